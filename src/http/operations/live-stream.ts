@@ -1,12 +1,11 @@
 import { Readable } from 'node:stream';
+import { ACCESS_CHECK_MS } from '../requests/cut-at-revocation.js';
 
 /** A client that takes nothing for this long is disconnected, to free the memory of its lines. */
 const STALLED_MS = 30_000;
 const LOOK_EVERY_MS = 1_000;
 /** For the last bytes of a stream that has ended, so that a drain waits for no client that does not read. */
 const LAST_BYTES_MS = 500;
-/** After its credentials were revoked or expired, a stream ends within this time plus that of the check. */
-const CHECK_EVERY_MS = 4_000;
 
 export interface LiveStream {
   readonly stream: Readable;
@@ -51,7 +50,7 @@ export function openLiveStream(mayStill: () => Promise<boolean>, cut: () => void
       (may) => may || end(),
       () => end(),
     );
-  }, CHECK_EVERY_MS).unref();
+  }, ACCESS_CHECK_MS).unref();
 
   const stream: Readable = new Readable({
     read() {

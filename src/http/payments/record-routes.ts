@@ -11,6 +11,7 @@ import { answerWith } from '../errors/errors.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { visibleClient } from '../requests/access-check.js';
 import { requiredBody } from '../requests/body-parser.js';
+import { cutAtRevocation } from '../requests/cut-at-revocation.js';
 import { quoted } from '../requests/entity-tags.js';
 import { evaluateRead, sendNotModified, writeCondition } from '../requests/preconditions.js';
 import * as descriptions from './record-description.js';
@@ -75,6 +76,7 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
       const pages = records.settled(from, to, request.query.processor || undefined)[Symbol.asyncIterator]();
       // The first page is read before anything is answered, so that a store that is away is still a 503.
       answerWith(reply, pages.next(), (first) => {
+        cutAtRevocation(reply);
         reply
           .header('content-type', 'application/x-ndjson; charset=utf-8')
           .header('content-disposition', `attachment; filename="payments-${day}.ndjson"`)

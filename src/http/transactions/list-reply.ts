@@ -4,6 +4,7 @@ import { transactionJson } from '../../transactions/representation.js';
 import type { Transaction } from '../../transactions/transaction.js';
 import type { TransactionPages } from '../../transactions/transactions.js';
 import { type Chunks, ReadAheadBytes, streamReadAhead } from '../connections/read-ahead.js';
+import { cutAtRevocation } from '../requests/cut-at-revocation.js';
 
 /** One limit for the process: every list of every server shares it. */
 const readAheadBytes = new ReadAheadBytes();
@@ -28,6 +29,7 @@ export async function sendTransactionList(
     const { raw } = reply.request;
     const endWithClient = () => raw.socket.destroyed && body.destroy();
     raw.once('close', endWithClient);
+    cutAtRevocation(reply);
     reply.send(body);
     endWithClient();
   }

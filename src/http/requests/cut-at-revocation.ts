@@ -1,0 +1,26 @@
+import type { FastifyReply } from 'fastify';
+
+/** After its credentials were revoked or expired, an answer that goes on ends within this time plus that of the check. */
+export const ACCESS_CHECK_MS = 4_000;
+
+/**
+ * For an answer that goes on for as long as its client reads: it is cut once the credentials of its request are no longer good for its
+ * route. Its connection ends in the middle of the body, so that the client sees it as incomplete.
+ */
+export function cutAtRevocation(reply: FastifyReply): void {
+  const { request, server, raw } = reply;
+  const { scopes } = request.routeOptions.config;
+  // No caller: nobody was asked for credentials.
+  if (!request.caller || scopes === undefined || scopes === 'open') return;
+  const { socket } = request.raw;
+  const checking = setInterval(() => {
+    // Node emits no `close` on the answer to a pipelined request whose turn has not come when the client disconnects.
+    if (socket.destroyed) clearInterval(checking);
+    else
+      server.mayStill(request, scopes).then(
+        (may) => may || raw.destroy(),
+        () => raw.destroy(),
+      );
+  }, ACCESS_CHECK_MS).unref();
+  raw.once('close', () => clearInterval(checking));
+}
