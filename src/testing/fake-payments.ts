@@ -174,7 +174,7 @@ export class FakePayments {
     if (header.state !== 'present') throw publicErrors.recordNotFound();
     const row = this.#rows.get(header.key);
     if (!row && (this.#keys.get(header.key)?.endsAt ?? 0) <= this.now()) throw publicErrors.recordNotFound();
-    const json = paymentJson(row ?? { state: 'PENDING', key: header.key });
+    const json = paymentJson(row ?? { state: 'PENDING', key: header.key }, undefined);
     const headers = { etag: quoted(paymentTag(json)), 'cache-control': 'private, no-cache' };
     switch (evaluateRead(request.headers, paymentTag(json))) {
       case 'proceed':
@@ -214,7 +214,10 @@ export class FakePayments {
       ([, value]) => value,
     );
     const link = `</api/payments?${new URLSearchParams(parameters as [string, string][])}>; rel="next"`;
-    return answerJson(`[${page.map(paymentJson).join(',')}]`, next === undefined ? {} : { link });
+    return answerJson(
+      `[${page.map((row) => paymentJson(row, undefined)).join(',')}]`,
+      next === undefined ? {} : { link },
+    );
   }
 
   export({ query }: FakeRequest): FakeAnswer {
@@ -227,7 +230,7 @@ export class FakePayments {
       .filter((row) => !processor || row.processor === processor);
     const totals = new ExportTotals();
     totals.add(rows);
-    const lines = [...rows.map(paymentJson), totals.json()];
+    const lines = [...rows.map((row) => paymentJson(row, undefined)), totals.json()];
     return answerJson(lines.map((line) => `${line}\n`).join(''), {
       'content-type': 'application/x-ndjson; charset=utf-8',
     });
@@ -242,7 +245,7 @@ export class FakePayments {
       this.#settle(row, state === 'DECLINED' ? reason : undefined);
       Object.assign(row, { resolution: reason });
     } else if (row.state !== state || row.resolution !== reason) throw publicErrors.paymentFinal(row.state);
-    const json = paymentJson(row);
+    const json = paymentJson(row, undefined);
     return answerJson(json, { etag: quoted(paymentTag(json)), 'cache-control': 'private, no-cache' });
   }
 

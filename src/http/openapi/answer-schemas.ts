@@ -11,6 +11,9 @@ function whole(description: string, properties: Readonly<Record<string, JsonSche
   return { type: 'object', description, required: Object.keys(properties), properties, additionalProperties: false };
 }
 
+const PROCESSOR =
+  'Who moves the money. One over HTTP is `http` for clients, and its address and account with the scope `operations`.';
+
 const Problem = whole('Every error of the service has this body.', {
   status: { type: 'integer', description: 'The HTTP status code.' },
   error: { type: 'string', description: 'The HTTP reason phrase.' },
@@ -68,7 +71,7 @@ const Payment = whole('One payment. What it does not have (yet) is null.', {
   amount: orNull({ type: 'string', description: 'With all decimals of the currency.', examples: ['100.50'] }),
   currency: orNull({ type: 'string', examples: ['USD'] }),
   transactionId: orNull({ type: 'string', pattern: '^TXN\\d+$' }),
-  processor: orNull({ type: 'string', description: 'Who moves the money.' }),
+  processor: orNull({ type: 'string', description: PROCESSOR }),
   executions: { type: 'integer', minimum: 0, description: 'The first claim and each takeover.' },
   reason: orNull({ type: 'string', description: 'Why it was declined.' }),
   resolution: orNull({ type: 'string', description: 'How an operator found out the outcome.' }),
@@ -122,7 +125,7 @@ const Session = whole('The caller, its scopes, and the process that answered.', 
   deployment: { type: 'string', enum: ['embedded', 'distributed'] },
   instance: { type: 'string', format: 'uuid', description: 'The process that answered, until it ends.' },
   processor: whole('Who moves the money.', {
-    name: { type: 'string' },
+    name: { type: 'string', description: PROCESSOR },
     movesMoney: {
       type: ['boolean', 'null'],
       description: 'Whether payments move money. Null: the processor has not answered yet.',

@@ -51,11 +51,11 @@ export const pendingPayment = (): unknown => shown({ state: 'PENDING', key: EXAM
 export function exportText(): string {
   const totals = new ExportTotals();
   totals.add([completed]);
-  return `${paymentJson(completed)}\n${totals.json()}\n`;
+  return `${paymentJson(completed, undefined)}\n${totals.json()}\n`;
 }
 
 function shown(payment: ShownPayment): unknown {
-  return JSON.parse(paymentJson(payment));
+  return JSON.parse(paymentJson(payment, undefined));
 }
 
 /** The refusal that `read` has for something. A mistake of a description ends the start. */

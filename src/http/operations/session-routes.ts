@@ -1,5 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { SCOPES } from '../../access/scopes.js';
+import { shownProcessor } from '../../payments/processors/processor-url.js';
+import { visibleClient } from '../requests/access-check.js';
 import * as descriptions from './service-description.js';
 
 /** Facts that stay the same while the process runs, except `movesMoney`. */
@@ -19,23 +21,23 @@ export interface SessionFacts {
 
 /** The first request of the console: the caller, its scopes, and facts about this process. */
 export function registerSessionRoutes(app: FastifyInstance, facts: SessionFacts): void {
-  app.get(
-    '/api/session',
-    { config: { scopes: SCOPES, description: descriptions.session } },
-    async ({ caller }, reply) => {
-      const { access, version, deployment, instance, processor, recovery } = facts;
-      // In the order of the list, whatever the order in the credential.
-      const scopes = SCOPES.filter((scope) => !caller || caller.scopes.has(scope));
-      return reply.header('cache-control', 'no-store').send({
-        client: caller?.client ?? null,
-        access,
-        scopes,
-        version,
-        deployment,
-        instance,
-        processor: { name: processor.name, movesMoney: await processor.movesMoney() },
-        recovery,
-      });
-    },
-  );
+  app.get('/api/session', { config: { scopes: SCOPES, description: descriptions.session } }, async (request, reply) => {
+    const { caller } = request;
+    const { access, version, deployment, instance, processor, recovery } = facts;
+    // In the order of the list, whatever the order in the credential.
+    const scopes = SCOPES.filter((scope) => !caller || caller.scopes.has(scope));
+    return reply.header('cache-control', 'no-store').send({
+      client: caller?.client ?? null,
+      access,
+      scopes,
+      version,
+      deployment,
+      instance,
+      processor: {
+        name: shownProcessor(processor.name, visibleClient(request)),
+        movesMoney: await processor.movesMoney(),
+      },
+      recovery,
+    });
+  });
 }

@@ -73,7 +73,7 @@ const life: PaymentLife & { readonly payment: ClaimedPayment } = {
 };
 const exampleTimeline = (changes: Partial<PaymentLife> = {}): unknown => {
   const rules = { processor: 'acme', dedupMs: 72_000_000, idempotencyTtlMs: 86_400_000 };
-  return JSON.parse(timelineJson(timelineOf({ ...life, ...changes }, rules)));
+  return JSON.parse(timelineJson(timelineOf({ ...life, ...changes }, rules, undefined)));
 };
 
 export const getPaymentTimeline: RouteDescription = {

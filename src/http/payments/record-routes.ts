@@ -50,17 +50,14 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
     },
     (request, reply) => {
       refuseUnknownParameters(request.query, LIST_PARAMETERS);
-      answerWith(
-        reply,
-        records.list({ ...readSelection(request.query), client: visibleClient(request) }),
-        ({ payments, next }) => {
-          if (next !== undefined) reply.header('link', `<${pageAfter(request.query, next)}>; rel="next"`);
-          reply
-            .header('content-type', 'application/json; charset=utf-8')
-            .header('cache-control', 'no-store')
-            .send(`[${payments.map(paymentJson).join(',')}]`);
-        },
-      );
+      const client = visibleClient(request);
+      answerWith(reply, records.list({ ...readSelection(request.query), client }), ({ payments, next }) => {
+        if (next !== undefined) reply.header('link', `<${pageAfter(request.query, next)}>; rel="next"`);
+        reply
+          .header('content-type', 'application/json; charset=utf-8')
+          .header('cache-control', 'no-store')
+          .send(`[${payments.map((payment) => paymentJson(payment, client)).join(',')}]`);
+      });
     },
   );
 
@@ -98,22 +95,20 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
       },
     },
     (request, reply) => {
-      answerWith(
-        reply,
-        shownOrRefused(keyIn(request.params, publicErrors.recordNotFound), visibleClient(request)),
-        (payment) => {
-          switch (evaluateRead(request.headers, paymentTag(paymentJson(payment)))) {
-            case 'proceed':
-              sendPayment(reply, payment);
-              return;
-            case 'not modified':
-              sendNotModified(withTag(reply, paymentJson(payment)));
-              return;
-            case 'failed':
-              throw publicErrors.preconditionFailed('payment');
-          }
-        },
-      );
+      const client = visibleClient(request);
+      answerWith(reply, shownOrRefused(keyIn(request.params, publicErrors.recordNotFound), client), (payment) => {
+        const json = paymentJson(payment, client);
+        switch (evaluateRead(request.headers, paymentTag(json))) {
+          case 'proceed':
+            sendPayment(reply, json);
+            return;
+          case 'not modified':
+            sendNotModified(withTag(reply, json));
+            return;
+          case 'failed':
+            throw publicErrors.preconditionFailed('payment');
+        }
+      });
     },
   );
 
@@ -128,7 +123,7 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
       const verdict = readVerdict(requiredBody(request));
       const condition = writeCondition(request.headers);
       answerWith(reply, resolveIf(condition, keyIn(request.params), verdict), (answer) => {
-        sendPayment(reply, resolvedPayment(answer));
+        sendPayment(reply, operatorsJson(resolvedPayment(answer)));
       });
     },
   );
@@ -144,14 +139,15 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
     if (condition) {
       const payment = await records.get(key);
       if (payment.state === 'ABSENT' || payment.state === 'PENDING') return { state: 'not found' };
-      if (!condition(paymentTag(paymentJson(payment)))) throw publicErrors.preconditionFailed('payment');
+      if (!condition(paymentTag(operatorsJson(payment)))) throw publicErrors.preconditionFailed('payment');
     }
     return records.resolve(key, verdict);
   }
 }
 
-function sendPayment(reply: FastifyReply, payment: ShownPayment): void {
-  const json = paymentJson(payment);
+const operatorsJson = (payment: ShownPayment) => paymentJson(payment, undefined);
+
+function sendPayment(reply: FastifyReply, json: string): void {
   withTag(reply, json).header('content-type', 'application/json; charset=utf-8').send(json);
 }
 
@@ -194,7 +190,7 @@ async function* linesOf(
   const totals = new ExportTotals();
   for (let page = first; !page.done; page = await pages.next()) {
     totals.add(page.value);
-    if (page.value.length > 0) yield page.value.map((payment) => `${paymentJson(payment)}\n`).join('');
+    if (page.value.length > 0) yield page.value.map((payment) => `${operatorsJson(payment)}\n`).join('');
   }
   yield `${totals.json()}\n`;
 }

@@ -20,7 +20,7 @@ export function createFindTimeline(collaborators: {
 
   return async function findTimeline(key, client) {
     const life = await history.findLife(key);
-    if (life && isVisibleTo(client, life.payment.client)) return timelineOf(life, rules);
+    if (life && isVisibleTo(client, life.payment.client)) return timelineOf(life, rules, client);
     const looked = await keys.look(key, client);
     switch (looked.state) {
       case 'absent':
@@ -28,7 +28,7 @@ export function createFindTimeline(collaborators: {
       case 'final': {
         // It was claimed and settled after the row was looked for.
         const settled = await history.findLife(key);
-        return settled && timelineOf(settled, rules);
+        return settled && timelineOf(settled, rules, client);
       }
       default: {
         const next =

@@ -1,4 +1,5 @@
 import type { PaymentLife } from '../ports/payment-history.js';
+import { shownProcessor } from '../processors/processor-url.js';
 
 /** What happens next with a payment. */
 export interface NextStep {
@@ -34,7 +35,8 @@ export const underWay = (until: number): NextStep => ({
   text: 'An execution is at work; another one may take the payment over when its lease has ended without an outcome.',
 });
 
-export function nextOf(life: PaymentLife, rules: TimelineRules): NextStep {
+/** `client` is undefined for those who see all payments. */
+export function nextOf(life: PaymentLife, rules: TimelineRules, client: string | undefined): NextStep {
   const { payment, now, expiresAt } = life;
   if (payment.state === 'CANCELLED') return { what: 'cancelled', text: 'It is closed: it is never charged.' };
   if (payment.state !== 'PROCESSING' && payment.reference !== undefined) {
@@ -61,11 +63,14 @@ export function nextOf(life: PaymentLife, rules: TimelineRules): NextStep {
       at: operatorFrom,
       text: isOurs
         ? 'An operator may resolve it since then. Recovery still looks it up at the processor.'
-        : `An operator may resolve it since then; only a service with the processor ${payment.processor} looks it up.`,
+        : `An operator may resolve it since then; only a service with the processor ${shownProcessor(payment.processor, client)} looks it up.`,
     };
   }
   if (!isOurs) {
-    return { what: 'recovery', text: `Only a service with the processor ${payment.processor} can continue it.` };
+    return {
+      what: 'recovery',
+      text: `Only a service with the processor ${shownProcessor(payment.processor, client)} can continue it.`,
+    };
   }
   const operator = Number.isFinite(operatorFrom)
     ? `, and an operator may resolve it from ${isoOf(operatorFrom)} on`

@@ -1,11 +1,15 @@
 import { createHash } from 'node:crypto';
 import type { PaymentRecord } from '../ports/payment-history.js';
+import { shownProcessor } from '../processors/processor-url.js';
 import { keyTimeOf } from '../values/key-time.js';
 import { isComputed } from '../values/reference.js';
 import type { ShownPayment } from './payment-records.js';
 
-/** What a client sees of one payment: every member always, null where there is nothing (yet). Amounts are exact text. */
-export function paymentJson(payment: ShownPayment): string {
+/**
+ * What a caller sees of one payment: every member always, null where there is nothing (yet). Amounts are exact text. `client` is undefined
+ * for those who see all payments.
+ */
+export function paymentJson(payment: ShownPayment, client: string | undefined): string {
   const row: Partial<Omit<PaymentRecord, 'state'>> = payment;
   return JSON.stringify({
     idempotencyKey: payment.key,
@@ -15,7 +19,7 @@ export function paymentJson(payment: ShownPayment): string {
     amount: row.amount ?? null,
     currency: row.currency ?? null,
     transactionId: row.transactionId ?? null,
-    processor: row.processor ?? null,
+    processor: row.processor === undefined ? null : shownProcessor(row.processor, client),
     executions: row.executions ?? 0,
     reason: row.reason ?? null,
     resolution: row.resolution ?? null,

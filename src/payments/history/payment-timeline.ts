@@ -48,9 +48,13 @@ const LOOKED_UP: Readonly<Record<NonNullable<ExecutionNote['lookedUp']>, string>
 export const issuedEvents = (key: string): readonly TimelineEvent[] =>
   isComputed(key) ? [] : [{ at: keyTimeOf(key), event: 'issued' }];
 
-/** The row names its first owner until a takeover overwrites it; then the takeover event names the former owner. */
-export function timelineOf(life: PaymentLife, rules: TimelineRules): Timeline {
-  const { payment, events, omitted } = life;
+/**
+ * The row names its first owner until a takeover overwrites it; then the takeover event names the former owner. `client` is undefined for
+ * those who see all payments.
+ */
+export function timelineOf(life: PaymentLife, rules: TimelineRules, client: string | undefined): Timeline {
+  const { payment, omitted } = life;
+  const events = client === undefined ? life.events : life.events.map(withoutCause);
   const owners = ownersOf(life);
   const of = (execution: number) => ({ execution, process: processOf(owners.get(execution)) });
   return {
@@ -65,8 +69,13 @@ export function timelineOf(life: PaymentLife, rules: TimelineRules): Timeline {
       ...endOf(life, of(life.epoch)),
     ],
     omitted,
-    next: nextOf(life, rules),
+    next: nextOf(life, rules, client),
   };
+}
+
+/** Causes are for operators: one of a connection names the address of the processor. */
+function withoutCause(event: PaymentEvent): PaymentEvent {
+  return event.kind === 'given up' ? { ...event, cause: undefined } : event;
 }
 
 /** The owner of each execution, by its epoch, as far as it was kept. */

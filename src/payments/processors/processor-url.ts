@@ -50,6 +50,14 @@ function accountName(user: string, account: string | undefined): string {
   return `user=${createHash('sha256').update(user).digest('hex').slice(0, USER_HASH_DIGITS)}`;
 }
 
+/**
+ * What a caller sees of a processor's name. It says where the processor is inside, and the hash of its user is without salt: only
+ * those who see all payments see it, for whom `client` is undefined.
+ */
+export function shownProcessor(name: string, client: string | undefined): string {
+  return client !== undefined && name.includes('?') ? 'http' : name;
+}
+
 /** `user:password` as RFC 7617 2 has it: neither has a control character, the user no colon. Undefined when it cannot be. */
 function readCredentials(username: string, password: string): string | undefined {
   try {
