@@ -14,7 +14,7 @@ export interface TakeResult {
   readonly allowed: boolean;
   /** Requests that the client has left until then. */
   readonly remaining: number;
-  /** Until the window ends: at least 1. */
+  /** Until the window ends: at least 1, at most a minute. */
   readonly resetSeconds: number;
 }
 
@@ -53,7 +53,7 @@ export class RequestLimit {
     const now = this.clock.monotonic();
     const window = this.windowOf(client, now);
     const left = this.perMinute - window.taken - window.others;
-    const resetSeconds = Math.max(1, Math.ceil((window.endsAt - now) / 1000));
+    const resetSeconds = secondsTo(window.endsAt, now);
     if (left <= 0) return { allowed: false, remaining: 0, resetSeconds };
     window.taken += 1;
     if (this.shared) {
@@ -99,4 +99,9 @@ export class RequestLimit {
       return false;
     }
   }
+}
+
+/** At least 1, and not more than a window has: the sum of a time and a window may be rounded up, so their difference is longer. */
+function secondsTo(endsAt: number, now: number): number {
+  return Math.min(WINDOW_MS / 1000, Math.max(1, Math.ceil((endsAt - now) / 1000)));
 }

@@ -62,6 +62,19 @@ describe('the limit of requests', () => {
     expect(limit.take('a')).toEqual({ allowed: true, remaining: 2, resetSeconds: 60 });
   });
 
+  /**
+   * Bug: `RateLimit-Reset` was 61 in a window of a minute. Cause: a time with a fraction plus a minute, less that time, may be more than a
+   * minute. Fix: it is never more than the window.
+   */
+  test('says never more than a minute until the end of the window', () => {
+    const clock = new HandClock(0);
+    const limit = new RequestLimit(3, clock);
+    for (let client = 0; client < 1_000; client += 1) {
+      clock.advance(1_000 + 1 / 997);
+      expect(limit.take(`client-${client}`).resetSeconds).toBe(60);
+    }
+  });
+
   test('counts what other processes have served, in one window', async () => {
     const { one, other, settle, clock } = started(10);
     expect(served(one, 'a', 6)).toBe(6);
