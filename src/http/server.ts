@@ -16,6 +16,7 @@ import type { Transactions } from '../transactions/transactions.js';
 import { fixedHeaders } from './connections/fixed-headers.js';
 import type { Listener } from './connections/listener.js';
 import { headProblem, isForThisMachine } from './connections/request-head.js';
+import { createAddressOf } from './connections/trusted-networks.js';
 import { registerConsoleRoutes } from './console/routes.js';
 import { installErrorHandler, publicErrorOf, sendError } from './errors/errors.js';
 import { publicErrors } from './errors/public-errors.js';
@@ -47,6 +48,13 @@ import { registerTransactionSearchRoutes } from './transactions/search-routes.js
 
 /** As long as a header section may be, so that an over-long id or key is answered by its route. */
 const MAX_PARAMETER_LENGTH = 16_384;
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Where it comes from: in place of `ip`, which knows no proxies. */
+    readonly address: string;
+  }
+}
 
 export interface Features {
   readonly payments: Payments;
@@ -91,8 +99,6 @@ export function createServer(
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: requestIdOf,
     requestIdHeader: false,
-    // Affects only `request.ip`, which logs and limits use; no rule reads the forwarded host or protocol.
-    trustProxy: trustedNetworks ? [...trustedNetworks] : false,
     bodyLimit: BODY_LIMIT_BYTES,
     return503OnClosing: false,
     // The listener was opened earlier, and itself handles bytes that never become a request.
@@ -108,6 +114,12 @@ export function createServer(
     },
   });
 
+  const addressOf = createAddressOf(trustedNetworks);
+  app.decorateRequest('address', {
+    getter() {
+      return addressOf(this.raw);
+    },
+  });
   app.decorate('requestsUnderWay', new RequestsUnderWay());
   if (traces) traceRequests(app, traces);
   app.addHook('onRequest', (request, reply, done) => {

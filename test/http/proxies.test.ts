@@ -20,6 +20,11 @@ async function loggedAddress(shared: { url: string; service: { logs: LogLine[] }
 describe('with TRUST_PROXY', () => {
   const trusting = shareService(embedded, { ...PROXY, TRUST_PROXY: '127.0.0.0/8, 10.1.0.0/16,fd00::1' });
 
+  /**
+   * Bug: each port in X-Forwarded-For (`6.6.6.6:1001`) was a client of its own for RATE_LIMIT_PER_MINUTE, and so was each text that is no address.
+   * Cause: an entry that is no address counted as the client's address as it was.
+   * Fix: ports are left out, and a text that is no address counts as the proxy that named it.
+   */
   test.each([
     ['203.0.113.7', '203.0.113.7'],
     ['2001:db8::7', '2001:db8::7'],
@@ -28,6 +33,17 @@ describe('with TRUST_PROXY', () => {
     ['203.0.113.7, fd00::1', '203.0.113.7'],
     ['203.0.113.7, 10.2.0.1', '10.2.0.1'],
     ['', '127.0.0.1'],
+    ['203.0.113.7:1001', '203.0.113.7'],
+    ['[2001:db8::7]:1001', '2001:db8::7'],
+    ['[2001:db8::7]', '2001:db8::7'],
+    ['203.0.113.7, 10.1.2.3:4431', '203.0.113.7'],
+    ['2001:db8::7%a', '2001:db8::7'],
+    ['unknown', '127.0.0.1'],
+    ['203.0.113.7, _hidden', '127.0.0.1'],
+    ['203.0.113.7, 6.6.6.6:x', '127.0.0.1'],
+    ['203.0.113.7, , 10.1.2.3, ', '203.0.113.7'],
+    ['_hidden, 10.1.2.3', '10.1.2.3'],
+    ['10.1.2.3, ::ffff:10.1.2.4', '10.1.2.3'],
   ])(
     'a request with X-Forwarded-For %j came from %s: the last address that is no trusted proxy',
     async (header, from) => {

@@ -30,8 +30,8 @@ export function limitRequests(app: FastifyInstance, limit: RequestLimit | undefi
   });
 }
 
-function clientOf({ caller, ip }: FastifyRequest): string {
-  return caller?.client ?? `address:${networkOf(ip)}`;
+function clientOf({ caller, address }: FastifyRequest): string {
+  return caller?.client ?? `address:${networkOf(address)}`;
 }
 
 /** An IPv4 address, or the /64 of an IPv6 address: a subscriber has at least that many. */

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 export function logRequests(app: FastifyInstance): void {
   if (!['debug', 'trace'].includes(app.log.level)) return;
   app.addHook('onResponse', (request, reply, done) => {
-    const { id, ip: address, method, url } = request;
+    const { id, address, method, url } = request;
     const durationMs = Math.round(reply.elapsedTime);
     app.log.debug({ requestId: id, address, method, url, status: reply.statusCode, durationMs }, 'request');
     done();
