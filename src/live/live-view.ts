@@ -1,5 +1,5 @@
 import type { Clock } from '../platform/clock.js';
-import type { Sample } from './sample.js';
+import { type Sample, sampleIn } from './sample.js';
 import { INTERVAL_MS } from './sampler.js';
 import { KEEP_MS, type SharedSamples } from './shared-samples.js';
 
@@ -11,6 +11,12 @@ const LOOK_EVERY_MS = 1_000;
 const OWN_SAMPLES = KEEP_MS / INTERVAL_MS;
 /** How many samples of all other processes together are kept, while somebody looks: 15 minutes of 55 processes, some 15 MB. */
 const OTHER_SAMPLES = 10_000;
+
+/**
+ * A watcher's time is that of the newest sample, so one of a clock that is far ahead would move all others out of what is shown: it is left
+ * out. Clocks of machines that are synchronized differ by less.
+ */
+const CLOCK_AHEAD_MS = 60_000;
 
 /** Receives the lines of one stream. Neither method may throw. */
 export interface Watcher {
@@ -112,6 +118,7 @@ export class LiveView {
   private noteOther(line: string): void {
     const sample = sampleIn(line);
     if (!sample || sample.instance === this.instance || this.isOld(sample)) return;
+    if (sample.at > this.clock.now() + CLOCK_AHEAD_MS) return;
     this.others.push({ at: sample.at, line });
     if (this.others.length > OTHER_SAMPLES) this.others.shift();
     this.show(line);
@@ -135,16 +142,5 @@ export class LiveView {
       this.tell(one, JSON.stringify({ type: 'beat', at: Math.floor(this.clock.now()) }));
     }
     this.clock.after(LOOK_EVERY_MS, () => this.lookAgain());
-  }
-}
-
-/** Undefined for a line that is not a sample of this service. */
-function sampleIn(line: string): Pick<Sample, 'at' | 'instance'> | undefined {
-  try {
-    const { type, at, instance } = JSON.parse(line) as Partial<Sample>;
-    const isSample = type === 'sample' && typeof at === 'number' && typeof instance === 'string';
-    return isSample && !line.includes('\n') ? { at, instance } : undefined;
-  } catch {
-    return undefined;
   }
 }

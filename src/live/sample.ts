@@ -1,3 +1,6 @@
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+
 /** How many values fell up to each bound and above the one before; one count more than bounds, of all above. */
 export interface Buckets {
   readonly bounds: readonly number[];
@@ -77,4 +80,46 @@ function difference<T extends Counts>(now: T, before: T): T {
 
 function bucketsSince({ bounds, counts }: Buckets, before: Buckets): Buckets {
   return { bounds, counts: counts.map((count, index) => count - (before.counts[index] ?? 0)) };
+}
+
+const NUMBER = Type.Number();
+const COUNTS = Type.Record(Type.String(), NUMBER);
+const BUCKETS = Type.Object({ bounds: Type.Array(NUMBER), counts: Type.Array(NUMBER) });
+/** All that the console reads of a sample. Other versions may add members. */
+const samples = Compile(
+  Type.Object({
+    type: Type.Literal('sample'),
+    at: NUMBER,
+    instance: Type.String(),
+    process: Type.Object({ host: Type.String(), pid: NUMBER, version: Type.String(), startedAt: NUMBER }),
+    spanMs: NUMBER,
+    payments: COUNTS,
+    latency: BUCKETS,
+    cache: Type.Object({ hit: NUMBER, miss: NUMBER, bypass: NUMBER }),
+    lists: Type.Object({ sent: NUMBER, notModified: NUMBER }),
+    commit: BUCKETS,
+    loopDelay: BUCKETS,
+    attempts: Type.Object({ request: NUMBER, recovery: NUMBER }),
+    waiters: NUMBER,
+    backlog: Type.Union([Type.Null(), Type.Object({ payments: NUMBER, oldestMs: NUMBER })]),
+    queues: COUNTS,
+    stores: Type.Record(Type.String(), Type.Boolean()),
+    processorUp: Type.Boolean(),
+    memoryBytes: NUMBER,
+  }),
+);
+
+/** Undefined for a line that is not a whole sample of this service. */
+export function sampleIn(line: string): Sample | undefined {
+  if (line.includes('\n')) return undefined;
+  try {
+    const value: unknown = JSON.parse(line);
+    return samples.Check(value) && [value.latency, value.commit, value.loopDelay].every(isWhole) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isWhole({ bounds, counts }: Buckets): boolean {
+  return counts.length === bounds.length + 1;
 }

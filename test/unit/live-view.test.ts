@@ -213,4 +213,28 @@ describe('the view of a deployment', () => {
     const { told } = await watch();
     expect(told.map(({ type }) => type)).toEqual(['hello', 'sample']);
   });
+
+  /**
+   * Bug: a sample in Redis from a clock that was ahead hid every process in the console, and one without `process` left it blank.
+   * Cause: of a shared sample only its type, time and instance were looked at.
+   * Fix: a sample is shown if it has all that the console reads, and is not more than a minute ahead.
+   */
+  test('shows no sample that is not whole, or of a clock that is far ahead', async () => {
+    const shared = new SharedLines();
+    const { clock, watch, pass } = setUp(shared);
+    const sample = sampleAt(clock.now(), 'other');
+    const { latency } = sample;
+    const add = (changes: object) => shared.lines.push(JSON.stringify({ ...sample, ...changes }));
+    for (const name of Object.keys(sample)) add({ [name]: undefined });
+    for (const name of Object.keys(sample)) add({ [name]: 'x', ...(name === 'instance' && { instance: 7 }) });
+    add({ process: { ...sample.process, host: undefined } });
+    add({ latency: { ...latency, counts: latency.bounds } });
+    add({ at: clock.now() + 60_001 });
+    add({ at: clock.now() + 60_000, more: 'of another version' });
+    const { told } = await watch();
+    await pass(10_000);
+    expect(told.filter(({ type }) => type === 'sample')).toEqual([
+      { ...sample, at: sample.at + 60_000, more: 'of another version' },
+    ]);
+  });
 });
