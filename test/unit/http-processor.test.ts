@@ -197,6 +197,10 @@ describe('the reason of a decline', () => {
     ['line\r\nline\ttab\u0000nul\u0085nel\u007fdel', 'line  line tab nul nel del'],
     [' \u0000\n ', 'no reason given'],
     ['half a \ud83d pair', 'half a \uFFFD pair'],
+    // They would change the direction of the text around the reason: "card 123" in front of it reads as "321 drac".
+    ['\u202e card\u202c \u2066blocked\u2069\u200f\u061c', 'card blocked'],
+    ['one\u2028two\u2029three', 'one two three'],
+    ['\u202e', 'no reason given'],
     ['🚫'.repeat(500), '🚫'.repeat(500)],
     ['🚫'.repeat(501), '🚫'.repeat(500)],
     [`${'x'.repeat(499)} more`, 'x'.repeat(499)],
@@ -209,6 +213,7 @@ describe('the reason of a decline', () => {
       fc.property(fc.string({ unit: 'binary', maxLength: 600 }), (text) => {
         const reason = cleanReason(text);
         expect(reason).toMatch(/^\P{Cc}{1,500}$/u);
+        expect(reason).not.toMatch(/\p{Bidi_Control}/u);
         expect(reason.isWellFormed()).toBe(true);
         expect(cleanReason(reason)).toBe(reason);
       }),
