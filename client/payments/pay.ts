@@ -72,6 +72,7 @@ export class Payer {
    * resume a payment that the second key has paid.
    */
   async pay(payment: PaymentRequest, options: PayOptions): Promise<PayResult> {
+    refuseUnknownOptions(options);
     if (namesReference(options)) return this.#payReference(payment, options);
     const { onKey } = options;
     const wanted = checked(payment);
@@ -164,6 +165,15 @@ export class Payer {
     const { amount, currency } = payment;
     return { amount, currency };
   }
+}
+
+/** A misspelt `reference` would be a payment with a new key at each call. */
+const OPTIONS: ReadonlySet<string> = new Set(['reference', 'attempt', 'onKey', 'deadlineMs', 'signal']);
+
+function refuseUnknownOptions(options: object): void {
+  const unknown = Object.keys(options).find((name) => !OPTIONS.has(name));
+  if (unknown === undefined) return;
+  throw new InvalidRequestError(`'${unknown}' is no option of pay. There are ${[...OPTIONS].join(', ')}.`);
 }
 
 const REFUSED =

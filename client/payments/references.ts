@@ -20,12 +20,16 @@ export interface OperatedReference extends PaymentReference {
 export type AskedPayment = PaymentName<string | undefined>;
 
 const REFERENCE = /^[A-Za-z0-9\-._~:/@]{1,128}$/;
+/** What programs write where the number of an order is missing. */
+const LOST_NUMBER = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
 const COMPUTED_KEY = /^f[0-9a-f]{7}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
 const KEY_HEADER = 'idempotency-key';
 
 /** The service's own sentences, before anything is sent. */
 const INVALID_REFERENCE =
   "'reference' must name one order by 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : / @, sent once. A '+' is read as a blank.";
+const WITHOUT_NUMBER =
+  "'reference' ends with 'undefined', 'null', 'NaN' or 'None': the number of the order is missing, and all such orders would share one payment. Send the order's own number.";
 const INVALID_ATTEMPT = `'attempt' must be a whole number from 1 to ${LAST_ATTEMPT}, sent once.`;
 const WITHOUT_REFERENCE = "'attempt' says which payment of a 'reference' is meant: send both.";
 
@@ -40,8 +44,9 @@ export function namesReference(options: object): options is PaymentReference {
 }
 
 export function checkedReference(reference: unknown): string {
-  if (typeof reference === 'string' && REFERENCE.test(reference)) return reference;
-  throw new InvalidRequestError(INVALID_REFERENCE);
+  if (typeof reference !== 'string' || !REFERENCE.test(reference)) throw new InvalidRequestError(INVALID_REFERENCE);
+  if (LOST_NUMBER.test(reference)) throw new InvalidRequestError(WITHOUT_NUMBER);
+  return reference;
 }
 
 /** Undefined where none is named. */

@@ -173,8 +173,10 @@ export class FakePayments {
     const header = readKeyHeader(key);
     if (header.state !== 'present') throw publicErrors.recordNotFound();
     const row = this.#rows.get(header.key);
-    if (!row && (this.#keys.get(header.key)?.endsAt ?? 0) <= this.now()) throw publicErrors.recordNotFound();
-    const json = paymentJson(row ?? { state: 'PENDING', key: header.key }, undefined);
+    const issued = this.#keys.get(header.key);
+    if (!row && (issued?.endsAt ?? 0) <= this.now()) throw publicErrors.recordNotFound();
+    const { text: reference, attempt } = issued?.reference ?? {};
+    const json = paymentJson(row ?? { state: 'PENDING', key: header.key, reference, attempt }, undefined);
     const headers = { etag: quoted(paymentTag(json)), 'cache-control': 'private, no-cache' };
     switch (evaluateRead(request.headers, paymentTag(json))) {
       case 'proceed':

@@ -96,6 +96,11 @@ describe('the rules of references (decisions P18, P21 and P22)', () => {
       ['reference=a&attempt=1&attempt=2'],
       ['reference=a&attempt='],
       ['reference=a&attempt=two'],
+      ['reference=undefined'],
+      ['reference=order-undefined'],
+      ['reference=shop/null'],
+      ['reference=order-None'],
+      ['reference=a&atempt=2'],
     ])('a query that names no payment is refused at every endpoint: %s', async (text) => {
       const { url } = await serve();
       const header = { 'Idempotency-Key': await generateKey(url) };

@@ -217,6 +217,11 @@ export const publicErrors = {
       400,
       "'reference' must name one order by 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : / @, sent once. A '+' is read as a blank.",
     ),
+  referenceWithoutNumber: () =>
+    new PublicError(
+      400,
+      "'reference' ends with 'undefined', 'null', 'NaN' or 'None': the number of the order is missing, and all such orders would share one payment. Send the order's own number.",
+    ),
   withoutReference: (name: string) =>
     new PublicError(400, `'${name}' says which payment of a 'reference' is meant: send both.`),
   clientForOperators: () =>

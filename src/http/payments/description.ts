@@ -9,6 +9,7 @@ import {
   sometimes,
 } from '../openapi/headers.js';
 import type { ParameterDescription, ResponseHeader, RouteDescription } from '../openapi/route-description.js';
+import { refuseUnknownParameters } from './record-request.js';
 import { attemptOf, clientMissing } from './reference-request.js';
 import { readPaymentRequest } from './request.js';
 
@@ -29,9 +30,11 @@ const client: ParameterDescription = {
 
 const referenceErrors = {
   invalidReference: publicErrors.invalidReference(),
+  referenceWithoutNumber: publicErrors.referenceWithoutNumber(),
   invalidAttempt: refusalBy(() => attemptOf('0')),
   attemptWithoutReference: publicErrors.withoutReference('attempt'),
   keyOfAnotherReference: publicErrors.keyOfAnotherReference(),
+  unknownParameter: refusalBy(() => refuseUnknownParameters({ atempt: '' }, ['reference', 'attempt'])),
 };
 const clientErrors = {
   invalidClient: publicErrors.clientForOperators(),

@@ -5,11 +5,13 @@ import {
   type ComputeKey,
   isReference,
   LAST_ATTEMPT,
+  lacksNumber,
   type NamedPayment,
   type Reference,
   readAttempt,
 } from '../../payments/values/reference.js';
 import { type PublicError, publicErrors } from '../errors/public-errors.js';
+import { refuseUnknownParameters } from './record-request.js';
 
 const Text = Type.Optional(Type.String());
 
@@ -43,12 +45,21 @@ export function referenceIn(
     if (alone === undefined) return undefined;
     throw publicErrors.withoutReference(alone);
   }
-  if (typeof reference !== 'string' || !isReference(reference)) throw publicErrors.invalidReference();
+  if (typeof reference !== 'string' || !isReference(reference)) throw refusalOf(reference);
+  const known = ['reference', 'attempt', ...(takesClient ? ['client'] : [])];
+  // A misspelt attempt would be the first one.
+  refuseUnknownParameters(query, known);
   return {
     text: reference,
     attempt: attempt === undefined ? undefined : attemptOf(attempt),
     client: clientOf(request, takesClient ? client : undefined),
   };
+}
+
+function refusalOf(reference: unknown): PublicError {
+  return typeof reference === 'string' && lacksNumber(reference)
+    ? publicErrors.referenceWithoutNumber()
+    : publicErrors.invalidReference();
 }
 
 /** The key of a reference. Who may name it sees it as the client does whose it is. */

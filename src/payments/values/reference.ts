@@ -23,13 +23,20 @@ export type ComputeKey = (reference: Reference) => string;
 export const LAST_ATTEMPT = 99;
 
 const TEXT = /^[A-Za-z0-9\-._~:/@]{1,128}$/;
+/** What programs write where the number of an order is missing: all such orders would share one payment. */
+const LOST_NUMBER = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
 const ATTEMPT = /^[1-9]\d?$/;
 /** Above every UUIDv7 until the year 10,000: so nothing that is said of keys below a moment is said of a computed key. */
 const FIRST_DIGIT = 'f';
 const COMPUTED = /^f.{13}8/;
 
 export function isReference(text: string): boolean {
-  return TEXT.test(text);
+  return TEXT.test(text) && !lacksNumber(text);
+}
+
+/** Whether it is, or ends with, what a program writes for a value that is not there: `order-undefined`. */
+export function lacksNumber(text: string): boolean {
+  return LOST_NUMBER.test(text);
 }
 
 /** Undefined for text that counts no attempt. */

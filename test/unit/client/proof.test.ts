@@ -29,6 +29,7 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   paymentDeclined: [publicErrors.paymentDeclined('lost card')],
   attemptDeclined: [publicErrors.attemptDeclined('lost card', 1), publicErrors.attemptDeclined('lost card', 99)],
   invalidReference: [publicErrors.invalidReference()],
+  referenceWithoutNumber: [publicErrors.referenceWithoutNumber()],
   withoutReference: [publicErrors.withoutReference('attempt')],
   clientForOperators: [publicErrors.clientForOperators()],
   keyOfAnotherReference: [publicErrors.keyOfAnotherReference()],

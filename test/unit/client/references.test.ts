@@ -105,6 +105,19 @@ describe('pay with a reference', () => {
     },
   );
 
+  test('an order without its number, and a misspelt option, are refused before anything is sent', async () => {
+    const { idempay, sent } = scripted([]);
+    for (const reference of ['undefined', 'order-undefined', 'shop/null', 'order:NaN', 'order-None']) {
+      const { message } = await failureOf(InvalidRequestError, idempay.payments.pay(HUNDRED, { reference }));
+      expect(message).toBe(publicErrors.referenceWithoutNumber().message);
+    }
+    for (const wrong of [{ refrence: 'order-17' }, { reference: 'order-17', atempt: 2 }]) {
+      const { message } = await failureOf(InvalidRequestError, idempay.payments.pay(HUNDRED, wrong as never));
+      expect(message).toMatch(/is no option of pay/);
+    }
+    expect(sent).toEqual([]);
+  });
+
   test('of an attempt that is none, or without a reference, or with onKey, is refused before anything is sent', async () => {
     const { idempay, sent } = scripted([]);
     for (const attempt of [0, 100, 1.5, '2', null, Number.NaN]) {
