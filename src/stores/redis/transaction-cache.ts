@@ -70,14 +70,17 @@ export function createRedisTransactionCache(
   }
 
   /** The script at a master of the present epoch. */
-  async function runAt(location: CacheLocation, script: Script, id: number, values: readonly (string | number)[]) {
+  function runAt(
+    location: CacheLocation,
+    script: Script,
+    id: number,
+    values: readonly (string | number)[],
+  ): Promise<unknown> {
     const source = [`${location.epoch} ${databaseServer()}`, location.masters];
-    try {
-      return await script(client, keysOf(id), [...values, ...source]);
-    } catch (fault) {
+    return script(client, keysOf(id), [...values, ...source]).catch((fault: unknown) => {
       if (isOtherMaster(fault)) locations.forget(location);
       throw fault;
-    }
+    });
   }
 
   /** For readers, who need not wait: the store of record has what they ask for. */
