@@ -8,6 +8,7 @@ import { type CertificateFiles, followCertificate, readCertificate } from './cer
 import { CONNECTION_LIMITS, type ConnectionCounts, type ConnectionLimits, isCrowded } from './connection-limits.js';
 import { answerMalformedHttp, guardConnections } from './connections.js';
 import { answerExpectations } from './expectations.js';
+import { limitPipelined } from './pipelined-requests.js';
 import { originForm } from './request-head.js';
 
 const TLS_OPTIONS = { minVersion: 'TLSv1.2' } as const;
@@ -35,12 +36,12 @@ export function createListener(
   const options = { ...limits, requireHostHeader: false };
   let answer: RequestListener = answerStarting;
   let refused = 0;
-  const onRequest: RequestListener = (request, response) => {
+  const onRequest = limitPipelined((request, response) => {
     // The router knows paths only, and an origin server is also asked in absolute form.
     request.url = originForm(request.url ?? '');
     if (!isCrowded(request)) answer(request, response);
     else if (!answerCrowded(request, response, answer)) refused += 1;
-  };
+  });
   const server = certificateFiles
     ? createSecuredServer(certificateFiles, options, onRequest, log)
     : createServer(options, onRequest);
