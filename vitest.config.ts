@@ -9,6 +9,7 @@ const LONG_TESTS = [
   'test/browser/*.test.ts',
   'test/examples/shop-without-client.test.ts',
   'test/examples/stripe-adapter-faults.test.ts',
+  'test/faults/attacks.test.ts',
   'test/faults/broken-disk.test.ts',
   'test/faults/client-calls.test.ts',
   'test/faults/distributed-failover.test.ts',

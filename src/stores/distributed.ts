@@ -30,9 +30,12 @@ import { LastCommits } from './shared/last-commits.js';
 import { REPLACED } from './shared/replaced-database.js';
 import type { StoreMeasures } from './shared/store-measures.js';
 import { startSweeping } from './shared/sweep.js';
+import { Turns } from './shared/turns.js';
 
 /** Lists that are being sent may hold this part of the pool; the rest is for payments. */
 const SNAPSHOT_SHARE = 0.4;
+/** Pages that are read by themselves, of payments and of searches. Each takes milliseconds, and waits for no client. */
+const PAGE_SHARE = 0.3;
 /** A start waits this long for Redis, so that the first requests find it. Then it serves what is possible without Redis. */
 const REDIS_WAIT_MS = 2_000;
 
@@ -119,13 +122,18 @@ export async function openDistributed(options: {
     return removed.length;
   });
   const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
+  const pageTurns = new Turns(Math.max(1, Math.floor(databasePoolSize * PAGE_SHARE)));
   return {
     id: identity.deploymentId,
     clock,
     keys: createRedisKeyStore(redis, names, lockEnds, { clock, remembered, measures }),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable, measures),
-    paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
-    transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, { maxSnapshots, measures }),
+    paymentHistory: createPostgresPaymentHistory(database, confirmDurable, pageTurns),
+    transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
+      maxSnapshots,
+      pageTurns,
+      measures,
+    }),
     transactionCache: createRedisTransactionCache(redis, names, cacheMasters, {
       databaseServer: () => identity.server,
       transactionCacheTtlMs: options.transactionCacheTtlMs,

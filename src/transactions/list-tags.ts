@@ -4,7 +4,7 @@ import { StoreUnavailable } from '../platform/faults.js';
 import type { NowOrLater } from '../platform/now-or-later.js';
 import { type Checkpoint, lastBefore, sparse } from './digest-checkpoints.js';
 import type { TransactionSnapshot, TransactionStore } from './ports/transaction-store.js';
-import type { TransactionFilter } from './transaction.js';
+import { LONG_LIST, type TransactionFilter } from './transaction.js';
 import { createTransactionCounts, type TransactionCounts } from './transaction-counts.js';
 
 /** Filters whose tag is remembered; a forgotten one costs one scan of its ids. */
@@ -21,6 +21,8 @@ export const EMPTY_LIST_TAG = createHash('md5').update('0').digest('hex');
 interface MadeTag {
   readonly version: number;
   readonly tag: string;
+  /** Of the ids. */
+  readonly count: number;
 }
 
 interface KnownTag extends MadeTag {
@@ -28,13 +30,14 @@ interface KnownTag extends MadeTag {
   readonly checkpoints: readonly Checkpoint[];
 }
 
-interface TaggedSnapshot {
-  readonly tag: string;
+interface TaggedSnapshot extends MadeTag {
   /** The caller that opened it closes it. */
   readonly snapshot: TransactionSnapshot;
 }
 
-export type OpenedTag = TaggedSnapshot | { readonly tag: string; readonly snapshot?: undefined };
+export type OpenedTag =
+  | Pick<TaggedSnapshot, 'tag' | 'snapshot'>
+  | { readonly tag: string; readonly snapshot?: undefined };
 
 type Store = Pick<TransactionStore, 'listVersion' | 'openSnapshot'>;
 
@@ -100,33 +103,47 @@ export class ListTags {
       made = await other;
     }
     if (made && made.version >= version && isEnough(made.tag)) return { tag: this.alreadyKnown(made) };
-    const opened = await this.openFirst(key, filter, store);
+    const opened = await this.openFirst(key, filter, store, isEnough);
     if (!isEnough(opened.tag)) return opened;
     opened.snapshot.close();
     return { tag: opened.tag };
   }
 
   /** If no other request opens a snapshot for this filter, later requests can wait for the tag of this one. */
-  private openFirst(key: string, filter: TransactionFilter, store: Store): Promise<TaggedSnapshot> {
-    const opened = this.openTagged(key, filter, store);
+  private openFirst(
+    key: string,
+    filter: TransactionFilter,
+    store: Store,
+    isEnough?: (tag: string) => boolean,
+  ): Promise<TaggedSnapshot> {
+    const opened = this.openTagged(key, filter, store, isEnough);
     if (!this.opening.has(key)) {
-      const made = opened.then(({ snapshot: { version }, tag }) => ({ version, tag }));
-      this.opening.set(key, made);
+      this.opening.set(key, opened);
       const end = () => this.opening.delete(key);
-      made.then(end, end);
+      opened.then(end, end);
     }
     return opened;
   }
 
-  private async openTagged(key: string, filter: TransactionFilter, store: Store): Promise<TaggedSnapshot> {
+  /** A list that turns out to be long, where too many long ones are read, is opened again when it is its turn. */
+  private async openTagged(
+    key: string,
+    filter: TransactionFilter,
+    store: Store,
+    isEnough?: (tag: string) => boolean,
+  ): Promise<TaggedSnapshot> {
+    let long: number | 'at the end' | undefined = !isEnough && this.isKnownToBeLong(key) ? 'at the end' : undefined;
     for (let tries = 0; tries < MAX_TRIES; tries += 1) {
       const newest = this.known.peek(key)?.version ?? 0;
-      const snapshot = await store.openSnapshot(filter);
+      const snapshot = await store.openSnapshot(filter, long);
       try {
         // The store returned to an older version (a failover or a restore), so tags of later versions are invalid.
         if (snapshot.version < newest) this.known.delete(key);
-        const tag = await this.tagOf(key, snapshot);
-        if (tag !== undefined) return { snapshot, tag };
+        const made = await this.tagOf(key, snapshot);
+        if (made) {
+          long = placeFor(made, snapshot, isEnough);
+          if (long === undefined) return { ...made, snapshot };
+        }
       } catch (fault) {
         snapshot.close();
         throw fault;
@@ -136,29 +153,37 @@ export class ListTags {
     throw new StoreUnavailable('unchanged', 'the list changes faster than it can be read');
   }
 
+  private isKnownToBeLong(key: string): boolean {
+    return (this.known.peek(key)?.count ?? 0) >= LONG_LIST;
+  }
+
   /** Undefined when a newer tag is known already, from which the one of an older snapshot cannot be made. */
-  private async tagOf(key: string, snapshot: TransactionSnapshot): Promise<string | undefined> {
+  private async tagOf(key: string, snapshot: TransactionSnapshot): Promise<MadeTag | undefined> {
     for (;;) {
       const known = this.known.get(key);
-      if (known?.version === snapshot.version) return this.alreadyKnown(known);
+      if (known?.version === snapshot.version) return this.counted(known);
       if (known && known.version > snapshot.version) return undefined;
       const other = this.making.get(key);
       if (!other) break;
       const made = await other.catch(ignore);
-      if (made?.version === snapshot.version) return this.alreadyKnown(made);
+      if (made?.version === snapshot.version) return this.counted(made);
     }
     const making = this.make(key, snapshot);
     this.making.set(key, making);
     try {
-      return (await making).tag;
+      return await making;
     } finally {
       this.making.delete(key);
     }
   }
 
-  private alreadyKnown({ tag }: MadeTag): string {
+  private alreadyKnown(made: MadeTag): string {
+    return this.counted(made).tag;
+  }
+
+  private counted({ version, tag, count }: MadeTag): MadeTag {
     this.counts.known += 1;
-    return tag;
+    return { version, tag, count };
   }
 
   private async make(key: string, snapshot: TransactionSnapshot): Promise<MadeTag> {
@@ -178,11 +203,16 @@ export class ListTags {
     }
     const { version } = snapshot;
     const tag = digest.update(String(count)).digest('hex');
-    this.known.set(key, { version, tag, checkpoints });
+    this.known.set(key, { version, tag, count, checkpoints });
     if (known && firstChanged === Number.POSITIVE_INFINITY) this.counts.extended += 1;
     else this.counts.rebuilt += 1;
-    return { version, tag };
+    return { version, tag, count };
   }
+}
+
+/** Undefined: the list may be read from this snapshot. Otherwise the place in the line for one that it may be read from. */
+function placeFor({ count, tag }: MadeTag, snapshot: TransactionSnapshot, isEnough?: (tag: string) => boolean) {
+  return count < LONG_LIST || isEnough?.(tag) ? undefined : snapshot.lengthen();
 }
 
 function filterKey(filter: TransactionFilter): string {

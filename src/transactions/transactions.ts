@@ -12,6 +12,7 @@ import type {
 } from './ports/transaction-store.js';
 import { transactionTag } from './representation.js';
 import {
+  LONG_LIST,
   type NewTransaction,
   TRANSACTION_STATUSES,
   type Transaction,
@@ -23,9 +24,6 @@ import { createTransactionCounts, type TransactionCounts } from './transaction-c
 
 /** Whether a tag satisfies the precondition a client sent; what the header looks like is the HTTP layer's business. */
 export type TagCondition = (tag: string) => boolean;
-
-/** Rows read at a time: short enough that other requests are served between two pages. */
-const ROW_PAGE = 500;
 
 /** Rows that one search looks at: some milliseconds of work, however rare the wanted status is. */
 const MOST_SEARCHED = 5_000;
@@ -79,6 +77,8 @@ export interface TransactionPages {
   next(): Promise<{ readonly rows: readonly Transaction[]; readonly last: boolean }>;
   /** Whether others wait for the snapshot. */
   isWanted(): boolean;
+  /** Whether another client is owed the snapshot. */
+  isOwed(): boolean;
   close(): void;
 }
 
@@ -245,6 +245,7 @@ const NOTHING_FOUND: FoundTransactions = { transactions: [], next: undefined };
 const NO_PAGES: TransactionPages = {
   next: async () => ({ rows: [], last: true }),
   isWanted: () => false,
+  isOwed: () => false,
   close() {},
 };
 
@@ -252,13 +253,14 @@ function pagesOf(snapshot: TransactionSnapshot): TransactionPages {
   let lastId = 0;
   return {
     async next() {
-      const rows = await snapshot.rows(lastId, ROW_PAGE);
+      const rows = await snapshot.rows(lastId, LONG_LIST);
       lastId = rows.at(-1)?.id ?? lastId;
-      const last = rows.length < ROW_PAGE;
+      const last = rows.length < LONG_LIST;
       if (last) snapshot.close();
       return { rows, last };
     },
     isWanted: () => snapshot.isWanted(),
+    isOwed: () => snapshot.isOwed(),
     close: () => snapshot.close(),
   };
 }

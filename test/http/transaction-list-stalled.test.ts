@@ -14,8 +14,12 @@ import { until } from '../../testkit/time/until.js';
 
 /** Some 14 MB: more than is read ahead and what the kernel holds for a client that takes nothing. */
 const LONG_LIST = 22_000;
-/** More than there are snapshots on the deployment. */
-const STALLED = { embedded: { readers: 34, snapshots: 32 }, distributed: { readers: 6, snapshots: 4 } };
+/** More than there are snapshots for long lists on the deployment. */
+const STALLED = { embedded: { readers: 100, snapshots: 96 }, distributed: { readers: 6, snapshots: 3 } };
+const MANY_READERS = 40;
+/** A list of one page; it waited for eight seconds and more, until all readers were read ahead for and cut off. */
+const SHORT_LIST = 300;
+const SHORT_WITHIN_MS = 2_000;
 /** Sooner than the half minute for which a client that stalled kept its snapshot before. */
 const ANSWERED_WITHIN_MS = 25_000;
 const BEGIN_DEADLINE_MS = 40_000;
@@ -75,6 +79,25 @@ describeDeployments('clients that stop reading a long list', (deployment) => {
       return answer.status === 200 && answer;
     });
     expect(idsOf(list)).toEqual([transactionId]);
+  });
+
+  it('delay neither a short list nor a long one', { timeout: TEST_TIMEOUT_MS }, async () => {
+    await startWith(LONG_LIST);
+    const account = newAccount();
+    await inParallel(SHORT_LIST, 48, () => givenTransaction(service.url, { fromAccount: account }));
+    await stallReaders(MANY_READERS, 1);
+    for (let times = 0; times < 10; times += 1) {
+      const begun = performance.now();
+      const list = await listTransactions(service.url, { from: account });
+      expect([list.status, idsOf(list).length]).toEqual([200, SHORT_LIST]);
+      expect(performance.now() - begun).toBeLessThan(SHORT_WITHIN_MS);
+    }
+    const newcomer = openConnection(service.port, requestText('GET /api/transactions HTTP/1.1'));
+    sockets.push(newcomer);
+    const begun = performance.now();
+    const [head] = await once(newcomer, 'data');
+    expect(String(head)).toMatch(/^HTTP\/1.1 200/);
+    expect(performance.now() - begun).toBeLessThan(SOON_MS);
   });
 
   it('hold no snapshot of a list of a few megabytes', { timeout: TEST_TIMEOUT_MS }, async () => {

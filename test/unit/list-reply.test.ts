@@ -11,6 +11,7 @@ class Snapshot<Part extends object> {
   read = 0;
   open = true;
   wanted = false;
+  owed = false;
 
   constructor(
     private readonly count: number,
@@ -26,6 +27,7 @@ class Snapshot<Part extends object> {
   }
 
   isWanted = () => this.wanted;
+  isOwed = () => this.owed;
   close = () => {
     this.open = false;
   };
@@ -184,8 +186,15 @@ describe('a body that is read ahead of its client', () => {
     expect([stream.destroyed, chunks.open]).toEqual([isCutOff, !isCutOff]);
   });
 
+  test('is cut off where another client is owed its snapshot, but not once it needs none', async () => {
+    const [reading, whole] = [await opened(1_000, MEBIBYTE), await opened(10)];
+    for (const { chunks } of [reading, whole]) chunks.owed = true;
+    await pass(300);
+    expect([reading.stream.destroyed, whole.stream.destroyed]).toEqual([true, false]);
+  });
+
   test('is not cut off because the store is slow', async () => {
-    const never = { next: () => new Promise<never>(() => {}), isWanted: () => true, close() {} };
+    const never = { next: () => new Promise<never>(() => {}), isWanted: () => true, isOwed: () => false, close() {} };
     const stream = streamReadAhead(Buffer.from('['), never, allBytes).resume();
     await pass(60_000);
     expect(stream.destroyed).toBe(false);

@@ -78,6 +78,8 @@ class ChangingList {
       },
       rows: () => Promise.reject(new Error('a tag is made of ids alone')),
       isWanted: () => false,
+      isOwed: () => false,
+      lengthen: () => undefined,
       close: () => {
         this.closed += 1;
       },

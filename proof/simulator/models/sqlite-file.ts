@@ -102,8 +102,8 @@ export class SqliteFile {
     const reader = new Reader(this.file.path, () => {});
     const snapshots: { close(): void }[] = [];
     const openSnapshot = reader.openSnapshot.bind(reader);
-    reader.openSnapshot = async () => {
-      const snapshot = await openSnapshot();
+    reader.openSnapshot = async (...asked) => {
+      const snapshot = await openSnapshot(...asked);
       snapshots.push(snapshot);
       return snapshot;
     };

@@ -24,6 +24,8 @@ export interface Chunks {
   next(): Promise<{ readonly chunk: Buffer; readonly last: boolean }>;
   /** Whether others wait for what the parts are read from. */
   isWanted(): boolean;
+  /** Whether its client has more than its part of what they are read from, and another client waits for it. */
+  isOwed(): boolean;
   close(): void;
 }
 
@@ -105,6 +107,7 @@ export function streamReadAhead(first: Buffer, chunks: Chunks, allBytes: ReadAhe
   }
 
   function look(): void {
+    if (!isWhole && chunks.isOwed()) stream.destroy();
     if (isAsked) return;
     clientMs += LOOK_EVERY_MS;
     idleMs += LOOK_EVERY_MS;

@@ -14,6 +14,7 @@ import { requiredBody } from '../requests/body-parser.js';
 import { cutAtRevocation } from '../requests/cut-at-revocation.js';
 import { quoted } from '../requests/entity-tags.js';
 import { evaluateRead, sendNotModified, writeCondition } from '../requests/preconditions.js';
+import { clientOf } from '../requests/request-limit-hook.js';
 import * as descriptions from './record-description.js';
 import {
   cursorFor,
@@ -51,7 +52,8 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
     (request, reply) => {
       refuseUnknownParameters(request.query, LIST_PARAMETERS);
       const client = visibleClient(request);
-      answerWith(reply, records.list({ ...readSelection(request.query), client }), ({ payments, next }) => {
+      const selection = { ...readSelection(request.query), client, reader: clientOf(request) };
+      answerWith(reply, records.list(selection), ({ payments, next }) => {
         if (next !== undefined) reply.header('link', `<${pageAfter(request.query, next)}>; rel="next"`);
         reply
           .header('content-type', 'application/json; charset=utf-8')
@@ -70,7 +72,8 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
     (request, reply) => {
       refuseUnknownParameters(request.query, EXPORT_PARAMETERS);
       const { day, from, to } = readDay(request.query.day);
-      const pages = records.settled(from, to, request.query.processor || undefined)[Symbol.asyncIterator]();
+      const { processor } = request.query;
+      const pages = records.settled(from, to, processor || undefined, clientOf(request))[Symbol.asyncIterator]();
       // The first page is read before anything is answered, so that a store that is away is still a 503.
       answerWith(reply, pages.next(), (first) => {
         cutAtRevocation(reply);

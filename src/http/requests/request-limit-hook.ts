@@ -30,7 +30,8 @@ export function limitRequests(app: FastifyInstance, limit: RequestLimit | undefi
   });
 }
 
-function clientOf({ caller, address }: FastifyRequest): string {
+/** The client that a request counts for: that of its credentials, else its address. */
+export function clientOf({ caller, address }: FastifyRequest): string {
   return caller?.client ?? `address:${networkOf(address)}`;
 }
 

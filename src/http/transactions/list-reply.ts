@@ -52,6 +52,7 @@ function chunksOf(pages: TransactionPages): Chunks {
       return { chunk: Buffer.from(last ? `${text}]` : text), last };
     },
     isWanted: () => pages.isWanted(),
+    isOwed: () => pages.isOwed(),
     close: () => pages.close(),
   };
 }

@@ -8,6 +8,7 @@ import { publicErrors } from '../errors/public-errors.js';
 import { ifNoneMatchCondition, quoted } from '../requests/entity-tags.js';
 import type { JsonBody } from '../requests/json-body.js';
 import { evaluateRead, sendNotModified, writeCondition } from '../requests/preconditions.js';
+import { clientOf } from '../requests/request-limit-hook.js';
 import * as descriptions from './description.js';
 import { sendTransactionList } from './list-reply.js';
 import { REVALIDATE, sendTransaction } from './reply.js';
@@ -35,10 +36,11 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
       },
     },
     (request, reply) => {
-      const { headers } = request;
+      const { headers, query } = request;
+      const filter = { from: query.from, to: query.to, client: clientOf(request) };
       // If-Match is checked first (RFC 9110 13.2.2), which needs the tag.
       const known = headers['if-match'] === undefined ? ifNoneMatchCondition(headers['if-none-match']) : undefined;
-      answerWith(reply, transactions.list(request.query, known), (list) => {
+      answerWith(reply, transactions.list(filter, known), (list) => {
         const listHeaders = { etag: quoted(list.tag), 'cache-control': NO_STORE };
         if (list.state === 'list') {
           const verdict = evaluateRead(headers, list.tag);

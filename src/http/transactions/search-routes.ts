@@ -4,6 +4,7 @@ import { Type } from 'typebox';
 import type { Transactions } from '../../transactions/transactions.js';
 import { answerWith } from '../errors/errors.js';
 import { refuseUnknownParameters } from '../payments/record-request.js';
+import { clientOf } from '../requests/request-limit-hook.js';
 import { foundTransactionJson } from './reply.js';
 import { searchTransactions } from './search-description.js';
 import { readSearch, SEARCH_PARAMETERS, type SearchQuery } from './search-request.js';
@@ -22,7 +23,7 @@ export function registerTransactionSearchRoutes(server: FastifyInstance, transac
     },
     (request, reply) => {
       refuseUnknownParameters(request.query, SEARCH_PARAMETERS);
-      answerWith(reply, transactions.search(readSearch(request.query)), (found) => {
+      answerWith(reply, transactions.search({ ...readSearch(request.query), client: clientOf(request) }), (found) => {
         if (found.next !== undefined) reply.header('link', `<${pageAfter(request.query, found.next)}>; rel="next"`);
         reply
           .header('content-type', 'application/json; charset=utf-8')

@@ -44,9 +44,9 @@ export interface PaymentRecords {
   list(selection: Selection): Promise<NewestPage>;
   /**
    * Everything that was settled in [from, to), milliseconds since the epoch, page by page in the order of settling;
-   * `processor`: only that of the processor with this name.
+   * `processor`: only that of the processor with this name; `reader`: the client that reads.
    */
-  settled(from: number, to: number, processor?: string): AsyncIterable<readonly PaymentRecord[]>;
+  settled(from: number, to: number, processor?: string, reader?: string): AsyncIterable<readonly PaymentRecord[]>;
   /** Writes the outcome that an operator found out for a payment that the service cannot find out itself. */
   resolve(key: string, verdict: Verdict): Promise<ResolveAnswer>;
 }
@@ -120,10 +120,10 @@ export function createPaymentRecords(collaborators: {
     list: (selection) => history.newest(selection, LIST_READ_LIMIT),
 
     /** Filters the pages: a statement that looks for a rare processor would read a whole day at once. */
-    async *settled(from, to, processor) {
+    async *settled(from, to, processor, reader) {
       let after: string | undefined;
       do {
-        const page = await history.settled({ from, to, after, limit: EXPORT_PAGE });
+        const page = await history.settled({ from, to, after, limit: EXPORT_PAGE, reader });
         // What was cancelled was never charged.
         yield page.payments.filter(({ state, processor: its }) => state !== 'CANCELLED' && (processor ?? its) === its);
         after = page.next;

@@ -110,6 +110,8 @@ export interface Selection {
   /** Only transaction ids below this one: where the page before ended. */
   readonly before: string | undefined;
   readonly limit: number;
+  /** The client that reads the list: clients take turns. If omitted, nobody in particular. */
+  readonly reader?: string | undefined;
 }
 
 /** The first hexadecimal digits of a key, in lower case and without dashes, or `TXN` and the first digits of a transaction id. */
@@ -127,6 +129,8 @@ export interface SettledPeriod {
   /** `next` of the page before. */
   readonly after: string | undefined;
   readonly limit: number;
+  /** The client that reads, as of a `Selection`. */
+  readonly reader?: string | undefined;
 }
 
 export interface SettledPage {

@@ -1,25 +1,33 @@
+import { FairLine } from '../shared/fair-line.js';
+
 /**
  * Reading of lists on the main thread, one page in each turn of the event loop however many lists are read at once, so that
- * payments go on in between. Short lists share a turn until their rows together make a page.
+ * payments go on in between. Short lists share a turn until their rows together make a page. Clients that wait are served in turns,
+ * and so are the lists of one client: each reads at most one page in a round.
  */
 export class ListReads {
-  private readonly line: (() => void)[] = [];
+  private readonly line = new FairLine<() => void>();
   /** Pages read in this turn; parts of a page count as parts. */
   private read = 0;
   private scheduled = false;
 
   /** Waits for a turn; `read` gives at most `limit` rows, a page. */
-  page<Row>(limit: number, read: () => Row[]): Promise<Row[]> {
-    return this.part(read, (rows) => rows.length / limit);
+  page<Row>(client: string | undefined, limit: number, read: () => Row[]): Promise<Row[]> {
+    return this.part(client, read, (rows) => rows.length / limit);
+  }
+
+  /** Waits for a turn to read at once, in this turn of the event loop: `size` is how much of a page. */
+  turn(client: string | undefined, size: number): Promise<unknown> {
+    return this.part(client, () => size, Number);
   }
 
   /** Waits for a turn. `sizeOf`: how much of a page was read, which is more than what it gives where rows are filtered. */
-  async part<T>(read: () => T, sizeOf: (result: T) => number): Promise<T> {
-    if (this.read >= 1 || this.line.length > 0) await new Promise<void>((resolve) => this.line.push(resolve));
+  async part<T>(client = '', read: () => T, sizeOf: (result: T) => number): Promise<T> {
+    if (this.read >= 1 || this.line.length > 0) await new Promise<void>((resolve) => this.line.add(client, resolve));
     this.endWithTheTurn();
     const result = read();
     this.read += sizeOf(result);
-    if (this.read < 1) this.line.shift()?.();
+    if (this.read < 1) this.line.next()?.();
     return result;
   }
 
@@ -34,7 +42,7 @@ export class ListReads {
   }
 
   private admit(): void {
-    const next = this.line.shift();
+    const next = this.line.next();
     if (!next) return;
     this.endWithTheTurn();
     next();

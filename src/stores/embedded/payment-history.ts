@@ -5,6 +5,8 @@ import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../shared/rows.
 import * as statements from './payment-history-statements.js';
 import type { PreparedRead, Reader } from './reader.js';
 
+/** Payments that are a page for the turns of lists. */
+const PAGE = 500;
 /** Times are kept in milliseconds. */
 const UNITS_PER_MS = 1;
 
@@ -53,10 +55,16 @@ export function createEmbeddedPaymentHistory(reader: Reader, now: () => number):
       return row && recordOf(row);
     },
 
-    newest: (selection, readLimit) => newestPage(selection, readLimit, newestReads),
+    async newest(selection, readLimit) {
+      // Where filters leave rows out, more of them are read than the page has.
+      const isFiltered = selection.find ?? selection.processor ?? selection.state;
+      await reader.listReads.turn(selection.reader, isFiltered === undefined ? selection.limit / PAGE : 1);
+      return newestPage(selection, readLimit, newestReads);
+    },
 
     async settled(period) {
       const { from, to, limit } = period;
+      await reader.listReads.turn(period.reader, limit / PAGE);
       const start = startOf(period, UNITS_PER_MS);
       const rows = settled.all(start.settledAt, start.key, from, to, limit + 1) as HistoryRow[];
       return pageOf(rows, limit, (row) => row.settled_at ?? 0);

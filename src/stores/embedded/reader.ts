@@ -1,9 +1,13 @@
 import { StoreUnavailable } from '../../platform/faults.js';
-import { Turns } from '../shared/turns.js';
-import { type Database, openForReading, readOrReport, sqliteVersion } from './sqlite.js';
+import { type Turn, Turns } from '../shared/turns.js';
+import { ListReads } from './list-reads.js';
+import { type Database, openForLists, openForReading, readOrReport, sqliteVersion } from './sqlite.js';
 
-/** Lists read at the same time, each in a snapshot of its own; more wait for one to end. */
-const MAX_SNAPSHOTS = 32;
+/**
+ * Lists read at the same time, each in a snapshot of its own; more wait for one to end. So many that some dozens of clients that
+ * stall keep nobody waiting; each has two file descriptors and a page cache.
+ */
+const MAX_SNAPSHOTS = 128;
 /** Connections kept for the lists to come. Each has file descriptors and a page cache of its own. */
 const KEPT_IDLE = 4;
 
@@ -15,8 +19,7 @@ export interface PreparedRead {
 /** A connection whose statements all see the database as it was at one moment. */
 export interface SnapshotConnection {
   prepare(sql: string): PreparedRead;
-  /** Whether others wait for a connection. */
-  isWanted(): boolean;
+  readonly turn: Pick<Turn, 'isWanted' | 'isOwed' | 'lengthen'>;
   close(): void;
 }
 
@@ -29,6 +32,8 @@ export class Reader {
   private readonly database: Database;
   private readonly idle: Database[] = [];
   private readonly turns = new Turns(MAX_SNAPSHOTS);
+  /** The pages of all lists, of payments and of transactions. */
+  readonly listReads = new ListReads();
 
   constructor(
     private readonly path: string,
@@ -43,17 +48,17 @@ export class Reader {
   }
 
   /** Waits for a free connection; StoreUnavailable when none gets free in time. */
-  async openSnapshot(): Promise<SnapshotConnection> {
-    await this.turns.take();
-    const database = this.beginOnIdle();
+  async openSnapshot(client?: string, long?: number | 'at the end'): Promise<SnapshotConnection> {
+    const turn = await this.turns.take(client, long);
+    const database = this.beginOnIdle(turn);
     let open = true;
     return {
       prepare: (sql) => whileOpen(this.prepareOn(database, sql), () => open),
-      isWanted: () => this.turns.areWanted(),
+      turn,
       close: () => {
         if (!open) return;
         open = false;
-        this.turns.pass();
+        turn.pass();
         try {
           database.exec('COMMIT');
           if (this.idle.length < KEPT_IDLE) this.idle.push(database);
@@ -78,15 +83,15 @@ export class Reader {
     };
   }
 
-  private beginOnIdle(): Database {
+  private beginOnIdle(turn: Turn): Database {
     try {
       return readOrReport(() => {
-        const database = this.idle.pop() ?? openForReading(this.path);
+        const database = this.idle.pop() ?? openForLists(this.path);
         database.exec('BEGIN');
         return database;
       }, this.onBroken);
     } catch (fault) {
-      this.turns.pass();
+      turn.pass();
       throw fault;
     }
   }

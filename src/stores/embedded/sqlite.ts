@@ -17,6 +17,8 @@ const WRITER_CACHE_KIB = 65_536;
 /** The log is cut to this size after it was moved into the file. Usually it has 4 MB; while an old snapshot is read it grows. */
 const MOST_IDLE_WAL_BYTES = 67_108_864;
 const READER_CACHE_KIB = 8_192;
+/** A list reads each page of the file once; the caches of all snapshots together must not be large. */
+const LIST_CACHE_KIB = 2_048;
 
 /** `PRAGMA synchronous` as SQLite reports it: FULL means that a commit is on the disk before it returns. */
 const SYNCHRONOUS_FULL = 2;
@@ -36,10 +38,14 @@ export function openAlone(path: string): Database {
   return database;
 }
 
-export function openForReading(path: string): Database {
+export function openForReading(path: string, cacheKib = READER_CACHE_KIB): Database {
   const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS, readOnly: true });
-  database.exec(`PRAGMA cache_size = -${READER_CACHE_KIB}`);
+  database.exec(`PRAGMA cache_size = -${cacheKib}`);
   return database;
+}
+
+export function openForLists(path: string): Database {
+  return openForReading(path, LIST_CACHE_KIB);
 }
 
 /**

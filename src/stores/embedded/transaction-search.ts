@@ -2,7 +2,6 @@ import type { TransactionStore } from '../../transactions/ports/transaction-stor
 import { ABOVE_ALL_IDS, type Transaction, type TransactionStatus } from '../../transactions/transaction.js';
 import { accountsOf, bySelection, selectionOf } from '../shared/list-selection.js';
 import { type TransactionRow, transactionOf } from '../shared/rows.js';
-import type { ListReads } from './list-reads.js';
 import type { Reader } from './reader.js';
 import { NEWEST_EXTENT, NEWEST_ROWS, ROWS_WITH_STATUS } from './transaction-statements.js';
 
@@ -13,13 +12,14 @@ const STEP = 1_000;
  * Reads backwards in short steps, each of which sees the newest commit: no snapshot is held. Ids are never used again and new
  * ones are higher, so consecutive steps miss no row that existed during the whole search.
  */
-export function createEmbeddedSearch(reader: Reader, listReads: ListReads): TransactionStore['newest'] {
+export function createEmbeddedSearch(reader: Reader): TransactionStore['newest'] {
+  const { listReads } = reader;
   const newest = bySelection((selection) => reader.prepare(NEWEST_ROWS[selection]));
   const extents = bySelection((selection) => reader.prepare(NEWEST_EXTENT[selection]));
   const withStatus = bySelection((selection) => reader.prepare(ROWS_WITH_STATUS[selection]));
 
   return async (search, mostRead) => {
-    const { status, limit, before = ABOVE_ALL_IDS } = search;
+    const { client, status, limit, before = ABOVE_ALL_IDS } = search;
     const selection = selectionOf(search);
     const accounts = accountsOf(search);
 
@@ -34,7 +34,7 @@ export function createEmbeddedSearch(reader: Reader, listReads: ListReads): Tran
     if (status === undefined) {
       // One row more than the page says whether there is a next one.
       const rows = () => newest[selection].all(before, limit + 1, ...accounts) as TransactionRow[];
-      const found = (await listReads.page(STEP, rows)).map(transactionOf);
+      const found = (await listReads.page(client, STEP, rows)).map(transactionOf);
       const transactions = found.slice(0, limit);
       return { transactions, next: found.length > limit ? transactions.at(-1)?.id : undefined };
     }
@@ -43,6 +43,7 @@ export function createEmbeddedSearch(reader: Reader, listReads: ListReads): Tran
     for (let left = mostRead; left > 0 && found.length < limit; ) {
       const most = Math.min(STEP, left);
       const seen = await listReads.part(
+        client,
         () => step(below, most, status),
         ({ length }) => length / STEP,
       );

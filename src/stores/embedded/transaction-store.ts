@@ -6,7 +6,6 @@ import { accountsOf, selectionOf } from '../shared/list-selection.js';
 import { OneAtATime } from '../shared/one-at-a-time.js';
 import { type TransactionRow, transactionOf } from '../shared/rows.js';
 import { firstRemovedId, type RemovalRow } from '../shared/transaction-removals.js';
-import { ListReads } from './list-reads.js';
 import type { Reader, SnapshotConnection } from './reader.js';
 import { createEmbeddedSearch } from './transaction-search.js';
 import { LIST_IDS, LIST_ROWS, TRANSACTION_COLUMNS } from './transaction-statements.js';
@@ -28,7 +27,6 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader, c
   /** Only one batch of rows is with the writer at a time, so a payment waits for at most one such commit. */
   const batches = new OneAtATime('The database file', clock);
   const find = reader.prepare(FIND);
-  const listReads = new ListReads();
   let listVersion = (reader.prepare(LIST_VERSION).get() as ListVersionRow).version;
 
   /**
@@ -82,12 +80,12 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader, c
       return typeof removed === 'string' ? removed : 'removed';
     },
 
-    newest: createEmbeddedSearch(reader, listReads),
+    newest: createEmbeddedSearch(reader),
 
     listVersion: () => listVersion,
 
-    async openSnapshot(filter) {
-      const snapshot = snapshotOf(await reader.openSnapshot(), filter, listReads);
+    async openSnapshot(filter, long) {
+      const snapshot = snapshotOf(await reader.openSnapshot(filter.client, long), filter, reader.listReads);
       sawListVersion(snapshot.version);
       return snapshot;
     },
@@ -97,8 +95,10 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader, c
 function snapshotOf(
   connection: SnapshotConnection,
   filter: TransactionFilter,
-  listReads: ListReads,
+  listReads: Reader['listReads'],
 ): TransactionSnapshot {
+  const { turn } = connection;
+  const { client } = filter;
   try {
     const version = connection.prepare(LIST_VERSION).get() as ListVersionRow;
     const selection = selectionOf(filter);
@@ -114,13 +114,17 @@ function snapshotOf(
         return firstRemovedId(removals, lastRemovalVersion, since, filter);
       },
       ids: (afterId, limit) =>
-        listReads.page(limit, () => {
+        listReads.page(client, limit, () => {
           const page = ids.all(afterId, limit, ...accounts) as { id: number }[];
           return page.map(({ id }) => id);
         }),
       rows: (afterId, limit) =>
-        listReads.page(limit, () => (rows.all(afterId, limit, ...accounts) as TransactionRow[]).map(transactionOf)),
-      isWanted: () => connection.isWanted(),
+        listReads.page(client, limit, () =>
+          (rows.all(afterId, limit, ...accounts) as TransactionRow[]).map(transactionOf),
+        ),
+      isWanted: () => turn.isWanted(),
+      isOwed: () => turn.isOwed(),
+      lengthen: () => turn.lengthen(),
       close: () => connection.close(),
     };
   } catch (fault) {

@@ -2,6 +2,7 @@ import type { PaymentHistory } from '../../payments/ports/payment-history.js';
 import { type CountedRow, countsOf, pageOf, startOf } from '../shared/history-pages.js';
 import { type NewestQuery, type NewestReads, newestPage } from '../shared/newest-payments.js';
 import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../shared/rows.js';
+import { Turns } from '../shared/turns.js';
 import type { ConfirmDurable } from './durability.js';
 import * as statements from './payment-history-statements.js';
 import type { Postgres } from './postgres.js';
@@ -12,9 +13,15 @@ interface Row extends HistoryRow {
 }
 
 const UNITS_PER_MS = 1_000;
+/** Pages of lists that are read at once, if nobody says otherwise. */
+const MOST_PAGES = 4;
 
 /** Rows are returned only when they are durable; `newest` does not wait for that. */
-export function createPostgresPaymentHistory(database: Postgres, confirmDurable: ConfirmDurable): PaymentHistory {
+export function createPostgresPaymentHistory(
+  database: Postgres,
+  confirmDurable: ConfirmDurable,
+  turns = new Turns(MOST_PAGES),
+): PaymentHistory {
   const newestReads: NewestReads = {
     async countKeys({ first, last }, atMost) {
       const [counted] = await database.read<{ keys: number }>(statements.COUNT_KEYS, [first, last, atMost]);
@@ -49,12 +56,14 @@ export function createPostgresPaymentHistory(database: Postgres, confirmDurable:
       return row && recordOf(row);
     },
 
-    newest: (selection, readLimit) => newestPage(selection, readLimit, newestReads),
+    newest: (selection, readLimit) =>
+      turns.during(selection.reader, () => newestPage(selection, readLimit, newestReads)),
 
     async settled(period) {
       const { from, to, limit } = period;
       const start = startOf(period, UNITS_PER_MS);
-      const rows = await database.read<Row>(statements.SETTLED, [start.settledAt, start.key, from, to, limit + 1]);
+      const values = [start.settledAt, start.key, from, to, limit + 1];
+      const rows = await turns.during(period.reader, () => database.read<Row>(statements.SETTLED, values));
       if (rows.length > 0) await confirmDurable();
       return pageOf(rows, limit, (row) => row.settled_at_us ?? 0);
     },

@@ -15,7 +15,7 @@ import { type TransactionRow, transactionOf } from '../shared/rows.js';
 import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
 import { WRITE_DEADLINE_MS } from '../shared/time-limits.js';
 import { firstRemovedId, type RemovalRow } from '../shared/transaction-removals.js';
-import { Turns } from '../shared/turns.js';
+import { type Turn, Turns } from '../shared/turns.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import type { ConfirmDurable } from './durability.js';
@@ -36,7 +36,11 @@ export function createPostgresTransactionStore(
   database: Postgres,
   databaseClock: DatabaseClock,
   confirmDurable: ConfirmDurable,
-  { maxSnapshots, measures = NOT_MEASURED }: { maxSnapshots: number; measures?: StoreMeasures | undefined },
+  {
+    maxSnapshots,
+    pageTurns = new Turns(maxSnapshots),
+    measures = NOT_MEASURED,
+  }: { maxSnapshots: number; pageTurns?: Turns; measures?: StoreMeasures | undefined },
 ): TransactionStore {
   const { clock } = databaseClock;
   const versions = new Batcher<'version', number>(
@@ -86,16 +90,16 @@ export function createPostgresTransactionStore(
       });
     },
 
-    newest: createPostgresSearch(database),
+    newest: createPostgresSearch(database, pageTurns),
 
     listVersion: () => versions.add('version'),
 
-    async openSnapshot(filter) {
-      await turns.take();
+    async openSnapshot(filter, long) {
+      const turn = await turns.take(filter.client, long);
       try {
-        return await openSnapshot(database, filter, turns, measures);
+        return await openSnapshot(database, filter, turn, measures);
       } catch (fault) {
-        turns.pass();
+        turn.pass();
         throw fault;
       }
     },
@@ -142,7 +146,7 @@ function unchangedBecause(
 async function openSnapshot(
   database: Postgres,
   filter: TransactionFilter,
-  turns: Turns,
+  turn: Turn,
   measures: StoreMeasures,
 ): Promise<TransactionSnapshot> {
   const client = await database.connect();
@@ -177,7 +181,9 @@ async function openSnapshot(
         (await query<TransactionRow>(statements.LIST_ROWS[selection], [afterId, limit, ...accounts])).map(
           transactionOf,
         ),
-      isWanted: () => turns.areWanted(),
+      isWanted: () => turn.isWanted(),
+      isOwed: () => turn.isOwed(),
+      lengthen: () => turn.lengthen(),
       close() {
         if (!open) return;
         open = false;
@@ -187,7 +193,7 @@ async function openSnapshot(
             () => client.release(false),
             () => client.release(true),
           )
-          .finally(() => turns.pass());
+          .finally(() => turn.pass());
       },
     };
   } catch (fault) {

@@ -55,8 +55,11 @@ export interface TransactionStore {
   /** At least as new as every create and delete that was acknowledged before the call. */
   listVersion(): NowOrLater<number>;
 
-  /** One consistent view of a filtered list; must be closed. */
-  openSnapshot(filter: TransactionFilter): Promise<TransactionSnapshot>;
+  /**
+   * One consistent view of a filtered list; must be closed. `long`: more than one page of rows is read from it, and it is waited for
+   * at the place that `lengthen` told, or at the end of the line.
+   */
+  openSnapshot(filter: TransactionFilter, long?: number | 'at the end'): Promise<TransactionSnapshot>;
 }
 
 /** Until when, and in which epoch, a write mark protects. */
@@ -88,5 +91,9 @@ export interface TransactionSnapshot {
   rows(afterId: number, limit: number): Promise<readonly Transaction[]>;
   /** Whether others wait for a snapshot, because there are as many as there may be. */
   isWanted(): boolean;
+  /** Whether its client has more than half of the snapshots, and another client has waited for one for a while. */
+  isOwed(): boolean;
+  /** Undefined: it may be used for a long list. Otherwise it must be closed, and one for a long list be opened at this place in the line. */
+  lengthen(): number | undefined;
   close(): void;
 }
