@@ -16,5 +16,8 @@ export function isSamePayment(paid: PaidMoney, wanted: PaymentRequest): boolean 
 /** Without the zeros that say nothing; never as a float. */
 function shortest(amount: string): string {
   const plain = amount.replace(/^0+(?=\d)/, '');
-  return plain.includes('.') ? plain.replace(/\.?0+$/, '') : plain;
+  if (!plain.includes('.')) return plain;
+  let end = plain.length;
+  while (plain[end - 1] === '0') end -= 1;
+  return plain.slice(0, plain[end - 1] === '.' ? end - 1 : end);
 }

@@ -52,7 +52,7 @@ const KEY_MISSING = 'Missing Idempotency-Key header.';
 const DECLINED = 'Payment declined: ';
 /** What follows the processor's reason where a reference was paid. */
 const OF_ATTEMPT =
-  / \(attempt (\d{1,2})(?:, the last one)?\)\. (?:Where the payer wants to try again|Pay with another reference),? .*$/;
+  / \(attempt (\d{1,2})(?:, the last one)?\)\. (?:Where the payer wants to try again|Pay with another reference),? .*$/s;
 
 /** Only what is surely the service's own answer is believed (rule P23): everything else may mean a charge. */
 export function readPaymentAnswer(result: Answer | Lost, asked: AskedPayment): PaymentAnswer<Paid> {

@@ -148,7 +148,7 @@ function plainKey(key: string): string {
 function pageIn(answer: Answer): { payments: readonly Payment[]; next: string | undefined } | undefined {
   const payments = jsonOf(answer);
   if (!Array.isArray(payments) || !payments.every(isPayment)) return undefined;
-  const [, target] = /<([^>]*)>\s*;\s*rel="?next"?/i.exec(answer.headers.get('link') ?? '') ?? [];
+  const [, target] = /<([^<>]*)>\s*;\s*rel="?next"?/i.exec(answer.headers.get('link') ?? '') ?? [];
   const next =
     target === undefined ? undefined : (new URL(target, 'http://any').searchParams.get('cursor') ?? undefined);
   return { payments, next };

@@ -125,7 +125,9 @@ const LINE_START = '{"reference":"';
 
 /** After a power cut the part that never reached the disk may read as zeros. */
 function mayBeTornLine(text: string): boolean {
-  const written = text.replace(/\0+$/, '');
+  let end = text.length;
+  while (text[end - 1] === '\0') end -= 1;
+  const written = text.slice(0, end);
   return written.startsWith(LINE_START) || LINE_START.startsWith(written);
 }
 

@@ -4,6 +4,8 @@ const MAX_DECIMALS = 4;
 const MAX_DIGITS = 15;
 const PLAIN_DECIMAL = /^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/;
 
+/** An amount with an exponent of two digits needs fewer: 15 digits, 99 zeros, the exponent. */
+const MAX_NUMBER_LENGTH = 128;
 /** Exponents of two digits: enough for every amount, and few enough zeros to write out. */
 const JSON_NUMBER = /^(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,2}))?$/;
 
@@ -12,6 +14,7 @@ const JSON_NUMBER = /^(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,2}))?$/
  * T2). What is no such number is given back as it is, to be refused.
  */
 export function plainDecimalOf(number: string): string {
+  if (number.length > MAX_NUMBER_LENGTH) return number;
   const [, whole, fraction = '', exponent = '0'] = JSON_NUMBER.exec(number) ?? [];
   if (whole === undefined) return number;
   const digits = whole + fraction;
@@ -59,6 +62,8 @@ export function fromTenThousandths(count: string): string {
 }
 
 function shortest(whole: string, fraction: string): string {
-  const significant = fraction.replace(/0+$/, '');
-  return significant === '' ? whole : `${whole}.${significant}`;
+  let end = fraction.length;
+  // No expression: one for zeros at the end starts again at every zero, which is quadratic.
+  while (fraction[end - 1] === '0') end -= 1;
+  return end === 0 ? whole : `${whole}.${fraction.slice(0, end)}`;
 }

@@ -13,7 +13,7 @@ export type Amount = { readonly units: bigint } | { readonly problem: string };
 export function readAmount(text: string): Amount {
   const [, sign = '', whole = '', decimals = ''] = PLAIN.exec(text) ?? [];
   if (whole === '') return { problem: problemOf(text) };
-  const significant = decimals.replace(/0+$/, '');
+  const significant = withoutZerosAtEnd(decimals);
   if (significant.length > DECIMALS || whole.replace(/^0+/, '').length > MOST_DIGITS) {
     return { problem: `The amount “${text}” has more than ${MOST_DIGITS} digits, or more than ${DECIMALS} decimals.` };
   }
@@ -24,8 +24,15 @@ export function readAmount(text: string): Amount {
 /** The plain decimal number, with at least so many decimals. */
 export function amountOf(units: bigint, atLeastDecimals = 0): string {
   const digits = (units < 0n ? -units : units).toString().padStart(DECIMALS + 1, '0');
-  const decimals = digits.slice(-DECIMALS).replace(/0+$/, '').padEnd(atLeastDecimals, '0');
+  const decimals = withoutZerosAtEnd(digits.slice(-DECIMALS)).padEnd(atLeastDecimals, '0');
   return `${units < 0n ? '-' : ''}${digits.slice(0, -DECIMALS)}${decimals === '' ? '' : `.${decimals}`}`;
+}
+
+/** In one pass: an expression such as `0+$` starts again at every zero, and a field of a statement may have a million. */
+function withoutZerosAtEnd(digits: string): string {
+  let end = digits.length;
+  while (digits[end - 1] === '0') end -= 1;
+  return digits.slice(0, end);
 }
 
 export const decimalsOf = (text: string): number => PLAIN.exec(text)?.[3]?.length ?? 0;

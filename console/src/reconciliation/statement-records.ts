@@ -12,8 +12,8 @@ export interface RecordReader {
   end(): StatementRecord[];
 }
 
-/** A JSON string, or a number outside of one. */
-const STRING_OR_NUMBER = /("(?:[^"\\]|\\.)*")|-?\d[\d.eE+-]*/g;
+/** A JSON string, or a number outside of one. A string that is not closed matches too: else it would be tried again from each of its quotes. */
+const STRING_OR_NUMBER = /("(?:[^"\\]|\\.)*"?)|-?\d[\d.eE+-]*/gs;
 
 /** One JSON object for each line. Numbers stay text: `0.1` must not pass through a binary fraction. */
 export function createNdjsonRecords(names: readonly string[]): RecordReader {

@@ -1,0 +1,82 @@
+/**
+ * Bug: one number of 64,000 digits in a batch kept the process from everything else for 5.6 s; one of 1 MiB would take 20 minutes.
+ * Cause: an expression such as `0+$` starts again at every zero, so its time grows with the square of the text. The length of the number
+ * was looked at afterwards only.
+ * Fix: the length first, and zeros in one pass. These are all readers of unbounded text that had an expression of this kind.
+ */
+import { DeclinedError, isSamePayment } from '@idempay/client';
+import { expect, test } from 'vitest';
+import { readNdjsonRow } from '#idempay/commands/import/rows.js';
+import { readJsonBody } from '#idempay/http/requests/json-body.js';
+import { BATCH_ROWS, readNewTransactions } from '#idempay/http/transactions/request.js';
+import { amountOf, readAmount } from '../../console/src/reconciliation/amounts.js';
+import { objectIn } from '../../console/src/reconciliation/statement-records.js';
+import {
+  allOf,
+  COMPUTED_KEY,
+  failureOf,
+  HUNDRED,
+  json,
+  refusal,
+  scripted,
+} from '../../testkit/client-library/scripted-fetch.js';
+
+/** In linear time each takes milliseconds, in quadratic time 5 to 60 seconds. A batch may have five times as much, which would take 25 times as long. */
+const LENGTH = 200_000;
+const LIMIT_MS = 2_000;
+
+const ZEROS = '0'.repeat(LENGTH);
+/** The zeros must not end the text: what ends it is found at once. */
+const LONG_NUMBER = `1.${ZEROS}1`;
+const rowOf = (amount: string) => `{"fromAccount":"a","toAccount":"b","amount":${amount}}`;
+
+async function expectQuick(read: () => unknown): Promise<void> {
+  const startedAt = performance.now();
+  await read();
+  expect(performance.now() - startedAt).toBeLessThan(LIMIT_MS);
+}
+
+test.each([
+  ['number', LONG_NUMBER],
+  ['number with an exponent', `${LONG_NUMBER}e-10`],
+  ['text', `"${LONG_NUMBER}"`],
+])('a batch whose amount is a %s of 200,000 characters is refused at once', async (_what, amount) => {
+  await expectQuick(() => {
+    const body = readJsonBody(Buffer.from(`{"transactions":[${rowOf(amount)}]}`), BATCH_ROWS);
+    expect(() => readNewTransactions(body)).toThrow("'amount' must");
+  });
+});
+
+test('a row of an import with a number of 200,000 characters is rejected at once', async () => {
+  await expectQuick(() => {
+    expect(readNdjsonRow(Buffer.from(rowOf(LONG_NUMBER)), []).state).toBe('rejected');
+  });
+});
+
+test('a statement with a number of 200,000 characters, and with a string that nothing closes, is judged at once', async () => {
+  await expectQuick(() => {
+    expect(readAmount(LONG_NUMBER)).toHaveProperty('problem');
+    const amount = readAmount(`1.5${ZEROS}`);
+    expect('units' in amount && amountOf(amount.units)).toBe('1.5');
+    expect(objectIn(`{"note":"${'\\"'.repeat(LENGTH / 2)}`)).toBeUndefined();
+  });
+});
+
+test('a client compares amounts of 200,000 characters at once', async () => {
+  await expectQuick(() => {
+    expect(isSamePayment({ amount: LONG_NUMBER, currency: 'USD' }, { amount: '1', currency: 'USD' })).toBe(false);
+    expect(isSamePayment({ amount: `1.${ZEROS}`, currency: 'USD' }, { amount: '1', currency: 'USD' })).toBe(true);
+  });
+});
+
+test('a client reads a Link of 200,000 characters, and a decline of 200,000 characters, at once', async () => {
+  await expectQuick(async () => {
+    const link = '<'.repeat(LENGTH);
+    expect(await allOf(scripted([json([], 200, { link })]).idempay.payments.list())).toEqual([]);
+
+    const attempts = ' (attempt 1). Pay with another reference, '.repeat(LENGTH / 40);
+    const declined = refusal(402, `Payment declined: no${attempts}\nEnd.`, { 'idempotency-key': COMPUTED_KEY });
+    const paying = scripted([declined]).idempay.payments.pay(HUNDRED, { reference: 'order-17' });
+    expect((await failureOf(DeclinedError, paying)).reason).toBe('no');
+  });
+});
