@@ -4,6 +4,7 @@ import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } 
 import type { Access } from '../access/access.js';
 import type { Health } from '../health/health.js';
 import type { Readiness } from '../health/readiness.js';
+import { BodyBudget } from '../limits/body-budget.js';
 import type { RequestLimit } from '../limits/request-limit.js';
 import type { LiveView } from '../live/live-view.js';
 import type { AskProcessor } from '../payments/history/ask-processor.js';
@@ -41,6 +42,7 @@ import { limitRequests } from './requests/request-limit-hook.js';
 import { logRequests } from './requests/request-log.js';
 import { type RequestTraces, traceRequests } from './requests/request-traces.js';
 import { RequestsUnderWay } from './requests/requests-under-way.js';
+import { discardBody } from './requests/unread-bodies.js';
 import { watchMethods } from './requests/wrong-methods.js';
 import { registerTransactionCreationRoutes } from './transactions/creation-routes.js';
 import { registerTransactionRoutes } from './transactions/routes.js';
@@ -126,6 +128,7 @@ export function createServer(
     reply.header(requestIdHeader, request.id).headers(sentAlways);
     const problem = headProblem(request.raw);
     if (problem?.framing) reply.header('connection', 'close');
+    if (request.method === 'GET' || request.method === 'HEAD') discardBody(request.raw);
     // Refused before the body is looked at, as a wrong method is.
     const misdirected = loopbackOnly && !isForThisMachine(request.raw) ? publicErrors.misdirected() : undefined;
     const otherSite = !access && isOfOtherSite(request) ? publicErrors.otherSite() : undefined;
@@ -137,7 +140,7 @@ export function createServer(
   logRequests(app);
   countRequests(app, measures);
   const answerWrongMethods = watchMethods(app);
-  installBodyParser(app);
+  installBodyParser(app, new BodyBudget());
   installErrorHandler(app, onUnavailable, measures);
   registerPaymentRoutes(app, features.payments, measures);
   registerPaymentRecordRoutes(app, features.paymentRecords);

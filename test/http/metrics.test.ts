@@ -307,6 +307,7 @@ describeDeployments('metrics', (deployment) => {
       credentials_unchecked: 0,
       scope: 2,
       rate_limit: 4,
+      bodies: 0,
       connections: 2,
     });
   });

@@ -1,7 +1,6 @@
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
 import { AllSnapshotsInUse, reasonOf, StoreUnavailable } from '../../platform/faults.js';
 import type { NowOrLater } from '../../platform/now-or-later.js';
-import { BODY_LIMIT_BYTES } from '../requests/body-parser.js';
 import type { HttpMeasures } from '../requests/measures.js';
 import { CountedError, errorBody, type Operation, PublicError, publicErrors, reasonPhrase } from './public-errors.js';
 
@@ -19,8 +18,7 @@ export function installErrorHandler(
   measures: Pick<HttpMeasures, 'refused'>,
 ): void {
   app.setErrorHandler<FastifyError | PublicError | StoreUnavailable>((error, request, reply) => {
-    const { config, bodyLimit } = request.routeOptions;
-    const answer = publicErrorOf(error, config.operation, bodyLimit);
+    const answer = publicErrorOf(error, request.routeOptions.config.operation);
     if (answer instanceof CountedError) measures.refused(answer.reason);
     const fault = answer.cause ?? error;
     // A store that is away fails every request alike: the log counts them. Only unexpected faults have a stack.
@@ -70,7 +68,6 @@ export function sendError(reply: FastifyReply, error: PublicError): FastifyReply
 export function publicErrorOf(
   error: FastifyError | PublicError | StoreUnavailable,
   operation?: Operation,
-  bodyLimitBytes = BODY_LIMIT_BYTES,
 ): PublicError {
   if (error instanceof PublicError) return error;
   if (error instanceof AllSnapshotsInUse) return publicErrors.tooManyLists(error);
@@ -78,8 +75,6 @@ export function publicErrorOf(
   switch (error.code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return publicErrors.unsupportedMediaType();
-    case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return publicErrors.bodyTooLarge(bodyLimitBytes);
     case 'FST_ERR_VALIDATION':
       return publicErrors.invalidRequest(`${validationSubject(error)} may be sent only once.`);
     case 'FST_ERR_BAD_URL':

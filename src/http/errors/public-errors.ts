@@ -146,6 +146,9 @@ function whatBecameOf({ state, transactionId }: NewestAttempt): string {
 /** Long enough for a full disk or a restart to be noticed, short enough that a waiting payer does not give up. */
 const STORE_RETRY_SECONDS = 2;
 
+/** A body is received and answered in less. */
+const BODY_RETRY_SECONDS = 2;
+
 /** Longer than a restart of the processor and one round of recovery. */
 const PROCESSOR_RETRY_SECONDS = 5;
 
@@ -346,6 +349,13 @@ export const publicErrors = {
   unsupportedMediaType: () =>
     new PublicError(415, 'Send the body as JSON in UTF-8, uncompressed, with Content-Type: application/json.'),
   bodyTooLarge: (limitBytes: number) => new PublicError(413, `The request body must not exceed ${limitBytes} bytes.`),
+  tooManyBodies: () =>
+    new CountedError(
+      'bodies',
+      503,
+      'Too many request bodies are being received at the moment, and nothing was begun for this one. Retry it after Retry-After seconds.',
+      { 'Retry-After': String(BODY_RETRY_SECONDS) },
+    ),
   invalidRequest: (problem: string) => new PublicError(400, problem),
   invalidHost: () => new PublicError(400, 'Send one Host header with a valid value.'),
   invalidPath: () => new PublicError(400, 'The path is not validly percent-encoded.'),

@@ -53,6 +53,7 @@ const BODY_ERRORS: Errors = {
   nestedTooDeep: refusalBy(() => readJsonBody(Buffer.from('['.repeat(1_000)))),
   chunkExtensionsTooLarge: CHUNK_EXTENSIONS_TOO_LARGE,
   unsupportedMediaType: publicErrors.unsupportedMediaType(),
+  tooManyBodies: publicErrors.tooManyBodies(),
 };
 
 function storeErrors(operation: Operation): Errors {

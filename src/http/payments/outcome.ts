@@ -1,6 +1,7 @@
 import type { FastifyError } from 'fastify';
 import type { PayAnswer } from '../../payments/answers.js';
 import { publicErrorOf } from '../errors/errors.js';
+import { CountedError } from '../errors/public-errors.js';
 import type { PaymentOutcome } from '../requests/measures.js';
 
 /** How an answer of the payment area is counted. */
@@ -32,7 +33,9 @@ export function countedAs(answer: PayAnswer): PaymentOutcome {
 
 /** How a request is counted that ended in an exception. */
 export function faultCountedAs(fault: Error): PaymentOutcome {
-  const { status } = publicErrorOf(fault as FastifyError);
+  const error = publicErrorOf(fault as FastifyError);
+  const { status } = error;
+  if (error instanceof CountedError && error.reason === 'bodies') return 'refused_for_load';
   if (status === 503) return 'unavailable';
   return status === 500 ? 'error' : 'refused';
 }

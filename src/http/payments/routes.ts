@@ -85,7 +85,7 @@ export function registerPaymentRoutes(
       onRequest: nameOf(computeKey, 'client'),
       onError: countFault,
       schema: { querystring: ReferenceQuery },
-      config: { operation: 'pay', scopes: ['payments:write'], description: descriptions.pay },
+      config: { operation: 'pay', scopes: ['payments:write'], isPayment: true, description: descriptions.pay },
     },
     (request, reply) => {
       const payment = request.payment;

@@ -3,6 +3,7 @@ import type { Access } from '../../access/access.js';
 import type { AuthenticationResult, Caller } from '../../access/caller.js';
 import type { Scope } from '../../access/scopes.js';
 import { publicErrors } from '../errors/public-errors.js';
+import { keepSmall } from './unread-bodies.js';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -47,8 +48,12 @@ export function checkAccess(app: FastifyInstance, access: Access | undefined): v
       return;
     }
     const result = access.authenticate(request.headers.authorization);
-    if (result instanceof Promise) result.then((later) => done(admit(request, later, scopes)), done);
-    else done(admit(request, result, scopes));
+    if (!(result instanceof Promise)) {
+      done(admit(request, result, scopes));
+      return;
+    }
+    const endKeeping = keepSmall(request.raw);
+    result.finally(endKeeping).then((later) => done(admit(request, later, scopes)), done);
   });
 }
 

@@ -1,14 +1,26 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { BodyBudget } from '../../limits/body-budget.js';
 import { publicErrors } from '../errors/public-errors.js';
+import { ArrivingBody } from './arriving-body.js';
 import { type JsonBody, type RowsMember, readJsonBody } from './json-body.js';
+import { clientOf } from './request-limit-hook.js';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** The member of the body whose rows the route reads. */
     bodyRows?: RowsMember;
+    /** Its bodies are those of payments, which have a part of the budget to themselves. */
+    isPayment?: true;
+  }
+  interface FastifyRequest {
+    /** What counts for the budget; undefined where no body is read. */
+    arrivingBody: ArrivingBody | undefined;
   }
 }
+
+type Done = (error: Error | null, body?: unknown) => void;
 
 /** Every body this service takes has a handful of short members (decisions P3), unless its route says otherwise. */
 export const BODY_LIMIT_BYTES = 16 * 1024;
@@ -19,19 +31,23 @@ const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]+)"?/i;
 
 /**
  * Reads JSON bodies without losing number text or repeated members. Absent bodies (`Content-Type: application/json` sent
- * with nothing) become `undefined`; each route says what that means.
+ * with nothing) become `undefined`; each route says what that means. The bytes of all bodies are bounded by the budget.
  */
-export function installBodyParser(app: FastifyInstance): void {
+export function installBodyParser(app: FastifyInstance, budget: BodyBudget): void {
+  app.decorateRequest('arrivingBody', undefined);
   app.removeAllContentTypeParsers();
   // The exact name besides the pattern: nearly every request has it, and it is found without matching.
   for (const mediaType of [PLAIN_JSON, JSON_MEDIA_TYPE]) {
-    app.addContentTypeParser(mediaType, { parseAs: 'buffer' }, readJson);
+    app.addContentTypeParser(mediaType, (request: FastifyRequest, payload: Readable, done: Done) => {
+      readJson(budget, request, payload, done);
+    });
   }
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, refuseOtherTypes);
-  // Not for GET and HEAD, which read no body: the hook would cost each of them a microsecond.
+  app.addContentTypeParser('*', refuseOtherTypes);
+  // Not for GET and HEAD, which read no body: the hooks would cost each of them a microsecond.
   app.addHook('onRoute', (route) => {
     if ([route.method].flat().every((method) => method === 'GET' || method === 'HEAD')) return;
     route.preParsing = [...(route.preParsing === undefined ? [] : [route.preParsing].flat()), refuseByHead];
+    route.onSend = [...(route.onSend === undefined ? [] : [route.onSend].flat()), release];
   });
 }
 
@@ -52,22 +68,81 @@ function refuseByHead(
   done(publicErrors.unsupportedMediaType());
 }
 
-function readJson(
-  request: FastifyRequest,
-  bytes: string | Buffer,
-  done: (error: Error | null, body?: unknown) => void,
-) {
+/** Every request is answered once, also one whose client is gone; Node does not report the end of each. */
+function release(request: FastifyRequest, _reply: FastifyReply, payload: unknown, done: Done): void {
+  request.arrivingBody?.release();
+  // The answer may wait for its client.
+  request.body = undefined;
+  done(null, payload);
+}
+
+function readJson(budget: BodyBudget, request: FastifyRequest, payload: Readable, done: Done): void {
+  const { headers, routeOptions } = request;
+  const { config, bodyLimit: limitBytes } = routeOptions;
+  if (!isSupported(headers)) {
+    done(publicErrors.unsupportedMediaType());
+    return;
+  }
+  if (Number(headers['content-length']) > limitBytes) {
+    done(publicErrors.bodyTooLarge(limitBytes));
+    return;
+  }
+  const isPayment = config.isPayment === true;
+  const body = new ArrivingBody(budget, { isPayment, limitBytes, client: () => clientOf(request) });
+  request.arrivingBody = body;
+  let isOver = false;
+  const end = (error: Error | null, parsed?: JsonBody) => {
+    if (isOver) return;
+    isOver = true;
+    done(error, parsed);
+  };
+  payload.on('data', (chunk: Buffer) => {
+    // After a refusal the rest is read and thrown away.
+    const refusal = isOver ? undefined : body.add(chunk);
+    if (refusal) end(refusal);
+  });
+  payload.on('error', () => end(brokenOff()));
+  onEnd(payload, () => {
+    if (!isOver) parse(body.content(), config.bodyRows, end);
+  });
+}
+
+/** Calls back when the body is over. An empty one may be over since its credentials were checked. */
+function onEnd(payload: Readable, end: () => void): void {
+  if (payload.readableEnded) end();
+  else payload.on('end', end).resume();
+}
+
+function parse(
+  bytes: Buffer,
+  rows: RowsMember | undefined,
+  done: (error: Error | null, body?: JsonBody) => void,
+): void {
+  let body: JsonBody | undefined;
   try {
-    if (!isSupported(request.headers)) throw publicErrors.unsupportedMediaType();
-    done(null, bytes.length === 0 ? undefined : readJsonBody(bytes as Buffer, request.routeOptions.config.bodyRows));
+    if (bytes.length > 0) body = readJsonBody(bytes, rows);
   } catch (error) {
     done(error as Error);
+    return;
   }
+  done(null, body);
 }
 
 /** Refuses a body of another media type. An empty body is no body, whatever its Content-Type. */
-function refuseOtherTypes(_request: FastifyRequest, bytes: string | Buffer, done: (error: Error | null) => void): void {
-  done(bytes.length === 0 ? null : publicErrors.unsupportedMediaType());
+function refuseOtherTypes(_request: FastifyRequest, payload: Readable, done: Done): void {
+  let isOver = false;
+  const end = (error: Error | null) => {
+    if (!isOver) done(error);
+    isOver = true;
+  };
+  payload.on('data', () => end(publicErrors.unsupportedMediaType()));
+  payload.on('error', () => end(brokenOff()));
+  onEnd(payload, () => end(null));
+}
+
+/** Its client is gone: for counts and the log. */
+function brokenOff(): Error {
+  return publicErrors.invalidRequest('The request ended before its body was complete.');
 }
 
 /** The parsed body; the 400 that asks for one when there is none. */

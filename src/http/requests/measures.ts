@@ -49,6 +49,8 @@ export const REFUSAL_REASONS = [
   'scope',
   /** RATE_LIMIT_PER_MINUTE. */
   'rate_limit',
+  /** Too many bytes of bodies were there at once. */
+  'bodies',
   /** MAX_CONNECTIONS. */
   'connections',
 ] as const;

@@ -84,6 +84,7 @@ const NOTHING_BEGUN: Partial<Record<keyof typeof publicErrors, readonly PublicEr
   tooManyRequests: [publicErrors.tooManyRequests(60, 1)],
   rowsLost: [publicErrors.rowsLost(1)],
   tooManyConnections: [publicErrors.tooManyConnections()],
+  tooManyBodies: [publicErrors.tooManyBodies()],
   starting: [publicErrors.starting()],
   credentialsUnchecked: [publicErrors.credentialsUnchecked()],
   storeUnavailable: (
