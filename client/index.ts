@@ -1,6 +1,7 @@
 export type { Clock } from './clock.js';
 export * from './errors.js';
 export type { CallOptions } from './http/call.js';
+export type { PagedList } from './http/pages.js';
 export { Idempay } from './idempay.js';
 export type { CancelResult, CancelTarget } from './payments/cancel.js';
 export { isSamePayment, type PaidMoney } from './payments/money.js';

@@ -17,5 +17,7 @@ export type Resolution = Schemas['Resolution'];
 
 /** Its `amount` is exact: `String(amount)` has its digits. Add up in a decimal type, not in floats. */
 export type Transaction = Schemas['Transaction'];
+/** As a search finds it, with its tag. */
+export type FoundTransaction = Schemas['FoundTransaction'];
 export type TransactionStatus = Schemas['TransactionStatus'];
 export type NewTransaction = Schemas['NewTransaction'];

@@ -56,13 +56,13 @@ const REMEMBERED = 1_000;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Visible ASCII: what a header can carry. */
-const CREDENTIAL = /^[!-~]+$/;
+export const CREDENTIAL = /^[!-~]+$/;
 
 /** Throws an InvalidRequestError that names the option. */
 export function readSettings(options: IdempayOptions): Settings {
   const { apiKey, token, fetch = globalThis.fetch, clock = systemClock, random = Math.random } = options;
   if (apiKey !== undefined && token !== undefined) throw wrong("Give 'apiKey' or 'token', not both.");
-  if (apiKey !== undefined && !CREDENTIAL.test(apiKey)) {
+  if (apiKey !== undefined && !(typeof apiKey === 'string' && CREDENTIAL.test(apiKey))) {
     throw wrong("'apiKey' must be a key such as idem_..., without spaces or line ends.");
   }
   return {

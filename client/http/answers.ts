@@ -8,6 +8,7 @@ import {
   UnavailableError,
   UnexpectedAnswerError,
 } from '../errors.js';
+import { reasonOf } from './connection-faults.js';
 import { messageOf } from './proof.js';
 import type { Again } from './repeat.js';
 import type { Answer, Lost } from './transport.js';
@@ -18,17 +19,20 @@ export function detailsOf({ status, headers }: Pick<Answer, 'status' | 'headers'
   return { status, requestId: headers.get('x-request-id') ?? undefined, cause };
 }
 
+/** More seconds than a number may hold count as this many, as for ages in RFC 9111 1.2.2. */
+const LONGEST_SECONDS = 2 ** 31;
+
 /** Milliseconds of `Retry-After`; 0 where there is none. A date counts from the answer's own `Date`: clocks may differ. */
 export function retryAfterMs(headers: Headers): number {
   const text = headers.get('retry-after')?.trim() ?? '';
-  if (/^\d{1,9}$/.test(text)) return Number(text) * 1000;
+  if (/^\d+$/.test(text)) return Math.min(Number(text), LONGEST_SECONDS) * 1000;
   const ms = Date.parse(text) - Date.parse(headers.get('date') ?? '');
   return Number.isNaN(ms) ? 0 : Math.max(ms, 0);
 }
 
-/** Statuses that are not final: another attempt may be answered differently. */
+/** Statuses that are not final: another attempt may be answered differently. 425 is a gateway's, to what came in TLS early data (RFC 8470). */
 export function isMomentary(status: number): boolean {
-  return status === 408 || status === 429 || status >= 500;
+  return status === 408 || status === 425 || status === 429 || status >= 500;
 }
 
 /** A redirect has 0 in a browser. */
@@ -56,8 +60,9 @@ export function again(result: Answer | Lost): Again {
 /** The error of an attempt without a final answer: no answer, half of one, one that asks for a retry, or that proves nothing. */
 export function failureOf(result: Answer | Lost): UnavailableError {
   if (result.state === 'lost') {
-    const what = result.mayHaveArrived ? 'The connection failed.' : 'The service could not be reached.';
-    return new UnavailableError(what, undefined, { cause: result.cause });
+    const { mayHaveArrived, baseUrl, cause } = result;
+    const what = mayHaveArrived ? `The connection to ${baseUrl} failed` : `${baseUrl} could not be reached`;
+    return new UnavailableError(`${what}: ${reasonOf(cause)}.`, undefined, { cause });
   }
   const seconds = Math.ceil(retryAfterMs(result.headers) / 1000);
   return new UnavailableError(messageOf(result) ?? foreign(result), seconds || undefined, detailsOf(result));

@@ -26,8 +26,7 @@ export async function within<T>(
   const ended = new AbortController();
   const finished = new AbortController();
   const abort = () => ended.abort(signal?.reason);
-  if (signal?.aborted) abort();
-  signal?.addEventListener('abort', abort);
+  const forget = onAbort(signal, abort);
   void clock.sleep(deadlineMs, finished.signal).then(() => {
     if (!finished.signal.aborted) ended.abort(new DOMException('The deadline passed.', 'TimeoutError'));
   });
@@ -39,16 +38,51 @@ export async function within<T>(
     });
   } finally {
     finished.abort();
-    signal?.removeEventListener('abort', abort);
+    forget();
   }
 }
 
 /** The promise, or as soon as the signal is aborted a rejection with its reason. */
 export function unlessAborted<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    if (signal.aborted) abort();
-    signal.addEventListener('abort', abort);
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+    const forget = onAbort(signal, () => reject(signal.reason));
+    promise.then(resolve, reject).finally(forget);
   });
+}
+
+/**
+ * Calls the listener when the signal is aborted, at once where it is; returns what forgets it. All listeners of a signal are behind one, because
+ * a caller may share a signal among all its calls, and Node.js warns of a leak at more than ten listeners.
+ */
+export function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
+  if (signal === undefined) return () => {};
+  if (signal.aborted) {
+    listener();
+    return () => {};
+  }
+  const known = waiting.get(signal) ?? waitFor(signal);
+  known.listeners.add(listener);
+  return () => {
+    if (!known.listeners.delete(listener) || known.listeners.size > 0) return;
+    signal.removeEventListener('abort', known.tellAll);
+    waiting.delete(signal);
+  };
+}
+
+interface Waiting {
+  readonly listeners: Set<() => void>;
+  readonly tellAll: () => void;
+}
+
+const waiting = new WeakMap<AbortSignal, Waiting>();
+
+function waitFor(signal: AbortSignal): Waiting {
+  const listeners = new Set<() => void>();
+  const tellAll = () => {
+    for (const listener of [...listeners]) listener();
+  };
+  const known = { listeners, tellAll };
+  signal.addEventListener('abort', known.tellAll);
+  waiting.set(signal, known);
+  return known;
 }

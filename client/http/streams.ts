@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.js';
 import { UnavailableError, UnexpectedAnswerError } from '../errors.js';
-import { unlessAborted } from './call.js';
+import { onAbort, unlessAborted } from './call.js';
 import { isObject } from './proof.js';
 import type { Streaming } from './transport.js';
 
@@ -14,8 +14,7 @@ export async function* textOf(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<string> {
   const abort = () => connection.abort(signal?.reason);
-  if (signal?.aborted) abort();
-  signal?.addEventListener('abort', abort);
+  const forget = onAbort(signal, abort);
   const reader = body.getReader();
   const decoder = new TextDecoder();
   try {
@@ -31,7 +30,7 @@ export async function* textOf(
   } catch (fault) {
     throw brokenOff(fault);
   } finally {
-    signal?.removeEventListener('abort', abort);
+    forget();
     connection.abort();
   }
 }

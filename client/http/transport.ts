@@ -1,5 +1,6 @@
-import type { Settings } from '../settings.js';
-import { type Call, unlessAborted } from './call.js';
+import { CREDENTIAL, type Settings } from '../settings.js';
+import { type Call, onAbort, unlessAborted } from './call.js';
+import { ConnectionFault, wasNeverConnected } from './connection-faults.js';
 import { provenMessageOf } from './proof.js';
 
 export interface Outgoing {
@@ -24,6 +25,7 @@ export interface Lost {
   readonly state: 'lost';
   /** False: the request surely never reached a server. */
   readonly mayHaveArrived: boolean;
+  readonly baseUrl: string;
   readonly cause: unknown;
 }
 
@@ -34,9 +36,6 @@ export interface Streaming {
   readonly body: ReadableStream<Uint8Array>;
   readonly connection: AbortController;
 }
-
-/** What Node.js says where no connection was made. Browsers do not tell, so there every failure may have arrived. */
-const NEVER_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
 
 export interface Transport {
   /** Sends once, and again only where the service itself refused the token. Never rejects. */
@@ -50,16 +49,25 @@ export function createTransport(settings: Settings): Transport {
   /** The last token got a 401, so the next request asks for another one. */
   let tokenRefused = false;
 
+  const lost = (mayHaveArrived: boolean, cause: unknown): Lost => ({ state: 'lost', mayHaveArrived, baseUrl, cause });
+
+  async function credentialFor(signal: AbortSignal): Promise<string | undefined | ConnectionFault> {
+    if (!token) return undefined;
+    try {
+      const given: unknown = await unlessAborted(signal, Promise.resolve(token({ refresh: tokenRefused })));
+      tokenRefused = false;
+      // A header with "null", or with two lines, would fail later and say less.
+      return typeof given === 'string' && CREDENTIAL.test(given) ? given : new ConnectionFault(NO_TOKEN);
+    } catch (cause) {
+      return new ConnectionFault(TOKEN_FAILED, { cause });
+    }
+  }
+
   async function ask(request: Outgoing, signal: AbortSignal): Promise<Response | Lost> {
     const { method, path, headers, body } = request;
-    let credential: string | undefined;
-    try {
-      if (token) credential = await unlessAborted(signal, Promise.resolve(token({ refresh: tokenRefused })));
-      tokenRefused = false;
-    } catch (fault) {
-      return lost(false, fault);
-    }
+    const credential = await credentialFor(signal);
     if (signal.aborted) return lost(false, signal.reason);
+    if (credential instanceof ConnectionFault) return lost(false, credential);
     try {
       const response = fetch(`${baseUrl}${path}`, {
         method,
@@ -103,8 +111,7 @@ export function createTransport(settings: Settings): Transport {
     const connection = new AbortController();
     const finished = new AbortController();
     const abort = () => connection.abort(call.signal.reason);
-    if (call.signal.aborted) abort();
-    call.signal.addEventListener('abort', abort);
+    const forget = onAbort(call.signal, abort);
     void clock.sleep(attemptTimeoutMs, finished.signal).then(() => {
       if (!finished.signal.aborted) connection.abort(new DOMException('No answer in time.', 'TimeoutError'));
     });
@@ -117,7 +124,7 @@ export function createTransport(settings: Settings): Transport {
       return provenMessageOf(result) === undefined ? result : await exchange(request, connection, streams);
     } finally {
       finished.abort();
-      call.signal.removeEventListener('abort', abort);
+      forget();
     }
   }
 
@@ -127,11 +134,6 @@ export function createTransport(settings: Settings): Transport {
   };
 }
 
-function lost(mayHaveArrived: boolean, cause: unknown): Lost {
-  return { state: 'lost', mayHaveArrived, cause };
-}
-
-function wasNeverConnected(fault: unknown): boolean {
-  const code = (fault as { cause?: { code?: unknown } } | undefined)?.cause?.code;
-  return typeof code === 'string' && NEVER_CONNECTED.has(code);
-}
+const NO_TOKEN = "'token' must give text without spaces or line ends";
+/** Without its message, which may hold credentials. */
+const TOKEN_FAILED = "'token' failed, as the cause says";

@@ -2,6 +2,7 @@ import { InvalidRequestError } from '../errors.js';
 import type { Call, CallOptions } from '../http/call.js';
 import type { Changes } from '../http/changes.js';
 import { isNotModified, isPayment, jsonOf } from '../http/forms.js';
+import { askedAnew, type PagedList, pagedList, queryOf, type Search } from '../http/pages.js';
 import { provenMessageOf } from '../http/proof.js';
 import { Remembered } from '../http/remembered.js';
 import type { Requests } from '../http/requests.js';
@@ -26,10 +27,7 @@ export interface PaymentFilter {
   readonly limit?: number | undefined;
 }
 
-/** Payments one by one, the newest first, or page by page. Nothing is asked before it is iterated, and each time it is asked anew. */
-export interface PaymentList extends AsyncIterable<Payment> {
-  pages(): AsyncIterable<readonly Payment[]>;
-}
+export type PaymentList = PagedList<Payment>;
 
 /** What the service says of a key. */
 export type LookUpResult =
@@ -80,19 +78,11 @@ export class PaymentRecords {
   }
 
   list(filter: PaymentFilter, options: CallOptions): PaymentList {
-    const pages = () => this.#pages(filter, options);
-    return {
-      pages,
-      async *[Symbol.asyncIterator]() {
-        for await (const page of pages()) yield* page;
-      },
-    };
+    return pagedList(this.requests, options, () => searchFor(filter));
   }
 
-  async *export(day: string, processor: string | undefined, options: CallOptions): AsyncGenerator<Payment> {
-    if (!isDay(day)) throw new InvalidRequestError("'day' must be a day in UTC as text, such as '2026-11-25'.");
-    const path = `/api/payments/export${queryOf({ day, processor })}`;
-    yield* linesOf(this.requests.open(options, { method: 'GET', path }, 'application/x-ndjson'), isPayment);
+  export(day: string, processor: string | undefined, options: CallOptions): AsyncIterable<Payment> {
+    return askedAnew(() => this.#export(day, processor, options));
   }
 
   /** Given twice, the same resolution is kept once. */
@@ -108,19 +98,18 @@ export class PaymentRecords {
     });
   }
 
-  async *#pages(filter: PaymentFilter, options: CallOptions): AsyncGenerator<readonly Payment[]> {
-    const { find, state, processor, limit } = filter;
-    const reference = filter.reference === undefined ? undefined : checkedReference(filter.reference);
-    const [from, to] = [momentOf('from', filter.from), momentOf('to', filter.to)];
-    let cursor: string | undefined;
-    do {
-      const size = limit?.toString();
-      const path = `/api/payments${queryOf({ reference, find, state, processor, from, to, limit: size, cursor })}`;
-      const page = await this.requests.send(options, { method: 'GET', path }, pageIn);
-      yield page.payments;
-      cursor = page.next;
-    } while (cursor !== undefined);
+  async *#export(day: string, processor: string | undefined, options: CallOptions): AsyncGenerator<Payment> {
+    if (!isDay(day)) throw new InvalidRequestError("'day' must be a day in UTC as text, such as '2026-11-25'.");
+    const path = `/api/payments/export${queryOf({ day, processor })}`;
+    yield* linesOf(this.requests.open(options, { method: 'GET', path }, 'application/x-ndjson'), isPayment);
   }
+}
+
+function searchFor({ find, state, processor, limit, ...filter }: PaymentFilter): Search<Payment> {
+  const reference = filter.reference === undefined ? undefined : checkedReference(filter.reference);
+  const [from, to] = [momentOf('from', filter.from), momentOf('to', filter.to)];
+  const parameters = { reference, find, state, processor, from, to, limit: limit?.toString() };
+  return { path: '/api/payments', parameters, isElement: isPayment };
 }
 
 export function ofKey(key: string): Outgoing & { method: 'GET' } {
@@ -142,21 +131,6 @@ function plainKey(key: string): string {
     .trim()
     .replace(/^"(.*)"$/, '$1')
     .toLowerCase();
-}
-
-/** The next page is where the `Link` leads to (RFC 8288); of its address only the cursor counts, behind a gateway with a path. */
-function pageIn(answer: Answer): { payments: readonly Payment[]; next: string | undefined } | undefined {
-  const payments = jsonOf(answer);
-  if (!Array.isArray(payments) || !payments.every(isPayment)) return undefined;
-  const [, target] = /<([^<>]*)>\s*;\s*rel="?next"?/i.exec(answer.headers.get('link') ?? '') ?? [];
-  const next =
-    target === undefined ? undefined : (new URL(target, 'http://any').searchParams.get('cursor') ?? undefined);
-  return { payments, next };
-}
-
-function queryOf(parameters: Readonly<Record<string, string | undefined>>): string {
-  const given = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
 }
 
 function momentOf(name: string, moment: string | Date | undefined): string | undefined {

@@ -2,12 +2,13 @@ import { ConflictError, InvalidRequestError, NotFoundError } from '../errors.js'
 import type { CallOptions } from '../http/call.js';
 import type { Changes } from '../http/changes.js';
 import { isNotModified, isTransaction, jsonOf } from '../http/forms.js';
+import { askedAnew, type PagedList, pagedList, queryOf } from '../http/pages.js';
 import { hasOwnHeader, isObject } from '../http/proof.js';
 import { Remembered } from '../http/remembered.js';
 import type { Requests } from '../http/requests.js';
 import { elementsOf } from '../http/streams.js';
 import type { Answer } from '../http/transport.js';
-import type { NewTransaction, Transaction, TransactionStatus } from '../representations.js';
+import type { FoundTransaction, NewTransaction, Transaction, TransactionStatus } from '../representations.js';
 import type { Settings } from '../settings.js';
 import { readIds } from './transaction-ids.js';
 
@@ -16,6 +17,13 @@ export interface TransactionFilter {
   readonly from?: string | undefined;
   /** Equals `toAccount`. */
   readonly to?: string | undefined;
+}
+
+export interface TransactionSearchFilter extends TransactionFilter {
+  /** The status that it has now. */
+  readonly status?: TransactionStatus | undefined;
+  /** How many transactions one page has at most: 1 to 200. */
+  readonly limit?: number | undefined;
 }
 
 export interface CreateOptions extends CallOptions {
@@ -44,7 +52,7 @@ export interface ChangeOptions extends CallOptions {
 }
 
 /**
- * A transaction that `get`, `create` or `changeStatus` gave: it is changed only if nobody changed it since. Or an id: it is changed
+ * A transaction that `get`, `search`, `create` or `changeStatus` gave: it is changed only if nobody changed it since. Or an id: it is changed
  * whatever it is now.
  */
 export type Target = Transaction | number;
@@ -55,13 +63,18 @@ export interface Transactions {
   createBatch(transactions: readonly NewTransaction[], options?: CreateOptions): Promise<CreateBatchResult>;
   /** Never stale; asked with the tag of the last time. */
   get(id: number, options?: CallOptions): Promise<Transaction>;
-  /** By id, rising; asked when it is iterated, and read as it comes. */
+  /** By id, rising; asked anew each time it is iterated, and read as it comes. For a person, or a part of many, there is `search`. */
   list(filter?: TransactionFilter, options?: CallOptions): AsyncIterable<Transaction>;
   /**
    * Only the ids, asked with the tag of the last time: an unchanged list costs a 304. That says nothing about statuses, so there is no
    * such read of whole transactions.
    */
   ids(filter?: TransactionFilter, options?: CallOptions): Promise<readonly number[]>;
+  /**
+   * The newest first, in pages, each as the transactions are when it is asked for. With a status a page may be short or empty and another one
+   * follow. What it finds has its tag, so it can be changed as after `get`.
+   */
+  search(filter?: TransactionSearchFilter, options?: CallOptions): PagedList<FoundTransaction>;
   changeStatus(target: Target, status: TransactionStatus, options?: ChangeOptions): Promise<Transaction>;
   /** Resolves when it is gone. After a lost answer another client may have removed it. */
   remove(target: Target, options?: ChangeOptions): Promise<void>;
@@ -86,10 +99,13 @@ export function createTransactions(settings: Settings, requests: Requests, chang
     return remembered.set(transaction.transactionId, tag, Object.freeze(transaction));
   }
 
+  /** What a search found has its tag as a member. */
+  const tagOf = (transaction: Transaction | FoundTransaction) =>
+    tags.get(transaction) ?? ('etag' in transaction ? transaction.etag : undefined);
+
   function conditionOf(target: Target, ifMatch: string | undefined): { id: number; headers: Record<string, string> } {
-    if (typeof target === 'number')
-      return { id: target, headers: ifMatch === undefined ? {} : { 'if-match': ifMatch } };
-    const tag = tags.get(target);
+    if (typeof target === 'number') return { id: target, headers: ifMatch === undefined ? {} : matchHeader(ifMatch) };
+    const tag = tagOf(target);
     if (ifMatch !== undefined)
       throw new InvalidRequestError("'ifMatch' belongs beside an id: a transaction has its own tag.");
     if (tag === undefined) {
@@ -150,13 +166,17 @@ export function createTransactions(settings: Settings, requests: Requests, chang
       }
     },
 
-    async *list(filter = {}, options = {}) {
-      const path = `/api/transactions${queryOf(filter)}`;
-      yield* elementsOf(requests.open(options, { method: 'GET', path }, 'application/json'), isTransaction);
+    list(filter = {}, options = {}) {
+      const request = { method: 'GET', path: listPathOf(filter) } as const;
+      return askedAnew(() => elementsOf(requests.open(options, request, 'application/json'), isTransaction));
     },
 
-    ids: (filter = {}, options = {}) =>
-      readIds(requests, rememberedIds, `/api/transactions${queryOf(filter)}`, options),
+    ids: (filter = {}, options = {}) => readIds(requests, rememberedIds, listPathOf(filter), options),
+
+    search({ from, to, status, limit } = {}, options = {}) {
+      const parameters = { ...accountParameters({ from, to }), status, limit: limit?.toString() };
+      return pagedList(requests, options, () => ({ path: '/api/transactions/search', parameters, isElement: isFound }));
+    },
 
     async changeStatus(target, status, { ifMatch, ...options } = {}) {
       const { id, headers } = conditionOf(target, ifMatch);
@@ -192,7 +212,7 @@ export function createTransactions(settings: Settings, requests: Requests, chang
       remembered.forget(id);
     },
 
-    tagOf: (transaction) => tags.get(transaction),
+    tagOf,
   };
 }
 
@@ -201,10 +221,20 @@ function pathOf(id: number): string {
   throw new InvalidRequestError('The id of a transaction is a whole number above 0.');
 }
 
+/** Null is refused like every other value that is none: a key that the caller lacks must not make a create that is not repeatable. */
 function keyHeader(key: string | undefined): Record<string, string> {
   if (key === undefined) return {};
-  if (/^[!-~]{1,64}$/.test(key)) return { 'idempotency-key': key };
+  if (typeof key === 'string' && /^[!-~]{1,64}$/.test(key)) return { 'idempotency-key': key };
   throw new InvalidRequestError("'idempotencyKey' must be 1 to 64 visible ASCII characters.");
+}
+
+function matchHeader(ifMatch: string): Record<string, string> {
+  if (typeof ifMatch === 'string') return { 'if-match': ifMatch };
+  throw new InvalidRequestError("'ifMatch' must be the tag of a transaction, as tagOf gives it.");
+}
+
+function isFound(value: unknown): value is FoundTransaction {
+  return isTransaction(value) && 'etag' in value && typeof value.etag === 'string';
 }
 
 function hasMembers(transaction: Transaction, members: Partial<Transaction>): boolean {
@@ -223,7 +253,7 @@ function isListFor(rows: unknown, wanted: readonly NewTransaction[]): rows is re
 
 const isReplay = ({ headers }: Answer) => headers.get('idempotent-replayed') === 'true';
 
-function queryOf({ from, to }: TransactionFilter): string {
-  const given = Object.entries({ from, to }).filter((entry): entry is [string, string] => Boolean(entry[1]));
-  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
-}
+const listPathOf = (filter: TransactionFilter) => `/api/transactions${queryOf(accountParameters(filter))}`;
+
+/** An empty one is no filter. */
+const accountParameters = ({ from, to }: TransactionFilter) => ({ from: from || undefined, to: to || undefined });

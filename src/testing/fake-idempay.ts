@@ -29,6 +29,7 @@ export type FakeOperation =
   | 'createTransaction'
   | 'createTransactions'
   | 'listTransactions'
+  | 'searchTransactions'
   | 'getTransaction'
   | 'changeTransactionStatus'
   | 'removeTransaction';
@@ -161,6 +162,8 @@ export class FakeIdempay {
         return transactions.createBatch(request);
       case 'listTransactions':
         return transactions.list(request);
+      case 'searchTransactions':
+        return transactions.search(request);
       case 'getTransaction':
         return transactions.get(id, request);
       case 'changeTransactionStatus':
@@ -190,6 +193,7 @@ const ROUTES: readonly Route[] = [
   { operation: 'createTransactions', method: 'POST', path: /^\/api\/transactions\/batch$/ },
   { operation: 'createTransaction', method: 'POST', path: /^\/api\/transactions$/ },
   { operation: 'listTransactions', method: 'GET', path: /^\/api\/transactions$/ },
+  { operation: 'searchTransactions', method: 'GET', path: /^\/api\/transactions\/search$/ },
   { operation: 'getTransaction', method: 'GET', path: /^\/api\/transactions\/([^/]+)$/ },
   { operation: 'changeTransactionStatus', method: 'PUT', path: /^\/api\/transactions\/([^/]+)\/status$/ },
   { operation: 'removeTransaction', method: 'DELETE', path: /^\/api\/transactions\/([^/]+)$/ },

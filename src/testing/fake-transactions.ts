@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
 import { publicErrors } from '../http/errors/public-errors.js';
+import { refuseUnknownParameters } from '../http/payments/record-request.js';
 import { quoted } from '../http/requests/entity-tags.js';
 import { evaluateRead, writeCondition } from '../http/requests/preconditions.js';
 import { readCreationKey } from '../http/transactions/creation-key.js';
+import { foundTransactionJson } from '../http/transactions/reply.js';
 import {
   BATCH_ROWS,
   readNewStatus,
@@ -10,6 +12,7 @@ import {
   readNewTransactions,
   readTransactionId,
 } from '../http/transactions/request.js';
+import { pageAfter, readSearch, SEARCH_PARAMETERS } from '../http/transactions/search-request.js';
 import { type CreationEndpoint, fingerprintOf } from '../transactions/creation.js';
 import { represent, transactionJson, transactionTag } from '../transactions/representation.js';
 import {
@@ -67,6 +70,18 @@ export class FakeTransactions {
       case 'failed':
         throw publicErrors.preconditionFailed('list');
     }
+  }
+
+  search({ query }: FakeRequest): FakeAnswer {
+    refuseUnknownParameters(query, SEARCH_PARAMETERS);
+    const { status, before = Number.POSITIVE_INFINITY, limit } = readSearch(query);
+    const found = this.#matching(query)
+      .filter((row) => row.id < before && (status === undefined || row.status === status))
+      .reverse();
+    const page = found.slice(0, limit);
+    const next = found.length > page.length ? page.at(-1)?.id : undefined;
+    const link: Record<string, string> = next === undefined ? {} : { link: `<${pageAfter(query, next)}>; rel="next"` };
+    return answerJson(`[${page.map(foundTransactionJson).join(',')}]`, link);
   }
 
   get(idText: string, { headers }: FakeRequest): FakeAnswer {

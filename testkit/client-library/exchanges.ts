@@ -260,6 +260,10 @@ async function transactions(send: Send): Promise<void> {
   const list = await send('GET', '/api/transactions?from=alice');
   await send('GET', '/api/transactions?from=alice', { headers: { 'if-none-match': `${list.headers.etag}` } });
   await send('GET', '/api/transactions?from=nobody');
+  for (const query of ['', '?from=alice&limit=2&status=', '?status=COMPLETED&to=bob', '?limit=201', '?state=DONE'])
+    await send('GET', `/api/transactions/search${query}`);
+  const first = await send('GET', '/api/transactions/search?limit=1');
+  await send('GET', /<([^>]+)>/.exec(`${first.headers.link}`)?.[1] ?? '/no-link');
 
   const change = (path: string, body: unknown, headers?: Record<string, string>) =>
     send('PUT', path, json(body, headers));

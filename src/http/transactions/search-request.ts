@@ -1,6 +1,7 @@
 import { LAST_TRANSACTION_ID, TRANSACTION_STATUSES, type TransactionSearch } from '../../transactions/transaction.js';
 import { publicErrors } from '../errors/public-errors.js';
 
+export const SEARCH_PATH = '/api/transactions/search';
 export const SEARCH_PARAMETERS = ['from', 'to', 'status', 'limit', 'cursor'] as const;
 export const DEFAULT_SEARCH_LIMIT = 50;
 export const MAX_SEARCH_LIMIT = 200;
@@ -18,6 +19,14 @@ export function readSearch({ from = '', to = '', status, limit, cursor }: Search
     before: cursor ? cursorOf(cursor) : undefined,
     limit: limit ? limitOf(limit) : DEFAULT_SEARCH_LIMIT,
   };
+}
+
+/** The same search from where this page ended (RFC 8288). */
+export function pageAfter({ from, to, status, limit }: SearchQuery, cursor: number): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries({ from, to, status, limit })) if (value) parameters.set(name, value);
+  parameters.set('cursor', String(cursor));
+  return `${SEARCH_PATH}?${parameters}`;
 }
 
 function statusNamed(text: string): TransactionSearch['status'] {

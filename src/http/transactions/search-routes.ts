@@ -7,16 +7,15 @@ import { refuseUnknownParameters } from '../payments/record-request.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import { foundTransactionJson } from './reply.js';
 import { searchTransactions } from './search-description.js';
-import { readSearch, SEARCH_PARAMETERS, type SearchQuery } from './search-request.js';
+import { pageAfter, readSearch, SEARCH_PARAMETERS, SEARCH_PATH } from './search-request.js';
 
-const PATH = '/api/transactions/search';
 const Text = Type.Optional(Type.String());
 const Query = Type.Object({ from: Text, to: Text, status: Text, limit: Text, cursor: Text });
 
 /** The newest transactions in pages, for people who look for some of them (docs/engineering/decisions/0056). */
 export function registerTransactionSearchRoutes(server: FastifyInstance, transactions: Transactions): void {
   server.withTypeProvider<TypeBoxTypeProvider>().get(
-    PATH,
+    SEARCH_PATH,
     {
       schema: { querystring: Query },
       config: { scopes: ['transactions:read'], description: searchTransactions },
@@ -32,12 +31,4 @@ export function registerTransactionSearchRoutes(server: FastifyInstance, transac
       });
     },
   );
-}
-
-/** The same search from where this page ended (RFC 8288). */
-function pageAfter({ from, to, status, limit }: SearchQuery, cursor: number): string {
-  const parameters = new URLSearchParams();
-  for (const [name, value] of Object.entries({ from, to, status, limit })) if (value) parameters.set(name, value);
-  parameters.set('cursor', String(cursor));
-  return `${PATH}?${parameters}`;
 }

@@ -41,7 +41,7 @@ describe('through a gateway that answers by itself', () => {
     async (name) => {
       const faults: string[] = [];
       for (const own of OWN_ANSWERS) {
-        for (const more of own.status === 401 ? [{}, { token: () => 'a token' }] : [{}]) {
+        for (const more of own.status === 401 ? [{}, { token: () => 'a-token' }] : [{}]) {
           const fake = new FakeIdempay();
           const operation = GATEWAY_OPERATIONS.find((each) => each.name === name) ?? resolveAt(fake);
           faults.push(...(await faultsOfCall(operation, own, fake, { account: 'alice', ...more })));

@@ -3,6 +3,7 @@ import {
   InvalidRequestError,
   MismatchError,
   NotFoundError,
+  type Transaction,
   UnavailableError,
   UnexpectedAnswerError,
   UnknownChangeError,
@@ -96,6 +97,17 @@ describe('create', () => {
     }
   });
 
+  // The bug: a caller in JavaScript whose order has no key yet passed null, and all such creates shared the key "null". The cause: values were
+  // made text by the test of their form. The fix: what is no text is refused, as tags and credentials are.
+  test.each([null, 7, {}])('with %j in place of a key or a tag is refused', async (value) => {
+    const { transactions } = scripted([]).idempay;
+    const given = value as never;
+    await failureOf(InvalidRequestError, transactions.create(WANTED, { idempotencyKey: given }));
+    await failureOf(InvalidRequestError, transactions.createBatch([WANTED], { idempotencyKey: given }));
+    await failureOf(InvalidRequestError, transactions.changeStatus(ID, 'FLAGGED', { ifMatch: given }));
+    await failureOf(InvalidRequestError, transactions.remove(ID, { ifMatch: given }));
+  });
+
   test('of a batch gives all of them', async () => {
     const { idempay, sent } = scripted([json({ transactions: [row(ID)] }, 201)]);
     const result = await idempay.transactions.createBatch([WANTED], { idempotencyKey: 'file-1' });
@@ -135,6 +147,17 @@ describe('a read by id', () => {
     expect(await idempay.transactions.get(ID)).toMatchObject({ transactionId: ID });
     const never = scripted(Array.from({ length: 60 }, () => refusal(503))).idempay.transactions.get(ID);
     await failureOf(UnavailableError, never);
+  });
+
+  test('repeats what a gateway found too early, and waits as long as it was asked to, however many digits that has', async () => {
+    const early = scripted([page(425), transaction()]);
+    await early.idempay.transactions.get(ID);
+    expect(early.sent).toHaveLength(2);
+    for (const seconds of ['9999999999', '9'.repeat(400)]) {
+      const { idempay, sent } = scripted([page(503, { 'retry-after': seconds }), transaction()]);
+      const error = await failureOf(UnavailableError, idempay.transactions.get(ID));
+      expect([sent.length, error.retryAfterSeconds]).toEqual([1, 2 ** 31]);
+    }
   });
 });
 
@@ -249,6 +272,36 @@ describe('lists', () => {
     expect([first, second === first]).toEqual([[1, 2], true]);
     await idempay.transactions.ids();
     expect(sent.map(({ headers }) => headers.get('if-none-match'))).toEqual([null, '"l"', null]);
+  });
+
+  test('and exports can be iterated again, and are then asked anew', async () => {
+    const { idempay, sent } = scripted([json(rows), json([row(3)])]);
+    const list = idempay.transactions.list({ from: 'alice', to: '' });
+    expect([await allOf(list), await allOf(list)]).toEqual([rows, [row(3)]]);
+    expect(sent.map(({ path }) => path)).toEqual(Array(2).fill('/api/transactions?from=alice'));
+    const lines = () =>
+      new Response('{"end":true,"count":0}\n', { headers: { 'content-type': 'application/x-ndjson' } });
+    const exporting = scripted([lines(), lines()]);
+    const exported = exporting.idempay.payments.export('2026-11-25');
+    expect([await allOf(exported), await allOf(exported), exporting.sent.length]).toEqual([[], [], 2]);
+  });
+
+  test('that a search finds come in pages, and can be changed by the tag that each has', async () => {
+    const found = (id: number) => ({ ...row(id), etag: `"tag ${id}"` });
+    const link = { link: '</api/transactions/search?status=PENDING&limit=1&cursor=2>; rel="next"' };
+    const search = [json([found(2)], 200, link), json([found(1)])];
+    const { idempay, sent } = scripted([...search, ...search.map((answer) => answer.clone()), transaction('FLAGGED')]);
+    const list = idempay.transactions.search({ from: '', status: 'PENDING', limit: 1 });
+    const [newest, oldest] = await allOf(list);
+    expect([newest, oldest, await allOf(list.pages())]).toEqual([found(2), found(1), [[found(2)], [found(1)]]]);
+    expect(sent.slice(0, 2).map(({ path }) => path)).toEqual([
+      '/api/transactions/search?status=PENDING&limit=1',
+      '/api/transactions/search?status=PENDING&limit=1&cursor=2',
+    ]);
+    const { transactions } = idempay;
+    expect(transactions.tagOf(oldest as Transaction)).toBe('"tag 1"');
+    await failureOf(UnknownChangeError, transactions.changeStatus(oldest as Transaction, 'FLAGGED', { deadlineMs: 1 }));
+    expect(sent.at(-1)?.headers.get('if-match')).toBe('"tag 1"');
   });
 
   test('of payments follow their pages', async () => {
