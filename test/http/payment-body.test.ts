@@ -48,7 +48,10 @@ const OTHER_TYPES = [
   ...['application/jsonp', 'application/json, text/plain', 'application/json; charset=utf-16'],
   'application/json;charset="latin1"',
 ];
-const JSON_TYPES = ['application/json; charset="utf-8"', 'application/json;charset=UTF-8', 'APPLICATION/JSON'];
+const JSON_TYPES = [
+  ...['application/json; charset="utf-8"', 'application/json;charset=UTF-8', 'APPLICATION/JSON'],
+  'application/json; charset=utf8',
+];
 
 /** Whatever is sent: a 4xx with the error body, no key spent, no lock left, nothing created or changed (decisions P3, T3). */
 describeDeployments('a body that cannot be read', (deployment) => {
@@ -100,6 +103,16 @@ describeDeployments('a body that cannot be read', (deployment) => {
       await expectAccepted(shared.url, GOOD_BODY, { 'Content-Type': type });
       expect((await postTransaction(shared.url, draft(), { 'Content-Type': type })).status).toBe(201);
     }
+  });
+
+  it('is not one with a byte order mark in front, by each endpoint', async () => {
+    await expectAccepted(shared.url, `\ufeff${GOOD_BODY}`);
+    const created = await postTransaction(shared.url, `\ufeff${JSON.stringify(draft())}`);
+    expect(created.status).toBe(201);
+    const { transactionId } = created.json<{ transactionId: number }>();
+    expect((await putStatus(shared.url, transactionId, '\ufeff{"status":"FLAGGED"}')).status).toBe(200);
+    const resolved = await resolvePayment(shared.url, UNKNOWN_KEY, '\ufeff{"outcome":"declined","reason":"none"}');
+    expectError(resolved, 404);
   });
 });
 

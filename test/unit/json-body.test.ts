@@ -23,7 +23,8 @@ function refusalOf(body: string | Buffer): string | undefined {
 
 function isJson(text: string): boolean {
   try {
-    JSON.parse(text);
+    // RFC 8259 8.1: one byte order mark in front of it is passed over.
+    JSON.parse(text.replace(/^\ufeff/, ''));
     return true;
   } catch {
     return false;
@@ -46,7 +47,7 @@ const mutatedTexts = fc.tuple(jsonTexts, fc.array(mutation, { minLength: 1, maxL
   }, text),
 );
 
-const NO_JSON = `- {a:1} {"a":1,} [1,] {'a':1} 01 1. .5 +1 0x1 NaN True {}/**/ "\t" "\\x41" "\\u12g4" \ufeff{} \u00a0{}`;
+const NO_JSON = `- {a:1} {"a":1,} [1,] {'a':1} 01 1. .5 +1 0x1 NaN True {}/**/ "\t" "\\x41" "\\u12g4" \ufeff\ufeff{} \ufeff {\ufeff} \ufeff \u00a0{}`;
 
 describe('reading a JSON body', () => {
   test.each([
@@ -63,6 +64,12 @@ describe('reading a JSON body', () => {
       fc.property(sent, (text) => void agrees(text)),
       { numRuns, examples },
     );
+  });
+
+  test('passes over one byte order mark in front, and no second one', () => {
+    expect(membersIn('\ufeff{"a":1.50}')).toEqual(membersIn('{"a":1.50}'));
+    for (const text of ['\ufeff', '\ufeff\ufeff{}', ' \ufeff{}', '{}\ufeff'])
+      expect(refusalOf(text)).toMatch(/not valid JSON/);
   });
 
   test('refuses what is no JSON or no UTF-8 as such', () => {

@@ -20,6 +20,8 @@ export const REQUEST_TOO_SLOW = new PublicError(
 const KNOWN: Readonly<Record<string, PublicError>> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: CHUNK_EXTENSIONS_TOO_LARGE,
   ERR_HTTP_REQUEST_TIMEOUT: REQUEST_TOO_SLOW,
+  // The preface of HTTP/2 without TLS (RFC 9113 3.4).
+  HPE_PAUSED_H2_UPGRADE: publicErrors.unknownVersion(),
 };
 export const HEADERS_TOO_LARGE = new PublicError(431, 'The request headers are too large. Send fewer or shorter ones.');
 

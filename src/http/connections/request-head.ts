@@ -23,9 +23,9 @@ export function headProblem(request: IncomingMessage): { error: PublicError; fra
     const error = transferCodingProblem(coding, httpVersion);
     if (error) return { error, framing: true };
   }
-  if (!isHostValid(request)) {
-    return { error: publicErrors.invalidHost(), framing: false };
-  }
+  const repeated = repeatedHeader(request)?.toLowerCase();
+  if (repeated === 'host' || !isHostValid(request)) return { error: publicErrors.invalidHost(), framing: false };
+  if (repeated !== undefined) return { error: publicErrors.repeatedHeader(), framing: false };
   if (url.length > MAX_TARGET_LENGTH) return { error: publicErrors.uriTooLong(MAX_TARGET_LENGTH), framing: false };
   return undefined;
 }
@@ -38,16 +38,27 @@ export function transferCodingProblem(coding: string, httpVersion: string): Publ
   return codings.length > 1 ? publicErrors.unknownTransferCoding() : undefined;
 }
 
-/** RFC 9112 3.2. Node takes the first of several Host headers, and asks for none where we answer for it. */
-function isHostValid({ headers, rawHeaders, httpVersion }: IncomingMessage): boolean {
-  const { host } = headers;
-  if (host === undefined) return httpVersion === '1.0';
-  let hosts = 0;
+/** RFC 9112 3.2. Node asks for none where we answer for it. */
+function isHostValid({ headers: { host }, httpVersion }: IncomingMessage): boolean {
+  return host === undefined ? httpVersion === '1.0' : isHost(host);
+}
+
+/** The name of a header that is sent again. Node takes the first of them, and what is in between may have taken the last (RFC 9110 5.3). */
+function repeatedHeader({ rawHeaders }: IncomingMessage): string | undefined {
+  let sent = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index];
-    if (name?.length === 4 && name.toLowerCase() === 'host') hosts += 1;
+    const bit = singletonBit(rawHeaders[index] as string);
+    if ((sent & bit) !== 0) return rawHeaders[index];
+    sent |= bit;
   }
-  return hosts === 1 && isHost(host);
+  return undefined;
+}
+
+/** A bit for each header that may be sent once, because Node drops the others; 0 for the rest. Of most names the length alone decides. */
+function singletonBit(name: string): number {
+  if (name.length === 4) return name.toLowerCase() === 'host' ? 1 : 0;
+  if (name.length === 12) return name.toLowerCase() === 'content-type' ? 2 : 0;
+  return name.length === 13 && name.toLowerCase() === 'authorization' ? 4 : 0;
 }
 
 /** Whether Host names only this machine, such as localhost. Browsers always send Host; HTTP/1.0 clients may leave it out. */

@@ -358,6 +358,7 @@ export const publicErrors = {
     ),
   invalidRequest: (problem: string) => new PublicError(400, problem),
   invalidHost: () => new PublicError(400, 'Send one Host header with a valid value.'),
+  repeatedHeader: () => new PublicError(400, 'Send one Content-Type, and one Authorization.'),
   invalidPath: () => new PublicError(400, 'The path is not validly percent-encoded.'),
   noConsole: () =>
     new PublicError(

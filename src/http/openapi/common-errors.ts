@@ -73,6 +73,7 @@ const NOT_NOW_ERRORS: Errors = {
 export const HEAD_ERRORS: Errors = {
   malformedRequest: MALFORMED,
   invalidHost: publicErrors.invalidHost(),
+  repeatedHeader: publicErrors.repeatedHeader(),
   invalidPath: publicErrors.invalidPath(),
   transferCodingInOldVersion: transferCodingProblem('chunked', '1.0') as PublicError,
   transferCodingNotLast: transferCodingProblem('chunked, gzip', '1.1') as PublicError,

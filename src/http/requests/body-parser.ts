@@ -158,6 +158,6 @@ function isSupported(headers: IncomingHttpHeaders): boolean {
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') return false;
   const mediaType = headers['content-type'] ?? '';
   if (mediaType === PLAIN_JSON) return true;
-  const charset = CHARSET.exec(mediaType)?.[1];
-  return JSON_MEDIA_TYPE.test(mediaType) && (charset === undefined || charset.toLowerCase() === 'utf-8');
+  const charset = CHARSET.exec(mediaType)?.[1]?.toLowerCase() ?? 'utf-8';
+  return JSON_MEDIA_TYPE.test(mediaType) && (charset === 'utf-8' || charset === 'utf8');
 }

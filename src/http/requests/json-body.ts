@@ -56,7 +56,7 @@ function openObject(): OpenObject {
  */
 export function readJsonBody(bytes: Buffer, rowsMember?: RowsMember): JsonBody {
   if (!isUtf8(bytes)) throw publicErrors.unreadableBody('it is not valid UTF-8.');
-  const text = bytes.toString('utf8');
+  const text = bytes.toString('utf8', hasByteOrderMark(bytes) ? BYTE_ORDER_MARK_LENGTH : 0);
   let body: OpenObject | undefined;
   /** The array of rows while it is open, and the row in it. */
   let array: { readonly type: 'rows'; readonly rows: JsonBody[] } | undefined;
@@ -138,6 +138,12 @@ export function readJsonBody(bytes: Buffer, rowsMember?: RowsMember): JsonBody {
     { disallowComments: true },
   );
   return body ?? NOT_AN_OBJECT;
+}
+
+/** RFC 8259 8.1: it may be ignored, and some editors and frameworks write it. */
+const BYTE_ORDER_MARK_LENGTH = 3;
+function hasByteOrderMark(bytes: Buffer): boolean {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
 }
 
 function memberOf(value: unknown, text: string, offset: number, length: number): JsonMember {

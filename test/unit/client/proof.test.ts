@@ -68,6 +68,7 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
     'The last transfer coding must be chunked.',
   ].map(publicErrors.invalidRequest),
   invalidHost: [publicErrors.invalidHost()],
+  repeatedHeader: [publicErrors.repeatedHeader()],
   invalidPath: [publicErrors.invalidPath()],
   unknownRoute: [publicErrors.unknownRoute()],
   methodNotAllowed: [publicErrors.methodNotAllowed('GET')],
