@@ -105,9 +105,13 @@ export class ConfigError extends Error {
 export function readConfig(environment: Environment): Config {
   const problems: string[] = [];
   const config = readSettings(new Settings(environment, problems));
+  if (config.crashAt && environment.NODE_ENV !== 'test') problems.push(CRASHES_IN_TESTS_ONLY);
   if (problems.length > 0) throw new ConfigError([...problems, ...doubtsAbout(environment)]);
   return deepFreeze(config);
 }
+
+const CRASHES_IN_TESTS_ONLY =
+  'CRASH_AT kills the process in the middle of a payment, so it needs NODE_ENV=test: unset it where payments are served';
 
 /** The name of every setting with its default. */
 export function settingDefaults(): ReadonlyMap<string, string> {

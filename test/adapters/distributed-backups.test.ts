@@ -203,7 +203,7 @@ describe('a restored PostgreSQL is noticed by what Redis remembers', () => {
 
   test('the claim is handed to Redis before its charge is sent, so a process that is killed then has not lost it', async () => {
     const stores = await openTestStores();
-    const service = await stores.start({ PROCESSOR_DELAY_MS: '1', CRASH_AT: 'before-charge:1' });
+    const service = await stores.start({ PROCESSOR_DELAY_MS: '1', NODE_ENV: 'test', CRASH_AT: 'before-charge:1' });
     const key = await generateKey(service.url);
     await pay(service.url, key).catch(() => {});
     const client = await openRedisClient(stores.redis.url);

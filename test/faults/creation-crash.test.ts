@@ -39,7 +39,7 @@ describeDeployments('a service that dies in a create with a key', (deployment) =
     const stores = await openStores();
     const account = newAccount();
     const key = randomUUID();
-    const dying = await stores.start({ CRASH_AT: crashAt });
+    const dying = await stores.start({ NODE_ENV: 'test', CRASH_AT: crashAt });
     await expect(postBatch(dying.url, rowsOf(account), keyed(key))).rejects.toThrow();
     expect(await dying.ended).toMatchObject({ signal: 'SIGKILL' });
 

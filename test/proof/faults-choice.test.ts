@@ -13,7 +13,10 @@ const portsWith = (processor: object) =>
 describe('CRASH_AT', () => {
   test('names a point and the how many-th time it is reached', () => {
     expect(readCrashAt('after-claim:3')).toEqual({ point: 'after-claim', nth: 3 });
-    expect(readConfig({ CRASH_AT: ' before-charge:1 ' }).crashAt).toEqual({ point: 'before-charge', nth: 1 });
+    expect(readConfig({ NODE_ENV: 'test', CRASH_AT: ' before-charge:1 ' }).crashAt).toEqual({
+      point: 'before-charge',
+      nth: 1,
+    });
     expect(readConfig({ CRASH_AT: '' }).crashAt).toBeUndefined();
   });
 
@@ -21,9 +24,15 @@ describe('CRASH_AT', () => {
     'is refused as %s, with the names that it knows',
     (text) => {
       const names = /CRASH_AT must have the form point:nth.*before-claim, after-claim/;
-      expect(() => readConfig({ CRASH_AT: text })).toThrow(names);
+      expect(() => readConfig({ NODE_ENV: 'test', CRASH_AT: text })).toThrow(names);
     },
   );
+
+  /** The bug: one variable too many in production, and payments were killed half-way. The cause: nothing asked whether it is a test. */
+  test.each([undefined, 'production', 'development', ''])('ends the start with NODE_ENV=%s', (NODE_ENV) => {
+    const start = () => readConfig({ NODE_ENV, CRASH_AT: 'before-charge:1' });
+    expect(start).toThrow(/CRASH_AT kills the process .*NODE_ENV=test/);
+  });
 
   test('has every name once', () => {
     expect(new Set(CRASH_POINTS).size).toBe(CRASH_POINTS.length);

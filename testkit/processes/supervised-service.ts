@@ -110,7 +110,7 @@ export class SupervisedService {
 
   async #run(crashAt: string | undefined): Promise<void> {
     const { environment, launcher, program = SERVICE, onKilled, onOwnEnd } = this.options;
-    const settings = { HOST: '127.0.0.1', ...environment, PORT: `${this.port}`, CRASH_AT: crashAt };
+    const settings = { HOST: '127.0.0.1', ...environment, PORT: `${this.port}`, NODE_ENV: 'test', CRASH_AT: crashAt };
     const running = spawnProgram(program, settings, launcher);
     this.#running = running;
     this.crashAt = crashAt;
