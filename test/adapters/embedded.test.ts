@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { mkdtemp, readdir, readlink, rm } from 'node:fs/promises';
+import { copyFile, mkdtemp, readdir, readlink, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
@@ -72,6 +72,42 @@ describe('the number of key records', () => {
     expect(await totalKeys()).toBe(1_000);
     await issueMany(1, LONG_MS);
     expect(await totalKeys()).toBe(1_001);
+  });
+});
+
+/**
+ * Bug: after `lock.sqlite` was removed or replaced a second process started on the folder, and both paid. Cause: the kernel's lock is on the
+ * file and not on its name. Fix: each transaction asks whether the name still has the file that this process locked.
+ */
+describe('a process whose lock.sqlite is another file', () => {
+  test.each<[what: string, change: (path: string) => Promise<void>]>([
+    ['removed', (path) => rm(path)],
+    [
+      'replaced by a copy',
+      async (path) => {
+        await copyFile(path, `${path}.copy`);
+        await rename(`${path}.copy`, path);
+      },
+    ],
+  ])('commits nothing any more and ends, so that a second one has the folder alone: %s', async (_what, change) => {
+    const first = folder.deployment;
+    const key = newKey();
+    await first.keys.issue(key, LONG_MS);
+    await change(folder.file('lock.sqlite'));
+    await folder.start();
+    const late = newKey();
+    await expect(first.keys.issue(late, LONG_MS)).rejects.toThrow();
+    const { message } = await first.broken;
+    expect(message).toMatch(/lock\.sqlite was removed or replaced while this process held it/);
+    await first.close();
+    await folder.deployment.keys.issue(newKey(), LONG_MS);
+    const values = await Promise.all([key, late].map((each) => folder.deployment.keyValueStore.value(each)));
+    expect(values.map((value) => value !== undefined)).toEqual([true, false]);
+  });
+
+  test('ends without a request, too', async () => {
+    await rm(folder.file('lock.sqlite'));
+    await folder.deployment.broken;
   });
 });
 

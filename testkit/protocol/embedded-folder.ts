@@ -14,12 +14,14 @@ export function openEmbeddedFolder() {
   const folder = {
     deployment: undefined as unknown as Deployment,
 
+    file: (name: string) => join(dataDir, name),
+
     async start(): Promise<void> {
       folder.deployment = await openEmbedded({ dataDir, transactionCacheTtlMs: LONG_MS, clock: systemClock });
     },
 
     inFile<T>(look: (database: InstanceType<typeof DatabaseSync>) => T): T {
-      const database = new DatabaseSync(join(dataDir, 'idempay.sqlite'));
+      const database = new DatabaseSync(folder.file('idempay.sqlite'));
       try {
         return look(database);
       } finally {

@@ -12,6 +12,8 @@ export function createBatchCommits(
   database: Database,
   operations: WriteOperations,
   lastCommit: LastCommit,
+  /** Throws where the database may be another process's by now. */
+  assertOurs: () => void = () => {},
 ): (batches: readonly WriteBatch[]) => readonly WriteResults[] {
   /** Duration of each commit of the batches under way, milliseconds. */
   let commitsMs: number[] = [];
@@ -77,6 +79,7 @@ export function createBatchCommits(
     try {
       const result = work();
       lastCommit.write();
+      assertOurs();
       const endedAt = performance.now();
       database.exec('COMMIT');
       commitsMs.push(performance.now() - endedAt);

@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { CannotOpen } from '../shared/deployment.js';
@@ -35,6 +35,11 @@ const SYNC_EVERY_MS = 1_000;
 export interface ExclusiveFolder {
   /** The mark of the last commit of the database that this folder had; undefined where there was none. */
   readonly remembered: CommitMark | undefined;
+  /**
+   * Called within each transaction of the database. Throws what breaks the store where the lock's file was removed or replaced: another
+   * process may hold the new one, and it took that before its first transaction, so no commit of ours can follow one of its.
+   */
+  assertHeld(): void;
   /** Called after each commit of the database, so what is remembered is never ahead of what is on the disk. */
   remember(mark: CommitMark): void;
   /** Puts what is remembered on the disk, where the last time is `SYNC_EVERY_MS` ago, or `always`. */
@@ -53,11 +58,14 @@ export function takeExclusively(folder: string): ExclusiveFolder {
     mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
     const path = join(folder, LOCK);
     createPrivate(path);
+    const file = statSync(path);
     const lock = new DatabaseSync(path, { timeout: 0 });
     lock.exec(`${SETTINGS}; BEGIN EXCLUSIVE; ${SCHEMA}; COMMIT`);
+    const isHeld = () => isThere(path, file);
+    if (!isHeld()) throw lostLock(path);
     // A power cut must not take the file away from under a database that has commits.
     syncPath(folder);
-    return holdFolder(lock);
+    return holdFolder(lock, path, isHeld);
   } catch (error) {
     const code = (error as { errcode?: number }).errcode;
     const message =
@@ -68,7 +76,19 @@ export function takeExclusively(folder: string): ExclusiveFolder {
   }
 }
 
-function holdFolder(lock: InstanceType<typeof DatabaseSync>): ExclusiveFolder {
+/** The kernel's lock is on the file, not on its name. A file that this process has open keeps its number. */
+function isThere(path: string, { ino, dev }: Stats): boolean {
+  const now = statSync(path, { throwIfNoEntry: false });
+  return now?.ino === ino && now.dev === dev;
+}
+
+const lostLock = (path: string) =>
+  Object.assign(
+    new Error(`${path} was removed or replaced while this process held it, so another one may use the folder`),
+    { errcode: SQLITE_IOERR },
+  );
+
+function holdFolder(lock: InstanceType<typeof DatabaseSync>, path: string, isHeld: () => boolean): ExclusiveFolder {
   const row = lock.prepare(READ).get() as { incarnation: string; number: number; clock_ms: number } | undefined;
   const write = lock.prepare(WRITE);
   let last: CommitMark | undefined;
@@ -98,6 +118,9 @@ function holdFolder(lock: InstanceType<typeof DatabaseSync>): ExclusiveFolder {
 
   return {
     remembered: row && { incarnation: row.incarnation, number: row.number, clockMs: row.clock_ms },
+    assertHeld() {
+      if (!isHeld()) throw lostLock(path);
+    },
     remember(mark) {
       last = mark;
       isSynced = false;
@@ -106,6 +129,8 @@ function holdFolder(lock: InstanceType<typeof DatabaseSync>): ExclusiveFolder {
     sync,
     release() {
       try {
+        // SQLite refuses to write a file that has lost its name.
+        if (!isHeld()) return;
         sync('always');
         // The connection may be closed only when its statements are collected: the lock ends now.
         lock.exec(`PRAGMA locking_mode = NORMAL; ${READ}`);

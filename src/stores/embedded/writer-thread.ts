@@ -47,7 +47,7 @@ function serve(folder: ExclusiveFolder, dataDir: string, clock: Clock, port: Mes
   folder.sync('always');
   const lastCommit = new LastCommit(database, storeClock, folder.remember);
   const operations = createWriteOperations(database, lastCommit, storeClock.now);
-  const commit = createBatchCommits(database, operations, lastCommit);
+  const commit = createBatchCommits(database, operations, lastCommit, folder.assertHeld);
   // The first commit has the number too, so that the log cannot begin without it.
   const [started] = commit([{ names: ['endAllLeases', 'tryCommit'], inputs: [] }]);
   if (started?.faults) throw new Error(started.faults.find(Boolean)?.message ?? 'the first commit failed');
