@@ -195,6 +195,31 @@ describe('a database that is replaced', () => {
     expect(await deployment('look_up_before')).toBe(later);
   });
 
+  /**
+   * Bug: the log said nothing where a database was restored while the service was stopped. Cause: only a server that differs from the one seen
+   * before was logged, and a start has seen none. Fix: a start that writes the replacement down logs it.
+   */
+  test('is logged by the start that finds it, once, and not by the very first start', async () => {
+    const warned: string[] = [];
+    const warnings = () => warned.filter((sentence) => sentence.startsWith('The database was replaced'));
+    const opened = () =>
+      openDistributedPortsOn(stores, { notices: { warn: (sentence) => void warned.push(sentence) } });
+    await ports.close();
+    await sql('UPDATE idempay.deployment SET timeline = NULL');
+    ports = await opened();
+    expect(warnings()).toEqual([]);
+    await ports.close();
+    await changeTimeline();
+    ports = await opened();
+    expect(warnings()).toHaveLength(1);
+    await ports.close();
+    ports = await opened();
+    expect(warnings()).toHaveLength(1);
+    await changeTimeline();
+    await untilSeen();
+    await until('the watch to log it', SEEN_DEADLINE_MS, async () => warnings().length === 2);
+  });
+
   test('looks references up, and pays and closes none that may have been paid before', async () => {
     await changeTimeline();
     await untilSeen();

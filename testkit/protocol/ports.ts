@@ -7,7 +7,7 @@ import { type Clock, systemClock } from '#idempay/platform/clock.js';
 import { openDistributed } from '#idempay/stores/distributed.js';
 import { openEmbedded } from '#idempay/stores/embedded/open.js';
 import { readRedisUrl } from '#idempay/stores/redis/connection/url.js';
-import type { Deployment } from '#idempay/stores/shared/deployment.js';
+import type { Deployment, Notices } from '#idempay/stores/shared/deployment.js';
 import { type OpenStores, openStores } from '../deployments/topologies/open-stores.js';
 import { until, untilPast } from '../time/until.js';
 
@@ -26,6 +26,7 @@ export interface PortSettings {
   readonly transactionCacheTtlMs?: number;
   readonly clock?: Clock;
   readonly databasePoolSize?: number;
+  readonly notices?: Notices;
 }
 
 export type OpenPorts = (settings?: PortSettings) => Promise<ContractPorts>;

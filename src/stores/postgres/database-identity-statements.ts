@@ -45,7 +45,7 @@ const START = '(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigin
 export const IDENTIFY: Statement = {
   name: 'identify_database',
   text: `
-    SELECT id, generation, incarnation, ${SEEN} IS NOT DISTINCT FROM ${FOUND} AS known,
+    SELECT id, generation, incarnation, deployment.timeline IS NULL AS "isNew", ${SEEN} IS NOT DISTINCT FROM ${FOUND} AS known,
       coalesce(checked_start = pg_postmaster_start_time(), false) AS checked,
       concat_ws('-', live.system_identifier, live.database_oid, live.timeline, incarnation) AS server
     FROM idempay.deployment AS deployment, (${LIVE}) AS live`,

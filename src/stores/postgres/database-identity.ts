@@ -20,6 +20,8 @@ const AWAY_AFTER_MS = 3_000;
 
 interface DatabaseRow extends Incarnation {
   id: string;
+  /** No server was written down yet: the first one replaces none. */
+  isNew: boolean;
   /** The server and the tables are those that were last written down. */
   known: boolean;
   /** Since the server started somebody found that no commit is lost. */
@@ -159,7 +161,10 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     if (isSetBack || !row.known) {
       const generation = Math.max(0, ...incarnations.map((each) => each.generation));
       await query(ADOPT, [isSetBack ? incarnation : null, generation]);
+      const { isNew } = row;
       row = await identifyOnce(query);
+      // A start has seen no other server before, with which `accept` could compare this one.
+      if (!this.seen && !isNew && row.incarnation !== incarnation) this.onReplaced();
     } else if (!row.checked && texts) await query(CHECKED, [found.start]);
     if (!this.accept(row, question)) return;
     this.lastCommits.moveTo(row, found.missing);
