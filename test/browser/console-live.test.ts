@@ -133,6 +133,32 @@ describe('the last 24 hours in the live view', () => {
   });
 });
 
+/** Bug: "last 24 hours" had the count of the last ten minutes beside its name. Cause: the legend shows the latest point of every chart. */
+describe('the legend of the last 24 hours', () => {
+  const shared = shareService(embedded);
+  const tabs = consoles();
+
+  test('has all of them in sum, and those of ten minutes where the cursor is', { timeout: 60_000 }, async () => {
+    const { page } = await tabs.open(shared.url);
+    await page.route('**/api/payments/activity', async (route) => {
+      const response = await route.fetch();
+      const activity = (await response.json()) as { buckets: { completed: number; declined: number }[] };
+      Object.assign(activity.buckets.at(7) as object, { completed: 1_040, declined: 1 });
+      Object.assign(activity.buckets.at(-1) as object, { completed: 2, declined: 3 });
+      await route.fulfill({ response, json: activity });
+    });
+    await page.reload();
+    const figure = page.locator('figure').filter({ hasText: 'Last 24 hours' });
+    const values = () => figure.locator('.legend output').allTextContents();
+    await figure.getByText('1,042 in all').waitFor({ timeout: SAMPLES_MS });
+    expect(await values()).toEqual(['4 in all', '1,042 in all']);
+    await figure.getByRole('slider').focus();
+    await page.keyboard.press('End');
+    await figure.getByText('2', { exact: true }).waitFor();
+    expect(await values()).toEqual(['3', '2']);
+  });
+});
+
 describe('the live view in a tab that nobody sees', () => {
   const shared = shareService(embedded);
   const tabs = consoles();

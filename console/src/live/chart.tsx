@@ -20,6 +20,8 @@ interface Properties {
   readonly width?: 'wide' | 'full' | undefined;
   /** What a bar or line has for this series, where it is drawn as something else. */
   readonly shownValue?: (series: number, index: number) => number | null;
+  /** What the legend has for a series while no cursor is on the chart; if omitted, its latest value. */
+  readonly summary?: ((series: number) => string) | undefined;
 }
 
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
@@ -39,6 +41,7 @@ export function Chart(properties: Properties) {
     steps,
     group,
     width,
+    summary,
   } = properties;
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<Plot | undefined>(undefined);
@@ -79,7 +82,7 @@ export function Chart(properties: Properties) {
         {listed.map(({ name, style, line }) => (
           <li key={name}>
             <Swatch style={style} isBar={kind === 'bars'} />
-            {name} <output>{valueText(line)}</output>
+            {name} <output>{cursor === null && summary ? summary(line) : valueText(line)}</output>
           </li>
         ))}
         {listed.length === 0 && <li class="muted">nothing yet</li>}

@@ -55,6 +55,9 @@ export function Day({ http }: { http: Http }) {
     );
   }
   const { buckets } = answer;
+  const countOf = (line: number, index: number) =>
+    (line === 0 ? buckets[index]?.declined : buckets[index]?.completed) ?? 0;
+  const totalOf = (line: number) => buckets.reduce((sum, _, index) => sum + countOf(line, index), 0);
   return (
     <Chart
       title={`Last 24 hours, payments settled in ${countText(answer.bucketMs / MINUTE_MS)} minutes${isCounting ? ' (older ones are still counted)' : ''}`}
@@ -66,7 +69,8 @@ export function Day({ http }: { http: Http }) {
       version={answer.to}
       text={countText}
       steps={WHOLE_STEPS}
-      shownValue={(line, index) => (line === 0 ? buckets[index]?.declined : buckets[index]?.completed) ?? 0}
+      shownValue={countOf}
+      summary={(line) => `${countText(totalOf(line))} in all`}
       width="full"
     />
   );

@@ -6,7 +6,7 @@ export interface NextStep {
   readonly what: 'pay' | 'under way' | 'recovery' | 'operator' | 'replayed' | 'expired' | 'cancelled';
   /** Until or from when, as the text says; milliseconds since the epoch. Undefined: not known. */
   readonly at?: number | undefined;
-  /** One plain sentence. */
+  /** One plain sentence, with the moment in it: it is read alone, too. */
   readonly text: string;
 }
 
@@ -26,8 +26,10 @@ export const pay = (until: number | undefined): NextStep => ({
   text:
     until === undefined
       ? 'It can be paid, by its reference at any time.'
-      : 'The key is issued, and can be paid with until then.',
+      : `The key is issued, and can be paid with until ${isoOf(until)}.`,
 });
+
+const isoOf = (ms: number) => new Date(ms).toISOString();
 
 export const underWay = (until: number): NextStep => ({
   what: 'under way',
@@ -46,11 +48,11 @@ export function nextOf(life: PaymentLife, rules: TimelineRules, client: string |
     };
   }
   if (payment.state !== 'PROCESSING') {
-    return (expiresAt ?? 0) > now
+    return expiresAt !== undefined && expiresAt > now
       ? {
           what: 'replayed',
           at: expiresAt,
-          text: 'It is final: a repeat with its key gets this outcome again until then.',
+          text: `It is final: a repeat with its key gets this outcome again until ${isoOf(expiresAt)}.`,
         }
       : { what: 'expired', at: expiresAt, text: 'It is final, and its key has expired: a repeat is refused.' };
   }
@@ -62,8 +64,8 @@ export function nextOf(life: PaymentLife, rules: TimelineRules, client: string |
       what: 'operator',
       at: operatorFrom,
       text: isOurs
-        ? 'An operator may resolve it since then. Recovery still looks it up at the processor.'
-        : `An operator may resolve it since then; only a service with the processor ${shownProcessor(payment.processor, client)} looks it up.`,
+        ? `An operator may resolve it since ${isoOf(operatorFrom)}. Recovery still looks it up at the processor.`
+        : `An operator may resolve it since ${isoOf(operatorFrom)}; only a service with the processor ${shownProcessor(payment.processor, client)} looks it up.`,
     };
   }
   if (!isOurs) {
@@ -78,8 +80,6 @@ export function nextOf(life: PaymentLife, rules: TimelineRules, client: string |
   return {
     what: 'recovery',
     at: life.recoverAt,
-    text: `Recovery asks the processor again then, a repeat with its key at once${operator}.`,
+    text: `Recovery asks the processor again at ${isoOf(life.recoverAt)}, a repeat with its key at once${operator}.`,
   };
 }
-
-const isoOf = (ms: number) => new Date(ms).toISOString();

@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest';
+import { nextOf, pay } from '#idempay/payments/history/payment-next.js';
+import type { PaymentLife } from '#idempay/payments/ports/payment-history.js';
+
+const NOW_MS = Date.parse('2026-11-25T12:00:00Z');
+const HOUR_MS = 3_600_000;
+const RULES = { processor: 'ours', dedupMs: 2 * HOUR_MS, idempotencyTtlMs: 24 * HOUR_MS };
+
+function life(payment: Partial<PaymentLife['payment']>, more: Partial<PaymentLife> = {}): PaymentLife {
+  const claimed = { state: 'PROCESSING', processor: 'ours', claimedAt: NOW_MS - HOUR_MS, ...payment };
+  const usual = { now: NOW_MS, leaseUntil: NOW_MS - 1, recoverAt: NOW_MS + HOUR_MS, unsent: false };
+  return { ...usual, payment: claimed, ...more } as PaymentLife;
+}
+
+/**
+ * Bug: "gets this outcome again until then" was shown alone, without its date. Cause: the date was in another member. Fix: each sentence has
+ * its moment.
+ */
+test.each([
+  ['a key that was issued', () => pay(NOW_MS + HOUR_MS), 'until 2026-11-25T13:00:00.000Z.'],
+  [
+    'a final outcome',
+    () => nextOf(life({ state: 'COMPLETED' }, { expiresAt: NOW_MS + HOUR_MS }), RULES, undefined),
+    'until 2026-11-25T13:00:00.000Z.',
+  ],
+  [
+    'one that recovery asks for',
+    () => nextOf(life({}), RULES, undefined),
+    'again at 2026-11-25T13:00:00.000Z, a repeat with its key at once, and an operator may resolve it from 2026-11-25T13:00:00.000Z on.',
+  ],
+  [
+    'one that an operator may resolve',
+    () => nextOf(life({ claimedAt: NOW_MS - 3 * HOUR_MS }), RULES, undefined),
+    'since 2026-11-25T11:00:00.000Z.',
+  ],
+  [
+    'one of another processor',
+    () => nextOf(life({ claimedAt: NOW_MS - 3 * HOUR_MS, processor: 'theirs' }), RULES, undefined),
+    'since 2026-11-25T11:00:00.000Z;',
+  ],
+])('what comes next of %s names its moment, so that it can be read alone', (_what, next, moment) => {
+  const { text } = next();
+  expect(text).toContain(moment);
+  expect(text).not.toContain(' then');
+});
+
+test('a final outcome whose key has expired is not repeated', () => {
+  for (const expiresAt of [undefined, NOW_MS]) {
+    expect(nextOf(life({ state: 'COMPLETED' }, { expiresAt }), RULES, undefined)).toMatchObject({ what: 'expired' });
+  }
+});
