@@ -153,16 +153,20 @@ describe('a body that is read ahead of its client', () => {
     expect(allBytes.isFull()).toBe(false);
     const { chunks, stream } = await opened(60);
     expect(chunks).toMatchObject({ open: false, read: 60 });
-    // From here on the client, which takes nothing, holds memory alone: for half a minute.
-    await pass(29_000);
+    // From here on the client, which takes nothing, holds memory alone: for a minute.
+    await pass(59_000);
     expect(stream.destroyed).toBe(false);
     await pass(2_000);
     expect(stream.destroyed).toBe(true);
   });
 
+  /**
+   * Bug: a client that paused in a list over 4 MiB (`export | less`) was cut off after 10 s, where 60 s are documented for every answer. Cause:
+   * limits of their own. Fix: that of the connection, unless another request waits.
+   */
   test.each([
     { wanted: true, keptMs: 1_250, untilMs: 2_000 },
-    { wanted: false, keptMs: 9_500, untilMs: 10_500 },
+    { wanted: false, keptMs: 59_500, untilMs: 60_500 },
   ])('keeps its snapshot for a while of a stall, where a request waits for it: $wanted', async (given) => {
     const { chunks, stream } = await opened(1_000, 6 * MEBIBYTE);
     chunks.wanted = given.wanted;

@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { CONNECTION_LIMITS } from './connection-limits.js';
 
 /** Read ahead of one client: a list of up to some thirty thousand transactions leaves its snapshot at once. */
 const OWN_BYTES = 4 * 1024 * 1024;
@@ -12,10 +13,11 @@ const STALLED_MS = 1_500;
 const LEAST_RATE = 131.072;
 /** A shorter time gives no useful average. */
 const RATED_AFTER_MS = 2_000;
-/** While no request waits for a snapshot: an open one keeps old rows, and the write-ahead log of SQLite grows. */
-const STALLED_ALONE_MS = 10_000;
-/** A client that takes nothing of what was read ahead for it holds memory only. */
-const STALLED_READ_AHEAD_MS = 30_000;
+/**
+ * While no request waits for a snapshot, or none is held any more: as long as for every other answer that nobody reads (`export | less`).
+ * An open snapshot keeps old rows meanwhile, and the write-ahead log of SQLite grows.
+ */
+const STALLED_ALONE_MS = CONNECTION_LIMITS.unreadTimeout;
 /** However quickly it is read: a snapshot must not be held for hours. */
 const LONGEST_MS = 600_000;
 
@@ -115,8 +117,7 @@ export function streamReadAhead(first: Buffer, chunks: Chunks, allBytes: ReadAhe
   }
 
   function isTooSlow(): boolean {
-    if (isWhole) return idleMs > STALLED_READ_AHEAD_MS;
-    if (!chunks.isWanted()) return idleMs > STALLED_ALONE_MS;
+    if (isWhole || !chunks.isWanted()) return idleMs > STALLED_ALONE_MS;
     return idleMs > STALLED_MS || (clientMs > RATED_AFTER_MS && takenBytes < clientMs * LEAST_RATE);
   }
 
