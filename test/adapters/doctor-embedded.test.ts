@@ -40,6 +40,22 @@ describe('idempay doctor on the embedded deployment', { timeout: 60_000 }, () =>
     expect(names.filter((name) => !/^(idempay\.sqlite(-wal|-shm)?|lock\.sqlite.*)$/.test(name))).toEqual([]);
   });
 
+  test('with --json each finding is a document, and so is the error that settings cannot be read', async () => {
+    await chmod(folder, 0o777);
+    const { code, output } = await runToExit({ DATA_DIR: folder }, { parameters: ['doctor', '--json'] });
+    const findings = output
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    for (const finding of findings) {
+      expect(Object.keys(finding)).toEqual(['verdict', 'what', 'found', 'wanted', 'why', 'advice']);
+    }
+    expect(findings.find(({ what }) => what === 'DATA_DIR')).toMatchObject({ verdict: 'wrong' });
+    const broken = await runToExit({ PORT: 'x' }, { parameters: ['doctor', '--json'] });
+    expect(JSON.parse(broken.output)).toMatchObject({ exitCode: 1, message: expect.stringContaining('PORT') });
+    expect([code, broken.code]).toEqual([1, 1]);
+  });
+
   test('makes no folder, and says that the first start will', async () => {
     const missing = join(folder, 'a', 'b');
     expect(await rowOf(missing, 'DATA_DIR')).toMatchObject({

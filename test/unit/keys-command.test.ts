@@ -51,6 +51,13 @@ function clientWith(secret: string): string | undefined {
   return new ApiKeys(read).callerWith(secret, Date.now())?.client;
 }
 
+test('with --json the new key is one document, which names it as the list does', async () => {
+  const added = await keys('add', 'shop', '--scopes', 'metrics', '--expires-at', '2999-01-01T00:00:00Z', '--json');
+  const { secret, ...key } = JSON.parse(added) as { secret: string };
+  expect(key).toEqual(JSON.parse(await keys('list', '--json')));
+  expect(clientWith(secret)).toBe('key:shop');
+});
+
 test('keys are added, listed without their secrets, and revoked one by one or with their client', async () => {
   const secrets: string[] = [];
   for (const name of ['shop', 'shop', 'rival']) {

@@ -36,6 +36,7 @@ export function addOperationCommands(program: Command): void {
     .option('--scopes <scopes>', 'what it may do, with commas between: payments:write,payments:read')
     .option('--expires-at <time>', 'ISO 8601, such as 2027-01-01T00:00:00Z')
     .addOption(KEYS_FILE)
+    .addOption(OPTIONS.json)
     .addHelpText(
       'after',
       examples(['idempay keys add shop --scopes payments:write,payments:read --file keys.json', '']),
@@ -74,8 +75,9 @@ export function addOperationCommands(program: Command): void {
     .command('doctor')
     .summary('checks the settings against the live stores')
     .description('Checks the settings against the live stores, and prints what to change. It changes nothing.')
-    .action(async () => {
+    .addOption(OPTIONS.json)
+    .action(async (options) => {
       // A store that hangs would not close its connection.
-      process.exit(await (await import('./doctor.js')).doctor(process.env));
+      process.exit(await (await import('./doctor.js')).doctor(process.env, options));
     });
 }

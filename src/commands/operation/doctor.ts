@@ -6,6 +6,7 @@ import { examineKeySet } from '../../doctor/tokens.js';
 import { systemClock } from '../../platform/clock.js';
 import type { Finding, Verdict } from '../../platform/finding.js';
 import type { Environment } from '../../platform/settings.js';
+import type { OutputOptions } from '../output/results.js';
 import { write } from '../output/terminal.js';
 
 const HEADER = { verdict: '', what: 'what', found: 'found', wanted: 'wanted', why: 'why' } as const;
@@ -14,16 +15,18 @@ const WIDTHS = { verdict: 8, what: 38, found: 44, wanted: 44 } as const;
 
 /**
  * `idempay doctor`. Beside a service, too. Throws ConfigError where the settings cannot be read. Returns the exit code: 1 where
- * something is wrong.
+ * something is wrong. With `--json` each finding is a document on a line, and there is no sum.
  */
-export async function doctor(environment: Environment): Promise<number> {
+export async function doctor(environment: Environment, { json }: OutputOptions = {}): Promise<number> {
   const config = readConfig(environment);
   const findings = [
     ...examineSettings(config, doubtsAbout(environment), systemClock.now()),
     ...(await Promise.all([examineTokens(config), ...examineStores(config), examineProcessorOf(config)])).flat(),
   ];
-  for (const line of [HEADER, ...findings]) await write(`${lineOf(line)}\n`);
-  await write(`${sumOf(findings)}\n`);
+  const lines = json
+    ? findings.map(jsonOf)
+    : [lineOf(HEADER), ...findings.map((finding) => lineOf(finding)), sumOf(findings)];
+  for (const line of lines) await write(`${line}\n`);
   return findings.some(({ verdict }) => verdict === 'wrong') ? 1 : 0;
 }
 
@@ -44,6 +47,11 @@ function examineStores({ deployment }: Config): Promise<readonly Finding[]>[] {
 
 async function examineProcessorOf({ processor }: Config): Promise<readonly Finding[]> {
   return processor.kind === 'http' ? examineProcessor(processor) : [];
+}
+
+/** Every member always, null where there is nothing. */
+function jsonOf({ verdict, what, found, wanted, why, advice }: Finding): string {
+  return JSON.stringify({ verdict, what, found, wanted, why, advice: advice ?? null });
 }
 
 function lineOf(row: Readonly<Record<keyof typeof HEADER, string>>): string {

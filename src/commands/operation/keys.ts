@@ -1,7 +1,7 @@
-import { isClientName, isExpiry } from '../../access/api-keys.js';
+import { isClientName, isExpiry, sha256Of } from '../../access/api-keys.js';
 import { addApiKey, apiKeysIn, revokeApiKeys } from '../../access/key-file-edits.js';
 import { isScope, SCOPES, type Scope } from '../../access/scopes.js';
-import { printDone, printRows } from '../output/results.js';
+import { type OutputOptions, printDone, printRows } from '../output/results.js';
 import { write } from '../output/terminal.js';
 import { UsageError } from '../usage.js';
 
@@ -13,20 +13,27 @@ export interface KeyFile {
 }
 
 /** `idempay keys add` (decisions A2). Throws UsageError where the arguments are wrong, and KeyFileError where the file is. */
-export async function addKey(name: string, options: KeyFile & { scopes?: string; expiresAt?: string }): Promise<void> {
+export async function addKey(
+  name: string,
+  options: KeyFile & OutputOptions & { scopes?: string; expiresAt?: string },
+): Promise<void> {
+  const { json } = options;
   const file = fileOf(options);
-  const secret = addApiKey(file, readName(name), readScopes(options.scopes), readExpiry(options.expiresAt));
+  const [scopes, expiresAt] = [readScopes(options.scopes), readExpiry(options.expiresAt)];
+  const secret = addApiKey(file, readName(name), scopes, expiresAt);
+  const id = sha256Of(secret).slice(0, ID_LENGTH);
+  const text = json ? JSON.stringify({ client: name, id, scopes, expiresAt: expiresAt ?? null, secret }) : secret;
   try {
-    await write(`${secret}\n`);
+    await write(`${text}\n`);
   } catch (error) {
     (error as Error).message += ` The key was added, and nobody has its secret: revoke it ('keys list' shows its id).`;
     throw error;
   }
-  console.error('This is the secret. It is shown this once: only its hash is kept.');
+  if (!json) console.error('This is the secret. It is shown this once: only its hash is kept.');
 }
 
 /** `idempay keys list`: without secrets. */
-export async function listKeys(options: KeyFile & { json?: true }): Promise<void> {
+export async function listKeys(options: KeyFile & OutputOptions): Promise<void> {
   await printRows(
     apiKeysIn(fileOf(options)).map(({ name, sha256, scopes, expiresAt }) => ({
       client: name,
