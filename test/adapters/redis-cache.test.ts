@@ -3,6 +3,7 @@ import { systemClock } from '#idempay/platform/clock.js';
 import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { loadScript } from '#idempay/stores/redis/scripts/script.js';
 import { createRedisTransactionCache } from '#idempay/stores/redis/transaction-cache.js';
+import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '#idempay/stores/shared/time-limits.js';
 import type { TransactionCache } from '#idempay/transactions/ports/transaction-cache.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
 import { LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
@@ -203,6 +204,12 @@ describe('the write marks of one transaction', () => {
     await put('second', LONG_MS);
     await write('second', 3);
     expect(await look()).toEqual(['hit', 'version 3']);
+  });
+
+  test('stand longer than a write may take to begin, and its statement to run', async () => {
+    await (await cacheOn(first)).mark(ID);
+    const [, , marks = ''] = KEYS;
+    expect(await first.client.pttl(marks)).toBeGreaterThan(WRITE_DEADLINE_MS + STATEMENT_TIMEOUT_MS);
   });
 
   test('leave no entry that may be older than the row when one of two writers died', async () => {

@@ -113,7 +113,7 @@ describe('a connection', () => {
 
   test('that never sends anything is closed, and so is one that idles after its answer', async () => {
     const sockets = ['', READ, `${READ}${READ}\r\n`].map((text) => openConnection(service.port, text).resume());
-    await payMeanwhile(Promise.all(sockets.map(closed)));
+    await payMeanwhile(Promise.all(sockets.map((socket) => closed(socket, LIMITS.keepAliveTimeout))));
   });
 
   test('that leaves its answers unread is closed', async () => {
@@ -121,7 +121,7 @@ describe('a connection', () => {
     // Answers of 9 kB: soon more than the buffers of both sides hold.
     const requests = requestText(`GET /api/health/redis/key/${'x'.repeat(9_000)} HTTP/1.1`).repeat(20);
     const timer = setInterval(() => socket.writable && !socket.writableNeedDrain && socket.write(requests), 10);
-    await payMeanwhile(closed(socket));
+    await payMeanwhile(closed(socket, LIMITS.unreadTimeout));
     clearInterval(timer);
   });
 
@@ -130,7 +130,8 @@ describe('a connection', () => {
       await pause(2 * LIMITS.connectionsCheckingInterval);
       const sockets = Array.from({ length: MAX_CONNECTIONS }, () => openConnection(service.port, READ));
       onTestFinished(() => void sockets.map((socket) => socket.destroy()));
-      await Promise.all(sockets.map((socket) => once(socket, 'data')));
+      const answers = await Promise.all(sockets.map((socket) => once(socket, 'data')));
+      for (const answer of answers) expect(String(answer)).toMatch(/^HTTP\/1\.1 200 /);
       return sockets;
     }
 
@@ -166,8 +167,9 @@ describe('a connection', () => {
       const sockets = await fill();
       const more = Array.from({ length: 300 }, () => openConnection(service.port, '').resume());
       onTestFinished(() => void more.map((socket) => socket.destroy()));
-      const ended = await Promise.all(more.map(closed));
+      const ended = await Promise.all(more.map((socket) => closed(socket)));
       expect(ended).toHaveLength(300);
+      expect(more.filter(({ bytesRead }) => bytesRead === 0).length).toBeGreaterThan(100);
       expect((await ask(`${service.url}/livez`).catch(() => undefined))?.status).toBe(200);
       for (const socket of sockets) socket.destroy();
       const after = await until('room', CUT_MS, () => refused().catch(() => undefined));
@@ -202,12 +204,14 @@ test('over TLS the same holds', { timeout: 30_000 }, async () => {
   await Promise.all(sockets.map((socket) => once(socket, 'data')));
   expectError(await answerTo(service.port, READ, authority), 503, /^Too many connections are open/);
   expect((await answerTo(service.port, requestText('GET /livez HTTP/1.1'), authority)).status).toBe(200);
-  await Promise.all(sockets.map(closed));
+  await Promise.all(sockets.map((socket) => closed(socket)));
 });
 
-async function closed(socket: Socket): Promise<void> {
+/** Closed in time, and not before its time is over. */
+async function closed(socket: Socket, leastMs = 0): Promise<void> {
   const begun = performance.now();
-  await new Promise((resolve) => socket.once('close', resolve));
+  if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve));
+  expect(performance.now() - begun).toBeGreaterThanOrEqual(leastMs - LIMITS.connectionsCheckingInterval);
   expect(performance.now() - begun).toBeLessThan(CUT_MS);
 }
 

@@ -25,7 +25,7 @@ import { shareProcessedService } from '../../testkit/deployments/processed-servi
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { lookUpCharge } from '../../testkit/processes/reference-processor.js';
 import { startHttpServer } from '../../testkit/servers/processor-servers.js';
-import { pause, until } from '../../testkit/time/until.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Longer than any test, so that only a test that ends its service sees the end. */
 const ENDLESS_MS = 600_000;
@@ -38,6 +38,9 @@ const REACHED_DEADLINE_MS = 10_000;
 
 const OTHER_PAYMENT = { amount: '7', currency: 'EUR' };
 const NO_PAYMENT_AT_ALL = { amount: true };
+
+const waitersOf = async (url: string) =>
+  /^idempay_payment_waiters (\d+)$/m.exec((await ask(`${url}/metrics`)).text)?.[1];
 
 /** `test/unit/request-headers` has every form of the header. */
 describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
@@ -73,8 +76,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
     });
 
     it('gives up the place of a request whose client has left', async () => {
-      const waiters = async () =>
-        /^idempay_payment_waiters (\d+)$/m.exec((await ask(`${endless.url}/metrics`)).text)?.[1];
+      const waiters = () => waitersOf(endless.url);
       const port = Number(new URL(endless.url).port);
       const left = sendAndVanish(port, paymentText(key, [GOOD_LENGTH, `Prefer: ${LONG_WAIT}`]), {
         afterMs: SURELY_WAITING_MS,
@@ -116,7 +118,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
     it('does no harm when clients disconnect before the end of the wait', async () => {
       const text = paymentText(key, [GOOD_LENGTH, 'Prefer: wait=30']);
       const clients = Array.from({ length: 50 }, () => openConnection(endless.service.port, text));
-      await pause(SURELY_WAITING_MS);
+      await expect.poll(() => waitersOf(endless.url), { timeout: REACHED_DEADLINE_MS }).toBe('50');
       for (const client of clients) client.destroy();
       expectInProgress(await pay(endless.url, key));
       expectWaited(await payPreferring(endless.url, key, 'wait=1'), 'wait=1');
@@ -183,7 +185,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
       const key = await generateKey(shared.url);
       const { finished } = await beginPayment(shared.url, key);
       const waiting = Array.from({ length: 5 }, () => payPreferring(shared.url, key, LONG_WAIT));
-      await pause(SURELY_WAITING_MS);
+      await expect.poll(() => waitersOf(shared.url), { timeout: REACHED_DEADLINE_MS }).toBe('5');
       expect(await Promise.race([...waiting, 'none']), 'an answer before the drain').toBe('none');
 
       const begun = performance.now();
@@ -206,7 +208,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
     const key = await generateKey(service.url);
     const { finished } = await beginPayment(service.url, key);
     const waiting = payPreferring(service.url, key, LONG_WAIT);
-    await pause(SURELY_WAITING_MS);
+    await expect.poll(() => waitersOf(service.url), { timeout: REACHED_DEADLINE_MS }).toBe('1');
     const begun = performance.now();
     const drained = service.stop(1_000);
     const [answer] = await Promise.all([waiting, finished.catch(() => undefined), drained]);

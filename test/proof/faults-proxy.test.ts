@@ -4,6 +4,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { pause } from '../../testkit/time/until.js';
 
+const DELAY_MS = 100;
+/** A timer may fire a little before the moment by another clock. */
+const CLOCK_GRAIN_MS = 10;
+
 describe('a proxy that damages what passes', () => {
   let server: Server;
   let proxy: TcpProxy;
@@ -41,9 +45,12 @@ describe('a proxy that damages what passes', () => {
   });
 
   test('delivers it late on a slow network as well', async () => {
-    proxy.delay(100);
-    (await client()).end('a charge');
-    await untilReceived('a charge');
+    const socket = await client();
+    proxy.delay(DELAY_MS);
+    const sentAt = performance.now();
+    socket.end('a charge');
+    await expect.poll(() => received, { timeout: 10_000, interval: 5 }).toBe('a charge');
+    expect(performance.now() - sentAt).toBeGreaterThanOrEqual(DELAY_MS - CLOCK_GRAIN_MS);
   });
 
   test('delivers nothing of a connection that it has cut', async () => {

@@ -33,13 +33,14 @@ describe('the processor is asked before an operator resolves a payment', () => {
   });
 
   test('and where it knows nothing, the verdict is final; it is asked once, and sent nothing any more', async () => {
-    const { key, payments, records, processor } = await givenUnknown();
+    const { key, payments, records, processor, counts } = await givenUnknown();
     const resolved = { state: 'resolved', payment: { state: 'DECLINED', resolution: VERDICT.reason } };
     for (let time = 0; time < 2; time += 1) expect(await records.resolve(key, VERDICT)).toMatchObject(resolved);
     expect(await records.resolve(key, { ...VERDICT, state: 'COMPLETED' })).toMatchObject({ state: 'final' });
     const replayed = { state: 'replayed', final: { outcome: { state: 'DECLINED' } } };
     expect(await payments.pay({ key }, MONEY)).toMatchObject(replayed);
     expect([processor.lookUps, processor.charges]).toEqual([[key], []]);
+    expect(counts.settled.operator, 'counted once, however often it is given').toBe(1);
   });
 
   test('and where it does not answer, the row is left to the verdict', async () => {

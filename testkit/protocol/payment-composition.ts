@@ -1,4 +1,5 @@
 import { createPaymentArea } from '#idempay/payments/payment-area.js';
+import { createPaymentCounts } from '#idempay/payments/payment-counts.js';
 import { createComputeKey } from '#idempay/payments/values/reference.js';
 import { type Clock, systemClock } from '#idempay/platform/clock.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
@@ -49,6 +50,7 @@ export function compose(
     contradictions: [] as { transactionId: string; told: string; kept: string }[],
     /** How many payments an operator was told of, each time. */
     overdue: [] as number[],
+    counts: createPaymentCounts(),
   };
   const area = createPaymentArea({
     keys: keys.port,
@@ -58,6 +60,7 @@ export function compose(
     rules: { ...lives, payloadMismatch: 'replay', maxInFlight: 10_000, retentionMs: undefined, ...settings },
     recoverAfterMs,
     clock,
+    counts: seen.counts,
     newKey,
     computeKey: createComputeKey('test'),
     newTransactionId,
