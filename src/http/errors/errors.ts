@@ -52,6 +52,9 @@ export function answerWith<T>(
 }
 
 export function sendError(reply: FastifyReply, error: PublicError): FastifyReply {
+  const { headers, complete } = reply.request.raw;
+  // What is left of it may be endless, and Node would read it all.
+  if (headers['transfer-encoding'] !== undefined && !complete) reply.header('connection', 'close');
   reply.raw.statusMessage = reasonPhrase(error.status);
   return (
     reply

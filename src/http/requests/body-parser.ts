@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { BodyBudget } from '../../limits/body-budget.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { ArrivingBody } from './arriving-body.js';
+import { noteChunk } from './chunk-turns.js';
 import { type JsonBody, type RowsMember, readJsonBody } from './json-body.js';
 import { clientOf } from './request-limit-hook.js';
 
@@ -96,7 +97,10 @@ function readJson(budget: BodyBudget, request: FastifyRequest, payload: Readable
     isOver = true;
     done(error, parsed);
   };
+  let isFirst = true;
   payload.on('data', (chunk: Buffer) => {
+    if (isFirst) isFirst = false;
+    else noteChunk(request.raw);
     // After a refusal the rest is read and thrown away.
     const refusal = isOver ? undefined : body.add(chunk);
     if (refusal) end(refusal);
