@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { keepSmall } from '../requests/unread-bodies.js';
 import { answerOn } from './connection-limits.js';
 
 /** Started behind an answer that is due, and not answered: enough for a client that sends a few at once, little memory if it reads none. */
@@ -7,13 +8,20 @@ const MOST_AHEAD = 3;
 /** Held for all connections together, some 2.5 kB each: one read of a socket can hold 3,600 of the shortest requests. */
 const MOST_HELD = 20_000;
 
+interface HeldRequest {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Its body is read from now on. */
+  endKeeping(): void;
+}
+
 /** What is owed to one connection beyond the answer that is due. */
 interface Line {
   readonly socket: Socket;
   /** Requests that were started while an earlier answer was due, and whose own answer is not taken. */
   ahead: number;
   /** Requests that nothing was done for yet. They came in one read of the socket. */
-  held: (readonly [IncomingMessage, ServerResponse])[];
+  held: HeldRequest[];
   /** The answer to the request that was started last. */
   newest: ServerResponse | undefined;
 }
@@ -49,7 +57,7 @@ export function limitPipelined(answer: RequestListener, mostHeld = MOST_HELD): R
       socket.destroy();
       return;
     }
-    line.held.push([request, response]);
+    line.held.push({ request, response, endKeeping: keepSmall(request) });
     heldInAll += 1;
     socket.pause();
   }
@@ -82,7 +90,8 @@ export function limitPipelined(answer: RequestListener, mostHeld = MOST_HELD): R
     const next = line.held.shift();
     if (next) {
       heldInAll -= 1;
-      start(line, ...next);
+      next.endKeeping();
+      start(line, next.request, next.response);
     }
     if (line.held.length === 0) line.socket.resume();
     else if (line.ahead < MOST_AHEAD) ready.add(line);
