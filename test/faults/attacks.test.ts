@@ -6,8 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Scope } from '#idempay/access/scopes.js';
+import { batchRoute, sendTinyChunks, withholdLastByte } from '../../testkit/client/body-attacks.js';
 import { type Credential, credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
-import { type Answer, ask, pay } from '../../testkit/client/http-client.js';
+import { type Answer, ask, pay, sendJson } from '../../testkit/client/http-client.js';
 import { expectFirst } from '../../testkit/client/payment-answers.js';
 import { openConnection, requestText } from '../../testkit/client/raw-http.js';
 import { createdIn, draft, postBatch } from '../../testkit/client/transactions.js';
@@ -30,6 +31,10 @@ const LISTED_WITHIN_MS = 4_000;
 const TRANSACTIONS = 22_000;
 const PAYMENTS = 2_000;
 const SMALL_LIST = 300;
+const UNENDED_BATCHES = 300;
+const UNENDED_MS = 3_000;
+const TINY_CHUNKS = 250_000;
+const LONG_NUMBER = 900_000;
 
 /** What a connection sends at once, and whether it reads the beginning of the answer; it is opened again when it is cut off. */
 interface Attack {
@@ -64,9 +69,28 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
   },
 };
 
+/** Bodies, each again and again until the attack is over. */
+const BODY_ATTACKS: Readonly<Record<string, (port: number, headers: Credential['headers']) => Promise<void>>> = {
+  'batches without their last byte': async (port, headers) => {
+    const sockets = await Promise.all(
+      Array.from({ length: UNENDED_BATCHES }, () => withholdLastByte(port, batchRoute(headers))),
+    );
+    await pause(UNENDED_MS);
+    for (const socket of sockets) socket.destroy();
+  },
+  'chunks of one byte': async (port, headers) => {
+    (await sendTinyChunks(port, batchRoute(headers), TINY_CHUNKS)).destroy();
+  },
+  'numbers of many digits': async (port, headers) => {
+    const body = `{"transactions":[{"fromAccount":"a","toAccount":"b","amount":1.${'0'.repeat(LONG_NUMBER)}1}]}`;
+    const { status } = await sendJson(`http://127.0.0.1:${port}/api/transactions/batch`, 'POST', body, { ...headers });
+    expect([400, 503]).toContain(status);
+  },
+};
+
 /**
  * Bug: each of these ended a process with 512 MB, or denied lists, payments and probes to everybody else. Causes and fixes:
- * `unit/pipelined-requests`, `unit/list-turns`.
+ * `unit/pipelined-requests`, `unit/list-turns`, `http/body-budget`, `unit/long-texts`.
  */
 describeDeployments('a process with half a gigabyte that is attacked for a minute', (deployment) => {
   test('refuses no payer, and lists and probes are answered', { timeout: TEST_TIMEOUT_MS }, async () => {
@@ -83,9 +107,12 @@ describeDeployments('a process with half a gigabyte that is attacked for a minut
     const READING: readonly Scope[] = ['operations', 'transactions:read', 'metrics'];
     const payers = Array.from({ length: PAYERS }, (_, index) => credentialOf(`payer-${index}`, ['payments:write']));
     const attackers = Object.keys(ATTACKS).map((_, index) => credentialOf(`attacker-${index}`, READING));
+    const writers = Object.keys(BODY_ATTACKS).map((_, index) =>
+      credentialOf(`writer-${index}`, ['transactions:write']),
+    );
     const reader = credentialOf('reader', ['transactions:read', 'transactions:write']);
     const keys = join(folder, 'keys.json');
-    await writeFile(keys, keyFileOf(...payers, ...attackers, reader), { mode: 0o600 });
+    await writeFile(keys, keyFileOf(...payers, ...attackers, ...writers, reader), { mode: 0o600 });
     const service = await stores.start({ NODE_OPTIONS: HEAP, AUTH: 'required', API_KEYS_FILE: keys });
     const agent = new Agent({ keepAlive: true });
     onTestFinished(() => agent.destroy());
@@ -99,6 +126,9 @@ describeDeployments('a process with half a gigabyte that is attacked for a minut
       ...Object.values(ATTACKS).map((attack, index) =>
         attackWith(service, attack, attackers[index] as Credential, isOver),
       ),
+      ...Object.values(BODY_ATTACKS).map(async (attack, index) => {
+        while (!isOver()) await attack(service.port, (writers[index] as Credential).headers);
+      }),
       ...payers.map((payer, index) =>
         payUntil(service, payer, { agent, first: (index * PAY_EVERY_MS) / PAYERS, isOver }),
       ),

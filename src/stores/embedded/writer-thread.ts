@@ -56,13 +56,18 @@ function serve(folder: ExclusiveFolder, dataDir: string, clock: Clock, port: Mes
   function close(): void {
     // A stopped service leaves everything in the one file, so that a copy of it is a complete backup.
     try {
+      // Not where another process may have the folder by now.
+      folder.assertHeld();
       database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
     } catch {
       // The log keeps what the file has no room for; the next start reads both.
     }
-    database.close();
-    folder.release();
-    port.close();
+    try {
+      database.close();
+    } finally {
+      folder.release();
+      port.close();
+    }
   }
 
   port.on('message', (first: string) => {

@@ -81,6 +81,7 @@ export class Writer {
   private handedOver: Batch[] = [];
   private flushScheduled = false;
   private broken: Error | undefined;
+  private hasEnded = false;
   private refused = false;
   private readonly events: StoreEvents | undefined;
   private readonly measures: StoreMeasures;
@@ -105,6 +106,9 @@ export class Writer {
     this.batches.watch(() => this.waiting.length);
     worker.on('message', (results: string) => this.settle(JSON.parse(results) as WriteResults[]));
     worker.on('error', (error) => this.breakDown(error));
+    worker.once('exit', () => {
+      this.hasEnded = true;
+    });
     worker.on('exit', () => this.breakDown(new Error('the writer thread ended')));
   }
 
@@ -153,13 +157,13 @@ export class Writer {
 
   /** Commits what waits, then closes the database. Rejects when the thread does not end: then it may still write. */
   async close(): Promise<void> {
-    if (!this.broken) {
-      await this.write('ping').catch(() => {});
-      this.worker.removeAllListeners('exit');
-      this.broken = new Error('the database was closed');
-      this.worker.postMessage(CLOSE);
-      if (await endsWithin(CLOSE_LIMIT_MS, once(this.worker, 'exit'))) return;
-    }
+    if (!this.broken) await this.write('ping').catch(() => {});
+    this.worker.removeAllListeners('exit');
+    this.broken ??= new Error('the database was closed');
+    if (this.hasEnded) return;
+    // Also where the store is broken: a thread that is terminated with open connections may end the whole process.
+    this.worker.postMessage(CLOSE);
+    if (await endsWithin(CLOSE_LIMIT_MS, once(this.worker, 'exit'))) return;
     if (await endsWithin(TERMINATE_LIMIT_MS, this.worker.terminate())) return;
     throw new StoreUnavailable('unknown', `the disk did not take the last writes within ${CLOSE_LIMIT_MS} ms`);
   }
