@@ -16,6 +16,8 @@ const FIRST_KEYS = 10_000;
 /** A round may be faster than the fastest before it; when it is faster still, it ends when its keys run out. */
 const SPARE_KEYS = 1.4;
 const CHECKED_PAYMENTS = 200;
+/** Orders are numbered one after the other, as a shop does it; no round has the numbers of another one. */
+const ORDERS_OF_A_MS = 1_000;
 /** Preparation ends by count; this only bounds it. */
 const PREPARATION = { seconds: 60, connections: 64 };
 const SETTLE_DEADLINE_MS = 5000;
@@ -55,7 +57,9 @@ export class Payer {
   /** References for a round of payments of orders, none of which any round had before. */
   async orders(seconds: number): Promise<Load> {
     const count = Math.max(FIRST_KEYS, Math.ceil(this.#keysForASecond * seconds * SPARE_KEYS));
-    await writeLines(this.#references, Array.from({ length: count }, randomUUID));
+    const first = Date.now() * ORDERS_OF_A_MS;
+    const names = Array.from({ length: count }, (_, index) => `order-${first + index}`);
+    await writeLines(this.#references, names);
     const args = ['POST', '/api/payment?reference={token}', PAYMENT, this.#references, 'once'];
     return { script: 'keyed.lua', args, headers: JSON_TYPE };
   }

@@ -76,7 +76,8 @@ export function createClaimWrites(
     const { key, turn } = attempt;
     if (!(now <= attempt.claimBefore && !mayBeRemoved(key))) return undefined;
     const mayBeLost = turns.mayBeLost(key);
-    const refusal = turn && !find.get(key) ? refusalOf(turn, mayBeLost, now) : undefined;
+    const isAsked = turn !== undefined && (mayBeLost || turn.previousKey !== undefined);
+    const refusal = isAsked && !find.get(key) ? refusalOf(turn, mayBeLost, now) : undefined;
     if (refusal) return refusal;
     return insertRow(attempt, now, mayBeLost);
   }

@@ -52,9 +52,14 @@ export function createEmbeddedKeyStore(
   const remembered = new LRUCache<string, IssuedKey | FinalOutcome>({ max: rememberedRecords });
 
   /** Rules 2 to 4 of spec 4.1, short of taking the lock. */
-  function lookAs(owner: string | undefined, key: string, asker: string | undefined): LookResult {
+  function lookAs(
+    owner: string | undefined,
+    key: string,
+    asker: string | undefined,
+    find: (key: string) => IssuedKey | FinalOutcome | undefined = findRecord,
+  ): LookResult {
     const lock = locks.get(key);
-    const record = findRecord(key);
+    const record = find(key);
     // Another client's key is judged before the lock: not even a 409 may tell that it exists.
     if (!isVisibleTo(asker, record?.client ?? lock?.client)) {
       counters.misses += 1;
@@ -77,16 +82,33 @@ export function createEmbeddedKeyStore(
   }
 
   function findRecord(key: string): IssuedKey | FinalOutcome | undefined {
+    return findBy(key, readRecord);
+  }
+
+  /** Only what has ended: who names the reference needs no record. */
+  function findEnded(key: string): IssuedKey | FinalOutcome | undefined {
+    return findBy(key, readEnded);
+  }
+
+  function findBy(
+    key: string,
+    read: (key: string) => IssuedKey | FinalOutcome | undefined,
+  ): IssuedKey | FinalOutcome | undefined {
     const known = remembered.get(key);
     if (known && !(isComputed(key) && known.expiresAt < writer.storeClock.writtenMs)) return known;
-    const record = readRecord(key);
+    const record = read(key);
     if (record) remembered.set(key, record);
     return record;
   }
 
+  function readEnded(key: string): FinalOutcome | undefined {
+    const row = endedByKey.get(key) as PaymentRow | undefined;
+    return row && finalNow(row);
+  }
+
   function readRecord(key: string): IssuedKey | FinalOutcome | undefined {
-    const ended = isComputed(key) ? (endedByKey.get(key) as PaymentRow | undefined) : undefined;
-    if (ended) return finalNow(ended);
+    const ended = isComputed(key) ? readEnded(key) : undefined;
+    if (ended) return ended;
     const row = recordByKey.get(key) as KeyRecord | undefined;
     if (!row) return undefined;
     return row.value === KEY_GENERATED ? issuedKeyOf(row) : finalOfRecord(row);
@@ -100,7 +122,7 @@ export function createEmbeddedKeyStore(
 
   function beginNow({ key, owner, leaseMs, fingerprint, client: asker, makes }: BeginAttempt): BeginResult {
     const reference = makes?.reference;
-    const looked = lookAs(owner, key, asker);
+    const looked = lookAs(owner, key, asker, reference ? findEnded : findRecord);
     // Who names the reference needs no record: the row decides.
     const isFree = looked.state === 'generated' || (looked.state === 'absent' && reference !== undefined);
     if (!isFree) return looked;
@@ -145,7 +167,8 @@ export function createEmbeddedKeyStore(
       if (expiresAt !== null) remembered.set(key, { client, reference, expiresAt });
     },
 
-    begin: (attempt) => judged(attempt.key, () => beginNow(attempt)),
+    // No time ends a payment with a reference.
+    begin: (attempt) => (attempt.makes ? beginNow(attempt) : judged(attempt.key, () => beginNow(attempt))),
 
     look: (key, asker) => judged(key, () => lookAs(undefined, key, asker)),
 
