@@ -89,7 +89,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/payments/values/reference.ts': {
     'computed keys lie among those that are generated': '${FIRST_DIGIT}${digits.slice(1, 8)} → ${digits.slice(0, 8)}',
     'two clients have one key for the same reference':
-      '[deploymentId, client, text, String(attempt)] → [deploymentId, text, String(attempt)]',
+      "(client === undefined ? '-' : partOf(client)) + partOf(text) → (client === '' ? '-' : '') + partOf(text)",
   },
   'src/payments/answers.ts': {
     'Retry-After rounded up beyond the remaining lease': 'Math.floor(running.rem → Math.ceil(running.rem',
