@@ -25,7 +25,7 @@ export abstract class IdempayError extends Error {
 
 /** Which payment an error is about. */
 export interface PaymentName<Key = string> {
-  /** Of a reference: as an answer named it. */
+  /** For a payment with a reference, the key that an answer named; undefined until one did. */
   readonly key: Key;
   /** Undefined for a payment without one, and its attempt as well. */
   readonly reference?: string | undefined;

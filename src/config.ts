@@ -22,13 +22,13 @@ export interface Config {
   /** Time from a signal to the closing of the port, in which load balancers notice that this process is not ready. */
   readonly drainDelayMs: number;
   readonly logLevel: LogLevel;
-  /** Limit for each client; undefined: no limit. */
+  /** Limit for each client. Undefined where there is none. */
   readonly requestsPerMinute: number | undefined;
   /** Open at once, at most. */
   readonly maxConnections: number;
   /** Undefined where the service has no TLS of its own. */
   readonly certificateFiles: CertificateFiles | undefined;
-  /** Proxies whose X-Forwarded-For header is trusted; undefined: none. */
+  /** Proxies whose X-Forwarded-For header is trusted. Undefined where no proxy is. */
   readonly trustedNetworks: readonly string[] | undefined;
   readonly access: AccessSettings;
   readonly deployment: DeploymentSettings;
@@ -57,7 +57,7 @@ export interface PaymentSettings {
   readonly payloadMismatch: 'replay' | 'reject';
   /** Payments under way at once in this process, at most. */
   readonly maxInFlight: number;
-  /** How long a finished payment is kept after its end; undefined: for ever. */
+  /** How long a finished payment is kept after its end. Undefined where it is kept for ever. */
   readonly retentionMs: number | undefined;
 }
 
@@ -67,7 +67,7 @@ export type ProcessorSettings =
   | {
       readonly kind: 'http';
       readonly url: string;
-      /** Whose account is charged there; undefined: the URL's user names it. */
+      /** Whose account is charged there. Undefined where the URL's user names it. */
       readonly account: string | undefined;
       readonly timeoutMs: number;
       readonly dedupMs: number;

@@ -5,7 +5,7 @@ import { isLoopback } from './loopback.js';
 export interface TokenSettings {
   readonly issuer: string;
   readonly audience: string;
-  /** Undefined: the issuer's metadata names it (OpenID Connect Discovery 1.0, 4). */
+  /** Undefined where the issuer's metadata names it (OpenID Connect Discovery 1.0, 4). */
   readonly jwksUrl: string | undefined;
 }
 

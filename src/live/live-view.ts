@@ -47,7 +47,7 @@ export class LiveView {
   private others: Entry[] = [];
   private position: string | undefined;
   private readonly watching = new Set<Watching>();
-  /** The first read of other processes' samples since there are watchers; undefined: there are none. */
+  /** The first read of other processes' samples since there are watchers. Undefined while there are none. */
   private looked: Promise<void> | undefined;
   private stopped = false;
 
@@ -68,7 +68,7 @@ export class LiveView {
 
   /**
    * Tells the samples of the last fifteen minutes that are younger than `since`, then each that comes, and a beat where none comes.
-   * Returns a function that ends it; undefined: `MOST_WATCHERS` are connected, or the process stops.
+   * Returns a function that ends it, or undefined where `MOST_WATCHERS` are connected or the process stops.
    */
   watch(since: number, watcher: Watcher): (() => void) | undefined {
     const { watching, instance } = this;

@@ -27,7 +27,7 @@ export interface Totals {
 export interface State {
   readonly attempts: { readonly request: number; readonly recovery: number };
   readonly waiters: number;
-  /** Null: it was not seen yet. */
+  /** Null until it was seen. */
   readonly backlog: { readonly payments: number; readonly oldestMs: number } | null;
   /** By `STORE QUEUE`. */
   readonly queues: Counts;

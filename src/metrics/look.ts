@@ -61,7 +61,7 @@ function claimsAndSettles(exposition: Exposition): Buckets {
   };
 }
 
-/** The values of a metric by what `nameOf` says, added up; undefined: not these. */
+/** The values of a metric by what `nameOf` says, added up. Those for which it returns undefined are left out. */
 function numbersBy(
   exposition: Exposition,
   metric: string,

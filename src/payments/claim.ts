@@ -24,7 +24,7 @@ export interface PaymentRules {
 export interface PayAttempt {
   readonly key: string;
   readonly money: Money;
-  /** The client that asks; undefined: it sees every key. */
+  /** The client that asks. Where it is undefined, it sees every key. */
   readonly client: string | undefined;
   readonly owner: string;
   readonly fingerprint: string;

@@ -163,7 +163,7 @@ export function createCarryOut(collaborators: {
 
   /**
    * Ends the row's lease and the lock at once, because the outcome is unknown: the next repeat looks it up. The lock ends
-   * last, because its end wakes the waiters and they must find the row free. Undefined: a store failed.
+   * last, because its end wakes the waiters and they must find the row free. The result is undefined where a store failed.
    */
   async function giveUp(
     claim: Claim,

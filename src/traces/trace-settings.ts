@@ -24,7 +24,7 @@ const ENDPOINT_FORM =
   'http://host:4318 or https://host/path, without a user: credentials go into OTEL_EXPORTER_OTLP_HEADERS';
 const RATIO_FORM = '0.1: a number from 0 to 1';
 
-/** The names are OpenTelemetry's. Undefined: nothing is traced. All are checked, also where nothing is traced. */
+/** The names are OpenTelemetry's. The result is undefined where nothing is traced. All are checked, also where nothing is traced. */
 export function readTraces(settings: Settings): TraceSettings | undefined {
   const endpoint = settings.parsed('OTEL_EXPORTER_OTLP_ENDPOINT', readEndpoint, ENDPOINT_FORM);
   const serviceName = settings.text('OTEL_SERVICE_NAME', 'idempay');

@@ -21,7 +21,7 @@ export const EMPTY_LIST_TAG = createHash('md5').update('0').digest('hex');
 interface MadeTag {
   readonly version: number;
   readonly tag: string;
-  /** Of the ids. */
+  /** How many ids it is made of. */
   readonly count: number;
 }
 
@@ -210,7 +210,7 @@ export class ListTags {
   }
 }
 
-/** Undefined: the list may be read from this snapshot. Otherwise the place in the line for one that it may be read from. */
+/** Undefined where the list may be read from this snapshot. Otherwise the place in the line for one that it may be read from. */
 function placeFor({ count, tag }: MadeTag, snapshot: TransactionSnapshot, isEnough?: (tag: string) => boolean) {
   return count < LONG_LIST || isEnough?.(tag) ? undefined : snapshot.lengthen();
 }

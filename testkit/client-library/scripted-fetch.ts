@@ -19,7 +19,7 @@ export const KEY = '01a20492-901c-70a0-943a-94814aa8fa0b';
 export const OTHER_KEY = '01a20492-901c-70a0-943a-94814aa8fa0c';
 export const PAID = 'Payment processed successfully with Transaction ID: TXN1';
 export const REPLAYED = 'Transaction ID: TXN1';
-/** Of a reference. */
+/** The key of a reference. */
 export const COMPUTED_KEY = 'f9f4cbd7-c89a-8e3d-8df2-2a15d2a4a0c7';
 export const KEY_REFUSED = 'Invalid or missing Idempotency-Key.';
 export const HUNDRED = { amount: '100.50', currency: 'USD' };

@@ -95,7 +95,7 @@ export class PaymentClients {
     return this.#ended(key, answered(exchange, await this.history.send(to, path, { method: 'POST' })));
   }
 
-  /** Asks for the key of the reference, and pays by that alone. Undefined: there was no key. */
+  /** Asks for the key of the reference, and pays by that alone. Undefined where there was no key. */
   async #payInTwoRequests(key: KeyHistory, random: Random): Promise<Exchange | undefined> {
     const path = `/api/server-generated/generate-key${queryOf(key.order)}`;
     const reply = await this.history.send(this.#any(random), path);

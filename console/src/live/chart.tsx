@@ -104,7 +104,7 @@ export function Chart(properties: Properties) {
   );
 }
 
-/** Where a key takes the cursor; null: away. Undefined: it is no key of ours. */
+/** Where a key takes the cursor. Null takes it away; undefined is for a key that the chart does not use. */
 function nextIndex(key: string, cursor: number | null, latest: number): number | null | undefined {
   const from = cursor ?? latest + 1;
   switch (key) {

@@ -16,7 +16,7 @@ export interface PlotOptions {
   readonly steps?: readonly number[] | undefined;
   /** Whose cursors move together. */
   readonly group?: string | undefined;
-  /** The value that the cursor is at; null: it is not on the chart. */
+  /** The value that the cursor is at. Null while it is not on the chart. */
   onCursor(index: number | null): void;
 }
 

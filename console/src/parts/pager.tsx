@@ -28,7 +28,7 @@ export function Pager({ what, page, hasNext, isLoading = false, first, next }: P
   );
 }
 
-/** The cursor of the next page, out of `Link: <...?cursor=X>; rel="next"`; undefined: this is the last one. */
+/** The cursor of the next page, out of `Link: <...?cursor=X>; rel="next"`. Undefined on the last page. */
 export function nextCursor(headers: Headers): string | undefined {
   const target = /<([^<>]*)>;\s*rel="next"/.exec(headers.get('link') ?? '')?.[1];
   if (target === undefined) return undefined;

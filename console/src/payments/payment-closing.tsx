@@ -7,7 +7,7 @@ import type { Payment } from './payment.js';
 interface Properties {
   readonly access: Access;
   readonly payment: Payment;
-  /** The other attempts at the same reference; undefined: they are not known yet. */
+  /** The other attempts at the same reference. Undefined until they are known. */
   readonly others: readonly Payment[] | undefined;
   closed(): void;
 }

@@ -1,7 +1,7 @@
 /** As `GET /api/payments/{key}` shows it. */
 export interface Payment {
   readonly idempotencyKey: string;
-  /** What was to be paid, such as an order, and which attempt at paying it this is; null: it has a key of its own. */
+  /** What was to be paid, such as an order, and which attempt at paying it this is. Both are null for a payment with a key of its own. */
   readonly reference: string | null;
   readonly attempt: number | null;
   readonly state: 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'DECLINED' | 'CANCELLED';

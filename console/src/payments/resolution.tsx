@@ -29,7 +29,7 @@ export function Resolution({ http, seen, decide, ended }: Properties) {
   const [outcome, setOutcome] = useState<Outcome>();
   const [reason, setReason] = useState('');
   const [problem, setProblem] = useState<Problem>();
-  /** The payment that the operator decides on; undefined: no decision is open. */
+  /** The payment that the operator decides on. Undefined while no decision is open. */
   const [basis, setBasis] = useState<Seen>();
 
   function close() {

@@ -2,7 +2,7 @@
 export const MEMBERS = ['reference', 'transactionId', 'amount', 'currency', 'status'] as const;
 export type Member = (typeof MEMBERS)[number];
 
-/** The index of the column that has it; undefined: none has. */
+/** The index of the column that has it. Undefined where none has. */
 export type Columns = { readonly [member in Member]?: number | undefined };
 
 /** In lower case, letters and digits only; the first that a statement has counts. */
@@ -36,7 +36,7 @@ export function recognisedColumns(names: readonly string[]): Columns {
   );
 }
 
-/** Why nothing can be compared with these columns, in a sentence; undefined: it can. */
+/** Why nothing can be compared with these columns, in a sentence. Undefined where it can. */
 export function problemOfColumns({ reference, transactionId, amount, currency }: Columns): string | undefined {
   if (reference === undefined && transactionId === undefined) {
     return 'Choose the column that has the idempotency key (many statements call it reference) or our transaction id.';

@@ -6,7 +6,7 @@ import type { StatementFormat, StatementHead } from './statement-format.js';
 export type Request =
   | { readonly type: 'look'; readonly file: File }
   | { readonly type: 'compare'; readonly file: File; readonly format: StatementFormat; readonly columns: Columns }
-  /** The answer to `next`; undefined: the export has ended. */
+  /** The answer to `next`. Undefined when the export has ended. */
   | { readonly type: 'bytes'; readonly bytes: Uint8Array | undefined };
 
 /** From the worker to the page. */

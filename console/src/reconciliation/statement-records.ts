@@ -28,7 +28,7 @@ export function createNdjsonRecords(names: readonly string[]): RecordReader {
   };
 }
 
-/** The object of a line, its numbers as text; undefined: it is none. */
+/** The object of a line, its numbers as text. Undefined where the line is no object. */
 export function objectIn(line: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(

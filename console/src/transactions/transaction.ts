@@ -40,7 +40,7 @@ export interface Filter {
 
 export interface Page {
   readonly rows: readonly Transaction[];
-  /** The cursor of older transactions; undefined: there are none. */
+  /** The cursor of older transactions. Undefined where there are none. */
   readonly next: string | undefined;
 }
 
@@ -76,7 +76,7 @@ async function findOne(http: Http, id: string, signal: AbortSignal): Promise<rea
   return found ? [found] : [];
 }
 
-/** As it is now; undefined: it is not there (any more). */
+/** As it is now. Undefined where it is not there (any more). */
 export async function read(http: Http, id: string | number, signal?: AbortSignal): Promise<Transaction | undefined> {
   const path = `api/transactions/${encodeURIComponent(id)}`;
   const answer = await http.ask<Omit<Transaction, 'etag'>>(path, { signal }).catch((error: unknown) => {

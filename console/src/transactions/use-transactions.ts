@@ -8,7 +8,7 @@ const MOST_SHOWN = 400;
 const ENOUGH = 50;
 
 interface Shown extends Page {
-  /** Where the first row shown comes from; undefined: nothing newer was left out. */
+  /** Where the first row shown comes from. Undefined where nothing newer was left out. */
   readonly start: string | undefined;
 }
 

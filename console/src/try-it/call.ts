@@ -46,7 +46,7 @@ export async function sendCall(http: Http, { method, path, headers, json }: Call
   }
 }
 
-/** The string that the answer's body is; undefined: it is another JSON value. */
+/** The string that the answer's body is. Undefined where it is another JSON value. */
 export function stringIn(outcome: Outcome): string | undefined {
   if ('problem' in outcome) return undefined;
   try {

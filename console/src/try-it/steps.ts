@@ -69,7 +69,7 @@ async function obstacleTo(mayPay: () => Promise<boolean>): Promise<Outcome | und
 const KEY = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const PAID = /^(?:Payment processed successfully with )?Transaction ID: TXN\d+$/;
 
-/** The key that the answer gives; undefined: it refused, or is not the service's own. */
+/** The key that the answer gives. Undefined where the answer refuses, or is not the service's own. */
 export function keyIn({ outcomes: [outcome] }: Exchange): string | undefined {
   const key = outcome && isAnswer(outcome, 200) ? stringIn(outcome) : undefined;
   return key !== undefined && KEY.test(key) ? key : undefined;

@@ -30,7 +30,7 @@ export interface Asked extends Request<PayAnswer> {
   readonly knownAtSend: boolean;
   /** What the attempt before was then. */
   readonly previousAtSend: ObservedPayment['state'] | undefined;
-  /** Sent with the key alone: when that was asked for, at the earliest. Undefined: the request names the reference. */
+  /** When the key was asked for, at the earliest, for a request that has the key alone. Undefined where the request names the reference. */
   keyFrom: number | undefined;
   stoppedMs?: number;
 }

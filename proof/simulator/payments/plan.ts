@@ -112,9 +112,9 @@ function byReference(random: Random, requests: number) {
     triesAgain: random.pick([0, 0, 1, 3]),
   }));
   return {
-    /** How each request pays an order by its reference; undefined: the script has a key of its own. */
+    /** How each request pays an order by its reference. Undefined where the script has a key of its own. */
     order: random.below(ORDERS) === 0 ? order : undefined,
-    /** After the first request; undefined: nobody cancels it. */
+    /** So long after the first request it is cancelled. Undefined where nobody cancels it. */
     cancelAfterMs: random.below(CANCELLATIONS) === 0 ? someMs(random, LONGEST_MS) : undefined,
   };
 }

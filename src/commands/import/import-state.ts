@@ -31,7 +31,7 @@ export interface ImportState {
   readonly target: Target;
   /** The place where a batch begins: everything before it is created, and nothing after that batch was ever sent. */
   readonly offset: number;
-  /** Milliseconds since the epoch, by this machine, before that batch was sent for the first time. Undefined: it was not sent. */
+  /** Milliseconds since the epoch, by this machine, before that batch was sent for the first time. Undefined where it was not sent. */
   readonly sentAt: number | undefined;
   readonly finished: { readonly at: string; readonly created: number; readonly rejected: number } | undefined;
 }

@@ -7,7 +7,7 @@ import type { RejectedRows } from './rejected-rows.js';
 /** What became of a batch that was sent. Everything else is thrown, and the batch stays in doubt. */
 export type SendResult =
   | { readonly state: 'created' }
-  /** It created nothing, because of this row: the index counts those that were sent. Undefined: because of something else. */
+  /** It created nothing, because of this row: the index counts those that were sent. Undefined where something else was the cause. */
   | { readonly state: 'refused'; readonly index: number | undefined; readonly reason: string };
 
 /** What the service knows of a key. */

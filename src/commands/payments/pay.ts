@@ -43,7 +43,7 @@ function refuseContradictions({ resume, keyFile, reference, attempt }: PayOption
   }
 }
 
-/** Nothing is printed or kept before: whoever has the reference can go on. */
+/** With a reference no key is printed or kept first, because the same command continues the payment after a crash. */
 function payReference(
   { idempay, call }: Connection,
   named: PaymentReference,

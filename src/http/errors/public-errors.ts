@@ -205,7 +205,7 @@ export const publicErrors = {
       'This Idempotency-Key belongs to a payment of another amount or currency. Repeat that payment as it was, or read what was paid. A new key is for another payment only.',
     ),
   paymentDeclined: (reason: string) => new PublicError(402, `Payment declined: ${reason}`),
-  /** Of an attempt at a reference: what asks again by itself never pays again, so the caller counts. */
+  /** Names the attempt, because the caller counts them: what asks again by itself must never pay again. */
   attemptDeclined: (reason: string, attempt: number) =>
     new PublicError(
       402,

@@ -13,7 +13,7 @@ export interface SessionFacts {
   readonly instance: string;
   readonly processor: {
     readonly name: string;
-    /** Null: the processor has not answered yet. */
+    /** Null until the processor has answered. */
     movesMoney(): Promise<boolean | null>;
   };
   readonly recovery: { readonly dedupSeconds: number; readonly keyTtlSeconds: number };

@@ -2,7 +2,7 @@ import type { BodyBudget } from '../../limits/body-budget.js';
 import { type PublicError, publicErrors } from '../errors/public-errors.js';
 
 const NOTHING = Buffer.alloc(0);
-/** Of a body that comes in several chunks: few are longer, and it costs less than its connection. */
+/** The first buffer for a body that comes in several chunks. Few bodies are longer, and it costs less than the connection. */
 const FIRST_BYTES = 1024;
 
 /** Whose body it is, and which part of the budget it counts for. */

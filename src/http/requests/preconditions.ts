@@ -13,7 +13,7 @@ export function evaluateRead(headers: IncomingHttpHeaders, tag: string): 'procee
   return ifNoneMatchCondition(headers['if-none-match'])?.(tag) ? 'not modified' : 'proceed';
 }
 
-/** What the tag must satisfy for any other method to happen, else 412 (RFC 9110 13.2.2). Undefined: nothing is asked. */
+/** What the tag must satisfy for any other method to happen, else 412 (RFC 9110 13.2.2). Undefined where the request asks for nothing. */
 export function writeCondition(headers: IncomingHttpHeaders): TagCondition | undefined {
   const ifMatch = ifMatchCondition(headers['if-match']);
   const ifNoneMatch = ifNoneMatchCondition(headers['if-none-match']);

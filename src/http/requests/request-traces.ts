@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 
 /** What is traced of requests (decisions O3). */
 export interface RequestTraces {
-  /** `route`: the pattern, as a path may hold a key; undefined: there is none. */
+  /** `route` is the pattern, because a path may hold a key. It is undefined where no route matches. */
   begin(method: string, route: string | undefined, headers: IncomingHttpHeaders): RequestTrace;
 }
 

@@ -4,7 +4,7 @@ import { shownProcessor } from '../processors/processor-url.js';
 /** What happens next with a payment. */
 export interface NextStep {
   readonly what: 'pay' | 'under way' | 'recovery' | 'operator' | 'replayed' | 'expired' | 'cancelled';
-  /** Until or from when, as the text says; milliseconds since the epoch. Undefined: not known. */
+  /** Until or from when, as the text says; milliseconds since the epoch. Undefined where it is not known. */
   readonly at?: number | undefined;
   /** One plain sentence, with the moment in it: it is read alone, too. */
   readonly text: string;
@@ -19,7 +19,7 @@ export interface TimelineRules {
   readonly idempotencyTtlMs: number;
 }
 
-/** Undefined: the key is computed from a reference, with which it can be paid at any time. */
+/** `until` is undefined for the key of a reference, with which it can be paid at any time. */
 export const pay = (until: number | undefined): NextStep => ({
   what: 'pay',
   at: until,

@@ -28,7 +28,7 @@ export const EVENT_NAMES = [
 ] as const;
 
 export interface TimelineEvent {
-  /** Milliseconds since the epoch; undefined: some time between its neighbours. */
+  /** Milliseconds since the epoch. Undefined where only its place between its neighbours is known. */
   readonly at?: number | undefined;
   readonly event: (typeof EVENT_NAMES)[number];
   /** 1 is the first claim. */

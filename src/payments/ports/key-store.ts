@@ -11,7 +11,7 @@ import type { Reference } from '../values/reference.js';
 export interface KeyStore {
   /**
    * Stores a new record with the value `KEY GENERATED`. As durable as the store is: losing it costs an unused key. From now on
-   * the key is the client's: where another client asks, it is absent (decisions A5). Undefined: everybody's. A record that is
+   * the key is the client's: where another client asks, it is absent (decisions A5). Without a client it is everybody's. A record that is
    * there already keeps its value; one without an outcome lives for as long again.
    */
   issue(key: string, idempotencyTtlMs: number, owner?: RecordOwner): Promise<void>;
@@ -41,7 +41,7 @@ export interface KeyStore {
 
 /** Whose a record is, and of which reference its key is computed. */
 export interface RecordOwner {
-  /** Undefined: everybody's. */
+  /** Where it is undefined, the key is everybody's. */
   readonly client?: string | undefined;
   readonly reference?: Reference | undefined;
 }
@@ -52,7 +52,7 @@ export interface BeginAttempt {
   readonly owner: string;
   readonly leaseMs: number;
   readonly fingerprint: string;
-  /** The client that asks; undefined: it sees every key. */
+  /** The client that asks. Where it is undefined, it sees every key. */
   readonly client?: string | undefined;
   /** Where the request names the reference that the key is computed from: then an absent record is no obstacle, and may be made. */
   readonly makes?: { readonly reference: Reference; readonly lifeMs: number } | undefined;

@@ -122,7 +122,7 @@ export interface ClaimAttempt extends Money {
   readonly owner: string;
   readonly transactionId: string;
   readonly fingerprint: string;
-  /** The client that owns the key; undefined: every client sees it. */
+  /** The client that owns the key. Where it is undefined, every client sees it. */
   readonly client?: string | undefined;
   readonly processor: string;
   readonly leaseMs: number;
@@ -133,16 +133,19 @@ export interface ClaimAttempt extends Money {
   readonly claimBy: number;
   /** The outcome with which a new row is settled in the same commit; not used where a row exists or may have been lost. */
   readonly settleAs?: NewOutcome | undefined;
-  /** Of which reference the key is computed, and when its turn is; undefined: it is computed from nothing. */
+  /** The reference that the key is computed from, and when its turn is. Undefined where the key was generated. */
   readonly turn?: Turn | undefined;
 }
 
 /** The place of a payment among the attempts at its reference (decisions P18). */
 export interface Turn {
   readonly reference: Reference;
-  /** The key of the attempt before, which must be DECLINED; undefined: this is the first one. */
+  /** The key of the attempt before, which must be DECLINED. Undefined for the first attempt. */
   readonly previousKey: string | undefined;
-  /** A decline of this age lets no attempt follow it, because its row may be removed soon. By retention's time; undefined: any age. */
+  /**
+   * No attempt follows a decline that is older, because its row may be removed soon. The age counts the time that retention has seen
+   * pass, in milliseconds. Undefined where rows are kept for ever.
+   */
   readonly lateMs: number | undefined;
   /**
    * After rows were lost, a claim of a new row waits for so long: a charge that was under way for a lost one must have arrived at the

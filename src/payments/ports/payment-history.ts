@@ -15,7 +15,7 @@ export interface PaymentHistory {
    */
   newest(selection: Selection, readLimit: number): Promise<NewestPage>;
 
-  /** The last attempt at a reference of this client (undefined: of nobody, where there are no clients) that has a row. */
+  /** The last attempt at a reference that has a row. `client` is undefined where the service tells no clients apart. */
   newestAttempt(reference: string, client: string | undefined): Promise<PaymentRecord | undefined>;
 
   /** Up to `limit` payments that were settled in [from, to), in the order of their settling, then of their keys. */
@@ -30,10 +30,10 @@ export type PaymentRecord = ClaimedPayment | CancelledPayment;
 /** Times are milliseconds since the epoch, by the store's clock. */
 interface PaymentRow {
   readonly key: string;
-  /** From which the key is computed, with its attempt; undefined: from nothing. */
+  /** The order that the key is computed from, and which attempt at it. Both are undefined where the key was generated. */
   readonly reference: string | undefined;
   readonly attempt: number | undefined;
-  /** The client that owns the key; undefined: every client sees it. Not shown. */
+  /** The client that owns the key. Where it is undefined, every client sees it. It is not shown. */
   readonly client: string | undefined;
   /** The first claim and each takeover. */
   readonly executions: number;
@@ -95,7 +95,7 @@ export type PaymentEvent = { readonly at: number; readonly execution: number } &
 
 export interface Selection {
   readonly state: PaymentRecord['state'] | undefined;
-  /** Only payments of this client; undefined: of all. */
+  /** Only payments of this client. Where it is undefined, those of all clients. */
   readonly client?: string | undefined;
   /** Only payments first claimed at or after this moment, by the clock of the process that did. */
   readonly claimedFrom: number | undefined;

@@ -15,7 +15,7 @@ export interface Processor {
 export interface ProcessorClient extends Processor {
   /** The last call that ended brought no whole reply, or an error of the server (5xx). */
   readonly isAway: boolean;
-  /** As its last whole reply said: true without the header `Moves-Money: no`. Null: there was none yet. */
+  /** As its last whole reply said: true without the header `Moves-Money: no`. Null until there was one. */
   readonly movesMoney: boolean | null;
   /** Closes the connections to it. A call still under way ends as unknown. */
   close(): Promise<void>;

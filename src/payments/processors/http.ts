@@ -43,7 +43,7 @@ const CHARGE_REFUSED: Readonly<Record<number, string>> = {
  */
 export function createHttpProcessor(settings: {
   url: string;
-  /** `PROCESSOR_ACCOUNT`; undefined: the URL's user names the account. */
+  /** `PROCESSOR_ACCOUNT`. Undefined where the URL's user names the account. */
   account?: string | undefined;
   timeoutMs: number;
   dedupMs: number;

@@ -7,7 +7,7 @@ const LIMIT_MS = 2_000;
 
 /**
  * Whether payments move money, as the processor said last. Where it has said nothing yet it is asked: for a reference that
- * nobody ever charged, one question at a time, and not longer than `limitMs`. Null: it does not answer.
+ * nobody ever charged, one question at a time, and not longer than `limitMs`. Null where it does not answer.
  */
 export function createMovesMoney(
   processor: Pick<ProcessorClient, 'lookUp' | 'movesMoney'>,

@@ -2,7 +2,7 @@
 export type Origin = 'first claim' | 'repeat' | 'recovery' | 'operator';
 /** What an attempt did beyond a plain first one, kept in the payment's row for its timeline. */
 export interface ExecutionNote {
-  /** What the look-up before it said; undefined: there was none. */
+  /** What the look-up before it said. Undefined where there was none. */
   readonly lookedUp?: LookedUp | undefined;
   /** Its charge may have left this process. */
   readonly sent: boolean;

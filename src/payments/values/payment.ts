@@ -9,7 +9,7 @@ export type Outcome =
 export interface FinalOutcome {
   readonly outcome: Outcome;
   readonly fingerprint: string;
-  /** The client that owns the key; undefined: every client sees it (decisions A5). */
+  /** The client that owns the key. Where it is undefined, every client sees it (decisions A5). */
   readonly client: string | undefined;
   /**
    * By the store's clock, milliseconds since the epoch; from then on the key is refused for ever (decisions P9). Of a payment with a
@@ -44,7 +44,7 @@ export interface Fence {
 export interface Claim extends Fence, Money {
   readonly transactionId: string;
   readonly fingerprint: string;
-  /** The client that owns the key; undefined: every client sees it (decisions A5). */
+  /** The client that owns the key. Where it is undefined, every client sees it (decisions A5). */
   readonly client: string | undefined;
   readonly processor: string;
   /**

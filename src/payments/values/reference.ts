@@ -5,14 +5,14 @@ export interface Reference {
   readonly text: string;
   /** 1, and one more after each decline, counted by the caller. */
   readonly attempt: number;
-  /** Whose reference it is; undefined: of everybody, where there are no clients. */
+  /** The client that the reference belongs to. Undefined where the service tells no clients apart. */
   readonly client: string | undefined;
 }
 
 /** What a request names: a key, and the reference that it is computed from where that was named. */
 export interface NamedPayment {
   readonly key: string;
-  /** The client that asks; undefined: it sees every key. */
+  /** The client that asks. Where it is undefined, it sees every key. */
   readonly client?: string | undefined;
   readonly reference?: Reference | undefined;
 }
@@ -45,7 +45,7 @@ export function readAttempt(text: string): number | undefined {
 }
 
 /**
- * Nothing of it is stored: any process computes the same key, also after the stores lost everything. Each part is hashed with its
+ * Nothing of it is stored: every process computes the same key, also after the stores lost everything. Each part is hashed with its
  * length in bytes before it, so that no two references share a text; without a client its length is missing as well.
  * docs/reference/references.md has a test vector.
  */

@@ -44,10 +44,10 @@ export interface KeyRecord {
   value: string;
   fingerprint: string | null;
   reason: string | null;
-  /** The client that owns the key; null: every client sees it. */
+  /** The client that owns the key. Where it is null, every client sees it. */
   client: string | null;
   expires_at: number;
-  /** From which the key is computed, with its attempt; null: from nothing. */
+  /** The order that the key is computed from, and which attempt at it. Both are null where the key was generated. */
   reference: string | null;
   attempt: number | null;
 }

@@ -96,7 +96,7 @@ export function createTransactionCreationWrites(database: Database, storeClock: 
       return { state: 'created', ...created };
     },
 
-    /** The result that `createTransactions` would repeat; null: it would create. In this thread, which has the clock that expires keys. */
+    /** The result that `createTransactions` would repeat, or null where it would create. In this thread, which has the clock that expires keys. */
     findCreation: (key: CreationKey): KnownCreation | null => find(key) ?? null,
 
     /** Removes up to `limit` expired keys, the oldest first. Returns how many. */

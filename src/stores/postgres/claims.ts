@@ -41,7 +41,7 @@ const ITS_TURN = 'its turn';
 
 interface ExplainedTurn {
   readonly mayBeLost: boolean;
-  /** The state of the attempt before; null: it has no row. */
+  /** The state of the attempt before, or null where it has no row. */
   readonly previous: PaymentRow['state'] | null;
   readonly inTime: boolean;
   readonly remainingMs: number;

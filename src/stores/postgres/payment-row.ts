@@ -39,7 +39,7 @@ export function endStateOf(
   return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'expired' };
 }
 
-/** Of a row that is PROCESSING, which has all of them. */
+/** Takes a row that is PROCESSING, which has an amount, a currency and a processor. */
 export function claimOf(row: PaymentRow): Claim {
   const { key, epoch, owner, fingerprint } = row;
   const [amount, currency, processor] = [row.amount, row.currency, row.processor] as [string, string, string];

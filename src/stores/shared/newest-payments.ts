@@ -18,7 +18,7 @@ export interface NewestQuery {
   readonly from: string;
   readonly below: string;
   readonly limit: number;
-  /** Null: no restriction. */
+  /** Null where it restricts nothing. */
   readonly state: PaymentRecord['state'] | null;
   readonly processor: string | null;
   readonly keys: KeyRange | null;

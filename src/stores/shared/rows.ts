@@ -10,7 +10,7 @@ export interface FinalRow {
   readonly transaction_id: string;
   readonly reason: string | null;
   readonly fingerprint: string;
-  /** The client that owns the key; null: every client sees it. */
+  /** The client that owns the key. Where it is null, every client sees it. */
   readonly client: string | null;
   /** Milliseconds since the epoch; of a payment with a reference, as long from now as it was from its end. */
   readonly expires_at: number | null;

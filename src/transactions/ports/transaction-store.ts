@@ -24,7 +24,7 @@ export interface TransactionStore {
    */
   createAll(transactions: readonly NewTransaction[], key?: CreationKey): Promise<CreationResult>;
 
-  /** What `createAll` would tell of this key without creating anything; undefined: it was not used, or has expired. */
+  /** What `createAll` would tell of this key without creating anything. Undefined where it was not used, or has expired. */
   findCreation(key: CreationKey): Promise<KnownCreation | undefined>;
 
   get(id: number): Promise<Transaction | undefined>;
@@ -74,7 +74,7 @@ export type StatusChangeResult =
 
 export interface FoundTransactions {
   readonly transactions: readonly Transaction[];
-  /** `before` of the next page. Undefined: nothing is left. */
+  /** `before` of the next page. Undefined after the last one. */
   readonly next: number | undefined;
 }
 
@@ -93,7 +93,7 @@ export interface TransactionSnapshot {
   isWanted(): boolean;
   /** Whether its client has more than half of the snapshots, and another client has waited for one for a while. */
   isOwed(): boolean;
-  /** Undefined: it may be used for a long list. Otherwise it must be closed, and one for a long list be opened at this place in the line. */
+  /** Undefined where it may be used for a long list. Otherwise it must be closed, and one for a long list be opened at this place in the line. */
   lengthen(): number | undefined;
   close(): void;
 }
