@@ -1,5 +1,6 @@
 import type { Turn, TurnRefusal } from '../../payments/ports/ledger.js';
 import { isComputed } from '../../payments/values/reference.js';
+import { refusalAfter } from '../shared/turn-refusal.js';
 import * as statements from './ledger-statements.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Database } from './sqlite.js';
@@ -26,22 +27,9 @@ export function createTurns(database: Database) {
 
   /** Why it is not the turn of this attempt; undefined where it is. */
   function afterPrevious({ previousKey, lateMs }: Turn): TurnRefusal | undefined {
-    const row = previousKey === undefined ? undefined : (find.get(previousKey) as PaymentRow | undefined);
     if (previousKey === undefined) return undefined;
-    switch (row?.state) {
-      case undefined:
-        return { state: 'not its turn', previous: 'absent' };
-      case 'PROCESSING':
-        return { state: 'not its turn', previous: 'under way' };
-      case 'COMPLETED':
-        return { state: 'not its turn', previous: 'completed' };
-      case 'CANCELLED':
-        return { state: 'not its turn', previous: 'cancelled' };
-      case 'DECLINED':
-        return isLate(row as PaymentRow, lateMs)
-          ? { state: 'not its turn', previous: 'declined too long ago' }
-          : undefined;
-    }
+    const row = find.get(previousKey) as PaymentRow | undefined;
+    return refusalAfter(row?.state, row !== undefined && !isLate(row, lateMs));
   }
 
   return {

@@ -12,6 +12,7 @@ import { isComputed } from '../../payments/values/reference.js';
 import { isUnknown } from '../../platform/faults.js';
 import { reasonOf } from '../shared/rows.js';
 import type { QueueMeasure } from '../shared/store-measures.js';
+import { refusalAfter } from '../shared/turn-refusal.js';
 import { Batcher, LANES } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import { MAY_BE_LOST } from './database-identity-statements.js';
@@ -150,18 +151,7 @@ export function createClaims(
       return { state: 'too soon', remainingMs: found.remainingMs };
     }
     if (previousKey === undefined) return undefined;
-    switch (found?.previous ?? 'absent') {
-      case 'absent':
-        return { state: 'not its turn', previous: 'absent' };
-      case 'PROCESSING':
-        return { state: 'not its turn', previous: 'under way' };
-      case 'COMPLETED':
-        return { state: 'not its turn', previous: 'completed' };
-      case 'CANCELLED':
-        return { state: 'not its turn', previous: 'cancelled' };
-      default:
-        return found?.inTime ? undefined : { state: 'not its turn', previous: 'declined too long ago' };
-    }
+    return refusalAfter(found?.previous ?? undefined, found?.inTime === true);
   }
 
   /** When the reply was lost, the row is read to find out whether this cancellation was written. */
