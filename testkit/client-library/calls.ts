@@ -1,17 +1,5 @@
-import {
-  ConflictError,
-  DeclinedError,
-  type Idempay,
-  IdempayError,
-  InvalidRequestError,
-  NotAuthorizedError,
-  NotFoundError,
-  type PayResult,
-  UnavailableError,
-  UnexpectedAnswerError,
-  UnknownOutcomeError,
-  UnusedKeyError,
-} from '@idempay/client';
+import { DeclinedError, type Idempay, IdempayError, type PayResult, UnknownOutcomeError } from '@idempay/client';
+import { isNotAttempted } from './not-attempted.mjs';
 
 /** The final result of a call, as the caller sees it. */
 export type Told =
@@ -35,20 +23,6 @@ export interface PayCall {
 export const CURRENCY = 'USD';
 /** The nth call of a run. */
 export const amountOf = (index: number) => `${Math.floor(index / 100) + 1}.${`${index % 100}`.padStart(2, '0')}`;
-
-/**
- * Nothing was charged: the service was away, the request for a key was refused, by a gateway too, or the service is certain of the
- * key. The checker compares it with the processor's log.
- */
-const NOT_ATTEMPTED = [
-  UnavailableError,
-  UnexpectedAnswerError,
-  UnusedKeyError,
-  ConflictError,
-  InvalidRequestError,
-  NotAuthorizedError,
-  NotFoundError,
-];
 
 /** Undefined for a call that has not ended. */
 export const lastTold = ({ told }: PayCall) => told.at(-1);
@@ -90,7 +64,7 @@ async function toldBy(paying: Promise<PayResult>): Promise<Told> {
 
 function toldByFault(fault: unknown): Told {
   if (fault instanceof DeclinedError) return { state: 'declined', key: fault.key };
-  if (NOT_ATTEMPTED.some((kind) => fault instanceof kind)) return { state: 'not attempted' };
+  if (isNotAttempted(fault)) return { state: 'not attempted' };
   if (fault instanceof UnknownOutcomeError) {
     const { key = '', record } = fault;
     return { state: 'unknown', key, record: record ? 'open' : record === null ? 'none' : 'not read' };

@@ -4,32 +4,18 @@
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
-  ConflictError,
   DeadKeyError,
   DeclinedError,
   Idempay,
-  InvalidRequestError,
-  NotAuthorizedError,
-  NotFoundError,
   UnavailableError,
   UnexpectedAnswerError,
   UnknownOutcomeError,
-  UnusedKeyError,
 } from '@idempay/client';
+import { isNotAttempted } from './not-attempted.mjs';
 
 const WIDTH = 6;
 const DEADLINE_MS = 5_000;
 const LONGEST_KEEP_MS = 10;
-/** The request for a key may also be refused by a gateway that keeps the service's header. */
-const NOT_ATTEMPTED = [
-  UnavailableError,
-  UnexpectedAnswerError,
-  UnusedKeyError,
-  ConflictError,
-  InvalidRequestError,
-  NotAuthorizedError,
-  NotFoundError,
-];
 const { SERVICE_URL, JOURNAL, LAST, BY_REFERENCE } = process.env;
 
 const idempay = new Idempay({ baseUrl: SERVICE_URL, attemptTimeoutMs: 1_500 });
@@ -56,8 +42,7 @@ async function settle(number) {
     if (BY_REFERENCE && isUnclear(fault)) open.push(number);
     else if (fault instanceof DeclinedError)
       note(number, { event: 'ended', told: { state: 'declined', key: fault.key } });
-    else if (NOT_ATTEMPTED.some((kind) => fault instanceof kind))
-      note(number, { event: 'ended', told: { state: 'not attempted' } });
+    else if (isNotAttempted(fault)) note(number, { event: 'ended', told: { state: 'not attempted' } });
     else if (fault instanceof DeadKeyError && fault.record === null) {
       note(number, { event: 'ended', told: { state: 'unknown', key: fault.key, record: 'none' } });
     } else if (fault instanceof UnknownOutcomeError) open.push(number);

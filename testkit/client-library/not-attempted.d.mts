@@ -1,0 +1,1 @@
+export function isNotAttempted(fault: unknown): boolean;
