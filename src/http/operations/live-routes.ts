@@ -1,3 +1,5 @@
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
@@ -44,7 +46,18 @@ export function registerLiveRoute(server: FastifyInstance, live: LiveView): void
         throw publicErrors.tooManyWatchers();
       }
       stopWatching = watching;
+      endWithItsReader(request.raw.socket, reply.raw);
       return send(opened.stream);
     },
   );
+}
+
+/**
+ * Elsewhere a client that has ended its sending side may still wait for its answer. Here the answer has no end that it could wait for, and a
+ * page that is closed or loaded again would hold its place until the second line that is written to nobody.
+ */
+function endWithItsReader(socket: Socket, response: ServerResponse): void {
+  const end = () => response.destroy();
+  socket.once('end', end);
+  response.once('close', () => socket.off('end', end));
 }
