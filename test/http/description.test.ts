@@ -33,6 +33,18 @@ const operations = described.operations.map((operation) => [operation.operationI
 const HEADERS_OF_ALL = ['X-Request-Id', 'Content-Security-Policy', 'X-Content-Type-Options'];
 const HEADERS_OF_STATUS: Readonly<Record<string, string[]>> = { 401: ['WWW-Authenticate'], 429: ['Retry-After'] };
 
+const REFERENCE_OPERATIONS = ['generateKey', 'pay', 'getPaymentStatus', 'cancelPayment'];
+const REFUSED_REFERENCES = [
+  'reference=',
+  'reference=order-undefined',
+  'reference=order-1&reference=order-1',
+  'reference=order-1&attempt=0',
+  'reference=order-1&attempt=1&attempt=1',
+  'attempt=2',
+  'reference=order-1&atempt=2',
+  'reference=order-1&client=key:shop',
+];
+
 /** Clients are generated from these names. */
 const OPERATION_IDS = [
   'cancelPayment',
@@ -219,6 +231,16 @@ describeDeployments('a service', (deployment) => {
     expect([again.status, again.text, tagOf(again)]).toEqual([304, '', tagOf(answer)]);
     const head = await ask(`${shared.url}/openapi.json`, { method: 'HEAD' });
     expect(head.headers['content-length']).toBe(String(Buffer.byteLength(answer.text)));
+  });
+
+  test.each(REFERENCE_OPERATIONS)('describes each refusal of a reference: %s', async (operationId) => {
+    const operation = described.operations.find((one) => one.operationId === operationId);
+    if (!operation) throw new Error(`${operationId} is not described`);
+    for (const query of REFUSED_REFERENCES) {
+      const answer = await ask(`${shared.url}${operation.path}?${query}`, { method: operation.method });
+      expect([query, answer.status]).toEqual([query, 400]);
+      expect([query, described.problems({ kind: 'operation', operation }, answer, false)]).toEqual([query, []]);
+    }
   });
 });
 

@@ -16,7 +16,7 @@ import { seededRandom, seedFrom } from '../../testkit/random.js';
  * Good and broken requests for every operation of the description, as a service serves it: each answer is one that is described, and
  * the service goes on to answer. `FUZZ_REQUESTS=50000 FUZZ_SEED=N npx vitest run test/http/fuzz` sends so many on each deployment.
  */
-const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 800);
+const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 8_000);
 const MS_PER_REQUEST = 20;
 
 const everything = credentialOf('everything', SCOPES);

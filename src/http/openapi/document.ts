@@ -49,8 +49,10 @@ export function openApiDocument(routes: readonly DescribedRoute[]): OpenApiDocum
     item[route.method.toLowerCase()] = operationOf(route, used);
   }
   const everywhere: AnswerContext = { used, headers: LIMIT_HEADERS, errorHeaders: {}, bodiless: false };
+  const anyHeaders = [...new Set(routes.flatMap(({ description }) => description.anyAnswerHeaders ?? []))];
+  const anywhere = { ...everywhere, headers: [...everywhere.headers, ...anyHeaders] };
   const responses = {
-    AnyRequest: responseOfSeveral(ANY_REQUEST_ERRORS, everywhere, ANY_REQUEST),
+    AnyRequest: responseOfSeveral(ANY_REQUEST_ERRORS, anywhere, ANY_REQUEST),
     MethodNotAllowed: errorResponses({ methodNotAllowed: publicErrors.methodNotAllowed('GET, HEAD') }, everywhere)[405],
     UnknownPath: errorResponses({ unknownRoute: publicErrors.unknownRoute() }, everywhere)[404],
   } as Record<string, object>;
@@ -89,7 +91,7 @@ function operationOf(route: DescribedRoute, used: UsedHeaders): Operation {
   const isHead = method === 'HEAD';
   const context: AnswerContext = {
     used,
-    headers: isLimited ? LIMIT_HEADERS : [],
+    headers: [...(isLimited ? LIMIT_HEADERS : []), ...(description.anyAnswerHeaders ?? [])],
     errorHeaders: description.errorHeaders ?? {},
     bodiless: isHead,
   };

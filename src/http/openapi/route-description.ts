@@ -45,6 +45,8 @@ export interface RouteDescription {
   readonly answers: Readonly<Record<number, AnswerDescription>>;
   /** Errors of this route, by the name of their example. Those of every route are added. */
   readonly errors?: Readonly<Record<string, PublicError>>;
+  /** Headers that an answer of any status may have. */
+  readonly anyAnswerHeaders?: readonly ResponseHeader[];
   /** Headers of errors beside those that the error itself has, by status. */
   readonly errorHeaders?: Readonly<Record<number, readonly ResponseHeader[]>>;
   /** It asks no store: no answer of it says that one is away. */

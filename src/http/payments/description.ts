@@ -8,9 +8,9 @@ import {
   REQUEST_HEADERS,
   sometimes,
 } from '../openapi/headers.js';
-import type { ParameterDescription, ResponseHeader, RouteDescription } from '../openapi/route-description.js';
+import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
 import { refuseUnknownParameters } from './record-request.js';
-import { attemptOf, clientMissing } from './reference-request.js';
+import { attemptOf, clientMissing, OPERATED_REFERENCE_PARAMETERS, REFERENCE_PARAMETERS } from './reference-request.js';
 import { readPaymentRequest } from './request.js';
 
 const { idempotencyKey, prefer } = REQUEST_HEADERS;
@@ -33,10 +33,13 @@ const referenceErrors = {
   referenceWithoutNumber: publicErrors.referenceWithoutNumber(),
   invalidAttempt: refusalBy(() => attemptOf('0')),
   attemptWithoutReference: publicErrors.withoutReference('attempt'),
-  keyOfAnotherReference: publicErrors.keyOfAnotherReference(),
-  unknownParameter: refusalBy(() => refuseUnknownParameters({ atempt: '' }, ['reference', 'attempt'])),
+  unknownParameter: refusalBy(() => refuseUnknownParameters({ atempt: '' }, REFERENCE_PARAMETERS)),
 };
-const clientErrors = {
+const keyOfAnotherReference = publicErrors.keyOfAnotherReference();
+const operatedReferenceErrors = {
+  ...referenceErrors,
+  keyOfAnotherReference,
+  unknownParameter: refusalBy(() => refuseUnknownParameters({ atempt: '' }, OPERATED_REFERENCE_PARAMETERS)),
   invalidClient: publicErrors.clientForOperators(),
   clientMissing: clientMissing(),
   clientWithoutReference: publicErrors.withoutReference('client'),
@@ -56,10 +59,11 @@ export const generateKey: RouteDescription = {
   summary: 'Issue an idempotency key',
   text: 'Ask for a key before each payment, keep it, and send it with every attempt at this payment. It expires `IDEMPOTENCY_TTL_SECONDS` after it was issued, or after its payment ended. With `AUTH=required` it belongs to the client that asked for it. With `reference` the key is the one of the reference, the same each time.',
   parameters: { reference, attempt },
+  anyAnswerHeaders: [sometimes(COMPUTED_KEY)],
   answers: {
     200: {
       text: 'The key, as a JSON string.',
-      headers: [NO_STORE, sometimes(COMPUTED_KEY)],
+      headers: [NO_STORE],
       content: {
         mediaType: 'application/json',
         schema: { type: 'string', format: 'uuid' },
@@ -68,12 +72,9 @@ export const generateKey: RouteDescription = {
     },
   },
   errors: {
-    invalidReference: referenceErrors.invalidReference,
-    invalidAttempt: referenceErrors.invalidAttempt,
-    attemptWithoutReference: referenceErrors.attemptWithoutReference,
+    ...referenceErrors,
     ...turnErrors,
   },
-  errorHeaders: computedKeyOf(409, 410, 422, 503),
 };
 
 const paymentProblems = refusalsOf((body) => throwProblem(readPaymentRequest(body)), {
@@ -96,6 +97,7 @@ export const pay: RouteDescription = {
   summary: 'Pay, once for each key, or for each order',
   text: `With \`reference\` one request does everything: no clear answer (409, 429, 503, 504, a connection that broke), send the same again. The first request with a key processes the payment. Every repeat gets the stored result with \`Idempotent-Replayed: true\`, and nothing is processed again. Repeat with the **same** key after 409, 429, 503, 504 and when no answer came: such an answer never means that the payment failed. After 402 the payment is declined for good. A 400 for the body spends nothing: correct it and use the same key. A 400 for the key does not say that nothing was charged: a key is invalid also when its life is over and it was paid. Once a request with it may have arrived, take a new key only when \`getPayment\` answers 404 with \`Idempay-Key-State: expired-unpaid\`, or the payment is \`DECLINED\`.`,
   parameters: { reference, attempt },
+  anyAnswerHeaders: [sometimes(COMPUTED_KEY)],
   headers: [idempotencyKey, prefer],
   body: {
     text: 'At most 16 KiB.',
@@ -106,7 +108,7 @@ export const pay: RouteDescription = {
   answers: {
     200: {
       text: 'Paid: by this request, or by an earlier one with the same key.',
-      headers: [NO_STORE, sometimes(REPLAYED), PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
+      headers: [NO_STORE, sometimes(REPLAYED), PREFERENCE_APPLIED],
       content: {
         mediaType: 'application/json',
         schema: { type: 'string', pattern: '^(Payment processed successfully with )?Transaction ID: TXN\\d+$' },
@@ -125,6 +127,7 @@ export const pay: RouteDescription = {
     paymentDeclined: publicErrors.paymentDeclined('insufficient funds'),
     attemptDeclined: publicErrors.attemptDeclined('insufficient funds', 1),
     ...referenceErrors,
+    keyOfAnotherReference,
     ...turnErrors,
     attemptSuperseded: publicErrors.attemptSuperseded(1, {
       attempt: 2,
@@ -140,13 +143,8 @@ export const pay: RouteDescription = {
     paymentOutcomeUnknown: publicErrors.paymentOutcomeUnknown(),
   },
   errorHeaders: {
-    402: [sometimes(REPLAYED), PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
-    400: [PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
-    409: [PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
-    410: [PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
-    422: [PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
-    503: [PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
-    504: [PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
+    ...Object.fromEntries([400, 409, 410, 422, 503, 504].map((status) => [status, [PREFERENCE_APPLIED]])),
+    402: [sometimes(REPLAYED), PREFERENCE_APPLIED],
   },
 };
 
@@ -156,11 +154,12 @@ export const paymentStatus: RouteDescription = {
   summary: 'The transaction id of a completed payment',
   text: '404 also while the payment is under way, declined or cancelled. `getPayment` tells these apart. With `reference` and without `attempt` it is of the newest attempt.',
   parameters: { reference, attempt, client },
+  anyAnswerHeaders: [sometimes(COMPUTED_KEY)],
   headers: [idempotencyKey],
   answers: {
     200: {
       text: 'The payment is completed.',
-      headers: [NO_STORE, sometimes(COMPUTED_KEY)],
+      headers: [NO_STORE],
       content: {
         mediaType: 'application/json',
         schema: { type: 'string', pattern: '^Transaction ID: TXN\\d+$' },
@@ -170,11 +169,9 @@ export const paymentStatus: RouteDescription = {
   },
   errors: {
     missingIdempotencyKey: publicErrors.missingIdempotencyKey(),
-    ...referenceErrors,
-    ...clientErrors,
+    ...operatedReferenceErrors,
     paymentNotFound: publicErrors.paymentNotFound(),
   },
-  errorHeaders: computedKeyOf(400, 404, 503),
 };
 
 export const cancelPayment: RouteDescription = {
@@ -183,11 +180,12 @@ export const cancelPayment: RouteDescription = {
   summary: 'Close a payment that is not to be made',
   text: 'For an order that was paid otherwise, or given up: a late worker, a queue or a stale page can then never charge it. Of a cancellation and a payment exactly one succeeds. Repeat it when there was no clear answer. A payment with the key, or the reference and attempt, is answered with 410 from then on.',
   parameters: { reference, attempt, client },
+  anyAnswerHeaders: [sometimes(COMPUTED_KEY)],
   headers: [idempotencyKey],
   answers: {
     200: {
       text: 'The payment is cancelled: by this request, or by one before.',
-      headers: [NO_STORE, sometimes(COMPUTED_KEY)],
+      headers: [NO_STORE],
       content: {
         mediaType: 'application/json',
         schema: { const: 'Payment cancelled.' },
@@ -198,8 +196,7 @@ export const cancelPayment: RouteDescription = {
   errors: {
     missingIdempotencyKey: publicErrors.missingIdempotencyKey(),
     invalidIdempotencyKey: publicErrors.invalidIdempotencyKey(),
-    ...referenceErrors,
-    ...clientErrors,
+    ...operatedReferenceErrors,
     attemptBeforeUnderWay: turnErrors.attemptBeforeUnderWay,
     attemptBeforeAbsent: turnErrors.attemptBeforeAbsent,
     attemptBeforeCompleted: turnErrors.attemptBeforeCompleted,
@@ -213,10 +210,4 @@ export const cancelPayment: RouteDescription = {
     rowsLost: publicErrors.rowsLost(40),
     paymentOutcomeUnknown: publicErrors.paymentOutcomeUnknown(),
   },
-  errorHeaders: computedKeyOf(400, 409, 422, 503, 504),
 };
-
-/** Of answers that may come before the reference was read. */
-function computedKeyOf(...statuses: readonly number[]): Readonly<Record<number, readonly ResponseHeader[]>> {
-  return Object.fromEntries(statuses.map((status) => [status, [sometimes(COMPUTED_KEY)]]));
-}

@@ -20,6 +20,9 @@ export const ReferenceQuery = Type.Object({ reference: Text, attempt: Text });
 /** An operator names the client whose reference it is. */
 export const OperatedReferenceQuery = Type.Object({ reference: Text, attempt: Text, client: Text });
 
+export const REFERENCE_PARAMETERS = Object.keys(ReferenceQuery.properties);
+export const OPERATED_REFERENCE_PARAMETERS = Object.keys(OperatedReferenceQuery.properties);
+
 /** A reference as the query names it. */
 export interface AskedReference {
   readonly text: string;
@@ -46,9 +49,8 @@ export function referenceIn(
     throw publicErrors.withoutReference(alone);
   }
   if (typeof reference !== 'string' || !isReference(reference)) throw refusalOf(reference);
-  const known = ['reference', 'attempt', ...(takesClient ? ['client'] : [])];
   // A misspelt attempt would be the first one.
-  refuseUnknownParameters(query, known);
+  refuseUnknownParameters(query, takesClient ? OPERATED_REFERENCE_PARAMETERS : REFERENCE_PARAMETERS);
   return {
     text: reference,
     attempt: attempt === undefined ? undefined : attemptOf(attempt),
