@@ -10,24 +10,42 @@ const REPORTED_MS = 1_100;
 /** What the processes tell each other, in memory. */
 class Counts {
   isAway = false;
+  /** While true, reports arrive and are not answered. */
+  isSlow = false;
+  /** Reports that were sent. */
+  sent = 0;
+  /** Of a window that was over. */
+  late = 0;
   private readonly byClient = new Map<string, { endsAt: number; taken: Map<string, number> }>();
+  private readonly unanswered: (() => void)[] = [];
   constructor(private readonly clock: HandClock) {}
 
   of(process: string): SharedRequestCounts {
     return {
       report: async (client, taken, remainingMs) => {
+        this.sent += 1;
+        if (remainingMs <= 0) this.late += 1;
         if (this.isAway) throw new Error('away');
         const now = this.clock.monotonic();
         let counts = this.byClient.get(client);
         if (!counts || counts.endsAt <= now) counts = { endsAt: now + remainingMs, taken: new Map() };
         this.byClient.set(client, counts);
         counts.taken.set(process, taken);
-        return {
-          total: [...counts.taken.values()].reduce((sum, each) => sum + each),
-          remainingMs: counts.endsAt - now,
-        };
+        const total = [...counts.taken.values()].reduce((sum, each) => sum + each);
+        if (this.isSlow) await new Promise<void>((answer) => this.unanswered.push(answer));
+        return { total, remainingMs: counts.endsAt - now };
       },
     };
+  }
+
+  answer(): void {
+    this.isSlow = false;
+    for (const answer of this.unanswered.splice(0)) answer();
+  }
+
+  /** As an emptied Redis. */
+  forget(): void {
+    this.byClient.clear();
   }
 }
 
@@ -101,6 +119,63 @@ describe('the limit of requests', () => {
     expect(served(one, 'a', 1)).toBe(1);
     await settle();
     expect(one.take('a').remaining).toBe(4);
+  });
+
+  test('makes a pause after a report that failed, and then reports all', async () => {
+    const { one, other, counts, settle } = started(20);
+    counts.isAway = true;
+    for (let time = 0; time < 10; time += 1) {
+      expect(served(one, 'a', 1)).toBe(1);
+      await settle(REPORTED_MS / 10);
+    }
+    expect(counts.sent).toBeLessThanOrEqual(2);
+    counts.isAway = false;
+    await settle();
+    expect(served(other, 'a', 1)).toBe(1);
+    await settle();
+    expect(other.take('a').remaining).toBe(8);
+  });
+
+  test('reports what was served while a report was under way, and does not take it for requests of others', async () => {
+    const { one, other, counts, settle } = started(20);
+    expect(served(other, 'a', 5)).toBe(5);
+    await settle();
+    counts.isSlow = true;
+    expect(served(one, 'a', 1)).toBe(1);
+    await settle();
+    expect(served(one, 'a', 2)).toBe(2);
+    counts.answer();
+    await settle(0);
+    expect(served(other, 'a', 1)).toBe(1);
+    await settle();
+    expect(other.take('a').remaining).toBe(20 - 6 - 3 - 1);
+    expect(one.take('a').remaining, 'as of its last report').toBe(20 - 5 - 3 - 1);
+  });
+
+  test('does not lengthen a window because the others have begun a later one', async () => {
+    const { clock, one, other, counts, settle } = started(3);
+    expect(served(one, 'a', 2)).toBe(2);
+    await settle();
+    clock.advance(WINDOW_MS / 2);
+    counts.forget();
+    expect(served(other, 'a', 1)).toBe(1);
+    await settle();
+    expect(served(one, 'a', 2)).toBe(1);
+    await settle();
+    clock.advance(WINDOW_MS / 2 - REPORTED_MS);
+    expect(one.take('a').allowed).toBe(true);
+  });
+
+  test('does not report a window that is over', async () => {
+    const { clock, one, counts, settle } = started(3);
+    counts.isAway = true;
+    one.take('a');
+    await settle();
+    counts.isAway = false;
+    one.take('a');
+    clock.leap(2 * WINDOW_MS);
+    await settle();
+    expect([one.take('a').remaining, counts.late]).toEqual([2, 0]);
   });
 });
 

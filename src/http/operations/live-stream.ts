@@ -29,7 +29,7 @@ export function openLiveStream(mayStill: () => Promise<boolean>, cut: () => void
       idleMs = 0;
       isAsked = stream.push(`${ready.shift()}\n`);
     }
-    if (isEnded && ready.length === 0) stream.push(null);
+    if (isEnded) stream.push(null);
   }
 
   function end(): void {
