@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { NewTransaction } from '../../transactions/transaction.js';
-import { UsageError } from '../usage.js';
-import { columnsOf, csvRows } from './csv.js';
+import { csvRows } from './csv.js';
 import type { Reading } from './import-state.js';
 import { contentOf, type Line, linesOf } from './lines.js';
 import type { RejectedRow } from './rejected-rows.js';
 import { isText, type Row, readNdjsonRow, rejected } from './rows.js';
+
+/** So that rejected rows of the longest lines fit into memory, also as JSON. */
+const MOST_BATCH_BYTES = 8 * 1024 * 1024;
 
 /** Rows that are sent together, and what was rejected between them. */
 export interface Batch {
@@ -19,7 +21,7 @@ export interface Batch {
 }
 
 /**
- * All rows in batches of `batchRows`, good ones and rejected ones, so that the same bytes give the same batches. The rows of a batch fit into a request of 1 MiB:
+ * All rows in batches of `batchRows`, good ones and rejected ones, or of 8 MiB, so that the same bytes give the same batches. The rows of a batch fit into a request of 1 MiB:
  * a row has two accounts of at most 64 code points, which is far less than 1,000 bytes.
  */
 export async function* batchesOf(input: AsyncIterable<Buffer>, reading: Reading): AsyncGenerator<Batch> {
@@ -36,9 +38,11 @@ export async function* batchesOf(input: AsyncIterable<Buffer>, reading: Reading)
     last = row;
     if (content.state === 'good') batch.good.push({ line, transaction: content.transaction });
     if (content.state === 'rejected') {
-      batch.rejected.push({ line, reason: content.reason, row: bytes.toString('utf8').replace(/\r?\n$/, '') });
+      batch.rejected.push({ line, reason: content.reason, row: bytes.toString('utf8').replace(/(\r\n|\n|\r)$/, '') });
     }
-    if (batch.good.length + batch.rejected.length < reading.batchRows) continue;
+    const isFull =
+      batch.good.length + batch.rejected.length === reading.batchRows || row.end - batch.start >= MOST_BATCH_BYTES;
+    if (!isFull) continue;
     yield { ...batch, end: row.end, lastLine: row.nextLine - 1 };
     batch = begin(row.end, row.nextLine);
     last = undefined;
@@ -53,19 +57,16 @@ export async function digestOf(input: AsyncIterable<Buffer>): Promise<string> {
   return hash.digest('hex');
 }
 
-async function* rowsOf(lines: AsyncGenerator<Line>, { format, delimiter, ignored }: Reading): AsyncGenerator<Row> {
-  if (format === 'ndjson') {
-    for await (const line of lines) yield ndjsonRow(line, ignored);
-    return;
-  }
-  const header = await lines.next();
-  if (header.done) throw new UsageError('The input is empty.');
-  yield* csvRows(lines, columnsOf(header.value, delimiter, ignored), delimiter);
+/** Rows, and what is between them: every line of the input is in one of them. */
+export async function* rowsOf(lines: AsyncGenerator<Line>, reading: Reading): AsyncGenerator<Row> {
+  if (reading.format === 'csv') yield* csvRows(lines, reading);
+  else for await (const line of lines) yield ndjsonRow(line, reading.ignored);
 }
 
 function ndjsonRow(line: Line, ignored: readonly string[]): Row {
   const content = contentOf(line);
   const place = { line: line.number, bytes: line.bytes, end: line.end, nextLine: line.number + 1 };
-  if (content.length === 0) return { ...place, content: { state: 'empty' } };
-  return { ...place, content: isText(content) ? readNdjsonRow(content, ignored) : rejected('It is not valid UTF-8.') };
+  if (!isText(content)) return { ...place, content: rejected('It is not valid UTF-8.') };
+  if (content.toString('utf8').trim() === '') return { ...place, content: { state: 'no row' } };
+  return { ...place, content: readNdjsonRow(content, ignored) };
 }

@@ -1,45 +1,47 @@
-import { parse } from 'csv-parse/sync';
+import { CsvError, parse } from 'csv-parse/sync';
 import { UsageError } from '../usage.js';
-import { contentOf, type Line } from './lines.js';
-import { GIVEN_MEMBERS, isKnownMember, isText, READ_MEMBERS, type Row, readCsvRow, rejected } from './rows.js';
+import { type Columns, columnsOf } from './columns.js';
+import { contentOf, type Line, LONGEST_LINE_BYTES } from './lines.js';
+import { isText, type Row, readCsvRow, rejected } from './rows.js';
 
 /** A row whose quotes are still open after this many lines is taken to have a stray quote. */
 const MOST_LINES = 100;
 const QUOTE = 0x22;
-
-/** The columns that the header names. Throws UsageError where a column is missing, unknown or repeated. */
-export function columnsOf(header: Line, delimiter: string, ignored: readonly string[]): string[] {
-  const content = contentOf(header);
-  const cells = isText(content) ? cellsOf(content, delimiter) : undefined;
-  if (!cells) throw new UsageError('The first line is no header in CSV and UTF-8.');
-  const columns = cells.map((cell) => cell.trim());
-  const required = READ_MEMBERS.filter((name) => name !== 'status');
-  const missing = required.filter((name) => !columns.includes(name));
-  if (missing.length > 0) {
-    throw new UsageError(
-      `The header must name ${required.join(', ')}, and may name status, ${GIVEN_MEMBERS.join(', ')}. It lacks ${missing.join(', ')}. Where cells are not separated by '${delimiter}', give --delimiter.`,
-    );
-  }
-  const unknown = columns.find((name) => !isKnownMember(name, ignored));
-  if (unknown !== undefined) {
-    throw new UsageError(
-      `The column '${unknown}' is not known. Correct its name, or leave it out with --ignore ${unknown}.`,
-    );
-  }
-  const twice = columns.find((name, index) => columns.indexOf(name) !== index);
-  if (twice !== undefined) throw new UsageError(`The header names '${twice}' twice.`);
-  return columns;
-}
+const WRONG_QUOTES =
+  'Its quotes are wrong: a cell with quotes begins and ends with one, without a blank outside, and each one inside is doubled.';
 
 /**
- * The rows after the header. A quoted cell may hold line breaks (RFC 4180), so a line inside a note is never read as a row. Where quotes
- * are unclosed or misplaced, only the first line is rejected, and reading starts again at the next line.
+ * Every line of the input in a row or between rows: the first line that is not blank is the header. A quoted cell may hold line breaks (RFC 4180), so a
+ * line inside a note is never read as a row. Where quotes are unclosed or misplaced, only the first line is rejected, and reading starts
+ * again at the next line. Throws UsageError where the header is missing or wrong.
  */
 export async function* csvRows(
   lines: AsyncIterator<Line>,
-  columns: readonly string[],
-  delimiter: string,
+  { delimiter, ignored }: { readonly delimiter: string; readonly ignored: readonly string[] },
 ): AsyncGenerator<Row> {
+  let columns: Columns | undefined;
+  for await (const { place, cells, problem } of recordsOf(lines, delimiter)) {
+    if (cells?.every((cell) => cell.trim() === '')) {
+      yield { ...place, content: { state: 'no row' } };
+    } else if (columns === undefined) {
+      if (!cells) throw new UsageError(`Line ${place.line} is no header in CSV and UTF-8. ${problem}`);
+      columns = columnsOf(cells, delimiter, ignored);
+      yield { ...place, content: { state: 'no row' } };
+    } else {
+      yield { ...place, content: cells ? readCsvRow(cells, columns) : rejected(problem) };
+    }
+  }
+  if (columns === undefined) throw new UsageError('The input is empty.');
+}
+
+/** Lines that belong together. Without cells where they cannot be read. */
+interface CsvRecord {
+  readonly place: Omit<Row, 'content'>;
+  readonly cells: readonly string[] | undefined;
+  readonly problem: string;
+}
+
+async function* recordsOf(lines: AsyncIterator<Line>, delimiter: string): AsyncGenerator<CsvRecord> {
   let waiting: Line[] = [];
   const next = async (): Promise<Line | undefined> => {
     const first = waiting.shift();
@@ -48,36 +50,31 @@ export async function* csvRows(
     return done ? undefined : value;
   };
   for (let line = await next(); line; line = await next()) {
-    if (contentOf(line).length === 0) {
-      yield { ...placeOf([line]), content: { state: 'empty' } };
-      continue;
-    }
-    const parts = await linesOfRow(line, next);
+    const parts = await linesOfRecord(line, next);
     const place = placeOf(parts);
-    const row = contentOf({ ...line, bytes: place.bytes });
-    const isWhole = isText(row);
-    const cells = isWhole && quotesIn(row) % 2 === 0 ? cellsOf(row, delimiter) : undefined;
-    if (cells) {
-      yield { ...place, content: readCsvRow(cells, columns) };
-      continue;
-    }
-    waiting = [...parts.slice(1), ...waiting];
-    const reason = isWhole
-      ? 'Its quotes are wrong: a cell with quotes begins and ends with one, and each one inside is doubled.'
-      : 'It is not valid UTF-8.';
-    yield { ...placeOf([line]), content: rejected(reason) };
+    const content = contentOf({ ...line, bytes: place.bytes });
+    const isWhole = isText(content);
+    const cells = isWhole ? cellsOf(content, delimiter) : undefined;
+    if (!cells) waiting = [...parts.slice(1), ...waiting];
+    yield {
+      place: cells ? place : placeOf([line]),
+      cells,
+      problem: isWhole ? WRONG_QUOTES : 'It is not valid UTF-8.',
+    };
   }
 }
 
 /** The line, and those after it until its quotes are closed. */
-async function linesOfRow(first: Line, next: () => Promise<Line | undefined>): Promise<readonly Line[]> {
+async function linesOfRecord(first: Line, next: () => Promise<Line | undefined>): Promise<readonly Line[]> {
   const parts = [first];
   let quotes = quotesIn(first.bytes);
-  while (quotes % 2 === 1 && parts.length < MOST_LINES) {
+  let bytes = first.bytes.length;
+  while (quotes % 2 === 1 && parts.length < MOST_LINES && bytes < LONGEST_LINE_BYTES) {
     const more = await next();
     if (!more) break;
     parts.push(more);
     quotes += quotesIn(more.bytes);
+    bytes += more.bytes.length;
   }
   return parts;
 }
@@ -88,15 +85,24 @@ function placeOf(parts: readonly Line[]): Omit<Row, 'content'> {
   return { line: first.number, bytes, end: last.end, nextLine: last.number + 1 };
 }
 
-/** Undefined where the quotes are wrong. Most files have none, and need no parser. */
-function cellsOf(content: Buffer, delimiter: string): readonly string[] | undefined {
+/**
+ * The cells of one record, without the blanks around them; what is in quotes keeps its blanks. Undefined where the quotes are wrong. Most
+ * files have none, and need no parser.
+ */
+export function cellsOf(content: Buffer, delimiter: string): readonly string[] | undefined {
   const text = content.toString('utf8');
-  if (!content.includes(QUOTE)) return text.split(delimiter);
+  const quotes = quotesIn(content);
+  if (quotes === 0) return text.split(delimiter).map((cell) => cell.trim());
+  if (quotes % 2 === 1) return undefined;
   try {
-    const rows = parse(text, { delimiter }) as string[][];
+    const rows = parse(text, {
+      delimiter,
+      cast: (cell, { quoting }) => (quoting ? cell : cell.trim()),
+    }) as string[][];
     return rows.length === 1 ? rows[0] : undefined;
   } catch (error) {
-    if ((error as { code?: string }).code?.startsWith('CSV_')) return undefined;
+    // By its class, because the codes of csv-parse have no common form.
+    if (error instanceof CsvError) return undefined;
     throw error;
   }
 }

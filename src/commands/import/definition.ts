@@ -19,7 +19,8 @@ export function addImportCommand(transactions: Command): void {
 error: it goes on where it stopped, and creates nothing twice. What it keeps for that is in FILE.import; remove it to import the
 same file anew. Rejected rows are in FILE.rejected.ndjson, with line number and reason.
 
-CSV needs a header that names fromAccount, toAccount and amount, and may name status. NDJSON has such an object on each line.`,
+CSV needs a header that names fromAccount, toAccount and amount, and may name status, in any case. Blank lines and lines of separators
+alone are no rows. NDJSON has such an object on each line. A name with a comma is left out in quotes: --ignore '"Fee, EUR",note'.`,
     )
     .argument('<file>', 'of any size; -: standard input')
     .addOption(
@@ -31,7 +32,12 @@ CSV needs a header that names fromAccount, toAccount and amount, and may name st
     .addOption(
       new Option('--delimiter <character>', 'between the cells of CSV; tab: \\t').default(',').argParser(readDelimiter),
     )
-    .option('--ignore <names>', 'columns or members to leave out, with commas between')
+    .addOption(
+      new Option(
+        '--ignore <names>',
+        "columns or members to leave out, with commas between; '': without a name; may be repeated",
+      ).argParser((text, before: readonly string[] | undefined) => [...(before ?? []), text]),
+    )
     .addOption(
       new Option('--batch-rows <count>', 'rows of one request at most')
         .default(MOST_BATCH_ROWS)

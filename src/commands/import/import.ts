@@ -8,6 +8,8 @@ import { type OutputOptions, printRecord } from '../output/results.js';
 import { write } from '../output/terminal.js';
 import { UsageError } from '../usage.js';
 import { batchesOf, digestOf } from './batches.js';
+import { ignoreOption, nameOf } from './columns.js';
+import { cellsOf } from './csv.js';
 import { type ImportState, openStateFile, type Reading, type StateFile, type Target } from './import-state.js';
 import { type Input, openInput } from './input.js';
 import { showProgress } from './progress.js';
@@ -17,7 +19,7 @@ import { type Found, type Place, runImport, type SendResult } from './run-import
 interface ImportOptions extends ConnectionOptions, OutputOptions {
   readonly format?: 'csv' | 'ndjson' | undefined;
   readonly delimiter: string;
-  readonly ignore?: string | undefined;
+  readonly ignore?: readonly string[] | undefined;
   readonly batchRows: number;
   readonly dryRun?: true | undefined;
   readonly state?: string | undefined;
@@ -174,7 +176,16 @@ function readingOf(file: string, { format, delimiter, ignore, batchRows }: Impor
   const known = { '.csv': 'csv', '.ndjson': 'ndjson', '.jsonl': 'ndjson' } as const;
   const found = format ?? known[extname(file).toLowerCase() as keyof typeof known];
   if (found === undefined) throw new UsageError('Say what the file is: --format csv, or --format ndjson.');
-  return { format: found, delimiter, ignored: ignore?.split(',').map((name) => name.trim()) ?? [], batchRows };
+  const ignored = new Set(ignore?.flatMap(namesIn).map(nameOf));
+  return { format: found, delimiter, ignored: [...ignored].sort(), batchRows };
+}
+
+function namesIn(text: string): readonly string[] {
+  const names = cellsOf(Buffer.from(text), ',');
+  if (names) return names;
+  throw new UsageError(
+    `--ignore takes names with commas between them. A name with a comma or a quote is put in quotes, and each quote in it is doubled: ${ignoreOption(['Fee, EUR', 'Size "L"'])}`,
+  );
 }
 
 function statePath({ path }: Input, { state }: ImportOptions): string {

@@ -1,7 +1,7 @@
 import { UsageError } from '../usage.js';
 
 /** Far longer than any row: a file with such a line does not hold transactions. */
-const LONGEST_LINE_BYTES = 1024 * 1024;
+export const LONGEST_LINE_BYTES = 1024 * 1024;
 
 /** One line of the input, as it is. */
 export interface Line {
@@ -13,40 +13,68 @@ export interface Line {
   readonly end: number;
 }
 
+/**
+ * LF, CRLF and CR each end a line. Where the input is cut into chunks makes no difference: a CR at the end of a chunk waits for the LF that may follow.
+ * Throws UsageError where a line is too long.
+ */
 export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
   let number = 1;
   let at = 0;
   /** The pieces of a line whose end has not come yet. */
   let parts: Buffer[] = [];
   let partBytes = 0;
-  for await (const chunk of chunks) {
-    const chunkAt = at;
-    at += chunk.length;
-    let from = 0;
-    for (let to = chunk.indexOf(LF); to >= 0; to = chunk.indexOf(LF, from)) {
-      const bytes = chunk.subarray(from, to + 1);
-      yield { number, bytes: parts.length > 0 ? Buffer.concat([...parts, bytes]) : bytes, end: chunkAt + to + 1 };
-      parts = [];
-      partBytes = 0;
-      number += 1;
-      from = to + 1;
-    }
-    if (from < chunk.length) {
-      parts.push(chunk.subarray(from));
-      partBytes += chunk.length - from;
-      if (partBytes > LONGEST_LINE_BYTES) {
-        throw new UsageError(
-          `Line ${number} is longer than ${LONGEST_LINE_BYTES} bytes: this is no CSV or NDJSON with transactions.`,
-        );
-      }
-    }
+  let endsWithCr = false;
+
+  function add(bytes: Buffer): void {
+    parts.push(bytes);
+    partBytes += bytes.length;
+    at += bytes.length;
+    if (partBytes <= LONGEST_LINE_BYTES) return;
+    throw new UsageError(
+      `Line ${number} is longer than ${LONGEST_LINE_BYTES} bytes: this is no CSV or NDJSON with transactions.`,
+    );
   }
-  if (parts.length > 0) yield { number, bytes: Buffer.concat(parts), end: at };
+
+  function take(): Line {
+    const bytes = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
+    parts = [];
+    partBytes = 0;
+    number += 1;
+    return { number: number - 1, bytes, end: at };
+  }
+
+  for await (const chunk of chunks) {
+    if (chunk.length === 0) continue;
+    let from = 0;
+    if (endsWithCr) {
+      if (chunk[0] === LF) add(chunk.subarray(0, ++from));
+      yield take();
+    }
+    for (let to = breakEnd(chunk, from); to !== undefined; to = breakEnd(chunk, from)) {
+      add(chunk.subarray(from, to));
+      yield take();
+      from = to;
+    }
+    if (from < chunk.length) add(chunk.subarray(from));
+    endsWithCr = from < chunk.length && chunk.at(-1) === CR;
+  }
+  if (parts.length > 0) yield take();
 }
 
 const LF = 0x0a;
 const CR = 0x0d;
 const BOM = Buffer.from('\ufeff');
+
+/** The place after the next line break. Undefined where there is none, and where a CR is the last byte. */
+function breakEnd(chunk: Buffer, from: number): number | undefined {
+  for (let at = from; at < chunk.length; at += 1) {
+    if (chunk[at] === LF) return at + 1;
+    if (chunk[at] !== CR) continue;
+    if (at + 1 === chunk.length) return undefined;
+    return chunk[at + 1] === LF ? at + 2 : at + 1;
+  }
+  return undefined;
+}
 
 /** The line without its break and without the mark that may begin a file. */
 export function contentOf({ bytes, number }: Line): Buffer {

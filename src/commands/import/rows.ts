@@ -3,6 +3,7 @@ import { PublicError } from '../../http/errors/public-errors.js';
 import { type JsonBody, type JsonMember, readJsonBody } from '../../http/requests/json-body.js';
 import { readNewTransaction } from '../../http/transactions/request.js';
 import type { NewTransaction } from '../../transactions/transaction.js';
+import { type Columns, GIVEN_MEMBERS, ignoreOption, nameOf, READ_MEMBERS } from './columns.js';
 
 /** One row of the input, which may be several lines in CSV. */
 export interface Row {
@@ -20,17 +21,8 @@ export interface Row {
 export type RowContent =
   | { readonly state: 'good'; readonly transaction: NewTransaction }
   | { readonly state: 'rejected'; readonly reason: string }
-  /** An empty line, which is no row. */
-  | { readonly state: 'empty' };
-
-/** Members that are read. */
-export const READ_MEMBERS = ['fromAccount', 'toAccount', 'amount', 'status'] as const;
-/** Members of an export that a new transaction gets from the service. */
-export const GIVEN_MEMBERS: readonly string[] = ['transactionId', 'createdAt'];
-
-export function isKnownMember(name: string, ignored: readonly string[]): boolean {
-  return (READ_MEMBERS as readonly string[]).includes(name) || GIVEN_MEMBERS.includes(name) || ignored.includes(name);
-}
+  /** The header, or a line of blanks and separators alone. */
+  | { readonly state: 'no row' };
 
 export const rejected = (reason: string): RowContent => ({ state: 'rejected', reason });
 
@@ -41,24 +33,36 @@ export const rejected = (reason: string): RowContent => ({ state: 'rejected', re
 export function readNdjsonRow(content: Buffer, ignored: readonly string[]): RowContent {
   return judged(() => {
     const body = readJsonBody(content);
-    if (body.kind === 'object') {
-      const unknown = [...body.members.keys()].find((name) => !isKnownMember(name, ignored));
-      if (unknown !== undefined) {
-        return rejected(`'${unknown}' is no member of a transaction. --ignore ${unknown} leaves it out.`);
-      }
+    if (body.kind !== 'object') return body;
+    const kept = [...body.members].filter(([name]) => !ignored.includes(nameOf(name)));
+    const unknown = kept.find(([name]) => !isKnownMember(name))?.[0];
+    if (unknown !== undefined) {
+      return rejected(
+        `'${unknown}' is no member of a transaction. To leave it out: ${ignoreOption([...ignored, unknown])}`,
+      );
     }
-    return body;
+    const isRead = body.duplicate === undefined || !ignored.includes(nameOf(body.duplicate));
+    return { ...body, members: new Map(kept), duplicate: isRead ? body.duplicate : undefined };
   });
 }
 
-/** The cells of a row under the names of its columns. An empty status counts as absent: CSV has no other way to say so. */
-export function readCsvRow(cells: readonly string[], columns: readonly string[]): RowContent {
+function isKnownMember(name: string): boolean {
+  return (READ_MEMBERS as readonly string[]).includes(name) || GIVEN_MEMBERS.includes(name);
+}
+
+/**
+ * The cells of a row under its columns. An account in quotes keeps its blanks; an amount or a status never has any. An empty status counts as
+ * absent: CSV has no other way to say so.
+ */
+export function readCsvRow(cells: readonly string[], columns: Columns): RowContent {
   if (cells.length !== columns.length) {
     return rejected(`It has ${cells.length} cells, and the header has ${columns.length}.`);
   }
   const members = new Map<string, JsonMember>();
   for (const [index, column] of columns.entries()) {
-    const text = cells[index] ?? '';
+    if (column === undefined) continue;
+    const cell = cells[index] ?? '';
+    const text = column === 'amount' || column === 'status' ? cell.trim() : cell;
     if (column !== 'status' || text !== '') members.set(column, { type: 'string', text });
   }
   return judged(() => ({ kind: 'object', members, duplicate: undefined }));

@@ -1,7 +1,9 @@
+import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { columnsOf, csvRows } from '#idempay/commands/import/csv.js';
-import { type Line, linesOf } from '#idempay/commands/import/lines.js';
+import { ignoreOption, nameOf } from '#idempay/commands/import/columns.js';
+import { cellsOf, csvRows } from '#idempay/commands/import/csv.js';
+import { linesOf } from '#idempay/commands/import/lines.js';
 import { type Row, readNdjsonRow } from '#idempay/commands/import/rows.js';
 
 async function* chunksOf(text: Buffer, size: number): AsyncGenerator<Buffer> {
@@ -13,19 +15,32 @@ async function readCsv(
   { delimiter = ',', ignored = [] as string[], chunk = 5 } = {},
 ): Promise<Row[]> {
   const bytes = Buffer.from(text);
-  const lines = linesOf(chunksOf(bytes, chunk));
-  const header = (await lines.next()).value as Line;
   const rows: Row[] = [];
-  for await (const row of csvRows(lines, columnsOf(header, delimiter, ignored), delimiter)) rows.push(row);
-  expect(rows.at(-1)?.end ?? header.end).toBe(bytes.length);
-  return rows;
+  for await (const row of csvRows(linesOf(chunksOf(bytes, chunk)), { delimiter, ignored })) rows.push(row);
+  expect(rows.at(-1)?.end).toBe(bytes.length);
+  return rows.filter(({ content }) => content.state !== 'no row');
 }
 
 const summary = (rows: readonly Row[]) =>
   rows.map(({ line, content }) => [
     line,
-    content.state === 'good' ? content.transaction.fromAccount : content.state === 'rejected' ? content.reason : '',
+    content.state === 'good' ? content.transaction.fromAccount : 'reason' in content ? content.reason : '',
   ]);
+
+/** What a shell and the command make of the option. */
+function ignoredBy(option: string): string[] {
+  const words = execFileSync('sh', ['-c', `printf '%s\\0' ${option}`], { encoding: 'utf8' }).split('\0');
+  return cellsOf(Buffer.from(words[1] ?? ''), ',')?.map(nameOf) ?? [];
+}
+
+async function messageOf(refused: Promise<unknown>): Promise<string> {
+  const error = await refused.then(
+    () => new Error('It was not refused.'),
+    (refusal: Error) => refusal,
+  );
+  expect(error.name, error.message).toBe('UsageError');
+  return error.message;
+}
 
 const HEADER = 'fromAccount,toAccount,amount,note\n';
 const NOTE = { ignored: ['note'] };
@@ -80,9 +95,50 @@ describe('CSV', () => {
       'a,b,1,\r\n\r\nc,d,2,',
       [
         [2, 'a'],
-        [3, ''],
         [4, 'c'],
       ],
+    ],
+    [
+      'with lines that end with CR alone, and some with CRLF or LF, reads each',
+      'a,b,1,\rc,d,2,\r\ne,f,3,\n\rg,h,4,"x\ry"\ri,j,5,',
+      [
+        [2, 'a'],
+        [3, 'c'],
+        [4, 'e'],
+        [6, 'g'],
+        [8, 'i'],
+      ],
+    ],
+    [
+      'with lines of blanks, of separators and of empty quotes skips them',
+      'a,b,1,\n   \n,,,\n , ,\t,\n,,,,,,\n"","","",""\nc,d,2,\n,,,',
+      [
+        [2, 'a'],
+        [8, 'c'],
+      ],
+    ],
+    [
+      'with a quote after text, in a cell that is left out too, rejects this line only',
+      'Smith "Bob" Robert,b,2,\na,b,1,5" x 3" screen\na,"b""c" ,1,\nc,d,2,\n',
+      [
+        [2, WRONG_QUOTES],
+        [3, WRONG_QUOTES],
+        [4, WRONG_QUOTES],
+        [5, 'c'],
+      ],
+    ],
+    [
+      'with a blank before a cell in quotes, rejects this line only',
+      'a, "b",1,\nc,d,2,\n',
+      [
+        [2, WRONG_QUOTES],
+        [3, 'c'],
+      ],
+    ],
+    [
+      'with a quote that more than 100 lines do not close, rejects this line only',
+      `"a,b,1,\n${'c,d,2,\n'.repeat(150)}`,
+      [[2, WRONG_QUOTES], ...Array.from({ length: 150 }, (_, row) => [row + 3, 'c'])],
     ],
     [
       'with too few cells rejects the row',
@@ -117,9 +173,63 @@ describe('CSV', () => {
     ['lacks a column', 'fromAccount,amount\n', /lacks toAccount/],
     ['has a misspelt column', 'fromAccount,toAccount,amount,stauts\n', /'stauts' is not known.*--ignore/],
     ['names a column twice', 'fromAccount,toAccount,amount,amount\n', /'amount' twice/],
+    ['names a column twice in another case', 'fromAccount,toAccount,amount,Amount\n', /'amount' twice.*Rename/],
     ['has other delimiters', 'fromAccount;toAccount;amount\n', /--delimiter/],
+    ['has a blank before quotes', 'fromAccount, "toAccount",amount\n', /Line 1 is no header.*quotes are wrong/],
+    ['has a quote after text', 'fromAccount,toAccount,amount,5" x 3"\n', /Line 1 is no header.*quotes are wrong/],
+    ['has an open quote', '\n"fromAccount,toAccount,amount\n', /Line 2 is no header.*quotes are wrong/],
+    ['is UTF-16', Buffer.from('\ufefffromAccount,toAccount,amount\n', 'utf16le'), /no header in CSV and UTF-8/],
+    ['is UTF-16 without a mark', Buffer.from('fromAccount,toAccount,amount\n', 'utf16le'), /UTF-16/],
+    ['is missing', '', /is empty/],
+    ['is missing among blank lines', '\r\n,,,\r\n', /is empty/],
   ])('whose header %s is refused', async (_what, text, sentence) => {
-    await expect(readCsv(text)).rejects.toThrow(sentence);
+    expect(await messageOf(readCsv(text))).toMatch(sentence);
+  });
+
+  it('reads names without regard to case, blanks, line breaks and a mark, after blank lines', async () => {
+    const text = '\ufeff\r\n;;;\r\n FROMACCOUNT ;"toaccount";Amount ;"Status\n";TransactionID\r\na;b;1;FLAGGED;x\r\n';
+    expect((await readCsv(text, { delimiter: ';' })).map(({ line, content }) => [line, content])).toEqual([
+      [5, { state: 'good', transaction: { fromAccount: 'a', toAccount: 'b', amount: '1', status: 'FLAGGED' } }],
+    ]);
+  });
+
+  it('is read without the blanks around cells; an account in quotes keeps them', async () => {
+    const text = 'fromAccount,toAccount,amount,status\n a , b\t,\u00a01.50 , FLAGGED \n" a ",b," 2 "," "\n';
+    const [first, second] = (await readCsv(text)).map(({ content }) => content);
+    expect(first).toMatchObject({
+      transaction: { fromAccount: 'a', toAccount: 'b', amount: '1.5', status: 'FLAGGED' },
+    });
+    expect(second).toMatchObject({ transaction: { fromAccount: ' a ', amount: '2', status: 'PENDING' } });
+  });
+
+  it.each([
+    ['a comma', '"Fee, EUR"'],
+    ['quotes', '"Size ""L"""'],
+    ['an apostrophe', "Bob's note"],
+    ['an apostrophe, quotes and a comma', `"it's ""so"", no"`],
+    ['a line break', '"Booked\n(UTC)"'],
+    ['a dollar sign and a backtick', '$(echo x)`y`'],
+    ['a dash in front', '-note'],
+    ['nothing, twice', ','],
+    ['a name that stands twice', 'note,NOTE,note'],
+    ['words of another language', 'Empfänger,Größe'],
+  ])('whose columns are named with %s is read with the option of its own error', async (_what, names) => {
+    const header = `fromAccount,toAccount,amount,${names}\n`;
+    const columns = cellsOf(Buffer.from(names), ',')?.length ?? 0;
+    const [option = ''] = /--ignore .*$/.exec(await messageOf(readCsv(header))) ?? [];
+    const rows = await readCsv(`${header}a,b,1${',x'.repeat(columns)}\n`, { ignored: ignoredBy(option) });
+    expect(rows.map(({ content }) => content.state)).toEqual(['good']);
+  });
+
+  it('leaves out a column that could be read, and one of its members only under another name', async () => {
+    const text = 'fromAccount,toAccount,amount,status\na,b,1,unclear\n';
+    expect(summary(await readCsv(text, { ignored: ignoredBy(ignoreOption(['Status'])) }))).toEqual([[2, 'a']]);
+    await expect(readCsv(text, { ignored: ['amount'] })).rejects.toThrow(/lacks amount/);
+  });
+
+  it('names every unknown column in one advice, with those that are left out already', async () => {
+    const refused = readCsv('fromAccount,toAccount,amount,note,booked,,note\n', { ignored: ['booked'] });
+    await expect(refused).rejects.toThrow(/columns 'note', without a name are not known.*: --ignore booked,note,$/);
   });
 
   it('written by the rules gives back every account, whatever is in it', async () => {
@@ -165,5 +275,9 @@ describe('NDJSON', () => {
 
   it('leaves out what is ignored', () => {
     expect(read(row('1', ',"note":{"a":[1]}'), ['note'])).toMatchObject({ state: 'good' });
+    expect(read(row('1', ',"Note":1,"Note":2,"status":"FLAGGED"'), ['note', 'status'])).toMatchObject({
+      state: 'good',
+      transaction: { status: 'PENDING' },
+    });
   });
 });
