@@ -1,9 +1,10 @@
-import { Command } from '@commander-js/extra-typings';
+import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings';
 import { VERSION } from '../platform/version.js';
 import { addCompletionCommand } from './completion/definition.js';
 import { addOperationCommands } from './operation/definitions.js';
 import { addPaymentCommands } from './payments/definitions.js';
 import { addTransactionCommands } from './transactions/definitions.js';
+import { UsageError } from './usage.js';
 
 /** For tests alone, so not offered. */
 const NOT_OFFERED = ['CRASH_AT'];
@@ -23,12 +24,25 @@ export function createProgram(settings: ReadonlyMap<string, string> = new Map())
       outputError: () => {},
     });
   const plain = program as unknown as Command;
+  plain.hook('preAction', (_program, command) => refuseEmptyValues(command));
   addPaymentCommands(plain);
   addTransactionCommands(plain);
   addOperationCommands(plain);
   addCompletionCommand(plain);
   program.addHelpText('after', () => settingsText(settings));
   return plain;
+}
+
+/**
+ * Throws UsageError for an empty value. It is a variable that a script forgot to set, and would mean every account, no condition
+ * (`--if-match`) or all keys of a client.
+ */
+function refuseEmptyValues(command: CommandUnknownOpts): void {
+  const isEmpty = (name: string) => command.getOptionValue(name) === '' && command.getOptionValueSource(name) === 'cli';
+  const option = command.options.find((each) => isEmpty(each.attributeName()));
+  if (option) throw new UsageError(`${option.long} has an empty value. Give it another one, or leave the option out.`);
+  const argument = command.registeredArguments.find((each, index) => !each.variadic && command.args[index] === '');
+  if (argument) throw new UsageError(`The argument '${argument.name()}' is empty.`);
 }
 
 function settingsText(settings: ReadonlyMap<string, string>): string {

@@ -65,7 +65,7 @@ async function importInput(input: Input, { reading, connection, stateFile, optio
     console.error(
       `This file was imported at ${known.finished.at}: nothing was sent now. To create it again, remove its state.`,
     );
-    return tellEnd(known.finished, rejectedFile, options);
+    return tellRepeated(known.finished, rejectedFile, options);
   }
   const begun = known ?? newState(reading, connection.identity, digest);
   if (!known) begin(stateFile, begun, rejectedFile);
@@ -230,13 +230,22 @@ function refuseOtherInput({ digest, finished }: ImportState, digestNow: string):
   );
 }
 
-async function tellEnd(
-  { created, rejected }: Pick<Place, 'created' | 'rejected'>,
-  file: string,
-  options: OutputOptions,
-): Promise<ExitCode> {
-  await printRecord({ created, rejected, ...(rejected > 0 && existsSync(file) && { rejectedRows: file }) }, options);
+type Counts = Pick<Place, 'created' | 'rejected'>;
+
+async function tellEnd({ created, rejected }: Counts, file: string, options: OutputOptions): Promise<ExitCode> {
+  await printRecord({ created, ...rejectedIn(file, rejected) }, options);
   return rejected > 0 ? EXIT.rejectedRows : EXIT.done;
+}
+
+/** Of an import that was complete before: in JSON `created` stays the number of the whole import, for scripts. */
+async function tellRepeated({ created, rejected }: Counts, file: string, options: OutputOptions): Promise<ExitCode> {
+  const counts = options.json ? { created, createdNow: 0 } : { createdNow: 0, createdBefore: created };
+  await printRecord({ ...counts, ...rejectedIn(file, rejected) }, options);
+  return rejected > 0 ? EXIT.rejectedRows : EXIT.done;
+}
+
+function rejectedIn(file: string, rejected: number): object {
+  return { rejected, ...(rejected > 0 && existsSync(file) && { rejectedRows: file }) };
 }
 
 /** This machine's disk failed in the middle of an import. */

@@ -89,8 +89,8 @@ export async function cancelPayment(
 ): Promise<void> {
   const target = targetOf(key, options);
   const { reference, attempt = 1 } = options;
-  const what = reference === undefined ? `The payment ${key}` : `Attempt ${attempt} at ${reference}`;
-  await confirm(`${what} is closed, and can never be paid.`, { ...options, yes });
+  const what = reference === undefined ? `the payment ${key}` : `attempt ${attempt} at ${reference}`;
+  await confirm(`close ${what}, so that it can never be paid`, { ...options, yes });
   const { idempay, call } = await connect(options);
   const cancelled = await idempay.payments.cancel(target, call);
   await printRecord(
@@ -103,7 +103,7 @@ export async function resolvePayment(
   key: string,
   { outcome, reason, ...options }: Common & Resolution & { yes?: true | undefined },
 ): Promise<void> {
-  await confirm(`The payment ${key} becomes ${outcome}.`, options);
+  await confirm(`record the payment ${key} as ${outcome}`, options);
   const { idempay, call } = await connect(options);
   await printRecord(await idempay.payments.resolve(key, { outcome, reason }, call), options);
 }

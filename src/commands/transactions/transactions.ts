@@ -73,7 +73,7 @@ export async function deleteTransaction(
   { ifMatch, ...options }: Common & Condition & { yes?: true | undefined },
 ): Promise<void> {
   const transactionId = readId(id);
-  await confirm(`The transaction ${id} is deleted.`, options);
+  await confirm(`delete the transaction ${id}`, options);
   const { idempay, call } = await connect(options);
   await idempay.transactions.remove(transactionId, { ...call, ifMatch });
   await printRecord({ transactionId, deleted: true }, options);
