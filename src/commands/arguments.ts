@@ -13,7 +13,7 @@ export const OPTIONS = {
   ),
   format: new Option('--format <format>', 'of the rows').choices(['ndjson', 'csv'] as const).default('ndjson' as const),
   output: new Option('-o, --output <file>', 'the file, which appears when it is complete; default: standard output'),
-  spreadsheet: new Option('--spreadsheet', 'in CSV: cells that look like formulas become texts'),
+  spreadsheet: new Option('--spreadsheet', 'in CSV: no text is run as a formula; begins with a byte order mark'),
   ifMatch: new Option('--if-match <tag>', 'the tag (etag) it must still have'),
 } as const;
 

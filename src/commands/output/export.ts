@@ -2,19 +2,20 @@ import { randomUUID } from 'node:crypto';
 import { createWriteStream, existsSync, linkSync, rmSync } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { syncFolderOf } from '../../platform/sync-folder.js';
+import { spreadsheetText } from '../../statements/spreadsheet-text.js';
 import { UsageError } from '../usage.js';
 import { write } from './terminal.js';
 
 export interface ExportOptions {
   readonly format: 'ndjson' | 'csv';
   readonly output?: string | undefined;
-  /** Cells that a spreadsheet would run as a formula are written as texts. */
+  /** For a spreadsheet: with a byte order mark, and with no text that it would run as a formula. */
   readonly spreadsheet?: true | undefined;
 }
 
 const CHUNK_ROWS = 500;
-/** What a spreadsheet takes for a formula (OWASP, CSV injection). */
-const FORMULA = /^[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/;
+/** Kept in quotes, so that an import gives the same account. */
+const OUTER_BLANK = /^\s|\s$/;
 
 /**
  * Writes every row as it comes, in little memory. Amounts are the text of the service: payments have strings, and the numbers of
@@ -32,14 +33,14 @@ export async function exportRows<Row extends object>(
   const toText = format === 'csv' ? await csvOf(members, spreadsheet) : ndjson;
   const texts = chunksOf(rows, toText, (row) => {
     counts.rows += 1;
-    if (members.some((member) => FORMULA.test(String(row[member] ?? '')))) counts.formulas += 1;
+    if (members.some((member) => isFormula(row[member]))) counts.formulas += 1;
   });
   if (output !== undefined) await writeWhole(output, texts);
   else await writeParts(texts);
   if (process.stderr.isTTY || output !== undefined) console.error(`${counts.rows} rows.`);
   if (format === 'csv' && !spreadsheet && counts.formulas > 0) {
     console.error(
-      `${counts.formulas} rows have a cell that begins like a formula, which a spreadsheet would run. --spreadsheet writes these cells as texts.`,
+      `${counts.formulas} rows have a text that a spreadsheet may run as a formula. --spreadsheet writes it so that none does.`,
     );
   }
 }
@@ -68,7 +69,18 @@ const ndjson = (rows: readonly unknown[]): string => rows.map((row) => `${JSON.s
 async function csvOf(members: readonly string[], spreadsheet = false) {
   const { stringify } = await import('csv-stringify/sync');
   return (rows: readonly object[], isFirst: boolean): string =>
-    stringify([...rows], { header: isFirst, columns: [...members], escape_formulas: spreadsheet });
+    stringify([...rows], {
+      // Without it, spreadsheets read UTF-8 as the machine's old encoding.
+      bom: isFirst && spreadsheet,
+      header: isFirst,
+      columns: [...members],
+      quoted_match: OUTER_BLANK,
+      ...(spreadsheet && { cast: { string: spreadsheetText } }),
+    });
+}
+
+function isFormula(value: unknown): boolean {
+  return typeof value === 'string' && spreadsheetText(value) !== value;
 }
 
 /** What was printed cannot be taken back, so the error says that it is a part. */
