@@ -40,7 +40,10 @@ export function createProgram(settings: ReadonlyMap<string, string> = new Map())
 function refuseEmptyValues(command: CommandUnknownOpts): void {
   const isEmpty = (name: string) => command.getOptionValue(name) === '' && command.getOptionValueSource(name) === 'cli';
   const option = command.options.find((each) => isEmpty(each.attributeName()));
-  if (option) throw new UsageError(`${option.long} has an empty value. Give it another one, or leave the option out.`);
+  if (option)
+    throw new UsageError(
+      `${option.long} has an empty value, for example of a variable that is not set. Give it the value that is meant.`,
+    );
   const argument = command.registeredArguments.find((each, index) => !each.variadic && command.args[index] === '');
   if (argument) throw new UsageError(`The argument '${argument.name()}' is empty.`);
 }

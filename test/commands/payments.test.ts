@@ -198,7 +198,7 @@ describe('idempay pay', () => {
     ['--reference and --key-file together', ['--reference', 'x', '--key-file', 'y'], /without --key-file/],
     ['--reference and --resume together', ['--reference', 'x', '--resume', 'y'], /without --key-file and --resume/],
     ['--attempt without --reference', ['--attempt', '2'], /belongs to --reference/],
-    ['a reference that is empty', ['--reference', ''], /'reference' must name one order/],
+    ['a reference that is empty', ['--reference', ''], /--reference has an empty value/],
     ['a reference with a blank', ['--reference', 'order 17'], /'reference' must name one order/],
     [
       'an attempt that is none',
@@ -212,6 +212,19 @@ describe('idempay pay', () => {
     const { code, stderr, stdout } = await idempay('pay', ...HUNDRED, ...parameters);
     expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(sentence)]);
     expect(stderr).not.toMatch(/^\s+at /m);
+  });
+
+  it.each([
+    ['payments', 'list', '--processor', ''],
+    ['payments', 'list', '--from', ''],
+    ['payments', 'list', '--find='],
+    ['payments', 'export', '--day', '2026-11-20', '--processor', ''],
+    ['payments', 'cancel', '', '--yes'],
+    ['status', '--reference', 'order-17', '--client', ''],
+    ['keys', 'revoke', 'shop', '--id', ''],
+  ])('an empty value ends with 1 and one sentence: %s %s %s %s', async (...parameters) => {
+    const { code, stdout, stderr } = await idempay(...parameters);
+    expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(/empty/)]);
   });
 });
 

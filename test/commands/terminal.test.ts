@@ -48,7 +48,9 @@ describe('on a terminal', () => {
     const remove = ['transactions', 'delete', String(transactionId)];
     expect(await onTerminal(remove, {}, 'n\n')).toMatchObject({
       code: 1,
-      output: expect.stringContaining('Nothing was done'),
+      output: expect.stringMatching(
+        new RegExp(`Do you want to delete the transaction ${transactionId}\\? .*Nothing was done`, 's'),
+      ),
     });
     expect((await runCommand(shared.url, ['transactions', 'get', String(transactionId)])).code).toBe(0);
     expect(await onTerminal(remove, {}, 'y\n')).toMatchObject({ code: 0 });

@@ -161,6 +161,14 @@ describe('CSV', () => {
     ]);
   });
 
+  it('with a line of more than 1 MiB is refused, however it is cut into chunks', async () => {
+    const file = (length: number) => `${HEADER}a,b,1,${'x'.repeat(length - 7)}\n`;
+    for (const chunk of [1_000, 300_000, 5_000_000]) {
+      expect(summary(await readCsv(file(1024 * 1024), { ...NOTE, chunk }))).toEqual([[2, 'a']]);
+      await expect(readCsv(file(1024 * 1024 + 1), { ...NOTE, chunk })).rejects.toThrow(/Line 2 is longer/);
+    }
+  });
+
   it('that is not UTF-8 is rejected line by line', async () => {
     const text = Buffer.concat([Buffer.from(HEADER), Buffer.from([0xff]), Buffer.from(',b,1,\nc,d,2,\n')]);
     expect(summary(await readCsv(text, NOTE))).toEqual([
