@@ -48,7 +48,7 @@ describeDeployments('the view of payments', (deployment) => {
     const { page } = tab;
     await expectRows(page, 50);
     expect(await rows(page).first().textContent()).toMatch(
-      new RegExp(`${declined.idempotencyKey}[^]*DECLINED[^]*70,000 JPY`),
+      new RegExp(`${declined.idempotencyKey}[^]*DECLINED[^]*70\u202f000 JPY`),
     );
     expect(await accessibilityProblems(page)).toEqual([]);
     await takeScreenshots(page, `payments-${deployment.name}`);

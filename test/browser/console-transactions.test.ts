@@ -35,27 +35,31 @@ describeDeployments('the transactions of the console', (deployment) => {
 
   const givenMany = (count: number, members?: Members) => givenTransactions(shared.url, count, members);
 
-  test('shows the newest first, with exact amounts of the locale and UTC on times', LIMIT, async () => {
-    const { from, created } = await givenMany(3, (index) => ({
-      amount: ['99999999999.9999', '0.0001', '12345.5'][index],
-    }));
-    const options = { hash: hashOf({ from }), locale: 'de-DE', timezoneId: 'Asia/Tokyo' };
-    const tab = await tabs.open(shared.url, options);
-    await rowsOf(tab).nth(2).waitFor();
-    expect(await tab.page.locator('tbody td.number').allTextContents()).toEqual([
-      '12.345,5',
-      '0,0001',
-      '99.999.999.999,9999',
-    ]);
-    expect(await tab.page.locator('tbody tr td:first-child').allTextContents()).toEqual(
-      created.map(({ transactionId }) => String(transactionId)),
-    );
-    const time = tab.page.locator('tbody time').first();
-    expect(await time.getAttribute('datetime')).toBe(created[0]?.createdAt);
-    expect(await time.getAttribute('title')).toMatch(/ UTC$/);
-    await tab.page.getByText('3 shown, and none is older.').waitFor();
-    expectClean(tab, shared.url);
-  });
+  test(
+    'shows the newest first, with exact amounts that can be read in one way only, and UTC on times',
+    LIMIT,
+    async () => {
+      const { from, created } = await givenMany(3, (index) => ({
+        amount: ['99999999999.9999', '0.0001', '12345.5'][index],
+      }));
+      const options = { hash: hashOf({ from }), locale: 'de-DE', timezoneId: 'Asia/Tokyo' };
+      const tab = await tabs.open(shared.url, options);
+      await rowsOf(tab).nth(2).waitFor();
+      expect(await tab.page.locator('tbody td.number').allTextContents()).toEqual([
+        '12\u202f345.5',
+        '0.0001',
+        '99\u202f999\u202f999\u202f999.9999',
+      ]);
+      expect(await tab.page.locator('tbody tr td:first-child').allTextContents()).toEqual(
+        created.map(({ transactionId }) => String(transactionId)),
+      );
+      const time = tab.page.locator('tbody time').first();
+      expect(await time.getAttribute('datetime')).toBe(created[0]?.createdAt);
+      expect(await time.getAttribute('title')).toMatch(/ UTC$/);
+      await tab.page.getByText('3 shown, and none is older.').waitFor();
+      expectClean(tab, shared.url);
+    },
+  );
 
   test('filters by what the address says, and puts into the address what is filtered by', LIMIT, async () => {
     const to = newAccount();

@@ -1,7 +1,4 @@
-/**
- * An amount as it is kept, grouped for the reader's locale. It stays text: a number of JavaScript could not hold each amount
- * exactly, and `Intl.NumberFormat` takes exact text. All decimals that are there are shown, and no more.
- */
+/** An amount as it is kept: all decimals that are there, and no more. It stays text, because a number of JavaScript could not hold each exactly. */
 export function Money({ amount, currency }: { amount: string | number | null; currency?: string | null }) {
   if (amount === null) return <span class="muted">–</span>;
   return (
@@ -12,12 +9,11 @@ export function Money({ amount, currency }: { amount: string | number | null; cu
   );
 }
 
+/** A point before the decimals and narrow blanks between thousands, for every reader: `1.000` and `1,000` mean different amounts to different people. */
 export function amountText(amount: string): string {
-  const [, decimals = ''] = /^-?\d+(?:\.(\d+))?$/.exec(amount) ?? [undefined];
-  if (!/^-?\d+(\.\d+)?$/.test(amount)) return amount;
-  const format = new Intl.NumberFormat(undefined, {
-    minimumFractionDigits: decimals.length,
-    maximumFractionDigits: decimals.length,
-  });
-  return format.format(amount as Intl.StringNumericLiteral);
+  const [, sign, whole = '', decimals = ''] = /^(-?)(\d+)(\.\d+)?$/.exec(amount) ?? [];
+  if (whole === '') return amount;
+  const first = whole.length % 3;
+  const groups = [whole.slice(0, first), ...(whole.slice(first).match(/\d{3}/g) ?? [])].filter((group) => group !== '');
+  return `${sign}${groups.join('\u202f')}${decimals}`;
 }
