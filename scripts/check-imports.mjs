@@ -9,6 +9,8 @@ const FEATURES = ['payments', 'transactions', 'access', 'health', 'limits', 'liv
 /** The rooms that each room may import besides itself. `platform` may be imported everywhere. */
 const ROOMS = {
   platform: [],
+  // The console imports it too, so it runs in a browser.
+  statements: [],
   payments: [],
   transactions: [],
   access: [],

@@ -9,8 +9,8 @@ import { expect, test } from 'vitest';
 import { readNdjsonRow } from '#idempay/commands/import/rows.js';
 import { readJsonBody } from '#idempay/http/requests/json-body.js';
 import { BATCH_ROWS, readNewTransactions } from '#idempay/http/transactions/request.js';
-import { amountOf, readAmount } from '../../console/src/reconciliation/amounts.js';
-import { objectIn } from '../../console/src/reconciliation/statement-records.js';
+import { amountOf, readAmount } from '#idempay/statements/amounts.js';
+import { objectIn } from '#idempay/statements/records.js';
 import {
   allOf,
   COMPUTED_KEY,
@@ -57,7 +57,14 @@ test('a statement with a number of 200,000 characters, and with a string that no
   await expectQuick(() => {
     expect(readAmount(LONG_NUMBER)).toHaveProperty('problem');
     const amount = readAmount(`1.5${ZEROS}`);
-    expect('units' in amount && amountOf(amount.units)).toBe('1.5');
+    expect('units' in amount && amountOf(amount.units, 'EUR')).toBe('1.50');
+    for (const text of [
+      `${'1,000'.repeat(LENGTH / 5)}x`,
+      `1${' 000'.repeat(LENGTH / 4)}x`,
+      `${' '.repeat(LENGTH)}x`,
+      `${'1'.repeat(LENGTH)}-x`,
+    ])
+      expect(readAmount(text)).toHaveProperty('problem');
     expect(objectIn(`{"note":"${'\\"'.repeat(LENGTH / 2)}`)).toBeUndefined();
   });
 });

@@ -1,5 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
+import type { Difference, Kind, SettledPayment } from '../../../src/statements/comparison.js';
+import type { StatementRow } from '../../../src/statements/row.js';
 import { hashOf } from '../navigation/route.js';
 import { StatusBadge } from '../parts/badge.js';
 import { Money } from '../parts/money.js';
@@ -7,26 +9,28 @@ import { countText } from '../parts/numbers.js';
 import { type Column, Table } from '../parts/table.js';
 import { Time } from '../parts/time.js';
 import { isWholeKey } from '../payments/payment.js';
-import type { Difference, Kind, SettledPayment } from './comparison.js';
-import type { StatementRow } from './statement-row.js';
 
 const PAGE = 50;
 
 const TEXTS: Readonly<Record<Kind, { readonly title: string; readonly meaning: string }>> = {
   different: { title: 'Different', meaning: 'Both sides have the payment, but some of its fields differ.' },
   theirs: {
-    title: 'Only with the processor',
+    title: 'Only at the processor',
     meaning:
-      'Not settled with us on this day or one beside it. Open the payment: it may still be processing, and then wait for recovery or an operator.',
+      'Not settled in Idempay on this day or one next to it. Open the payment: it may still be processing, and then wait for recovery or an operator.',
   },
   ours: {
-    title: 'Only with us',
+    title: 'Only in Idempay',
     meaning:
-      'Completed with us, and not on this statement. A payment that was claimed just before midnight may be on the statement of the day before.',
+      'Completed in Idempay, and not on this statement. A payment that was claimed just before midnight may be on the statement of the day before.',
+  },
+  unread: {
+    title: 'On a line that could not be read',
+    meaning: 'The statement has a line for the payment, and what it says could not be read.',
   },
   duplicate: {
     title: 'Twice on the statement',
-    meaning: 'Another line has the same reference or transaction id, and is the one that was compared.',
+    meaning: 'Another line names the same payment, and is the one that was compared.',
   },
 };
 
@@ -64,12 +68,13 @@ export function DifferenceList({ kind, count, shown }: Properties) {
   );
 }
 
-const keyOf = ({ ours, theirs }: Difference) => `${ours?.idempotencyKey ?? ''} ${theirs?.line ?? ''}`;
+const keyOf = ({ ours, theirs, unread }: Difference) =>
+  `${ours?.idempotencyKey ?? ''} ${theirs?.line ?? unread?.line ?? ''}`;
 
 const line: Column<Difference> = {
   title: 'Line',
   isNumber: true,
-  cell: ({ theirs }) => theirs && countText(theirs.line),
+  cell: ({ theirs, unread }) => countText(theirs?.line ?? unread?.line ?? 0),
 };
 const ourPayment: Column<Difference> = {
   title: 'Payment',
@@ -77,10 +82,11 @@ const ourPayment: Column<Difference> = {
 };
 const theirPayment: Column<Difference> = {
   title: 'Reference',
-  cell: ({ theirs }) => theirs && <Payment name={theirs.reference} transactionId={theirs.transactionId} />,
+  cell: ({ theirs }) =>
+    theirs && <Payment name={theirs.reference || theirs.order} transactionId={theirs.transactionId} />,
 };
 const theirs: Column<Difference> = {
-  title: 'With the processor',
+  title: 'At the processor',
   cell: ({ theirs, differs }) => theirs && <Theirs row={theirs} differs={differs} />,
 };
 
@@ -88,7 +94,7 @@ const COLUMNS: Readonly<Record<Kind, readonly Column<Difference>[]>> = {
   different: [
     ourPayment,
     {
-      title: 'With us',
+      title: 'In Idempay',
       cell: ({ ours, differs }) => ours && <Ours payment={ours} differs={differs} />,
     },
     theirs,
@@ -101,6 +107,12 @@ const COLUMNS: Readonly<Record<Kind, readonly Column<Difference>[]>> = {
     { title: 'Amount', isNumber: true, cell: ({ ours }) => ours && <Money {...ours} /> },
     { title: 'Claimed', cell: ({ ours }) => <Time at={ours?.claimedAt} /> },
     { title: 'Settled', cell: ({ ours }) => <Time at={ours?.settledAt} /> },
+  ],
+  unread: [
+    ourPayment,
+    { title: 'Amount', isNumber: true, cell: ({ ours }) => ours && <Money {...ours} /> },
+    { title: 'Problem', cell: ({ unread }) => <bdi>{unread?.problem}</bdi> },
+    line,
   ],
   duplicate: [
     theirPayment,
@@ -146,9 +158,9 @@ function Ours({ payment, differs }: { payment: SettledPayment; differs: readonly
 }
 
 function Theirs({ row, differs }: { row: StatementRow; differs: readonly string[] }) {
-  const { amount, currency, status, state, reference, transactionId } = row;
+  const { amount, currency, status, state, reference, order, transactionId } = row;
   return (
-    <Side differs={differs} reference={reference} transactionId={transactionId}>
+    <Side differs={differs} reference={reference || order} transactionId={transactionId}>
       <Money amount={amount} currency={currency} />
       {state === 'OTHER' ? <bdi class="muted">{status}</bdi> : <StatusBadge status={state} />}
     </Side>
@@ -170,7 +182,7 @@ function Side({
   return (
     <div class="side">
       {children}
-      {differs.includes('reference') && <code>{reference}</code>}
+      {(differs.includes('reference') || differs.includes('order number')) && <code>{reference}</code>}
       {differs.includes('transaction id') && <code>{transactionId}</code>}
     </div>
   );

@@ -1,11 +1,12 @@
-import type { Columns } from './columns.js';
-import type { DayOffset, Progress, Reconciliation } from './reconcile.js';
-import type { StatementFormat, StatementHead } from './statement-format.js';
+import type { StatementFormat, StatementHead } from '../../../src/statements/format.js';
+import type { DayOffset, Progress, Reconciliation } from '../../../src/statements/reconcile.js';
+import type { Reading } from '../../../src/statements/row.js';
 
 /** From the page to the worker. */
 export type Request =
-  | { readonly type: 'look'; readonly file: File }
-  | { readonly type: 'compare'; readonly file: File; readonly format: StatementFormat; readonly columns: Columns }
+  /** `delimiter`: as a person says. */
+  | { readonly type: 'look'; readonly file: File; readonly delimiter: string | undefined }
+  | { readonly type: 'compare'; readonly file: File; readonly format: StatementFormat; readonly reading: Reading }
   /** The answer to `next`. Undefined when the export has ended. */
   | { readonly type: 'bytes'; readonly bytes: Uint8Array | undefined };
 
@@ -15,6 +16,7 @@ export type Reply =
   /** The worker has no credential, so the page asks for the export and hands it over, a piece for each of these. */
   | { readonly type: 'next'; readonly day: DayOffset }
   | { readonly type: 'progress'; readonly progress: Progress }
-  | { readonly type: 'result'; readonly result: Reconciliation }
+  /** `differences`: all of them, as a CSV file. */
+  | { readonly type: 'result'; readonly result: Reconciliation; readonly differences: Blob }
   /** For a person. */
   | { readonly type: 'failed'; readonly sentence: string };

@@ -1,24 +1,28 @@
+import type { StatementFormat, StatementHead } from '../../../src/statements/format.js';
+import type { DayOffset, Progress, Reconciliation } from '../../../src/statements/reconcile.js';
+import type { Reading } from '../../../src/statements/row.js';
+import { StatementError } from '../../../src/statements/statement-error.js';
 import type { Http } from '../http/http.js';
 import { errorOf, Unreachable } from '../http/service-error.js';
-import type { Columns } from './columns.js';
 import { dayAfter } from './days.js';
 import type { Reply, Request } from './messages.js';
-import type { DayOffset, Progress, Reconciliation } from './reconcile.js';
-import { StatementError } from './statement-error.js';
-import type { StatementFormat, StatementHead } from './statement-format.js';
 
 interface Comparing {
   readonly file: File;
   readonly format: StatementFormat;
-  readonly columns: Columns;
+  readonly reading: Reading;
   readonly day: string;
   /** Empty: of all processors. */
   readonly processor: string;
 }
 
 /** What a file's first lines show. Rejects with a sentence for a person. */
-export function lookAtStatement(file: File, signal: AbortSignal): Promise<StatementHead> {
-  return inWorker({ type: 'look', file }, signal, (reply, _, done) => {
+export function lookAtStatement(
+  file: File,
+  delimiter: string | undefined,
+  signal: AbortSignal,
+): Promise<StatementHead> {
+  return inWorker({ type: 'look', file, delimiter }, signal, (reply, _, done) => {
     if (reply.type === 'head') done(reply.head);
   });
 }
@@ -26,10 +30,10 @@ export function lookAtStatement(file: File, signal: AbortSignal): Promise<Statem
 /** Reads the file and our exports in a worker. The credential stays here: this side asks for the exports, piece by piece as they are read. */
 export function compareStatement(
   http: Http,
-  { file, format, columns, day, processor }: Comparing,
+  { file, format, reading, day, processor }: Comparing,
   onProgress: (progress: Progress) => void,
   signal: AbortSignal,
-): Promise<Reconciliation> {
+): Promise<{ readonly result: Reconciliation; readonly differences: Blob }> {
   let open: { readonly day: DayOffset; readonly reader: ReadableStreamDefaultReader<Uint8Array> } | undefined;
 
   async function nextBytes(offset: DayOffset): Promise<Uint8Array | undefined> {
@@ -46,7 +50,7 @@ export function compareStatement(
     return value;
   }
 
-  return inWorker({ type: 'compare', file, format, columns }, signal, (reply, post, done, fail) => {
+  return inWorker({ type: 'compare', file, format, reading }, signal, (reply, post, done, fail) => {
     switch (reply.type) {
       case 'progress':
         onProgress(reply.progress);
@@ -55,7 +59,7 @@ export function compareStatement(
         nextBytes(reply.day).then((bytes) => post({ type: 'bytes', bytes }), fail);
         return;
       case 'result':
-        done(reply.result);
+        done({ result: reply.result, differences: reply.differences });
     }
   });
 }

@@ -1,7 +1,8 @@
 import { useEffect, useState } from 'preact/hooks';
+import { KINDS } from '../../../src/statements/comparison.js';
+import { agreementOf } from '../../../src/statements/reconcile.js';
 import { Badge } from '../parts/badge.js';
 import { countText } from '../parts/numbers.js';
-import { KINDS } from './comparison.js';
 import { DifferenceList } from './difference-list.js';
 import { ResultSummary } from './result-summary.js';
 import type { Compared } from './use-reconciliation.js';
@@ -9,26 +10,30 @@ import type { Compared } from './use-reconciliation.js';
 /** Whether it agrees, in numbers, and then each difference. */
 export function ReconciliationResult({ compared }: { compared: Compared }) {
   const { day, processor, statement, result } = compared;
-  const { groups, problems, rows, payments, file } = result;
-  const differences = KINDS.reduce((sum, kind) => sum + groups[kind].count, 0);
+  const { groups, problems, rows, payments } = result;
+  const { differences, isAgreed } = agreementOf(result);
   return (
     <section class="result" aria-label="Result">
       <div class="view-head" role="status">
         <h2>
           {differences === 0 ? (
-            <Badge tone={problems.count === 0 ? 'good' : 'warn'}>no differences</Badge>
+            <Badge tone={isAgreed ? 'good' : 'warn'}>
+              {isAgreed ? 'no differences' : 'not every line could be read'}
+            </Badge>
           ) : (
             <Badge tone="bad">{differences === 1 ? 'one difference' : `${countText(differences)} differences`}</Badge>
           )}{' '}
           {day}, <bdi>{processor === '' ? 'all processors' : processor}</bdi>
         </h2>
-        {differences > 0 && <Download file={file} name={`differences-${day}.csv`} />}
+        {differences + groups.unread.count > 0 && (
+          <Download file={compared.differences} name={`differences-${day}.csv`} />
+        )}
       </div>
       <p class="muted">
-        {countText(payments)} payments settled with us, {countText(rows)} lines in <bdi>{statement}</bdi>.
+        {countText(payments)} payments settled in Idempay, {countText(rows)} lines in <bdi>{statement}</bdi>.
       </p>
       {problems.count > 0 && <Problems problems={problems} />}
-      <ResultSummary groups={groups} decimals={result.decimals} />
+      <ResultSummary groups={groups} />
       {KINDS.map(
         (kind) =>
           groups[kind].count > 0 && (

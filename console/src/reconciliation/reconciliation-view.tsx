@@ -1,12 +1,12 @@
+import { problemOfColumns } from '../../../src/statements/columns.js';
 import type { ViewProperties } from '../navigation/route.js';
 import { hashOf, navigate } from '../navigation/route.js';
 import { countText } from '../parts/numbers.js';
 import { ErrorState } from '../parts/states.js';
-import { ColumnChoice } from './column-choice.js';
-import { problemOfColumns } from './columns.js';
 import { dayAfter, isDay, todayUtc } from './days.js';
 import { FileDrop } from './file-drop.js';
 import { ReconciliationResult } from './reconciliation-result.js';
+import { StatementReading } from './statement-reading.js';
 import { useReconciliation } from './use-reconciliation.js';
 import './reconciliation.css';
 
@@ -17,7 +17,7 @@ export default function ReconciliationView({ http, session, route }: ViewPropert
   const processor = route.query.get('processor') ?? session.processor.name;
   const reconciliation = useReconciliation(http);
   const { chosen, compared, problem, progress } = reconciliation;
-  const columnProblem = chosen && problemOfColumns(chosen.columns);
+  const columnProblem = chosen && problemOfColumns(chosen.reading.columns, chosen.reading.currency);
 
   const change = (changes: { day?: string; processor?: string }) => {
     // An empty processor is one that was chosen: all of them.
@@ -67,7 +67,7 @@ export default function ReconciliationView({ http, session, route }: ViewPropert
         </div>
         {day >= todayUtc() && <p class="note warn">This day is not over: payments may still be settled on it.</p>}
         <FileDrop file={chosen?.file} take={reconciliation.choose} />
-        {chosen && <ColumnChoice chosen={chosen} assign={reconciliation.assign} />}
+        {chosen && <StatementReading chosen={chosen} assign={reconciliation.assign} choose={reconciliation.choose} />}
         {problem && <ErrorState sentence={problem} />}
         <div class="actions">
           <p class={columnProblem ? 'problem' : 'muted'} role="status">

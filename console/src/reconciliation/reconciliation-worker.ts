@@ -1,7 +1,10 @@
+import { CSV_HEADER, csvLineOf } from '../../../src/statements/differences-file.js';
+import { exportedPayments } from '../../../src/statements/exported-payments.js';
+import { readHead } from '../../../src/statements/format.js';
+import { linesOf } from '../../../src/statements/lines.js';
+import { type DayOffset, reconcile } from '../../../src/statements/reconcile.js';
+import { StatementError } from '../../../src/statements/statement-error.js';
 import type { Reply, Request } from './messages.js';
-import { type DayOffset, reconcile } from './reconcile.js';
-import { StatementError } from './statement-error.js';
-import { readHead } from './statement-format.js';
 
 /** The lines in it show the columns; a line that is cut off at its end is left out. */
 const HEAD_BYTES = 262_144;
@@ -17,14 +20,19 @@ let given: ((bytes: Uint8Array | undefined) => void) | undefined;
 self.onmessage = ({ data }) => {
   switch (data.type) {
     case 'look':
-      answer(async () => ({ type: 'head', head: readHead(await firstLines(data.file)) }));
+      answer(async () => ({ type: 'head', head: readHead(await firstLines(data.file), data.delimiter) }));
       return;
     case 'compare': {
-      const { file, format, columns } = data;
+      const { file, format, reading } = data;
       const onProgress = (progress: { rows: number; payments: number }) =>
         self.postMessage({ type: 'progress', progress });
-      const statement = { bytes: chunksOf(file.stream()), format, columns };
-      answer(async () => ({ type: 'result', result: await reconcile(statement, exportOf, onProgress) }));
+      const statement = { ...reading, bytes: chunksOf(file.stream()), format };
+      const differences = createFile();
+      answer(async () => {
+        const paymentsOf = (day: DayOffset) => exportedPayments(exportOf(day));
+        const result = await reconcile(statement, paymentsOf, (found) => differences.add(csvLineOf(found)), onProgress);
+        return { type: 'result', result, differences: differences.end() };
+      });
       return;
     }
     case 'bytes':
@@ -46,9 +54,36 @@ function sentenceOf(error: unknown): string {
 }
 
 async function firstLines(file: File): Promise<string[]> {
-  const head = await file.slice(0, HEAD_BYTES).text();
-  const lines = head.split('\n').map((line) => line.replace(/\r$/, ''));
+  const lines: string[] = [];
+  try {
+    for await (const some of linesOf(chunksOf(file.slice(0, HEAD_BYTES).stream())))
+      lines.push(...some.map(({ text }) => text));
+  } catch (error) {
+    // The file may have been cut within a character.
+    if (file.size <= HEAD_BYTES || lines.length === 0) throw error;
+    return lines;
+  }
   return file.size > HEAD_BYTES && lines.length > 1 ? lines.slice(0, -1) : lines;
+}
+
+/** The file is put away in pieces of this length, out of the memory of scripts. */
+const PIECE_CHARACTERS = 1_000_000;
+
+function createFile() {
+  let pieces: Blob[] = [];
+  let text = CSV_HEADER;
+  return {
+    add(line: string): void {
+      text += line;
+      if (text.length < PIECE_CHARACTERS) return;
+      pieces.push(new Blob([text]));
+      text = '';
+    },
+    end(): Blob {
+      pieces = [...pieces, new Blob([text])];
+      return new Blob(pieces, { type: 'text/csv;charset=utf-8' });
+    },
+  };
 }
 
 async function* exportOf(day: DayOffset): AsyncGenerator<Uint8Array, void, void> {

@@ -1,15 +1,16 @@
 import { useEffect, useState } from 'preact/hooks';
+import { recognisedColumns } from '../../../src/statements/columns.js';
+import type { StatementHead } from '../../../src/statements/format.js';
+import type { Progress, Reconciliation } from '../../../src/statements/reconcile.js';
+import type { Reading } from '../../../src/statements/row.js';
 import type { Http } from '../http/http.js';
 import { isAborted, sentenceOf } from '../http/service-error.js';
-import { type Columns, recognisedColumns } from './columns.js';
-import type { Progress, Reconciliation } from './reconcile.js';
 import { compareStatement, lookAtStatement } from './reconciler.js';
-import type { StatementHead } from './statement-format.js';
 
 export interface ChosenStatement {
   readonly file: File;
   readonly head: StatementHead;
-  readonly columns: Columns;
+  readonly reading: Reading;
 }
 
 export interface Compared {
@@ -17,6 +18,7 @@ export interface Compared {
   readonly processor: string;
   readonly statement: string;
   readonly result: Reconciliation;
+  readonly differences: Blob;
 }
 
 interface State {
@@ -55,15 +57,16 @@ export function useReconciliation(http: Http) {
     /** How far a comparison is; undefined while nothing is compared. */
     progress,
 
-    choose: (file: File) =>
+    /** `delimiter`: as a person says; else it is recognised. */
+    choose: (file: File, delimiter?: string) =>
       run(async (signal) => {
         setState({});
-        const head = await lookAtStatement(file, signal);
-        return { chosen: { file, head, columns: recognisedColumns(head.format.names) } };
+        const head = await lookAtStatement(file, delimiter, signal);
+        return { chosen: { file, head, reading: { columns: recognisedColumns(head.format.names, head.sample) } } };
       }),
 
-    assign(columns: Columns) {
-      setState(({ chosen, compared }) => ({ chosen: chosen && { ...chosen, columns }, compared }));
+    assign(reading: Reading) {
+      setState(({ chosen, compared }) => ({ chosen: chosen && { ...chosen, reading }, compared }));
     },
 
     compare: (day: string, processor: string) =>
@@ -72,10 +75,10 @@ export function useReconciliation(http: Http) {
         if (!chosen) return state;
         setState({ chosen });
         setProgress({ rows: 0, payments: 0 });
-        const { file, head, columns } = chosen;
-        const comparing = { file, format: head.format, columns, day, processor };
-        const result = await compareStatement(http, comparing, setProgress, signal);
-        return { chosen, compared: { day, processor, statement: file.name, result } };
+        const { file, head, reading } = chosen;
+        const comparing = { file, format: head.format, reading, day, processor };
+        const compared = await compareStatement(http, comparing, setProgress, signal);
+        return { chosen, compared: { day, processor, statement: file.name, ...compared } };
       }),
 
     cancel: () => controller?.abort(),

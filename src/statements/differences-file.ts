@@ -1,9 +1,11 @@
 import type { Difference, Kind } from './comparison.js';
+import { spreadsheetText } from './spreadsheet-text.js';
 
 export const KIND_NAMES: Readonly<Record<Kind, string>> = {
   different: 'different',
-  theirs: 'only with the processor',
-  ours: 'only with us',
+  theirs: 'only at the processor',
+  ours: 'only in Idempay',
+  unread: 'on a line that could not be read',
   duplicate: 'twice on the statement',
 };
 
@@ -11,6 +13,8 @@ const COLUMNS = [
   'difference',
   'what differs',
   'idempotency key',
+  'our reference',
+  'our attempt',
   'our transaction id',
   'our state',
   'our amount',
@@ -19,37 +23,40 @@ const COLUMNS = [
   'our settled at',
   'statement line',
   'statement reference',
+  'statement order',
   'statement transaction id',
   'statement status',
   'statement amount',
   'statement currency',
   'line that counts',
+  'problem of the line',
 ] as const;
 
-/** What a spreadsheet takes for a formula (OWASP, CSV injection). A negative amount is none. */
-const FORMULA = /^[=+\-@\t\r\uff0b\uff0d\uff1d\uff20]/;
-const NUMBER = /^-?\d+(\.\d+)?$/;
+/** For a spreadsheet, which takes a file in UTF-8 without this mark for one of another alphabet. */
+export const CSV_HEADER = `\ufeff${lineOf(COLUMNS)}`;
 
-export const CSV_HEADER = lineOf(COLUMNS);
-
-export function csvLineOf({ kind, differs, ours, theirs, firstLine }: Difference): string {
+export function csvLineOf({ kind, differs, ours, theirs, unread, firstLine }: Difference): string {
   return lineOf([
     KIND_NAMES[kind],
     differs.join(', '),
     ours?.idempotencyKey,
+    ours?.reference,
+    ours?.attempt,
     ours?.transactionId,
     ours?.state,
     ours?.amount,
     ours?.currency,
     ours?.claimedAt,
     ours?.settledAt,
-    theirs?.line,
+    theirs?.line ?? unread?.line,
     theirs?.reference,
+    theirs?.order,
     theirs?.transactionId,
     theirs?.status,
     theirs?.amount,
     theirs?.currency,
     firstLine,
+    unread?.problem,
   ]);
 }
 
@@ -58,8 +65,7 @@ function lineOf(cells: readonly (string | number | null | undefined)[]): string 
   return `${cells.map((cell) => cellOf(String(cell ?? ''))).join(',')}\r\n`;
 }
 
-/** A text that begins like a formula gets an apostrophe, which a spreadsheet shows as text. */
 function cellOf(text: string): string {
-  const safe = FORMULA.test(text) && !NUMBER.test(text) ? `'${text}` : text;
-  return /[",\r\n']/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  const safe = spreadsheetText(text);
+  return /[",;|\t\r\n']/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -1,20 +1,20 @@
 import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { totalTexts } from '../../../console/src/reconciliation/amounts.js';
-import { recognisedColumns } from '../../../console/src/reconciliation/columns.js';
-import type { Kind, SettledPayment } from '../../../console/src/reconciliation/comparison.js';
-import {
-  type DayOffset,
-  MOST_SHOWN,
-  type Reconciliation,
-  reconcile,
-} from '../../../console/src/reconciliation/reconcile.js';
-import { readHead } from '../../../console/src/reconciliation/statement-format.js';
+import { totalTexts } from '#idempay/statements/amounts.js';
+import { recognisedColumns } from '#idempay/statements/columns.js';
+import type { SettledPayment } from '#idempay/statements/comparison.js';
+import { CSV_HEADER, csvLineOf } from '#idempay/statements/differences-file.js';
+import { exportedPayments } from '#idempay/statements/exported-payments.js';
+import { readHead } from '#idempay/statements/format.js';
+import { type DayOffset, MOST_SHOWN, type Reconciliation, reconcile } from '#idempay/statements/reconcile.js';
+import type { Reading } from '#idempay/statements/row.js';
 
 const keyOf = (number: number) => `0190a000-0000-7000-8000-${String(number).padStart(12, '0')}`;
 const paymentOf = (number: number, changes: Partial<SettledPayment> = {}): SettledPayment => ({
   idempotencyKey: keyOf(number),
+  reference: null,
+  attempt: null,
   state: 'COMPLETED',
   amount: '100.50',
   currency: 'USD',
@@ -54,13 +54,25 @@ function compare(
   );
 }
 
+interface Compared extends Reconciliation {
+  /** The file of differences. */
+  readonly file: string;
+}
+
 async function compareText(
   text: string,
   exportOf: (day: DayOffset) => readonly SettledPayment[],
-): Promise<Reconciliation> {
-  const { format } = readHead(text.split('\n'));
-  const columns = recognisedColumns(format.names);
-  return reconcile({ bytes: bytesOf(text), format, columns }, (day) => bytesOf(wholeExport(exportOf(day))));
+  reading: Partial<Reading> = {},
+): Promise<Compared> {
+  const { format, sample } = readHead(text.split('\n'));
+  const columns = recognisedColumns(format.names, sample);
+  const lines: string[] = [];
+  const result = await reconcile(
+    { bytes: bytesOf(text), format, columns, ...reading },
+    (day) => exportedPayments(bytesOf(wholeExport(exportOf(day)))),
+    (difference) => lines.push(csvLineOf(difference)),
+  );
+  return { ...result, file: CSV_HEADER + lines.join('') };
 }
 
 const wholeExport = (payments: readonly SettledPayment[]) =>
@@ -68,9 +80,9 @@ const wholeExport = (payments: readonly SettledPayment[]) =>
 
 const countsOf = ({ groups }: Reconciliation) =>
   Object.fromEntries(Object.entries(groups).flatMap(([kind, { count }]) => (count > 0 ? [[kind, count]] : [])));
-const totalsOf = ({ groups, decimals }: Reconciliation, kind: Kind | 'matched') => ({
-  ours: totalTexts(groups[kind].ours, decimals),
-  theirs: totalTexts(groups[kind].theirs, decimals),
+const totalsOf = ({ groups }: Reconciliation, kind: keyof Reconciliation['groups']) => ({
+  ours: totalTexts(groups[kind].ours),
+  theirs: totalTexts(groups[kind].theirs),
 });
 
 describe('a reconciliation', () => {
@@ -84,7 +96,7 @@ describe('a reconciliation', () => {
     const { format } = readHead(ndjson([first]).split('\n'));
     const compareWith = (exported: string) =>
       reconcile({ bytes: bytesOf(ndjson([first])), format, columns: recognisedColumns(format.names) }, () =>
-        bytesOf(exported),
+        exportedPayments(bytesOf(exported)),
       );
     const whole = wholeExport(payments);
     expect(countsOf(await compareWith(whole))).toEqual({ matched: 1, ours: 1 });
@@ -150,6 +162,138 @@ describe('a reconciliation', () => {
     }
   });
 
+  /**
+   * Bug: a refund, a fee, a chargeback, a line in another currency or a part of the amount above the charge was compared as the payment, and
+   * the charge was "twice on the statement". Cause: the first line of a reference counted. Fix: the one that equals the payment counts.
+   */
+  it.each([
+    ['a refund', '-100.50,USD,refund', { matched: 1, refund: 1 }],
+    ['a negative line without a type', '-100.50,USD,', { matched: 1, other: 1 }],
+    ['a fee', '3.00,USD,fee', { matched: 1, fee: 1 }],
+    ['a chargeback', '-100.50,USD,chargeback', { matched: 1, chargeback: 1 }],
+    ['a line in another currency', '100.50,EUR,charge', { matched: 1, duplicate: 1 }],
+    ['a part of the amount', '50.25,USD,charge', { matched: 1, duplicate: 1 }],
+  ])('is the same with %s above and below the charge', async (_what, line, counts) => {
+    const charge = `${keyOf(1)},100.50,USD,charge`;
+    for (const lines of [
+      [`${keyOf(1)},${line}`, charge],
+      [charge, `${keyOf(1)},${line}`],
+    ]) {
+      const result = await compareText(`reference,amount,currency,type\n${lines.join('\n')}\n`, () => [paymentOf(1)]);
+      expect(countsOf(result)).toEqual(counts);
+    }
+  });
+
+  it('sees a line by key and a line by transaction id as one payment', async () => {
+    const [byKey, byTransaction] = [rowOf(paymentOf(1)), { ...rowOf(paymentOf(1)), reference: 'ch_1' }];
+    const result = await compare([byKey, byTransaction], [paymentOf(1)]);
+    expect(countsOf(result)).toEqual({ matched: 1, duplicate: 1 });
+  });
+
+  it('does not call a payment missing whose line could not be read', async () => {
+    const lines = [
+      `${keyOf(1)},1e3,USD`,
+      `${keyOf(2)},5,$`,
+      `${keyOf(3)},"5,USD`,
+      `x "${keyOf(4)}",5,USD`,
+      `${keyOf(5)},5`,
+    ];
+    const payments = [1, 2, 3, 4, 5, 6].map((number) => paymentOf(number));
+    const result = await compareText(`reference,amount,currency\n${lines.join('\n')}\n`, () => payments);
+    expect(countsOf(result)).toEqual({ unread: 5, ours: 1 });
+    expect(result.shown.unread.map(({ unread }) => unread?.line)).toEqual([2, 3, 4, 5, 6]);
+    expect(totalsOf(result, 'unread')).toEqual({ ours: [{ currency: 'USD', amount: '502.50' }], theirs: [] });
+  });
+
+  it('counts what has a status that is not known in the totals', async () => {
+    const result = await compare([{ ...rowOf(paymentOf(1)), status: 'on its way' }], [paymentOf(1)]);
+    expect(countsOf(result)).toEqual({ different: 1 });
+    expect(totalsOf(result, 'different').theirs).toEqual([{ currency: 'USD', amount: '100.50' }]);
+  });
+
+  /** Bug: a thousand at the processor agreed with our 1.00 EUR, and disagreed with our 1000 JPY. */
+  describe('of an amount that may be read in two ways', () => {
+    const compareAmounts = (payments: readonly SettledPayment[], amounts: readonly string[], reading = {}) =>
+      compareText(
+        `reference;amount;currency\n${payments.map(({ idempotencyKey, currency }, at) => `${idempotencyKey};${amounts[at]};${currency}\n`).join('')}`,
+        () => payments,
+        reading,
+      );
+    const [one, thousand, yen] = [
+      paymentOf(1, { amount: '1.00', currency: 'EUR' }),
+      paymentOf(2, { amount: '1000.00', currency: 'EUR' }),
+      paymentOf(3, { amount: '1000', currency: 'JPY' }),
+    ];
+
+    it('reads none where no other line says which', async () => {
+      const result = await compareAmounts([one, yen], ['1.000', '1.000']);
+      expect(countsOf(result)).toEqual({ unread: 2 });
+      expect(result.problems.count).toBe(2);
+    });
+
+    it('reads it as the other lines say', async () => {
+      expect(countsOf(await compareAmounts([thousand, yen, paymentOf(4)], ['1.000', '1.000', '100,50']))).toEqual({
+        matched: 3,
+      });
+      expect(countsOf(await compareAmounts([one, paymentOf(4)], ['1.000', '100.50']))).toEqual({ matched: 2 });
+      expect(countsOf(await compareAmounts([thousand, paymentOf(4)], ['1,000', '100.50']))).toEqual({ matched: 2 });
+    });
+
+    it('reads it as a person says', async () => {
+      expect(countsOf(await compareAmounts([thousand, yen], ['1.000', '1.000'], { decimalMark: ',' }))).toEqual({
+        matched: 2,
+      });
+    });
+
+    it('reads none where the lines contradict each other, or the currency has no third decimal', async () => {
+      const payments = [one, paymentOf(4), paymentOf(5)];
+      expect(countsOf(await compareAmounts(payments, ['1.000', '100,50', '100.50']))).toEqual({
+        matched: 2,
+        unread: 1,
+      });
+      const dinars = paymentOf(6, { amount: '1.005', currency: 'KWD' });
+      expect(countsOf(await compareAmounts([one, dinars, paymentOf(4)], ['1.005', '1.005', '100.50']))).toEqual({
+        unread: 1,
+        matched: 2,
+      });
+    });
+  });
+
+  describe('by order number', () => {
+    const attempt = (number: number, changes: Partial<SettledPayment> = {}) =>
+      paymentOf(number, { reference: 'order-17', attempt: number, ...changes });
+    const lineOf = (amount: string, status: string) => `order-17,${amount},USD,${status}\n`;
+    const compareOrders = (lines: readonly string[], exportOf: (day: DayOffset) => readonly SettledPayment[]) =>
+      compareText(`order number,amount,currency,status\n${lines.join('')}`, exportOf);
+
+    it('finds the payment, and the attempts that were declined', async () => {
+      const payments = [attempt(1, { state: 'DECLINED' }), attempt(2)];
+      const [declined, paid] = [lineOf('100.50', 'declined'), lineOf('100.50', 'paid')];
+      for (const lines of [[paid], [paid, declined], [declined, paid]]) {
+        expect(countsOf(await compareOrders(lines, () => payments))).toMatchObject({ matched: lines.length });
+      }
+      expect(countsOf(await compareOrders([paid, paid], () => payments))).toEqual({
+        matched: 1,
+        duplicate: 1,
+        unlisted: 1,
+      });
+    });
+
+    it('does not choose between the payments of two clients', async () => {
+      const result = await compareOrders([lineOf('100.50', 'paid')], () => [attempt(1), attempt(2)]);
+      expect(countsOf(result)).toEqual({ theirs: 1, ours: 2 });
+    });
+
+    it('finds it on the day after, and asks for no other day where it was found', async () => {
+      const asked: DayOffset[] = [];
+      const result = await compareOrders([lineOf('100.50', 'paid')], (day) => {
+        asked.push(day);
+        return day === 1 ? [attempt(1)] : [];
+      });
+      expect([countsOf(result), asked]).toEqual([{ otherDay: 1 }, [0, 1]]);
+    });
+  });
+
   it('asks for the days beside it only for rows that are left over', async () => {
     const asked: DayOffset[] = [];
     const days: Partial<Record<DayOffset, SettledPayment[]>> = { 0: [paymentOf(1)], 1: [paymentOf(2), paymentOf(3)] };
@@ -175,9 +319,9 @@ describe('a reconciliation', () => {
   });
 
   it('names the line that it could not read, and compares the rest', async () => {
-    const text = `key,amount,currency\n${keyOf(1)},"1,000.00",USD\n${keyOf(2)},100.5,USD\n`;
+    const text = `key,amount,currency\n${keyOf(1)},1e3,USD\n${keyOf(2)},100.5,USD\n`;
     const result = await compareText(text, () => [paymentOf(2)]);
-    expect(result.problems).toEqual({ count: 1, first: [{ line: 2, problem: expect.stringContaining('thousands') }] });
+    expect(result.problems).toMatchObject({ count: 1, first: [{ line: 2, problem: expect.stringContaining('1e3') }] });
     expect(countsOf(result)).toEqual({ matched: 1 });
     expect(result).toMatchObject({ rows: 2, payments: 1 });
   });
@@ -186,21 +330,19 @@ describe('a reconciliation', () => {
     const rows = Array.from({ length: MOST_SHOWN + 200 }, (_, number) => rowOf(paymentOf(number)));
     const result = await compare(rows, []);
     expect(result.shown.theirs).toHaveLength(MOST_SHOWN);
-    expect(parse(await result.file.text(), { columns: true })).toHaveLength(rows.length);
+    expect(parse(result.file, { columns: true, bom: true })).toHaveLength(rows.length);
   });
 
   it('writes a file that a spreadsheet does not run', async () => {
     const hostile = ['=HYPERLINK("http://a")', '+1+1', '-2-2', '@SUM(A1)', '\t=1', '＝1', 'a,"b"\nc'];
     const rows = hostile.map((status, number) => ({ ...rowOf(paymentOf(number)), status }));
-    const result = await compare([...rows, { ...rowOf(paymentOf(50)), amount: '-5.00' }], []);
-    const records = parse<Record<string, string>>(await result.file.text(), { columns: true });
+    const result = await compare(rows, []);
+    const records = parse<Record<string, string>>(result.file, { columns: true, bom: true });
     expect(records.map((record) => record['statement status'])).toEqual([
       ...['\'=HYPERLINK("http://a")', "'+1+1", "'-2-2", "'@SUM(A1)"],
       ...['=1', '＝1'].map((text) => `'${text}`),
       'a,"b"\nc',
-      'succeeded',
     ]);
-    expect(records.at(-1)).toMatchObject({ 'statement amount': '-5.00' });
   });
 
   it('counts each row and each payment exactly once, and its totals are exact', async () => {

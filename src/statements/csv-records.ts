@@ -1,15 +1,15 @@
 import type { Line } from './lines.js';
-import type { RecordReader, StatementRecord } from './statement-records.js';
+import type { RecordReader, StatementRecord } from './records.js';
 
 /** A quote that is still open after this many lines counts as a stray quote. */
 const MOST_LINES_OF_A_RECORD = 100;
 
 /**
- * Records of RFC 4180. A quoted field may hold line breaks. Where quotes make no sense, the line is a problem, and the next line is read
- * anew: one bad note must not hide the payments after it.
+ * Records of RFC 4180. A quoted field may hold line breaks, and `="K"`, with which programs keep a spreadsheet from reading a number, is K.
+ * Where quotes make no sense, the line is a problem, and the next line is read anew: one bad note must not hide the payments after it.
  */
 export function createCsvRecords(delimiter: string): RecordReader {
-  const FIELD = new RegExp(`(?:"((?:[^"]|"")*)"|([^"${escaped(delimiter)}]*))(${escaped(delimiter)}|$)`, 'gy');
+  const FIELD = new RegExp(`(?: *=?"((?:[^"]|"")*)" *|([^"${escaped(delimiter)}]*))(${escaped(delimiter)}|$)`, 'gy');
   /** The lines of a record whose quote is open. */
   let open: Line[] = [];
 
@@ -20,22 +20,28 @@ export function createCsvRecords(delimiter: string): RecordReader {
       const match = FIELD.exec(text);
       if (!match) return undefined;
       const [, quoted, plain = '', end] = match;
-      fields.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
+      fields.push(quoted === undefined ? plain : withoutFormula(quoted.replaceAll('""', '"')));
       if (end === '') return fields;
     }
   }
 
   function add(line: Line): StatementRecord[] {
-    if (open.length === 0 && line.text.trim() === '') return [];
+    if (open.length === 0 && isBlank(line.text)) return [{ line: line.number, lines: 1, skipped: true }];
     open.push(line);
     const [first = line] = open;
-    const text = open.length === 1 ? line.text : open.map((part) => part.text).join('\n');
+    const text = textOf(open);
     const isOpen = hasOpenQuote(text);
     if (isOpen && open.length < MOST_LINES_OF_A_RECORD) return [];
     const fields = isOpen ? undefined : fieldsOf(text);
     if (fields === undefined) return readAnew();
+    const lines = open.length;
     open = [];
-    return [{ line: first.number, fields }];
+    return [{ line: first.number, lines, fields }];
+  }
+
+  /** A blank line, or one of separators alone. */
+  function isBlank(text: string): boolean {
+    return text.replaceAll(delimiter, '').trim() === '';
   }
 
   /** Reports the first open line as the problem, and reads the others again. */
@@ -45,7 +51,7 @@ export function createCsvRecords(delimiter: string): RecordReader {
     if (!first) return [];
     const problem =
       'A quote is not closed, or stands inside a field. A field with quotes stands in quotes, and each of its own is doubled.';
-    return [{ line: first.number, problem }, ...others.flatMap(add)];
+    return [{ line: first.number, lines: 1, problem, text: first.text }, ...others.flatMap(add)];
   }
 
   function end(): StatementRecord[] {
@@ -55,6 +61,14 @@ export function createCsvRecords(delimiter: string): RecordReader {
   }
 
   return { add, end };
+}
+
+function textOf(lines: readonly Line[]): string {
+  return lines.length === 1 ? (lines[0]?.text ?? '') : lines.map(({ text }) => text).join('\n');
+}
+
+function withoutFormula(text: string): string {
+  return /^="([^"]*)"$/.exec(text)?.[1] ?? text;
 }
 
 function hasOpenQuote(text: string): boolean {

@@ -1,9 +1,18 @@
 import type { Line } from './lines.js';
 
+interface Place {
+  /** The number of its first line. */
+  readonly line: number;
+  /** How many lines it has. */
+  readonly lines: number;
+}
+
 /** One record of a statement: its fields in the order of the columns, or what is wrong with it. */
 export type StatementRecord =
-  | { readonly line: number; readonly fields: readonly string[] }
-  | { readonly line: number; readonly problem: string };
+  | (Place & { readonly fields: readonly string[] })
+  | (Place & { readonly problem: string; readonly text: string })
+  /** Has nothing, or stands before the header. */
+  | (Place & { readonly skipped: true });
 
 export interface RecordReader {
   /** The records that end with this line. */
@@ -19,10 +28,11 @@ const STRING_OR_NUMBER = /("(?:[^"\\]|\\.)*"?)|-?\d[\d.eE+-]*/gs;
 export function createNdjsonRecords(names: readonly string[]): RecordReader {
   return {
     add({ number, text }) {
-      if (text.trim() === '') return [];
+      const place = { line: number, lines: 1 };
+      if (text.trim() === '') return [{ ...place, skipped: true }];
       const members = objectIn(text);
-      if (!members) return [{ line: number, problem: 'It is not one whole JSON object.' }];
-      return [{ line: number, fields: names.map((name) => textOf(members[name])) }];
+      if (!members) return [{ ...place, problem: 'It is not one whole JSON object.', text }];
+      return [{ ...place, fields: names.map((name) => textOf(members[name])) }];
     },
     end: () => [],
   };

@@ -1,0 +1,75 @@
+/** What a comparison needs of a statement. */
+export const MEMBERS = [
+  ...['reference', 'order', 'transactionId'],
+  ...['amount', 'credit', 'debit', 'currency', 'status', 'type'],
+] as unknown as readonly Member[];
+export type Member =
+  | 'reference'
+  | 'order'
+  | 'transactionId'
+  | 'amount'
+  | 'credit'
+  | 'debit'
+  | 'currency'
+  | 'status'
+  | 'type';
+
+/** The index of the column that has it. Undefined where none has. */
+export type Columns = { readonly [member in Member]?: number | undefined };
+
+/** In lower case, letters and digits only; the first that a statement has counts. */
+const NAMES: Readonly<Record<Member, string>> = {
+  reference:
+    'idempotencykey idempayreference reference merchantreference paymentreference clientreference clientreferenceid customnumber custom referenceid externalreference externalid endtoendid endtoendreference kundenreferenzendtoend kundenreferenz ref key',
+  order: 'order orderid ordernumber orderno orderreference invoicenumber invoiceid bestellnummer auftragsnummer',
+  transactionId: 'idempaytransaction transactionid merchanttransactionid txnid txid transaction txn',
+  amount:
+    'amount grossamount gross totalcollected paymentamount transactionamount betrag umsatz betragineur value total',
+  credit: 'grosscreditgc grosscredit credit creditamount haben paidin moneyin',
+  debit: 'grossdebitgc grossdebit debit debitamount soll paidout moneyout',
+  currency: 'currency currencycode ccy curr grosscurrency paymentcurrency waehrung währung',
+  status: 'status state outcome result paymentstatus transactionstatus',
+  type: 'type transactiontype recordtype eventtype umsatztyp reportingcategory balancetransactiontype buchungstext',
+};
+/** Processors have transaction ids of their own: those say nothing to us. */
+export const OUR_TRANSACTION = /^TXN\d+$/i;
+
+/** By the names of the columns, in any case and spelling (`Transaction ID`, `transaction_id`), and by the first payments. */
+export function recognisedColumns(names: readonly string[], sample: readonly (readonly string[])[] = []): Columns {
+  const plain = names.map(plainName);
+  const found = (member: Member): number | undefined => {
+    const known = NAMES[member]
+      .split(' ')
+      .find((name) => plain.includes(name) && isPossible(member, plain.indexOf(name)));
+    return known === undefined ? undefined : plain.indexOf(known);
+  };
+  const isPossible = (member: Member, index: number) =>
+    member !== 'transactionId' ||
+    sample.length === 0 ||
+    sample.some((row) => OUR_TRANSACTION.test(row[index]?.trim() ?? ''));
+  const columns = Object.fromEntries(MEMBERS.map((member) => [member, found(member)])) as Columns;
+  return columns.amount === undefined ? columns : { ...columns, credit: undefined, debit: undefined };
+}
+
+/** How many members the names of a line say. */
+export function recognisedCount(names: readonly string[]): number {
+  return Object.values(recognisedColumns(names)).filter((index) => index !== undefined).length;
+}
+
+/** `order_id (metadata)` and `payment_metadata[order_id]` are what Stripe calls the metadata of a payment. */
+function plainName(name: string): string {
+  const own = /^(?:payment_?)?metadata\[(.*)\]$/i.exec(name.trim())?.[1] ?? name.replace(/\(metadata\)\s*$/i, '');
+  return own.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');
+}
+
+/** Why nothing can be compared with these columns, in a sentence. Undefined where it can. `currency`: that of all lines. */
+export function problemOfColumns(columns: Columns, currency = ''): string | undefined {
+  const { reference, order, transactionId, amount, credit, debit } = columns;
+  if (reference === undefined && order === undefined && transactionId === undefined) {
+    return 'Choose the column that has the idempotency key (many statements call it reference), the order number or our transaction id.';
+  }
+  if (amount === undefined && credit === undefined && debit === undefined)
+    return 'Choose the column that has the amount, or those of credits and debits.';
+  if (columns.currency === undefined && currency === '') return 'Choose the column that has the currency, or type it.';
+  return undefined;
+}

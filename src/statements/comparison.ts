@@ -1,0 +1,293 @@
+import { addTo, readAmount, type Totals } from './amounts.js';
+import type { RowKind, StatementRow, UnreadRow } from './row.js';
+import type { StatementContent } from './statement.js';
+
+/** A line of our export. */
+export interface SettledPayment {
+  readonly idempotencyKey: string;
+  readonly reference: string | null;
+  readonly attempt: number | null;
+  readonly state: 'COMPLETED' | 'DECLINED';
+  readonly amount: string;
+  readonly currency: string;
+  readonly transactionId: string;
+  readonly claimedAt: string | null;
+  readonly settledAt: string | null;
+}
+
+/** The kinds of differences, most important first. `unread`: the payment's line could not be read. */
+export const KINDS = ['different', 'theirs', 'ours', 'unread', 'duplicate'] as const;
+export type Kind = (typeof KINDS)[number];
+
+export interface Difference {
+  readonly kind: Kind;
+  /** What differs, where both have the payment. */
+  readonly differs: readonly string[];
+  readonly ours: SettledPayment | undefined;
+  readonly theirs: StatementRow | undefined;
+  /** For a payment whose line could not be read: that line. */
+  readonly unread: UnreadRow | undefined;
+  /** For a duplicate: the line that counts. */
+  readonly firstLine: number | undefined;
+}
+
+export interface Group {
+  count: number;
+  /** The sum of what was completed: a decline moves no money. */
+  readonly ours: Totals;
+  readonly theirs: Totals;
+}
+
+/** `otherDay`: the same, but settled in Idempay on a day next to the chosen one. `unlisted`: declined in Idempay and not on the statement. */
+export type Agreement = 'matched' | 'otherDay' | 'unlisted';
+/** Lines that are no payment; they have a total of their own and are no differences. */
+export type SideKind = Exclude<RowKind, 'payment'>;
+
+export interface ComparisonResult {
+  readonly groups: Readonly<Record<Kind | Agreement | SideKind, Group>>;
+}
+
+interface Entry {
+  readonly row: StatementRow | UnreadRow;
+  isTaken: boolean;
+  /** By an order number of a payment that came: which payment it is, is known at the end. */
+  isNamed: boolean;
+}
+
+interface PaymentEntry extends Entry {
+  readonly row: StatementRow;
+}
+
+interface Candidate {
+  readonly payment: SettledPayment;
+  readonly isOfTheDay: boolean;
+}
+
+const ALL_GROUPS = [...KINDS, 'matched', 'otherDay', 'unlisted', 'refund', 'chargeback', 'fee', 'other'] as const;
+
+/**
+ * Compares a statement with payments, in whatever order both come. Of the lines of a payment the one that equals it counts; a negative line,
+ * a refund or a fee is never the payment. `found` is called with each difference at once, so that none is kept here.
+ */
+export class Comparison {
+  private readonly entries: readonly Entry[];
+  /** Nearly every id has one line, and an array for each would take as much memory as the lines. */
+  private readonly byId = new Map<string, Entry | Entry[]>();
+  /** Payments whose order number is on the statement, by it. */
+  private readonly byOrder = new Map<string, Candidate[]>();
+  private readonly groups = Object.fromEntries(ALL_GROUPS.map((name) => [name, emptyGroup()])) as Record<
+    (typeof ALL_GROUPS)[number],
+    Group
+  >;
+  private left = 0;
+
+  constructor(
+    statement: StatementContent,
+    private readonly found: (difference: Difference) => void,
+  ) {
+    this.entries = [...statement.rows, ...statement.unread].map((row) => ({ row, isTaken: false, isNamed: false }));
+    for (const entry of this.entries) {
+      if (isPayment(entry)) this.left += 1;
+      for (const id of idsOf(entry.row)) this.note(id, entry);
+    }
+  }
+
+  /** Payments on the statement that none of ours was found for, yet. */
+  get unexplained(): number {
+    return this.left;
+  }
+
+  /** `isOfTheDay` false: only to explain lines that no payment of the day explains. */
+  addPayment(payment: SettledPayment, isOfTheDay: boolean): void {
+    const candidate = { payment, isOfTheDay };
+    const about = this.aboutKey(payment);
+    const { reference } = payment;
+    const named = reference === null ? [] : this.withId(reference);
+    if (reference !== null && named.length > 0) {
+      pushTo(this.byOrder, reference, candidate);
+      for (const entry of [...named, ...about]) this.name(entry);
+    } else if (about.length > 0 || isOfTheDay) this.settle(candidate, about);
+  }
+
+  end(): ComparisonResult {
+    for (const [reference, candidates] of this.byOrder) this.settleOrder(this.withId(reference), candidates);
+    for (const entry of this.entries) {
+      if (!entry.isTaken && isPayment(entry)) this.reportUnknown(entry);
+    }
+    for (const { row, isTaken } of this.entries) {
+      if (!isTaken && 'kind' in row && row.kind !== 'payment') this.count(row.kind, undefined, row);
+    }
+    this.byId.clear();
+    return { groups: this.groups };
+  }
+
+  /** An order number leads to a payment where it can be one only; its declined lines are those of its declined attempts. */
+  private settleOrder(named: readonly Entry[], candidates: readonly Candidate[]): void {
+    const isOf = (state: SettledPayment['state']) => candidates.filter(({ payment }) => payment.state === state);
+    const [declined, completed] = [isOf('DECLINED'), isOf('COMPLETED')];
+    const isDecline = (entry: Entry) => !entry.isTaken && isPayment(entry) && entry.row.state === 'DECLINED';
+    for (const candidate of completed.length > 0 ? declined : []) {
+      this.settle(candidate, [...this.aboutKey(candidate.payment), ...named.filter(isDecline).slice(0, 1)]);
+    }
+    const others = completed.length > 0 ? completed : declined;
+    const only = onlyOf(others);
+    for (const candidate of others) {
+      this.settle(candidate, [...this.aboutKey(candidate.payment), ...(candidate === only ? named : [])]);
+    }
+  }
+
+  /** Takes the lines of a payment: at most one of them is the payment. */
+  private settle({ payment, isOfTheDay }: Candidate, about: readonly Entry[]): void {
+    const free = [...new Set(about)].filter(({ isTaken }) => !isTaken);
+    for (const entry of free) this.take(entry);
+    const lines = free.filter(isPayment).map(({ row }) => row);
+    const unread = free.map(({ row }) => row).find((row) => 'problem' in row);
+    for (const { row } of free) if ('kind' in row && row.kind !== 'payment') this.count(row.kind, undefined, row);
+    const line = best(lines, payment);
+    if (line) this.compare(payment, line, isOfTheDay);
+    else if (unread) this.report('unread', { ours: payment, unread });
+    else if (isOfTheDay && payment.state === 'DECLINED') this.count('unlisted', payment, undefined);
+    else if (isOfTheDay) this.report('ours', { ours: payment });
+    if (line) this.reportDuplicates(lines, line);
+  }
+
+  private compare(payment: SettledPayment, line: StatementRow, isOfTheDay: boolean): void {
+    const differs = differencesOf(payment, line);
+    if (differs.length > 0) this.report('different', { differs, ours: payment, theirs: line });
+    else this.count(isOfTheDay ? 'matched' : 'otherDay', payment, line);
+  }
+
+  private reportUnknown(entry: PaymentEntry): void {
+    const same = this.withId(idsOf(entry.row)[0] ?? '')
+      .filter((other) => !other.isTaken)
+      .filter(isPayment);
+    for (const other of same) other.isTaken = true;
+    const lines = same.map(({ row }) => row);
+    const theirs = best(lines, undefined) ?? entry.row;
+    this.report('theirs', { theirs });
+    this.reportDuplicates(lines, theirs);
+  }
+
+  private reportDuplicates(lines: readonly StatementRow[], counted: StatementRow): void {
+    for (const theirs of lines) if (theirs !== counted) this.report('duplicate', { theirs, firstLine: counted.line });
+  }
+
+  private report(kind: Kind, parts: Partial<Omit<Difference, 'kind'>>): void {
+    this.count(kind, parts.ours, parts.theirs);
+    const none = { differs: [], ours: undefined, theirs: undefined, unread: undefined, firstLine: undefined };
+    this.found({ ...none, kind, ...parts });
+  }
+
+  private count(
+    kind: keyof ComparisonResult['groups'],
+    ours: SettledPayment | undefined,
+    theirs: StatementRow | undefined,
+  ): void {
+    const group = this.groups[kind];
+    group.count += 1;
+    if (ours?.state === 'COMPLETED') addTo(group.ours, ours.currency, unitsOf(ours));
+    if (theirs && theirs.state !== 'DECLINED') addTo(group.theirs, theirs.currency, theirs.units);
+  }
+
+  private aboutKey({ idempotencyKey, transactionId }: SettledPayment): Entry[] {
+    return [...this.withId(idempotencyKey), ...this.withId(transactionId)];
+  }
+
+  private note(id: string, entry: Entry): void {
+    const known = this.byId.get(id);
+    if (known === undefined) this.byId.set(id, entry);
+    else if (Array.isArray(known)) known.push(entry);
+    else if (known !== entry) this.byId.set(id, [known, entry]);
+  }
+
+  private withId(id: string): readonly Entry[] {
+    const found = this.byId.get(id) ?? [];
+    return Array.isArray(found) ? found : [found];
+  }
+
+  private name(entry: Entry): void {
+    if (isPayment(entry) && !entry.isNamed && !entry.isTaken) this.left -= 1;
+    entry.isNamed = true;
+  }
+
+  private take(entry: Entry): void {
+    this.name(entry);
+    entry.isTaken = true;
+  }
+}
+
+/** The one of the day, or the one of all. Undefined where it may be several. */
+function onlyOf(candidates: readonly Candidate[]): Candidate | undefined {
+  const today = candidates.filter(({ isOfTheDay }) => isOfTheDay);
+  const [one, ...others] = today.length > 0 ? today : candidates;
+  return others.length === 0 ? one : undefined;
+}
+
+function pushTo<Key, Value>(lists: Map<Key, Value[]>, key: Key, value: Value): void {
+  const list = lists.get(key);
+  if (list) list.push(value);
+  else lists.set(key, [value]);
+}
+
+function idsOf(row: StatementRow | UnreadRow): readonly string[] {
+  return 'problem' in row ? row.ids : [row.reference, row.order, row.transactionId].filter((id) => id !== '');
+}
+
+function isPayment(entry: Entry): entry is PaymentEntry {
+  return 'kind' in entry.row && entry.row.kind === 'payment';
+}
+
+/** The same whatever the order of the lines: the one that equals the payment, else the one that differs least. */
+function best(lines: readonly StatementRow[], payment: SettledPayment | undefined): StatementRow | undefined {
+  const ranked = lines.map((row) => ({ row, rank: payment ? rankOf(row, payment) : rankAlone(row) }));
+  return ranked.sort((one, other) => compareRanks(one.rank, other.rank))[0]?.row;
+}
+
+type Rank = readonly (bigint | number | string)[];
+
+function rankOf(row: StatementRow, payment: SettledPayment): Rank {
+  const distance = row.units - unitsOf(payment);
+  return [
+    differencesOf(payment, row).length === 0 ? 0 : 1,
+    row.currency === payment.currency ? 0 : 1,
+    row.state === payment.state ? 0 : 1,
+    distance < 0n ? -distance : distance,
+    ...rankAlone(row),
+  ];
+}
+
+/** What moved money counts: a declined line of the same payment must not hide it. */
+function rankAlone(row: StatementRow): Rank {
+  const { state, units, currency, reference, order, transactionId, status, line } = row;
+  return [state === 'COMPLETED' ? 0 : 1, -units, currency, status, reference, order, transactionId, line];
+}
+
+function compareRanks(one: Rank, other: Rank): number {
+  for (const [index, value] of one.entries()) {
+    const next = other[index] as typeof value;
+    if (value !== next) return value < next ? -1 : 1;
+  }
+  return 0;
+}
+
+function differencesOf(payment: SettledPayment, row: StatementRow): string[] {
+  const differs: string[] = [];
+  const isOurs = (id: string) => id === '' || id === payment.idempotencyKey || id === payment.reference;
+  if (unitsOf(payment) !== row.units) differs.push('amount');
+  if (payment.currency !== row.currency) differs.push('currency');
+  if (payment.state !== row.state) differs.push('state');
+  if (!isOurs(row.reference)) differs.push('reference');
+  if (!isOurs(row.order) && payment.reference !== null) differs.push('order number');
+  if (row.transactionId !== '' && row.transactionId !== payment.transactionId) differs.push('transaction id');
+  return differs;
+}
+
+function unitsOf({ amount }: SettledPayment): bigint {
+  const read = readAmount(amount, '.');
+  if (!('units' in read)) throw new Error(`an amount of the service: ${amount}`);
+  return read.units;
+}
+
+function emptyGroup(): Group {
+  return { count: 0, ours: new Map(), theirs: new Map() };
+}

@@ -1,0 +1,116 @@
+import { recognisedCount } from './columns.js';
+import { createCsvRecords } from './csv-records.js';
+import { createNdjsonRecords, objectIn, type RecordReader, type StatementRecord } from './records.js';
+import { StatementError } from './statement-error.js';
+
+export type StatementFormat =
+  | {
+      readonly kind: 'CSV';
+      readonly delimiter: string;
+      /** The number of the line that has the names of the columns; those before it are skipped. */
+      readonly headerLine: number;
+      readonly names: readonly string[];
+    }
+  | { readonly kind: 'NDJSON'; readonly names: readonly string[] };
+
+export const DELIMITERS = [',', ';', '\t', '|'] as const;
+/** Objects may leave out members: so many lines are looked at for their names. */
+const LINES_OF_NAMES = 50;
+/** What a bank writes before the header is not longer. */
+const LINES_BEFORE_HEADER = 40;
+const SAMPLE = 3;
+/** The first line of a file for Excel. */
+const SEPARATOR = /^\ufeff?sep=(.)\s*$/i;
+
+export interface StatementHead {
+  readonly format: StatementFormat;
+  /** The first payments, for a person who assigns columns. */
+  readonly sample: readonly (readonly string[])[];
+}
+
+/** What the first lines of a file show of the rest. Throws `StatementError` for a file that is no statement. */
+export function readHead(lines: readonly string[], delimiter?: string): StatementHead {
+  const first = lines.find((line) => line.trim() !== '');
+  if (first === undefined) throw new StatementError('The file is empty. Choose the statement of the processor.');
+  const start = first.trimStart()[0];
+  if (start === '[') {
+    throw new StatementError(
+      'The file is one JSON text. Export the statement as CSV, or with one JSON object for each line.',
+    );
+  }
+  const format = start === '{' ? ndjsonOf(lines.filter((line) => line.trim() !== '')) : csvOf(lines, delimiter);
+  const reader = recordsOf(format);
+  const records = lines.flatMap((text, index) => reader.add({ number: index + 1, text }));
+  const sample = records.flatMap((record) => ('fields' in record ? [record.fields] : []));
+  return { format, sample: sample.slice(0, SAMPLE) };
+}
+
+/** Its payments; the header of a CSV file and what stands before it are skipped. */
+export function recordsOf(format: StatementFormat): RecordReader {
+  if (format.kind === 'NDJSON') return createNdjsonRecords(format.names);
+  const { delimiter, headerLine, names } = format;
+  const records = createCsvRecords(delimiter);
+  const payments = (found: StatementRecord[]) => found.map(ofRightLength);
+
+  function ofRightLength(record: StatementRecord): StatementRecord {
+    if (!('fields' in record)) return record;
+    const { line, lines, fields } = record;
+    if (line <= headerLine) return { line, lines, skipped: true };
+    const count = names.length;
+    // Some programs end each line with a delimiter.
+    if (fields.length === count || (fields.length > count && fields.slice(count).every((field) => field === '')))
+      return record;
+    const problem = `It has ${fields.length} fields, and the line of the names has ${count}.`;
+    return { line, lines, problem, text: fields.join(delimiter) };
+  }
+
+  return {
+    add(line) {
+      if (line.number < headerLine) return [{ line: line.number, lines: 1, skipped: true }];
+      return payments(records.add(line));
+    },
+    end: () => payments(records.end()),
+  };
+}
+
+function ndjsonOf(lines: readonly string[]): StatementFormat {
+  const names = new Set(lines.slice(0, LINES_OF_NAMES).flatMap((line) => Object.keys(objectIn(line) ?? {})));
+  if (names.size === 0) {
+    throw new StatementError(
+      'The first line begins like JSON and is no whole JSON object. Put one object on each line.',
+    );
+  }
+  return { kind: 'NDJSON', names: [...names] };
+}
+
+/** The line and the delimiter with the most names that are known; without any the first line with the most columns. */
+function csvOf(lines: readonly string[], chosen: string | undefined): StatementFormat {
+  const stated = SEPARATOR.exec(lines[0] ?? '')?.[1];
+  const first = stated === undefined ? 0 : 1;
+  const only = chosen ?? stated;
+  const headers = (only === undefined ? DELIMITERS : [only]).flatMap((delimiter) =>
+    lines
+      .slice(first, LINES_BEFORE_HEADER)
+      .map((text, index) => headerIn(text, first + index + 1, delimiter))
+      .filter((header) => header !== undefined),
+  );
+  const [header] = headers.sort(
+    (one, other) =>
+      other.known - one.known || one.headerLine - other.headerLine || other.names.length - one.names.length,
+  );
+  if (!header) {
+    throw new StatementError(
+      'The first line has no names of columns. Choose a CSV file with a header, or one JSON object for each line.',
+    );
+  }
+  const { known, ...format } = header;
+  return { kind: 'CSV', ...format };
+}
+
+/** Undefined where the line is not divided by the delimiter. */
+function headerIn(text: string, headerLine: number, delimiter: string) {
+  const [record] = createCsvRecords(delimiter).add({ number: headerLine, text: text.replace(/^\ufeff/, '') });
+  if (!record || !('fields' in record) || record.fields.length < 2) return undefined;
+  const names = record.fields.map((name) => name.trim());
+  return { delimiter, headerLine, names, known: recognisedCount(names) };
+}

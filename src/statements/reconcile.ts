@@ -1,0 +1,71 @@
+import { Comparison, type ComparisonResult, type Difference, type Kind, type SettledPayment } from './comparison.js';
+import type { UnreadRow } from './row.js';
+import { type LineCounts, readStatement, type StatementFile } from './statement.js';
+
+/** Shown of each kind; the file of differences has all. */
+export const MOST_SHOWN = 1_000;
+const MOST_PROBLEMS_SHOWN = 100;
+const PROGRESS_EVERY_ROWS = 20_000;
+
+/** The chosen day; and only where lines are left over, the days next to it. */
+const DAYS = [0, 1, -1] as const;
+export type DayOffset = (typeof DAYS)[number];
+
+export interface Progress {
+  readonly rows: number;
+  readonly payments: number;
+}
+
+export interface Reconciliation extends ComparisonResult, Progress {
+  readonly lines: LineCounts;
+  /** The first of each kind. */
+  readonly shown: Readonly<Record<Kind, readonly Difference[]>>;
+  /** Lines of the statement that could not be read. */
+  readonly problems: { readonly count: number; readonly first: readonly UnreadRow[] };
+}
+
+/**
+ * Compares a statement with our exports, of which each piece is forgotten when the next one comes: memory grows with the statement only.
+ * `found` gets every difference.
+ */
+export async function reconcile(
+  statement: StatementFile,
+  paymentsOf: (day: DayOffset) => AsyncIterable<readonly SettledPayment[]>,
+  found: (difference: Difference) => void = () => {},
+  onProgress: (progress: Progress) => void = () => {},
+): Promise<Reconciliation> {
+  const shown: Record<Kind, Difference[]> = { different: [], theirs: [], ours: [], unread: [], duplicate: [] };
+  let told = 0;
+  const tell = (progress: Progress) => {
+    if (progress.rows + progress.payments < told + PROGRESS_EVERY_ROWS) return;
+    told = progress.rows + progress.payments;
+    onProgress(progress);
+  };
+  const content = await readStatement(statement, (rows) => tell({ rows, payments: 0 }));
+  const rows = content.rows.length + content.unread.length;
+  const comparison = new Comparison(content, (difference) => {
+    const list = shown[difference.kind];
+    if (list.length < MOST_SHOWN) list.push(difference);
+    found(difference);
+  });
+  let payments = 0;
+  for (const day of DAYS) {
+    if (day !== 0 && comparison.unexplained === 0) break;
+    for await (const exported of paymentsOf(day)) {
+      for (const payment of exported) comparison.addPayment(payment, day === 0);
+      if (day === 0) payments += exported.length;
+      tell({ rows, payments });
+    }
+  }
+  const problems = { count: content.unread.length, first: content.unread.slice(0, MOST_PROBLEMS_SHOWN) };
+  return { ...comparison.end(), rows, payments, lines: content.lines, shown, problems };
+}
+
+/** Whether both sides have the same payments, as far as every line could be read. */
+export function agreementOf({ groups, problems }: Pick<Reconciliation, 'groups' | 'problems'>): {
+  readonly differences: number;
+  readonly isAgreed: boolean;
+} {
+  const differences = groups.different.count + groups.theirs.count + groups.ours.count + groups.duplicate.count;
+  return { differences, isAgreed: differences === 0 && groups.unread.count === 0 && problems.count === 0 };
+}

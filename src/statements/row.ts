@@ -1,0 +1,158 @@
+import { type Amount, amountOf, type DecimalMark, problemOfDecimals, problemOfEither, readAmount } from './amounts.js';
+import { type Columns, OUR_TRANSACTION } from './columns.js';
+
+/** What a line is about. Only a payment is compared with ours. */
+export type RowKind = 'payment' | 'refund' | 'chargeback' | 'fee' | 'other';
+
+/** One line of the processor's statement that could be read. */
+export interface StatementRow {
+  readonly line: number;
+  /** As the statement says it; a key of ours in lower case. Empty: it does not say. */
+  readonly reference: string;
+  readonly order: string;
+  /** Ours, `TXN...`; empty: the statement does not say. */
+  readonly transactionId: string;
+  readonly amount: string;
+  readonly units: bigint;
+  readonly currency: string;
+  /** As it stands there; empty: the statement has no statuses. */
+  readonly status: string;
+  /** What the status means. Without one: a statement lists what was paid. */
+  readonly state: 'COMPLETED' | 'DECLINED' | 'OTHER';
+  readonly kind: RowKind;
+}
+
+/** A line that could not be read. `ids`: what it may name a payment by. */
+export interface UnreadRow {
+  readonly line: number;
+  readonly problem: string;
+  readonly ids: readonly string[];
+}
+
+/** How a person says that the statement is to be read, where it does not say it itself. */
+export interface Reading {
+  readonly columns: Columns;
+  /** Of lines that have none. */
+  readonly currency?: string | undefined;
+  readonly decimalMark?: DecimalMark | undefined;
+}
+
+/** A line whose amount can be read in two ways: other lines say in which. */
+export interface PendingRow {
+  readonly row: RowBeforeAmount;
+  readonly type: string;
+  readonly amountText: string;
+  readonly either: Readonly<Record<DecimalMark, bigint>>;
+}
+
+/** `mark`: what the amount shows of its column. */
+export type ReadRow = UnreadRow | PendingRow | { readonly row: StatementRow; readonly mark: DecimalMark | undefined };
+
+type RowBeforeAmount = Omit<StatementRow, 'units' | 'amount' | 'kind'>;
+
+const PAID =
+  'succeeded success successful completed complete paid captured settled approved ok refunded partiallyrefunded partialrefund gebucht bezahlt'.split(
+    ' ',
+  );
+const DECLINED = 'declined failed failure refused rejected denied'.split(' ');
+const KEY = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const KEYS = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|TXN\d+/gi;
+const CURRENCY = /^[A-Z]{3}$/;
+
+/** In this order: a fee of a chargeback is a fee. */
+const KINDS: readonly (readonly [RowKind, RegExp])[] = [
+  ['fee', /\bfees?\b|commission|geb[uü]hr/i],
+  ['chargeback', /charge ?back|dispute/i],
+  ['refund', /refund|reversal|reversed|storno|erstattung/i],
+  ['other', /payout|withdrawal|transfer|conversion|adjustment|reserve|\bhold\b|top-?up|deposit/i],
+];
+
+export function readStatementRow(line: number, fields: readonly string[], reading: Reading): ReadRow {
+  const { columns, decimalMark } = reading;
+  const text = (index: number | undefined) => (index === undefined ? '' : (fields[index] ?? '').trim());
+  const reference = normalised(text(columns.reference));
+  // Shopify writes `#1001`.
+  const order = normalised(text(columns.order).replace(/^#/, ''));
+  const statedTransaction = text(columns.transactionId).toUpperCase();
+  const transactionId = OUR_TRANSACTION.test(statedTransaction) ? statedTransaction : '';
+  const ids = [reference, order, transactionId].filter((id) => id !== '');
+  const unread = (problem: string): UnreadRow => ({ line, problem, ids });
+
+  const type = text(columns.type).replaceAll('_', ' ');
+  const amountText = statedAmount(columns, text);
+  const amount = amountText === undefined ? BOTH : readAmount(amountText, decimalMark);
+  if ('problem' in amount) return unread(amount.problem);
+  const currency = (text(columns.currency) || (reading.currency ?? '')).toUpperCase();
+  if (!CURRENCY.test(currency))
+    return unread(`The currency “${text(columns.currency)}” is not a code of three letters such as USD.`);
+  if (ids.length === 0 && kindOf(type, 1n) === 'payment' && !isNegative(amount)) {
+    return unread(
+      statedTransaction === ''
+        ? 'It has neither a reference nor a transaction id.'
+        : `“${text(columns.transactionId)}” is no transaction id of ours: they are TXN and digits.`,
+    );
+  }
+  const status = text(columns.status);
+  const row = { line, reference, order, transactionId, currency, status, state: stateOf(status) };
+  if ('either' in amount) return { row, type, amountText: amountText ?? '', either: amount.either };
+  return { row: complete(row, type, amount.units), mark: amount.mark };
+}
+
+/** By the mark of the column. */
+export function resolved(
+  { row, type, amountText, either }: PendingRow,
+  mark: DecimalMark | undefined,
+): StatementRow | UnreadRow {
+  const units = mark === undefined ? undefined : either[mark];
+  const problem =
+    units === undefined ? problemOfEither(amountText) : problemOfDecimals(amountText, units, row.currency);
+  if (units !== undefined && problem === undefined) return complete(row, type, units);
+  const ids = [row.reference, row.order, row.transactionId].filter((id) => id !== '');
+  return { line: row.line, problem: problem ?? '', ids };
+}
+
+/** What a line that is no record may name a payment by. */
+export function idsIn(text: string, delimiter: string | undefined): readonly string[] {
+  const cells = delimiter === undefined ? [] : text.split(delimiter).map((cell) => cell.replaceAll('"', '').trim());
+  const named = (text.match(KEYS) ?? []).map((id) => (KEY.test(id) ? id.toLowerCase() : id.toUpperCase()));
+  return [...new Set([...named, ...cells.filter((cell) => cell !== '').map(normalised)])];
+}
+
+function complete(row: RowBeforeAmount, type: string, units: bigint): StatementRow {
+  return { ...row, units, amount: amountOf(units, row.currency), kind: kindOf(type, units) };
+}
+
+/** A key of ours is the same in any case, an order number is not. */
+function normalised(reference: string): string {
+  return KEY.test(reference) ? reference.toLowerCase() : reference;
+}
+
+const BOTH: Amount = { problem: 'It has a credit and a debit.' };
+
+/** Undefined where a line has a credit and a debit. A debit takes money away. */
+function statedAmount(columns: Columns, text: (index: number | undefined) => string): string | undefined {
+  if (columns.amount !== undefined) return text(columns.amount);
+  const credit = withoutZero(text(columns.credit));
+  const debit = withoutZero(text(columns.debit));
+  if (debit === '') return credit || text(columns.credit) || text(columns.debit);
+  if (credit !== '') return undefined;
+  return debit.startsWith('-') ? debit : `-${debit}`;
+}
+
+const withoutZero = (amount: string) => (/^[0.,]*$/.test(amount) ? '' : amount);
+
+function isNegative(amount: Exclude<Amount, { readonly problem: string }>): boolean {
+  return 'units' in amount ? amount.units < 0n : amount.either['.'] < 0n;
+}
+
+/** A negative line is never the payment. */
+function kindOf(type: string, units: bigint): RowKind {
+  const known = KINDS.find(([, words]) => words.test(type))?.[0];
+  return known ?? (units < 0n ? 'other' : 'payment');
+}
+
+function stateOf(status: string): StatementRow['state'] {
+  const word = status.toLowerCase().replace(/[\s_-]/g, '');
+  if (word === '' || PAID.includes(word)) return 'COMPLETED';
+  return DECLINED.includes(word) ? 'DECLINED' : 'OTHER';
+}

@@ -1,0 +1,300 @@
+import { stringify } from 'csv-stringify/sync';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { amountOf, type DecimalMark, readAmount } from '#idempay/statements/amounts.js';
+import { MEMBERS, recognisedColumns } from '#idempay/statements/columns.js';
+import { readHead, recordsOf } from '#idempay/statements/format.js';
+import { linesOf } from '#idempay/statements/lines.js';
+import type { StatementRecord } from '#idempay/statements/records.js';
+import { readStatementRow, resolved } from '#idempay/statements/row.js';
+
+async function* chunksOf(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}
+
+async function read(content: string | Uint8Array, chunk = 7): Promise<StatementRecord[]> {
+  const bytes = Buffer.from(content);
+  const { format } = readHead(bytes.toString().split('\n'));
+  const reader = recordsOf(format);
+  const records: StatementRecord[] = [];
+  for await (const lines of linesOf(chunksOf(bytes, chunk))) records.push(...lines.flatMap(reader.add));
+  return [...records, ...reader.end()];
+}
+
+/** Those that were read, and those that were not, with their line. */
+const fieldsOf = (records: readonly StatementRecord[]) =>
+  records.flatMap((record): (readonly (string | number)[])[] => {
+    if ('fields' in record) return [record.fields];
+    return 'problem' in record ? [[record.line, record.problem]] : [];
+  });
+
+describe('an amount', () => {
+  const plain = fc
+    .tuple(fc.boolean(), fc.bigInt(0n, 999_999_999_999_999_999n), fc.stringMatching(/^\d{0,8}$/))
+    .map(([negative, whole, decimals]) => `${negative ? '-' : ''}${whole}${decimals === '' ? '' : `.${decimals}`}`);
+  const unitsOf = (text: string) => (readAmount(text, '.') as { units: bigint }).units;
+
+  it('is the same however many zeros stand at its ends', () => {
+    fc.assert(
+      fc.property(plain, fc.nat(5), fc.nat(5), (text, before, after) => {
+        const [sign, digits] = text.startsWith('-') ? ['-', text.slice(1)] : ['', text];
+        const point = after > 0 && !digits.includes('.') ? '.' : '';
+        expect(unitsOf(`${sign}${'0'.repeat(before)}${digits}${point}${'0'.repeat(after)}`)).toBe(unitsOf(text));
+      }),
+    );
+  });
+
+  it('is written as it was read, and is exact where a binary fraction is not', () => {
+    fc.assert(
+      fc.property(plain, fc.constantFrom('USD', 'JPY', 'KWD'), (text, currency) => {
+        expect(unitsOf(amountOf(unitsOf(text), currency))).toBe(unitsOf(text));
+      }),
+    );
+    const sum = ['0.1', '0.2', '9007199254740993'].map(unitsOf).reduce((one, other) => one + other);
+    expect(amountOf(sum, 'USD')).toBe('9007199254740993.30');
+    expect(amountOf(unitsOf('100.5'), 'USD')).toBe('100.50');
+    expect(amountOf(unitsOf('1000'), 'JPY')).toBe('1000');
+  });
+
+  it.each([
+    ['100.5', '100.50'],
+    ['1,000.50', '1000.50'],
+    ['1.000,50', '1000.50'],
+    ['1.000.000', '1000000.00'],
+    ['1,00,000.00', '100000.00'],
+    ["1'000.00", '1000.00'],
+    ['1\u202f000.00', '1000.00'],
+    ['1 000', '1000.00'],
+    ['100,50', '100.50'],
+    ['0.500', '0.50'],
+    ['1234.500', '1234.50'],
+    ['+5', '5.00'],
+    ['5,00-', '-5.00'],
+    ['\u22125.00', '-5.00'],
+    ['(5.00)', '-5.00'],
+    ['$1,234.50', '1234.50'],
+    ['-$5.00', '-5.00'],
+    ['($5.00)', '-5.00'],
+    ['5,00 €', '5.00'],
+    ['EUR 5.00', '5.00'],
+  ])('%j can be read in one way, as %s', (text, amount) => {
+    const read = readAmount(text);
+    expect('units' in read && amountOf(read.units, 'EUR')).toBe(amount);
+  });
+
+  it.each(['1,000', '1.000', '-12.345', '999,999'])('%j may be read in two ways', (text) => {
+    expect(readAmount(text)).toHaveProperty('either');
+    const [point, comma] = ['.', ','].map((mark) => readAmount(text, mark as DecimalMark)) as { units: bigint }[];
+    expect(point?.units === (comma?.units ?? 0n) * 1000n || comma?.units === (point?.units ?? 0n) * 1000n).toBe(true);
+  });
+
+  it.each([
+    ['', 'no amount'],
+    ['1e3', 'no decimal number'],
+    ['5.', 'no decimal number'],
+    ['.5', 'no decimal number'],
+    ['US$5', 'no decimal number'],
+    ['\u0665', 'no decimal number'],
+    ['1,00,00', 'no decimal number'],
+    ['1.000,000.00', 'no decimal number'],
+    ['--5', 'no decimal number'],
+    ['0.123456789', 'decimals'],
+    ['1234567890123456789', 'digits'],
+  ])('%j is refused with a sentence', (text, sentence) => {
+    expect(readAmount(text)).toEqual({ problem: expect.stringContaining(sentence) });
+  });
+});
+
+describe('a statement', () => {
+  const cell = fc.oneof(
+    fc.string({ maxLength: 8 }),
+    fc.stringMatching(/^[",;\n\r\t' a]{0,6}$/),
+    fc.string({ unit: 'grapheme', maxLength: 4 }),
+  );
+  const rows = fc.array(fc.tuple(cell, cell, cell), { maxLength: 8 });
+
+  it('in CSV is read as another program wrote it, wherever its bytes are cut', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        rows,
+        fc.constantFrom(',', ';', '\t', '|'),
+        fc.constantFrom('\n', '\r\n'),
+        fc.boolean(),
+        fc.integer({ min: 1, max: 40 }),
+        async (cells, delimiter, lineEnd, bom, chunk) => {
+          // A line break of a cell is a line feed here; the rows are never blank, because one cell is not.
+          const given = cells.map(([one, two, three]) => ['x', one, two, three].map((text) => text.replace(/\r/g, '')));
+          const text = stringify(given, {
+            header: true,
+            columns: ['id', 'amount', 'currency', 'note'],
+            delimiter,
+            record_delimiter: lineEnd,
+            bom,
+            quoted_match: /[\n,;\t|]/,
+          });
+          expect(fieldsOf(await read(text, chunk))).toEqual(given);
+        },
+      ),
+    );
+  });
+
+  it('in NDJSON keeps the digits of numbers', async () => {
+    const text = '{"id":"a","amount":100.50}\n{"id":"b\\"1","amount":9007199254740993.10}\n\n{"id":null,"amount":-1E2}';
+    expect(fieldsOf(await read(text))).toEqual([
+      ['a', '100.50'],
+      ['b"1', '9007199254740993.10'],
+      ['', '-1E2'],
+    ]);
+  });
+
+  it('names the line that is broken, and reads the next', async () => {
+    const csv =
+      'key;amount;currency\n1;2;EUR\n1;2\n"1;2;EUR\n2;3;EUR\n\n3;"4";EUR;;\n4;5;EUR;x\n"5";x"y;EUR\n6;7;EUR\n';
+    expect(fieldsOf(await read(csv))).toEqual([
+      ['1', '2', 'EUR'],
+      [3, 'It has 2 fields, and the line of the names has 3.'],
+      [4, expect.stringContaining('quote')],
+      ['2', '3', 'EUR'],
+      ['3', '4', 'EUR', '', ''],
+      [8, 'It has 4 fields, and the line of the names has 3.'],
+      [9, expect.stringContaining('quote')],
+      ['6', '7', 'EUR'],
+    ]);
+    expect(fieldsOf(await read('{"a":1}\n{"a":\n[1]\n{"a":2}'))).toEqual([
+      ['1'],
+      [2, 'It is not one whole JSON object.'],
+      [3, 'It is not one whole JSON object.'],
+      ['2'],
+    ]);
+  });
+
+  it('with a quote that is never closed loses one line, not the rest', async () => {
+    const many = Array.from({ length: 300 }, (_, index) => `k${index},1,EUR`);
+    const records = await read(['key,amount,currency', '"open,1,EUR', ...many].join('\n'));
+    expect(records.filter((record) => 'problem' in record)).toMatchObject([{ line: 2 }]);
+    expect(fieldsOf(records)).toHaveLength(301);
+  });
+
+  it.each([
+    ['', 'empty'],
+    ['[{"amount":1}]', 'one JSON text'],
+    ['{"amount":', 'no whole JSON object'],
+    ['just a sentence', 'no names of columns'],
+  ])('%j is refused with a sentence', (text, sentence) => {
+    expect(() => readHead([text])).toThrow(sentence);
+  });
+
+  it('that is not UTF-8 is refused with a sentence', async () => {
+    const latin = Buffer.from('key,amount,currency\nJos\xe9,1,EUR\n', 'latin1');
+    await expect(read(latin)).rejects.toThrow('not text in UTF-8');
+  });
+
+  it.each([
+    [
+      'Transaction ID,Amount,Currency,Idempotency-Key,Status',
+      { transactionId: 0, amount: 1, currency: 2, reference: 3, status: 4 },
+    ],
+    [
+      'reference,transactionId,amount,currency,status,at',
+      { reference: 0, transactionId: 1, amount: 2, currency: 3, status: 4 },
+    ],
+    ['Net,Gross amount,CCY,merchant_reference', { amount: 1, currency: 2, reference: 3 }],
+    ['Betrag,Währung,Soll', { amount: 0, currency: 1 }],
+    ['Verweis,Zustand', {}],
+    ['order_id (metadata),payment_metadata[idempay_reference],Amount', { order: 0, reference: 1, amount: 2 }],
+  ])('recognises the columns of %s', (header, columns) => {
+    const none = Object.fromEntries(MEMBERS.map((member) => [member, undefined]));
+    expect(recognisedColumns(header.split(','))).toEqual({ ...none, ...columns });
+  });
+});
+
+it('does not take the processor’s transaction ids for ours', () => {
+  const names = ['Transaction ID', 'Amount'];
+  expect(recognisedColumns(names, [['ch_1', '1']]).transactionId).toBeUndefined();
+  expect(
+    recognisedColumns(names, [
+      ['ch_1', '1'],
+      ['TXN1', '1'],
+    ]).transactionId,
+  ).toBe(0);
+});
+
+describe('a row', () => {
+  const columns = { reference: 0, transactionId: 1, amount: 2, currency: 3, status: 4, type: 5 };
+  const readRow = (fields: readonly string[], reading = {}) => {
+    const read = readStatementRow(2, fields, { columns, ...reading });
+    if ('problem' in read) return read;
+    return 'either' in read ? resolved(read, undefined) : read.row;
+  };
+
+  it('is read whatever the case, and another party’s transaction id says nothing', () => {
+    const key = '0190A000-0000-7000-8000-00000000000a';
+    expect(readRow([` ${key} `, 'ch_1', '5.0', 'eur', 'Paid', ''])).toEqual({
+      line: 2,
+      reference: key.toLowerCase(),
+      order: '',
+      transactionId: '',
+      amount: '5.00',
+      units: 500_000_000n,
+      currency: 'EUR',
+      status: 'Paid',
+      state: 'COMPLETED',
+      kind: 'payment',
+    });
+  });
+
+  /** Bug: references of others were lower-cased, and `ch_3AbC` and `ch_3aBc` were one. */
+  it('keeps the case of a reference that is no key', () => {
+    expect(readRow(['ch_3AbC', '', '5', 'EUR', '', ''])).toMatchObject({ reference: 'ch_3AbC' });
+  });
+
+  it.each([
+    [['', '', '1', 'EUR', ''], 'neither'],
+    [['', 'ch_1', '1', 'EUR', ''], '“ch_1” is no transaction id of ours'],
+    [['a', '', '1', '€', ''], 'three letters'],
+    [['a', '', '1,000', 'EUR', ''], 'thousands separator or three decimals'],
+  ])('%j is refused with a sentence', (fields, problem) => {
+    expect(readRow(fields)).toMatchObject({ line: 2, problem: expect.stringContaining(problem) });
+  });
+
+  it.each([
+    ['', 'COMPLETED'],
+    ['SUCCEEDED', 'COMPLETED'],
+    ['Declined', 'DECLINED'],
+    ['refunded', 'COMPLETED'],
+    ['Partially refunded', 'COMPLETED'],
+    ['pending', 'OTHER'],
+    ['constructor', 'OTHER'],
+  ])('with the status %j is %s', (status, state) => {
+    expect(readRow(['a', '', '1', 'EUR', status])).toMatchObject({ state });
+  });
+
+  it.each([
+    ['charge', '1', 'payment'],
+    ['', '1', 'payment'],
+    ['', '-1', 'other'],
+    ['charge', '-1', 'other'],
+    ['Payment Refund', '-1', 'refund'],
+    ['refund', '1', 'refund'],
+    ['dispute', '-1', 'chargeback'],
+    ['Chargeback Fee', '-1', 'fee'],
+    ['Stripe_fee', '-1', 'fee'],
+    ['payout', '-1', 'other'],
+    ['MerchantPayout', '1', 'other'],
+  ])('of the type %j with %s is a %s', (type, amount, kind) => {
+    expect(readRow(['a', '', amount, 'EUR', '', type])).toMatchObject({ kind });
+  });
+
+  it('without a reference is no problem where it is no payment', () => {
+    expect(readRow(['', '', '-12.00', 'EUR', '', 'payout'])).toMatchObject({ kind: 'other' });
+  });
+
+  it('has its amount in a column of credits or of debits, and a currency that is typed', () => {
+    const two = { columns: { reference: 0, credit: 1, debit: 2 }, currency: 'eur' };
+    expect(readRow(['a', '5.00', ''], two)).toMatchObject({ amount: '5.00', currency: 'EUR', kind: 'payment' });
+    expect(readRow(['a', '0.00', '5.00'], two)).toMatchObject({ amount: '-5.00', kind: 'other' });
+    expect(readRow(['a', '', '-5.00'], two)).toMatchObject({ amount: '-5.00' });
+    expect(readRow(['a', '0.00', ''], two)).toMatchObject({ amount: '0.00' });
+    expect(readRow(['a', '5.00', '5.00'], two)).toMatchObject({ problem: 'It has a credit and a debit.' });
+  });
+});
