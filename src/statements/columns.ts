@@ -34,8 +34,8 @@ const NAMES: Readonly<Record<Member, string>> = {
 /** Processors have transaction ids of their own: those say nothing to us. */
 export const OUR_TRANSACTION = /^TXN\d+$/i;
 
-/** By the names of the columns, in any case and spelling (`Transaction ID`, `transaction_id`), and by the first payments. */
-export function recognisedColumns(names: readonly string[], sample: readonly (readonly string[])[] = []): Columns {
+/** By the names of the columns, in any case and spelling (`Transaction ID`, `transaction_id`), and by payments. */
+export function recognisedColumns(names: readonly string[], rows: readonly (readonly string[])[] = []): Columns {
   const plain = names.map(plainName);
   const found = (member: Member): number | undefined => {
     const known = NAMES[member]
@@ -45,8 +45,8 @@ export function recognisedColumns(names: readonly string[], sample: readonly (re
   };
   const isPossible = (member: Member, index: number) =>
     member !== 'transactionId' ||
-    sample.length === 0 ||
-    sample.some((row) => OUR_TRANSACTION.test(row[index]?.trim() ?? ''));
+    rows.length === 0 ||
+    rows.some((row) => OUR_TRANSACTION.test(row[index]?.trim() ?? ''));
   const columns = Object.fromEntries(MEMBERS.map((member) => [member, found(member)])) as Columns;
   return columns.amount === undefined ? columns : { ...columns, credit: undefined, debit: undefined };
 }

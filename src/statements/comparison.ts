@@ -112,7 +112,7 @@ export class Comparison {
   end(): ComparisonResult {
     for (const [reference, candidates] of this.byOrder) this.settleOrder(this.withId(reference), candidates);
     for (const entry of this.entries) {
-      if (!entry.isTaken && isPayment(entry)) this.reportUnknown(entry);
+      if (!entry.isTaken && isPayment(entry)) this.reportUnknown(this.takeSame(entry));
     }
     for (const { row, isTaken } of this.entries) {
       if (!isTaken && 'kind' in row && row.kind !== 'payment') this.count(row.kind, undefined, row);
@@ -125,9 +125,14 @@ export class Comparison {
   private settleOrder(named: readonly Entry[], candidates: readonly Candidate[]): void {
     const isOf = (state: SettledPayment['state']) => candidates.filter(({ payment }) => payment.state === state);
     const [declined, completed] = [isOf('DECLINED'), isOf('COMPLETED')];
-    const isDecline = (entry: Entry) => !entry.isTaken && isPayment(entry) && entry.row.state === 'DECLINED';
+    const isDecline = (entry: Entry): entry is PaymentEntry =>
+      !entry.isTaken && isPayment(entry) && entry.row.state === 'DECLINED';
     for (const candidate of completed.length > 0 ? declined : []) {
-      this.settle(candidate, [...this.aboutKey(candidate.payment), ...named.filter(isDecline).slice(0, 1)]);
+      const line = best(
+        named.filter(isDecline).map(({ row }) => row),
+        candidate.payment,
+      );
+      this.settle(candidate, [...this.aboutKey(candidate.payment), ...named.filter(({ row }) => row === line)]);
     }
     const others = completed.length > 0 ? completed : declined;
     const only = onlyOf(others);
@@ -141,7 +146,7 @@ export class Comparison {
     const free = [...new Set(about)].filter(({ isTaken }) => !isTaken);
     for (const entry of free) this.take(entry);
     const lines = free.filter(isPayment).map(({ row }) => row);
-    const unread = free.map(({ row }) => row).find((row) => 'problem' in row);
+    const [unread] = free.flatMap(({ row }) => ('problem' in row ? [row] : [])).sort(byProblem);
     for (const { row } of free) if ('kind' in row && row.kind !== 'payment') this.count(row.kind, undefined, row);
     const line = best(lines, payment);
     if (line) this.compare(payment, line, isOfTheDay);
@@ -157,15 +162,25 @@ export class Comparison {
     else this.count(isOfTheDay ? 'matched' : 'otherDay', payment, line);
   }
 
-  private reportUnknown(entry: PaymentEntry): void {
-    const same = this.withId(idsOf(entry.row)[0] ?? '')
-      .filter((other) => !other.isTaken)
-      .filter(isPayment);
-    for (const other of same) other.isTaken = true;
-    const lines = same.map(({ row }) => row);
-    const theirs = best(lines, undefined) ?? entry.row;
+  private reportUnknown(lines: readonly StatementRow[]): void {
+    const theirs = best(lines, undefined);
+    if (!theirs) return;
     this.report('theirs', { theirs });
     this.reportDuplicates(lines, theirs);
+  }
+
+  /** Takes the line and those that name the same, also by way of others. */
+  private takeSame(entry: PaymentEntry): readonly StatementRow[] {
+    entry.isTaken = true;
+    const lines = [entry.row];
+    for (const line of lines) {
+      for (const other of idsOf(line).flatMap((id) => this.withId(id))) {
+        if (other.isTaken || !isPayment(other)) continue;
+        other.isTaken = true;
+        lines.push(other.row);
+      }
+    }
+    return lines;
   }
 
   private reportDuplicates(lines: readonly StatementRow[], counted: StatementRow): void {
@@ -241,6 +256,11 @@ function isPayment(entry: Entry): entry is PaymentEntry {
 function best(lines: readonly StatementRow[], payment: SettledPayment | undefined): StatementRow | undefined {
   const ranked = lines.map((row) => ({ row, rank: payment ? rankOf(row, payment) : rankAlone(row) }));
   return ranked.sort((one, other) => compareRanks(one.rank, other.rank))[0]?.row;
+}
+
+/** The same whatever the order of the lines. */
+function byProblem(one: UnreadRow, other: UnreadRow): number {
+  return compareRanks([one.problem, one.line], [other.problem, other.line]);
 }
 
 type Rank = readonly (bigint | number | string)[];

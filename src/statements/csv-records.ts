@@ -77,6 +77,7 @@ function hasOpenQuote(text: string): boolean {
   return isOpen;
 }
 
+/** A file may name any character (`sep=*`). */
 function escaped(delimiter: string): string {
-  return delimiter === '|' ? '\\|' : delimiter;
+  return delimiter.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
 }

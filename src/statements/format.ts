@@ -1,4 +1,4 @@
-import { recognisedCount } from './columns.js';
+import { type Columns, recognisedColumns, recognisedCount } from './columns.js';
 import { createCsvRecords } from './csv-records.js';
 import { createNdjsonRecords, objectIn, type RecordReader, type StatementRecord } from './records.js';
 import { StatementError } from './statement-error.js';
@@ -24,6 +24,8 @@ const SEPARATOR = /^\ufeff?sep=(.)\s*$/i;
 
 export interface StatementHead {
   readonly format: StatementFormat;
+  /** As the names and all of the given lines say. */
+  readonly columns: Columns;
   /** The first payments, for a person who assigns columns. */
   readonly sample: readonly (readonly string[])[];
 }
@@ -41,8 +43,8 @@ export function readHead(lines: readonly string[], delimiter?: string): Statemen
   const format = start === '{' ? ndjsonOf(lines.filter((line) => line.trim() !== '')) : csvOf(lines, delimiter);
   const reader = recordsOf(format);
   const records = lines.flatMap((text, index) => reader.add({ number: index + 1, text }));
-  const sample = records.flatMap((record) => ('fields' in record ? [record.fields] : []));
-  return { format, sample: sample.slice(0, SAMPLE) };
+  const rows = records.flatMap((record) => ('fields' in record ? [record.fields] : []));
+  return { format, columns: recognisedColumns(format.names, rows), sample: rows.slice(0, SAMPLE) };
 }
 
 /** Its payments; the header of a CSV file and what stands before it are skipped. */

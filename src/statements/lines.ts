@@ -20,6 +20,8 @@ const OTHER_FILES: readonly (readonly [bytes: readonly number[], sentence: strin
   [[0x1f, 0x8b], 'The file is compressed. Unpack it first.'],
 ];
 
+const LONGEST_BEGIN = 4;
+
 /**
  * The lines of a file in UTF-8, some at a time, without their ends: CRLF, LF or CR. Throws `StatementError` for a file that holds no lines
  * of text.
@@ -28,7 +30,7 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let number = 0;
   let rest = '';
-  let isBegun = false;
+  let begin: number[] = [];
 
   function cut(text: string, isLast: boolean): Line[] {
     const all = rest + text;
@@ -48,9 +50,9 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
   }
 
   for await (const chunk of chunks) {
-    if (!isBegun && chunk.length > 0) {
-      isBegun = true;
-      refuseOtherFile(chunk);
+    if (begin.length < LONGEST_BEGIN) {
+      begin = [...begin, ...chunk.subarray(0, LONGEST_BEGIN - begin.length)];
+      refuseOtherFile(begin);
     }
     yield cut(
       decodedBy(() => decoder.decode(chunk, { stream: true })),
@@ -65,7 +67,7 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
   yield last;
 }
 
-function refuseOtherFile(begin: Uint8Array): void {
+function refuseOtherFile(begin: readonly number[]): void {
   for (const [bytes, sentence] of OTHER_FILES) {
     if (bytes.every((byte, index) => begin[index] === byte)) throw new StatementError(sentence);
   }

@@ -70,11 +70,12 @@ const KINDS: readonly (readonly [RowKind, RegExp])[] = [
 export function readStatementRow(line: number, fields: readonly string[], reading: Reading): ReadRow {
   const { columns, decimalMark } = reading;
   const text = (index: number | undefined) => (index === undefined ? '' : (fields[index] ?? '').trim());
-  const reference = normalised(text(columns.reference));
+  const stated = normalised(text(columns.reference));
   // Shopify writes `#1001`.
   const order = normalised(text(columns.order).replace(/^#/, ''));
   const statedTransaction = text(columns.transactionId).toUpperCase();
-  const transactionId = OUR_TRANSACTION.test(statedTransaction) ? statedTransaction : '';
+  const transactionId = [statedTransaction, stated.toUpperCase()].find((id) => OUR_TRANSACTION.test(id)) ?? '';
+  const reference = OUR_TRANSACTION.test(stated) ? '' : stated;
   const ids = [reference, order, transactionId].filter((id) => id !== '');
   const unread = (problem: string): UnreadRow => ({ line, problem, ids });
 
@@ -85,7 +86,7 @@ export function readStatementRow(line: number, fields: readonly string[], readin
   const currency = (text(columns.currency) || (reading.currency ?? '')).toUpperCase();
   if (!CURRENCY.test(currency))
     return unread(`The currency “${text(columns.currency)}” is not a code of three letters such as USD.`);
-  if (ids.length === 0 && kindOf(type, 1n) === 'payment' && !isNegative(amount)) {
+  if (ids.length === 0 && kindOf(type, 1n, false) === 'payment' && !isNegative(amount)) {
     return unread(
       statedTransaction === ''
         ? 'It has neither a reference nor a transaction id.'
@@ -119,7 +120,12 @@ export function idsIn(text: string, delimiter: string | undefined): readonly str
 }
 
 function complete(row: RowBeforeAmount, type: string, units: bigint): StatementRow {
-  return { ...row, units, amount: amountOf(units, row.currency), kind: kindOf(type, units) };
+  return {
+    ...row,
+    units,
+    amount: amountOf(units, row.currency),
+    kind: kindOf(type, units, row.reference + row.order + row.transactionId !== ''),
+  };
 }
 
 /** A key of ours is the same in any case, an order number is not. */
@@ -145,9 +151,10 @@ function isNegative(amount: Exclude<Amount, { readonly problem: string }>): bool
   return 'units' in amount ? amount.units < 0n : amount.either['.'] < 0n;
 }
 
-/** A negative line is never the payment. */
-function kindOf(type: string, units: bigint): RowKind {
+/** A negative line is never the payment. One that names a payment is not another thing because it came by `Transfer`. */
+function kindOf(type: string, units: bigint, isNamed: boolean): RowKind {
   const known = KINDS.find(([, words]) => words.test(type))?.[0];
+  if (known === 'other' && isNamed && units >= 0n) return 'payment';
   return known ?? (units < 0n ? 'other' : 'payment');
 }
 

@@ -57,7 +57,7 @@ async function firstLines(file: File): Promise<string[]> {
   const lines: string[] = [];
   try {
     for await (const some of linesOf(chunksOf(file.slice(0, HEAD_BYTES).stream())))
-      lines.push(...some.map(({ text }) => text));
+      for (const { text } of some) lines.push(text);
   } catch (error) {
     // The file may have been cut within a character.
     if (file.size <= HEAD_BYTES || lines.length === 0) throw error;

@@ -1,5 +1,4 @@
 import { useEffect, useState } from 'preact/hooks';
-import { recognisedColumns } from '../../../src/statements/columns.js';
 import type { StatementHead } from '../../../src/statements/format.js';
 import type { Progress, Reconciliation } from '../../../src/statements/reconcile.js';
 import type { Reading } from '../../../src/statements/row.js';
@@ -62,7 +61,7 @@ export function useReconciliation(http: Http) {
       run(async (signal) => {
         setState({});
         const head = await lookAtStatement(file, delimiter, signal);
-        return { chosen: { file, head, reading: { columns: recognisedColumns(head.format.names, head.sample) } } };
+        return { chosen: { file, head, reading: { columns: head.columns } } };
       }),
 
     assign(reading: Reading) {

@@ -1,7 +1,6 @@
 /** Statements with the columns and the habits of the programs that finance departments use. Names and amounts are made up. */
 import { describe, expect, it } from 'vitest';
 import { totalTexts } from '#idempay/statements/amounts.js';
-import { recognisedColumns } from '#idempay/statements/columns.js';
 import type { Difference, SettledPayment } from '#idempay/statements/comparison.js';
 import { readHead } from '#idempay/statements/format.js';
 import { type Reconciliation, reconcile } from '#idempay/statements/reconcile.js';
@@ -178,8 +177,8 @@ async function* bytesOf(text: string): AsyncGenerator<Uint8Array> {
 
 async function compare({ before, lines, end = '\n', payments, chosen }: Statement) {
   const text = [...before, ...lines].join(end) + end;
-  const { format, sample } = readHead(text.split(end));
-  const reading = { columns: recognisedColumns(format.names, sample), ...chosen };
+  const { format, columns } = readHead(text.split(end));
+  const reading = { columns, ...chosen };
   const differences: Difference[] = [];
   const result = await reconcile(
     { ...reading, bytes: bytesOf(text), format },

@@ -2,7 +2,6 @@ import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { totalTexts } from '#idempay/statements/amounts.js';
-import { recognisedColumns } from '#idempay/statements/columns.js';
 import type { SettledPayment } from '#idempay/statements/comparison.js';
 import { CSV_HEADER, csvLineOf } from '#idempay/statements/differences-file.js';
 import { exportedPayments } from '#idempay/statements/exported-payments.js';
@@ -64,8 +63,7 @@ async function compareText(
   exportOf: (day: DayOffset) => readonly SettledPayment[],
   reading: Partial<Reading> = {},
 ): Promise<Compared> {
-  const { format, sample } = readHead(text.split('\n'));
-  const columns = recognisedColumns(format.names, sample);
+  const { format, columns } = readHead(text.split('\n'));
   const lines: string[] = [];
   const result = await reconcile(
     { bytes: bytesOf(text), format, columns, ...reading },
@@ -93,11 +91,9 @@ describe('a reconciliation', () => {
   it('compares no export that was cut, wherever that was', async () => {
     const payments = [paymentOf(1), paymentOf(2)];
     const [first] = payments.map(rowOf) as [StatedRow, StatedRow];
-    const { format } = readHead(ndjson([first]).split('\n'));
+    const { format, columns } = readHead(ndjson([first]).split('\n'));
     const compareWith = (exported: string) =>
-      reconcile({ bytes: bytesOf(ndjson([first])), format, columns: recognisedColumns(format.names) }, () =>
-        exportedPayments(bytesOf(exported)),
-      );
+      reconcile({ bytes: bytesOf(ndjson([first])), format, columns }, () => exportedPayments(bytesOf(exported)));
     const whole = wholeExport(payments);
     expect(countsOf(await compareWith(whole))).toEqual({ matched: 1, ours: 1 });
     const [one, two, end] = whole.split('\n');
@@ -343,6 +339,65 @@ describe('a reconciliation', () => {
       ...['=1', '＝1'].map((text) => `'${text}`),
       'a,"b"\nc',
     ]);
+  });
+
+  it('gives the same in every order of its lines, and counts each line once', async () => {
+    const id = fc.constantFrom('', keyOf(1), keyOf(2), 'order-1', 'ORDER-1', 'ch_1');
+    const line = fc.tuple(
+      id,
+      id,
+      fc.constantFrom('', 'TXN1', 'TXN2', 'TXN3'),
+      fc.constantFrom('100.50', '100.5', '-100.50', '50', '1e3', '1.000'),
+      fc.constantFrom('USD', 'EUR', '$'),
+      fc.constantFrom('', 'paid', 'declined', 'refunded', 'pending'),
+      fc.constantFrom('', 'charge', 'refund', 'fee', 'dispute', 'payout'),
+    );
+    const payment = fc.record({
+      reference: fc.constantFrom(null, 'order-1'),
+      state: fc.constantFrom('COMPLETED' as const, 'DECLINED' as const),
+      amount: fc.constantFrom('100.50', '50.00'),
+    });
+    const header = 'reference;order;transaction id;amount;currency;status;type';
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(line, { maxLength: 8 }),
+        fc.array(payment, { maxLength: 3 }),
+        fc.nat(2),
+        fc.infiniteStream(fc.nat()),
+        async (lines, made, beside, order) => {
+          const payments = made.map((changes, number) => paymentOf(number, changes));
+          const compareLines = (some: readonly (readonly string[])[]) =>
+            compareText(`${[header, ...some.map((cells) => cells.join(';'))].join('\n')}\n`, (day) => {
+              if (day === 0) return payments.slice(beside);
+              return day === 1 ? payments.slice(0, beside) : [];
+            });
+          const contentOf = ({ groups, file, problems }: Compared) => [
+            Object.entries(groups).map(([name, { count, ours, theirs }]) => [
+              name,
+              count,
+              totalTexts(ours),
+              totalTexts(theirs),
+            ]),
+            parse<Record<string, string>>(file, { columns: true, bom: true })
+              .map((row) => JSON.stringify({ ...row, 'statement line': '', 'line that counts': '' }))
+              .sort(),
+            problems.count,
+          ];
+          const result = await compareLines(lines);
+          const shuffled = lines
+            .map((cells) => ({ cells, at: order.next().value }))
+            .sort((one, two) => one.at - two.at);
+          expect(contentOf(await compareLines(shuffled.map(({ cells }) => cells)))).toEqual(contentOf(result));
+          const { ours, unread, unlisted, ...withLine } = result.groups;
+          const counted = Object.values(withLine).reduce((sum, { count }) => sum + count, 0);
+          expect(counted + result.problems.count).toBe(
+            lines.filter((cells) => cells.some((cell) => cell !== '')).length,
+          );
+          expect(unread.count).toBeLessThanOrEqual(result.problems.count);
+        },
+      ),
+      { numRuns: 1_000 },
+    );
   });
 
   it('counts each row and each payment exactly once, and its totals are exact', async () => {

@@ -280,9 +280,16 @@ describe('a row', () => {
     ['Chargeback Fee', '-1', 'fee'],
     ['Stripe_fee', '-1', 'fee'],
     ['payout', '-1', 'other'],
-    ['MerchantPayout', '1', 'other'],
   ])('of the type %j with %s is a %s', (type, amount, kind) => {
     expect(readRow(['a', '', amount, 'EUR', '', type])).toMatchObject({ kind });
+  });
+
+  it('may have our transaction id in the column of the reference', () => {
+    expect(readRow(['txn17', '', '1', 'EUR'])).toMatchObject({ reference: '', transactionId: 'TXN17' });
+  });
+
+  it('that names a payment is one, whatever brought the money', () => {
+    expect(readRow(['a', '', '1', 'EUR', '', 'Transfer'])).toMatchObject({ kind: 'payment' });
   });
 
   it('without a reference is no problem where it is no payment', () => {
