@@ -1,10 +1,9 @@
-import { randomUUID } from 'node:crypto';
-import { createWriteStream, existsSync, linkSync, rmSync } from 'node:fs';
+import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
-import { syncFolderOf } from '../../platform/sync-folder.js';
 import { spreadsheetText } from '../../statements/spreadsheet-text.js';
 import { UsageError } from '../usage.js';
 import { write } from './terminal.js';
+import { writeWhole } from './whole-file.js';
 
 export interface ExportOptions {
   readonly format: 'ndjson' | 'csv';
@@ -35,8 +34,11 @@ export async function exportRows<Row extends object>(
     counts.rows += 1;
     if (members.some((member) => isFormula(row[member]))) counts.formulas += 1;
   });
-  if (output !== undefined) await writeWhole(output, texts);
-  else await writeParts(texts);
+  if (output !== undefined) {
+    await writeWhole(output, (part) =>
+      pipeline(texts, createWriteStream(part, { flags: 'wx', mode: 0o600, flush: true })),
+    );
+  } else await writeParts(texts);
   if (process.stderr.isTTY || output !== undefined) console.error(`${counts.rows} rows.`);
   if (format === 'csv' && !spreadsheet && counts.formulas > 0) {
     console.error(
@@ -96,20 +98,3 @@ async function writeParts(texts: AsyncIterable<string>): Promise<void> {
     throw error;
   }
 }
-
-/** The file has another name until it is complete and durable, so that a part is never taken for the whole export. */
-async function writeWhole(path: string, texts: AsyncIterable<string>): Promise<void> {
-  if (existsSync(path)) throw isThere(path);
-  const part = `${path}.${randomUUID()}.part`;
-  try {
-    await pipeline(texts, createWriteStream(part, { flags: 'wx', mode: 0o600, flush: true }));
-    linkSync(part, path);
-    syncFolderOf(path);
-  } catch (error) {
-    throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? isThere(path) : error;
-  } finally {
-    rmSync(part, { force: true });
-  }
-}
-
-const isThere = (path: string) => new UsageError(`${path} is there already: name another file, or remove it.`);

@@ -1,0 +1,25 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync, linkSync, rmSync } from 'node:fs';
+import { syncFolderOf } from '../../platform/sync-folder.js';
+import { UsageError } from '../usage.js';
+
+/**
+ * The file has another name until it is complete and durable, so that a part is never taken for the whole. `write` creates and syncs the
+ * part. An existing file is never replaced: UsageError.
+ */
+export async function writeWhole<Result>(path: string, write: (part: string) => Promise<Result>): Promise<Result> {
+  if (existsSync(path)) throw isThere(path);
+  const part = `${path}.${randomUUID()}.part`;
+  try {
+    const result = await write(part);
+    linkSync(part, path);
+    syncFolderOf(path);
+    return result;
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? isThere(path) : error;
+  } finally {
+    rmSync(part, { force: true });
+  }
+}
+
+const isThere = (path: string) => new UsageError(`${path} is there already: name another file, or remove it.`);
