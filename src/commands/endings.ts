@@ -23,6 +23,7 @@ const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
   MismatchError: EXIT.conflict,
   UnexpectedAnswerError: EXIT.unexpectedAnswer,
   OutputError: EXIT.outputFailed,
+  StatementError: EXIT.unreadable,
 };
 
 /** How a command ended, for a person and for a script. */

@@ -21,6 +21,10 @@ export const EXIT = {
   deadKey: 11,
   /** It is done, but standard output cannot be written. */
   outputFailed: 12,
+  /** A statement and the payments of its day differ. Lines that could not be read may hide more differences. */
+  differences: 13,
+  /** No difference was found, but some lines of the statement could not be read, or it is no statement at all. */
+  unreadable: 14,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];

@@ -22,6 +22,8 @@ describe('completion', () => {
     ['currencies', ['pay', '--currency', 'US'], ['USD', 'USN']],
     ['options after their values', ['pay', '--amount', '1', '--cur'], ['--currency']],
     ['files', ['transactions', 'import', ''], [':files']],
+    ['statements', ['payments', 'reconcile', ''], [':files']],
+    ['decimal marks', ['payments', 'reconcile', '--decimal-mark', ''], ['.', ',']],
     ['files of options', ['pay', '--key-file', ''], [':files']],
     ['nothing for free text', ['transactions', 'create', '--from', ''], []],
     ['shells', ['completion', ''], ['bash', 'zsh']],

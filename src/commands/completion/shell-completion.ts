@@ -2,6 +2,7 @@ import type { Argument, Command, Option } from '@commander-js/extra-typings';
 
 /** In place of candidates: the shell completes names of files. */
 export const FILES = ':files';
+const ARGUMENTS_OF_FILES: readonly string[] = ['file', 'statement'];
 
 /** The scripts ask the program for candidates, so that they always match the installed version. */
 export const SCRIPTS = {
@@ -59,7 +60,7 @@ function wordsOf(command: Command, operands: number, current: string): readonly 
   if (command.commands.length > 0) return visible(command);
   const argument = command.registeredArguments[operands] as Argument | undefined;
   if (argument === undefined) return optionsOf(command).map(nameOf);
-  return argument.argChoices ?? (argument.name() === 'file' ? [FILES] : []);
+  return argument.argChoices ?? (ARGUMENTS_OF_FILES.includes(argument.name()) ? [FILES] : []);
 }
 
 async function valuesOf(option: Option): Promise<readonly string[]> {

@@ -1,4 +1,5 @@
 import { type Command, Option } from '@commander-js/extra-typings';
+import { MEMBERS } from '../../statements/columns.js';
 import { examples, KEY, KEY_UNLESS_REFERENCE, OPTIONS, REFERENCE } from '../arguments.js';
 
 const AMOUNT = new Option('--amount <amount>', 'a decimal number such as 100.50').makeOptionMandatory();
@@ -60,7 +61,7 @@ export function addPaymentCommands(program: Command): void {
 
   const payments = program
     .command('payments')
-    .summary('list, get, cancel, resolve and export payments')
+    .summary('list, get, cancel, resolve, export and reconcile payments')
     .description('The payments as the service keeps them.');
 
   payments
@@ -165,4 +166,51 @@ export function addPaymentCommands(program: Command): void {
       ),
     )
     .action(async (options) => (await import('./payments.js')).exportPayments(options));
+
+  payments
+    .command('reconcile')
+    .summary("compares a processor's statement with the payments of a day")
+    .description(
+      `For operators: compares a processor's statement with the payments that were settled on a day (UTC), as the page of the console does.
+The statement is CSV with a header, or one JSON object on each line. It is read on this machine and sent nowhere. Its columns are
+recognised by their names, and can be named. Exit code: 0 agreed, 13 there are differences, 14 no difference was found but not every
+line could be read, or the file is no statement.`,
+    )
+    .argument('<statement>', 'the file, of any size; -: standard input')
+    .requiredOption('--day <day>', 'such as 2026-11-24; it must have ended, in UTC')
+    .option('--processor <name>', 'only payments of this processor')
+    .addOption(
+      new Option(
+        '--column <member=name>',
+        `which column has a member; repeat it for others. Members: ${MEMBERS.join(', ')}`,
+      ).argParser((text, others: readonly string[] = []): readonly string[] => [...others, text]),
+    )
+    .option('--currency <code>', 'of lines that have none')
+    .addOption(
+      new Option('--decimal-mark <mark>', 'what is before the decimals; default: as the amounts show').choices([
+        '.',
+        ',',
+      ] as const),
+    )
+    .option('--delimiter <character>', 'between the cells of CSV: , ; | or \\t for a tab; default: recognised')
+    .option('--differences <file>', 'gets all differences as CSV, and appears when it is complete')
+    .addOption(OPTIONS.json)
+    .addOption(OPTIONS.url)
+    .addOption(OPTIONS.apiKeyFile)
+    .addOption(OPTIONS.deadline)
+    .addHelpText(
+      'after',
+      examples(
+        ['idempay payments reconcile statement.csv --day 2026-11-24', 'what differs, for a person'],
+        ['idempay payments reconcile statement.csv --day 2026-11-24 --json | jq .agreed', 'for a script'],
+        [
+          'idempay payments reconcile bank.csv --day 2026-11-24 --column order=Verwendungszweck --currency EUR --decimal-mark ,',
+          'the columns of a bank',
+        ],
+        ['zcat statement.csv.gz | idempay payments reconcile - --day 2026-11-24 --differences differences.csv', ''],
+      ),
+    )
+    .action(async (statement, options) => {
+      process.exitCode = await (await import('./reconcile.js')).reconcilePayments(statement, options);
+    });
 }

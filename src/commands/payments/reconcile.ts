@@ -1,0 +1,124 @@
+import { closeSync, createReadStream, fsyncSync, openSync, writeSync } from 'node:fs';
+import { addAbortSignal, type Readable } from 'node:stream';
+import type { Payment } from '@idempay/client';
+import type { Difference, SettledPayment } from '../../statements/comparison.js';
+import { CSV_HEADER, csvLineOf } from '../../statements/differences-file.js';
+import { agreementOf, type DayOffset, type Reconciliation, reconcile } from '../../statements/reconcile.js';
+import { type ConnectionOptions, connect } from '../connection.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import type { OutputOptions } from '../output/results.js';
+import { write } from '../output/terminal.js';
+import { writeWhole } from '../output/whole-file.js';
+import { UsageError } from '../usage.js';
+import { checkedDay, dayAfter, hasEnded } from './days.js';
+import { jsonOf, textOf } from './reconciliation-output.js';
+import { openStatement, type StatementOptions, settingsOf } from './statement-file.js';
+
+export interface ReconcileOptions extends ConnectionOptions, OutputOptions, StatementOptions {
+  readonly day: string;
+  readonly processor?: string | undefined;
+  /** The file that gets all differences. */
+  readonly differences?: string | undefined;
+}
+
+/** Payments are handed over some at a time. */
+const CHUNK_PAYMENTS = 500;
+const CHUNK_CHARACTERS = 65_536;
+
+/** `idempay payments reconcile`. Whether a statement and the payments of a day agree is in the exit code, for a nightly job. */
+export async function reconcilePayments(statement: string, options: ReconcileOptions): Promise<ExitCode> {
+  const { processor, differences } = options;
+  const day = checkedDay(options.day);
+  const settings = settingsOf(options);
+  const input = statement === '-' ? process.stdin : createReadStream(statement);
+  try {
+    const file = await openStatement(input, settings);
+    tellSkipped(file.format);
+    if (!hasEnded(day, Date.now())) {
+      console.error(`The day ${day} has not ended yet (UTC): payments may be missing. Compare again when it has.`);
+    }
+    const { idempay, call } = await connect(options);
+    endWith(call.signal, input);
+    const paymentsOf = (offset: DayOffset) =>
+      chunksOf(idempay.payments.export(dayAfter(day, offset), { ...call, processor }));
+    const compare = (found?: (difference: Difference) => void) => reconcile(file, paymentsOf, found);
+    const result = await (differences === undefined ? compare() : writeDifferences(differences, compare));
+    const compared = { day, processor, file, result };
+    await write(options.json ? `${JSON.stringify(jsonOf(compared))}\n` : textOf(compared));
+    return exitCodeOf(result);
+  } catch (error) {
+    if ((error as Error).name !== 'AbortError') throw error;
+    throw new UsageError('Interrupted: nothing was compared.');
+  } finally {
+    // A pipe whose writer goes on would keep this process.
+    input.destroy();
+  }
+}
+
+export function exitCodeOf(result: Reconciliation): ExitCode {
+  const { differences, isAgreed } = agreementOf(result);
+  if (isAgreed) return EXIT.done;
+  return differences > 0 ? EXIT.differences : EXIT.unreadable;
+}
+
+function tellSkipped(format: Awaited<ReturnType<typeof openStatement>>['format']): void {
+  if (format.kind !== 'CSV' || format.headerLine === 1) return;
+  const { headerLine } = format;
+  const before = headerLine === 2 ? 'the line before it is' : `the ${headerLine - 1} lines before it are`;
+  console.error(`Line ${headerLine} has the names of the columns; ${before} skipped.`);
+}
+
+/** Ctrl-C must end a comparison that still waits for its statement. */
+function endWith(signal: AbortSignal | undefined, input: Readable): void {
+  if (signal !== undefined) addAbortSignal(signal, input);
+}
+
+async function* chunksOf(payments: AsyncIterable<Payment>): AsyncGenerator<readonly SettledPayment[], void, void> {
+  let chunk: SettledPayment[] = [];
+  for await (const payment of payments) {
+    chunk.push(settledOf(payment));
+    if (chunk.length < CHUNK_PAYMENTS) continue;
+    yield chunk;
+    chunk = [];
+  }
+  yield chunk;
+}
+
+/** Only what is compared is kept. An export has no payment without an outcome. */
+function settledOf(payment: Payment): SettledPayment {
+  const { idempotencyKey, reference, attempt, state, amount, currency, transactionId, claimedAt, settledAt } = payment;
+  const isFinal = state === 'COMPLETED' || state === 'DECLINED';
+  if (!isFinal || amount === null || currency === null || transactionId === null) {
+    throw new Error(`The export has the payment ${idempotencyKey}, which has no outcome.`);
+  }
+  return { idempotencyKey, reference, attempt, state, amount, currency, transactionId, claimedAt, settledAt };
+}
+
+/** They come while the comparison runs, so they are written at once and never kept. */
+function writeDifferences(
+  path: string,
+  compare: (found: (difference: Difference) => void) => Promise<Reconciliation>,
+): Promise<Reconciliation> {
+  return writeWhole(path, async (part) => {
+    const file = openSync(part, 'wx', 0o600);
+    try {
+      let text = CSV_HEADER;
+      const result = await compare((difference) => {
+        text += csvLineOf(difference);
+        if (text.length < CHUNK_CHARACTERS) return;
+        append(file, text);
+        text = '';
+      });
+      append(file, text);
+      fsyncSync(file);
+      return result;
+    } finally {
+      closeSync(file);
+    }
+  });
+}
+
+function append(file: number, text: string): void {
+  const bytes = Buffer.from(text);
+  for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
+}
