@@ -1,18 +1,16 @@
 /** What a comparison needs of a statement. */
 export const MEMBERS = [
-  ...['reference', 'order', 'transactionId'],
-  ...['amount', 'credit', 'debit', 'currency', 'status', 'type'],
-] as unknown as readonly Member[];
-export type Member =
-  | 'reference'
-  | 'order'
-  | 'transactionId'
-  | 'amount'
-  | 'credit'
-  | 'debit'
-  | 'currency'
-  | 'status'
-  | 'type';
+  'reference',
+  'order',
+  'transactionId',
+  'amount',
+  'credit',
+  'debit',
+  'currency',
+  'status',
+  'type',
+] as const;
+export type Member = (typeof MEMBERS)[number];
 
 /** The index of the column that has it. Undefined where none has. */
 export type Columns = { readonly [member in Member]?: number | undefined };

@@ -1,9 +1,9 @@
 import { problemOfColumns } from '../../../src/statements/columns.js';
+import { dayAfter, isDay, todayUtc } from '../../../src/statements/days.js';
 import type { ViewProperties } from '../navigation/route.js';
 import { hashOf, navigate } from '../navigation/route.js';
 import { countText } from '../parts/numbers.js';
 import { ErrorState } from '../parts/states.js';
-import { dayAfter, isDay, todayUtc } from './days.js';
 import { FileDrop } from './file-drop.js';
 import { ReconciliationResult } from './reconciliation-result.js';
 import { StatementReading } from './statement-reading.js';

@@ -2,6 +2,7 @@ import { closeSync, createReadStream, fsyncSync, openSync, writeSync } from 'nod
 import { addAbortSignal, type Readable } from 'node:stream';
 import type { Payment } from '@idempay/client';
 import type { Difference, SettledPayment } from '../../statements/comparison.js';
+import { dayAfter } from '../../statements/days.js';
 import { CSV_HEADER, csvLineOf } from '../../statements/differences-file.js';
 import { agreementOf, type DayOffset, type Reconciliation, reconcile } from '../../statements/reconcile.js';
 import { type ConnectionOptions, connect } from '../connection.js';
@@ -10,7 +11,7 @@ import type { OutputOptions } from '../output/results.js';
 import { write } from '../output/terminal.js';
 import { writeWhole } from '../output/whole-file.js';
 import { UsageError } from '../usage.js';
-import { checkedDay, dayAfter, hasEnded } from './days.js';
+import { checkedDay, hasEnded } from './days.js';
 import { jsonOf, textOf } from './reconciliation-output.js';
 import { openStatement, type StatementOptions, settingsOf } from './statement-file.js';
 

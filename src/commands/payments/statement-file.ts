@@ -1,5 +1,5 @@
 import type { DecimalMark } from '../../statements/amounts.js';
-import { type Columns, MEMBERS, type Member, problemOfColumns, recognisedColumns } from '../../statements/columns.js';
+import { type Columns, MEMBERS, type Member, problemOfColumns } from '../../statements/columns.js';
 import { DELIMITERS, readHead } from '../../statements/format.js';
 import { linesOf } from '../../statements/lines.js';
 import type { StatementFile } from '../../statements/statement.js';
@@ -48,11 +48,11 @@ export async function openStatement(
   { delimiter, currency, decimalMark, columns: named }: StatementSettings,
 ): Promise<StatementFile> {
   const { lines, all } = await begun(bytes);
-  const { format, sample } = readHead(lines, delimiter);
+  const { format, columns: recognised } = readHead(lines, delimiter);
   if (format.kind === 'NDJSON' && delimiter !== undefined) {
     throw new UsageError('The statement is JSON, which has no --delimiter. Leave it out.');
   }
-  const columns = withNamed(recognisedColumns(format.names, sample), named, format.names);
+  const columns = withNamed(recognised, named, format.names);
   const problem = problemOfColumns(columns, currency);
   if (problem !== undefined) {
     throw new StatementError(
