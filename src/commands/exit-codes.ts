@@ -23,7 +23,7 @@ export const EXIT = {
   outputFailed: 12,
   /** A statement and the payments of its day differ. Lines that could not be read may hide more differences. */
   differences: 13,
-  /** No difference was found, but some lines of the statement could not be read, or it is no statement at all. */
+  /** No difference was found, but some lines of the statement could not be read, it is no statement at all, or one of another day. */
   unreadable: 14,
 } as const;
 

@@ -19,15 +19,16 @@ export type Columns = { readonly [member in Member]?: number | undefined };
 const NAMES: Readonly<Record<Member, string>> = {
   reference:
     'idempotencykey idempayreference reference merchantreference paymentreference clientreference clientreferenceid customnumber custom referenceid externalreference externalid endtoendid endtoendreference kundenreferenzendtoend kundenreferenz ref key',
-  order: 'order orderid ordernumber orderno orderreference invoicenumber invoiceid bestellnummer auftragsnummer',
+  order:
+    'order orderid ordernumber orderno orderreference invoicenumber invoiceid bestellnummer auftragsnummer rechnungsnummer',
   transactionId: 'idempaytransaction transactionid merchanttransactionid txnid txid transaction txn',
   amount:
-    'amount grossamount gross totalcollected paymentamount transactionamount betrag umsatz betragineur value total',
+    'amount grossamount gross totalcollected paymentamount transactionamount betrag umsatz betragineur brutto value total',
   credit: 'grosscreditgc grosscredit credit creditamount haben paidin moneyin',
   debit: 'grossdebitgc grossdebit debit debitamount soll paidout moneyout',
   currency: 'currency currencycode ccy curr grosscurrency paymentcurrency waehrung währung',
   status: 'status state outcome result paymentstatus transactionstatus',
-  type: 'type transactiontype recordtype eventtype umsatztyp reportingcategory balancetransactiontype buchungstext',
+  type: 'type typ transactiontype recordtype eventtype umsatztyp reportingcategory balancetransactiontype buchungstext',
 };
 /** Processors have transaction ids of their own: those say nothing to us. */
 export const OUR_TRANSACTION = /^TXN\d+$/i;
@@ -56,7 +57,9 @@ export function recognisedCount(names: readonly string[]): number {
 
 /** `order_id (metadata)` and `payment_metadata[order_id]` are what Stripe calls the metadata of a payment. */
 function plainName(name: string): string {
-  const own = /^(?:payment_?)?metadata\[(.*)\]$/i.exec(name.trim())?.[1] ?? name.replace(/\(metadata\)\s*$/i, '');
+  const own =
+    /^(?:payment_?)?metadata\[(.*)\]$/i.exec(name.trim())?.[1] ??
+    name.replace(/\((?:metadata|[A-Z]{3}|[€£])\)\s*$/, '');
   return own.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');
 }
 

@@ -1,5 +1,5 @@
 import { addTo, readAmount, type Totals } from './amounts.js';
-import type { RowKind, StatementRow, UnreadRow } from './row.js';
+import { KEY, type RowKind, type StatementRow, type UnreadRow } from './row.js';
 import type { StatementContent } from './statement.js';
 
 /** A line of our export. */
@@ -292,12 +292,11 @@ function compareRanks(one: Rank, other: Rank): number {
 
 function differencesOf(payment: SettledPayment, row: StatementRow): string[] {
   const differs: string[] = [];
-  const isOurs = (id: string) => id === '' || id === payment.idempotencyKey || id === payment.reference;
   if (unitsOf(payment) !== row.units) differs.push('amount');
   if (payment.currency !== row.currency) differs.push('currency');
   if (payment.state !== row.state) differs.push('state');
-  if (!isOurs(row.reference)) differs.push('reference');
-  if (!isOurs(row.order) && payment.reference !== null) differs.push('order number');
+  // Another text may be anything, such as the number of the customer.
+  if ([row.reference, row.order].some((id) => KEY.test(id) && id !== payment.idempotencyKey)) differs.push('key');
   if (row.transactionId !== '' && row.transactionId !== payment.transactionId) differs.push('transaction id');
   return differs;
 }

@@ -26,6 +26,8 @@ export interface StatementHead {
   readonly format: StatementFormat;
   /** As the names and all of the given lines say. */
   readonly columns: Columns;
+  /** As the name of the column of the amount says (`Betrag (€)`); undefined where it does not. */
+  readonly currency: string | undefined;
   /** The first payments, for a person who assigns columns. */
   readonly sample: readonly (readonly string[])[];
 }
@@ -44,7 +46,16 @@ export function readHead(lines: readonly string[], delimiter?: string): Statemen
   const reader = recordsOf(format);
   const records = lines.flatMap((text, index) => reader.add({ number: index + 1, text }));
   const rows = records.flatMap((record) => ('fields' in record ? [record.fields] : []));
-  return { format, columns: recognisedColumns(format.names, rows), sample: rows.slice(0, SAMPLE) };
+  const columns = recognisedColumns(format.names, rows);
+  const currency = currencyIn(format.names[columns.amount ?? -1] ?? '');
+  return { format, columns, currency, sample: rows.slice(0, SAMPLE) };
+}
+
+const SYMBOLS: Readonly<Record<string, string>> = { '€': 'EUR', '£': 'GBP' };
+
+function currencyIn(name: string): string | undefined {
+  const [, text = ''] = /\(([A-Z]{3}|[€£])\)$/.exec(name) ?? [];
+  return SYMBOLS[text] ?? (text || undefined);
 }
 
 /** Its payments; the header of a CSV file and what stands before it are skipped. */
@@ -57,8 +68,14 @@ export function recordsOf(format: StatementFormat): RecordReader {
   function ofRightLength(record: StatementRecord): StatementRecord {
     if (!('fields' in record)) return record;
     const { line, lines, fields } = record;
-    if (line <= headerLine) return { line, lines, skipped: true };
     const count = names.length;
+    if (line === headerLine) return { line, lines, skipped: true };
+    if (line < headerLine) {
+      // What a bank writes there has other columns. A file that was sorted has payments there.
+      const isPayment = count > 2 && fields.length === count;
+      const problem = `It stands before the names of the columns, which are in line ${headerLine}.`;
+      return isPayment ? { line, lines, problem, text: fields.join(delimiter) } : { line, lines, skipped: true };
+    }
     // Some programs end each line with a delimiter.
     if (fields.length === count || (fields.length > count && fields.slice(count).every((field) => field === '')))
       return record;
@@ -68,8 +85,11 @@ export function recordsOf(format: StatementFormat): RecordReader {
 
   return {
     add(line) {
-      if (line.number < headerLine) return [{ line: line.number, lines: 1, skipped: true }];
-      return payments(records.add(line));
+      if (line.number >= headerLine) return payments(records.add(line));
+      // A quote that is open there must not swallow the header.
+      const [record] = createCsvRecords(delimiter).add(line);
+      const isWhole = record !== undefined && 'fields' in record;
+      return isWhole ? [ofRightLength(record)] : [{ line: line.number, lines: 1, skipped: true }];
     },
     end: () => payments(records.end()),
   };

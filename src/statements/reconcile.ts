@@ -61,11 +61,15 @@ export async function reconcile(
   return { ...comparison.end(), rows, payments, lines: content.lines, shown, problems };
 }
 
-/** Whether both sides have the same payments, as far as every line could be read. */
+/** Whether both sides have the same payments of the day, as far as every line could be read. */
 export function agreementOf({ groups, problems }: Pick<Reconciliation, 'groups' | 'problems'>): {
   readonly differences: number;
+  /** Nothing of the statement was settled on the day, and something on a day next to it. */
+  readonly isOtherDay: boolean;
   readonly isAgreed: boolean;
 } {
   const differences = groups.different.count + groups.theirs.count + groups.ours.count + groups.duplicate.count;
-  return { differences, isAgreed: differences === 0 && groups.unread.count === 0 && problems.count === 0 };
+  const isOtherDay = groups.matched.count === 0 && groups.otherDay.count > 0;
+  const isAgreed = differences === 0 && groups.unread.count === 0 && problems.count === 0 && !isOtherDay;
+  return { differences, isOtherDay, isAgreed };
 }

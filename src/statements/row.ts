@@ -1,5 +1,6 @@
 import { type Amount, amountOf, type DecimalMark, problemOfDecimals, problemOfEither, readAmount } from './amounts.js';
 import { type Columns, OUR_TRANSACTION } from './columns.js';
+import { decimalsOf } from './currencies.js';
 
 /** What a line is about. Only a payment is compared with ours. */
 export type RowKind = 'payment' | 'refund' | 'chargeback' | 'fee' | 'other';
@@ -51,11 +52,14 @@ export type ReadRow = UnreadRow | PendingRow | { readonly row: StatementRow; rea
 type RowBeforeAmount = Omit<StatementRow, 'units' | 'amount' | 'kind'>;
 
 const PAID =
-  'succeeded success successful completed complete paid captured settled approved ok refunded partiallyrefunded partialrefund gebucht bezahlt'.split(
+  'succeeded success successful completed complete paid captured settled approved ok refunded partiallyrefunded partialrefund gebucht bezahlt abgeschlossen zurückgezahlt teilweisezurückgezahlt'.split(
     ' ',
   );
-const DECLINED = 'declined failed failure refused rejected denied'.split(' ');
-const KEY = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const DECLINED = 'declined failed failure refused rejected denied abgelehnt fehlgeschlagen'.split(' ');
+/** What banks write where a payer gave no reference. */
+const NO_REFERENCE = /^(?:notprovided|nonref|n\/?a|none|null|-+)$/i;
+/** Those that the service generates and computes. */
+export const KEY = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const KEYS = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|TXN\d+/gi;
 const CURRENCY = /^[A-Z]{3}$/;
 
@@ -63,9 +67,11 @@ const CURRENCY = /^[A-Z]{3}$/;
 const KINDS: readonly (readonly [RowKind, RegExp])[] = [
   ['fee', /\bfees?\b|commission|geb[uü]hr/i],
   ['chargeback', /charge ?back|dispute/i],
-  ['refund', /refund|reversal|reversed|storno|erstattung/i],
-  ['other', /payout|withdrawal|transfer|conversion|adjustment|reserve|\bhold\b|top-?up|deposit/i],
+  ['refund', /refund|reversal|reversed|storno|erstattung|r(?:ü|ue)ckzahlung/i],
+  ['other', /authori[sz]ation|autorisierung|conversion|umrechnung|\bhold\b|release|reserve|payout|auszahlung/i],
 ];
+/** The same where they name no payment: a payment may come by `Transfer`. */
+const OTHER_WITHOUT_NAME = /withdrawal|transfer|adjustment|top-?up|deposit|abbuchung/i;
 
 export function readStatementRow(line: number, fields: readonly string[], reading: Reading): ReadRow {
   const { columns, decimalMark } = reading;
@@ -84,6 +90,7 @@ export function readStatementRow(line: number, fields: readonly string[], readin
   const amount = amountText === undefined ? BOTH : readAmount(amountText, decimalMark);
   if ('problem' in amount) return unread(amount.problem);
   const currency = (text(columns.currency) || (reading.currency ?? '')).toUpperCase();
+  if (currency === '') return unread('It has no currency.');
   if (!CURRENCY.test(currency))
     return unread(`The currency “${text(columns.currency)}” is not a code of three letters such as USD.`);
   if (ids.length === 0 && kindOf(type, 1n, false) === 'payment' && !isNegative(amount)) {
@@ -104,12 +111,19 @@ export function resolved(
   { row, type, amountText, either }: PendingRow,
   mark: DecimalMark | undefined,
 ): StatementRow | UnreadRow {
-  const units = mark === undefined ? undefined : either[mark];
+  const units = mark === undefined ? withoutDecimals(either, row.currency) : either[mark];
   const problem =
     units === undefined ? problemOfEither(amountText) : problemOfDecimals(amountText, units, row.currency);
   if (units !== undefined && problem === undefined) return complete(row, type, units);
   const ids = [row.reference, row.order, row.transactionId].filter((id) => id !== '');
   return { line: row.line, problem: problem ?? '', ids };
+}
+
+/** `5,000` JPY is five thousand: the currency has no decimals. */
+function withoutDecimals(either: PendingRow['either'], currency: string): bigint | undefined {
+  if (decimalsOf(currency) > 0) return undefined;
+  const [point, comma] = [either['.'], either[',']];
+  return point * point > comma * comma ? point : comma;
 }
 
 /** What a line that is no record may name a payment by. */
@@ -130,6 +144,7 @@ function complete(row: RowBeforeAmount, type: string, units: bigint): StatementR
 
 /** A key of ours is the same in any case, an order number is not. */
 function normalised(reference: string): string {
+  if (NO_REFERENCE.test(reference)) return '';
   return KEY.test(reference) ? reference.toLowerCase() : reference;
 }
 
@@ -151,11 +166,11 @@ function isNegative(amount: Exclude<Amount, { readonly problem: string }>): bool
   return 'units' in amount ? amount.units < 0n : amount.either['.'] < 0n;
 }
 
-/** A negative line is never the payment. One that names a payment is not another thing because it came by `Transfer`. */
+/** A negative line is never the payment. */
 function kindOf(type: string, units: bigint, isNamed: boolean): RowKind {
   const known = KINDS.find(([, words]) => words.test(type))?.[0];
-  if (known === 'other' && isNamed && units >= 0n) return 'payment';
-  return known ?? (units < 0n ? 'other' : 'payment');
+  if (known !== undefined) return known;
+  return units < 0n || (!isNamed && OTHER_WITHOUT_NAME.test(type)) ? 'other' : 'payment';
 }
 
 function stateOf(status: string): StatementRow['state'] {

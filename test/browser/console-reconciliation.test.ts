@@ -128,7 +128,7 @@ describeDeployments('the reconciliation view', (deployment) => {
     });
     await page.getByText('Choose the column that has the idempotency key').waitFor();
     expect(await page.getByRole('button', { name: 'Compare' }).isDisabled()).toBe(true);
-    await page.getByLabel('Idempotency key (reference)').selectOption('Verweis');
+    await page.getByLabel('Idempotency key, or order number').selectOption('Verweis');
     await page.getByLabel('Status').selectOption('Zustand');
     await page.getByRole('button', { name: 'Compare' }).click();
     await page.getByText('no differences').waitFor();
@@ -146,7 +146,7 @@ describe('the reconciliation view with the file of a bank', { timeout: TIMEOUT_M
     const [charge] = (await processor.charges()) as [ChargeLine];
     const day = (await shownPaymentOf(url, charge.reference)).settledAt?.slice(0, 10) ?? '';
     const { page } = await tabs.open(url, { hash: `#/reconciliation?day=${day}` });
-    const csv = ['"Girokonto";"DE00"', '', 'Kundenreferenz;Betrag (€)', `${charge.reference};1.000`].join('\r');
+    const csv = ['"Girokonto";"DE00"', '', 'Kundenreferenz;Betrag', `${charge.reference};1.000`].join('\r');
     await page.setInputFiles('input[type=file]', { name: 'bank.csv', mimeType: 'text/csv', buffer: Buffer.from(csv) });
     await page.getByText('The first 2 lines are no header and are skipped.').waitFor();
     await page.getByText('Choose the column that has the currency, or type it.').waitFor();

@@ -78,7 +78,7 @@ const line: Column<Difference> = {
 };
 const ourPayment: Column<Difference> = {
   title: 'Payment',
-  cell: ({ ours }) => ours && <Payment name={ours.idempotencyKey} transactionId={ours.transactionId} />,
+  cell: ({ ours }) => ours && <OurPayment payment={ours} />,
 };
 const theirPayment: Column<Difference> = {
   title: 'Reference',
@@ -121,6 +121,21 @@ const COLUMNS: Readonly<Record<Kind, readonly Column<Difference>[]>> = {
     { title: 'Compared', isNumber: true, cell: ({ firstLine }) => firstLine && `line ${countText(firstLine)}` },
   ],
 };
+
+function OurPayment({ payment }: { payment: SettledPayment }) {
+  const { idempotencyKey, transactionId, reference, attempt } = payment;
+  return (
+    <>
+      {reference !== null && (
+        <div>
+          <bdi>{reference}</bdi>
+          {attempt !== null && attempt > 1 && <span class="muted"> attempt {attempt}</span>}
+        </div>
+      )}
+      <Payment name={idempotencyKey} transactionId={transactionId} />
+    </>
+  );
+}
 
 /** A key leads to its payment, a transaction id alone to those that have it. */
 function Payment({ name, transactionId }: { name: string; transactionId: string }) {
@@ -182,7 +197,7 @@ function Side({
   return (
     <div class="side">
       {children}
-      {(differs.includes('reference') || differs.includes('order number')) && <code>{reference}</code>}
+      {differs.includes('key') && <code>{reference}</code>}
       {differs.includes('transaction id') && <code>{transactionId}</code>}
     </div>
   );

@@ -11,15 +11,13 @@ import type { Compared } from './use-reconciliation.js';
 export function ReconciliationResult({ compared }: { compared: Compared }) {
   const { day, processor, statement, result } = compared;
   const { groups, problems, rows, payments } = result;
-  const { differences, isAgreed } = agreementOf(result);
+  const { differences, isAgreed, isOtherDay } = agreementOf(result);
   return (
     <section class="result" aria-label="Result">
       <div class="view-head" role="status">
         <h2>
           {differences === 0 ? (
-            <Badge tone={isAgreed ? 'good' : 'warn'}>
-              {isAgreed ? 'no differences' : 'not every line could be read'}
-            </Badge>
+            <Badge tone={isAgreed ? 'good' : 'warn'}>{agreedText(isAgreed, isOtherDay)}</Badge>
           ) : (
             <Badge tone="bad">{differences === 1 ? 'one difference' : `${countText(differences)} differences`}</Badge>
           )}{' '}
@@ -42,6 +40,11 @@ export function ReconciliationResult({ compared }: { compared: Compared }) {
       )}
     </section>
   );
+}
+
+function agreedText(isAgreed: boolean, isOtherDay: boolean): string {
+  if (isAgreed) return 'no differences';
+  return isOtherDay ? 'a statement of another day?' : 'not every line could be read';
 }
 
 /** The file is in the memory of the tab: nobody is asked for it. */

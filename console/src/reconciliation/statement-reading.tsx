@@ -6,8 +6,8 @@ import { Table } from '../parts/table.js';
 import type { ChosenStatement } from './use-reconciliation.js';
 
 const LABELS: Readonly<Record<Member, string>> = {
-  reference: 'Idempotency key (reference)',
-  order: 'Order number',
+  reference: 'Idempotency key, or order number',
+  order: 'Order number, if in another column',
   transactionId: 'Our transaction id',
   amount: 'Amount',
   credit: 'Credit',

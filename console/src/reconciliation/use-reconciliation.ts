@@ -61,7 +61,7 @@ export function useReconciliation(http: Http) {
       run(async (signal) => {
         setState({});
         const head = await lookAtStatement(file, delimiter, signal);
-        return { chosen: { file, head, reading: { columns: head.columns } } };
+        return { chosen: { file, head, reading: { columns: head.columns, currency: head.currency } } };
       }),
 
     assign(reading: Reading) {

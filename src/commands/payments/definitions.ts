@@ -204,7 +204,7 @@ line could be read, or the file is no statement.`,
         ['idempay payments reconcile statement.csv --day 2026-11-24', 'what differs, for a person'],
         ['idempay payments reconcile statement.csv --day 2026-11-24 --json | jq .agreed', 'for a script'],
         [
-          'idempay payments reconcile bank.csv --day 2026-11-24 --column order=Verwendungszweck --currency EUR --decimal-mark ,',
+          'idempay payments reconcile bank.csv --day 2026-11-24 --column order=Belegnummer --currency EUR --decimal-mark ,',
           'the columns of a bank',
         ],
         ['zcat statement.csv.gz | idempay payments reconcile - --day 2026-11-24 --differences differences.csv', ''],

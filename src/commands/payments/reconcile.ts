@@ -48,8 +48,10 @@ export async function reconcilePayments(statement: string, options: ReconcileOpt
     await write(options.json ? `${JSON.stringify(jsonOf(compared))}\n` : textOf(compared));
     return exitCodeOf(result);
   } catch (error) {
-    if ((error as Error).name !== 'AbortError') throw error;
-    throw new UsageError('Interrupted: nothing was compared.');
+    if ((error as Error).name === 'AbortError') throw new UsageError('Interrupted: nothing was compared.');
+    const { syscall, code } = error as NodeJS.ErrnoException;
+    if (syscall !== 'open' && code !== 'EISDIR') throw error;
+    throw new UsageError(`${statement} cannot be read (${code}).`);
   } finally {
     // A pipe whose writer goes on would keep this process.
     input.destroy();

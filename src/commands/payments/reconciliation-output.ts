@@ -79,7 +79,7 @@ export function textOf({ day, file, result }: Compared): string {
   const { lines, payments, shown, groups } = result;
   const parts = [
     painted(verdictOf(result, day), 'bold'),
-    `Lines of the statement: ${lines.read} read, ${lines.refused} not read, ${lines.skipped} skipped. Payments of the day in Idempay: ${payments}.`,
+    `Lines of the statement: ${lines.read} read, ${lines.refused} not read, ${lines.skipped} skipped (${skippedText(file)}). Payments settled on the day in Idempay, with those that were declined: ${payments}.`,
     `Columns: ${columnsText(file)}.`,
     '',
     ...summaryOf(groups),
@@ -89,16 +89,27 @@ export function textOf({ day, file, result }: Compared): string {
   return `${parts.join('\n')}\n`;
 }
 
+/** What is skipped besides blank lines. */
+function skippedText({ format }: StatementFile): string {
+  if (format.kind === 'NDJSON') return 'blank';
+  const { headerLine } = format;
+  return headerLine === 1
+    ? 'the names of the columns'
+    : `the names of the columns in line ${headerLine}, and what stands before`;
+}
+
 const HINTS: Readonly<Partial<Record<Kind, string>>> = {
-  theirs: 'Not settled in Idempay on this day or one next to it. It may still be processing there.',
+  theirs: 'Not settled in Idempay on this day or one next to it. It may still be under way in Idempay.',
   ours: 'Completed in Idempay, and not on this statement. If it was claimed just before midnight, look at the statement of the day before.',
 };
 
 function verdictOf(result: Reconciliation, day: string): string {
-  const { differences, isAgreed } = agreementOf(result);
+  const { differences, isAgreed, isOtherDay } = agreementOf(result);
   const unread = result.problems.count;
   if (isAgreed) return `Agreed: the statement and Idempay have the same payments of ${day}.`;
   const unreadText = `${countOf(unread, 'line')} could not be read`;
+  if (isOtherDay)
+    return `Nothing of the statement was settled on ${day}, and ${countOf(result.groups.otherDay.count, 'payment')} of it on a day next to it. Compare it with its own day.`;
   if (differences === 0) return `No difference was found, but ${unreadText}.`;
   const found = `${countOf(differences, 'difference')} between the statement and the payments of ${day}`;
   return unread === 0 ? `${found}.` : `${found}, and ${unreadText}.`;

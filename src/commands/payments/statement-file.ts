@@ -45,14 +45,15 @@ export function settingsOf({ delimiter, currency, decimalMark, column = [] }: St
  */
 export async function openStatement(
   bytes: AsyncIterable<Uint8Array>,
-  { delimiter, currency, decimalMark, columns: named }: StatementSettings,
+  { delimiter, currency: typed, decimalMark, columns: chosen }: StatementSettings,
 ): Promise<StatementFile> {
   const { lines, all } = await begun(bytes);
-  const { format, columns: recognised } = readHead(lines, delimiter);
+  const { format, columns: recognised, currency: named } = readHead(lines, delimiter);
   if (format.kind === 'NDJSON' && delimiter !== undefined) {
     throw new UsageError('The statement is JSON, which has no --delimiter. Leave it out.');
   }
-  const columns = withNamed(recognised, named, format.names);
+  const currency = typed ?? named;
+  const columns = withNamed(recognised, chosen, format.names);
   const problem = problemOfColumns(columns, currency);
   if (problem !== undefined) {
     throw new StatementError(
@@ -97,8 +98,10 @@ function columnsIn(texts: readonly string[]): ReadonlyMap<Member, string> {
     const at = text.indexOf('=');
     const member = MEMBERS.find((each) => each === text.slice(0, Math.max(at, 0)));
     const name = text.slice(at + 1).trim();
-    if (member === undefined || name === '') {
-      throw new UsageError(`--column takes MEMBER=NAME, such as amount=Gross. The members: ${MEMBERS.join(', ')}.`);
+    if (member === undefined) {
+      throw new UsageError(
+        `--column takes MEMBER=NAME, such as amount=Gross, or MEMBER= for none. The members: ${MEMBERS.join(', ')}.`,
+      );
     }
     if (columns.has(member)) throw new UsageError(`--column has ${member} twice. Name one column for it.`);
     columns.set(member, name);
@@ -111,12 +114,12 @@ function columnsIn(texts: readonly string[]): ReadonlyMap<Member, string> {
 
 /** A column that was named is nothing else, whatever it was recognised as. */
 function withNamed(recognised: Columns, named: ReadonlyMap<Member, string>, names: readonly string[]): Columns {
-  const chosen = new Map([...named].map(([member, name]) => [member, indexOf(name, names)]));
+  const chosen = new Map([...named].map(([member, name]) => [member, name === '' ? undefined : indexOf(name, names)]));
   const taken = [...chosen.values()];
   const hasSides = chosen.has('credit') || chosen.has('debit');
   const free = MEMBERS.filter((member) => {
     const index = recognised[member];
-    if (hasSides && member === 'amount') return false;
+    if (chosen.has(member) || (hasSides && member === 'amount')) return false;
     return index !== undefined && !taken.includes(index);
   });
   return Object.fromEntries([...free.map((member) => [member, recognised[member]] as const), ...chosen]);

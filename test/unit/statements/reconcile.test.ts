@@ -6,7 +6,13 @@ import type { SettledPayment } from '#idempay/statements/comparison.js';
 import { CSV_HEADER, csvLineOf } from '#idempay/statements/differences-file.js';
 import { exportedPayments } from '#idempay/statements/exported-payments.js';
 import { readHead } from '#idempay/statements/format.js';
-import { type DayOffset, MOST_SHOWN, type Reconciliation, reconcile } from '#idempay/statements/reconcile.js';
+import {
+  agreementOf,
+  type DayOffset,
+  MOST_SHOWN,
+  type Reconciliation,
+  reconcile,
+} from '#idempay/statements/reconcile.js';
 import type { Reading } from '#idempay/statements/row.js';
 
 const keyOf = (number: number) => `0190a000-0000-7000-8000-${String(number).padStart(12, '0')}`;
@@ -180,6 +186,36 @@ describe('a reconciliation', () => {
     }
   });
 
+  it('does not agree where nothing was settled on the day', async () => {
+    const other = await compare([rowOf(paymentOf(1))], [], { 1: [paymentOf(1)] });
+    expect([countsOf(other), agreementOf(other)]).toEqual([
+      { otherDay: 1 },
+      { differences: 0, isOtherDay: true, isAgreed: false },
+    ]);
+    expect(agreementOf(await compare([rowOf(paymentOf(1))], [paymentOf(1)]))).toMatchObject({
+      isOtherDay: false,
+      isAgreed: true,
+    });
+  });
+
+  it('takes another text beside the order number for no difference', async () => {
+    const result = await compareText('custom,order,amount,currency\ncust-77,order-17,100.50,USD\n', () => [
+      paymentOf(1, { reference: 'order-17', attempt: 1 }),
+    ]);
+    expect(countsOf(result)).toEqual({ matched: 1 });
+  });
+
+  it('drops no payment that stands above the names of the columns', async () => {
+    const lines = [1, 2].map((number) => `${keyOf(number)},100.50,USD`);
+    const payments = [paymentOf(1), paymentOf(2)];
+    for (const [text, counts] of [
+      [[lines[0], 'reference,amount,currency', lines[1]], { matched: 1, unread: 1 }],
+      [[...lines, 'reference,amount,currency'], { unread: 2 }],
+    ] as const) {
+      expect(countsOf(await compareText(`${text.join('\n')}\n`, () => payments))).toEqual(counts);
+    }
+  });
+
   it('sees a line by key and a line by transaction id as one payment', async () => {
     const [byKey, byTransaction] = [rowOf(paymentOf(1)), { ...rowOf(paymentOf(1)), reference: 'ch_1' }];
     const result = await compare([byKey, byTransaction], [paymentOf(1)]);
@@ -222,9 +258,14 @@ describe('a reconciliation', () => {
     ];
 
     it('reads none where no other line says which', async () => {
-      const result = await compareAmounts([one, yen], ['1.000', '1.000']);
+      const result = await compareAmounts([one, thousand], ['1.000', '1.000']);
       expect(countsOf(result)).toEqual({ unread: 2 });
       expect(result.problems.count).toBe(2);
+    });
+
+    it('knows that a currency has no decimals', async () => {
+      expect(countsOf(await compareAmounts([yen], ['1.000']))).toEqual({ matched: 1 });
+      expect(countsOf(await compareAmounts([yen], ['1,000']))).toEqual({ matched: 1 });
     });
 
     it('reads it as the other lines say', async () => {

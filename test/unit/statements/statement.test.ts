@@ -208,6 +208,14 @@ describe('a statement', () => {
   });
 });
 
+it.each([
+  ['Betrag (€)', 'EUR'],
+  ['Amount (USD)', 'USD'],
+  ['Amount', undefined],
+])('the column %s has amounts in %s', (name, currency) => {
+  expect(readHead([`Reference,${name}`, 'a,1']).currency).toBe(currency);
+});
+
 it('does not take the processor’s transaction ids for ours', () => {
   const names = ['Transaction ID', 'Amount'];
   expect(recognisedColumns(names, [['ch_1', '1']]).transactionId).toBeUndefined();
@@ -280,8 +288,19 @@ describe('a row', () => {
     ['Chargeback Fee', '-1', 'fee'],
     ['Stripe_fee', '-1', 'fee'],
     ['payout', '-1', 'other'],
+    // Each names the order beside the payment itself.
+    ['General Authorization', '1', 'other'],
+    ['General hold release', '1', 'other'],
+    ['Payment Release', '1', 'other'],
+    ['General Currency Conversion', '1', 'other'],
+    ['Währungsumrechnung', '1', 'other'],
+    ['Rückzahlung', '-1', 'refund'],
   ])('of the type %j with %s is a %s', (type, amount, kind) => {
     expect(readRow(['a', '', amount, 'EUR', '', type])).toMatchObject({ kind });
+  });
+
+  it.each(['NOTPROVIDED', 'n/a', '-', 'null'])('has no reference where the bank writes %s', (text) => {
+    expect(readRow([text, '', '1', 'EUR'])).toMatchObject({ problem: expect.stringContaining('neither') });
   });
 
   it('may have our transaction id in the column of the reference', () => {
