@@ -91,13 +91,19 @@ describe('the description', () => {
     // For every other method of a path the server has a route that refuses it with 405; the description leaves those out.
     const routes = [...server.routeScopes].filter(([route]) => !isRefused(route));
     const scopesOf = ({ security }: Operation) =>
-      security.length === 0 ? 'open' : security.flatMap(({ bearer }) => bearer);
+      security.length === 0 ? 'open' : security.flatMap(({ bearer = [] }) => bearer);
     const inDescription = described.operations.map(
       (operation) =>
         [`${operation.method} ${operation.path.replace(/\{(\w+)\}/g, ':$1')}`, scopesOf(operation)] as const,
     );
     expect(Object.fromEntries(inDescription)).toEqual(Object.fromEntries(routes));
     expect(new Set(routes.flatMap(([, scopes]) => scopes))).toEqual(new Set(['open', ...SCOPES]));
+  });
+
+  test('lets a request have no credential, because a service without AUTH asks for none', () => {
+    for (const { operationId, security } of described.operations) {
+      if (security.length > 0) expect(security, operationId).toContainEqual({});
+    }
   });
 
   test('has stable names of operations', () => {

@@ -9,8 +9,8 @@ import type { JsonSchema } from './route-description.js';
  * `unit/described-bodies` holds both against each other.
  */
 
-/** Neither a control character nor half of a surrogate pair. */
-const PRINTED = '[^\\p{Cc}\\p{Cs}]';
+/** Neither a control character nor half of a surrogate pair. Means the same with and without the flag `u`, which some validators leave out. */
+const PRINTED = '(?:[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]|[\\ud800-\\udbff][\\udc00-\\udfff])';
 const NOT_ALL_ZEROS = '(?=.*[1-9])';
 const AT_MOST_15_DIGITS = '(?=(?:\\D*\\d){1,15}\\D*$)';
 
@@ -24,7 +24,10 @@ const decimalsByCurrency = [...new Set(MINOR_UNITS.values())].sort().map((decima
   },
   // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema.
   then: {
-    properties: { amount: { pattern: decimals === 0 ? '^\\d+$' : `^\\d+(?:\\.\\d{1,${decimals}})?$` } },
+    properties: {
+      amount: { pattern: decimals === 0 ? '^\\d+$' : `^\\d+(?:\\.\\d{1,${decimals}})?$` },
+      currency: {},
+    },
   },
 }));
 

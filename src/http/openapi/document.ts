@@ -133,7 +133,8 @@ function operationOf(route: DescribedRoute, used: UsedHeaders): Operation {
       ...errorResponses(errors, context, { 400: Object.keys(HEAD_ERRORS) }),
       default: reference('responses', 'AnyRequest'),
     },
-    security: scopes === 'open' ? [] : scopes.map((scope) => ({ [SCHEME]: [scope] })),
+    // Without `AUTH` nobody is asked for a credential: so none is one of the alternatives.
+    security: scopes === 'open' ? [] : [...scopes.map((scope) => ({ [SCHEME]: [scope] })), {}],
   };
 }
 

@@ -52,7 +52,7 @@ export const REQUEST_HEADERS = {
   },
 } as const satisfies Record<string, RequestHeader>;
 
-function always(name: string, component: string, text: string, schema: JsonSchema, example?: string): ResponseHeader {
+function always(name: string, component: string, text: string, schema: JsonSchema, example?: string | number): ResponseHeader {
   return { name, component, text, required: true, schema, ...(example !== undefined && { example }) };
 }
 
@@ -208,14 +208,14 @@ export const PAGE_POLICY = always(
 
 /** With `RATE_LIMIT_PER_MINUTE` set, on every answer that counts. */
 export const LIMIT_HEADERS: readonly ResponseHeader[] = [
-  always('RateLimit-Limit', 'RateLimit-Limit', 'Requests a minute (`RATE_LIMIT_PER_MINUTE`).', seconds, '600'),
-  always('RateLimit-Remaining', 'RateLimit-Remaining', 'What is left of them.', count, '599'),
-  always('RateLimit-Reset', 'RateLimit-Reset', 'Seconds until the current minute ends; at least 1.', count, '42'),
+  always('RateLimit-Limit', 'RateLimit-Limit', 'Requests a minute (`RATE_LIMIT_PER_MINUTE`).', seconds, 600),
+  always('RateLimit-Remaining', 'RateLimit-Remaining', 'What is left of them.', count, 599),
+  always('RateLimit-Reset', 'RateLimit-Reset', 'Seconds until the current minute ends; at least 1.', count, 42),
 ].map(sometimes);
 
 /** Headers that errors bring with them, by name. */
 export const ERROR_HEADERS: Readonly<Record<string, ResponseHeader>> = {
-  'Retry-After': always('Retry-After', 'Retry-After', 'Seconds after which to repeat the request.', seconds, '2'),
+  'Retry-After': always('Retry-After', 'Retry-After', 'Seconds after which to repeat the request.', seconds, 2),
   'WWW-Authenticate': always(
     'WWW-Authenticate',
     'WWW-Authenticate',

@@ -145,7 +145,11 @@ export const openApi: RouteDescription = {
       headers: [ETAG, ASK_AGAIN],
       content: {
         mediaType: JSON_TYPE,
-        schema: { type: 'object', required: ['openapi', 'info', 'paths'] },
+        schema: {
+          type: 'object',
+          required: ['openapi', 'info', 'paths'],
+          properties: { openapi: { type: 'string' }, info: { type: 'object' }, paths: { type: 'object' } },
+        },
       },
     },
     304: notModified,
