@@ -157,7 +157,7 @@ export function createServer(
   registerSessionRoutes(app, features.session);
   registerConsoleRoutes(app);
   answerWrongMethods();
-  app.openApiDocument();
+  app.openApiDocuments();
   return app;
 }
 

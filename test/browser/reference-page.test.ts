@@ -27,8 +27,13 @@ describe('the reference page, in Chromium', { timeout: 60_000 }, () => {
     await page.waitForSelector('.opblock');
   });
 
-  test('shows every operation, asks this service only, and breaks no policy', async () => {
-    const { paths } = (await ask(`${shared.url}/openapi.json`)).json<{ paths: Record<string, object> }>();
+  test.each([
+    ['/docs', '/openapi.json'],
+    ['/docs?all', '/openapi-all.json'],
+  ])('%s shows every operation of %s, asks this service only, and breaks no policy', async (path, description) => {
+    await page.goto(`${shared.url}${path}`);
+    await page.waitForSelector('.opblock');
+    const { paths } = (await ask(`${shared.url}${description}`)).json<{ paths: Record<string, object> }>();
     const operations = Object.values(paths).flatMap((item) =>
       Object.keys(item).filter((name) => name !== 'parameters'),
     );

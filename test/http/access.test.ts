@@ -36,6 +36,7 @@ const OPEN = [
   '/livez',
   '/readyz',
   '/openapi.json',
+  '/openapi-all.json',
   '/docs',
   '/docs/:file',
   '/console',

@@ -6,13 +6,16 @@ import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
 import { SCOPES } from '#idempay/access/scopes.js';
 import { createListener } from '#idempay/http/connections/listener.js';
+import { publicErrors, reasonPhrase } from '#idempay/http/errors/public-errors.js';
 import { describeRoutes } from '#idempay/http/openapi/describe-routes.js';
-import type { OpenApiDocument, Operation, Parameter, Response } from '#idempay/http/openapi/openapi.js';
+import type { OpenApiDocuments } from '#idempay/http/openapi/document.js';
+import { EXAMPLE_KEY } from '#idempay/http/openapi/examples.js';
+import type { OpenApiDocument, Operation, Parameter, PathItem, Response } from '#idempay/http/openapi/openapi.js';
 import { storeStatus, storeValue } from '#idempay/http/operations/service-description.js';
 import { createServer, type Features } from '#idempay/http/server.js';
 import { tagOf } from '../../testkit/client/entity-tags.js';
 import { expectError } from '../../testkit/client/error-body.js';
-import { ask } from '../../testkit/client/http-client.js';
+import { type Answer, ask } from '../../testkit/client/http-client.js';
 import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { DescribedService } from '../../testkit/description/described-service.js';
@@ -26,11 +29,15 @@ const server = createServer(
   silent,
   () => {},
 );
-const document: OpenApiDocument = JSON.parse(JSON.stringify(server.openApiDocument()));
+const served: OpenApiDocuments = JSON.parse(JSON.stringify(server.openApiDocuments()));
+const { whole: document, forClients } = served;
+const BOTH = Object.entries<OpenApiDocument>({ ...served });
 const described = new DescribedService(document);
 const operations = described.operations.map((operation) => [operation.operationId, operation] as const);
 
-const HEADERS_OF_ALL = ['X-Request-Id', 'Content-Security-Policy', 'X-Content-Type-Options'];
+const HEADERS_OF_ALL = Object.fromEntries(
+  ['Idempay', 'X-Request-Id', 'Content-Security-Policy', 'X-Content-Type-Options'].map((name) => [name, {}]),
+);
 const HEADERS_OF_STATUS: Readonly<Record<string, string[]>> = { 401: ['WWW-Authenticate'], 429: ['Retry-After'] };
 
 const REFERENCE_OPERATIONS = ['generateKey', 'pay', 'getPaymentStatus', 'cancelPayment'];
@@ -44,6 +51,8 @@ const REFUSED_REFERENCES = [
   'reference=order-1&atempt=2',
   'reference=order-1&client=key:shop',
 ];
+
+const PATHS_OF_PAGES = ['/docs', '/docs/{file}', '/api/session', '/console', '/console/{file}'];
 
 /** Clients are generated from these names. */
 const OPERATION_IDS = [
@@ -72,6 +81,7 @@ const OPERATION_IDS = [
   'getStoreStatus',
   'getStoreValue',
   'getTransaction',
+  'getWholeDescription',
   'listPayments',
   'listTransactions',
   'pay',
@@ -81,10 +91,24 @@ const OPERATION_IDS = [
 ];
 
 describe('the description', () => {
-  test('is valid OpenAPI 3.1', async () => {
+  test.each(BOTH)('is valid OpenAPI 3.1: %s', async (_name, description) => {
     const validator = new Validator();
-    expect(await validator.validate({ ...document })).toEqual({ valid: true });
+    expect(await validator.validate({ ...description })).toEqual({ valid: true });
     expect(validator.version).toBe('3.1');
+  });
+
+  test('for clients has less than 150 kB', () => {
+    expect(Buffer.byteLength(JSON.stringify(forClients))).toBeLessThan(150_000);
+  });
+
+  test('for clients has neither HEAD nor what only a page asks for, and says of all else what the whole one says', () => {
+    const left = Object.entries(document.paths)
+      .filter(([path]) => !PATHS_OF_PAGES.includes(path))
+      .map(([path, { head, ...item }]) => [path, item as PathItem]);
+    expect(forClients.paths).toEqual(Object.fromEntries(left));
+    for (const [kind, components] of Object.entries(forClients.components)) {
+      expect(document.components[kind] ?? {}).toMatchObject(components);
+    }
   });
 
   test('has exactly the routes of the server, with their scopes', () => {
@@ -113,16 +137,14 @@ describe('the description', () => {
     expect(new Set([...own, ...heads.map(({ operationId }) => operationId)]).size).toBe(own.length + heads.length);
   });
 
-  test('has every component that it refers to, and no unused one', () => {
+  test.each(BOTH)('has every component that it refers to, and no unused one: %s', (_name, all) => {
     const references = new Set(
-      [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/([^"]+)"/g)].map(([, name]) => name),
+      [...JSON.stringify(all).matchAll(/"\$ref":"#\/components\/([^"]+)"/g)].map(([, name]) => name),
     );
-    const components = Object.entries(document.components).flatMap(([kind, all]) =>
-      Object.keys(all).map((name) => `${kind}/${name}`),
+    const components = Object.entries(all.components).flatMap(([kind, some]) =>
+      Object.keys(some).map((name) => `${kind}/${name}`),
     );
-    // Those two have no operation that could refer to them.
-    const unreferred = ['responses/MethodNotAllowed', 'responses/UnknownPath', 'securitySchemes/bearer'];
-    expect([...references, ...unreferred].sort()).toEqual(components.sort());
+    expect([...references, 'securitySchemes/bearer'].sort()).toEqual(components.sort());
   });
 
   test('does not change with the settings', () => {
@@ -137,7 +159,7 @@ describe('the description', () => {
       silent,
       () => {},
     );
-    expect(JSON.parse(JSON.stringify(other.openApiDocument()))).toEqual(document);
+    expect(JSON.parse(JSON.stringify(other.openApiDocuments()))).toEqual(served);
   });
 });
 
@@ -181,17 +203,68 @@ describe('each operation', () => {
   );
 
   test.each(operations)('%s tells an error of each status, with its headers', (_id, { responses }) => {
+    expect(described.resolve<Response>(responses.default ?? {}).headers).toMatchObject(HEADERS_OF_ALL);
     for (const [status, reference] of Object.entries(responses)) {
       const { headers, content } = described.resolve<Response>(reference);
-      for (const name of [...HEADERS_OF_ALL, ...(HEADERS_OF_STATUS[status] ?? [])]) {
-        expect(headers).toHaveProperty(name);
-      }
+      for (const name of HEADERS_OF_STATUS[status] ?? []) expect(headers).toHaveProperty(name);
       for (const example of Object.values(content?.['application/json']?.examples ?? {})) {
         const { value } = described.resolve<{ value: { status?: number } }>(example);
         if (Number(status) >= 400) expect(value.status).toBe(Number(status));
       }
     }
-    expect(responses).toHaveProperty('default');
+  });
+});
+
+describe('an answer is not as described', () => {
+  const answer = {
+    status: 200,
+    text: '{"status":"alive"}',
+    headers: {
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'no-store',
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+      'x-content-type-options': 'nosniff',
+      'x-request-id': 'one',
+      idempay: '1',
+    },
+  };
+  const problems = (headers: Record<string, string | undefined>, changes: object = {}, id = 'getLiveness') => {
+    const kept = Object.entries({ ...answer.headers, ...headers }).filter(([, value]) => value !== undefined);
+    const changed = { ...answer, ...changes, headers: Object.fromEntries(kept) } as unknown as Answer;
+    return described.problems({ kind: 'operation', operation: described.operation(id) }, changed, false);
+  };
+  const error = (status: number, message: string) => ({
+    status,
+    text: JSON.stringify({ status, error: reasonPhrase(status), message }),
+  });
+  const malformed = error(400, publicErrors.invalidHost().message);
+
+  test('and none of these is', () => {
+    expect(problems({})).toEqual([]);
+    expect(problems({}, malformed)).toEqual([]);
+    expect(problems({ 'ratelimit-limit': '6' }, malformed, 'getMetrics')).toEqual([]);
+  });
+
+  test.each<[string, Record<string, string | undefined>, object?]>([
+    ['without a header of every answer', { 'x-request-id': undefined }],
+    ['with another value of a header of every answer', { 'x-content-type-options': 'sniff' }],
+    ['with a header of errors', { 'retry-after': '2' }],
+    ['with a header of another operation', { 'idempotency-key': EXAMPLE_KEY }],
+    ['with a header of operations that a limit counts', { 'ratelimit-limit': '6' }],
+    ['with an unknown header', { 'x-other': '1' }],
+    ['with another value of its own header', { 'cache-control': 'no-cache' }],
+    ['that an error without no-store is', { 'cache-control': undefined }, malformed],
+    ['that an error of another operation is', {}, error(400, publicErrors.emptyBody().message)],
+    ['that an unknown path is, on a path that is known', {}, error(404, publicErrors.unknownRoute().message)],
+    ['with another body', {}, { text: '{"status":"dead"}' }],
+  ])('%s', (_name, headers, changes = {}) => {
+    expect(problems(headers, changes)).toHaveLength(1);
+  });
+
+  test('with a repeated parameter that the operation does not have', () => {
+    const twice = (name: string) => error(400, `'${name}' in the querystring may be sent only once.`);
+    expect(problems({}, twice('cursor'), 'listPayments')).toEqual([]);
+    expect(problems({}, twice('since'), 'listPayments')).toHaveLength(1);
   });
 });
 
@@ -201,7 +274,7 @@ describe('a route', () => {
     describeRoutes(app);
     const schema = { params: { type: 'object', properties: { key: { type: 'string' } } } };
     app.get(url, { schema, config: { scopes: 'open', ...config } }, async () => '');
-    return app.openApiDocument();
+    return app.openApiDocuments().forClients;
   };
 
   test('that is not described does not start', () => {
@@ -227,15 +300,18 @@ describe('a route', () => {
 describeDeployments('a service', (deployment) => {
   const shared = shareService(deployment);
 
-  test('serves its description at /openapi.json', async () => {
-    const answer = await ask(`${shared.url}/openapi.json`);
+  test.each([
+    ['/openapi.json', forClients],
+    ['/openapi-all.json', document],
+  ])('serves its description at %s', async (path, description) => {
+    const answer = await ask(`${shared.url}${path}`);
     expect(answer.status).toBe(200);
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
     expect(answer.headers['cache-control']).toBe('no-cache');
-    expect(answer.json()).toEqual(document);
-    const again = await ask(`${shared.url}/openapi.json`, { headers: { 'If-None-Match': `"${tagOf(answer)}"` } });
+    expect(answer.json()).toEqual(description);
+    const again = await ask(`${shared.url}${path}`, { headers: { 'If-None-Match': `"${tagOf(answer)}"` } });
     expect([again.status, again.text, tagOf(again)]).toEqual([304, '', tagOf(answer)]);
-    const head = await ask(`${shared.url}/openapi.json`, { method: 'HEAD' });
+    const head = await ask(`${shared.url}${path}`, { method: 'HEAD' });
     expect(head.headers['content-length']).toBe(String(Buffer.byteLength(answer.text)));
   });
 
@@ -262,6 +338,7 @@ describe('the reference page', () => {
       'docs/start.js',
       'docs/swagger-ui-bundle.js',
       'docs/swagger-ui.css',
+      'openapi-all.json',
       'openapi.json',
     ]);
     for (const path of references.filter((path) => !path.startsWith('data:'))) {

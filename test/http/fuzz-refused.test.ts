@@ -25,7 +25,7 @@ describe('every answer is described', { timeout: LIMIT_MS }, () => {
     const server = createServer(createListener(silent), {} as Features, rules, silent, () => {});
     const port = await listener.listen('127.0.0.1', 0);
     try {
-      const described = new DescribedService(JSON.parse(JSON.stringify(server.openApiDocument())));
+      const described = new DescribedService(JSON.parse(JSON.stringify(server.openApiDocuments().whole)));
       const to = { url: `http://127.0.0.1:${port}`, port };
       const random = seededRandom(seedFrom('FUZZ_SEED'));
       const plan = { name: 'starting', requests: REQUESTS, credentials: CREDENTIALS, refusals: REFUSALS, random };

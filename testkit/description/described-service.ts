@@ -4,7 +4,7 @@ import addFormats from 'ajv-formats';
 import type { OpenApiDocument, Operation, Parameter, Response } from '#idempay/http/openapi/openapi.js';
 import { type Answer, ask } from '../client/http-client.js';
 
-/** An operation as `/openapi.json` describes it. */
+/** An operation as a description has it. */
 export interface DescribedOperation extends Omit<Operation, 'parameters'> {
   readonly method: string;
   /** With `{name}` for what a path holds. */
@@ -21,6 +21,11 @@ export type Purpose =
 
 /** Headers of HTTP itself; the description has none of them. */
 const HTTP_HEADERS = ['date', 'connection', 'keep-alive', 'content-length', 'content-type', 'transfer-encoding'];
+/** Of the response `default` only. Its other headers are those of every answer, `Cache-Control` that of every error. */
+const OF_ANY_REQUEST = ['allow', 'retry-after'];
+const OF_ERRORS = ['cache-control'];
+/** `default` has them for what is no operation. */
+const NOT_AN_OPERATION = [404, 405];
 const ERROR_TYPE = 'application/json; charset=utf-8';
 
 /** The description as a service serves it, and whether answers keep to it. */
@@ -44,21 +49,23 @@ export class DescribedService {
   }
 
   static async at(url: string): Promise<DescribedService> {
-    const { status, text } = await ask(`${url}/openapi.json`);
-    if (status !== 200) throw new Error(`/openapi.json answered ${status}: ${text}`);
+    const { status, text } = await ask(`${url}/openapi-all.json`);
+    if (status !== 200) throw new Error(`/openapi-all.json answered ${status}: ${text}`);
     return new DescribedService(JSON.parse(text));
   }
 
-  /** The places of all responses. */
+  /** The places of all responses, each in its operation. */
   responses(): string[] {
-    const own = this.operations.flatMap((operation) =>
-      Object.keys(operation.responses).map((status) => `${pointerTo(operation)}/responses/${status}`),
+    return this.operations.flatMap((operation) =>
+      Object.keys(operation.responses).map((status) => placeOf(operation, status)),
     );
-    const shared = Object.keys(this.document.components.responses ?? {});
-    return [
-      ...own.filter((pointer) => !pointer.endsWith('/default')),
-      ...shared.map((name) => `#/components/responses/${name}`),
-    ];
+  }
+
+  /** What stands at a place, or what it refers to, with the place of that. */
+  #part<T>(place: string): { pointer: string; part: T } {
+    const found = at(this.document, place) as { $ref?: string } | undefined;
+    if (!found) throw new Error(`the description has nothing at ${place}`);
+    return found.$ref === undefined ? { pointer: place, part: found as T } : this.#part(found.$ref);
   }
 
   /** What a reference refers to, or the thing itself. */
@@ -71,34 +78,35 @@ export class DescribedService {
   problems(purpose: Purpose, answer: Answer, isHead: boolean): string[] {
     const found = this.#responseTo(purpose, answer.status);
     if (!found) return [`the status ${answer.status} is not described`];
-    const { pointer, response } = found;
-    this.seen.set(pointer, (this.seen.get(pointer) ?? 0) + 1);
+    const { place, whole } = found;
+    this.seen.set(place, (this.seen.get(place) ?? 0) + 1);
+    const { pointer, part: response } = this.#part<Response>(place);
+    const headers = [...this.#headersOf(response), ...this.#headersOfEvery(whole, response, answer.status)];
     return [
-      ...this.#headerProblems(response, answer),
-      ...this.#bodyProblems(pointer, response, answer, isHead),
+      ...this.#headerProblems(headers, answer),
+      ...this.#bodyProblems(purpose, pointer, response, answer, isHead),
       ...(purpose.kind === 'wrong method' ? this.#allowProblems(purpose.path, answer) : []),
     ];
   }
 
-  #responseTo(purpose: Purpose, status: number): { pointer: string; response: Response } | undefined {
-    for (const [described, pointer] of this.#responses(purpose, status)) {
-      if (!described.includes(status)) continue;
-      const response = at(this.document, pointer) as Response | undefined;
-      if (response) return { pointer, response };
-    }
-    return undefined;
+  /** The place of the response, and that of the one that has the headers of every answer of the operation. */
+  #responseTo(purpose: Purpose, status: number): { place: string; whole: string } | undefined {
+    // The head of a request, and a limit, refuse alike, whatever it asks for: as any operation says.
+    const operation = purpose.kind === 'operation' ? purpose.operation : this.operation('getMetrics');
+    const whole = placeOf(operation, 'default');
+    const isOwn = purpose.kind === 'operation' || [400, 429].includes(status);
+    if (isOwn && String(status) in operation.responses) return { place: placeOf(operation, status), whole };
+    const others = this.#statusesOf(this.#part<Response>(whole).part);
+    const isOther = purpose.kind === 'operation' && NOT_AN_OPERATION.includes(status);
+    return others.includes(status) && !isOther ? { place: whole, whole } : undefined;
   }
 
-  #responses(purpose: Purpose, status: number): [statuses: readonly number[], pointer: string][] {
-    const anyRequest = '#/components/responses/AnyRequest';
-    const always: [readonly number[], string] = [statusesOf(at(this.document, anyRequest) as Response), anyRequest];
-    if (purpose.kind === 'operation')
-      return [[[status], `${pointerTo(purpose.operation)}/responses/${status}`], always];
-    // The head of a request, and a limit, refuse alike, whatever it asks for: as any operation says.
-    const common = `${pointerTo(this.operation('getMetrics'))}/responses/${status}`;
-    const own =
-      purpose.kind === 'wrong method' ? ([[405], 'MethodNotAllowed'] as const) : ([[404], 'UnknownPath'] as const);
-    return [[own[0], `#/components/responses/${own[1]}`], always, [[400, 429], common]];
+  /** Those of the response that is for several: its schema names them. */
+  #statusesOf({ content }: Response): readonly number[] {
+    const schema = content?.['application/json']?.schema as {
+      allOf: [object, { properties: { status: { enum: number[] } } }];
+    };
+    return schema.allOf[1].properties.status.enum;
   }
 
   operation(id: string): DescribedOperation {
@@ -114,31 +122,43 @@ export class DescribedService {
     return headers.allow === allow ? [] : [`Allow is ${headers.allow}, and described are ${allow}`];
   }
 
-  #headerProblems(response: Response, { headers }: Answer): string[] {
-    const described = Object.entries(response.headers).map(([name, reference]) => {
-      const { $ref } = reference;
-      return { name: name.toLowerCase(), $ref, ...this.resolve<{ required: boolean; schema: object }>(reference) };
+  /** With the references followed, as a reader of the description does. */
+  #headersOf({ headers = {} }: Response): DescribedHeader[] {
+    return Object.entries(headers).map(([name, { $ref }]) => {
+      const { pointer, part } = this.#part<{ required: boolean; schema: object }>($ref);
+      return { ...part, name: name.toLowerCase(), pointer: `${pointer}/schema` };
     });
+  }
+
+  #headersOfEvery(place: string, own: Response, status: number): DescribedHeader[] {
+    const whole = this.#part<Response>(place).part;
+    if (whole === own) return [];
+    const instead = Object.keys(own.headers ?? {}).map((name) => name.toLowerCase());
+    const leftOut = [...OF_ANY_REQUEST, ...instead, ...(status < 400 ? OF_ERRORS : [])];
+    return this.#headersOf(whole).filter(({ name }) => !leftOut.includes(name));
+  }
+
+  #headerProblems(described: readonly DescribedHeader[], { headers }: Answer): string[] {
     const known = [...HTTP_HEADERS, ...described.map(({ name }) => name)];
     const problems = Object.keys(headers)
       .filter((name) => !known.includes(name))
       .map((name) => `the header ${name} is not described`);
     // Optional in the description, for generated clients behind a gateway that strips it (decisions P23).
     if (headers.idempay === undefined) problems.push('the header Idempay is missing');
-    for (const { name, required, schema, $ref } of described) {
+    for (const { name, required, schema, pointer } of described) {
       const value = headers[name];
       if (value === undefined) {
         if (required) problems.push(`the header ${name} is missing`);
         continue;
       }
       const isNumber = 'type' in schema && schema.type === 'integer';
-      const errors = this.#errors(`${$ref}/schema`, isNumber ? Number(value) : value);
+      const errors = this.#errors(pointer, isNumber ? Number(value) : value);
       if (errors) problems.push(`the header ${name}: ${value} ${errors}`);
     }
     return problems;
   }
 
-  #bodyProblems(pointer: string, { content }: Response, answer: Answer, isHead: boolean): string[] {
+  #bodyProblems(purpose: Purpose, pointer: string, { content }: Response, answer: Answer, isHead: boolean): string[] {
     const { status, text, headers } = answer;
     const contentType = headers['content-type'];
     if (isHead || !content) return text === '' ? [] : [`a body of ${text.length} characters is not described`];
@@ -154,7 +174,20 @@ export class DescribedService {
     }
     const errors = this.#errors(`${pointer}/content/${escaped(mediaType)}/schema`, body);
     if (errors) return [`the body ${errors}`];
-    return status < 400 ? [] : this.#errorProblems(content[mediaType]?.examples ?? {}, status, body as ErrorBody);
+    if (status < 400) return [];
+    return [
+      ...this.#errorProblems(content[mediaType]?.examples ?? {}, status, body as ErrorBody),
+      ...this.#parameterProblems(purpose, body as ErrorBody),
+    ];
+  }
+
+  /** The one example of a parameter that stands there twice is for each parameter of the query. */
+  #parameterProblems(purpose: Purpose, { message }: ErrorBody): string[] {
+    const [, repeated] = TWICE.exec(message) ?? [];
+    if (repeated === undefined) return [];
+    const known = purpose.kind === 'operation' ? purpose.operation.parameters : [];
+    const isKnown = known.some((parameter) => parameter.in === 'query' && parameter.name === repeated);
+    return isKnown ? [] : [`the parameter ${repeated} is not described`];
   }
 
   #errorProblems(examples: object, status: number, body: ErrorBody): string[] {
@@ -179,33 +212,36 @@ export class DescribedService {
   }
 }
 
+interface DescribedHeader {
+  readonly name: string;
+  readonly required: boolean;
+  readonly schema: object;
+  /** The place of its schema. */
+  readonly pointer: string;
+}
+
 interface ErrorBody {
   readonly status: number;
   readonly error: string;
   readonly message: string;
 }
 
+const TWICE = /^'(.*)' in the querystring may be sent only once\.$/s;
+
 /** What is the same in every text of one kind: without what is quoted, numbers, and names in capitals. */
 export function textShape(message: string): string {
   return message
     .replace(/^Payment declined: .*/s, 'Payment declined: ')
     .replace(/^Key '.*' not found\.$/s, "Key '' not found.")
+    .replace(TWICE, "'' in the querystring may be sent only once.")
     .replace(/'.*?' (is not a query parameter|appears in the body|appears more than once)/s, "'' $1")
     .replace(/Use [A-Z, ]+\.$/, 'Use GET.')
     .replace(/\d+/g, '0')
     .replace(/\b[A-Z]{3}\b/g, 'AAA');
 }
 
-function pointerTo({ path, method }: DescribedOperation): string {
-  return `#/paths/${escaped(path)}/${method.toLowerCase()}`;
-}
-
-/** Those of the response that is for several: its schema names them. */
-function statusesOf({ content }: Response): readonly number[] {
-  const schema = content?.['application/json']?.schema as {
-    allOf: [object, { properties: { status: { enum: number[] } } }];
-  };
-  return schema.allOf[1].properties.status.enum;
+function placeOf({ path, method }: DescribedOperation, status: number | string): string {
+  return `#/paths/${escaped(path)}/${method.toLowerCase()}/responses/${status}`;
 }
 
 const escaped = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1');

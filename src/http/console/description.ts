@@ -23,6 +23,7 @@ const notModified: AnswerDescription = { text: 'It has a tag of `If-None-Match`.
 export const consolePage: RouteDescription = {
   operationId: 'getConsole',
   tag: 'Console',
+  isOfPage: true,
   summary: "The operator's console",
   text: 'A page for people. Its files are open; it requests its data with the credential of its user.',
   headers: [ifNoneMatch, ifMatch],
@@ -37,6 +38,7 @@ export const consolePage: RouteDescription = {
 export const consoleFile: RouteDescription = {
   operationId: 'getConsoleFile',
   tag: 'Console',
+  isOfPage: true,
   summary: 'What the console is made of',
   text: 'Its scripts, styles and images. Each name changes with what is in the file.',
   parameters: { file: { text: 'The name of the file, as the page has it.', schema: text } },

@@ -1,6 +1,6 @@
 import { errorBody, type PublicError, reasonPhrase } from '../errors/public-errors.js';
 import { COMMON_HEADERS, DATA_POLICY, ERROR_HEADERS, NO_STORE, sometimes } from './headers.js';
-import { type MediaType, type Reference, type Response, reference } from './openapi.js';
+import { type MediaType, type Response, reference } from './openapi.js';
 import type { AnswerDescription, ResponseHeader } from './route-description.js';
 
 const JSON_TYPE = 'application/json';
@@ -12,8 +12,6 @@ export type UsedHeaders = Map<string, ResponseHeader>;
 /** What a route may answer beside its description. */
 export interface AnswerContext {
   readonly used: UsedHeaders;
-  /** On every answer of the route. */
-  readonly headers: readonly ResponseHeader[];
   readonly errorHeaders: Readonly<Record<number, readonly ResponseHeader[]>>;
   /** True for HEAD: no answer has a body. */
   readonly bodiless: boolean;
@@ -28,58 +26,50 @@ export function successResponse(answer: AnswerDescription, context: AnswerContex
   const mediaTypes = content ? [content.mediaType, ...(content.more ?? [])] : [];
   return {
     description: text,
-    headers: headerReferences([...context.headers, ...headers], context.used),
+    ...headerReferences(headers, context.used),
     ...(described &&
       !context.bodiless && { content: Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, described])) }),
   };
 }
 
-/** One response for each status. `shared`: examples in `components`, by status. */
-export function errorResponses(
-  errors: Errors,
-  context: AnswerContext,
-  shared: Readonly<Record<number, readonly string[]>> = {},
-): Record<string, Response> {
-  const statuses = [...Object.values(errors).map(({ status }) => status), ...Object.keys(shared).map(Number)];
+/** One response for each status. */
+export function errorResponses(errors: Errors, context: AnswerContext): Record<string, Response> {
+  const statuses = [...new Set(Object.values(errors).map(({ status }) => status))].sort();
   return Object.fromEntries(
-    [...new Set(statuses)].sort().map((status) => {
+    statuses.map((status) => {
       const ofStatus = Object.entries(errors).filter(([, error]) => error.status === status);
-      return [String(status), errorResponse(status, Object.fromEntries(ofStatus), context, shared[status] ?? [])];
+      return [String(status), errorResponse(status, Object.fromEntries(ofStatus), context)];
     }),
   );
 }
 
-function errorResponse(status: number, errors: Errors, context: AnswerContext, shared: readonly string[]): Response {
-  const headers = [
-    ...context.headers,
-    NO_STORE,
-    ...headersOfErrors(Object.values(errors), shared.length > 0),
-    ...(context.errorHeaders[status] ?? []),
-  ];
+function errorResponse(status: number, errors: Errors, context: AnswerContext): Response {
+  const headers = [...headersOfErrors(Object.values(errors)), ...(context.errorHeaders[status] ?? [])];
   return {
     description: `${reasonPhrase(status)}.`,
-    headers: headerReferences(headers, context.used),
+    ...headerReferences(headers, context.used),
     ...(!context.bodiless && {
-      content: {
-        [JSON_TYPE]: {
-          schema: reference('schemas', 'Problem'),
-          examples: {
-            ...errorExamples(errors),
-            ...Object.fromEntries(shared.map((name) => [name, reference('examples', name)])),
-          },
-        },
-      },
+      content: { [JSON_TYPE]: { schema: reference('schemas', 'Problem'), examples: errorExamples(errors) } },
     }),
   };
 }
 
-/** One response for errors of several statuses: its schema names these. */
-export function responseOfSeveral(errors: Errors, { headers, used }: AnswerContext, text: string): Response {
+/**
+ * One response for errors of several statuses: its schema names these. It alone has the headers of every answer of the operation,
+ * and `Cache-Control` of every error.
+ */
+export function responseOfAnyRequest(
+  errors: Errors,
+  headers: readonly ResponseHeader[],
+  { used }: Pick<AnswerContext, 'used'>,
+  text: string,
+): Response {
   const all = Object.values(errors);
   const statuses = [...new Set(all.map(({ status }) => status))].sort();
+  const withThose = [...COMMON_HEADERS, DATA_POLICY, ...headers, NO_STORE, ...headersOfErrors(all)];
   return {
     description: text,
-    headers: headerReferences([...headers, NO_STORE, ...headersOfErrors(all, true)], used),
+    ...headerReferences(withThose, used),
     content: {
       [JSON_TYPE]: {
         schema: { allOf: [reference('schemas', 'Problem'), { properties: { status: { enum: statuses } } }] },
@@ -89,27 +79,27 @@ export function responseOfSeveral(errors: Errors, { headers, used }: AnswerConte
   };
 }
 
-export function errorExamples(errors: Errors): Record<string, { value: unknown }> {
+function errorExamples(errors: Errors): Record<string, { value: unknown }> {
   return valuesOf(
     Object.fromEntries(Object.entries(errors).map(([name, { status, message }]) => [name, errorBody(status, message)])),
   );
 }
 
 /** A header that not all errors of a status have is one that the answer sometimes has. */
-function headersOfErrors(errors: readonly PublicError[], andOthers: boolean): ResponseHeader[] {
+function headersOfErrors(errors: readonly PublicError[]): ResponseHeader[] {
   const names = [...new Set(errors.flatMap(({ headers }) => Object.keys(headers)))];
   return names.map((name) => {
     const header = ERROR_HEADERS[name];
     if (!header) throw new Error(`the description has no header ${name}`);
-    return !andOthers && errors.every(({ headers }) => name in headers) ? header : sometimes(header);
+    return errors.every(({ headers }) => name in headers) ? header : sometimes(header);
   });
 }
 
 /** The last one of a name counts: it is the more special one. */
-function headerReferences(headers: readonly ResponseHeader[], used: UsedHeaders): Record<string, Reference> {
-  const all = [...COMMON_HEADERS, DATA_POLICY, ...headers];
-  for (const header of all) used.set(header.component, header);
-  return Object.fromEntries(all.map(({ name, component }) => [name, reference('headers', component)]));
+function headerReferences(headers: readonly ResponseHeader[], used: UsedHeaders): Pick<Response, 'headers'> {
+  if (headers.length === 0) return {};
+  for (const header of headers) used.set(header.component, header);
+  return { headers: Object.fromEntries(headers.map(({ name, component }) => [name, reference('headers', component)])) };
 }
 
 function valuesOf(examples: Readonly<Record<string, unknown>>): Record<string, { value: unknown }> {

@@ -34,7 +34,7 @@ export function commonErrors({ scopes, isLimited, bodyLimitBytes, query, operati
       ...BODY_ERRORS,
       bodyTooLarge: publicErrors.bodyTooLarge(bodyLimitBytes),
     }),
-    ...Object.fromEntries(query.map((name) => [`${name}Twice`, repeatedParameter(name)])),
+    ...(query[0] !== undefined && { parameterTwice: repeatedParameter(query[0]) }),
     ...(scopes !== 'open' && {
       credentialsMissing: publicErrors.credentialsMissing(),
       credentialsInvalid: publicErrors.credentialsInvalid(),
@@ -44,6 +44,7 @@ export function commonErrors({ scopes, isLimited, bodyLimitBytes, query, operati
     ...(isLimited && { tooManyRequests: publicErrors.tooManyRequests(600, 2) }),
     ...(operation && storeErrors(operation)),
     ...(!isProbe && NOT_NOW_ERRORS),
+    ...HEAD_ERRORS,
   };
 }
 
@@ -70,7 +71,7 @@ const NOT_NOW_ERRORS: Errors = {
 };
 
 /** 400 for the head of a request, whatever it asks for. */
-export const HEAD_ERRORS: Errors = {
+const HEAD_ERRORS: Errors = {
   malformedRequest: MALFORMED,
   invalidHost: publicErrors.invalidHost(),
   repeatedHeader: publicErrors.repeatedHeader(),
@@ -79,8 +80,10 @@ export const HEAD_ERRORS: Errors = {
   transferCodingNotLast: transferCodingProblem('chunked, gzip', '1.1') as PublicError,
 };
 
-/** Any request may get one of these. They are described once. */
+/** Any request may get one of these. They are described once. The first two come where there is no operation. */
 export const ANY_REQUEST_ERRORS: Errors = {
+  unknownRoute: publicErrors.unknownRoute(),
+  methodNotAllowed: publicErrors.methodNotAllowed('GET, HEAD'),
   requestTooSlow: REQUEST_TOO_SLOW,
   uriTooLong: publicErrors.uriTooLong(MAX_TARGET_LENGTH),
   expectationFailed: publicErrors.expectationFailed(),

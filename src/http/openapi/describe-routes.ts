@@ -1,12 +1,11 @@
 import type { FastifyInstance } from 'fastify';
 import { BODY_LIMIT_BYTES } from '../requests/body-parser.js';
-import { type DescribedRoute, openApiDocument } from './document.js';
-import type { OpenApiDocument } from './openapi.js';
+import { type DescribedRoute, type OpenApiDocuments, openApiDocuments } from './document.js';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** What `/openapi.json` serves. Asked for when all routes are registered; throws where a route and its description do not fit. */
-    openApiDocument(): OpenApiDocument;
+    /** Asked for when all routes are registered. Throws where a route and its description do not fit. */
+    openApiDocuments(): OpenApiDocuments;
   }
 }
 
@@ -34,10 +33,10 @@ export function describeRoutes(app: FastifyInstance): void {
       });
     }
   });
-  let document: OpenApiDocument | undefined;
-  app.decorate('openApiDocument', () => {
-    document ??= openApiDocument(routes);
-    return document;
+  let documents: OpenApiDocuments | undefined;
+  app.decorate('openApiDocuments', () => {
+    documents ??= openApiDocuments(routes);
+    return documents;
   });
 }
 

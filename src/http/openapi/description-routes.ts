@@ -3,8 +3,9 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { publicErrors } from '../errors/public-errors.js';
-import { openApi, referencePage, referencePageFile } from '../operations/service-description.js';
+import { openApi, referencePage, referencePageFile, wholeOpenApi } from '../operations/service-description.js';
 import { type Page, pageOf, sendPage } from '../requests/pages.js';
+import type { OpenApiDocuments } from './document.js';
 
 /** Beside this file in the build. The first two are those of Swagger UI, which the build copies there. */
 const FOLDER = new URL('reference-page/', import.meta.url);
@@ -27,12 +28,14 @@ const POLICY = {
 /** Decisions A4: open, because they tell nothing of what is kept. */
 export function registerDescriptionRoutes(server: FastifyInstance): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
-  let description: Page | undefined;
   const pages = new Map<string, Page>();
 
   app.get('/openapi.json', { config: { scopes: 'open', description: openApi } }, (request, reply) => {
-    description ??= pageOf(Buffer.from(JSON.stringify(server.openApiDocument())), 'application/json; charset=utf-8');
-    sendPage(request, reply, description);
+    sendPage(request, reply, documentPage('forClients'));
+  });
+
+  app.get('/openapi-all.json', { config: { scopes: 'open', description: wholeOpenApi } }, (request, reply) => {
+    sendPage(request, reply, documentPage('whole'));
   });
 
   app.get('/docs', { config: { scopes: 'open', page: true, description: referencePage } }, (request, reply) => {
@@ -51,6 +54,14 @@ export function registerDescriptionRoutes(server: FastifyInstance): void {
       sendPage(request, reply, read(file, FILES[file]));
     },
   );
+
+  /** Written at the first request, as the files below are read. */
+  function documentPage(name: keyof OpenApiDocuments): Page {
+    const text = () => Buffer.from(JSON.stringify(server.openApiDocuments()[name]));
+    const page = pages.get(name) ?? pageOf(text(), 'application/json; charset=utf-8');
+    pages.set(name, page);
+    return page;
+  }
 
   /** Read at the first request and not at the start, because few processes ever get one. */
   function read(name: string, contentType: string): Page {

@@ -1,20 +1,20 @@
 import { SCOPES, type Scope } from '../../access/scopes.js';
 import { VERSION } from '../../platform/version.js';
-import { publicErrors, type Operation as StoreOperation } from '../errors/public-errors.js';
+import type { Operation as StoreOperation } from '../errors/public-errors.js';
 import { ANSWER_SCHEMAS } from './answer-schemas.js';
 import {
   type AnswerContext,
-  errorExamples,
   errorResponses,
-  responseOfSeveral,
+  responseOfAnyRequest,
   successResponse,
   type UsedHeaders,
 } from './answers.js';
 import { BODY_SCHEMAS } from './body-schemas.js';
-import { ANY_REQUEST_ERRORS, commonErrors, HEAD_ERRORS } from './common-errors.js';
+import { ANY_REQUEST_ERRORS, commonErrors } from './common-errors.js';
 import { LIMIT_HEADERS, REQUEST_HEADERS } from './headers.js';
-import { type OpenApiDocument, type Operation, type Parameter, type PathItem, reference } from './openapi.js';
+import { type OpenApiDocument, type Parameter, type PathItem, reference } from './openapi.js';
 import { type RequestHeader, type ResponseHeader, type RouteDescription, TAGS } from './route-description.js';
+import { reachable, SharedParts, type WholeOperation } from './shared-parts.js';
 
 /** A route as it was registered. */
 export interface DescribedRoute {
@@ -36,65 +36,64 @@ const BODILESS_METHODS = ['GET', 'HEAD'];
 const EVERY_PATH = ['requestId', 'traceparent'] as const;
 const SCHEME = 'bearer';
 const ANY_REQUEST =
-  'Any request may get one of these errors: its head is invalid, it arrived too slowly, the service cannot take it yet, or the service failed (500).';
+  'Any request may get one of these errors. `Allow` and `Retry-After` are theirs. The other headers are those of every answer of the operation, and `Cache-Control` that of every error: the other responses name only what they have besides, or instead.';
 
-/** Throws where a route and its description do not fit. */
-export function openApiDocument(routes: readonly DescribedRoute[]): OpenApiDocument {
-  const used: UsedHeaders = new Map();
-  const paths: Record<string, PathItem> = {};
-  for (const route of routes) {
-    const path = route.url.replace(/:(\w+)/g, '{$1}');
-    const item = paths[path] ?? { parameters: EVERY_PATH.map((name) => reference('parameters', name)) };
-    paths[path] = item;
-    item[route.method.toLowerCase()] = operationOf(route, used);
-  }
-  const everywhere: AnswerContext = { used, headers: LIMIT_HEADERS, errorHeaders: {}, bodiless: false };
-  const anyHeaders = [...new Set(routes.flatMap(({ description }) => description.anyAnswerHeaders ?? []))];
-  const anywhere = { ...everywhere, headers: [...everywhere.headers, ...anyHeaders] };
-  const responses = {
-    AnyRequest: responseOfSeveral(ANY_REQUEST_ERRORS, anywhere, ANY_REQUEST),
-    MethodNotAllowed: errorResponses({ methodNotAllowed: publicErrors.methodNotAllowed('GET, HEAD') }, everywhere)[405],
-    UnknownPath: errorResponses({ unknownRoute: publicErrors.unknownRoute() }, everywhere)[404],
-  } as Record<string, object>;
-  return {
-    openapi: '3.1.0',
-    info: {
-      title: 'Idempay',
-      version: VERSION,
-      summary: 'Payments exactly once, transactions from a cache that is never stale.',
-      description: INTRODUCTION,
-      license: { name: 'MIT', identifier: 'MIT' },
-    },
-    servers: [{ url: '/' }],
-    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
-    paths,
-    components: {
-      schemas: { ...ANSWER_SCHEMAS, ...BODY_SCHEMAS },
-      parameters: Object.fromEntries(EVERY_PATH.map((name) => [name, headerParameter(REQUEST_HEADERS[name])])),
-      headers: Object.fromEntries([...used].map(([component, header]) => [component, headerObject(header)])),
-      examples: errorExamples(HEAD_ERRORS),
-      responses,
-      securitySchemes: {
-        [SCHEME]: {
-          type: 'http',
-          scheme: 'bearer',
-          bearerFormat: 'API key or JWT',
-          description: `With \`AUTH=required\`: an API key (\`idem_...\`, made by \`npx idempay keys add\`) or a token of \`JWT_ISSUER\`. Scopes: ${SCOPES.map((scope) => `\`${scope}\``).join(', ')}. One of those that an operation names is enough. Without \`AUTH\` nobody is asked.`,
-        },
-      },
-    },
-  };
+/** What `/openapi.json` and `/openapi-all.json` serve. Both say the same of an operation that both have. */
+export interface OpenApiDocuments {
+  /** Without HEAD, and without what only a page of the service asks for. */
+  readonly forClients: OpenApiDocument;
+  readonly whole: OpenApiDocument;
 }
 
-function operationOf(route: DescribedRoute, used: UsedHeaders): Operation {
+/** Throws where a route and its description do not fit. */
+export function openApiDocuments(routes: readonly DescribedRoute[]): OpenApiDocuments {
+  const used: UsedHeaders = new Map();
+  const operations = routes.map((route) => ({ route, operation: operationOf(route, used) }));
+  const clientOperations = operations.filter(({ route }) => isForClients(route));
+  const others = operations.filter(({ route }) => !isForClients(route));
+  const shared = new SharedParts(
+    clientOperations.map(({ operation }) => operation),
+    others.map(({ operation }) => operation),
+  );
+  const components = {
+    schemas: { ...ANSWER_SCHEMAS, ...BODY_SCHEMAS },
+    headers: Object.fromEntries([...used].map(([component, header]) => [component, headerObject(header)])),
+    ...shared.components,
+    parameters: {
+      ...Object.fromEntries(EVERY_PATH.map((name) => [name, headerParameter(REQUEST_HEADERS[name])])),
+      ...shared.components.parameters,
+    },
+  };
+  const documentOf = (described: typeof operations): OpenApiDocument => {
+    const paths: Record<string, PathItem> = {};
+    for (const { route, operation } of described) {
+      const path = route.url.replace(/:(\w+)/g, '{$1}');
+      const item = paths[path] ?? { parameters: EVERY_PATH.map((name) => reference('parameters', name)) };
+      paths[path] = item;
+      item[route.method.toLowerCase()] = shared.refer(operation);
+    }
+    const tags = new Set(described.flatMap(({ operation }) => operation.tags));
+    return {
+      ...HEAD_OF_DOCUMENT,
+      tags: Object.entries(TAGS)
+        .filter(([name]) => tags.has(name))
+        .map(([name, description]) => ({ name, description })),
+      paths,
+      components: { ...reachable(paths, components), securitySchemes: SECURITY_SCHEMES },
+    };
+  };
+  return { forClients: documentOf(clientOperations), whole: documentOf(operations) };
+}
+
+function isForClients({ method, description }: DescribedRoute): boolean {
+  return method !== 'HEAD' && description.isOfPage !== true;
+}
+
+function operationOf(route: DescribedRoute, used: UsedHeaders): WholeOperation {
   const { method, description, scopes, isLimited, bodyLimitBytes } = route;
   const isHead = method === 'HEAD';
-  const context: AnswerContext = {
-    used,
-    headers: [...(isLimited ? LIMIT_HEADERS : []), ...(description.anyAnswerHeaders ?? [])],
-    errorHeaders: description.errorHeaders ?? {},
-    bodiless: isHead,
-  };
+  const context: AnswerContext = { used, errorHeaders: description.errorHeaders ?? {}, bodiless: isHead };
+  const everywhere = [...(isLimited ? LIMIT_HEADERS : []), ...(description.anyAnswerHeaders ?? [])];
   const errors = {
     ...description.errors,
     ...commonErrors({
@@ -130,8 +129,8 @@ function operationOf(route: DescribedRoute, used: UsedHeaders): Operation {
       ...Object.fromEntries(
         Object.entries(description.answers).map(([status, answer]) => [status, successResponse(answer, context)]),
       ),
-      ...errorResponses(errors, context, { 400: Object.keys(HEAD_ERRORS) }),
-      default: reference('responses', 'AnyRequest'),
+      ...errorResponses(errors, context),
+      default: responseOfAnyRequest(ANY_REQUEST_ERRORS, everywhere, context, ANY_REQUEST),
     },
     // Without `AUTH` nobody is asked for a credential: so none is one of the alternatives.
     security: scopes === 'open' ? [] : [...scopes.map((scope) => ({ [SCHEME]: [scope] })), {}],
@@ -175,10 +174,35 @@ const INTRODUCTION = `**Paying.** Get a key (\`generateKey\`), keep it, and send
 
 **Two areas.** Payments and transactions have nothing to do with each other: a payment has an id such as \`TXN1763640000000000000001\`, a transaction a number of 15 digits.
 
-**Errors.** Every error has the body \`{"status", "error", "message"}\`, and the message says what to do. Each operation lists its statuses. \`default\` are those that any request may get. Beside them: a path that is not listed here is answered 404 (\`UnknownPath\`), and a method that its path does not take 405 with \`Allow\` (\`MethodNotAllowed\`).
+**Errors.** Every error has the body \`{"status", "error", "message"}\`, and the message says what to do. Each operation lists its statuses. \`default\` are those that any request may get: among them 404 for a path that is not listed here, and 405 with \`Allow\` for a method that its path does not take.
+
+**Headers.** Those that every answer of an operation has are described with its response \`default\`, as is \`Cache-Control\` of every error. The others name what they have besides, or instead.
+
+**Two documents.** \`/openapi.json\` is for clients, and \`/docs\` shows it. \`/openapi-all.json\` also has the HEAD requests and what the pages of the service ask for, which are the console and \`/docs\`. \`/docs?all\` shows it.
 
 **Amounts.** Send them as strings. Bodies are judged by their text: a number is never rounded, and a repeated member is refused. A schema cannot say all of it; where it does not, its description does.
 
 **Trying it out.** A request that is sent from the reference page (\`/docs\`) is carried out like any other: a payment is a payment.
 
 **Limits.** With \`RATE_LIMIT_PER_MINUTE\` answers have \`RateLimit-*\`, and 429 beyond the limit.`;
+
+const HEAD_OF_DOCUMENT = {
+  openapi: '3.1.0',
+  info: {
+    title: 'Idempay',
+    version: VERSION,
+    summary: 'Payments exactly once, transactions from a cache that is never stale.',
+    description: INTRODUCTION,
+    license: { name: 'MIT', identifier: 'MIT' },
+  },
+  servers: [{ url: '/' }],
+} as const;
+
+const SECURITY_SCHEMES = {
+  [SCHEME]: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'API key or JWT',
+    description: `With \`AUTH=required\`: an API key (\`idem_...\`, made by \`npx idempay keys add\`) or a token of \`JWT_ISSUER\`. Scopes: ${SCOPES.map((scope) => `\`${scope}\``).join(', ')}. One of those that an operation names is enough. Without \`AUTH\` nobody is asked.`,
+  },
+};

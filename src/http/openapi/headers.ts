@@ -52,7 +52,13 @@ export const REQUEST_HEADERS = {
   },
 } as const satisfies Record<string, RequestHeader>;
 
-function always(name: string, component: string, text: string, schema: JsonSchema, example?: string | number): ResponseHeader {
+function always(
+  name: string,
+  component: string,
+  text: string,
+  schema: JsonSchema,
+  example?: string | number,
+): ResponseHeader {
   return { name, component, text, required: true, schema, ...(example !== undefined && { example }) };
 }
 

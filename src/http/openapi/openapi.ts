@@ -21,7 +21,7 @@ export interface Operation {
   readonly tags: readonly string[];
   readonly summary: string;
   readonly description: string;
-  readonly parameters: readonly Parameter[];
+  readonly parameters: readonly (Parameter | Reference)[];
   readonly requestBody?: object;
   readonly responses: Readonly<Record<string, Response | Reference>>;
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
@@ -38,7 +38,8 @@ export interface Parameter {
 
 export interface Response {
   readonly description: string;
-  readonly headers: Readonly<Record<string, Reference>>;
+  /** Besides those of every answer, which the response `default` of its operation has. */
+  readonly headers?: Readonly<Record<string, Reference>>;
   readonly content?: Readonly<Record<string, MediaType>>;
 }
 

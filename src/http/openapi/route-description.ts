@@ -49,6 +49,8 @@ export interface RouteDescription {
   readonly anyAnswerHeaders?: readonly ResponseHeader[];
   /** Headers of errors beside those that the error itself has, by status. */
   readonly errorHeaders?: Readonly<Record<number, readonly ResponseHeader[]>>;
+  /** Only a page of the service asks for it. The description for clients leaves it out. */
+  readonly isOfPage?: true;
   /** It asks no store: no answer of it says that one is away. */
   readonly asksNoStore?: true;
   /** Answered also while the service starts, and on a connection too many. */

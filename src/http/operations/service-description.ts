@@ -136,8 +136,8 @@ const preconditionFailed = publicErrors.preconditionFailed('page');
 export const openApi: RouteDescription = {
   operationId: 'getDescription',
   tag: 'Description',
-  summary: 'This description, as OpenAPI 3.1',
-  text: 'The same for every setting. It is made of the routes themselves when the service starts.',
+  summary: 'The description for clients, as OpenAPI 3.1',
+  text: 'The same for every setting. `getWholeDescription` has more. It is made of the routes themselves when the service starts.',
   headers: [ifNoneMatch, ifMatch],
   answers: {
     200: {
@@ -158,12 +158,20 @@ export const openApi: RouteDescription = {
   asksNoStore: true,
 };
 
+export const wholeOpenApi: RouteDescription = {
+  ...openApi,
+  operationId: 'getWholeDescription',
+  summary: 'The whole description, as OpenAPI 3.1',
+  text: 'With the HEAD requests, and with what only the pages of the service ask for: the console and `/docs`.',
+};
+
 const pageHeaders = [ETAG, ASK_AGAIN, PAGE_POLICY];
 const pageNotModified: AnswerDescription = { ...notModified, headers: pageHeaders };
 
 export const referencePage: RouteDescription = {
   operationId: 'getReferencePage',
   tag: 'Description',
+  isOfPage: true,
   summary: 'The page that shows this description',
   text: 'It asks this service only. What is tried out there is carried out.',
   headers: [ifNoneMatch, ifMatch],
@@ -180,6 +188,7 @@ export function referencePageFile(files: readonly string[]): RouteDescription {
   return {
     operationId: 'getReferencePageFile',
     tag: 'Description',
+    isOfPage: true,
     summary: 'What the page is made of',
     text: 'Its scripts and its style.',
     parameters: { file: { text: 'The name of the file.', schema: { type: 'string', enum: files } } },
@@ -200,6 +209,7 @@ export function referencePageFile(files: readonly string[]): RouteDescription {
 export const session: RouteDescription = {
   operationId: 'getSession',
   tag: 'Console',
+  isOfPage: true,
   summary: 'The caller, its scopes, and the process that answered',
   text: 'With any scope. Without `AUTH=required` everybody has all of them.',
   answers: {
