@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
-import { ANSWER_SCHEMAS } from '../../dist/http/openapi/answer-schemas.js';
-import { BODY_SCHEMAS } from '../../dist/http/openapi/body-schemas.js';
+import { SCHEMAS } from '../../dist/http/openapi/schemas.js';
 
 /** Those of `components.schemas`. */
 export function descriptionSchemas() {
-  return JSON.parse(JSON.stringify({ ...ANSWER_SCHEMAS, ...BODY_SCHEMAS }));
+  return JSON.parse(JSON.stringify(SCHEMAS));
 }
 
 export function digestOf(schemas) {

@@ -2,7 +2,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PublicError } from '#idempay/http/errors/public-errors.js';
-import { BODY_SCHEMAS } from '#idempay/http/openapi/body-schemas.js';
+import { SCHEMAS } from '#idempay/http/openapi/schemas.js';
 import { readVerdict } from '#idempay/http/payments/record-request.js';
 import { readPaymentRequest } from '#idempay/http/payments/request.js';
 import { type JsonBody, readJsonBody } from '#idempay/http/requests/json-body.js';
@@ -29,7 +29,7 @@ type Judge = (body: JsonBody) => unknown;
 type Reconcile = (value: Members, text: string, note: (rule: string) => void) => unknown | 'refused';
 
 const ajv = new Ajv2020({ strict: false, validateFormats: false });
-ajv.addSchema({ $id: 'all', components: { schemas: BODY_SCHEMAS } });
+ajv.addSchema({ $id: 'all', components: { schemas: SCHEMAS } });
 
 function accepts(judge: Judge, text: string): boolean {
   try {
@@ -42,7 +42,7 @@ function accepts(judge: Judge, text: string): boolean {
 }
 
 function expectAgreement(
-  name: keyof typeof BODY_SCHEMAS,
+  name: keyof typeof SCHEMAS,
   judge: Judge,
   bodies: fc.Arbitrary<string>,
   rules: readonly string[],

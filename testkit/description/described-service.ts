@@ -101,11 +101,11 @@ export class DescribedService {
     return others.includes(status) && !isOther ? { place: whole, whole } : undefined;
   }
 
-  /** Those of the response that is for several: its schema names them. */
+  /** Those of a response that is for several: its schema names them. */
   #statusesOf({ content }: Response): readonly number[] {
-    const schema = content?.['application/json']?.schema as {
+    const schema = this.resolve<{
       allOf: [object, { properties: { status: { enum: number[] } } }];
-    };
+    }>(content?.['application/json']?.schema ?? {});
     return schema.allOf[1].properties.status.enum;
   }
 

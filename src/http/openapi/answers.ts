@@ -1,9 +1,11 @@
 import { errorBody, type PublicError, reasonPhrase } from '../errors/public-errors.js';
 import { COMMON_HEADERS, DATA_POLICY, ERROR_HEADERS, NO_STORE, sometimes } from './headers.js';
 import { type MediaType, type Response, reference } from './openapi.js';
-import type { AnswerDescription, ResponseHeader } from './route-description.js';
+import type { AnswerDescription, JsonSchema, ResponseHeader } from './route-description.js';
 
 const JSON_TYPE = 'application/json';
+/** In `components.schemas`. */
+export const ANY_REQUEST_PROBLEM = 'AnyRequestProblem';
 type Errors = Readonly<Record<string, PublicError>>;
 
 /** Collects the headers that responses refer to, by their component. */
@@ -55,7 +57,7 @@ function errorResponse(status: number, errors: Errors, context: AnswerContext): 
 }
 
 /**
- * One response for errors of several statuses: its schema names these. It alone has the headers of every answer of the operation,
+ * One response for errors of several statuses, which `anyRequestProblem` names. It alone has the headers of every answer of the operation,
  * and `Cache-Control` of every error.
  */
 export function responseOfAnyRequest(
@@ -65,18 +67,20 @@ export function responseOfAnyRequest(
   text: string,
 ): Response {
   const all = Object.values(errors);
-  const statuses = [...new Set(all.map(({ status }) => status))].sort();
   const withThose = [...COMMON_HEADERS, DATA_POLICY, ...headers, NO_STORE, ...headersOfErrors(all)];
   return {
     description: text,
     ...headerReferences(withThose, used),
     content: {
-      [JSON_TYPE]: {
-        schema: { allOf: [reference('schemas', 'Problem'), { properties: { status: { enum: statuses } } }] },
-        examples: errorExamples(errors),
-      },
+      [JSON_TYPE]: { schema: reference('schemas', ANY_REQUEST_PROBLEM), examples: errorExamples(errors) },
     },
   };
+}
+
+/** The body of errors of several statuses. */
+export function anyRequestProblem(errors: Errors): JsonSchema {
+  const statuses = [...new Set(Object.values(errors).map(({ status }) => status))].sort();
+  return { allOf: [reference('schemas', 'Problem'), { properties: { status: { enum: statuses } } }] };
 }
 
 function errorExamples(errors: Errors): Record<string, { value: unknown }> {

@@ -1,19 +1,20 @@
 import { SCOPES, type Scope } from '../../access/scopes.js';
 import { VERSION } from '../../platform/version.js';
 import type { Operation as StoreOperation } from '../errors/public-errors.js';
-import { ANSWER_SCHEMAS } from './answer-schemas.js';
 import {
+  ANY_REQUEST_PROBLEM,
   type AnswerContext,
+  anyRequestProblem,
   errorResponses,
   responseOfAnyRequest,
   successResponse,
   type UsedHeaders,
 } from './answers.js';
-import { BODY_SCHEMAS } from './body-schemas.js';
 import { ANY_REQUEST_ERRORS, commonErrors } from './common-errors.js';
 import { LIMIT_HEADERS, REQUEST_HEADERS } from './headers.js';
 import { type OpenApiDocument, type Parameter, type PathItem, reference } from './openapi.js';
 import { type RequestHeader, type ResponseHeader, type RouteDescription, TAGS } from './route-description.js';
+import { SCHEMAS } from './schemas.js';
 import { reachable, SharedParts, type WholeOperation } from './shared-parts.js';
 
 /** A route as it was registered. */
@@ -56,7 +57,7 @@ export function openApiDocuments(routes: readonly DescribedRoute[]): OpenApiDocu
     others.map(({ operation }) => operation),
   );
   const components = {
-    schemas: { ...ANSWER_SCHEMAS, ...BODY_SCHEMAS },
+    schemas: { ...SCHEMAS, [ANY_REQUEST_PROBLEM]: anyRequestProblem(ANY_REQUEST_ERRORS) },
     headers: Object.fromEntries([...used].map(([component, header]) => [component, headerObject(header)])),
     ...shared.components,
     parameters: {

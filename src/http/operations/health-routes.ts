@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { Health } from '../../health/health.js';
 import { publicErrors } from '../errors/public-errors.js';
-import { StoreStatistics, StoreStatus, StoreValue } from '../openapi/answer-schemas.js';
+import { StoreStatistics, StoreStatus, StoreValue } from './schemas.js';
 import * as descriptions from './service-description.js';
 
 const KeyPath = Type.Object({ key: Type.String() });

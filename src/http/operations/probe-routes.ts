@@ -2,7 +2,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import type { Readiness } from '../../health/readiness.js';
 import { publicErrors } from '../errors/public-errors.js';
-import { Readiness as Ready } from '../openapi/answer-schemas.js';
+import { Readiness as Ready } from './schemas.js';
 import * as descriptions from './service-description.js';
 
 export const LIVENESS_PATH = '/livez';

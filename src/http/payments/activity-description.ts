@@ -1,19 +1,12 @@
 import { BUCKET_MS, BUCKETS } from '../../payments/history/payment-activity.js';
 import { refusalBy } from '../openapi/examples.js';
 import { NO_STORE } from '../openapi/headers.js';
-import type { JsonSchema, RouteDescription } from '../openapi/route-description.js';
+import { whole } from '../openapi/json-schema.js';
+import type { RouteDescription } from '../openapi/route-description.js';
 import { refuseUnknownParameters } from './record-request.js';
 
 const count = { type: 'integer', minimum: 0 };
 const moment = { type: 'integer', description: 'Milliseconds since 1970.' };
-
-/** With every member required and no other. */
-const whole = (properties: Readonly<Record<string, JsonSchema>>): JsonSchema => ({
-  type: 'object',
-  required: Object.keys(properties),
-  properties,
-  additionalProperties: false,
-});
 
 export const paymentActivity: RouteDescription = {
   operationId: 'getPaymentActivity',

@@ -5,6 +5,7 @@ import type { ClaimedPayment, PaymentLife } from '../../payments/ports/payment-h
 import { publicErrors } from '../errors/public-errors.js';
 import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, refusalBy } from '../openapi/examples.js';
 import { NO_STORE } from '../openapi/headers.js';
+import { whole } from '../openapi/json-schema.js';
 import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
 import { refuseUnknownParameters, STATES } from './record-request.js';
 
@@ -12,14 +13,6 @@ const JSON_TYPE = 'application/json';
 const MOMENT = { type: 'string', format: 'date-time' };
 const UUID = { type: 'string', format: 'uuid' };
 const ASKED_AT = Date.UTC(2026, 10, 20, 13);
-
-/** With every member required and no other. */
-const whole = (properties: Readonly<Record<string, object>>) => ({
-  type: 'object',
-  required: Object.keys(properties),
-  properties,
-  additionalProperties: false,
-});
 
 const key: ParameterDescription = {
   text: 'The idempotency key, in any case.',
