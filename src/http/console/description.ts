@@ -1,21 +1,27 @@
 import { publicErrors } from '../errors/public-errors.js';
-import {
-  ASK_AGAIN,
-  CONTENT_ENCODING,
-  ETAG,
-  KEPT_FOR_EVER,
-  PAGE_POLICY,
-  REDIRECTED,
-  REQUEST_HEADERS,
-  VARY,
-} from '../openapi/headers.js';
+import { ASK_AGAIN, always, ETAG, PAGE_POLICY, REQUEST_HEADERS, sometimes } from '../openapi/headers.js';
 import type { AnswerDescription, RouteDescription } from '../openapi/route-description.js';
 
-/** The operator's console: its page, its files, and what it asks first. */
+/** The operator's console: its page and its files. */
 
 const { ifMatch, ifNoneMatch } = REQUEST_HEADERS;
 const preconditionFailed = publicErrors.preconditionFailed('page');
 const text = { type: 'string' };
+
+const KEPT_FOR_EVER = always(
+  'Cache-Control',
+  'Cache-Control-immutable',
+  'Every cache may keep the file for a year: its name changes with it.',
+  { const: 'public, max-age=31536000, immutable' },
+);
+const VARY = always('Vary', 'Vary', 'The answer depends on this header of the request.', {
+  const: 'Accept-Encoding',
+});
+const CONTENT_ENCODING = sometimes(
+  always('Content-Encoding', 'Content-Encoding', 'Compressed, where `Accept-Encoding` takes it.', { const: 'gzip' }),
+);
+const REDIRECTED = always('Location', 'Location-console', 'Where the page is.', { const: '../console' });
+
 const pageHeaders = [ETAG, ASK_AGAIN, PAGE_POLICY, VARY, CONTENT_ENCODING];
 const fileHeaders = [ETAG, KEPT_FOR_EVER, PAGE_POLICY, VARY, CONTENT_ENCODING];
 const notModified: AnswerDescription = { text: 'It has a tag of `If-None-Match`.' };

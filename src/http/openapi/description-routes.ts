@@ -3,9 +3,9 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { publicErrors } from '../errors/public-errors.js';
-import { openApi, referencePage, referencePageFile, wholeOpenApi } from '../operations/service-description.js';
 import { type Page, pageOf, sendPage } from '../requests/pages.js';
 import type { OpenApiDocuments } from './document.js';
+import { openApi, referencePage, referencePageFile, wholeOpenApi } from './own-description.js';
 
 /** Beside this file in the build. The first two are those of Swagger UI, which the build copies there. */
 const FOLDER = new URL('reference-page/', import.meta.url);

@@ -1,31 +1,11 @@
-import { FIRST_TRANSACTION_ID } from '../../transactions/transaction.js';
 import { fixedHeaders } from '../connections/fixed-headers.js';
 import { ATTEMPT_STATES } from '../errors/public-errors.js';
 import type { JsonSchema, RequestHeader, ResponseHeader } from './route-description.js';
 
-const UUID = '01936d5e-7c1a-7f3e-8b5a-2f6c1d9e4b70';
 const TAG = '"9e107d9d372bb6826bd81d3542a419d6"';
 
 /** Optional headers have no example, because the reference page would send it with every request that is tried out. */
 export const REQUEST_HEADERS = {
-  idempotencyKey: {
-    name: 'Idempotency-Key',
-    text: 'The key that `generateKey` gave out: one for each payment, the same for every repeat. In any case, with or without quotes. Sent twice it is invalid. Not needed where `reference` names the payment; then it must be the key of the reference, or be left out.',
-    required: false,
-    schema: { type: 'string' },
-  },
-  creationKey: {
-    name: 'Idempotency-Key',
-    text: 'A key of your own: one for each create, the same for every repeat. 1 to 64 visible ASCII characters, with or without quotes; sent twice or empty it is invalid. It belongs to the client that sends it and to the endpoint, and is kept for `IDEMPOTENCY_TTL_SECONDS`.',
-    required: false,
-    schema: { type: 'string' },
-  },
-  prefer: {
-    name: 'Prefer',
-    text: '`wait=N` (RFC 7240): a duplicate of a payment under way waits up to N seconds, at most 30, for its outcome. What is malformed is ignored.',
-    required: false,
-    schema: { type: 'string' },
-  },
   ifMatch: {
     name: 'If-Match',
     text: 'Only if the resource has one of these tags (RFC 9110 13.1.1), such as `"9e107d9d372bb6826bd81d3542a419d6"`, else 412.',
@@ -52,7 +32,7 @@ export const REQUEST_HEADERS = {
   },
 } as const satisfies Record<string, RequestHeader>;
 
-function always(
+export function always(
   name: string,
   component: string,
   text: string,
@@ -92,83 +72,12 @@ export const ETAG = always(
   { type: 'string', pattern: '^"[0-9a-f]{32}"$' },
   TAG,
 );
-export const CACHE_STATUS = always(
-  'Cache-Status',
-  'Cache-Status',
-  'What the cache of the service did (RFC 9211): `hit`, `fwd=miss`, or `fwd=bypass` where it was not asked.',
-  { enum: ['transactionCache; hit', 'transactionCache; fwd=miss', 'transactionCache; fwd=bypass'] },
-  'transactionCache; hit',
-);
-export const LOCATION = always(
-  'Location',
-  'Location',
-  'The path of the new transaction.',
-  { type: 'string', pattern: '^/api/transactions/[1-9][0-9]{14}$' },
-  '/api/transactions/100000000000001',
-);
-export const COMPUTED_KEY = always(
-  'Idempotency-Key',
-  'Idempotency-Key',
-  'The key of the `reference` and `attempt` that the request named.',
-  { type: 'string', format: 'uuid' },
-);
 export const REPLAYED = always(
   'Idempotent-Replayed',
   'Idempotent-Replayed',
   'The stored result of an earlier request with the same key: nothing was done again.',
   { const: 'true' },
 );
-export const PREFERENCE_APPLIED = sometimes(
-  always(
-    'Preference-Applied',
-    'Preference-Applied',
-    'The request waited, for at most so many seconds, as its `Prefer` asked for.',
-    { type: 'string', pattern: '^wait=([1-9]|[12][0-9]|30)$' },
-    'wait=10',
-  ),
-);
-export const LINK_NEXT = sometimes(
-  always(
-    'Link',
-    'Link',
-    'Path and query of the next page (RFC 8288); absent after the last page.',
-    { type: 'string', pattern: '^</api/payments\\?[!-~]+>; rel="next"$' },
-    `</api/payments?limit=50&cursor=${UUID}>; rel="next"`,
-  ),
-);
-export const LINK_NEXT_TRANSACTIONS = sometimes(
-  always(
-    'Link',
-    'LinkTransactions',
-    'Path and query of the next page (RFC 8288); absent after the last page.',
-    { type: 'string', pattern: '^</api/transactions/search\\?[!-~]+>; rel="next"$' },
-    `</api/transactions/search?limit=50&cursor=${FIRST_TRANSACTION_ID}>; rel="next"`,
-  ),
-);
-export const CONTENT_DISPOSITION = always(
-  'Content-Disposition',
-  'Content-Disposition',
-  'The name of the file.',
-  { type: 'string', pattern: '^attachment; filename="payments-\\d{4}-\\d{2}-\\d{2}\\.ndjson"$' },
-  'attachment; filename="payments-2026-11-20.ndjson"',
-);
-
-export const KEPT_FOR_EVER = always(
-  'Cache-Control',
-  'Cache-Control-immutable',
-  'Every cache may keep the file for a year: its name changes with it.',
-  { const: 'public, max-age=31536000, immutable' },
-);
-export const VARY = always('Vary', 'Vary', 'The answer depends on this header of the request.', {
-  const: 'Accept-Encoding',
-});
-export const CONTENT_ENCODING = sometimes(
-  always('Content-Encoding', 'Content-Encoding', 'Compressed, where `Accept-Encoding` takes it.', { const: 'gzip' }),
-);
-export const REDIRECTED = always('Location', 'Location-console', 'Where the page is.', { const: '../console' });
-export const NO_BUFFERING = always('X-Accel-Buffering', 'X-Accel-Buffering', 'A proxy passes each line on at once.', {
-  const: 'no',
-});
 
 /** Headers that every answer has. */
 export const COMMON_HEADERS: readonly ResponseHeader[] = [

@@ -1,10 +1,13 @@
 import { publicErrors } from '../errors/public-errors.js';
 import { refusalBy } from '../openapi/examples.js';
-import { NO_BUFFERING, NO_STORE } from '../openapi/headers.js';
+import { always, NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { refuseUnknownParameters } from '../payments/record-request.js';
 import { LIVE_PARAMETERS, readSince } from './live-request.js';
 
+const NO_BUFFERING = always('X-Accel-Buffering', 'X-Accel-Buffering', 'A proxy passes each line on at once.', {
+  const: 'no',
+});
 const LATENCY = {
   bounds: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
   counts: [80, 20, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],

@@ -1,19 +1,14 @@
 import { publicErrors } from '../errors/public-errors.js';
-import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, refusalBy, refusalsOf, throwProblem } from '../openapi/examples.js';
-import {
-  COMPUTED_KEY,
-  NO_STORE,
-  PREFERENCE_APPLIED,
-  REPLAYED,
-  REQUEST_HEADERS,
-  sometimes,
-} from '../openapi/headers.js';
+import { refusalBy, refusalsOf, throwProblem } from '../openapi/examples.js';
+import { NO_STORE, REPLAYED, sometimes } from '../openapi/headers.js';
 import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
+import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID } from './examples.js';
+import { COMPUTED_KEY, PAYMENT_REQUEST_HEADERS, PREFERENCE_APPLIED } from './headers.js';
 import { refuseUnknownParameters } from './record-request.js';
 import { attemptOf, clientMissing, OPERATED_REFERENCE_PARAMETERS, REFERENCE_PARAMETERS } from './reference-request.js';
 import { readPaymentRequest } from './request.js';
 
-const { idempotencyKey, prefer } = REQUEST_HEADERS;
+const { idempotencyKey, prefer } = PAYMENT_REQUEST_HEADERS;
 
 const reference: ParameterDescription = {
   text: 'Names what is to be paid once, such as an order: 1 to 128 of `A-Z a-z 0-9 - . _ ~ : / @`. The key is computed from it, the same each time, so that the same request can be sent again whenever there was no clear answer. It belongs to the client that sends it.',

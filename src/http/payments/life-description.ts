@@ -3,10 +3,11 @@ import { processorAnswerJson } from '../../payments/history/processor-answer-rep
 import { timelineJson } from '../../payments/history/timeline-representation.js';
 import type { ClaimedPayment, PaymentLife } from '../../payments/ports/payment-history.js';
 import { publicErrors } from '../errors/public-errors.js';
-import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, refusalBy } from '../openapi/examples.js';
+import { refusalBy } from '../openapi/examples.js';
 import { NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
+import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID } from './examples.js';
 import { refuseUnknownParameters, STATES } from './record-request.js';
 
 const JSON_TYPE = 'application/json';

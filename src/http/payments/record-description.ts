@@ -1,7 +1,9 @@
 import { publicErrors } from '../errors/public-errors.js';
-import { EXAMPLE_KEY, examplePayment, exportText, pendingPayment, refusalBy, refusalsOf } from '../openapi/examples.js';
-import { CONTENT_DISPOSITION, ETAG, LINK_NEXT, NO_STORE, REQUEST_HEADERS, REVALIDATE } from '../openapi/headers.js';
+import { refusalBy, refusalsOf } from '../openapi/examples.js';
+import { ETAG, NO_STORE, REQUEST_HEADERS, REVALIDATE } from '../openapi/headers.js';
 import type { AnswerDescription, ParameterDescription, RouteDescription } from '../openapi/route-description.js';
+import { EXAMPLE_KEY, examplePayment, exportText, pendingPayment } from './examples.js';
+import { CONTENT_DISPOSITION, LINK_NEXT } from './headers.js';
 import {
   DEFAULT_LIMIT,
   EXPORT_PARAMETERS,

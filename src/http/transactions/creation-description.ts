@@ -2,14 +2,16 @@ import { StoreUnavailable } from '../../platform/faults.js';
 import { MAX_CREATED_TOGETHER } from '../../transactions/creation.js';
 import { FIRST_TRANSACTION_ID } from '../../transactions/transaction.js';
 import { publicErrors } from '../errors/public-errors.js';
-import { exampleTransaction, refusalBy, refusalsOf } from '../openapi/examples.js';
-import { LOCATION, NO_STORE, REPLAYED, REQUEST_HEADERS, sometimes } from '../openapi/headers.js';
+import { refusalBy, refusalsOf } from '../openapi/examples.js';
+import { NO_STORE, REPLAYED, REQUEST_HEADERS, sometimes } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { readJsonBody } from '../requests/json-body.js';
 import { shownTransaction } from './description.js';
+import { exampleTransaction } from './examples.js';
+import { CREATION_KEY, LOCATION } from './headers.js';
 import { BATCH_ROWS, readNewTransaction, readNewTransactions } from './request.js';
 
-const { creationKey, ifMatch, ifNoneMatch } = REQUEST_HEADERS;
+const { ifMatch, ifNoneMatch } = REQUEST_HEADERS;
 
 const WITH_A_KEY =
   'With an `Idempotency-Key` the request may be repeated: nothing is created twice, and a repeat gets the first result as it was, with `Idempotent-Replayed: true`, also when something was changed or deleted since. It need not meet its preconditions again. Without a key, look in the list before you repeat a request whose outcome is not known.';
@@ -45,7 +47,7 @@ export const createTransaction: RouteDescription = {
   tag: 'Transactions',
   summary: 'Create a transaction',
   text: `${WITH_A_KEY} ${CONDITIONS}`,
-  headers: [creationKey, ifMatch, ifNoneMatch],
+  headers: [CREATION_KEY, ifMatch, ifNoneMatch],
   body: {
     text: 'At most 16 KiB.',
     required: true,
@@ -75,7 +77,7 @@ export const createTransactions: RouteDescription = {
   tag: 'Transactions',
   summary: 'Create up to 1,000 transactions, all or none',
   text: `All are created in one commit, or none is. ${WITH_A_KEY} The keys of this endpoint are its own. ${CONDITIONS}`,
-  headers: [creationKey, ifMatch, ifNoneMatch],
+  headers: [CREATION_KEY, ifMatch, ifNoneMatch],
   body: {
     text: 'At most 1 MiB, and 20,000 JSON values.',
     required: true,

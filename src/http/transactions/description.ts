@@ -1,8 +1,10 @@
 import { FINAL_STATUSES } from '../../transactions/transaction.js';
 import { publicErrors } from '../errors/public-errors.js';
-import { EXAMPLE_TRANSACTION_ID, exampleTransaction, refusalBy, refusalsOf } from '../openapi/examples.js';
-import { CACHE_STATUS, ETAG, NO_STORE, REQUEST_HEADERS, REVALIDATE, sometimes } from '../openapi/headers.js';
+import { refusalBy, refusalsOf } from '../openapi/examples.js';
+import { ETAG, NO_STORE, REQUEST_HEADERS, REVALIDATE, sometimes } from '../openapi/headers.js';
 import type { AnswerDescription, ParameterDescription, RouteDescription } from '../openapi/route-description.js';
+import { EXAMPLE_TRANSACTION_ID, exampleTransaction } from './examples.js';
+import { CACHE_STATUS } from './headers.js';
 import { readNewStatus, readTransactionId } from './request.js';
 
 const { ifMatch, ifNoneMatch } = REQUEST_HEADERS;

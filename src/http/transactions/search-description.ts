@@ -1,8 +1,10 @@
 import { FIRST_TRANSACTION_ID, LAST_TRANSACTION_ID } from '../../transactions/transaction.js';
-import { EXAMPLE_TRANSACTION_ID, exampleFoundTransaction, refusalBy } from '../openapi/examples.js';
-import { LINK_NEXT_TRANSACTIONS, NO_STORE } from '../openapi/headers.js';
+import { refusalBy } from '../openapi/examples.js';
+import { NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { refuseUnknownParameters } from '../payments/record-request.js';
+import { EXAMPLE_TRANSACTION_ID, exampleFoundTransaction } from './examples.js';
+import { LINK_NEXT_TRANSACTIONS } from './headers.js';
 import { DEFAULT_SEARCH_LIMIT, MAX_SEARCH_LIMIT, readSearch, SEARCH_PARAMETERS } from './search-request.js';
 
 export const searchTransactions: RouteDescription = {

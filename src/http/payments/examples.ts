@@ -1,0 +1,37 @@
+import { ExportTotals } from '../../payments/history/export-totals.js';
+import type { ShownPayment } from '../../payments/history/payment-records.js';
+import { paymentJson } from '../../payments/history/payment-representation.js';
+import type { ClaimedPayment } from '../../payments/ports/payment-history.js';
+
+/** The examples are written by the functions that write the answers, so that they cannot say anything else. */
+export const EXAMPLE_KEY = '019abcde-1c1a-7f3e-8b5a-2f6c1d9e4b70';
+export const EXAMPLE_PAYMENT_ID = 'TXN1763640000000000000001';
+
+const completed: ClaimedPayment = {
+  key: EXAMPLE_KEY,
+  reference: undefined,
+  attempt: undefined,
+  state: 'COMPLETED',
+  amount: '100.50',
+  currency: 'USD',
+  transactionId: EXAMPLE_PAYMENT_ID,
+  client: undefined,
+  processor: 'simulated',
+  executions: 1,
+  claimedAt: Date.UTC(2026, 10, 20, 13, 0, 1),
+  settledAt: Date.UTC(2026, 10, 20, 13, 0, 2),
+  reason: undefined,
+  resolution: undefined,
+};
+
+export const examplePayment = (changes: Partial<ClaimedPayment> = {}): unknown => shown({ ...completed, ...changes });
+export const pendingPayment = (): unknown => shown({ state: 'PENDING', key: EXAMPLE_KEY });
+export function exportText(): string {
+  const totals = new ExportTotals();
+  totals.add([completed]);
+  return `${paymentJson(completed, undefined)}\n${totals.json()}\n`;
+}
+
+function shown(payment: ShownPayment): unknown {
+  return JSON.parse(paymentJson(payment, undefined));
+}

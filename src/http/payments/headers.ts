@@ -1,0 +1,53 @@
+import { always, sometimes } from '../openapi/headers.js';
+import type { RequestHeader } from '../openapi/route-description.js';
+import { EXAMPLE_KEY } from './examples.js';
+
+export const PAYMENT_REQUEST_HEADERS = {
+  idempotencyKey: {
+    name: 'Idempotency-Key',
+    text: 'The key that `generateKey` gave out: one for each payment, the same for every repeat. In any case, with or without quotes. Sent twice it is invalid. Not needed where `reference` names the payment; then it must be the key of the reference, or be left out.',
+    required: false,
+    schema: { type: 'string' },
+  },
+  prefer: {
+    name: 'Prefer',
+    text: '`wait=N` (RFC 7240): a duplicate of a payment under way waits up to N seconds, at most 30, for its outcome. What is malformed is ignored.',
+    required: false,
+    schema: { type: 'string' },
+  },
+} as const satisfies Record<string, RequestHeader>;
+
+export const COMPUTED_KEY = always(
+  'Idempotency-Key',
+  'Idempotency-Key',
+  'The key of the `reference` and `attempt` that the request named.',
+  { type: 'string', format: 'uuid' },
+);
+
+export const PREFERENCE_APPLIED = sometimes(
+  always(
+    'Preference-Applied',
+    'Preference-Applied',
+    'The request waited, for at most so many seconds, as its `Prefer` asked for.',
+    { type: 'string', pattern: '^wait=([1-9]|[12][0-9]|30)$' },
+    'wait=10',
+  ),
+);
+
+export const LINK_NEXT = sometimes(
+  always(
+    'Link',
+    'Link',
+    'Path and query of the next page (RFC 8288); absent after the last page.',
+    { type: 'string', pattern: '^</api/payments\\?[!-~]+>; rel="next"$' },
+    `</api/payments?limit=50&cursor=${EXAMPLE_KEY}>; rel="next"`,
+  ),
+);
+
+export const CONTENT_DISPOSITION = always(
+  'Content-Disposition',
+  'Content-Disposition',
+  'The name of the file.',
+  { type: 'string', pattern: '^attachment; filename="payments-\\d{4}-\\d{2}-\\d{2}\\.ndjson"$' },
+  'attachment; filename="payments-2026-11-20.ndjson"',
+);
