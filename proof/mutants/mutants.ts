@@ -63,11 +63,11 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a payment is answered as unsent although its row could not be marked':
       "isUnsent && left === 'given up' → isUnsent || left === 'given up'",
   },
-  'src/payments/processors/http.ts': {
-    'a time-out of the processor is a decline': `return unclear('a charge', reply, CHARGE_REFUSED);
+  'src/payments/processors/messages.ts': {
+    'a time-out of the processor is a decline': `return { state: 'unknown', cause: causeOf('a charge', reply) };
 → return reply.complete
-        ? unclear('a charge', reply, CHARGE_REFUSED)
-        : { state: 'declined', reason: 'insufficient funds' };`,
+    ? { state: 'unknown', cause: causeOf('a charge', reply) }
+    : { state: 'declined', reason: 'insufficient funds' };`,
   },
   'src/payments/begin.ts': {
     'a key without a record is invalid although its row exists': `return payFromRow(attempt);

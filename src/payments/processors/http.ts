@@ -1,34 +1,19 @@
-import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
-import type { ChargeResult, ProcessorClient } from '../ports/processor.js';
-import { cleanReason } from './decline-reason.js';
+import type { ProcessorClient } from '../ports/processor.js';
 import { createExchanges, type Question, type Reply } from './exchange.js';
+import {
+  type Asked,
+  addressed,
+  causeOf,
+  chargeQuestion,
+  chargeResultOf,
+  lookUpQuestion,
+  lookUpResultOf,
+  whereToLook,
+} from './messages.js';
 import { readProcessorUrl } from './processor-url.js';
 
 /** Before anything was measured: card networks take about this long. */
 const TYPICAL_MS = 1_000;
-
-const succeeded = Compile(Type.Object({ status: Type.Literal('succeeded') }));
-const declined = Compile(Type.Object({ status: Type.Literal('declined'), reason: Type.String() }));
-const processing = Compile(Type.Object({ status: Type.Literal('processing') }));
-
-/** Conflict: a charge under this key is under way. Too Early (RFC 8470): its outcome is not known yet. */
-const STILL_AT_WORK = [409, 425];
-
-const LOOK_AT_CONTRACT = 'look at PROCESSOR_URL: what answers there does not take our requests';
-const LOOK_AT_CREDENTIALS = 'look at the user and password in PROCESSOR_URL';
-/** Answers that only a person can repair, and where to look. */
-const LOOK_UP_REFUSED: Readonly<Record<number, string>> = {
-  400: LOOK_AT_CONTRACT,
-  401: LOOK_AT_CREDENTIALS,
-  403: LOOK_AT_CREDENTIALS,
-  422: LOOK_AT_CONTRACT,
-};
-/** A look-up's 404 is an answer; a charge's is not. */
-const CHARGE_REFUSED: Readonly<Record<number, string>> = {
-  ...LOOK_UP_REFUSED,
-  404: 'look at the path of PROCESSOR_URL',
-};
 
 /**
  * A processor reached over HTTP; `docs/guides/processor.md` is its contract. Only a whole reply that says so is an outcome;
@@ -56,64 +41,29 @@ export function createHttpProcessor(settings: {
   const { url, account, timeoutMs, dedupMs, connections, alarm, traceHeaders } = settings;
   const location = readProcessorUrl(url, account);
   if (!location) throw new TypeError('the URL of a processor must have passed readProcessorUrl');
-  const { name, origin, path, authorization } = location;
+  const { name, origin } = location;
   const exchanges = createExchanges(origin, timeoutMs, connections);
   let isAway = false;
   let movesMoney: boolean | null = null;
 
-  async function ask(question: Question): Promise<Reply> {
-    const reply = await exchanges.ask({
-      ...question,
-      path: `${path}${question.path}`,
-      headers: {
-        accept: 'application/json',
-        'accept-encoding': 'identity',
-        ...(authorization && { authorization }),
-        ...traceHeaders?.(),
-        ...question.headers,
-      },
-    });
+  const ask = async (asked: Asked, question: Question): Promise<Reply> => {
+    const reply = await exchanges.ask(addressed(location, question, traceHeaders?.()));
     isAway = !reply.complete || reply.status >= 500;
     if (reply.complete) movesMoney = String(reply.headers['moves-money']).toLowerCase() !== 'no';
+    const lookAt = whereToLook(asked, reply);
+    if (lookAt !== undefined) alarm(`${causeOf(asked, reply)}: ${lookAt}`);
     return reply;
-  }
-
-  function unclear(asked: string, reply: Reply, refusals: Readonly<Record<number, string>>): ChargeResult {
-    const cause = causeOf(asked, reply);
-    const lookAt = refusals[reply.status ?? 0];
-    if (lookAt !== undefined) alarm(`${cause}: ${lookAt}`);
-    return { state: 'unknown', cause };
-  }
+  };
 
   return {
     traits: { name, typicalMs: Math.min(TYPICAL_MS, timeoutMs), timeoutMs, dedupMs },
 
     async charge({ reference, transactionId, amount, currency }) {
-      const reply = await ask({
-        method: 'POST',
-        path: '/charges',
-        headers: { 'idempotency-key': reference, 'content-type': 'application/json' },
-        body: JSON.stringify({ transactionId, amount, currency }),
-      });
-      if (reply.complete) {
-        const body = readJson(reply.body);
-        if (reply.status >= 200 && reply.status <= 299 && succeeded.Check(body)) return { state: 'succeeded' };
-        if (reply.status === 402 && declined.Check(body))
-          return { state: 'declined', reason: cleanReason(body.reason) };
-      }
-      if (!reply.complete && !reply.sent) return { state: 'not sent', cause: reply.cause };
-      return unclear('a charge', reply, CHARGE_REFUSED);
+      return chargeResultOf(await ask('a charge', chargeQuestion(reference, { transactionId, amount, currency })));
     },
 
     async lookUp(reference) {
-      const reply = await ask({ method: 'GET', path: `/charges/${encodeURIComponent(reference)}`, headers: {} });
-      if (reply.complete && reply.status === 404) return { state: 'no record' };
-      if (reply.complete && reply.status === 200) {
-        const body = readJson(reply.body);
-        if (succeeded.Check(body)) return { state: 'succeeded' };
-        if (declined.Check(body)) return { state: 'declined', reason: cleanReason(body.reason) };
-      }
-      return unclear('a look-up', reply, LOOK_UP_REFUSED);
+      return lookUpResultOf(await ask('a look-up', lookUpQuestion(reference)));
     },
 
     get isAway() {
@@ -126,22 +76,4 @@ export function createHttpProcessor(settings: {
 
     close: exchanges.close,
   };
-}
-
-function causeOf(asked: string, reply: Reply): string {
-  const { status } = reply;
-  const answered = `the processor answered ${status} to ${asked}`;
-  if (!reply.complete) return status === undefined ? reply.cause : `${answered}, but ${reply.cause}`;
-  if (STILL_AT_WORK.includes(reply.status) || processing.Check(readJson(reply.body)))
-    return `${answered}: still at work`;
-  return `${answered}, which settles nothing`;
-}
-
-/** Undefined when it is not JSON in UTF-8: no schema takes that. */
-function readJson(body: Buffer): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
-  } catch {
-    return undefined;
-  }
 }
