@@ -24,6 +24,7 @@ const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
   UnexpectedAnswerError: EXIT.unexpectedAnswer,
   OutputError: EXIT.outputFailed,
   StatementError: EXIT.unreadable,
+  UnreachableProcessorError: EXIT.unavailable,
 };
 
 /** How a command ended, for a person and for a script. */
@@ -52,7 +53,9 @@ export function endingOf(error: unknown): Ending | undefined {
     return { exitCode: (error as { exitCode?: number }).exitCode === 0 ? EXIT.done : EXIT.mistake, message: '' };
   }
   const isNoConnection = exitCode === EXIT.unavailable || code === 'ECONNREFUSED';
-  const hint = isNoConnection && status === undefined ? NO_ANSWER : HINTS[exitCode];
+  // A processor is no service, so its error says itself where to look.
+  const isOfService = name !== 'UnreachableProcessorError';
+  const hint = isNoConnection && isOfService && status === undefined ? NO_ANSWER : HINTS[exitCode];
   const sentence = message.replace(/^error: /, '');
   return {
     exitCode,

@@ -25,6 +25,8 @@ export const EXIT = {
   differences: 13,
   /** No difference was found, but some lines of the statement could not be read, it is no statement at all, or one of another day. */
   unreadable: 14,
+  /** An adapter does not keep the contract of processors. It was charged for real. */
+  contractBroken: 15,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];

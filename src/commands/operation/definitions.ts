@@ -1,5 +1,6 @@
 import { type Command, Option } from '@commander-js/extra-typings';
 import { examples, OPTIONS } from '../arguments.js';
+import { wholeNumber } from '../connection.js';
 
 const KEYS_FILE = new Option('--file <file>', 'the file of API keys').env('API_KEYS_FILE');
 
@@ -13,9 +14,9 @@ export function addOperationCommands(program: Command): void {
     )
     .action(async () => (await import('../../serve.js')).serve());
 
-  program
+  const processor = program
     .command('processor')
-    .summary('runs the reference processor')
+    .summary('runs the reference processor; check: the contract against an adapter')
     .description(
       'Runs the reference processor, which plays the company that moves the money (docs/guides/processor.md), until SIGTERM or SIGINT.\nIts settings are environment variables too: PROCESSOR_PORT (8090), CHARGE_LOG, PROCESSOR_DECLINE_RATE and others.',
     )
@@ -27,6 +28,42 @@ export function addOperationCommands(program: Command): void {
       ),
     )
     .action(async () => void (await import('../../reference-processor/main.js')));
+  processor
+    .command('check')
+    .summary('runs the contract of processors against an adapter, and charges for real')
+    .description(
+      `Runs the contract of docs/guides/processor.md against an adapter: charges, repeats, look-ups, lost replies, twenty charges at
+once, wrong requests. It charges for real, with up to seven references, and prints each of them. Exit code: 0 the contract is kept,
+15 it is broken, 5 the adapter cannot be reached.`,
+    )
+    .argument('[url]', 'of the adapter, as in PROCESSOR_URL, which is taken if it is omitted')
+    .option('--amount <amount>', 'of each charge (default: 1.00)')
+    .option('--currency <code>', 'ISO 4217', 'EUR')
+    .option('--source <token>', 'sent with each charge: what stands for a payer who pays')
+    .option('--declining-source <token>', 'what stands for a payer whose charge is declined')
+    .addOption(
+      new Option('--timeout-ms <ms>', 'for one call, as PROCESSOR_TIMEOUT_MS of the service')
+        .default(10_000)
+        .argParser((text) => wholeNumber('--timeout-ms', text, 10, 600_000)),
+    )
+    .addOption(
+      new Option('--deadline <seconds>', 'how long look-ups may say that a charge is at work')
+        .default(180)
+        .argParser((text) => wholeNumber('--deadline', text, 1, 86_400)),
+    )
+    .addOption(OPTIONS.yes)
+    .addOption(OPTIONS.json)
+    .addHelpText(
+      'after',
+      examples(
+        ['idempay processor check http://127.0.0.1:8091 --yes', 'before you go live, against a sandbox'],
+        ['PROCESSOR_URL=https://idempay:secret@adapter.example idempay processor check --yes --json', 'for a script'],
+      ),
+    )
+    .action(async (url, options) => {
+      const { checkProcessor } = await import('../processor-check/check-processor.js');
+      process.exitCode = await checkProcessor(url, options);
+    });
 
   const keys = program.command('keys').summary('add, list and revoke API keys').description('The file of API keys.');
   keys

@@ -1,0 +1,68 @@
+import { isStillAtWork } from '../../payments/processors/messages.js';
+import { broken, faultOfOutcome, type Judgement, kept, said, skipped } from './judgement.js';
+import { faultOfRepeat } from './outcomes.js';
+import { type Answer, AT_ONCE, type Probe } from './probe.js';
+
+/** Twenty charges at once with one reference: one of them charges, the others get its outcome or 409. */
+export async function atOnce(probe: Probe): Promise<Judgement> {
+  const payment = probe.newPayment('twenty at once');
+  const answers = await Promise.all(Array.from({ length: AT_ONCE }, () => probe.charge(payment)));
+  const different = answers.find(({ contradiction }) => contradiction !== undefined);
+  if (different) {
+    return broken(
+      `Of ${AT_ONCE} charges at once with one reference, two name different charges: ${different.contradiction}. Two clicks are charged twice.`,
+    );
+  }
+  const declined = answers.find(({ result }) => result.state === 'declined');
+  if (declined) {
+    return broken(
+      `Of ${AT_ONCE} charges at once with one reference, one was ${said(declined)}. A decline is final, and the payer may have paid.`,
+    );
+  }
+  const refused = answers.find(isRefusal);
+  if (refused) {
+    return broken(
+      `Of ${AT_ONCE} charges at once with one reference, one was refused: ${said(refused)}. An operator would be alarmed for each second click. Answer 409.`,
+    );
+  }
+  const later = await probe.outcomeOf(payment);
+  return (
+    faultOfOutcome(`The look-up after ${AT_ONCE} charges at once`, later) ??
+    (await faultOfRepeat(probe, payment)) ??
+    kept(`${countOf(answers)} of ${AT_ONCE} charges at once got the outcome, and the others were told to ask again.`)
+  );
+}
+
+/** Shows a second charge also where replies do not name their charges: only one of two amounts can have been charged. */
+export async function twoAmountsAtOnce(probe: Probe, amount: string, areAmountsCompared: boolean): Promise<Judgement> {
+  if (!areAmountsCompared) return skipped('Not checked: it needs a processor that refuses another amount.');
+  const payment = probe.newPayment('two amounts at once');
+  const half = AT_ONCE / 2;
+  const send = (other: string) =>
+    Promise.all(Array.from({ length: half }, () => probe.charge(payment, { amount: other })));
+  const answers = await Promise.all([send(payment.amount), send(amount)]);
+  if (answers.every((some) => countOf(some) > 0)) {
+    return broken(
+      `${payment.amount} and ${amount} ${payment.currency} at once with one reference were both answered as succeeded: both were charged. Charges that arrive together are not told apart, so two clicks are charged twice.`,
+    );
+  }
+  const later = await probe.outcomeOf(payment);
+  return (
+    faultOfOutcome('The look-up after two amounts at once', later) ??
+    kept('Of two amounts at once with one reference one was charged.')
+  );
+}
+
+const countOf = (answers: readonly Answer[]) => answers.filter(({ result }) => result.state === 'succeeded').length;
+
+/** 408 and 429 say that nothing was done yet. */
+function isRefusal({ reply, result }: Answer): boolean {
+  const { status = 0 } = reply;
+  return (
+    result.state === 'unknown' &&
+    status >= 400 &&
+    status <= 499 &&
+    ![408, 429].includes(status) &&
+    !isStillAtWork(reply)
+  );
+}

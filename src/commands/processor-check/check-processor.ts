@@ -1,0 +1,157 @@
+import {
+  PROCESSOR_URL_FORM,
+  type ProcessorLocation,
+  readProcessorUrl,
+} from '../../payments/processors/processor-url.js';
+import { type Money, readMoney } from '../../payments/values/money.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import { confirm } from '../output/confirmation.js';
+import type { OutputOptions } from '../output/results.js';
+import { type Colour, harmless, painted, report, write } from '../output/terminal.js';
+import { UsageError } from '../usage.js';
+import { type Check, runChecks } from './checks.js';
+import type { Verdict } from './judgement.js';
+import { type CheckedPayment, openProbe, type ProbeSettings } from './probe.js';
+
+export interface CheckOptions extends OutputOptions {
+  readonly yes?: true | undefined;
+  readonly amount?: string | undefined;
+  readonly currency: string;
+  readonly source?: string | undefined;
+  readonly decliningSource?: string | undefined;
+  readonly timeoutMs: number;
+  /** Seconds. */
+  readonly deadline: number;
+}
+
+/** As a payment may have it (rule P19). */
+const SOURCE = /^[!-~]{1,500}$/;
+/** Shorter than this, a busy machine may cut a connection before the adapter has read the charge. */
+const LEAST_CUT_MS = 50;
+const LEAST_WATCH_MS = 1_000;
+/** References that a run charges, with a decline and a second cut. */
+const MOST_CHARGES = 7;
+const COLOURS: Readonly<Record<Verdict, Colour>> = { kept: 'green', broken: 'red', skipped: 'yellow' };
+const WIDTHS = { verdict: 9, check: 25 } as const;
+
+/**
+ * `idempay processor check`: runs the contract of docs/guides/processor.md against somebody's adapter, and charges for real. Killed at
+ * any moment: every reference was written to standard error before it was charged. Throws UsageError and UnreachableProcessorError
+ * where nothing was charged.
+ */
+export async function checkProcessor(
+  url: string | undefined,
+  options: CheckOptions,
+  pace: Partial<Pick<ProbeSettings, 'leastCutMs' | 'leastWatchMs'>> = {},
+): Promise<ExitCode> {
+  const location = locationOf(url ?? process.env.PROCESSOR_URL);
+  const money = moneyOf(options);
+  const [source, decliningSource] = [options.source, options.decliningSource];
+  refuseBadSource('--source', source);
+  refuseBadSource('--declining-source', decliningSource);
+  const at = `${location.origin}${location.path}`;
+  const action = `charge ${money.amount} ${money.currency} for real, with up to ${MOST_CHARGES} references, at ${at}`;
+  if (options.yes)
+    await report(
+      `This will ${action}. One reference is also sent with another amount, and charged with it if the contract is broken.`,
+    );
+  await confirm(action, options);
+
+  const probe = openProbe({
+    location,
+    money,
+    source,
+    decliningSource,
+    timeoutMs: options.timeoutMs,
+    deadlineMs: options.deadline * 1000,
+    leastCutMs: LEAST_CUT_MS,
+    leastWatchMs: LEAST_WATCH_MS,
+    ...pace,
+    announce: ({ reference, amount, currency, purpose }) =>
+      report(`Charging ${amount} ${currency} with the reference ${reference} (${purpose}).`),
+  });
+  const checks: Check[] = [];
+  try {
+    for await (const check of runChecks(probe)) {
+      checks.push(check);
+      await write(options.json ? `${JSON.stringify(jsonOf(check))}\n` : lineOf(check));
+    }
+  } finally {
+    await probe.close();
+  }
+  const exitCode = exitCodeOf(checks);
+  await write(options.json ? `${JSON.stringify(sumOf(checks, probe.payments))}\n` : endOf(checks, probe.payments));
+  return exitCode;
+}
+
+/** A first charge that was declined is an argument to correct: nothing was charged. */
+function exitCodeOf(checks: readonly Check[]): ExitCode {
+  if (countOf(checks, 'broken') > 0) return EXIT.contractBroken;
+  return checks.some(({ isEnd }) => isEnd) ? EXIT.mistake : EXIT.done;
+}
+
+function jsonOf({ check, verdict, sentence }: Check) {
+  return { check, verdict, sentence };
+}
+
+function lineOf({ check, verdict, sentence }: Check): string {
+  const cells = [painted(verdict, COLOURS[verdict]), check, harmless(sentence)];
+  if (!process.stdout.isTTY) return `${cells.join('\t')}\n`;
+  const blanks = [WIDTHS.verdict - verdict.length, WIDTHS.check - check.length, 0];
+  return `${cells.map((cell, index) => cell + ' '.repeat(Math.max(blanks[index] ?? 0, 0))).join('')}\n`;
+}
+
+function sumOf(checks: readonly Check[], payments: readonly CheckedPayment[]) {
+  return {
+    isKept: exitCodeOf(checks) === EXIT.done,
+    kept: countOf(checks, 'kept'),
+    broken: countOf(checks, 'broken'),
+    skipped: countOf(checks, 'skipped'),
+    references: payments.map(({ reference, transactionId, amount, amounts, currency, state, purpose }) => ({
+      reference,
+      transactionId,
+      /** More than one where the contract is broken. */
+      amounts: amounts.size > 0 ? [...amounts] : [amount],
+      currency,
+      state,
+      purpose,
+    })),
+  };
+}
+
+function endOf(checks: readonly Check[], payments: readonly CheckedPayment[]): string {
+  const { kept, broken, skipped, references } = sumOf(checks, payments);
+  const rows = references.map(({ state, amounts, currency, reference, purpose }) =>
+    [state, `${amounts.join(' and ')} ${currency}`, reference, purpose].join('\t'),
+  );
+  return [
+    `${kept} kept, ${broken} broken, ${skipped} skipped.`,
+    ...(rows.length === 0 ? ['Nothing was charged.'] : [LOOK, ...rows]),
+    '',
+  ].join('\n');
+}
+
+/** Replies prove what the adapter says, not what was charged. */
+const LOOK =
+  'Look at the processor: each reference must be there once, with its amount, and a declined one must not be charged.';
+
+const countOf = (checks: readonly Check[], verdict: Verdict) =>
+  checks.filter((check) => check.verdict === verdict).length;
+
+function locationOf(url: string | undefined): ProcessorLocation {
+  if (!url) throw new UsageError('Say which adapter: its URL as an argument, or PROCESSOR_URL.');
+  const location = readProcessorUrl(url);
+  if (location) return location;
+  throw new UsageError(`The URL must be ${PROCESSOR_URL_FORM}.`);
+}
+
+function moneyOf({ amount = '1', currency }: CheckOptions): Money {
+  const money = readMoney(amount, currency);
+  if (!('problem' in money)) return money;
+  throw new UsageError(money.problem.replace(/^'(amount|currency)'/, '--$1'));
+}
+
+function refuseBadSource(option: string, source: string | undefined): void {
+  if (source === undefined || SOURCE.test(source)) return;
+  throw new UsageError(`${option} takes 1 to 500 visible ASCII characters, without blanks.`);
+}

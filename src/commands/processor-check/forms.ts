@@ -1,0 +1,69 @@
+import { chargeQuestion, chargeResultOf } from '../../payments/processors/messages.js';
+import { broken, type Judgement, kept, UNKNOWN_FOR_HOURS } from './judgement.js';
+import type { CheckedPayment, Probe } from './probe.js';
+import { formProblemOf, hasErrorBody, saysNoMoney } from './replies.js';
+
+/** Charges that must be refused, with what a client of the contract would never send. */
+function wrongCharges({ reference, transactionId, amount, currency }: CheckedPayment) {
+  const right = chargeQuestion(reference, { transactionId, amount, currency });
+  const { 'idempotency-key': _, ...withoutReference } = right.headers;
+  return [
+    { what: 'a charge without a reference', question: { ...right, headers: withoutReference } },
+    { what: 'a charge without an amount', question: chargeQuestion(reference, { transactionId, currency }) },
+    { what: 'a charge that is no JSON', question: { ...right, body: '{"amount":' } },
+    {
+      what: 'a charge that is text',
+      question: { ...right, headers: { ...right.headers, 'content-type': 'text/plain' }, body: 'no charge' },
+    },
+  ];
+}
+
+export async function wrongRequests(probe: Probe): Promise<Judgement> {
+  for (const { what } of wrongCharges(probe.newPayment('wrong requests'))) {
+    const payment = probe.newPayment('wrong requests');
+    const question = wrongCharges(payment).find((each) => each.what === what)?.question;
+    if (question === undefined) continue;
+    const reply = await probe.ask(what, question);
+    const { state } = chargeResultOf(reply);
+    if (state === 'succeeded') {
+      await probe.announced(payment);
+      payment.state = 'charged';
+      return broken(
+        `${what} was answered as succeeded. Nobody can look such a charge up, and each repeat is charged again.`,
+      );
+    }
+    if (state === 'declined') return broken(`${what} was declined. A payer would be told no because of a fault.`);
+    const { status } = reply;
+    if (status === undefined) {
+      return broken(`${what} got no whole reply. A fault would look like an outage, and ${UNKNOWN_FOR_HOURS}.`);
+    }
+    if (status < 400 || status > 499) {
+      return broken(`${what} was answered with ${status}, not 4xx. Nobody is alarmed, and ${UNKNOWN_FOR_HOURS}.`);
+    }
+    if (!hasErrorBody(reply)) {
+      return broken(`${what} was refused with ${status}, without a JSON body that says what is wrong.`);
+    }
+  }
+  return kept('Wrong requests are refused with 4xx and a body that says what is wrong.');
+}
+
+/** Of every reply that came: what the service reads, and what it may meet behind a gateway. */
+export async function mediaTypes(probe: Probe): Promise<Judgement> {
+  for (const { asked, reply } of probe.replies) {
+    const problem = formProblemOf(reply);
+    if (problem === undefined) continue;
+    return broken(
+      `A reply to ${asked} (${reply.status}) is not application/json in UTF-8: ${problem}. What cannot be read leaves a payment unknown, and cannot be told from the page of a gateway.`,
+    );
+  }
+  const replies = probe.replies.filter(({ asked, reply }) => reply.complete && OF_CONTRACT.includes(asked));
+  const silent = replies.filter(({ reply }) => saysNoMoney(reply)).length;
+  if (silent > 0 && silent < replies.length) {
+    return broken(
+      'Some replies have Moves-Money: no, and some have not. The last reply counts, so the console would offer to try payments that move money, or would not.',
+    );
+  }
+  return kept(`Every reply is JSON in UTF-8${silent > 0 ? ', and says that no money moves' : ''}.`);
+}
+
+const OF_CONTRACT: readonly string[] = ['a charge', 'a look-up'];

@@ -1,0 +1,197 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ChargeResult, NotSent } from '../../payments/ports/processor.js';
+import { createExchanges, type Question, type Reply } from '../../payments/processors/exchange.js';
+import {
+  addressed,
+  chargeQuestion,
+  chargeResultOf,
+  isStillAtWork,
+  lookUpQuestion,
+  lookUpResultOf,
+} from '../../payments/processors/messages.js';
+import type { ProcessorLocation } from '../../payments/processors/processor-url.js';
+import { generateIdempotencyKey } from '../../payments/values/idempotency-key.js';
+import type { Money } from '../../payments/values/money.js';
+import { createTransactionIds } from '../../payments/values/transaction-id.js';
+import { systemClock } from '../../platform/clock.js';
+import { type LostReply, sendAndLoseReply } from './lost-reply.js';
+import { detailOf, namesIn, otherReferenceIn, quoted } from './replies.js';
+
+/** So many charges are sent at once at most. */
+export const AT_ONCE = 20;
+
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 2_000;
+
+export interface ProbeSettings {
+  readonly location: ProcessorLocation;
+  readonly money: Money;
+  readonly source?: string | undefined;
+  readonly decliningSource?: string | undefined;
+  /** For one call, as the service's `PROCESSOR_TIMEOUT_MS`. */
+  readonly timeoutMs: number;
+  /** For look-ups that say that a charge is still at work. */
+  readonly deadlineMs: number;
+  /** A connection is cut after half of the time that a charge took, and not earlier than this. */
+  readonly leastCutMs: number;
+  /** A charge that is said to have no record is watched for twice the time that one took, and not shorter than this. */
+  readonly leastWatchMs: number;
+  /** Awaited before a reference is charged for the first time. */
+  readonly announce: (payment: CheckedPayment) => Promise<unknown>;
+}
+
+/** One reference, and what is known of it. */
+export interface CheckedPayment extends Money {
+  readonly reference: string;
+  readonly transactionId: string;
+  readonly source: string | undefined;
+  /** The check that charges it. */
+  readonly purpose: string;
+  state: 'not sent' | 'unknown' | 'charged' | 'declined';
+  /** Those that were answered as succeeded. */
+  readonly amounts: Set<string>;
+  /** By member, as the first answers named the charge. */
+  readonly names: Map<string, string>;
+}
+
+export interface Answer {
+  readonly result: ChargeResult | NotSent | { readonly state: 'no record' };
+  readonly reply: Reply;
+  /** What keeps the reply from being an outcome, if anything. */
+  readonly detail: string;
+  /** How it contradicts an earlier answer about the same reference, or the question. */
+  readonly contradiction: string | undefined;
+}
+
+export type Probe = ReturnType<typeof openProbe>;
+
+/** Speaks to a processor as the service does, and remembers what it charged and what was answered. Nothing here rejects. */
+export function openProbe(settings: ProbeSettings) {
+  const { location, money, timeoutMs, deadlineMs, announce } = settings;
+  const exchanges = createExchanges(location.origin, timeoutMs, AT_ONCE);
+  const newTransactionId = createTransactionIds(Date.now);
+  const payments: CheckedPayment[] = [];
+  const announcements = new Map<CheckedPayment, Promise<unknown>>();
+  const replies: { readonly asked: string; readonly reply: Reply }[] = [];
+  let chargeMs = 0;
+
+  async function ask(asked: string, question: Question): Promise<Reply> {
+    const reply = await exchanges.ask(addressed(location, question));
+    replies.push({ asked, reply });
+    return reply;
+  }
+
+  function newPayment(purpose: string, source = settings.source): CheckedPayment {
+    return {
+      ...money,
+      reference: generateIdempotencyKey(),
+      transactionId: newTransactionId(),
+      source,
+      purpose,
+      state: 'not sent',
+      amounts: new Set(),
+      names: new Map(),
+    };
+  }
+
+  async function announced(payment: CheckedPayment): Promise<void> {
+    if (!announcements.has(payment)) {
+      payments.push(payment);
+      payment.state = 'unknown';
+      announcements.set(payment, announce(payment));
+    }
+    await announcements.get(payment);
+  }
+
+  function questionFor({ reference, transactionId, amount, currency, source }: CheckedPayment): Question {
+    return chargeQuestion(reference, { transactionId, amount, currency, ...(source !== undefined && { source }) });
+  }
+
+  async function charge(payment: CheckedPayment, other: Partial<Money> = {}): Promise<Answer> {
+    await announced(payment);
+    const startedAt = systemClock.monotonic();
+    const reply = await ask('a charge', questionFor({ ...payment, ...other }));
+    if (chargeMs === 0) chargeMs = systemClock.monotonic() - startedAt;
+    const answer = { result: chargeResultOf(reply), reply, detail: detailOf('a charge', reply) };
+    if (answer.result.state === 'succeeded') payment.amounts.add(other.amount ?? payment.amount);
+    return { ...answer, contradiction: noted(payment, answer) };
+  }
+
+  async function lookUp(payment: CheckedPayment): Promise<Answer> {
+    const reply = await ask('a look-up', lookUpQuestion(payment.reference));
+    const answer = { result: lookUpResultOf(reply), reply, detail: detailOf('a look-up', reply) };
+    return { ...answer, contradiction: noted(payment, answer) };
+  }
+
+  /** Looks up until `isEnough` or the time is over, with growing pauses. */
+  async function lookUpUntil(
+    payment: CheckedPayment,
+    limitMs: number,
+    isEnough: (answer: Answer) => boolean,
+  ): Promise<Answer> {
+    const dueAt = systemClock.monotonic() + limitMs;
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
+      const answer = await lookUp(payment);
+      if (isEnough(answer) || systemClock.monotonic() + pauseMs > dueAt) return answer;
+      await delay(pauseMs);
+    }
+  }
+
+  return {
+    settings,
+    /** Those that were sent, in their order. */
+    payments: payments as readonly CheckedPayment[],
+    replies: replies as readonly { readonly asked: string; readonly reply: Reply }[],
+    newPayment,
+    charge,
+    ask,
+    /** A payment whose charge is sent by `ask`. */
+    announced,
+    /** The answer of the look-up, when the charge is no longer at work or the deadline is over. */
+    outcomeOf: (payment: CheckedPayment) => lookUpUntil(payment, deadlineMs, ({ reply }) => !isStillAtWork(reply)),
+    /** The same for a charge that has no record: it may get one. */
+    watch: (payment: CheckedPayment) =>
+      lookUpUntil(
+        payment,
+        Math.max(settings.leastWatchMs, 2 * chargeMs),
+        ({ result }) => result.state === 'succeeded' || result.state === 'declined',
+      ),
+    /** Cuts the connection before the reply, or with its first byte. */
+    chargeAndCut(payment: CheckedPayment): Promise<LostReply> {
+      const afterMs = Math.min(Math.max(settings.leastCutMs, chargeMs / 2), timeoutMs);
+      return lose(payment, afterMs, true);
+    },
+    /** Lets the time limit of a call pass, without taking the reply. */
+    chargeAndWait(payment: CheckedPayment): Promise<LostReply> {
+      const afterMs = Math.min(Math.max(settings.leastWatchMs, 2 * chargeMs), timeoutMs);
+      return lose(payment, afterMs, false);
+    },
+    /** How long the first charge took. */
+    get chargeMs() {
+      return chargeMs;
+    },
+    close: () => exchanges.close(),
+  };
+
+  async function lose(payment: CheckedPayment, afterMs: number, isCutAtReply: boolean): Promise<LostReply> {
+    await announced(payment);
+    const question = addressed(location, questionFor(payment));
+    return sendAndLoseReply(location.origin, question, { afterMs, isCutAtReply, timeoutMs });
+  }
+}
+
+/** Remembers what the answer says of the payment. Returns how it contradicts what was known. */
+function noted(payment: CheckedPayment, { result, reply }: Pick<Answer, 'result' | 'reply'>): string | undefined {
+  const { reference, names } = payment;
+  if (result.state === 'declined' && payment.state !== 'charged') payment.state = 'declined';
+  if (result.state !== 'succeeded') return undefined;
+  if (payment.state !== 'not sent') payment.state = 'charged';
+  const other = otherReferenceIn(reply, reference);
+  if (other !== undefined) return `it has the reference ${other}`;
+  for (const [member, name] of namesIn(reply)) {
+    const before = names.get(member);
+    if (before !== undefined && before !== name) return `its ${member} is ${quoted(name)}, and was ${quoted(before)}`;
+    names.set(member, name);
+  }
+  return undefined;
+}

@@ -1,0 +1,100 @@
+import type { Reply } from '../../payments/processors/exchange.js';
+import { type Asked, isStillAtWork, readJson, whereToLook } from '../../payments/processors/messages.js';
+
+const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json$/i;
+const UTF_8 = /^"?utf-?8"?$/i;
+/** The members by which adapters name a charge: the same in every answer about one reference. */
+const NAME_OF_CHARGE = /^(?:id|(?:charge|payment|transaction)_?id)$/i;
+const NAME_OF_REFERENCE = /^(?:reference|idempotency_?key)$/i;
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+type WholeReply = Reply & { readonly complete: true };
+
+/** So much of a foreign text is printed. */
+const LONGEST_QUOTE = 60;
+
+/** The names that the reply has for its charge; none where it has no JSON object. */
+export function namesIn(reply: Reply): readonly (readonly [member: string, name: string])[] {
+  return membersOf(reply).flatMap(([member, value]) =>
+    NAME_OF_CHARGE.test(member) && (typeof value === 'string' || typeof value === 'number')
+      ? [[member, String(value)] as const]
+      : [],
+  );
+}
+
+/** Another reference than the one that was asked about, where the reply names one. */
+export function otherReferenceIn(reply: Reply, reference: string): string | undefined {
+  const named = membersOf(reply).find(
+    ([member, value]) =>
+      NAME_OF_REFERENCE.test(member) && typeof value === 'string' && UUID.test(value) && value !== reference,
+  );
+  return named && String(named[1]);
+}
+
+/** What keeps a reply from being an outcome, for who writes the adapter. Empty where the status alone says it. */
+export function detailOf(asked: Asked, reply: Reply): string {
+  if (!reply.complete || isStillAtWork(reply)) return '';
+  const { status } = reply;
+  if (status >= 300 && status <= 399) return 'redirects are not followed, so give the address that it leads to';
+  const lookAt = whereToLook(asked, reply);
+  if (lookAt !== undefined) return lookAt;
+  return status >= 500 ? '' : detailOfBody(asked, reply);
+}
+
+function detailOfBody(asked: Asked, reply: WholeReply): string {
+  const { body } = reply;
+  if (body.length === 0) return 'its body is empty';
+  if (!isUtf8(body)) return 'its body is not UTF-8';
+  const value = readJson(body);
+  if (value === undefined) return `its body is ${quoted(mediaTypeOf(reply) || 'something')} and no JSON`;
+  const { status: state, reason } = (value ?? {}) as Record<string, unknown>;
+  const isCharge = asked === 'a charge';
+  if (state === 'declined' && typeof reason !== 'string') return 'a decline must have the text reason';
+  if (state === 'declined') return `a decline must have the status ${isCharge ? 402 : 200}`;
+  if (state === 'succeeded') return `a success must have the status ${isCharge ? '2xx' : 200}`;
+  return 'its JSON has no status that the contract knows';
+}
+
+/** The problem with the form of a reply; undefined where it is JSON in UTF-8. A reply without a body has none. */
+export function formProblemOf(reply: Reply): string | undefined {
+  if (!reply.complete || reply.body.length === 0) return undefined;
+  const contentType = String(reply.headers['content-type'] ?? '');
+  const charset = /;\s*charset\s*=\s*([^;\s]+)/i.exec(contentType)?.[1];
+  if (!isUtf8(reply.body)) return 'its bytes are not UTF-8';
+  if (charset !== undefined && !UTF_8.test(charset)) return `its Content-Type says the charset ${quoted(charset)}`;
+  const mediaType = mediaTypeOf(reply);
+  if (mediaType === '') return 'it has no Content-Type';
+  if (!JSON_TYPE.test(mediaType)) return `its Content-Type is ${quoted(mediaType)}`;
+  return readJson(reply.body) === undefined ? 'its body is no JSON' : undefined;
+}
+
+/** Whether a refusal says what is wrong: a JSON object with a text. */
+export function hasErrorBody(reply: Reply): boolean {
+  return membersOf(reply).some(([, value]) => (typeof value === 'string' ? value !== '' : typeof value === 'object'));
+}
+
+export const saysNoMoney = (reply: Reply): boolean =>
+  reply.complete && String(reply.headers['moves-money']).toLowerCase() === 'no';
+
+export const quoted = (text: string): string =>
+  `'${text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}...` : text}'`;
+
+function membersOf(reply: Reply): [string, unknown][] {
+  const value = reply.complete ? readJson(reply.body) : undefined;
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : [];
+}
+
+function mediaTypeOf(reply: WholeReply): string {
+  return String(reply.headers['content-type'] ?? '')
+    .split(';', 1)
+    .join('')
+    .trim();
+}
+
+function isUtf8(body: Buffer): boolean {
+  try {
+    new TextDecoder('utf-8', { fatal: true }).decode(body);
+    return true;
+  } catch {
+    return false;
+  }
+}
