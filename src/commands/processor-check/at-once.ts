@@ -3,6 +3,9 @@ import { broken, faultOfOutcome, type Judgement, kept, said, skipped } from './j
 import { faultOfRepeat } from './outcomes.js';
 import { type Answer, AT_ONCE, type Probe } from './probe.js';
 
+/** After a time limit the service sends a reference again, and the first charge may still be on its way. */
+const OVERLAP = 'Where a repeat overlaps with a charge that is late, the payer is charged twice.';
+
 /** Twenty charges at once with one reference: one of them charges, the others get its outcome or 409. */
 export async function atOnce(probe: Probe): Promise<Judgement> {
   const payment = probe.newPayment('twenty at once');
@@ -10,7 +13,7 @@ export async function atOnce(probe: Probe): Promise<Judgement> {
   const different = answers.find(({ contradiction }) => contradiction !== undefined);
   if (different) {
     return broken(
-      `Of ${AT_ONCE} charges at once with one reference, two name different charges: ${different.contradiction}. Two clicks are charged twice.`,
+      `Of ${AT_ONCE} charges at once with one reference, two name different charges: ${different.contradiction}. ${OVERLAP}`,
     );
   }
   const declined = answers.find(({ result }) => result.state === 'declined');
@@ -22,7 +25,7 @@ export async function atOnce(probe: Probe): Promise<Judgement> {
   const refused = answers.find(isRefusal);
   if (refused) {
     return broken(
-      `Of ${AT_ONCE} charges at once with one reference, one was refused: ${said(refused)}. An operator would be alarmed for each second click. Answer 409.`,
+      `Of ${AT_ONCE} charges at once with one reference, one was refused: ${said(refused)}. An operator would be alarmed where two attempts overlap. Answer 409.`,
     );
   }
   const later = await probe.outcomeOf(payment);
@@ -43,7 +46,7 @@ export async function twoAmountsAtOnce(probe: Probe, amount: string, areAmountsC
   const answers = await Promise.all([send(payment.amount), send(amount)]);
   if (answers.every((some) => countOf(some) > 0)) {
     return broken(
-      `${payment.amount} and ${amount} ${payment.currency} at once with one reference were both answered as succeeded: both were charged. Charges that arrive together are not told apart, so two clicks are charged twice.`,
+      `${payment.amount} and ${amount} ${payment.currency} at once with one reference were both answered as succeeded: both were charged. ${OVERLAP}`,
     );
   }
   const later = await probe.outcomeOf(payment);

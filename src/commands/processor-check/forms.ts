@@ -8,11 +8,11 @@ function wrongCharges({ reference, transactionId, amount, currency }: CheckedPay
   const right = chargeQuestion(reference, { transactionId, amount, currency });
   const { 'idempotency-key': _, ...withoutReference } = right.headers;
   return [
-    { what: 'a charge without a reference', question: { ...right, headers: withoutReference } },
-    { what: 'a charge without an amount', question: chargeQuestion(reference, { transactionId, currency }) },
-    { what: 'a charge that is no JSON', question: { ...right, body: '{"amount":' } },
+    { what: 'A charge without a reference', question: { ...right, headers: withoutReference } },
+    { what: 'A charge without an amount', question: chargeQuestion(reference, { transactionId, currency }) },
+    { what: 'A charge that is no JSON', question: { ...right, body: '{"amount":' } },
     {
-      what: 'a charge that is text',
+      what: 'A charge that is text',
       question: { ...right, headers: { ...right.headers, 'content-type': 'text/plain' }, body: 'no charge' },
     },
   ];
@@ -53,7 +53,7 @@ export async function mediaTypes(probe: Probe): Promise<Judgement> {
     const problem = formProblemOf(reply);
     if (problem === undefined) continue;
     return broken(
-      `A reply to ${asked} (${reply.status}) is not application/json in UTF-8: ${problem}. What cannot be read leaves a payment unknown, and cannot be told from the page of a gateway.`,
+      `The reply to ${asked.replace(/^A/, 'a')} (${reply.status}) is not application/json in UTF-8: ${problem}. What cannot be read leaves a payment unknown, and cannot be told from the page of a gateway.`,
     );
   }
   const replies = probe.replies.filter(({ asked, reply }) => reply.complete && OF_CONTRACT.includes(asked));

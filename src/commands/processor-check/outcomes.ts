@@ -99,7 +99,7 @@ export async function faultOfRepeat(probe: Probe, payment: CheckedPayment): Prom
   const { result, contradiction } = answer;
   if (contradiction !== undefined) {
     return broken(
-      `A repeat with the same reference names another charge: ${contradiction}. The payer is charged twice.`,
+      `A repeat with the same reference names another charge: ${contradiction}. Either the payer is charged twice, or nobody finds the charge by what a reply says.`,
     );
   }
   if (result.state === 'succeeded') return undefined;

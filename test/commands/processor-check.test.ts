@@ -1,0 +1,372 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Check, runChecks } from '#idempay/commands/processor-check/checks.js';
+import { sendAndLoseReply } from '#idempay/commands/processor-check/lost-reply.js';
+import { type CheckedPayment, openProbe, type ProbeSettings } from '#idempay/commands/processor-check/probe.js';
+import { type ProcessorLocation, readProcessorUrl } from '#idempay/payments/processors/processor-url.js';
+import { openStripeEnvironment, type StripeEnvironment } from '../../testkit/deployments/stripe-environment.js';
+import { FULL_OUTPUT, runCommand, startCommand } from '../../testkit/processes/command.js';
+import { type ProcessorInProcess, serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import {
+  type Adapter,
+  type Books,
+  DECLINED_SOURCE,
+  keepingAdapter,
+  serveAdapter,
+} from '../../testkit/servers/adapters.js';
+import { BROKEN_ADAPTERS } from '../../testkit/servers/broken-adapters.js';
+import { startByteServer } from '../../testkit/servers/processor-servers.js';
+import { freePort } from '../../testkit/servers/server-process.js';
+
+/** Longer than any machine takes for a charge, so that a connection is cut with the first byte of the reply. */
+const AT_REPLY_MS = 20_000;
+const MONEY = { amount: '1.00', currency: 'EUR' };
+
+interface Result {
+  readonly checks: readonly Check[];
+  readonly payments: readonly CheckedPayment[];
+  readonly announced: readonly string[];
+}
+
+/** Runs the contract in this process. */
+async function check(url: string, changed: Partial<ProbeSettings> = {}): Promise<Result> {
+  const announced: string[] = [];
+  const probe = openProbe({
+    location: readProcessorUrl(url) as ProcessorLocation,
+    money: MONEY,
+    timeoutMs: 20_000,
+    deadlineMs: 20_000,
+    leastCutMs: AT_REPLY_MS,
+    leastWatchMs: 1_000,
+    announce: async ({ reference }) => announced.push(reference),
+    ...changed,
+  });
+  try {
+    const checks: Check[] = [];
+    for await (const each of runChecks(probe)) checks.push(each);
+    return { checks, payments: probe.payments, announced };
+  } finally {
+    await probe.close();
+  }
+}
+
+async function checkAdapter(adapter: Adapter, changed: Partial<ProbeSettings> = {}): Promise<Result> {
+  const server = await serveAdapter(adapter);
+  try {
+    return await check(server.url, { decliningSource: DECLINED_SOURCE, leastCutMs: 50, ...changed });
+  } finally {
+    await server.close();
+  }
+}
+
+const verdicts = ({ checks }: Result) => Object.fromEntries(checks.map((each) => [each.check, each.verdict]));
+const notKept = ({ checks }: Result) => checks.filter(({ verdict }) => verdict !== 'kept');
+
+describe('an adapter that keeps the contract', { timeout: 60_000 }, () => {
+  it('is found to keep all of it, and each reference is charged once', async () => {
+    const books: Books = { moved: [] };
+    const result = await checkAdapter(keepingAdapter(books), { leastCutMs: AT_REPLY_MS });
+    expect(notKept(result)).toEqual([]);
+    const charged = result.payments.filter(({ state }) => state === 'charged').map(({ reference }) => reference);
+    expect(books.moved.map(({ reference }) => reference)).toEqual(charged);
+    expect(result.payments.map(({ reference }) => reference)).toEqual(result.announced);
+    expect(result.payments.filter(({ state }) => state === 'declined')).toMatchObject([{ purpose: 'decline' }]);
+  });
+
+  it('may say that a charge is at work, and show the outcome to look-ups', async () => {
+    const kept = keepingAdapter({ moved: [] });
+    const begun = new Set<string>();
+    const result = await checkAdapter(
+      {
+        ...kept,
+        async charge(asked) {
+          const reply = await kept.charge(asked);
+          if (asked.charge?.source === DECLINED_SOURCE || begun.has(asked.reference)) return reply;
+          begun.add(asked.reference);
+          return typeof reply === 'object' && reply.status === 200
+            ? { status: 202, body: { status: 'processing' } }
+            : reply;
+        },
+      },
+      { leastCutMs: AT_REPLY_MS },
+    );
+    expect(notKept(result)).toEqual([]);
+  });
+
+  it('may name its charge, and say that nothing is certain yet, before it says that there is no record', async () => {
+    const kept = keepingAdapter({ moved: [] });
+    const asked = new Set<string>();
+    const result = await checkAdapter(
+      {
+        ...kept,
+        lookUp(question) {
+          if (asked.has(question.reference)) return kept.lookUp(question);
+          asked.add(question.reference);
+          return { status: 425, body: { error: 'not certain yet' } };
+        },
+      },
+      { leastCutMs: AT_REPLY_MS },
+    );
+    expect(notKept(result)).toEqual([]);
+  });
+});
+
+describe('our own adapters', { timeout: 60_000 }, () => {
+  let processor: ProcessorInProcess;
+  let stripe: StripeEnvironment;
+  beforeAll(async () => {
+    [processor, stripe] = await Promise.all([serveReferenceProcessor(), openStripeEnvironment()]);
+  }, 60_000);
+  afterAll(async () => {
+    await Promise.all([processor?.close(), stripe?.close()]);
+  });
+
+  const DECLINE_SKIPPED = [{ check: 'decline', sentence: expect.stringContaining('--declining-source') }];
+
+  it('the reference processor keeps the contract', async () => {
+    const result = await check(processor.url);
+    expect(notKept(result)).toMatchObject(DECLINE_SKIPPED);
+    const logged = (await processor.charges()).map(({ reference }) => reference);
+    expect(logged).toEqual(result.payments.map(({ reference }) => reference));
+  });
+
+  it('the Stripe adapter keeps the contract over its stand-in', async () => {
+    const result = await check(stripe.adapterUrl);
+    expect(notKept(result)).toMatchObject(DECLINE_SKIPPED);
+    const made = result.payments.map(({ reference }) => stripe.stripe.intentsOf(reference).length);
+    expect(made).toEqual(made.map(() => 1));
+  });
+
+  it('the reference processor without deduplication is found to charge twice', async () => {
+    const other = await serveReferenceProcessor({ behaviour: { deduplicate: false } });
+    try {
+      expect(verdicts(await check(other.url))['another amount']).toBe('broken');
+    } finally {
+      await other.close();
+    }
+  });
+});
+
+/** What no adapter should send. */
+const HOSTILE_BODIES: readonly (readonly [name: string, body: string])[] = [
+  ['null', 'null'],
+  ['an empty list', '[]'],
+  ['a number', '1'],
+  ['a text', '"succeeded"'],
+  ['a status that is an object', '{"status":{}}'],
+  ['a reason that is an object', '{"status":"declined","reason":{"toString":null}}'],
+  ['a status in a prototype', '{"__proto__":{"status":"succeeded"}}'],
+  ['60,000 open brackets', '['.repeat(60_000)],
+  ['a NUL', '\0'],
+  ['a status of 60,000 characters', `{"status":"${'x'.repeat(60_000)}"}`],
+  ['more than 64 KiB', 'x'.repeat(100_000)],
+];
+const HOSTILE_BYTES: readonly (readonly [name: string, bytes: string])[] = [
+  ['a body that does not end', 'HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{'],
+  ['another protocol', 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n'],
+  ['a thousand interim replies', 'HTTP/1.1 100 Continue\r\n\r\n'.repeat(1_000)],
+  ['a broken chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n'],
+  ['an endless header', `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(100_000)}`],
+  ['TLS', '\x16\x03\x01\x02'],
+];
+
+describe('an adapter that answers anything', { timeout: 60_000 }, () => {
+  it.concurrent.for(HOSTILE_BODIES)('is judged where the body is %s', async ([, body], { expect }) => {
+    const result = await checkAdapter({ ...keepingAdapter({ moved: [] }), charge: () => ({ status: 200, body }) });
+    expect(result.checks.find(({ verdict }) => verdict === 'broken')).toMatchObject({ check: 'charge' });
+  });
+
+  it('is judged where what it answers to look-ups after a charge is hostile', async () => {
+    const kept = keepingAdapter({ moved: [] });
+    const charged = new Set<string>();
+    const adapter: Adapter = {
+      charge: (asked) => {
+        charged.add(asked.reference);
+        return kept.charge(asked);
+      },
+      lookUp: (asked) => (charged.has(asked.reference) ? { status: 200, body: '{"status":[]}' } : kept.lookUp(asked)),
+    };
+    const result = await checkAdapter(adapter);
+    expect(verdicts(result)).toMatchObject({ charge: 'kept', 'look-up after a charge': 'broken' });
+    expect(result.checks).toHaveLength(13);
+  });
+
+  it.each(HOSTILE_BYTES)('does not keep the command where it sends %s', async (_, bytes) => {
+    const { port } = await startByteServer((socket) => socket.write(bytes));
+    const url = `http://127.0.0.1:${port}`;
+    const result = await check(url, { timeoutMs: 300 });
+    expect(result.checks[0]).toMatchObject({ verdict: 'broken' });
+    expect(result.announced).toEqual([]);
+    const question = { method: 'POST', path: '/charges', headers: {}, body: '{}' } as const;
+    for (const isCutAtReply of [true, false]) {
+      const lost = await sendAndLoseReply(url, question, { afterMs: 100, isCutAtReply, timeoutMs: 300 });
+      expect(lost).toMatchObject({ isSent: true });
+    }
+  });
+
+  it('does not keep the command where nobody listens', async () => {
+    const port = await freePort();
+    const question = { method: 'POST', path: '/charges', headers: {}, body: '{}' } as const;
+    const loss = { afterMs: 100, isCutAtReply: true, timeoutMs: 300 };
+    expect(await sendAndLoseReply(`http://127.0.0.1:${port}`, question, loss)).toEqual({
+      isSent: false,
+      isAnswered: false,
+    });
+  });
+});
+
+describe('a broken adapter', { timeout: 60_000 }, () => {
+  it.concurrent.for(BROKEN_ADAPTERS)('that $title is named', async (broken, { expect }) => {
+    const { open, title: _, check: name, says, isChargedTwice, ...limits } = broken;
+    const books: Books = { moved: [] };
+    const result = await checkAdapter(open(books), limits);
+    const first = result.checks.find(({ verdict }) => verdict === 'broken');
+    expect(first).toMatchObject({ check: name, sentence: expect.stringMatching(says) });
+    const references = books.moved.map(({ reference }) => reference);
+    if (isChargedTwice) expect(new Set(references).size).toBeLessThan(references.length);
+    // Whatever happens, nothing moves that was not announced before.
+    const known = [...result.announced, ''];
+    expect(references.filter((reference) => !known.includes(reference))).toEqual([]);
+  });
+});
+
+describe('idempay processor check', { timeout: 60_000 }, () => {
+  let processor: ProcessorInProcess;
+  beforeAll(async () => {
+    processor = await serveReferenceProcessor();
+  });
+  afterAll(() => processor?.close());
+
+  const NO_SERVICE = 'http://127.0.0.1:1';
+  const idempay = (...parameters: string[]) => runCommand(NO_SERVICE, ['processor', ...parameters]);
+  /** With an adapter of this test's own. */
+  async function idempayWith(adapter: Adapter, ...parameters: string[]) {
+    const server = await serveAdapter(adapter);
+    try {
+      return await idempay('check', server.url, '--yes', ...parameters);
+    } finally {
+      await server.close();
+    }
+  }
+  const chargesNow = async () => (await processor.charges()).length;
+
+  it('says first that it charges, prints a sentence for each check and every reference, and ends with 0', async () => {
+    const before = await chargesNow();
+    const { code, stdout, stderr } = await idempay(
+      'check',
+      processor.url,
+      '--yes',
+      '--amount',
+      '2.5',
+      '--source',
+      'tok',
+    );
+    expect([code, stderr.split('\n')[0]]).toEqual([
+      0,
+      expect.stringContaining(`This will charge 2.50 EUR for real, with up to 7 references, at ${processor.url}.`),
+    ]);
+    expect(stdout).toContain('kept\trepeat\tA repeat got the outcome of the first charge.\n');
+    expect(stdout).toContain('12 kept, 0 broken, 1 skipped.\nLook at the processor: ');
+    const made = (await processor.charges()).slice(before);
+    expect(made).not.toEqual([]);
+    for (const { reference, amount, currency } of made) {
+      expect(stdout).toContain(`charged\t${amount} ${currency}\t${reference}\t`);
+      expect(stderr).toContain(`with the reference ${reference} (`);
+    }
+  });
+
+  it('has each check and the sum as JSON, and takes the URL with its password from PROCESSOR_URL', async () => {
+    const kept = keepingAdapter({ moved: [] });
+    const server = await serveAdapter(kept);
+    const environment = { PROCESSOR_URL: server.url.replace('//', '//idempay:hidden@') };
+    const parameters = [
+      'processor',
+      'check',
+      '--yes',
+      '--json',
+      '--currency',
+      'jpy',
+      '--declining-source',
+      DECLINED_SOURCE,
+    ];
+    const { code, stdout, stderr } = await runCommand(NO_SERVICE, parameters, environment);
+    await server.close();
+    const documents = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(code).toBe(0);
+    expect(documents).toHaveLength(14);
+    expect(documents[0]).toEqual({ check: 'look-up before a charge', verdict: 'kept', sentence: expect.any(String) });
+    const sum = documents.at(-1);
+    expect(sum).toMatchObject({ isKept: true, kept: 13, broken: 0, skipped: 0 });
+    expect(sum.references[0]).toEqual({
+      reference: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      transactionId: expect.stringMatching(/^TXN\d+$/),
+      amounts: ['1'],
+      currency: 'JPY',
+      state: 'charged',
+      purpose: 'charge, look-up, repeat, another amount',
+    });
+    expect(stdout + stderr).not.toContain('hidden');
+    expect(stdout + stderr).not.toContain(DECLINED_SOURCE);
+  });
+
+  it('ends with 15 where the contract is broken, and prints nothing that a terminal would execute', async () => {
+    const adapter = {
+      ...keepingAdapter({ moved: [] }),
+      charge: () => ({ status: 200, body: '\x1b[2J', headers: { 'content-type': 'a/\x85b' } }),
+    };
+    const { code, stdout, stderr } = await idempayWith(adapter);
+    expect([code, stdout]).toEqual([15, expect.stringContaining('broken\tcharge\tThe charge is not clear: ')]);
+    expect(stdout).toMatch(/^unknown\t1\.00 EUR\t[0-9a-f-]{36}\t/m);
+    expect(stdout + stderr).not.toMatch(/[^\P{Cc}\n\t]/u);
+    expect(stderr).not.toMatch(/^\s+at /m);
+  });
+
+  it('ends with 1 where the first charge is declined, because that is no fault of the adapter', async () => {
+    const { code, stdout } = await idempayWith(keepingAdapter({ moved: [] }), '--source', DECLINED_SOURCE);
+    expect([code, stdout]).toEqual([1, expect.stringContaining('Give a --source')]);
+  });
+
+  it('ends with 5 where the adapter cannot be reached, also as JSON', async () => {
+    const url = `http://127.0.0.1:${await freePort()}`;
+    const plain = await idempay('check', url, '--yes');
+    expect([plain.code, plain.stdout]).toEqual([5, '']);
+    expect(plain.stderr).toMatch(/The processor cannot be reached, and nothing was charged: .*ECONNREFUSED/);
+    const { code, stderr } = await idempay('check', url, '--yes', '--json');
+    expect([code, JSON.parse(stderr.trimEnd().split('\n').at(-1) ?? '')]).toMatchObject([5, { error: 'unavailable' }]);
+  });
+
+  it.each([
+    ['no --yes', [], /Nothing was done\. To charge 1\.00 EUR for real.* add --yes/],
+    ['an amount of another currency', ['--yes', '--amount', '1.001'], /--amount has more decimals than EUR has/],
+    ['an unknown currency', ['--yes', '--currency', 'XXX'], /--currency must be an ISO 4217 code/],
+    ['a source with a blank', ['--yes', '--source', 'a b'], /--source takes 1 to 500 visible ASCII characters/],
+    ['an empty source', ['--yes', '--source', ''], /--source has an empty value/],
+    ['a time limit that is no number', ['--yes', '--timeout-ms', '1s'], /--timeout-ms takes a whole number/],
+  ])('charges nothing with %s', async (_, options, message) => {
+    const before = await chargesNow();
+    const { code, stderr } = await idempay('check', processor.url, ...options);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(message)]);
+    expect(await chargesNow()).toBe(before);
+  });
+
+  it.each([
+    ['no URL', ['check', '--yes'], /Say which adapter/],
+    ['a URL with a query', ['check', 'http://127.0.0.1:1/?a=b', '--yes'], /The URL must be/],
+    ['what is no URL', ['check', '--', '--help'], /The URL must be/],
+    ['a misspelt command', ['chek'], /too many arguments/],
+    ['an option after --', ['--', '--help'], /too many arguments/],
+  ])('ends with 1 for %s, and starts no reference processor', async (_, parameters, message) => {
+    const { code, stderr } = await idempay(...parameters);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(message)]);
+  });
+
+  it('charges nothing where standard output cannot be written', async () => {
+    const before = await chargesNow();
+    const parameters = ['processor', 'check', processor.url, '--yes'];
+    const { code } = await startCommand(NO_SERVICE, parameters, {}, FULL_OUTPUT).result;
+    expect(code).toBe(12);
+    expect(await chargesNow()).toBe(before);
+  });
+});
