@@ -69,6 +69,8 @@ export async function checkProcessor(
     ...pace,
     announce: ({ reference, amount, currency, purpose }) =>
       report(`Charging ${amount} ${currency} with the reference ${reference} (${purpose}).`),
+    waiting: ({ reference }, limitMs) =>
+      report(`The look-up of ${reference} has no outcome yet: asking again for up to ${Math.ceil(limitMs / 1000)} s.`),
   });
   const checks: Check[] = [];
   try {

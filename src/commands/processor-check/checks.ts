@@ -15,14 +15,15 @@ export interface Check extends Judgement {
 export async function* runChecks(probe: Probe): AsyncGenerator<Check> {
   const { money } = probe.settings;
   const first = { payment: probe.newPayment('charge, look-up, repeat, another amount') };
+  const neverSent = probe.newPayment('look-up');
   const amount = otherAmount(money.amount, money.currency);
   let areAmountsCompared = false;
   const checks: readonly (readonly [check: string, run: () => Promise<Judgement>])[] = [
-    ['look-up before a charge', () => lookUpBefore(probe)],
+    ['look-up before a charge', () => lookUpBefore(probe, neverSent)],
     ['charge', () => firstCharge(probe, first)],
     ['look-up after a charge', () => lookUpAfter(probe, first)],
     ['repeat', () => repeat(probe, first)],
-    ['unknown reference', () => unknownReference(probe)],
+    ['unknown reference', () => unknownReference(probe, neverSent)],
     [
       'another amount',
       async () => {

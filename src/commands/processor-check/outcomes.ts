@@ -15,9 +15,8 @@ export interface First {
 const NEVER_CAME = 'The look-up of a reference that never came';
 
 /** Ends the run where a charge would be made for nothing. Throws UnreachableProcessorError. */
-export async function lookUpBefore(probe: Probe): Promise<Judgement> {
-  const payment = probe.newPayment('look-up');
-  const answer = await probe.outcomeOf(payment);
+export async function lookUpBefore(probe: Probe, neverSent: CheckedPayment): Promise<Judgement> {
+  const answer = await probe.outcomeOf(neverSent);
   const { result, reply } = answer;
   if (!reply.complete && !reply.sent)
     throw new UnreachableProcessorError(
@@ -32,8 +31,9 @@ export async function lookUpBefore(probe: Probe): Promise<Judgement> {
   return ofUnknownReference(answer);
 }
 
-export async function unknownReference(probe: Probe): Promise<Judgement> {
-  return ofUnknownReference(await probe.outcomeOf(probe.newPayment('look-up')));
+/** The same reference once more, now that others were charged. */
+export async function unknownReference(probe: Probe, neverSent: CheckedPayment): Promise<Judgement> {
+  return ofUnknownReference(await probe.outcomeOf(neverSent));
 }
 
 function ofUnknownReference(answer: Answer): Judgement {

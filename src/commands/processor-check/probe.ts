@@ -38,6 +38,8 @@ export interface ProbeSettings {
   readonly leastWatchMs: number;
   /** Awaited before a reference is charged for the first time. */
   readonly announce: (payment: CheckedPayment) => Promise<unknown>;
+  /** Called once where a look-up is repeated for long. */
+  readonly waiting?: ((payment: CheckedPayment, limitMs: number) => Promise<unknown>) | undefined;
 }
 
 /** One reference, and what is known of it. */
@@ -133,6 +135,7 @@ export function openProbe(settings: ProbeSettings) {
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
       const answer = await lookUp(payment);
       if (isEnough(answer) || systemClock.monotonic() + pauseMs > dueAt) return answer;
+      if (pauseMs > LONGEST_PAUSE_MS / 2 && pauseMs < LONGEST_PAUSE_MS) await settings.waiting?.(payment, limitMs);
       await delay(pauseMs);
     }
   }
