@@ -1,37 +1,43 @@
 import { randomUUID } from 'node:crypto';
 import { isLoopback } from '../access/loopback.js';
-import { createHttpProcessor } from '../payments/processors/http.js';
+import { createExchanges } from '../payments/processors/exchange.js';
+import {
+  addressed,
+  isStillAtWork,
+  lookUpQuestion,
+  lookUpResultOf,
+  whereToLook,
+} from '../payments/processors/messages.js';
+import { type ProcessorLocation, readProcessorUrl } from '../payments/processors/processor-url.js';
 import { type Finding, milliseconds, verdictOf } from '../platform/finding.js';
 
 /** The doctor waits no longer than this, even where payments do. */
 const LIMIT_MS = 5_000;
 
 /** Looks up a reference that nobody ever charged, as a takeover does (docs/guides/processor.md). Charges nothing. */
-export async function examineProcessor(settings: {
-  url: string;
-  account: string | undefined;
-  timeoutMs: number;
-  dedupMs: number;
-}): Promise<readonly Finding[]> {
-  const alarms: string[] = [];
-  const timeoutMs = Math.min(settings.timeoutMs, LIMIT_MS);
-  const alarm = (cause: string) => alarms.push(cause);
-  const processor = createHttpProcessor({ ...settings, timeoutMs, connections: 1, alarm });
+export async function examineProcessor(settings: { url: string; timeoutMs: number }): Promise<readonly Finding[]> {
+  // The configuration was read, so the URL has its form.
+  const location = readProcessorUrl(settings.url) as ProcessorLocation;
+  const exchanges = createExchanges(location.origin, Math.min(settings.timeoutMs, LIMIT_MS), 1);
   const startedAt = performance.now();
-  const result = await processor.lookUp(randomUUID());
+  const reply = await exchanges.ask(addressed(location, lookUpQuestion(randomUUID())));
   const tookMs = performance.now() - startedAt;
-  await processor.close();
+  await exchanges.close();
+  const result = lookUpResultOf(reply);
+  const lookAt = whereToLook('a look-up', reply);
   const { protocol, hostname } = new URL(settings.url);
   const isOpen = protocol === 'http:' && !isLoopback(hostname);
   return [
     {
-      verdict: verdictOf(result.state !== 'no record'),
+      // An adapter may need time until it is certain, and one that never is looks the same.
+      verdict: verdictOf(result.state !== 'no record' && !isStillAtWork(reply), isStillAtWork(reply)),
       what: 'Processor look-up',
       found:
         result.state === 'no record'
           ? `no record, in ${milliseconds(tookMs)}`
-          : (alarms[0] ??
-            ('cause' in result ? result.cause : `${result.state}, for a reference that was never charged`)),
+          : 'cause' in result
+            ? [result.cause, ...(lookAt === undefined ? [] : [lookAt])].join(': ')
+            : `${result.state}, for a reference that was never charged`,
       wanted: '404 for a random reference',
       why: 'a takeover looks up before it charges; docs/guides/processor.md is the contract',
     },
