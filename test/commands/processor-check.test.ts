@@ -262,7 +262,7 @@ describe('idempay processor check', { timeout: 60_000 }, () => {
     );
     expect([code, stderr.split('\n')[0]]).toEqual([
       0,
-      expect.stringContaining(`This will charge 2.50 EUR for real, with up to 7 references, at ${processor.url}.`),
+      expect.stringContaining(`This will charge 2.50 EUR for real, with up to 8 references, at ${processor.url}.`),
     ]);
     expect(stdout).toContain('kept\trepeat\tA repeat got the outcome of the first charge.\n');
     expect(stdout).toContain('12 kept, 0 broken, 1 skipped.\nLook at the processor: ');

@@ -32,7 +32,7 @@ export async function atOnce(probe: Probe): Promise<Judgement> {
   return (
     faultOfOutcome(`The look-up after ${AT_ONCE} charges at once`, later) ??
     (await faultOfRepeat(probe, payment)) ??
-    kept(`${countOf(answers)} of ${AT_ONCE} charges at once got the outcome, and the others were told to ask again.`)
+    kept(`Charged once. ${countOf(answers)} of ${AT_ONCE} charges at once got the outcome, and a look-up has it.`)
   );
 }
 

@@ -29,8 +29,8 @@ const SOURCE = /^[!-~]{1,500}$/;
 /** Shorter than this, a busy machine may cut a connection before the adapter has read the charge. */
 const LEAST_CUT_MS = 50;
 const LEAST_WATCH_MS = 1_000;
-/** References that a run charges, with a decline and a second cut. */
-const MOST_CHARGES = 7;
+/** References that a run charges, with a decline and three cuts. */
+const MOST_CHARGES = 8;
 const COLOURS: Readonly<Record<Verdict, Colour>> = { kept: 'green', broken: 'red', skipped: 'yellow' };
 const WIDTHS = { verdict: 9, check: 25 } as const;
 

@@ -1,29 +1,44 @@
+import type { Question } from '../../payments/processors/exchange.js';
 import { chargeQuestion, chargeResultOf } from '../../payments/processors/messages.js';
-import { broken, type Judgement, kept, UNKNOWN_FOR_HOURS } from './judgement.js';
+import { broken, type Judgement, kept, skipped, UNKNOWN_FOR_HOURS } from './judgement.js';
 import type { CheckedPayment, Probe } from './probe.js';
 import { formProblemOf, hasErrorBody, saysNoMoney } from './replies.js';
 
-/** Charges that must be refused, with what a client of the contract would never send. */
-function wrongCharges({ reference, transactionId, amount, currency }: CheckedPayment) {
-  const right = chargeQuestion(reference, { transactionId, amount, currency });
-  const { 'idempotency-key': _, ...withoutReference } = right.headers;
-  return [
-    { what: 'A charge without a reference', question: { ...right, headers: withoutReference } },
-    { what: 'A charge without an amount', question: chargeQuestion(reference, { transactionId, currency }) },
-    { what: 'A charge that is no JSON', question: { ...right, body: '{"amount":' } },
-    {
-      what: 'A charge that is text',
-      question: { ...right, headers: { ...right.headers, 'content-type': 'text/plain' }, body: 'no charge' },
-    },
-  ];
+/** Those that the service sends, too. */
+const OF_CONTRACT: readonly string[] = ['a charge', 'a look-up'];
+
+interface WrongCharge {
+  readonly what: string;
+  readonly questionFor: (payment: CheckedPayment) => Question;
 }
 
+const rightCharge = ({ reference, transactionId, amount, currency }: CheckedPayment) =>
+  chargeQuestion(reference, { transactionId, amount, currency });
+
+/** Charges that must be refused: a client of the contract sends none of them. */
+const WRONG_CHARGES: readonly WrongCharge[] = [
+  {
+    what: 'A charge without a reference',
+    questionFor: (payment) => ({ ...rightCharge(payment), headers: { 'content-type': 'application/json' } }),
+  },
+  {
+    what: 'A charge without an amount',
+    questionFor: ({ reference, transactionId, currency }) => chargeQuestion(reference, { transactionId, currency }),
+  },
+  { what: 'A charge that is no JSON', questionFor: (payment) => ({ ...rightCharge(payment), body: '{"amount":' }) },
+  {
+    what: 'A charge that is text',
+    questionFor: (payment) => {
+      const right = rightCharge(payment);
+      return { ...right, headers: { ...right.headers, 'content-type': 'text/plain' }, body: 'no charge' };
+    },
+  },
+];
+
 export async function wrongRequests(probe: Probe): Promise<Judgement> {
-  for (const { what } of wrongCharges(probe.newPayment('wrong requests'))) {
+  for (const { what, questionFor } of WRONG_CHARGES) {
     const payment = probe.newPayment('wrong requests');
-    const question = wrongCharges(payment).find((each) => each.what === what)?.question;
-    if (question === undefined) continue;
-    const reply = await probe.ask(what, question);
+    const reply = await probe.ask(what, questionFor(payment));
     const { state } = chargeResultOf(reply);
     if (state === 'succeeded') {
       await probe.announced(payment);
@@ -56,14 +71,13 @@ export async function mediaTypes(probe: Probe): Promise<Judgement> {
       `The reply to ${asked.replace(/^A/, 'a')} (${reply.status}) is not application/json in UTF-8: ${problem}. What cannot be read leaves a payment unknown, and cannot be told from the page of a gateway.`,
     );
   }
+  if (!probe.replies.some(({ reply }) => reply.complete)) return skipped('Not checked: no reply came whole.');
   const replies = probe.replies.filter(({ asked, reply }) => reply.complete && OF_CONTRACT.includes(asked));
-  const silent = replies.filter(({ reply }) => saysNoMoney(reply)).length;
-  if (silent > 0 && silent < replies.length) {
+  const withoutMoney = replies.filter(({ reply }) => saysNoMoney(reply)).length;
+  if (withoutMoney > 0 && withoutMoney < replies.length) {
     return broken(
       'Some replies have Moves-Money: no, and some have not. The last reply counts, so the console would offer to try payments that move money, or would not.',
     );
   }
-  return kept(`Every reply is JSON in UTF-8${silent > 0 ? ', and says that no money moves' : ''}.`);
+  return kept(`Every reply is JSON in UTF-8${withoutMoney > 0 ? ', and says that no money moves' : ''}.`);
 }
-
-const OF_CONTRACT: readonly string[] = ['a charge', 'a look-up'];

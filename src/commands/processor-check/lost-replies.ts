@@ -4,10 +4,10 @@ import { faultOfRepeat } from './outcomes.js';
 import type { CheckedPayment, Probe } from './probe.js';
 
 /**
- * An adapter that was cut off early may have begun nothing, and then it rightly has no record. That is accepted once, for another
- * reference, because a busy machine may have cut the connection before the adapter had read the charge.
+ * An adapter that was cut off before it had read the charge has begun nothing, and rightly has no record; on a busy machine that happens.
+ * The contract counts as broken only when so many references in a row have none.
  */
-const CUTS = 2;
+const CUTS = 3;
 
 export async function cutConnection(probe: Probe): Promise<Judgement> {
   for (let cut = 1; ; cut += 1) {

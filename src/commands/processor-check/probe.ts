@@ -22,6 +22,8 @@ export const AT_ONCE = 20;
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2_000;
+/** Pauses double, so this one comes once: after a second and a half of asking. */
+const TOLD_AT_PAUSE_MS = 16 * FIRST_PAUSE_MS;
 
 export interface ProbeSettings {
   readonly location: ProcessorLocation;
@@ -135,7 +137,7 @@ export function openProbe(settings: ProbeSettings) {
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
       const answer = await lookUp(payment);
       if (isEnough(answer) || systemClock.monotonic() + pauseMs > dueAt) return answer;
-      if (pauseMs > LONGEST_PAUSE_MS / 2 && pauseMs < LONGEST_PAUSE_MS) await settings.waiting?.(payment, limitMs);
+      if (pauseMs === TOLD_AT_PAUSE_MS) await settings.waiting?.(payment, limitMs);
       await delay(pauseMs);
     }
   }

@@ -69,7 +69,9 @@ export function formProblemOf(reply: Reply): string | undefined {
 
 /** Whether a refusal says what is wrong: a JSON object with a text. */
 export function hasErrorBody(reply: Reply): boolean {
-  return membersOf(reply).some(([, value]) => (typeof value === 'string' ? value !== '' : typeof value === 'object'));
+  return membersOf(reply).some(
+    ([, value]) => value !== '' && value !== null && ['string', 'object'].includes(typeof value),
+  );
 }
 
 export const saysNoMoney = (reply: Reply): boolean =>
