@@ -32,7 +32,9 @@ export async function atOnce(probe: Probe): Promise<Judgement> {
   return (
     faultOfOutcome(`The look-up after ${AT_ONCE} charges at once`, later) ??
     (await faultOfRepeat(probe, payment)) ??
-    kept(`Charged once. ${countOf(answers)} of ${AT_ONCE} charges at once got the outcome, and a look-up has it.`)
+    kept(
+      `${countOf(answers)} of ${AT_ONCE} charges at once got the outcome, none got another one, and a look-up has it.`,
+    )
   );
 }
 
