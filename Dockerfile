@@ -19,7 +19,7 @@ RUN npm run build
 # What runs, and the optional packages for traces.
 RUN peers=$(node -p "Object.entries(require('./package.json').peerDependencies).map((each) => each.join('@')).join(' ')") \
   && npm pkg delete devDependencies peerDependencies peerDependenciesMeta \
-  && npm install --omit=dev --no-save $peers && rm node_modules/@idempay/console
+  && npm install --omit=dev --no-save $peers && rm -r node_modules/@idempay
 
 FROM node:24-bookworm-slim
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data
@@ -27,9 +27,6 @@ WORKDIR /app
 COPY --from=build /app/package.json ./
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
-# `node_modules/@idempay/client` is a link to it.
-COPY --from=build /app/client/package.json client/package.json
-COPY --from=build /app/client/dist client/dist
 COPY bin bin
 RUN install --directory --owner=node --group=node /data && ln -s /app/bin/idempay.js /usr/local/bin/idempay
 USER node

@@ -1,9 +1,9 @@
-// Compiles client/ into client/dist/, src/ into dist/ and console/ into dist/console/, in this order, because the service and the console
-// import the client as a package; and copies what the compiler leaves out (SQL). Does nothing that is already done: the compiler is
-// incremental, so `npm start` may call this every time.
+// Compiles client/ into client/dist/, src/ into dist/ and console/ into dist/console/, in this order, because the commands and the console
+// import the client; and copies what the compiler leaves out: SQL, and the client, which the service brings along as dist/client/.
+// Does nothing that is already done: the compiler is incremental, so `npm start` may call this every time.
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { cpSync, existsSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildConsole } from '../console/build.mjs';
 
@@ -14,6 +14,8 @@ const client = join(root, 'client');
 /** What the reference page is made of (docs/engineering/decisions/0041). Copied, so that running the service does not require that package. */
 const REFERENCE_PAGE = join('http', 'openapi', 'reference-page');
 const SWAGGER_UI_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'];
+/** Where the commands find the client (`#idempay/client` in package.json). */
+const BUILT_CLIENT = 'client';
 const swaggerUi = join(root, 'node_modules', '@fastify', 'swagger-ui', 'static');
 const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 
@@ -24,24 +26,41 @@ if (!existsSync(compiler)) {
   process.exit(1);
 }
 removeOutputsWithoutSource(client, join(client, 'dist'));
-removeOutputsWithoutSource(source, output);
-for (const project of [join('client', 'tsconfig.json'), 'tsconfig.build.json']) {
-  const compiled = spawnSync(process.execPath, [compiler, '-p', join(root, project)], { stdio: 'inherit' });
-  if (compiled.status !== 0) process.exit(compiled.status ?? 1);
-}
-cpSync(source, output, { recursive: true, filter: (path) => !path.endsWith('.ts') });
+removeOutputsWithoutSource(client, join(output, BUILT_CLIENT));
+removeOutputsWithoutSource(source, output, [REFERENCE_PAGE, BUILT_CLIENT]);
+compile(join('client', 'tsconfig.json'));
+// With the declarations, from which the compiler has the types of the commands.
+copyNewer(join(client, 'dist'), join(output, BUILT_CLIENT), (path) => !path.endsWith('.tsbuildinfo'));
+compile('tsconfig.build.json');
+copyNewer(source, output, (path) => !path.endsWith('.ts'));
 for (const name of SWAGGER_UI_FILES) cpSync(join(swaggerUi, name), join(output, REFERENCE_PAGE, name));
 await buildConsole(join(output, 'console'));
 
+function compile(project) {
+  const compiled = spawnSync(process.execPath, [compiler, '-p', join(root, project)], { stdio: 'inherit' });
+  if (compiled.status !== 0) process.exit(compiled.status ?? 1);
+}
+
+/** A file that is up to date is not written again, because a process that starts at the same time may be reading it. */
+function copyNewer(from, to, isCopied) {
+  const isNewer = (file, copy) => {
+    const { mtimeMs } = statSync(file);
+    return statSync(file).isDirectory() || !existsSync(copy) || statSync(copy).mtimeMs < mtimeMs;
+  };
+  cpSync(from, to, { recursive: true, filter: (file, copy) => isCopied(file) && isNewer(file, copy) });
+}
+
 /**
  * Deleted or renamed files must not stay in what is built: a test could still import the module, and a start would apply
- * the migration under both names.
+ * the migration under both names. `copied` are the folders that come from elsewhere.
  */
-function removeOutputsWithoutSource(sources, built) {
+function removeOutputsWithoutSource(sources, built, copied = []) {
   if (!existsSync(built)) return;
   const outputs = readdirSync(built, { recursive: true }).filter((path) => /\.(js|sql|lua)$/.test(path));
   const orphaned = outputs.some(
-    (path) => !path.startsWith(REFERENCE_PAGE) && !existsSync(join(sources, path.replace(/\.js$/, '.ts'))),
+    (path) =>
+      !copied.some((folder) => path.startsWith(join(folder, sep))) &&
+      !existsSync(join(sources, path.replace(/\.js$/, '.ts'))),
   );
   if (orphaned) rmSync(built, { recursive: true });
 }

@@ -41,7 +41,7 @@ const PACKAGES = {
   '@photostructure/sqlite': ['stores/embedded'],
   undici: ['payments'],
   // What an operator runs talks to a service as a client does; the service itself never calls one.
-  '@idempay/client': ['commands'],
+  '#idempay/client': ['commands'],
   '@opentelemetry': ['traces'],
 };
 const ENTRIES = [

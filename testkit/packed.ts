@@ -1,6 +1,9 @@
 import { execFile } from 'node:child_process';
-import { join } from 'node:path';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { gunzipSync } from 'node:zlib';
 import { ROOT } from './programs.js';
 
 /** As for a user: without what npm hands to its scripts, such as this repository's `engine-strict`. */
@@ -18,4 +21,43 @@ export async function packInto(folder: string): Promise<{ service: string; clien
   });
   const [service = '', client = ''] = stdout.trim().split('\n');
   return { service: join(folder, service), client: join(folder, client) };
+}
+
+/** Installs the package of the client in a folder, without a registry: it succeeds only where the package needs no other. */
+export async function installAlone(client: string, folder: string): Promise<void> {
+  await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+  await npm(['install', '--offline', '--engine-strict', client], folder);
+}
+
+/** As a user runs npm in a folder. */
+export function npm(args: readonly string[], folder: string) {
+  const quiet = ['--no-audit', '--no-fund'];
+  return promisify(execFile)('npm', [...args, ...quiet], { cwd: folder, env: USERS_ENVIRONMENT });
+}
+
+/** The files of a package, by the path that they have in it; compressed ones as they are when unpacked. */
+export async function packedFiles(packed: string): Promise<Map<string, string>> {
+  const folder = await mkdtemp(join(tmpdir(), 'idempay-packed-'));
+  try {
+    await promisify(execFile)('tar', ['-xzf', packed, '-C', folder]);
+    const files = new Map<string, string>();
+    for (const path of await readdir(folder, { recursive: true })) {
+      if ((await stat(join(folder, path))).isDirectory()) continue;
+      const bytes = await readFile(join(folder, path));
+      files.set(path, (path.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString());
+    }
+    return files;
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** Which files name a source map that is not among them. A debugger asks for it, and warns. */
+export function unheldMaps(files: ReadonlyMap<string, string>): string[] {
+  return [...files].flatMap(([path, text]) => {
+    const named = [...text.matchAll(/^(?:\/\/|\/\*)[#@] sourceMappingURL=(\S+)/gm)].map(([, map = '']) => map);
+    return named
+      .filter((map) => !map.startsWith('data:') && !files.has(join(dirname(path), map)))
+      .map((map) => `${path}: ${map}`);
+  });
 }

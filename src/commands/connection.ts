@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Option } from '@commander-js/extra-typings';
-import type { CallOptions, Idempay } from '@idempay/client';
+import type { CallOptions, Idempay } from '#idempay/client';
 import { UsageError } from './usage.js';
 
 const DEADLINE_SECONDS = 30;
@@ -46,7 +46,7 @@ export interface Connection {
  * Ctrl-C ends the call, which then says what is known of it; the next one ends the program.
  */
 export async function connect({ url, apiKeyFile, deadline, keyLife }: ConnectionOptions): Promise<Connection> {
-  const { Idempay } = await import('@idempay/client');
+  const { Idempay } = await import('#idempay/client');
   const apiKey = apiKeyFile ? keyIn(apiKeyFile) : process.env.IDEMPAY_API_KEY?.trim() || undefined;
   const send = reportingFetch(url, deadline);
   const usual = { baseUrl: url, apiKey, keyLifeMs: keyLife === undefined ? undefined : keyLife * 1000 };

@@ -28,6 +28,6 @@ test('what the image copies is enough to build, and is let through to it', { tim
   }
   linkPackages(folder);
   execFileSync(process.execPath, [join(folder, 'scripts', 'build.mjs')], { stdio: 'pipe' });
-  for (const file of ['dist/main.js', 'client/dist/index.js', 'dist/console/index.html.gz'])
+  for (const file of ['dist/main.js', 'dist/client/index.js', 'dist/console/index.html.gz'])
     expect(existsSync(join(folder, file)), file).toBe(true);
 });

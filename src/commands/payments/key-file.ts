@@ -1,5 +1,5 @@
 import { closeSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
-import type { PaymentRequest } from '@idempay/client';
+import type { PaymentRequest } from '#idempay/client';
 import { syncFolderOf } from '../../platform/sync-folder.js';
 import { UsageError } from '../usage.js';
 

@@ -1,4 +1,4 @@
-import type { PaymentReference, PaymentRequest, PayResult } from '@idempay/client';
+import type { PaymentReference, PaymentRequest, PayResult } from '#idempay/client';
 import { type Connection, type ConnectionOptions, connect } from '../connection.js';
 import { type OutputOptions, printRecord } from '../output/results.js';
 import { report } from '../output/terminal.js';
@@ -183,7 +183,7 @@ async function tellPaid(result: PayResult, wanted: PaymentRequest, options: PayO
     await tell('The amount that was paid could not be read. It needs the scope payments:read.', options);
     return;
   }
-  const { isSamePayment } = await import('@idempay/client');
+  const { isSamePayment } = await import('#idempay/client');
   if (isSamePayment(result, wanted)) return;
   throw new OtherPaymentError(
     `This key has paid ${amount} ${currency}, and not ${wanted.amount} ${wanted.currency}, which is not paid with it.`,

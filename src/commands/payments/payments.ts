@@ -1,4 +1,4 @@
-import type { OperatedReference, Payment, PaymentFilter, Resolution } from '@idempay/client';
+import type { OperatedReference, Payment, PaymentFilter, Resolution } from '#idempay/client';
 import { type ConnectionOptions, connect } from '../connection.js';
 import { EXIT } from '../exit-codes.js';
 import { confirm } from '../output/confirmation.js';

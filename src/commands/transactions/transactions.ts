@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { NewTransaction, Transaction, TransactionFilter, TransactionStatus } from '@idempay/client';
+import type { NewTransaction, Transaction, TransactionFilter, TransactionStatus } from '#idempay/client';
 import { type ConnectionOptions, connect } from '../connection.js';
 import { confirm } from '../output/confirmation.js';
 import { type ExportOptions, exportRows } from '../output/export.js';
