@@ -1,14 +1,16 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { statSync } from 'node:fs';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, sep } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { packInto } from '../../testkit/packed.js';
+import { installAlone, packedFiles, packInto, unheldMaps } from '../../testkit/packed.js';
 import { ROOT } from '../../testkit/programs.js';
 
 const run = promisify(execFile);
 const PACKING_MS = 60_000;
+const FOR_USERS = /^package\/(dist\/.+\.(js|d\.ts)|package\.json|README\.md|LICENSE)$/;
 
 const PROGRAM = `import { DeclinedError, Idempay, UnknownOutcomeError } from '@idempay/client';
 import { FakeIdempay } from 'idempay/testing';
@@ -27,33 +29,50 @@ try {
 }
 `;
 
-/** Only what is packed, and without dependencies: neither the client nor the fake service has any. */
-describe('the package of the client', () => {
+describe('the package of the client, installed in an empty folder', () => {
   let folder: string;
+  let client: string;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'idempay-client-'));
-    const { service, client } = await packInto(folder);
-    for (const [name, packed] of [
-      ['idempay', service],
-      ['@idempay/client', client],
-    ] as const) {
-      const installed = join(folder, 'node_modules', name);
-      await mkdir(installed, { recursive: true });
-      await run('tar', ['-xzf', packed, '--strip-components=1', '-C', installed]);
-    }
-    await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+    const packed = await packInto(folder);
+    client = packed.client;
+    await installAlone(client, folder);
+    // Next to it the service as it is packed, without dependencies, because the types of the fake service need none.
+    const service = join(folder, 'node_modules', 'idempay');
+    await mkdir(service);
+    await run('tar', ['-xzf', packed.service, '--strip-components=1', '-C', service]);
   }, PACKING_MS);
 
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  test('needs nothing but itself', async () => {
-    const program = `import { Idempay } from '@idempay/client';
-      const idempay = new Idempay({ baseUrl: 'http://127.0.0.1:9', deadlineMs: 100 });
-      await idempay.payments.pay({ amount: '1', currency: 'EUR' }).catch(({ name }) => console.log(name));`;
-    await writeFile(join(folder, 'alone.mjs'), program);
-    const { stdout } = await run(process.execPath, ['alone.mjs'], { cwd: folder });
-    expect(stdout).toBe('UnavailableError\n');
+  test('brings no other package, and less than a megabyte', async () => {
+    const alone = await mkdtemp(join(folder, 'alone-'));
+    await installAlone(client, alone);
+    const modules = join(alone, 'node_modules');
+    const files = (await readdir(modules, { recursive: true })).filter((file) =>
+      statSync(join(modules, file)).isFile(),
+    );
+    expect(files.filter((file) => !file.startsWith(join('@idempay', 'client', sep)))).toEqual(['.package-lock.json']);
+    expect(files.reduce((bytes, file) => bytes + statSync(join(modules, file)).size, 0)).toBeLessThan(1_000_000);
+  });
+
+  test('holds what runs, and refers to no file that it does not hold', async () => {
+    const files = await packedFiles(client);
+    expect([...files.keys()].filter((file) => !FOR_USERS.test(file))).toEqual([]);
+    expect(unheldMaps(files)).toEqual([]);
+  });
+
+  test('can be published, for everybody', async () => {
+    const {
+      name,
+      private: isPrivate,
+      publishConfig,
+    } = JSON.parse(await readFile(join(folder, 'node_modules', '@idempay', 'client', 'package.json'), 'utf8'));
+    expect({ name, isPrivate, publishConfig }).toEqual({
+      name: '@idempay/client',
+      publishConfig: { access: 'public' },
+    });
   });
 
   test.each([

@@ -1,0 +1,99 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { embedded } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { installAlone, packInto, USERS_ENVIRONMENT } from '../../testkit/packed.js';
+import { startChromium } from '../../testkit/servers/chromium.js';
+
+const run = promisify(execFile);
+/** Fetches what npm has not kept: 50 MB for a version of Node.js. */
+const INSTALLATION_MS = 300_000;
+
+/** Pays twice with one reference, and reads a list. The same in Node.js and in a page; prints what it found. */
+const PROGRAM = `import { Idempay, InvalidRequestError } from '@idempay/client';
+
+export async function payTwice(baseUrl, reference) {
+  const { payments, transactions } = new Idempay({ baseUrl });
+  const first = await payments.pay({ amount: '2.00', currency: 'EUR' }, { reference });
+  const again = await payments.pay({ amount: '2.00', currency: 'EUR' }, { reference });
+  const { transaction } = await transactions.create({ fromAccount: 'ann', toAccount: 'bob', amount: '1.00' });
+  const { state } = await payments.get(first.key);
+  let listed = 0;
+  for await (const each of transactions.search({ to: 'bob' })) if (each.transactionId === transaction.transactionId) listed += 1;
+  const refused = await payments.pay({ amount: 'x', currency: 'EUR' }).catch((error) => error instanceof InvalidRequestError);
+  return [first.transactionId === again.transactionId, again.replayed, state, listed, refused].join(' ');
+}
+`;
+const PRINTED = 'true true COMPLETED 1 true';
+
+describe('the package of the client, installed in an empty folder', () => {
+  const service = shareService(embedded);
+  let folder: string;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'idempay-runtimes-'));
+    const { client } = await packInto(folder);
+    await installAlone(client, folder);
+    await writeFile(join(folder, 'pay-twice.js'), PROGRAM);
+    await writeFile(
+      join(folder, 'main.js'),
+      `import { payTwice } from './pay-twice.js';
+      console.log(process.versions.node.split('.')[0], await payTwice(...process.argv.slice(2)));`,
+    );
+  }, INSTALLATION_MS);
+
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  test.each(['20', '22', '24'])(
+    'pays once on Node.js %s',
+    async (version) => {
+      const program = [`node@${version}`, 'main.js', service.url, `order-${version}`];
+      const { stdout } = await run('npx', ['--yes', '--prefer-offline', ...program], {
+        cwd: folder,
+        env: USERS_ENVIRONMENT,
+      });
+      expect(stdout).toBe(`${version} ${PRINTED}\n`);
+    },
+    INSTALLATION_MS,
+  );
+
+  test('is bundled whole, and pays once from a page in Chromium', { timeout: INSTALLATION_MS }, async () => {
+    const bundle = await bundled(folder, 'pay-twice.js');
+    expect(bundle.imports).toEqual([]);
+    expect(bundle.code).not.toMatch(/\bnode:|\brequire\(|\bprocess\./);
+    const browser = await startChromium();
+    try {
+      const page = await browser.newPage();
+      // On the service's own origin, so that the page asks it as a page behind a proxy does.
+      const address = `${service.url}/page-of-the-test`;
+      await page.route(address, (route) => route.fulfill({ contentType: 'text/html', body: '<title>Shop</title>' }));
+      await page.route(`${address}.js`, (route) =>
+        route.fulfill({ contentType: 'text/javascript', body: bundle.code }),
+      );
+      await page.goto(address);
+      // As text, because vitest rewrites an import in a function.
+      const paidTwice = `import('${address}.js').then(({ payTwice }) => payTwice('${service.url}', 'order-page'))`;
+      expect(await page.evaluate(paidTwice)).toBe(PRINTED);
+    } finally {
+      await browser.close();
+    }
+  });
+});
+
+/** One file with the module and all that it imports, as vite makes it for a browser. */
+async function bundled(root: string, entry: string): Promise<{ code: string; imports: readonly string[] }> {
+  const { build } = await import('vite');
+  const built = await build({
+    configFile: false,
+    root,
+    logLevel: 'silent',
+    build: { write: false, lib: { entry, formats: ['es'] } },
+  });
+  const [chunk, ...more] = [built].flat().flatMap((each) => ('output' in each ? each.output : []));
+  if (chunk?.type !== 'chunk' || more.length > 0) throw new Error('The bundle is not one file.');
+  return { code: chunk.code, imports: [...chunk.imports, ...chunk.dynamicImports] };
+}
