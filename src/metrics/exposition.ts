@@ -8,26 +8,10 @@ export type Reading = readonly [Labels, number];
  */
 export class Exposition {
   private readonly parts: (() => string)[] = [];
-  private readonly reads = new Map<string, () => Iterable<Reading>>();
-  private readonly histograms = new Map<string, Histogram>();
 
   /** In the text format of Prometheus. */
   text(): string {
     return this.parts.map((part) => part()).join('');
-  }
-
-  /** Current readings of one counter or gauge, as `text` shows them. */
-  readings(name: string): Iterable<Reading> {
-    return known(this.reads, name)();
-  }
-
-  /** How many values of one histogram fell between two bounds, in all series with these labels. */
-  buckets(
-    name: string,
-    labels: Labels = {},
-  ): { readonly bounds: readonly number[]; readonly counts: readonly number[] } {
-    const histogram = known(this.histograms, name);
-    return { bounds: histogram.bounds, counts: histogram.countsWith(labels) };
   }
 
   counter(name: string, help: string, read: () => Iterable<Reading>): void {
@@ -40,14 +24,12 @@ export class Exposition {
 
   histogram(name: string, help: string, bounds: readonly number[]): Histogram {
     const histogram = new Histogram(name, bounds);
-    this.histograms.set(name, histogram);
     const head = headOf(name, help, 'histogram');
     this.parts.push(() => head + histogram.samples().map(sampleText).join(''));
     return histogram;
   }
 
   private show(name: string, help: string, type: string, read: () => Iterable<Reading>): void {
-    this.reads.set(name, read);
     const head = headOf(name, help, type);
     this.parts.push(() => head + [...read()].map(([labels, value]) => sampleText({ name, labels, value })).join(''));
   }
@@ -65,12 +47,6 @@ function sampleText({ name, labels, value }: Sample): string {
 
 function escapedLabel(text: string): string {
   return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"');
-}
-
-function known<Metric>(metrics: ReadonlyMap<string, Metric>, name: string): Metric {
-  const metric = metrics.get(name);
-  if (!metric) throw new Error(`/metrics has no ${name}`);
-  return metric;
 }
 
 /** One reading for each member of an object of plain numbers, with its name as the label. */

@@ -1,3 +1,5 @@
+import type { Buckets } from '../live/sample.js';
+
 export type Labels = Readonly<Record<string, string>>;
 
 /** One line of `GET /metrics`. */
@@ -50,20 +52,28 @@ export class Histogram {
     });
   }
 
-  /** The values of all series with these labels by bucket, as `samples` shows them, but not added up. */
-  countsWith(labels: Labels): number[] {
-    const counts = [0, ...this.bounds].fill(0);
-    for (const series of this.series.values()) {
-      if (!Object.entries(labels).every(([label, value]) => series.labels[label] === value)) continue;
-      for (const [bucket, count] of series.counts.entries()) counts[bucket] = (counts[bucket] ?? 0) + count;
+  /** The values of some series together, by bucket. A series that was not asked for yet has none. */
+  buckets(...series: readonly Labels[]): Buckets {
+    const counts = this.none();
+    for (const labels of series) {
+      const known = this.series.get(nameOf(labels))?.counts ?? [];
+      for (const [bucket, count] of known.entries()) counts[bucket] = (counts[bucket] ?? 0) + count;
     }
-    return counts;
+    return { bounds: this.bounds, counts };
   }
 
   private seriesOf(labels: Labels): Series {
-    const name = JSON.stringify(Object.entries(labels));
-    const series = this.series.get(name) ?? { labels, counts: [0, ...this.bounds].fill(0), sum: 0 };
+    const name = nameOf(labels);
+    const series = this.series.get(name) ?? { labels, counts: this.none(), sum: 0 };
     this.series.set(name, series);
     return series;
   }
+
+  private none(): number[] {
+    return [0, ...this.bounds].fill(0);
+  }
+}
+
+function nameOf(labels: Labels): string {
+  return JSON.stringify(Object.entries(labels));
 }

@@ -7,6 +7,7 @@ import {
   type RefusalReason,
   type RouteMeasure,
 } from '../http/requests/measures.js';
+import type { Totals } from '../live/sample.js';
 import { type Exposition, type Reading, readingsOf } from './exposition.js';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -15,6 +16,11 @@ const METHODS = ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'];
 const OTHER_METHOD = 'other';
 const STATUS_CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx'];
 
+export interface MeasuredHttp extends HttpMeasures {
+  /** What the live view shows of it. */
+  look(): Pick<Totals, 'payments' | 'latency' | 'lists'>;
+}
+
 interface Answers {
   /** By the first digit of the status, less one. */
   readonly byClass: number[];
@@ -22,7 +28,7 @@ interface Answers {
 }
 
 /** Requests by method, route and class of status, the answers to payments, refusals, and connections. */
-export function measureHttp(exposition: Exposition, connections: ConnectionCounts): HttpMeasures {
+export function measureHttp(exposition: Exposition, connections: ConnectionCounts): MeasuredHttp {
   const durations = exposition.histogram(
     'idempay_http_request_duration_seconds',
     'From the head of a request to the last byte of its answer.',
@@ -96,6 +102,14 @@ export function measureHttp(exposition: Exposition, connections: ConnectionCount
     },
     refused(reason) {
       refused[reason] += 1;
+    },
+    look() {
+      const [, sent = 0, notModified = 0] = byRoute.get('/api/transactions')?.get('GET')?.byClass ?? [];
+      return {
+        payments: { ...paid },
+        latency: durations.buckets({ method: 'POST', route: '/api/payment' }),
+        lists: { sent, notModified },
+      };
     },
   };
 }

@@ -9,9 +9,8 @@ import type { MeasuredStore, StoreMeasures } from '../stores/shared/store-measur
 import { createTransactionCounts, type TransactionCounts } from '../transactions/transaction-counts.js';
 import { Exposition } from './exposition.js';
 import { measureHttp } from './http-requests.js';
-import { lookAt } from './look.js';
 import { showBacklog, showPayments } from './payments.js';
-import { showProcess } from './process-use.js';
+import { memoryBytes, showProcess } from './process-use.js';
 import { measureProcessor } from './processor-calls.js';
 import { measureStores, showStores } from './stores.js';
 import { showTransactions } from './transactions.js';
@@ -27,7 +26,7 @@ export interface Metrics {
   /** To be used in the place of the processor. */
   measured(processor: ProcessorClient): ProcessorClient;
   showBacklog(latest: () => Backlog | undefined): void;
-  /** What of it the live view shows. Once the processor is measured and the backlog is shown. */
+  /** What of it the live view shows, from the same numbers as the text. */
   look(): Look;
   stop(): void;
 }
@@ -45,18 +44,46 @@ export function createMetrics(
   showPayments(exposition, payments);
   const transactions = createTransactionCounts();
   showTransactions(exposition, transactions);
-  showStores(exposition, STORES[deployment], isUp);
+  const used = STORES[deployment];
+  showStores(exposition, used, isUp);
   const stores = measureStores(exposition);
-  const { stop } = showProcess(exposition, VERSION, deployment);
+  const { loopDelay, stop } = showProcess(exposition, VERSION, deployment);
+  let processor: ProcessorClient | undefined;
+  let latestBacklog: () => Backlog | undefined = () => undefined;
   return {
     text: () => exposition.text(),
     http,
     stores,
     payments,
     transactions,
-    measured: (processor) => measureProcessor(exposition, processor),
-    showBacklog: (latest) => showBacklog(exposition, latest),
-    look: () => lookAt(exposition, deployment),
+    measured(given) {
+      processor = given;
+      return measureProcessor(exposition, given);
+    },
+    showBacklog(latest) {
+      latestBacklog = latest;
+      showBacklog(exposition, latest);
+    },
+    look() {
+      const backlog = latestBacklog();
+      return {
+        totals: {
+          ...http.look(),
+          cache: { ...transactions.lookUps },
+          commit: deployment === 'embedded' ? stores.commits() : stores.claimsAndSettles(),
+          loopDelay: loopDelay(),
+        },
+        state: {
+          attempts: { request: payments.attemptsOfRequests, recovery: payments.attemptsOfRecovery },
+          waiters: payments.waiters,
+          backlog: backlog ? { payments: backlog.payments, oldestMs: Math.round(backlog.oldestMs) } : null,
+          queues: stores.queues(),
+          stores: Object.fromEntries(used.map((store) => [store, isUp(store)])),
+          processorUp: processor !== undefined && !processor.isAway,
+          memoryBytes: memoryBytes(),
+        },
+      };
+    },
     stop,
   };
 }
