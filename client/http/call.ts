@@ -69,14 +69,14 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
   };
 }
 
-interface Waiting {
+interface SharedAbort {
   readonly listeners: Set<() => void>;
   readonly tellAll: () => void;
 }
 
-const waiting = new WeakMap<AbortSignal, Waiting>();
+const waiting = new WeakMap<AbortSignal, SharedAbort>();
 
-function waitFor(signal: AbortSignal): Waiting {
+function waitFor(signal: AbortSignal): SharedAbort {
   const listeners = new Set<() => void>();
   const tellAll = () => {
     for (const listener of [...listeners]) listener();

@@ -131,7 +131,7 @@ function mayBeTornLine(text: string): boolean {
   return written.startsWith(LINE_START) || LINE_START.startsWith(written);
 }
 
-interface Waiting {
+interface UnwrittenLine {
   readonly text: string;
   logged(): void;
   refused(error: ChargeNotLogged): void;
@@ -140,7 +140,7 @@ interface Waiting {
 /** Lines that arrive while others are being written share the next write and its sync (group commit). */
 function appendTo(file: FileHandle, bytesAtStart: number): Pick<ChargeLog, 'append' | 'broken'> {
   let bytes = bytesAtStart;
-  let waiting: Waiting[] = [];
+  let waiting: UnwrittenLine[] = [];
   let isWriting = false;
   let breakWith: (fault: Error) => void;
   const broken = new Promise<Error>((resolve) => {

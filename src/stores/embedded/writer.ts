@@ -42,7 +42,7 @@ const CLOSE_LIMIT_MS = 10_000;
 /** A thread that does not end then is stuck in a call to the operating system. */
 const TERMINATE_LIMIT_MS = 1_000;
 
-interface Waiting {
+interface QueuedWrite {
   readonly name: WriteName;
   readonly input: unknown;
   resolve: (value: never) => void;
@@ -52,7 +52,7 @@ interface Waiting {
 }
 
 interface Batch {
-  readonly waiting: readonly Waiting[];
+  readonly waiting: readonly QueuedWrite[];
   readonly roundTrip: unknown;
   readonly handedOverAt: number;
   /** Undefined when it has been answered as unknown. */
@@ -76,7 +76,7 @@ interface WriterOptions {
  * later how it ended.
  */
 export class Writer {
-  private readonly waiting: BoundedQueue<Waiting>;
+  private readonly waiting: BoundedQueue<QueuedWrite>;
   /** Batches that the thread has not answered yet; it answers in this order. */
   private handedOver: Batch[] = [];
   private flushScheduled = false;
@@ -200,7 +200,7 @@ export class Writer {
     return this.handedOver.length < MAX_HANDED_OVER && this.clock.monotonic() - first.handedOverAt < PROMPT_MS;
   }
 
-  private beginRoundTrip(waiting: readonly Waiting[]): unknown {
+  private beginRoundTrip(waiting: readonly QueuedWrite[]): unknown {
     const { traces } = this.batches;
     if (!traces) return this.roundTrips.begin();
     const askers = waiting.map(({ asker }) => asker);
@@ -250,7 +250,7 @@ export class Writer {
     this.reportEvents(waiting, faults);
   }
 
-  private reportEvents(settled: readonly Waiting[], faults: WriteResults['faults']): void {
+  private reportEvents(settled: readonly QueuedWrite[], faults: WriteResults['faults']): void {
     const away = faults?.find((fault) => fault?.fault === 'full' || fault?.fault === 'busy');
     if (away) {
       this.refused = true;

@@ -13,7 +13,7 @@ const MAX_BATCH = 500;
 /** Twenty batches: more than a healthy database takes in the time that an entry waits at most. */
 const MAX_WAITING = 10_000;
 
-interface Waiting<Item, Result> {
+interface QueuedItem<Item, Result> {
   readonly item: Item;
   readonly resolve: (result: Result) => void;
   readonly reject: (fault: unknown) => void;
@@ -27,11 +27,11 @@ interface Waiting<Item, Result> {
  * changed nothing; from then on the deadlines of `Postgres` apply.
  */
 export class Batcher<Item, Result> {
-  private readonly waiting: BoundedQueue<Waiting<Item, Result>>;
+  private readonly waiting: BoundedQueue<QueuedItem<Item, Result>>;
   private underWay = 0;
   private scheduled = false;
   /** Items of batches that were refused because of one of them. */
-  private readonly single: BoundedQueue<Waiting<Item, Result>>;
+  private readonly single: BoundedQueue<QueuedItem<Item, Result>>;
   private singlesUnderWay = 0;
   private readonly singlesAtOnce: number;
 
@@ -64,7 +64,7 @@ export class Batcher<Item, Result> {
     });
   }
 
-  private async send(batch: readonly Waiting<Item, Result>[]): Promise<void> {
+  private async send(batch: readonly QueuedItem<Item, Result>[]): Promise<void> {
     this.underWay += 1;
     this.measure.batch(batch.length);
     try {
@@ -77,7 +77,7 @@ export class Batcher<Item, Result> {
     }
   }
 
-  private async runTogether(batch: readonly Waiting<Item, Result>[]): Promise<void> {
+  private async runTogether(batch: readonly QueuedItem<Item, Result>[]): Promise<void> {
     try {
       const results = await this.run(batch.map(({ item }) => item));
       for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Result);
@@ -94,7 +94,7 @@ export class Batcher<Item, Result> {
    * the load of a database that is already slow. So this ends at the first such fault, and what has not begun after `QUEUE_LIMIT_MS` is
    * refused.
    */
-  private runOneByOne(batch: readonly Waiting<Item, Result>[]): void {
+  private runOneByOne(batch: readonly QueuedItem<Item, Result>[]): void {
     for (const item of batch) this.single.add(item);
     while (this.single.length > 0 && this.singlesUnderWay < this.singlesAtOnce) this.runSingles();
   }
@@ -105,7 +105,7 @@ export class Batcher<Item, Result> {
     this.singlesUnderWay -= 1;
   }
 
-  private async runSingle({ item, resolve, reject, asker }: Waiting<Item, Result>): Promise<void> {
+  private async runSingle({ item, resolve, reject, asker }: QueuedItem<Item, Result>): Promise<void> {
     const { traces } = this.measure;
     try {
       const [result] = await (traces ? traces.together([asker], () => this.run([item])) : this.run([item]));

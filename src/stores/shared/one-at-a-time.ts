@@ -6,7 +6,7 @@ const MAX_WAITING = 32;
 /** The longest rest: a write that only waited for an unavailable store needs no equally long one. */
 const MOST_REST_MS = 200;
 
-interface Waiting {
+interface QueuedWork {
   readonly begin: () => void;
   readonly reject: (fault: Error) => void;
 }
@@ -17,7 +17,7 @@ interface Waiting {
  * changed nothing.
  */
 export class OneAtATime {
-  private readonly waiting: BoundedQueue<Waiting>;
+  private readonly waiting: BoundedQueue<QueuedWork>;
   private isBusy = false;
 
   /** `store`: the name of the store in the messages of faults. */

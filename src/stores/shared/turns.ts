@@ -24,7 +24,7 @@ export interface Turn {
   pass(): void;
 }
 
-interface Waiting {
+interface TurnRequest {
   readonly since: number;
   readonly client: string;
   readonly isLong: boolean;
@@ -39,8 +39,8 @@ interface Waiting {
  * the newest because clients that do not read their answers must not keep it waiting, the oldest so that it is served at all.
  */
 export class Turns {
-  private readonly short = new FairLine<Waiting>();
-  private readonly long = new FairLine<Waiting>();
+  private readonly short = new FairLine<TurnRequest>();
+  private readonly long = new FairLine<TurnRequest>();
   private readonly heldBy = new Map<string, number>();
   private readonly mostLong: number;
   private held = 0;
@@ -64,7 +64,7 @@ export class Turns {
     const line = isLong ? this.long : this.short;
     if (this.short.length + this.long.length >= MOST_WAITING) throw new AllSnapshotsInUse(this.most);
     return new Promise<Turn>((resolve, reject) => {
-      const waiting: Waiting = {
+      const waiting: TurnRequest = {
         ...{ client, isLong, place, since: performance.now() },
         resolve(turn) {
           clearTimeout(timer);
