@@ -18,6 +18,8 @@ const DEDUP_SECONDS = 2;
 const UNCLEAR = { PROCESSOR_DEDUP_SECONDS: `${DEDUP_SECONDS}`, PROCESSOR_TIMEOUT_MS: '900', LOCK_TTL_SECONDS: '1' };
 /** Markup, a bidi override, and 64 emoji. */
 const HOSTILE = `<img src=x onerror="document.title='owned'">\u202egnp.exe ${'🧾'.repeat(64)}`;
+/** With the narrow blank that stands between thousands. */
+const SUM = '1\u202f200.50 USD';
 const DELIBERATE = 'To record it all the same, type';
 
 const stateShown = (page: Page, state: string) => page.locator('h1 .badge', { hasText: state }).waitFor();
@@ -94,7 +96,7 @@ describeDeployments('a resolution', (deployment) => {
       await fill(page, outcome, reason);
       const deliberate = page.getByLabel(DELIBERATE);
       if (await deliberate.isVisible()) await deliberate.fill(outcome);
-      await page.getByRole('button', { name: `Record 1,200.50 USD as ${outcome}` }).click();
+      await page.getByRole('button', { name: `Record ${SUM} as ${outcome}` }).click();
       await page.getByRole('button', { name: 'Dismiss' }).waitFor();
       const isDone = await page.getByText(`Recorded as ${outcome}.`).isVisible();
       await page.getByRole('button', { name: 'Dismiss' }).click();
@@ -121,7 +123,7 @@ describeDeployments('a resolution', (deployment) => {
     await takeScreenshots(page, `payment-resolve-${deployment.name}`);
     await fill(page, 'declined', HOSTILE);
     const words = await page.getByRole('dialog').textContent();
-    expect(words).toContain('The payer has not paid 1,200.50 USD (US Dollar).');
+    expect(words).toContain(`The payer has not paid ${SUM} (US Dollar).`);
     expect(words).toContain(HOSTILE);
     expect(await accessibilityProblems(page)).toEqual([]);
     await takeScreenshots(page, `payment-confirm-${deployment.name}`);
@@ -147,7 +149,7 @@ describeDeployments('a resolution', (deployment) => {
       30_000,
       async () => (await resolvePayment(url, key, other)).status === 200,
     );
-    await page.getByRole('button', { name: 'Record 1,200.50 USD as declined' }).click();
+    await page.getByRole('button', { name: `Record ${SUM} as declined` }).click();
     await page.getByText('Nothing was recorded: the payment changed while you decided.').waitFor();
     expect(await page.locator('.changes li').allInnerTexts()).toEqual(
       expect.arrayContaining(['State: PROCESSING → COMPLETED', 'Resolution: none → seen by another operator']),
@@ -181,7 +183,7 @@ describeDeployments('a resolution', (deployment) => {
     await page.getByRole('button', { name: 'Ask again' }).click();
     await page.getByText('The processor has no record of this payment.').waitFor();
     await fill(page, 'completed', 'on the bank statement');
-    const button = page.getByRole('button', { name: 'Record 1,200.50 USD as completed' });
+    const button = page.getByRole('button', { name: `Record ${SUM} as completed` });
     expect(await button.isDisabled()).toBe(true);
     await page.getByLabel(DELIBERATE).fill('declined');
     expect(await button.isDisabled()).toBe(true);
