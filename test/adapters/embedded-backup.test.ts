@@ -2,10 +2,9 @@ import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { systemClock } from '#idempay/platform/clock.js';
 import { backUp } from '#idempay/stores/embedded/backup.js';
-import { openEmbedded } from '#idempay/stores/embedded/open.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
+import { openWithWarnings } from '../../testkit/protocol/embedded-with-warnings.js';
 import {
   claimAttempt,
   DECLINED,
@@ -43,22 +42,12 @@ function newDataDir(): string {
   return join(folder, `data-${folders}`);
 }
 
-async function open(dataDir: string) {
-  const warnings: string[] = [];
-  const notices = { warn: (sentence: string) => warnings.push(sentence) };
-  const deployment = await openEmbedded({ dataDir, transactionCacheTtlMs: LONG_MS, clock: systemClock, notices });
-  let closed: Promise<void> | undefined;
-  const close = () => (closed ??= deployment.close());
-  onTestFinished(close);
-  return { ...deployment, warnings, close };
-}
-
 /** As docs/operations/deployment.md says: into an empty folder, under the name of the database. */
 async function restored(file: string) {
   const dataDir = newDataDir();
   await mkdir(dataDir);
   await rename(file, join(dataDir, 'idempay.sqlite'));
-  return { ...(await open(dataDir)), dataDir };
+  return { ...(await openWithWarnings(dataDir)), dataDir };
 }
 
 const backUpOf = async (dataDir: string) => {
@@ -70,7 +59,7 @@ const backUpOf = async (dataDir: string) => {
 describe('a backup of a service that runs', () => {
   test('has everything that was acknowledged before it began, also under a load that never pauses', async () => {
     const dataDir = newDataDir();
-    const { keys, ledger, transactions } = await open(dataDir);
+    const { keys, ledger, transactions } = await openWithWarnings(dataDir);
     await Promise.all(Array.from({ length: ROWS }, () => keys.issue(newKey(), LONG_MS)));
     const claims = await Promise.all(Array.from({ length: 100 }, () => givenClaim(ledger)));
     const finals = await Promise.all(claims.map((claim) => givenSettled(ledger, claim)));
@@ -97,7 +86,7 @@ describe('a backup of a service that runs', () => {
 
   test('charges nothing again that was paid after it', async () => {
     const dataDir = newDataDir();
-    const original = await open(dataDir);
+    const original = await openWithWarnings(dataDir);
     const process = compose(original);
     const [paidLater, lostLater, unpaid] = [
       await process.payments.issueKey(),
@@ -136,7 +125,7 @@ describe('a backup of a service that runs', () => {
 
   test('looks references up, and pays and closes none that may have been paid after it', async () => {
     const dataDir = newDataDir();
-    const original = await open(dataDir);
+    const original = await openWithWarnings(dataDir);
     const copy = await restored(await backUpOf(dataDir));
     // So its keys of references are the same.
     expect(copy.id).toBe(original.id);
@@ -145,7 +134,7 @@ describe('a backup of a service that runs', () => {
 
   test('pays by a reference once, and closes none that was paid after it', async () => {
     const dataDir = newDataDir();
-    const original = await open(dataDir);
+    const original = await openWithWarnings(dataDir);
     const before = compose(original);
     const named = (client?: string) => {
       const reference = { text: newReference(), attempt: 1, client };
@@ -191,7 +180,7 @@ describe('a backup of a service that runs', () => {
 
   test('a reference is sent once to a processor that does not deduplicate, and not before charges of before have arrived', async () => {
     const dataDir = newDataDir();
-    await open(dataDir);
+    await openWithWarnings(dataDir);
     const copy = await restored(await backUpOf(dataDir));
     const processor = new RecordingProcessor(newProcessorName(), 0);
     const reference = { text: newReference(), attempt: 1, client: undefined };
@@ -208,7 +197,7 @@ describe('a backup of a service that runs', () => {
 
   test('gives no transaction id again, and a list no version; a second start changes nothing more', async () => {
     const dataDir = newDataDir();
-    const original = await open(dataDir);
+    const original = await openWithWarnings(dataDir);
     const first = await original.transactions.create(NEW);
     const file = await backUpOf(dataDir);
     const lost = await original.transactions.create(NEW);
@@ -218,7 +207,7 @@ describe('a backup of a service that runs', () => {
     expect(next.id).toBeGreaterThan(lost.id);
     expect(await transactions.listVersion()).toBeGreaterThan(await original.transactions.listVersion());
     await close();
-    const again = await open(copyDir);
+    const again = await openWithWarnings(copyDir);
     expect(again.warnings).toEqual([]);
     expect((await again.transactions.create(NEW)).id).toBe(next.id + 1);
     const age = inState(await again.ledger.claim(claimAttempt()), 'taken over').claim;
@@ -232,7 +221,7 @@ test('a folder that a start makes, its files and a backup are closed to other us
   const before = process.umask(0o022);
   onTestFinished(() => void process.umask(before));
   const dataDir = newDataDir();
-  const { keys } = await open(dataDir);
+  const { keys } = await openWithWarnings(dataDir);
   await keys.issue(newKey(), LONG_MS);
   const file = await backUpOf(dataDir);
   const modeOf = async (path: string) => ((await stat(path)).mode & 0o777).toString(8);
@@ -245,18 +234,18 @@ test('a folder that a start makes, its files and a backup are closed to other us
 
 test('the modes of a folder and of a database that are there stay what they are', async () => {
   const dataDir = newDataDir();
-  await (await open(dataDir)).close();
+  await (await openWithWarnings(dataDir)).close();
   const database = join(dataDir, 'idempay.sqlite');
   await chmod(dataDir, 0o750);
   await chmod(database, 0o640);
-  await (await open(dataDir)).close();
+  await (await openWithWarnings(dataDir)).close();
   expect([(await stat(dataDir)).mode & 0o777, (await stat(database)).mode & 0o777]).toEqual([0o750, 0o640]);
 });
 
 test('a backup that cannot be made says why, and leaves nothing behind', async () => {
   const dataDir = newDataDir();
   await expect(backUpOf(dataDir)).rejects.toThrow(`There is no database in ${dataDir}`);
-  await (await open(dataDir)).close();
+  await (await openWithWarnings(dataDir)).close();
   const existing = await backUpOf(dataDir);
   await expect(backUp(dataDir, existing, () => {})).rejects.toThrow(`${existing} exists. Name a file that does not.`);
   await writeFile(`${existing}-2.partial`, '');

@@ -7,9 +7,9 @@ import { type Clock, systemClock } from '#idempay/platform/clock.js';
 import { createBatchCommits } from '#idempay/stores/embedded/batch-commits.js';
 import { LastCommit, readLastCommit } from '#idempay/stores/embedded/last-commit.js';
 import { migrate } from '#idempay/stores/embedded/migrate.js';
-import { openEmbedded } from '#idempay/stores/embedded/open.js';
 import { StoreClock } from '#idempay/stores/embedded/store-clock.js';
 import { createWriteOperations } from '#idempay/stores/embedded/write-operations.js';
+import { openWithWarnings } from '../../testkit/protocol/embedded-with-warnings.js';
 import { claimAttempt, givenClaim, LONG_MS, newKey, newOwner } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
@@ -38,25 +38,15 @@ async function newFolder(): Promise<string> {
   return dataDir;
 }
 
-async function open(dataDir: string, clock: Clock) {
-  const warnings: string[] = [];
-  const notices = { warn: (sentence: string) => warnings.push(sentence) };
-  const deployment = await openEmbedded({ dataDir, transactionCacheTtlMs: LONG_MS, clock, notices });
-  let closed: Promise<void> | undefined;
-  const close = () => (closed ??= deployment.close());
-  onTestFinished(close);
-  return { ...deployment, warnings, close };
-}
-
 const openAt = async (dataDir: string, aheadMs: number) => {
   const clock = new WrongClock();
   clock.aheadMs = aheadMs;
-  return { ...(await open(dataDir, clock)), clock };
+  return { ...(await openWithWarnings(dataDir, clock)), clock };
 };
 
 test('a clock that jumps while the process runs expires no key, and no outcome', async () => {
   const clock = new WrongClock();
-  const { keys, ledger } = await open(await newFolder(), clock);
+  const { keys, ledger } = await openWithWarnings(await newFolder(), clock);
   const [key, paid] = [newKey(), await givenClaim(ledger)];
   await keys.issue(key, HOUR_MS);
   await ledger.settle(paid, { state: 'COMPLETED', transactionId: paid.transactionId }, HOUR_MS);
@@ -104,7 +94,7 @@ test.each([
     },
   ],
   ['reading its row', async ({ ledger }, key) => expect(await ledger.find(key)).toEqual({ state: 'expired' })],
-] as [string, (ports: Awaited<ReturnType<typeof open>>, key: string) => Promise<void>][])(
+] as [string, (ports: Awaited<ReturnType<typeof openWithWarnings>>, key: string) => Promise<void>][])(
   'a refusal after %s is told only when a time past the end of the key is on the disk',
   async (_what, refuse) => {
     const dataDir = await newFolder();
@@ -117,7 +107,7 @@ test.each([
     // Just before the end: the start itself writes no time past it.
     const clock = new WrongClock();
     clock.aheadMs = HOUR_MS - 5_000;
-    const second = await open(dataDir, clock);
+    const second = await openWithWarnings(dataDir, clock);
     const before = second.clock.now();
     clock.stoodStillMs = -10_000;
     expect(second.clock.now()).toBeGreaterThan(before + 9_000);
@@ -131,7 +121,7 @@ test.each([
 test('a charge is sent again only where both clocks say that it is recent enough', async () => {
   const dataDir = await newFolder();
   const clock = new WrongClock();
-  const ports = await open(dataDir, clock);
+  const ports = await openWithWarnings(dataDir, clock);
   const { payments, processor, recovery, unknownPayment } = compose(ports, { dedupMs: HOUR_MS, clock });
   const key = await unknownPayment('none');
   const sent = processor.chargesOf(key).length;

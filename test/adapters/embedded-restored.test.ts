@@ -4,13 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { DatabaseSync } from '@photostructure/sqlite';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { NamedPayment } from '#idempay/payments/values/reference.js';
-import { systemClock } from '#idempay/platform/clock.js';
 import { markFolderAsRestored } from '#idempay/stores/embedded/adoption.js';
 import { backUp } from '#idempay/stores/embedded/backup.js';
-import { openEmbedded } from '#idempay/stores/embedded/open.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
+import { openWithWarnings } from '../../testkit/protocol/embedded-with-warnings.js';
 import { LONG_MS, newKey } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
 import { expectLossHandled } from '../contracts/ledger-loss-contract.js';
@@ -37,16 +36,6 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 let folders = 0;
 const newFolder = () => join(folder, `data-${++folders}`);
 
-async function open(dataDir: string) {
-  const warnings: string[] = [];
-  const notices = { warn: (sentence: string) => warnings.push(sentence) };
-  const deployment = await openEmbedded({ dataDir, transactionCacheTtlMs: LONG_MS, clock: systemClock, notices });
-  let closed: Promise<void> | undefined;
-  const close = () => (closed ??= deployment.close());
-  onTestFinished(close);
-  return { ...deployment, warnings, close };
-}
-
 /** By another process: to close a file of SQLite in this one would give up the locks on it. */
 const copy = (from: string, to: string) => run('cp', ['-r', from, to]);
 
@@ -58,20 +47,20 @@ async function killedCopyOf(dataDir: string): Promise<string> {
 }
 
 async function expectHealthy(dataDir: string): Promise<void> {
-  const { warnings, close } = await open(dataDir);
+  const { warnings, close } = await openWithWarnings(dataDir);
   expect(warnings).toEqual([]);
   await close();
 }
 
 /** Three payments, one of them with its reply lost and one by reference, that the copy at `file` lacks; and a transaction. */
 async function lifeWithCopy(dataDir: string, file: string) {
-  const first = await open(dataDir);
+  const first = await openWithWarnings(dataDir);
   const { payments, processor } = compose(first);
   const [paid, lost] = [await payments.issueKey(), await payments.issueKey()];
   const { id } = await first.transactions.create(NEW);
   await first.close();
   await copy(join(dataDir, DATABASE), file);
-  const second = await open(dataDir);
+  const second = await openWithWarnings(dataDir);
   expect(second.warnings).toEqual([]);
   const later = compose(second, {}, processor);
   await later.payments.pay({ key: paid }, MONEY);
@@ -88,7 +77,7 @@ async function lifeWithCopy(dataDir: string, file: string) {
 }
 
 async function expectAdopted(dataDir: string, { processor, named, lostId }: Awaited<ReturnType<typeof lifeWithCopy>>) {
-  const { transactions, warnings, close, ...ports } = await open(dataDir);
+  const { transactions, warnings, close, ...ports } = await openWithWarnings(dataDir);
   expect(warnings).toEqual([RESTORED]);
   const { payments } = compose({ ...ports }, {}, processor);
   for (const payment of named) {
@@ -118,31 +107,31 @@ describe('a plain copy of the database', () => {
 
   test('is looked up by reference, also by the second start after it', async () => {
     const [dataDir, other] = [newFolder(), newFolder()];
-    const original = await open(dataDir);
+    const original = await openWithWarnings(dataDir);
     await original.close();
     await run('mkdir', [other]);
     await copy(join(dataDir, DATABASE), other);
-    await (await open(other)).close();
-    const { warnings, ...deployment } = await open(other);
+    await (await openWithWarnings(other)).close();
+    const { warnings, ...deployment } = await openWithWarnings(other);
     expect([warnings, deployment.id]).toEqual([[], original.id]);
     await expectLossHandled(deployment);
   });
 
   test('that was started elsewhere and comes back counts as restored, however many commits it has', async () => {
     const [dataDir, other] = [newFolder(), newFolder()];
-    await (await open(dataDir)).close();
+    await (await openWithWarnings(dataDir)).close();
     await run('mkdir', [other]);
     await copy(join(dataDir, DATABASE), other);
-    const elsewhere = await open(other);
+    const elsewhere = await openWithWarnings(other);
     for (let commits = 0; commits < 20; commits += 1) await elsewhere.keys.issue(newKey(), LONG_MS);
     await elsewhere.close();
     await copy(join(other, DATABASE), join(dataDir, DATABASE));
-    expect((await open(dataDir)).warnings).toEqual([RESTORED]);
+    expect((await openWithWarnings(dataDir)).warnings).toEqual([RESTORED]);
   });
 
   test('that lacks nothing is no restore', async () => {
     const [dataDir, file] = [newFolder(), `${newFolder()}.sqlite`];
-    const { keys, close } = await open(dataDir);
+    const { keys, close } = await openWithWarnings(dataDir);
     await keys.issue(newKey(), LONG_MS);
     await close();
     await copy(join(dataDir, DATABASE), file);
@@ -154,7 +143,7 @@ describe('a plain copy of the database', () => {
 describe('a folder that a kill left', () => {
   test('is no restore at any moment, before the first commit and after any', async () => {
     const dataDir = newFolder();
-    const { keys } = await open(dataDir);
+    const { keys } = await openWithWarnings(dataDir);
     await expectHealthy(await killedCopyOf(dataDir));
     for (let commits = 0; commits < 3; commits += 1) {
       await keys.issue(newKey(), LONG_MS);
@@ -167,22 +156,22 @@ describe('a folder that a kill left', () => {
     ['that is ahead of the database is a restore', 1, [RESTORED]],
   ])('and whose lock.sqlite has a number %s', async (_what, more, warnings) => {
     const dataDir = newFolder();
-    const { keys } = await open(dataDir);
+    const { keys } = await openWithWarnings(dataDir);
     for (let commits = 0; commits < 5; commits += 1) await keys.issue(newKey(), LONG_MS);
     const killed = await killedCopyOf(dataDir);
     const lock = new DatabaseSync(join(killed, 'lock.sqlite'));
     lock.exec(`UPDATE last_commit SET number = number + ${more}`);
     lock.close();
-    expect((await open(killed)).warnings).toEqual(warnings);
+    expect((await openWithWarnings(killed)).warnings).toEqual(warnings);
   });
 
   test('without its lock.sqlite counts as restored', async () => {
     const dataDir = newFolder();
-    const { keys } = await open(dataDir);
+    const { keys } = await openWithWarnings(dataDir);
     await keys.issue(newKey(), LONG_MS);
     const killed = await killedCopyOf(dataDir);
     await rm(join(killed, 'lock.sqlite'));
-    expect((await open(killed)).warnings).toEqual([RESTORED]);
+    expect((await openWithWarnings(killed)).warnings).toEqual([RESTORED]);
   });
 });
 
@@ -194,7 +183,7 @@ describe('a log that a kill left', () => {
   /** Killed with commits in the log, of which some are in the file already, or none. */
   async function killedLife(isMoved: 'nothing moved' | 'some moved' | 'all moved') {
     const dataDir = newFolder();
-    const { keys, close } = await open(dataDir);
+    const { keys, close } = await openWithWarnings(dataDir);
     const issue = async () => {
       for (let commits = 0; commits < 5; commits += 1) await keys.issue(newKey(), LONG_MS);
     };
@@ -212,7 +201,7 @@ describe('a log that a kill left', () => {
 
   async function stoppedLife(): Promise<string> {
     const dataDir = newFolder();
-    const { keys, close } = await open(dataDir);
+    const { keys, close } = await openWithWarnings(dataDir);
     await keys.issue(newKey(), LONG_MS);
     await close();
     return dataDir;
@@ -221,11 +210,11 @@ describe('a log that a kill left', () => {
   async function expectRefused(dataDir: string): Promise<void> {
     const files = [DATABASE, LOG].map((name) => join(dataDir, name));
     const before = await Promise.all(files.map((file) => readFile(file)));
-    await expect(open(dataDir)).rejects.toThrow(`${files[1]} does not belong to ${files[0]}`);
+    await expect(openWithWarnings(dataDir)).rejects.toThrow(`${files[1]} does not belong to ${files[0]}`);
     expect(await Promise.all(files.map((file) => readFile(file)))).toEqual(before);
     await rm(files[1] as string);
     await rm(join(dataDir, `${DATABASE}-shm`), { force: true });
-    expect((await open(dataDir)).warnings).toEqual([RESTORED]);
+    expect((await openWithWarnings(dataDir)).warnings).toEqual([RESTORED]);
   }
 
   test.each(['nothing moved', 'some moved', 'all moved'] as const)(
@@ -233,7 +222,7 @@ describe('a log that a kill left', () => {
     async (moved) => {
       const killed = await killedLife(moved);
       expect((await readFile(join(killed, LOG))).length).toBeGreaterThan(0);
-      const { keyValueStore, warnings } = await open(killed);
+      const { keyValueStore, warnings } = await openWithWarnings(killed);
       expect(warnings).toEqual([]);
       expect((await keyValueStore.statistics()).totalKeys).toBe(moved === 'some moved' ? 10 : 5);
     },
@@ -242,8 +231,8 @@ describe('a log that a kill left', () => {
   test('is not replayed over an older copy of its database', async () => {
     const [dataDir, file] = [await stoppedLife(), `${newFolder()}.sqlite`];
     await copy(join(dataDir, DATABASE), file);
-    await (await open(dataDir)).close();
-    const { keys } = await open(dataDir);
+    await (await openWithWarnings(dataDir)).close();
+    const { keys } = await openWithWarnings(dataDir);
     await keys.issue(newKey(), LONG_MS);
     const killed = await killedCopyOf(dataDir);
     await copy(file, join(killed, DATABASE));
@@ -253,8 +242,8 @@ describe('a log that a kill left', () => {
   test('is not replayed over an older copy where it has only the first commit of a start', async () => {
     const [dataDir, file] = [await stoppedLife(), `${newFolder()}.sqlite`];
     await copy(join(dataDir, DATABASE), file);
-    await (await open(dataDir)).close();
-    await open(dataDir);
+    await (await openWithWarnings(dataDir)).close();
+    await openWithWarnings(dataDir);
     const killed = await killedCopyOf(dataDir);
     await copy(file, join(killed, DATABASE));
     await expectRefused(killed);
@@ -262,19 +251,19 @@ describe('a log that a kill left', () => {
 
   test('is not replayed over a newer copy of its database', async () => {
     const dataDir = await stoppedLife();
-    const { keys, close } = await open(dataDir);
+    const { keys, close } = await openWithWarnings(dataDir);
     await keys.issue(newKey(), LONG_MS);
     const killed = await killedCopyOf(dataDir);
     await keys.issue(newKey(), LONG_MS);
     await close();
     await copy(join(dataDir, DATABASE), join(killed, DATABASE));
     const files = [DATABASE, LOG].map((name) => join(killed, name));
-    await expect(open(killed)).rejects.toThrow(`${files[1]} does not belong to ${files[0]}`);
+    await expect(openWithWarnings(killed)).rejects.toThrow(`${files[1]} does not belong to ${files[0]}`);
   });
 
   test('is not replayed over a backup that was made while it was written', async () => {
     const [dataDir, file] = [newFolder(), `${newFolder()}.sqlite`];
-    const { keys } = await open(dataDir);
+    const { keys } = await openWithWarnings(dataDir);
     await keys.issue(newKey(), LONG_MS);
     await backUp(dataDir, file, () => {});
     await keys.issue(newKey(), LONG_MS);
@@ -286,7 +275,7 @@ describe('a log that a kill left', () => {
   test('is not deleted with a database that is missing', async () => {
     const killed = await killedLife('nothing moved');
     await rm(join(killed, DATABASE));
-    await expect(open(killed)).rejects.toThrow('does not belong to');
+    await expect(openWithWarnings(killed)).rejects.toThrow('does not belong to');
     expect((await readFile(join(killed, LOG))).length).toBeGreaterThan(0);
   });
 
@@ -294,7 +283,7 @@ describe('a log that a kill left', () => {
     const [dataDir, other] = [await stoppedLife(), newFolder()];
     await run('mkdir', [other]);
     await copy(join(dataDir, DATABASE), other);
-    const { keys } = await open(other);
+    const { keys } = await openWithWarnings(other);
     await keys.issue(newKey(), LONG_MS);
     await expectHealthy(await killedCopyOf(other));
   });
@@ -303,7 +292,7 @@ describe('a log that a kill left', () => {
 describe('a restored snapshot of the whole folder', () => {
   test('counts as restored after idempay restored, once', async () => {
     const dataDir = newFolder();
-    const first = await open(dataDir);
+    const first = await openWithWarnings(dataDir);
     const { payments, processor } = compose(first);
     const key = await payments.issueKey();
     const snapshot = await killedCopyOf(dataDir);
@@ -311,7 +300,7 @@ describe('a restored snapshot of the whole folder', () => {
     await first.close();
     markFolderAsRestored(snapshot);
     markFolderAsRestored(snapshot);
-    const { warnings, close, ...ports } = await open(snapshot);
+    const { warnings, close, ...ports } = await openWithWarnings(snapshot);
     expect(warnings).toEqual([RESTORED]);
     expect(await compose(ports, {}, processor).payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
     expect(processor.chargesOf(key)).toHaveLength(1);
@@ -322,7 +311,7 @@ describe('a restored snapshot of the whole folder', () => {
 
   test('is not marked under a service that runs, nor where there is no database', async () => {
     const dataDir = newFolder();
-    await open(dataDir);
+    await openWithWarnings(dataDir);
     expect(() => markFolderAsRestored(dataDir)).toThrow('is in use by another Idempay process');
     const empty = newFolder();
     expect(() => markFolderAsRestored(empty)).toThrow(`There is no database in ${empty}`);

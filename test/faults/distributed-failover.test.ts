@@ -1,15 +1,13 @@
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { PaymentClients } from '../../testkit/client/payment-clients.js';
 import { postTransaction, type Transaction } from '../../testkit/client/transactions.js';
 import { alongside, inParallel } from '../../testkit/concurrency.js';
-import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
+import { openPostgresFailover } from '../../testkit/deployments/postgres-failover.js';
 import { History, type Target } from '../../testkit/history/history.js';
 import type { KeyHistory } from '../../testkit/history/payments.js';
-import { type ChargeLine, startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import type { ChargeLine } from '../../testkit/processes/reference-processor.js';
 import type { Service } from '../../testkit/processes/service.js';
 import { seededRandom, seedFrom } from '../../testkit/random.js';
-import { startStandby } from '../../testkit/servers/standby.js';
-import { startTcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 const CLIENTS = 24;
@@ -27,25 +25,8 @@ vi.setConfig({ testTimeout: 240_000 });
  * log of the reference processor says what was charged. Without deduplication it charges whatever arrives, and the service knows.
  */
 test.each([false, true])('a failover that loses rows charges no key twice, deduplication %s', async (deduplicate) => {
-  const stores = await openStoppableStores();
-  const processor = await startReferenceProcessor({ behaviour: { latencyMs: CHARGE_MS, deduplicate } });
-  const replication = await startTcpProxy(stores.postgres.port);
-  const standby = await startStandby(stores.postgres, replication.port);
-  onTestFinished(async () => {
-    await stores.close();
-    await Promise.all([standby.close(), processor.close(), replication.close()]);
-  });
-  const settings = {
-    DATABASE_URL: stores.wires.environment.DATABASE_URL,
-    LOCK_TTL_SECONDS: '2',
-    PROCESSOR_URL: processor.url,
-    PROCESSOR_TIMEOUT_MS: '1900',
-    PROCESSOR_DEDUP_SECONDS: deduplicate ? '3600' : '0',
-  };
-  const [killed, left] = await Promise.all([stores.start(settings), stores.start(settings)]);
-  await until('the standby to have the schema', DEADLINE_MS, () =>
-    standby.has('idempay', 'SELECT FROM idempay.deployment WHERE timeline IS NOT NULL'),
-  );
+  const failover = await openPostgresFailover({ latencyMs: CHARGE_MS, deduplicate });
+  const [killed, left] = failover.services;
 
   const history = new History([killed, left].map(targetOf));
   const payments = new PaymentClients(history, seededRandom(seedFrom('FAILOVER_SEED')));
@@ -61,13 +42,11 @@ test.each([false, true])('a failover that loses rows charges no key twice, dedup
     const untilPaid = (count: number) =>
       until(`${count} payments`, DEADLINE_MS, () => payments.finished.length >= count);
     await untilPaid(PAYMENTS);
-    // For new connections too: a standby that connects again would lose nothing.
-    replication.cutOff();
+    failover.cutOffStandby();
     await untilPaid(payments.finished.length + PAYMENTS);
-    await stores.postgres.stopImmediately();
+    await failover.stopPrimary();
     const createdBefore = created.length;
-    await standby.promote();
-    stores.wires.postgres.leadTo(standby.port);
+    await failover.promoteStandby();
     // In the middle of what it does: its charges go on, and nobody settles them.
     await killed.kill();
     await until('creates after the failover', DEADLINE_MS, () => created.length > createdBefore + WRITERS);
@@ -76,7 +55,7 @@ test.each([false, true])('a failover that loses rows charges no key twice, dedup
   await paying;
   expect(new Set(created).size, 'transaction ids').toBe(created.length);
 
-  history.targets = [left, await stores.start(settings)].map(targetOf);
+  history.targets = [left, await failover.start()].map(targetOf);
   // Those that only an operator can decide go on being unknown.
   const isLeftToOperator = !deduplicate;
   await inParallel(history.keys.length, CLIENTS, async (index) => {
@@ -87,7 +66,7 @@ test.each([false, true])('a failover that loses rows charges no key twice, dedup
     });
   });
   history.close();
-  expectChargedOnce(history.keys, await processor.charges(), isLeftToOperator);
+  expectChargedOnce(history.keys, await failover.charges(), isLeftToOperator);
 });
 
 /** A key has one outcome if it was charged, once, and none otherwise. */

@@ -1,11 +1,8 @@
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { ask } from '../../testkit/client/http-client.js';
 import { chargedOf, type Order, type OrderEnd, payOrder, settleOrder } from '../../testkit/client/orders.js';
 import type { ShownPayment } from '../../testkit/client/payment-records.js';
-import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
-import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
-import { startStandby } from '../../testkit/servers/standby.js';
-import { startTcpProxy } from '../../testkit/servers/tcp-proxy.js';
+import { ATTEMPT_ENDS_MS, openPostgresFailover } from '../../testkit/deployments/postgres-failover.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 const PAYERS = 16;
@@ -14,8 +11,6 @@ const ATTEMPTS = 3;
 const CHARGE_MS = 300;
 /** So long orders are paid while the standby receives everything, and as long while it lags. */
 const PHASE_MS = 2_000;
-const LEASE_SECONDS = 2;
-const PROCESSOR_TIMEOUT_MS = 1_900;
 const DEADLINE_MS = 60_000;
 const RETRIED_WITHIN_MS = 40_000;
 vi.setConfig({ testTimeout: 240_000 });
@@ -25,28 +20,8 @@ vi.setConfig({ testTimeout: 240_000 });
  * processor decides what was charged: without deduplication it charges whatever arrives.
  */
 test.each([true, false])('a failover that loses rows charges no order twice, deduplication %s', async (deduplicate) => {
-  const stores = await openStoppableStores();
-  const processor = await startReferenceProcessor({
-    behaviour: { latencyMs: CHARGE_MS, declineRate: 0.2, deduplicate },
-  });
-  const replication = await startTcpProxy(stores.postgres.port);
-  const standby = await startStandby(stores.postgres, replication.port);
-  onTestFinished(async () => {
-    await stores.close();
-    await Promise.all([standby.close(), processor.close(), replication.close()]);
-  });
-  const settings = {
-    DATABASE_URL: stores.wires.environment.DATABASE_URL,
-    LOCK_TTL_SECONDS: `${LEASE_SECONDS}`,
-    PROCESSOR_URL: processor.url,
-    PROCESSOR_TIMEOUT_MS: `${PROCESSOR_TIMEOUT_MS}`,
-    PROCESSOR_DEDUP_SECONDS: deduplicate ? '3600' : '0',
-  };
-  const services = await Promise.all([stores.start(settings), stores.start(settings)]);
-  const urls = services.map(({ url }) => url);
-  await until('the standby to have the schema', DEADLINE_MS, () =>
-    standby.has('idempay', 'SELECT FROM idempay.deployment WHERE timeline IS NOT NULL'),
-  );
+  const failover = await openPostgresFailover({ latencyMs: CHARGE_MS, declineRate: 0.2, deduplicate });
+  const urls = failover.services.map(({ url }) => url);
 
   const ends = new Map<Order, OrderEnd[]>();
   let isPaying = true;
@@ -67,12 +42,10 @@ test.each([true, false])('a failover that loses rows charges no order twice, ded
     while (isPaying) await settle(newOrder());
   });
   await pause(PHASE_MS);
-  // For new connections too: a standby that connects again would lose nothing.
-  replication.cutOff();
+  failover.cutOffStandby();
   await pause(PHASE_MS);
-  await stores.postgres.stopImmediately();
-  await standby.promote();
-  stores.wires.postgres.leadTo(standby.port);
+  await failover.stopPrimary();
+  await failover.promoteStandby();
 
   const fresh = newOrder();
   await until('a new order to be paid after the failover', DEADLINE_MS, async () => {
@@ -81,7 +54,7 @@ test.each([true, false])('a failover that loses rows charges no order twice, ded
   });
   isPaying = false;
   // What only an operator can decide goes on being unknown.
-  await pause(2 * (LEASE_SECONDS * 1_000 + PROCESSOR_TIMEOUT_MS));
+  await pause(2 * ATTEMPT_ENDS_MS);
   if (deduplicate) await Promise.all(payers);
   goesOn = false;
   await Promise.all(payers);
@@ -100,7 +73,7 @@ test.each([true, false])('a failover that loses rows charges no order twice, ded
   };
   await Promise.all(Array.from({ length: PAYERS }, retry));
   clearTimeout(giveUp);
-  const charges = await processor.charges();
+  const charges = await failover.charges();
   const charged = chargedOf(charges);
   const chargedAs = new Map(charges.map(({ reference, transactionId }) => [reference, transactionId]));
   const seen = { orders: ends.size, completed: 0, declined: 0, unknown: 0, foundAgain: 0 };
