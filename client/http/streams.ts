@@ -2,6 +2,7 @@ import type { Clock } from '../clock.js';
 import { UnavailableError, UnexpectedAnswerError } from '../errors.js';
 import { onAbort, unlessAborted } from './call.js';
 import { isObject } from './proof.js';
+import { TextLines } from './text-lines.js';
 import type { Streaming } from './transport.js';
 
 /** A list is given up when no data arrives for this long. */
@@ -43,13 +44,11 @@ export async function* linesOf<T>(
   texts: AsyncIterable<string>,
   isElement: (value: unknown) => value is T,
 ): AsyncGenerator<T> {
-  let rest = '';
+  const lines = new TextLines();
   let count = 0;
   let hasEnded = false;
   for await (const text of texts) {
-    const lines = (rest + text).split('\n');
-    rest = lines.pop() as string;
-    for (const line of lines) {
+    for (const line of lines.add(text)) {
       const value = parsedPart(line);
       if (hasEnded) throw otherForm();
       if (isElement(value)) {
@@ -61,7 +60,7 @@ export async function* linesOf<T>(
       }
     }
   }
-  if (hasEnded && rest !== '') throw otherForm();
+  if (hasEnded && lines.rest !== '') throw otherForm();
   if (!hasEnded) throw brokenOff();
 }
 

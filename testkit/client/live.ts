@@ -1,3 +1,4 @@
+import { TextLines } from '@idempay/client/text-lines';
 import type { Sample } from '#idempay/live/sample.js';
 import { until } from '../time/until.js';
 
@@ -17,14 +18,12 @@ export async function openLive(url: string, headers: Record<string, string> = {}
   if (response.status !== 200) throw new Error(`/api/live answered ${response.status}: ${await response.text()}`);
   const lines: LiveLine[] = [];
   async function read(): Promise<void> {
-    let rest = '';
+    const text = new TextLines();
     // Each time that is called the body has a part more.
     for await (const part of (response.body ?? new ReadableStream()).pipeThrough(new TextDecoderStream())) {
-      const whole = (rest + part).split('\n');
-      rest = whole.pop() ?? '';
-      lines.push(...whole.map((line) => JSON.parse(line) as LiveLine));
+      lines.push(...text.add(part).map((line) => JSON.parse(line) as LiveLine));
     }
-    if (rest !== '') throw new Error(`the stream ended within a line: ${rest}`);
+    if (text.rest !== '') throw new Error(`the stream ended within a line: ${text.rest}`);
   }
   const ended = read();
   ended.catch(() => {});

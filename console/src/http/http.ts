@@ -1,4 +1,5 @@
 import { hasOwnHeader, isOfType, parsed } from '@idempay/client/proof';
+import { TextLines } from '@idempay/client/text-lines';
 import { errorOf, foreignAnswer, isAborted, ServiceError, Unreachable } from './service-error.js';
 
 export interface Ask {
@@ -98,16 +99,14 @@ function reject(error: unknown): never {
 /** The objects of an `application/x-ndjson` body, one for each line, as they arrive. Ends with the body. */
 async function* readLines(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<unknown, void, void> {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = '';
+  const lines = new TextLines();
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) break;
-      const lines = (rest + value).split('\n');
-      rest = lines.pop() ?? '';
-      for (const line of lines) if (line !== '') yield JSON.parse(line);
+      for (const line of lines.add(value)) if (line !== '') yield JSON.parse(line);
     }
-    if (rest !== '') yield JSON.parse(rest);
+    if (lines.rest !== '') yield JSON.parse(lines.rest);
   } finally {
     // Also when the caller leaves early: the request ends with it.
     await reader.cancel().catch(() => {});
