@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from 'preact/hooks';
-import { isAborted, sentenceOf } from '../http/service-error.js';
+import { useWork } from './use-work.js';
 
 export interface Asked<T> {
   /** Kept while it is asked again, and after a failure. */
@@ -13,26 +13,10 @@ export interface Asked<T> {
 /** Asks when the view opens, when one of `inputs` changes, and again on demand; the request of before is given up. */
 export function useAnswer<T>(ask: (signal: AbortSignal) => Promise<T>, inputs: readonly unknown[]): Asked<T> {
   const [round, setRound] = useState(0);
-  const [state, setState] = useState<Omit<Asked<T>, 'again'>>({
-    answer: undefined,
-    problem: undefined,
-    isLoading: true,
-  });
-  // `ask` is another function each time; what it depends on is in `inputs`.
-  useEffect(() => {
-    const controller = new AbortController();
-    setState(({ answer }) => ({ answer, problem: undefined, isLoading: true }));
-    ask(controller.signal).then(
-      (answer) => {
-        if (!controller.signal.aborted) setState({ answer, problem: undefined, isLoading: false });
-      },
-      (error: unknown) => {
-        if (controller.signal.aborted || isAborted(error)) return;
-        setState(({ answer }) => ({ answer, problem: sentenceOf(error), isLoading: false }));
-      },
-    );
-    return () => controller.abort();
-  }, [round, ...inputs]);
+  const [answer, setAnswer] = useState<T>();
+  const { problem, isWorking, run } = useWork(true);
+  // `ask` is another function each time; what it depends on is in `inputs`. The answer may itself be a function, so one sets it.
+  useEffect(() => run(ask, (given) => setAnswer(() => given)), [round, ...inputs]);
   const again = useCallback(() => setRound((count) => count + 1), []);
-  return { ...state, again };
+  return { answer, problem, isLoading: isWorking, again };
 }

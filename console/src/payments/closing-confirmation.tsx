@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { Http } from '../http/http.js';
+import { DeliberateField, useDeliberate } from '../parts/deliberate.js';
 import { Dialog } from '../parts/dialog.js';
 import { type Closing, isOrder, sendClosing } from './closing.js';
 
@@ -10,19 +11,16 @@ interface Properties {
   back(): void;
 }
 
-const DELIBERATE = 'close';
-
 /** Says what will be final, and wants it typed. A refusal is shown here, because it says what to do instead. */
 export function ClosingConfirmation({ http, closing, closed, back }: Properties) {
-  const [typed, setTyped] = useState('');
+  const deliberate = useDeliberate('close');
   const [refusal, setRefusal] = useState<string>();
   const [isSending, setSending] = useState(false);
-  const isHeldBack = typed.trim().toLowerCase() !== DELIBERATE;
   const what = isOrder(closing) ? 'order' : 'payment';
 
   async function submit(event: SubmitEvent) {
     event.preventDefault();
-    if (isHeldBack || isSending) return;
+    if (!deliberate.isTyped || isSending) return;
     setSending(true);
     setRefusal(undefined);
     const result = await sendClosing(http, closing);
@@ -41,15 +39,7 @@ export function ClosingConfirmation({ http, closing, closed, back }: Properties)
         <p class="muted">
           If it is paid already, or being paid at this moment, nothing is closed, and you are told so.
         </p>
-        <label for="deliberate">
-          To close it, type <kbd>{DELIBERATE}</kbd>
-        </label>
-        <input
-          id="deliberate"
-          autocomplete="off"
-          value={typed}
-          onInput={(event) => setTyped(event.currentTarget.value)}
-        />
+        <DeliberateField purpose="To close it" deliberate={deliberate} />
         <p class="problem" role="alert">
           {refusal !== undefined && <bdi>{refusal}</bdi>}
         </p>
@@ -57,7 +47,7 @@ export function ClosingConfirmation({ http, closing, closed, back }: Properties)
           <button type="button" onClick={back}>
             Back
           </button>
-          <button type="submit" class="danger" disabled={isHeldBack || isSending}>
+          <button type="submit" class="danger" disabled={!deliberate.isTyped || isSending}>
             {isSending ? 'Closing…' : `Close this ${what}`}
           </button>
         </div>

@@ -1,23 +1,6 @@
-/** As `GET /api/payments/{key}` shows it. */
-export interface Payment {
-  readonly idempotencyKey: string;
-  /** What was to be paid, such as an order, and which attempt at paying it this is. Both are null for a payment with a key of its own. */
-  readonly reference: string | null;
-  readonly attempt: number | null;
-  readonly state: 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'DECLINED' | 'CANCELLED';
-  readonly amount: string | null;
-  readonly currency: string | null;
-  readonly transactionId: string | null;
-  readonly processor: string | null;
-  /** How often the service took it up, after a crash or an unclear answer. */
-  readonly executions: number;
-  readonly reason: string | null;
-  readonly resolution: string | null;
-  /** Null for a key that is computed from a reference. */
-  readonly createdAt: string | null;
-  readonly claimedAt: string | null;
-  readonly settledAt: string | null;
-}
+import type { Payment } from '@idempay/client';
+
+export type { Payment };
 
 export const isFinal = ({ state }: Payment) => state !== 'PENDING' && state !== 'PROCESSING';
 

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { DeliberateField, useDeliberate } from '../parts/deliberate.js';
 import { Dialog } from '../parts/dialog.js';
 import { amountText } from '../parts/money.js';
 import type { Payment, ProcessorAnswer } from './payment.js';
@@ -15,9 +16,9 @@ interface Properties {
 
 /** Repeats in words what will be final. Against the processor's answer the outcome must be typed. */
 export function ResolutionConfirmation({ payment, outcome, reason, contradicted, send, close }: Properties) {
-  const [typed, setTyped] = useState('');
+  const deliberate = useDeliberate(outcome);
   const [isSending, setSending] = useState(false);
-  const isHeldBack = contradicted !== undefined && typed.trim().toLowerCase() !== outcome;
+  const isHeldBack = contradicted !== undefined && !deliberate.isTyped;
   const sum = `${amountText(payment.amount ?? '')} ${payment.currency}`;
 
   async function submit(event: SubmitEvent) {
@@ -55,15 +56,7 @@ export function ResolutionConfirmation({ payment, outcome, reason, contradicted,
             <p class="problem">
               The processor says something else: <strong>{contradicted.answer}</strong>.
             </p>
-            <label for="deliberate">
-              To record it all the same, type <kbd>{outcome}</kbd>
-            </label>
-            <input
-              id="deliberate"
-              autocomplete="off"
-              value={typed}
-              onInput={(event) => setTyped(event.currentTarget.value)}
-            />
+            <DeliberateField purpose="To record it all the same" deliberate={deliberate} />
           </>
         )}
         <div class="actions">

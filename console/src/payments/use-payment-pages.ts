@@ -1,7 +1,7 @@
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { Http } from '../http/http.js';
-import { isAborted, sentenceOf } from '../http/service-error.js';
 import { nextCursor } from '../parts/pager.js';
+import { useWork } from '../parts/use-work.js';
 import type { Filters } from './filters.js';
 import type { Payment } from './payment.js';
 
@@ -12,11 +12,9 @@ interface Pages {
   readonly cursor: string | undefined;
   /** The last page was short although there is more: the service reads only so many rows for one. */
   readonly isShort: boolean;
-  readonly isLoading: boolean;
-  readonly problem: string | undefined;
 }
 
-const NOTHING: Pages = { payments: [], cursor: undefined, isShort: false, isLoading: true, problem: undefined };
+const NOTHING: Pages = { payments: [], cursor: undefined, isShort: false };
 
 export interface PaymentPages {
   readonly payments: readonly Payment[];
@@ -32,49 +30,32 @@ export interface PaymentPages {
 /** Page after page, on demand, below what is there already. Other filters begin anew. */
 export function usePaymentPages(http: Http, filters: Filters): PaymentPages {
   const [pages, setPages] = useState(NOTHING);
-  const [round, setRound] = useState(0);
-  const controller = useRef<AbortController | undefined>(undefined);
-  const asked = JSON.stringify(filters);
+  const { problem, isWorking, run } = useWork(true);
 
-  const load = useCallback(
-    async (before: Pages) => {
-      controller.current?.abort();
-      const own = new AbortController();
-      const { signal } = own;
-      controller.current = own;
-      setPages({ ...before, isLoading: true, problem: undefined });
-      try {
-        const query = { ...(JSON.parse(asked) as Filters), limit: PAGE, cursor: before.cursor };
-        const { body, headers } = await http.ask<Payment[]>('api/payments', { query, signal });
-        const cursor = nextCursor(headers);
-        setPages({
-          payments: before.cursor === undefined ? body : [...before.payments, ...body],
-          cursor,
-          isShort: cursor !== undefined && body.length < PAGE,
-          isLoading: false,
-          problem: undefined,
-        });
-      } catch (error) {
-        if (signal.aborted || isAborted(error)) return;
-        setPages({ ...before, isLoading: false, problem: sentenceOf(error) });
-      }
-    },
-    [http, asked],
-  );
+  function load(before: Pages): void {
+    setPages(before);
+    run(async (signal) => {
+      const query = { ...filters, limit: PAGE, cursor: before.cursor };
+      const { body, headers } = await http.ask<Payment[]>('api/payments', { query, signal });
+      const cursor = nextCursor(headers);
+      return {
+        payments: [...before.payments, ...body],
+        cursor,
+        isShort: cursor !== undefined && body.length < PAGE,
+      };
+    }, setPages);
+  }
 
-  useEffect(() => {
-    void load(NOTHING);
-    return () => controller.current?.abort();
-  }, [load, round]);
+  useEffect(() => load(NOTHING), [http, JSON.stringify(filters)]);
 
-  const { payments, cursor, isShort, isLoading, problem } = pages;
+  const { payments, cursor, isShort } = pages;
   return {
     payments,
     hasMore: cursor !== undefined,
-    isLoading,
+    isLoading: isWorking,
     problem,
     endedEarly: isShort,
-    more: () => void load(pages),
-    refresh: () => setRound((count) => count + 1),
+    more: () => load(pages),
+    refresh: () => load(NOTHING),
   };
 }

@@ -39,7 +39,7 @@ export default function ReconciliationView({ http, session, route }: ViewPropert
         class="panel choices"
         onSubmit={(event) => {
           event.preventDefault();
-          void reconciliation.compare(day, processor);
+          reconciliation.compare(day, processor);
         }}
       >
         <div class="fields">

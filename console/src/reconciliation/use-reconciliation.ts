@@ -3,7 +3,7 @@ import type { StatementHead } from '../../../src/statements/format.js';
 import type { Progress, Reconciliation } from '../../../src/statements/reconcile.js';
 import type { Reading } from '../../../src/statements/row.js';
 import type { Http } from '../http/http.js';
-import { isAborted, sentenceOf } from '../http/service-error.js';
+import { useWork } from '../parts/use-work.js';
 import { compareStatement, lookAtStatement } from './reconciler.js';
 
 export interface ChosenStatement {
@@ -30,56 +30,43 @@ const kept = new WeakMap<Http, State>();
 
 export function useReconciliation(http: Http) {
   const [state, setState] = useState<State>(() => kept.get(http) ?? {});
-  const [problem, setProblem] = useState<string>();
   const [progress, setProgress] = useState<Progress>();
-  const [controller, setController] = useState<AbortController>();
+  const { problem, isWorking, run, cancel } = useWork(false);
   useEffect(() => void kept.set(http, state), [http, state]);
-  useEffect(() => () => controller?.abort(), [controller]);
-
-  async function run(work: (signal: AbortSignal) => Promise<State>): Promise<void> {
-    const own = new AbortController();
-    setController(own);
-    setProblem(undefined);
-    try {
-      const next = await work(own.signal);
-      if (!own.signal.aborted) setState(next);
-    } catch (error) {
-      if (!own.signal.aborted && !isAborted(error)) setProblem(sentenceOf(error));
-    } finally {
-      setProgress(undefined);
-    }
-  }
 
   return {
     ...state,
     problem,
     /** How far a comparison is; undefined while nothing is compared. */
-    progress,
+    progress: isWorking ? progress : undefined,
 
     /** `delimiter`: as a person says; else it is recognised. */
-    choose: (file: File, delimiter?: string) =>
+    choose(file: File, delimiter?: string) {
+      setState({});
+      setProgress(undefined);
       run(async (signal) => {
-        setState({});
         const head = await lookAtStatement(file, delimiter, signal);
         return { chosen: { file, head, reading: { columns: head.columns, currency: head.currency } } };
-      }),
+      }, setState);
+    },
 
     assign(reading: Reading) {
       setState(({ chosen, compared }) => ({ chosen: chosen && { ...chosen, reading }, compared }));
     },
 
-    compare: (day: string, processor: string) =>
+    compare(day: string, processor: string) {
+      const { chosen } = state;
+      if (!chosen) return;
+      setState({ chosen });
+      setProgress({ rows: 0, payments: 0 });
+      const { file, head, reading } = chosen;
+      const comparing = { file, format: head.format, reading, day, processor };
       run(async (signal) => {
-        const { chosen } = state;
-        if (!chosen) return state;
-        setState({ chosen });
-        setProgress({ rows: 0, payments: 0 });
-        const { file, head, reading } = chosen;
-        const comparing = { file, format: head.format, reading, day, processor };
         const compared = await compareStatement(http, comparing, setProgress, signal);
         return { chosen, compared: { day, processor, statement: file.name, ...compared } };
-      }),
+      }, setState);
+    },
 
-    cancel: () => controller?.abort(),
+    cancel,
   };
 }

@@ -1,3 +1,4 @@
+import type { FoundTransaction, TransactionStatus } from '@idempay/client';
 import type { Http } from '../http/http.js';
 import { foreignAnswer, ServiceError } from '../http/service-error.js';
 import { nextCursor } from '../parts/pager.js';
@@ -12,23 +13,13 @@ export const STATUSES = [
   'COMPLETED',
   'FAILED',
   'CANCELLED',
-] as const;
-export type Status = (typeof STATUSES)[number];
+] as const satisfies readonly TransactionStatus[];
+export type Status = TransactionStatus;
 const FINAL: readonly Status[] = ['FAILED', 'CANCELLED'];
 export const isFinal = (status: Status) => FINAL.includes(status);
 
-/** One transaction as it was when it was read. */
-export interface Transaction {
-  readonly transactionId: number;
-  readonly fromAccount: string;
-  readonly toAccount: string;
-  /** At most 15 digits: a number holds each of these exactly, and writes it without an exponent. */
-  readonly amount: number;
-  readonly status: Status;
-  readonly createdAt: string;
-  /** For `If-Match`: of exactly what is shown. */
-  readonly etag: string;
-}
+/** One transaction as it was when it was read, with the tag of exactly what is shown. */
+export type Transaction = FoundTransaction;
 
 export interface Filter {
   /** Empty: no filter, as in the others. With an id the others are ignored. */

@@ -1,6 +1,6 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { Http } from '../http/http.js';
-import { isAborted, sentenceOf } from '../http/service-error.js';
+import { useWork } from '../parts/use-work.js';
 import { type Filter, type Page, search, type Transaction } from './transaction.js';
 
 /** Most rows in the page at once, so that the browser stays fast. */
@@ -28,26 +28,8 @@ export interface Transactions {
 /** The transactions of a filter, newest first: more of them on demand. */
 export function useTransactions(http: Http, filter: Filter): Transactions {
   const [shown, setShown] = useState<Shown>();
-  const [problem, setProblem] = useState<string>();
-  const [isLoading, setLoading] = useState(true);
-  const underWay = useRef<AbortController | undefined>(undefined);
-
-  /** A later request takes the place of one under way. */
-  async function load(ask: (signal: AbortSignal) => Promise<Shown>): Promise<void> {
-    underWay.current?.abort();
-    const controller = new AbortController();
-    underWay.current = controller;
-    setLoading(true);
-    setProblem(undefined);
-    try {
-      const loaded = await ask(controller.signal);
-      if (!controller.signal.aborted) setShown(loaded);
-    } catch (error) {
-      if (!controller.signal.aborted && !isAborted(error)) setProblem(sentenceOf(error));
-    } finally {
-      if (!controller.signal.aborted) setLoading(false);
-    }
-  }
+  const { problem, isWorking, run } = useWork(true);
+  const load = (ask: (signal: AbortSignal) => Promise<Shown>) => run(ask, setShown);
 
   const newest = () =>
     load(async (signal) => ({ ...(await search(http, filter, undefined, isEnough, signal)), start: undefined }));
@@ -75,8 +57,7 @@ export function useTransactions(http: Http, filter: Filter): Transactions {
 
   useEffect(() => {
     setShown(undefined);
-    void newest();
-    return () => underWay.current?.abort();
+    newest();
   }, [http, filter.id, filter.from, filter.to, filter.status]);
 
   const change = (rows: (before: readonly Transaction[]) => readonly Transaction[]) =>
@@ -85,7 +66,7 @@ export function useTransactions(http: Http, filter: Filter): Transactions {
   return {
     shown,
     problem,
-    isLoading,
+    isLoading: isWorking,
     older,
     newest,
     refresh,

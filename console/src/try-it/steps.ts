@@ -1,3 +1,4 @@
+import type { PaymentRequest } from '@idempay/client';
 import type { Http } from '../http/http.js';
 import { sentenceOf } from '../http/service-error.js';
 import { type Call, type Outcome, sendCall, stringIn } from './call.js';
@@ -18,17 +19,12 @@ export interface Step {
   readonly note?: string | undefined;
 }
 
-export interface Payment {
-  readonly amount: string;
-  readonly currency: string;
-}
-
 /** How long a duplicate may wait (spec of the service: 30 seconds at most). */
 const WAIT_SECONDS = 10;
 
 export const generateKeyCall: Call = { method: 'GET', path: 'api/server-generated/generate-key', headers: {} };
 
-export const payCall = (key: string, payment: Payment, headers: Call['headers'] = {}): Call => ({
+export const payCall = (key: string, payment: PaymentRequest, headers: Call['headers'] = {}): Call => ({
   method: 'POST',
   path: 'api/payment',
   headers: { 'Idempotency-Key': key, ...headers },

@@ -1,3 +1,4 @@
+import type { PaymentRequest } from '@idempay/client';
 import { useState } from 'preact/hooks';
 import type { Session } from '../access/session.js';
 import type { ViewProperties } from '../navigation/route.js';
@@ -5,17 +6,7 @@ import { Copyable } from '../parts/copy-button.js';
 import { EmptyState } from '../parts/states.js';
 import type { Call } from './call.js';
 import { ShownStep } from './shown-step.js';
-import {
-  type Exchange,
-  exchange,
-  generateKeyCall,
-  keyIn,
-  noteOfTwo,
-  type Payment,
-  payCall,
-  statusCall,
-  waiting,
-} from './steps.js';
+import { type Exchange, exchange, generateKeyCall, keyIn, noteOfTwo, payCall, statusCall, waiting } from './steps.js';
 import { useSteps } from './use-steps.js';
 import './try-it.css';
 
@@ -56,7 +47,7 @@ export default function TryItView(properties: ViewProperties) {
 }
 
 function TryIt({ http, session, may, mayPay }: ViewProperties & { mayPay(): Promise<boolean> }) {
-  const [payment, setPayment] = useState<Payment>({ amount: '100.50', currency: 'USD' });
+  const [payment, setPayment] = useState<PaymentRequest>({ amount: '100.50', currency: 'USD' });
   const { steps, begin, clear } = useSteps(http);
   const [isBusy, setBusy] = useState(false);
   const key = steps.find((step) => step.key !== undefined)?.key;
