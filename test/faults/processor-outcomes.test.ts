@@ -9,7 +9,7 @@ import {
   NO_PAYMENT,
 } from '../../testkit/client/payment-answers.js';
 import { resolvePayment } from '../../testkit/client/payment-records.js';
-import { shownPayment, untilFinished } from '../../testkit/client/processor-payer.js';
+import { findPayment, untilFinished } from '../../testkit/client/processor-payer.js';
 import { inParallel } from '../../testkit/concurrency.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import {
@@ -39,7 +39,7 @@ describeDeployments('a payment over the network', (deployment) => {
     expect(answer.headers).toMatchObject({ 'idempotent-replayed': 'true', 'cache-control': 'no-store' });
     expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
     await expectKeyValue(url, key, 'DECLINED');
-    expect(await shownPayment(url, key)).toMatchObject({ state: 'DECLINED', reason: 'insufficient funds' });
+    expect(await findPayment(url, key)).toMatchObject({ state: 'DECLINED', reason: 'insufficient funds' });
   }
 
   test('that is declined is 402 on every repeat, also when the processor would take it now and after a restart', async () => {
@@ -81,7 +81,7 @@ describeDeployments('a payment over the network', (deployment) => {
     const [{ url }, other] = await environment.serveTwo();
     const key = await givenUnknown(url, { lostReplyRate: 1 });
     expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
-    expect(await shownPayment(url, key)).toMatchObject({ state: 'PROCESSING', executions: 1 });
+    expect(await findPayment(url, key)).toMatchObject({ state: 'PROCESSING', executions: 1 });
     const id = expectFirst(await payer.pay(other.url, key));
     expectReplay(await payer.pay(url, key), id);
     expectCompleted(await paymentStatus(url, key), id);
@@ -148,7 +148,7 @@ describeDeployments('a payment over the network', (deployment) => {
     for (const { key, answer } of turnedAway) {
       expectError(answer, 503, /nothing was begun for this one/);
       expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
-      expect(await shownPayment(url, key)).toMatchObject({ state: 'PENDING' });
+      expect(await findPayment(url, key)).toMatchObject({ state: 'PENDING' });
     }
     await processor.behave({ latencyMs: 0 });
     const last = await inParallel(OVERLOAD, 16, (index) => payer.untilFinal(url, keys[index] as string));

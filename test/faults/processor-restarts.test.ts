@@ -3,7 +3,7 @@ import { expectError } from '../../testkit/client/error-body.js';
 import { ask, generateKey, paymentStatus } from '../../testkit/client/http-client.js';
 import { expectFirst, expectInProgress, expectReplay, NO_PAYMENT } from '../../testkit/client/payment-answers.js';
 import { resolvePayment, type ShownTimeline, timelineOf } from '../../testkit/client/payment-records.js';
-import { shownPayment, untilFinished } from '../../testkit/client/processor-payer.js';
+import { findPayment, untilFinished } from '../../testkit/client/processor-payer.js';
 import { givenTransaction } from '../../testkit/client/transactions.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import {
@@ -100,7 +100,7 @@ describeDeployments('a service over a processor', (deployment) => {
 
     const { url } = await environment.serve(ENDLESS);
     await until('recovery to be at work', REACHED_DEADLINE_MS, async () => {
-      return ((await shownPayment(url, key))?.executions ?? 0) >= 2;
+      return ((await findPayment(url, key))?.executions ?? 0) >= 2;
     });
     expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
     expectError(await payer.pay(url, key), 409);
@@ -146,14 +146,14 @@ describeDeployments('a service over a processor', (deployment) => {
 
     const { url } = await environment.serve({ PROCESSOR_URL: urlOf(processor.url) });
     // Its recovery has had its round at the start.
-    const row = await shownPayment(url, key);
+    const row = await findPayment(url, key);
     expect(row).toMatchObject({ state: 'PROCESSING', executions: 1 });
     expectInProgress(await payer.pay(url, key), LEASE_MS / 1000);
     expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
-    expect(await shownPayment(url, key)).toEqual(row);
+    expect(await findPayment(url, key)).toEqual(row);
     const elsewhere = await payer.newKey(url);
     const id = expectFirst(await payer.pay(url, elsewhere));
-    expect((await shownPayment(url, elsewhere))?.processor).not.toBe(row?.processor);
+    expect((await findPayment(url, elsewhere))?.processor).not.toBe(row?.processor);
 
     const after = await environment.serve({ PROCESSOR_URL });
     expectPaid(await payer.repeat(after.url, key));

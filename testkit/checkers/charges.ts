@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { type Payer, shownPayment } from '../client/processor-payer.js';
+import { findPayment, type Payer } from '../client/processor-payer.js';
 import type { ReferenceProcessor } from '../processes/reference-processor.js';
 import { expectNoViolations } from './expect-no-violations.js';
 import { checkPayments } from './payments.js';
@@ -17,7 +17,7 @@ export async function expectChargedOnce(
 ): Promise<void> {
   // Every other answer the test asserts by itself.
   const keys = payer.keys.map((key) => ({ ...key, exchanges: key.exchanges.filter(({ outcome }) => outcome) }));
-  const shown = await Promise.all(keys.map(({ key }) => shownPayment(url, key)));
+  const shown = await Promise.all(keys.map(({ key }) => findPayment(url, key)));
   const kept = shown.flatMap((payment) => payment ?? []);
   const resolved = kept.filter(({ resolution }) => resolution !== null);
   const log = await processor.charges();

@@ -52,7 +52,7 @@ export class Payer {
 }
 
 /** The payment as the service shows it; undefined when it knows none of that key. */
-export async function shownPayment(url: string, key: string): Promise<ShownPayment | undefined> {
+export async function findPayment(url: string, key: string): Promise<ShownPayment | undefined> {
   const { status } = await ask(`${url}/api/payments/${key}`);
   return status === 404 ? undefined : shownPaymentOf(url, key);
 }
@@ -60,7 +60,7 @@ export async function shownPayment(url: string, key: string): Promise<ShownPayme
 /** Sends nothing: whatever finishes the payment, it is not a repeat. */
 export function untilFinished(url: string, key: string): Promise<ShownPayment> {
   return until(`${key} to be finished without a repeat`, FINAL_DEADLINE_MS, async () => {
-    const payment = await shownPayment(url, key);
+    const payment = await findPayment(url, key);
     return payment?.state !== 'PROCESSING' && payment;
   });
 }

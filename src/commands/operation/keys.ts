@@ -8,14 +8,14 @@ import { UsageError } from '../usage.js';
 /** Enough of a hash to name one key among thousands. */
 const ID_LENGTH = 12;
 
-export interface KeyFile {
+export interface KeyFileOption {
   readonly file?: string | undefined;
 }
 
 /** `idempay keys add` (decisions A2). Throws UsageError where the arguments are wrong, and KeyFileError where the file is. */
 export async function addKey(
   name: string,
-  options: KeyFile & OutputOptions & { scopes?: string; expiresAt?: string },
+  options: KeyFileOption & OutputOptions & { scopes?: string; expiresAt?: string },
 ): Promise<void> {
   const { json } = options;
   const file = fileOf(options);
@@ -33,7 +33,7 @@ export async function addKey(
 }
 
 /** `idempay keys list`: without secrets. */
-export async function listKeys(options: KeyFile & OutputOptions): Promise<void> {
+export async function listKeys(options: KeyFileOption & OutputOptions): Promise<void> {
   await printRows(
     apiKeysIn(fileOf(options)).map(({ name, sha256, scopes, expiresAt }) => ({
       client: name,
@@ -52,13 +52,13 @@ export async function listKeys(options: KeyFile & OutputOptions): Promise<void> 
 }
 
 /** `idempay keys revoke`: all keys of the client, or the one whose id is given. */
-export async function revokeKeys(name: string, options: KeyFile & { id?: string }): Promise<void> {
+export async function revokeKeys(name: string, options: KeyFileOption & { id?: string }): Promise<void> {
   const revoked = revokeApiKeys(fileOf(options), readName(name), options.id);
   if (revoked === 0) throw new UsageError(`There is no such key. 'keys list' shows the existing keys.`);
   await printDone([`${revoked} revoked: every process that reads the file refuses them within two seconds.`]);
 }
 
-function fileOf({ file }: KeyFile): string {
+function fileOf({ file }: KeyFileOption): string {
   if (file) return file;
   throw new UsageError('Say which file: set API_KEYS_FILE, or add --file PATH.');
 }
