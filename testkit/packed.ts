@@ -23,7 +23,7 @@ export async function packInto(folder: string): Promise<{ service: string; clien
   return { service: join(folder, service), client: join(folder, client) };
 }
 
-/** Installs the package of the client in a folder, without a registry: it succeeds only where the package needs no other. */
+/** Installs the package of the client in a folder, without a registry: what it needs besides itself is missing, or comes from what npm has kept. */
 export async function installAlone(client: string, folder: string): Promise<void> {
   await writeFile(join(folder, 'package.json'), '{"type":"module"}');
   await npm(['install', '--offline', '--engine-strict', client], folder);
