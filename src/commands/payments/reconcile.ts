@@ -1,6 +1,6 @@
 import { closeSync, createReadStream, fsyncSync, openSync, writeSync } from 'node:fs';
 import { addAbortSignal, type Readable } from 'node:stream';
-import type { Payment } from '@idempay/client';
+import type { Payment } from '#idempay/client';
 import type { Difference, SettledPayment } from '../../statements/comparison.js';
 import { dayAfter } from '../../statements/days.js';
 import { CSV_HEADER, csvLineOf } from '../../statements/differences-file.js';
