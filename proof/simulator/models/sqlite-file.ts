@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
 import { DatabaseSync } from '@photostructure/sqlite';
+import { LRUCache } from 'lru-cache';
 import type { Clock } from '#idempay/platform/clock.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { createBatchCommits } from '#idempay/stores/embedded/batch-commits.js';
@@ -99,7 +100,7 @@ export class SqliteFile {
     const thread = this.startThread(line, clock) as unknown as Worker;
     const storeClock = new StoreClock(clock, readLastCommit(this.file.database).clockMs);
     const writer = new Writer(thread, () => {}, clock, { storeClock });
-    const reader = new Reader(this.file.path, () => {});
+    const reader = Reader.ofFile(this.file.path, () => {});
     const snapshots: { close(): void }[] = [];
     const openSnapshot = reader.openSnapshot.bind(reader);
     reader.openSnapshot = async (...asked) => {
@@ -117,7 +118,7 @@ export class SqliteFile {
       locks,
       id: 'a file',
       clock: storeClock,
-      keys: createEmbeddedKeyStore(writer, reader, counters, { rememberedRecords: REMEMBERED, locks }),
+      keys: createEmbeddedKeyStore(writer, reader, counters, { remembered: new LRUCache({ max: REMEMBERED }), locks }),
       ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
       paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),

@@ -35,6 +35,9 @@ interface IssuedKey extends RecordOwner {
   readonly outcome?: undefined;
 }
 
+/** What this process knows of key records without reading them. */
+export type RememberedRecords = LRUCache<string, IssuedKey | FinalOutcome>;
+
 /**
  * Key records live in the database, locks in memory: a lock means that this process is at work on the key, so it dies
  * with it. Locks are timed by the monotonic clock, records by the store's clock.
@@ -43,13 +46,15 @@ export function createEmbeddedKeyStore(
   writer: Writer,
   reader: Reader,
   counters: StoreCounters,
-  { rememberedRecords = REMEMBERED_RECORDS, locks = new Map<string, Lock>() } = {},
+  {
+    remembered = new LRUCache({ max: REMEMBERED_RECORDS }),
+    locks = new Map(),
+  }: { readonly remembered?: RememberedRecords; readonly locks?: Map<string, Lock> } = {},
 ): KeyStore {
   const clock = writer.storeClock;
   const recordByKey = reader.prepare(FIND_RECORD);
   const endedByKey = reader.prepare(FIND_ENDED);
   const endings = new EndListeners();
-  const remembered = new LRUCache<string, IssuedKey | FinalOutcome>({ max: rememberedRecords });
 
   /** Rules 2 to 4 of spec 4.1, short of taking the lock. */
   function lookAs(

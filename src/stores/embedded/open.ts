@@ -42,7 +42,7 @@ export async function openEmbedded(options: {
       events: options.events,
       measures,
     });
-    const reader = new Reader(path, reportBroken);
+    const reader = Reader.ofFile(path, reportBroken);
     const { storeClock } = writer;
     const counters = createStoreCounters();
     const transactionCache = createEmbeddedTransactionCache(options.transactionCacheTtlMs, counters);

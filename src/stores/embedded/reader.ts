@@ -16,6 +16,13 @@ export interface PreparedRead {
   all(...parameters: readonly (string | number | null)[]): unknown[];
 }
 
+/** Where lists are read: on connections that see the database as it was at one moment. */
+export interface Snapshots {
+  begin(): Database;
+  end(database: Database): void;
+  close(): void;
+}
+
 /** A connection whose statements all see the database as it was at one moment. */
 export interface SnapshotConnection {
   prepare(sql: string): PreparedRead;
@@ -29,18 +36,20 @@ export interface SnapshotConnection {
  */
 export class Reader {
   readonly sqliteVersion: string;
-  private readonly database: Database;
-  private readonly idle: Database[] = [];
   private readonly turns = new Turns(MAX_SNAPSHOTS);
   /** The pages of all lists, of payments and of transactions. */
   readonly listReads = new ListReads();
 
   constructor(
-    private readonly path: string,
+    private readonly database: Database,
+    private readonly snapshots: Snapshots,
     private readonly onBroken: (error: Error) => void,
   ) {
-    this.database = openForReading(path);
-    this.sqliteVersion = sqliteVersion(this.database);
+    this.sqliteVersion = sqliteVersion(database);
+  }
+
+  static ofFile(path: string, onBroken: (error: Error) => void): Reader {
+    return new Reader(openForReading(path), new FileSnapshots(path), onBroken);
   }
 
   prepare(sql: string): PreparedRead {
@@ -50,7 +59,7 @@ export class Reader {
   /** Waits for a free connection; StoreUnavailable when none gets free in time. */
   async openSnapshot(client?: string, long?: number | 'at the end'): Promise<SnapshotConnection> {
     const turn = await this.turns.take(client, long);
-    const database = this.beginOnIdle(turn);
+    const database = this.begin(turn);
     let open = true;
     return {
       prepare: (sql) => whileOpen(this.prepareOn(database, sql), () => open),
@@ -59,20 +68,14 @@ export class Reader {
         if (!open) return;
         open = false;
         turn.pass();
-        try {
-          database.exec('COMMIT');
-          if (this.idle.length < KEPT_IDLE) this.idle.push(database);
-          else database.close();
-        } catch {
-          // What was read has been answered or refused already; the connection is of no more use.
-          database.close();
-        }
+        this.snapshots.end(database);
       },
     };
   }
 
   close(): void {
-    for (const database of [this.database, ...this.idle]) database.close();
+    this.snapshots.close();
+    this.database.close();
   }
 
   private prepareOn(database: Database, sql: string): PreparedRead {
@@ -83,17 +86,40 @@ export class Reader {
     };
   }
 
-  private beginOnIdle(turn: Turn): Database {
+  private begin(turn: Turn): Database {
     try {
-      return readOrReport(() => {
-        const database = this.idle.pop() ?? openForLists(this.path);
-        database.exec('BEGIN');
-        return database;
-      }, this.onBroken);
+      return readOrReport(() => this.snapshots.begin(), this.onBroken);
     } catch (fault) {
       turn.pass();
       throw fault;
     }
+  }
+}
+
+class FileSnapshots implements Snapshots {
+  private readonly idle: Database[] = [];
+
+  constructor(private readonly path: string) {}
+
+  begin(): Database {
+    const database = this.idle.pop() ?? openForLists(this.path);
+    database.exec('BEGIN');
+    return database;
+  }
+
+  end(database: Database): void {
+    try {
+      database.exec('COMMIT');
+      if (this.idle.length < KEPT_IDLE) this.idle.push(database);
+      else database.close();
+    } catch {
+      // What was read has been answered or refused already; the connection is of no more use.
+      database.close();
+    }
+  }
+
+  close(): void {
+    for (const database of this.idle) database.close();
   }
 }
 

@@ -1,0 +1,106 @@
+import { EventEmitter } from 'node:events';
+import type { Worker } from 'node:worker_threads';
+import { DatabaseSync } from '@photostructure/sqlite';
+import { LRUCache } from 'lru-cache';
+import { KEY_GENERATED } from '../../payments/values/payment.js';
+import type { Clock } from '../../platform/clock.js';
+import type { Deployment } from '../shared/deployment.js';
+import { createBatchCommits } from './batch-commits.js';
+import { createEmbeddedKeyStore, type RememberedRecords } from './key-store.js';
+import { createEmbeddedReport } from './key-value-store-report.js';
+import { LastCommit } from './last-commit.js';
+import { createEmbeddedLedger } from './ledger.js';
+import { migrate } from './migrate.js';
+import { createEmbeddedPaymentHistory } from './payment-history.js';
+import { Reader, type Snapshots } from './reader.js';
+import type { Database } from './sqlite.js';
+import { StoreClock } from './store-clock.js';
+import { createStoreCounters } from './store-counters.js';
+import { createEmbeddedTransactionCache } from './transaction-cache.js';
+import { createEmbeddedTransactionStore } from './transaction-store.js';
+import { createWriteOperations, type WriteBatch, type WriteResults } from './write-operations.js';
+import { Writer } from './writer.js';
+
+/** More than a test has: room for as many as a service remembers takes milliseconds to make. */
+const REMEMBERED = 10_000;
+/** Entries of the cache live by a real clock; here they live as long as the database. */
+const FOR_EVER_MS = 0;
+
+export interface InMemory extends Omit<Deployment, 'close' | 'broken'> {
+  /** As a loss of the key-value store: all keys that are not paid yet are unknown from now on. */
+  forgetKeys(): void;
+}
+
+/** The adapters of the embedded deployment on a database in memory: one connection, no thread, nothing swept. For `idempay/testing`. */
+export function openInMemory(clock: Clock): InMemory {
+  const database = new DatabaseSync(':memory:');
+  migrate(database);
+  // The schema has the machine's time, and this clock may be behind it.
+  const nowMs = Math.floor(clock.now());
+  database.exec(`UPDATE retention_hours SET lowest_key_ms = ${nowMs}, clock_ms = ${nowMs}`);
+  const storeClock = new StoreClock(clock, 0);
+  const lastCommit = new LastCommit(database, storeClock);
+  const operations = createWriteOperations(database, lastCommit, storeClock.now);
+  const { thread, snapshots } = createThread(database, createBatchCommits(database, operations, lastCommit));
+  const writer = new Writer(thread, raise, clock, { storeClock });
+  const reader = new Reader(database, snapshots, raise);
+  const counters = createStoreCounters();
+  const transactionCache = createEmbeddedTransactionCache(FOR_EVER_MS, counters, REMEMBERED);
+  const keyValueStore = createEmbeddedReport(writer, reader, { cache: transactionCache, counters }, storeClock);
+  const remembered: RememberedRecords = new LRUCache({ max: REMEMBERED });
+  return {
+    ...(database.prepare('SELECT id FROM deployment').get() as { id: string }),
+    clock: storeClock,
+    keys: createEmbeddedKeyStore(writer, reader, counters, { remembered }),
+    ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
+    paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now),
+    transactions: createEmbeddedTransactionStore(writer, reader, clock),
+    transactionCache,
+    keyValueStore,
+    storeOfRecord: keyValueStore,
+    forgetKeys() {
+      remembered.clear();
+      const forgotten = database.prepare('DELETE FROM idempotency_keys WHERE value = ?').run(KEY_GENERATED);
+      lastCommit.keyRecords -= Number(forgotten.changes);
+    },
+  };
+}
+
+/** Nothing but a mistake in the code breaks a database in memory. */
+function raise(error: Error): void {
+  throw error;
+}
+
+/**
+ * In place of the writer thread. A list is read from one moment without a snapshot of its own, because writes wait until it has
+ * been read.
+ */
+function createThread(database: Database, commit: (batches: readonly WriteBatch[]) => readonly WriteResults[]) {
+  const thread = new EventEmitter();
+  let waiting: WriteBatch[] = [];
+  let lists = 0;
+
+  function workOff(): void {
+    if (lists > 0 || waiting.length === 0) return;
+    const batches = waiting;
+    waiting = [];
+    thread.emit('message', JSON.stringify(commit(batches)));
+  }
+
+  const snapshots: Snapshots = {
+    begin() {
+      lists += 1;
+      return database;
+    },
+    end() {
+      lists -= 1;
+      workOff();
+    },
+    close() {},
+  };
+  const postMessage = (message: string) => {
+    waiting.push(JSON.parse(message) as WriteBatch);
+    queueMicrotask(workOff);
+  };
+  return { thread: Object.assign(thread, { postMessage }) as unknown as Worker, snapshots };
+}
