@@ -1,5 +1,11 @@
+import { waitsForFiles, waitsForSockets } from './waits-for-outside.js';
+import { workUnderWay } from './work-under-way.js';
+
 /** After this many idle turns of the event loop, all work is assumed to wait for time to pass. */
 const QUIET_TURNS = 5;
+
+/** How often files and sockets are looked at: it leaves them the processor. Real milliseconds. */
+const LOOK_EVERY_MS = 1;
 
 interface Sleeper {
   readonly atMs: number;
@@ -7,8 +13,9 @@ interface Sleeper {
 }
 
 /**
- * A clock that advances by itself as soon as all work only waits for time: a deadline of a minute passes at once. For a client whose
- * `fetch` answers without a network.
+ * A clock that advances by itself as soon as all work only waits for time: a deadline of a minute passes at once. It stands still
+ * while a fake works on a request, while files are read and written, and for up to a second while a connection that this process opened
+ * awaits an answer. It does not notice what waits for another process, a thread or a timer of Node.js.
  */
 export class TestClock {
   readonly #sleepers = new Set<Sleeper>();
@@ -45,16 +52,22 @@ export class TestClock {
     const turn = () => {
       this.#isRunning = this.#sleepers.size > 0;
       if (!this.#isRunning) return;
-      this.#quietTurns += 1;
-      if (this.#quietTurns > QUIET_TURNS) {
-        const [next] = [...this.#sleepers].sort((one, other) => one.atMs - other.atMs);
-        if (next) {
-          this.#nowMs = Math.max(this.#nowMs, next.atMs);
-          next.wake();
-        }
+      if (workUnderWay.is || waitsForFiles() || waitsForSockets()) {
+        this.#quietTurns = 0;
+        setTimeout(turn, LOOK_EVERY_MS);
+        return;
       }
+      this.#quietTurns += 1;
+      if (this.#quietTurns > QUIET_TURNS) this.#advance();
       setImmediate(turn);
     };
     setImmediate(turn);
+  }
+
+  #advance(): void {
+    const [next] = [...this.#sleepers].sort((one, other) => one.atMs - other.atMs);
+    if (!next) return;
+    this.#nowMs = Math.max(this.#nowMs, next.atMs);
+    next.wake();
   }
 }

@@ -1,6 +1,5 @@
 import { STATUS_CODES } from 'node:http';
 import type { Fetch } from '@idempay/client';
-import type { TestClock } from '#idempay/testing/test-clock.js';
 
 /** An answer that a gateway writes itself. */
 export interface OwnAnswer {
@@ -50,12 +49,7 @@ export interface Gateway {
 }
 
 /** A gateway in front of `service` that answers by itself what `meets` says; it passes everything else on. */
-export function answeringGateway(
-  service: Fetch,
-  own: OwnAnswer,
-  clock: TestClock,
-  meets: (init: RequestInit) => boolean,
-): Gateway {
+export function answeringGateway(service: Fetch, own: OwnAnswer, meets: (init: RequestInit) => boolean): Gateway {
   const met: RequestInit[] = [];
   let forwarded = 0;
 
@@ -72,7 +66,7 @@ export function answeringGateway(
   }
 
   return {
-    fetch: (url, init = {}) => whileTimeStands(clock, answer(url, init)),
+    fetch: (url, init = {}) => answer(url, init),
     met,
     forwarded: () => forwarded,
   };
@@ -102,17 +96,4 @@ function textOf(body: OwnAnswer['body'], status: number): string {
     case 'JSON with other members':
       return JSON.stringify({ error: { code: status, reason: 'blocked' } });
   }
-}
-
-/** The clock goes on when nothing but time is waited for; a request over a real connection is more than that. */
-async function whileTimeStands<T>(clock: TestClock, work: Promise<T>): Promise<T> {
-  let isOver = false;
-  const stand = () => {
-    clock.now();
-    if (!isOver) setImmediate(stand);
-  };
-  stand();
-  return work.finally(() => {
-    isOver = true;
-  });
 }

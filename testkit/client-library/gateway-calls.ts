@@ -134,7 +134,7 @@ export async function faultsOfCall(
 ): Promise<string[]> {
   const { account, ...more } = options;
   const clock = new TestClock();
-  const gateway = answeringGateway(service.fetch, own, clock, ({ method }) => method !== 'GET');
+  const gateway = answeringGateway(service.fetch, own, ({ method }) => method !== 'GET');
   const usual = { baseUrl: service.baseUrl, clock, random: () => 0.5, deadlineMs: DEADLINE_MS };
   const idempay = new Idempay({ ...usual, fetch: gateway.fetch, ...more });
   const calls: Calls = { idempay, direct: new Idempay(service), service, gateway, account };

@@ -40,11 +40,12 @@ describe('through a gateway that answers by itself', () => {
     'a call never ends in an error that says that nothing was done: %s',
     async (name) => {
       const faults: string[] = [];
-      for (const own of OWN_ANSWERS) {
+      const fake = new FakeIdempay();
+      const operation = GATEWAY_OPERATIONS.find((each) => each.name === name) ?? resolveAt(fake);
+      for (const [index, own] of OWN_ANSWERS.entries()) {
         for (const more of own.status === 401 ? [{}, { token: () => 'a-token' }] : [{}]) {
-          const fake = new FakeIdempay();
-          const operation = GATEWAY_OPERATIONS.find((each) => each.name === name) ?? resolveAt(fake);
-          faults.push(...(await faultsOfCall(operation, own, fake, { account: 'alice', ...more })));
+          const account = `account-${index}${'token' in more ? '-token' : ''}`;
+          faults.push(...(await faultsOfCall(operation, own, fake, { account, ...more })));
         }
       }
       expect(faults).toEqual([]);
@@ -53,10 +54,10 @@ describe('through a gateway that answers by itself', () => {
   );
 
   test('a read is never answered by it, and its error says that the answer is not the service’s own', async () => {
+    const { baseUrl, fetch } = new FakeIdempay();
     for (const own of OWN_ANSWERS.filter(({ when, lasts }) => when === 'before' && lasts === 'always')) {
       const clock = new TestClock();
-      const { baseUrl, fetch } = new FakeIdempay();
-      const gateway = answeringGateway(fetch, own, clock, () => true);
+      const gateway = answeringGateway(fetch, own, () => true);
       const idempay = new Idempay({ baseUrl, fetch: gateway.fetch, clock, deadlineMs: 2_000 });
       const { payments, transactions } = idempay;
       const reads: Record<string, () => Promise<unknown>> = {

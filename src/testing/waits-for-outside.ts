@@ -1,0 +1,60 @@
+import { subscribe } from 'node:diagnostics_channel';
+import type { Socket } from 'node:net';
+
+/** Requests of the file system, as Node.js calls them. The second closes a file. */
+const OF_FILES = new Set(['FSReqCallback', 'FSReqPromise', 'CloseReq', 'FileHandleCloseReq']);
+/** The next piece of an answer comes within this time. Real milliseconds. */
+const BETWEEN_PIECES_MS = 20;
+/** What is silent for so long brings no answer, and time-outs may end. Real milliseconds. */
+const LONGEST_SILENCE_MS = 1_000;
+
+/** Whether something of this process waits for a file to be read or written. */
+export function waitsForFiles(): boolean {
+  return process.getActiveResourcesInfo().some((name) => OF_FILES.has(name));
+}
+
+/**
+ * Whether something of this process waits at a connection that it opened: it connects, or has received nothing, or only a first
+ * piece, since it last sent something. An idle connection of a pool does not.
+ */
+export function waitsForSockets(): boolean {
+  return [...connections].map((each) => each.isAwaitingAnswer()).includes(true);
+}
+
+/** Those that were opened since this module was loaded. */
+const connections = new Set<Connection>();
+subscribe('net.client.socket', (message) => {
+  const { socket } = message as { readonly socket: Socket };
+  const connection = new Connection(socket);
+  connections.add(connection);
+  socket.once('close', () => connections.delete(connection));
+});
+
+class Connection {
+  /** What had been received when something was sent last. */
+  private readBeforeWrite = 0;
+  private readBytes = 0;
+  private readAt = Number.NEGATIVE_INFINITY;
+  private sentAt = performance.now();
+
+  constructor(private readonly socket: Socket) {
+    // `connect` itself puts the original `write` back.
+    socket.once('connect', () => {
+      const write = socket.write.bind(socket) as (...given: unknown[]) => boolean;
+      socket.write = (...given: unknown[]) => {
+        this.readBeforeWrite = socket.bytesRead;
+        this.sentAt = performance.now();
+        return write(...given);
+      };
+    });
+  }
+
+  isAwaitingAnswer(): boolean {
+    const { connecting, bytesRead, bytesWritten } = this.socket;
+    const now = performance.now();
+    if (bytesRead !== this.readBytes) this.readAt = now;
+    this.readBytes = bytesRead;
+    const isUnanswered = connecting || (bytesWritten > 0 && bytesRead === this.readBeforeWrite);
+    return isUnanswered ? now - this.sentAt < LONGEST_SILENCE_MS : now - this.readAt < BETWEEN_PIECES_MS;
+  }
+}
