@@ -29,7 +29,8 @@ const ROOMS = {
   logs: [...FEATURES, 'stores/shared'],
   metrics: [...FEATURES, 'http', 'stores/shared'],
   traces: [...FEATURES, 'http', 'stores/shared'],
-  testing: [...FEATURES, 'http'],
+  // It joins the real features as `app` does, in memory: an own ledger would be the rules of the service a second time.
+  testing: [...FEATURES, 'http', 'stores/embedded'],
   'reference-processor': [],
 };
 /** The process, its composition, and what an operator runs: they may import every room. */

@@ -24,3 +24,10 @@ export interface FakeCharge {
   readonly amount: string;
   readonly currency: string;
 }
+
+/** The fake on a port. */
+export interface FakeListener {
+  /** The `baseUrl` of a client. */
+  readonly url: string;
+  close(): Promise<void>;
+}

@@ -1,10 +1,12 @@
-import { randomUUID } from 'node:crypto';
-import { PublicError, publicErrors } from '../http/errors/public-errors.js';
-import type { FakeAnswer, FakeCharge, FakeRequest } from './fake-exchange.js';
-import { type FakeListener, listenWith } from './fake-listener.js';
-import { FakePayments, type FakeProcessing } from './fake-payments.js';
-import { answerError } from './fake-requests.js';
-import { FakeTransactions } from './fake-transactions.js';
+import { fixedHeaders } from '../http/connections/fixed-headers.js';
+import { errorBody, PublicError, publicErrors } from '../http/errors/public-errors.js';
+import { requestIdOf } from '../http/requests/request-id.js';
+import { headersOf, type SentRequest, type WholeAnswer } from './fake-connection.js';
+import type { FakeAnswer, FakeCharge, FakeListener, FakeRequest } from './fake-exchange.js';
+import { listenWith } from './fake-listener.js';
+import type { FakeProcessing } from './fake-processor.js';
+import { createFakeService, type FakeService } from './fake-service.js';
+import { workUnderWay } from './work-under-way.js';
 
 export interface FakeIdempayOptions {
   /** As `PAYLOAD_MISMATCH` of the service: `replay` by default. */
@@ -53,151 +55,105 @@ const MESSAGES: Readonly<Record<number, PublicError>> = {
   503: publicErrors.starting(),
   504: publicErrors.paymentOutcomeUnknown(),
 };
+/** The description calls it otherwise than the client does. */
+const OPERATION_IDS: Partial<Record<FakeOperation, string>> = { removeTransaction: 'deleteTransaction' };
 const DAY_MS = 86_400_000;
+/** `Response` takes no body with them. */
+const WITHOUT_BODY = new Set([204, 205, 304]);
 
-/** Idempay in memory, for tests of what is built on its client: same answers, faults on demand, no service to start. */
+/** Idempay in memory, for tests of what is built on its client: the service's own code, faults on demand, no service to start. */
 export class FakeIdempay {
   readonly baseUrl = 'http://idempay.test';
   /** All that arrived, in its order. */
   readonly requests: FakeRequest[] = [];
-  readonly #payments: FakePayments;
-  readonly #transactions: FakeTransactions;
-  readonly #apiKey: string | undefined;
-  readonly #faults: { readonly operation: FakeOperation; readonly fault: FakeFault }[] = [];
+  readonly #service: FakeService;
+  readonly #faults: { readonly operationId: string; readonly fault: FakeFault }[] = [];
 
   constructor(options: FakeIdempayOptions = {}) {
     const { payloadMismatch = 'replay', apiKey, now = Date.now, keyLifeMs = DAY_MS } = options;
-    this.#payments = new FakePayments(now, keyLifeMs, payloadMismatch === 'reject');
-    this.#transactions = new FakeTransactions(now, keyLifeMs);
-    this.#apiKey = apiKey;
+    this.#service = createFakeService({ payloadMismatch, apiKey, now, keyLifeMs });
   }
 
   /** What was charged: never two for one key, and so for one attempt at a reference. */
   get charges(): readonly FakeCharge[] {
-    return this.#payments.charges;
+    return this.#service.charges;
   }
 
   /** The next requests of this operation meet the fault. Faults of one operation are met in the order in which they were given. */
   next(operation: FakeOperation, fault: FakeFault, times = 1): void {
-    for (let time = 0; time < times; time += 1) this.#faults.push({ operation, fault });
+    const operationId = OPERATION_IDS[operation] ?? operation;
+    for (let time = 0; time < times; time += 1) this.#faults.push({ operationId, fault });
   }
 
   /** All keys that are not paid yet are unknown from now on, as after a loss of the key-value store. References are paid as before. */
   forgetKeys(): void {
-    this.#payments.forgetKeys();
+    this.#service.forgetKeys();
   }
 
   /** For `new Idempay({ baseUrl: fake.baseUrl, fetch: fake.fetch })`. */
   readonly fetch = async (url: string, init: RequestInit = {}): Promise<Response> => {
     init.signal?.throwIfAborted();
-    const { pathname, searchParams } = new URL(url);
-    const answer = this.handle({
-      method: init.method ?? 'GET',
-      path: pathname,
-      query: Object.fromEntries(searchParams),
-      headers: Object.fromEntries(new Headers(init.headers)),
-      body: typeof init.body === 'string' ? init.body : '',
-    });
+    const answer = await this.#meet(await requestOf(url, init));
+    init.signal?.throwIfAborted();
     if (answer === 'lost') throw new TypeError('fetch failed', { cause: new Error('the fake lost the connection') });
     const { status, headers, body } = answer;
-    return new Response(body === '' ? null : body, { status, headers });
+    return new Response(WITHOUT_BODY.has(status) ? null : new Uint8Array(body), { status, headers });
   };
 
   /** Serves the same on a free port of 127.0.0.1. */
   listen(): Promise<FakeListener> {
-    return listenWith((request) => this.handle(request));
+    return listenWith((request) => this.#meet(request));
   }
 
   /** The answer to one request, or that there is none. */
-  handle(request: FakeRequest): FakeAnswer | 'lost' {
-    const route = ROUTES.find(({ method, path }) => method === request.method && path.test(request.path));
-    const at = this.#faults.findIndex(({ operation }) => operation === route?.operation);
+  async handle({ method, path, query, headers, body }: FakeRequest): Promise<FakeAnswer | 'lost'> {
+    const search = `${new URLSearchParams(query)}`;
+    const url = search === '' ? path : `${path}?${search}`;
+    const rawHeaders = Object.entries({ host: new URL(this.baseUrl).host, ...headers }).flat();
+    const answer = await this.#meet({ method, url, rawHeaders, body: Buffer.from(body) });
+    return answer === 'lost' ? answer : { ...answer, body: answer.body.toString() };
+  }
+
+  #meet(request: SentRequest): Promise<WholeAnswer | 'lost'> {
+    return workUnderWay.during(() => this.#answer(request, readRequest(request)));
+  }
+
+  async #answer(sent: SentRequest, request: FakeRequest): Promise<WholeAnswer | 'lost'> {
+    const operation = this.#service.operationOf(request);
+    const at = this.#faults.findIndex(({ operationId }) => operationId === operation?.id);
     const [{ fault } = { fault: undefined }] = at < 0 ? [] : this.#faults.splice(at, 1);
     if (isBefore(fault)) return fault.lose === 'request' ? 'lost' : answerBefore(fault, request);
     this.requests.push(request);
-    const answer = withCommonHeaders(this.#answer(request, route, processingOf(fault)), request);
+    const answer = await this.#service.answer(sent, operation, processingOf(fault));
     if (typeof fault !== 'object' || 'decline' in fault) return answer;
     if ('lose' in fault) return 'lost';
-    if ('cut' in fault) return { ...answer, body: answer.body.slice(0, answer.body.length / 2) };
+    if ('cut' in fault) return { ...answer, body: answer.body.subarray(0, answer.body.length / 2) };
     return faultAnswer(fault);
   }
-
-  #answer(request: FakeRequest, route: Route | undefined, processing: FakeProcessing): FakeAnswer {
-    try {
-      if (!route) throw publicErrors.unknownRoute();
-      const { authorization } = request.headers;
-      if (this.#apiKey !== undefined && authorization !== `Bearer ${this.#apiKey}`) {
-        throw authorization === undefined ? publicErrors.credentialsMissing() : publicErrors.credentialsInvalid();
-      }
-      const [, parameter = ''] = route.path.exec(request.path) ?? [];
-      return this.#serve(route.operation, request, decodeURIComponent(parameter), processing);
-    } catch (fault) {
-      if (fault instanceof PublicError) return answerError(fault);
-      throw fault;
-    }
-  }
-
-  #serve(operation: FakeOperation, request: FakeRequest, id: string, processing: FakeProcessing): FakeAnswer {
-    const [payments, transactions] = [this.#payments, this.#transactions];
-    switch (operation) {
-      case 'generateKey':
-        return payments.issueKey(request);
-      case 'pay':
-        return payments.pay(request, processing);
-      case 'cancelPayment':
-        return payments.cancel(request);
-      case 'getPaymentStatus':
-        return payments.status(request);
-      case 'getPayment':
-        return payments.get(id, request);
-      case 'listPayments':
-        return payments.list(request);
-      case 'exportPayments':
-        return payments.export(request);
-      case 'resolvePayment':
-        return payments.resolve(id, request);
-      case 'createTransaction':
-        return transactions.create(request);
-      case 'createTransactions':
-        return transactions.createBatch(request);
-      case 'listTransactions':
-        return transactions.list(request);
-      case 'searchTransactions':
-        return transactions.search(request);
-      case 'getTransaction':
-        return transactions.get(id, request);
-      case 'changeTransactionStatus':
-        return transactions.changeStatus(id, request);
-      case 'removeTransaction':
-        return transactions.remove(id, request);
-    }
-  }
 }
 
-interface Route {
-  readonly operation: FakeOperation;
-  readonly method: string;
-  readonly path: RegExp;
+/** As the `fetch` of Node.js sends it: a body has a media type, whatever kind of object it is. */
+async function requestOf(url: string, { method = 'GET', headers: given, body }: RequestInit): Promise<SentRequest> {
+  const { host, pathname, search } = new URL(url);
+  const headers = new Headers(given);
+  // The usual one has its media type, and a `Response` costs more than the payment.
+  const isUsual = typeof body === 'string' && headers.has('content-type');
+  const sent = isUsual || !body ? undefined : new Response(body);
+  const mediaType = headers.get('content-type') ?? sent?.headers.get('content-type');
+  if (mediaType) headers.set('content-type', mediaType);
+  return {
+    method,
+    url: `${pathname}${search}`,
+    rawHeaders: ['host', host, ...[...headers].flat()],
+    body: isUsual ? Buffer.from(body) : Buffer.from((await sent?.arrayBuffer()) ?? new ArrayBuffer(0)),
+  };
 }
 
-/** The first that fits. */
-const ROUTES: readonly Route[] = [
-  { operation: 'generateKey', method: 'GET', path: /^\/api\/server-generated\/generate-key$/ },
-  { operation: 'pay', method: 'POST', path: /^\/api\/payment$/ },
-  { operation: 'cancelPayment', method: 'POST', path: /^\/api\/payment-cancellation$/ },
-  { operation: 'getPaymentStatus', method: 'GET', path: /^\/api\/payment-status$/ },
-  { operation: 'exportPayments', method: 'GET', path: /^\/api\/payments\/export$/ },
-  { operation: 'getPayment', method: 'GET', path: /^\/api\/payments\/([^/]+)$/ },
-  { operation: 'listPayments', method: 'GET', path: /^\/api\/payments$/ },
-  { operation: 'resolvePayment', method: 'POST', path: /^\/api\/payments\/([^/]+)\/resolution$/ },
-  { operation: 'createTransactions', method: 'POST', path: /^\/api\/transactions\/batch$/ },
-  { operation: 'createTransaction', method: 'POST', path: /^\/api\/transactions$/ },
-  { operation: 'listTransactions', method: 'GET', path: /^\/api\/transactions$/ },
-  { operation: 'searchTransactions', method: 'GET', path: /^\/api\/transactions\/search$/ },
-  { operation: 'getTransaction', method: 'GET', path: /^\/api\/transactions\/([^/]+)$/ },
-  { operation: 'changeTransactionStatus', method: 'PUT', path: /^\/api\/transactions\/([^/]+)\/status$/ },
-  { operation: 'removeTransaction', method: 'DELETE', path: /^\/api\/transactions\/([^/]+)$/ },
-];
+function readRequest({ method, url, rawHeaders, body }: SentRequest): FakeRequest {
+  const { pathname: path, searchParams } = new URL(url, 'http://any');
+  const query = Object.fromEntries(searchParams);
+  return { method, path, query, headers: headersOf(rawHeaders), body: body.toString() };
+}
 
 type FaultBefore = { readonly lose?: 'request'; readonly status: number; readonly retryAfterSeconds?: number };
 
@@ -208,24 +164,27 @@ function isBefore(fault: FakeFault | undefined): fault is FakeFault & FaultBefor
 
 function processingOf(fault: FakeFault | undefined): FakeProcessing {
   if (fault === 'unknown') return fault;
-  return fault && 'decline' in fault ? fault : undefined;
+  return typeof fault === 'object' && 'decline' in fault ? fault : undefined;
 }
 
 /** As the service's own answer where it has one with this status, else as a gateway's. */
-function answerBefore(fault: FaultBefore, request: FakeRequest): FakeAnswer {
+function answerBefore(fault: FaultBefore, request: FakeRequest): WholeAnswer {
   const answer = faultAnswer(fault);
-  return fault.status in MESSAGES ? withCommonHeaders(answer, request) : answer;
+  if (!(fault.status in MESSAGES)) return answer;
+  return { ...answer, headers: { ...answer.headers, ...fixedHeaders(false), 'x-request-id': requestIdOf(request) } };
 }
 
-/** With the service's own text, where a status has one that fits. */
-function faultAnswer({ status, retryAfterSeconds }: { status: number; retryAfterSeconds?: number }): FakeAnswer {
+/** With the service's own text, where a status has one that fits. A fault after the work is no more than this: the answer of a gateway. */
+function faultAnswer({ status, retryAfterSeconds }: { status: number; retryAfterSeconds?: number }): WholeAnswer {
   const { message, headers } = MESSAGES[status] ?? new PublicError(status, 'A fault that the test asked for.');
-  if (retryAfterSeconds === undefined) return answerError(new PublicError(status, message, headers));
-  return answerError(new PublicError(status, message, { ...headers, 'Retry-After': `${retryAfterSeconds}` }));
-}
-
-/** What every answer of the service has (decisions P23). A fault after the work has none: it stands for the answer of a gateway. */
-function withCommonHeaders(answer: FakeAnswer, { headers }: FakeRequest): FakeAnswer {
-  const common = { idempay: '1', 'x-request-id': headers['x-request-id'] ?? randomUUID() };
-  return { ...answer, headers: { ...answer.headers, ...common } };
+  return {
+    status,
+    headers: {
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'no-store',
+      ...headers,
+      ...(retryAfterSeconds !== undefined && { 'Retry-After': `${retryAfterSeconds}` }),
+    },
+    body: Buffer.from(JSON.stringify(errorBody(status, message))),
+  };
 }

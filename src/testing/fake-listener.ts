@@ -1,36 +1,27 @@
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
-import type { FakeAnswer, FakeRequest } from './fake-exchange.js';
+import { createListener } from '../http/connections/listener.js';
+import { bytesOf, type SentRequest, type WholeAnswer } from './fake-connection.js';
+import type { FakeListener } from './fake-exchange.js';
+import { SILENT } from './silent.js';
 
-export interface FakeListener {
-  /** The `baseUrl` of a client. */
-  readonly url: string;
-  close(): Promise<void>;
-}
+const HOST = '127.0.0.1';
 
 /** A server for clients in another process, or in another language. */
-export async function listenWith(handle: (request: FakeRequest) => FakeAnswer | 'lost'): Promise<FakeListener> {
-  const server = createServer(async (incoming, outgoing) => {
-    const { pathname, searchParams } = new URL(incoming.url ?? '/', 'http://any');
-    const answer = handle({
-      method: incoming.method ?? 'GET',
-      path: pathname,
-      query: Object.fromEntries(searchParams),
-      headers: incoming.headers as Record<string, string>,
-      body: await text(incoming),
-    });
-    if (answer === 'lost') incoming.socket.resetAndDestroy();
-    else outgoing.writeHead(answer.status, answer.headers).end(answer.body);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
+export async function listenWith(
+  answer: (request: SentRequest) => Promise<WholeAnswer | 'lost'>,
+): Promise<FakeListener> {
+  const listener = createListener(SILENT);
+  listener.serve(async (incoming, outgoing) => {
+    const { method = 'GET', url = '/', rawHeaders } = incoming;
+    const given = await answer({ method, url, rawHeaders, body: await bytesOf(incoming) });
+    if (given === 'lost') incoming.socket.resetAndDestroy();
+    else outgoing.writeHead(given.status, given.headers).end(given.body);
+  });
+  const port = await listener.listen(HOST, 0);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://${HOST}:${port}`,
     async close() {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
+      const closed = listener.close();
+      listener.server.closeAllConnections();
       await closed;
     },
   };

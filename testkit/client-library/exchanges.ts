@@ -40,6 +40,7 @@ export async function exchangesWith(url: string): Promise<SeenAnswer[]> {
   await references(send);
   hideTags(false);
   await transactions(send);
+  await unusualBodies(send);
   return seen;
 }
 
@@ -231,6 +232,36 @@ async function references(send: Send): Promise<void> {
     await send('GET', `/api/payments?reference=${reference}`);
   await send('GET', '/api/payments?state=CANCELLED');
   await send('GET', '/api/payments');
+}
+
+/** Byte order marks, media types and lengths. */
+async function unusualBodies(send: Send): Promise<void> {
+  const text = '{"amount":"1","currency":"EUR"}';
+  const sendAs = (mediaType: string, body: string | Buffer, path = '/api/payment?reference=order-21') =>
+    send('POST', path, { headers: { 'content-type': mediaType }, body });
+  for (const mediaType of [
+    'application/vnd.shop+json',
+    'application/vnd.shop!1+json',
+    'application/json; charset=utf-8',
+    'application/json; charset=latin1',
+    'application/json;charset="UTF8"',
+    'application/jsonp',
+    'text/plain',
+  ])
+    await sendAs(mediaType, text);
+  await sendAs('application/json', `\uFEFF${text}`);
+  await sendAs('application/json', Buffer.from([0xff, 0xfe, 0x7b, 0x7d]));
+  await send('POST', '/api/payment?reference=order-21', {
+    headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+    body: text,
+  });
+  const long = JSON.stringify({ amount: '1', currency: 'EUR', note: 'x'.repeat(16_384) });
+  await sendAs('application/json', long);
+  const row = { fromAccount: 'alice', toAccount: 'bob', amount: '1', note: 'x'.repeat(5_000_000) };
+  await sendAs('application/json', JSON.stringify({ transactions: [row] }), '/api/transactions/batch');
+  await send('PATCH', '/api/payment');
+  await send('GET', '/api/payment');
+  await send('GET', '/api/session', { headers: { 'sec-fetch-site': 'cross-site' } });
 }
 
 async function transactions(send: Send): Promise<void> {

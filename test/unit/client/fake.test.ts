@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   CancelledError,
   DeadKeyError,
@@ -119,4 +120,55 @@ test('a payment that an operator resolved is found under its key in any case, an
   expect(await post('payment', PAYMENT)).toBe(200);
   now += 1_000;
   expect(await post('payment', PAYMENT)).toBe(400);
+});
+
+test('a fault is met by the request that came first, also where others are under way', async () => {
+  const { fake, idempay } = clientOf();
+  fake.next('pay', { decline: 'lost card' });
+  const orders = ['order-20', 'order-21', 'order-22'].map((reference) => idempay.payments.pay(PAYMENT, { reference }));
+  const ends = await Promise.allSettled(orders);
+  expect(ends.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled']);
+  expect(fake.charges).toHaveLength(2);
+});
+
+test('a list is of one moment, whatever is removed while it is read', async () => {
+  const { fake, idempay } = clientOf();
+  const wanted = Array.from({ length: 1_000 }, () => ({ fromAccount: 'alice', toAccount: 'bob', amount: '1' }));
+  for (let time = 0; time < 3; time += 1) await idempay.transactions.createBatch(wanted);
+  const newest = (await idempay.transactions.ids()).at(-1) as number;
+  const listed = fake.fetch(`${fake.baseUrl}/api/transactions`);
+  await Promise.all([listed, idempay.transactions.remove(newest), idempay.transactions.remove(newest - 1)]);
+  const ids = ((await (await listed).json()) as { transactionId: number }[]).map(({ transactionId }) => transactionId);
+  const tag = createHash('md5')
+    .update(`${ids.join('')}${ids.length}`)
+    .digest('hex');
+  expect((await listed).headers.get('etag')).toBe(`"${tag}"`);
+  expect(await idempay.transactions.ids()).toHaveLength(2_998);
+});
+
+test.each([
+  ['an object of its own', new URLSearchParams({ a: 'b' }), 415],
+  ['text without a media type', '{"amount":"1","currency":"EUR"}', 415],
+  ['bytes', new TextEncoder().encode('{"amount":"1","currency":"EUR"}'), 415],
+])('a body is sent as fetch sends it: %s', async (_, body, status) => {
+  const { fake } = clientOf();
+  const url = `${fake.baseUrl}/api/payment?reference=order-23`;
+  const answer = await fake.fetch(url, { method: 'POST', body });
+  expect(answer.status).toBe(status);
+  const headers = { 'content-type': 'application/json' };
+  const json = '{"amount":"1","currency":"EUR"}';
+  for (const good of [json, new TextEncoder().encode(json), new Blob([json])])
+    expect((await fake.fetch(url, { method: 'POST', body: good, headers })).status).toBe(200);
+  expect(fake.charges).toHaveLength(1);
+});
+
+test('handle answers without fetch, for other libraries', async () => {
+  const { fake } = clientOf();
+  const path = '/api/payment';
+  const headers = { 'content-type': 'application/json' };
+  const request = { method: 'POST', path, query: { reference: 'order-24' }, headers, body: JSON.stringify(PAYMENT) };
+  expect(await fake.handle(request)).toMatchObject({ status: 200, headers: { idempay: '1' } });
+  fake.next('pay', { lose: 'answer' });
+  expect(await fake.handle(request)).toBe('lost');
+  expect(fake.requests).toMatchObject([request, request]);
 });

@@ -1,0 +1,41 @@
+import type { ProcessorClient } from '../payments/ports/processor.js';
+import type { FakeCharge } from './fake-exchange.js';
+
+/** What it does with a payment that it was not asked for before. `unknown`: it charges, and its reply is lost. */
+export type FakeProcessing = { readonly decline: string } | 'unknown' | undefined;
+
+export interface FakeProcessor extends ProcessorClient {
+  readonly charges: FakeCharge[];
+  /** Of these it says nothing: an operator is asked where the processor does not know. */
+  readonly silentAbout: Set<string>;
+}
+
+/** Named as the simulated one. `next`: of the request that is charged for. */
+export function createFakeProcessor(next: () => FakeProcessing): FakeProcessor {
+  const charges: FakeCharge[] = [];
+  const declined = new Map<string, string>();
+  const silentAbout = new Set<string>();
+  return {
+    traits: { name: 'simulated', typicalMs: 0, timeoutMs: 0, dedupMs: Number.POSITIVE_INFINITY },
+    isAway: false,
+    movesMoney: false,
+    charges,
+    silentAbout,
+    async charge({ reference: key, transactionId, amount, currency }) {
+      const processing = next();
+      if (typeof processing === 'object') {
+        declined.set(key, processing.decline);
+        return { state: 'declined', reason: processing.decline };
+      }
+      charges.push({ key, transactionId, amount, currency });
+      return processing ? { state: 'unknown', cause: 'the reply was lost' } : { state: 'succeeded' };
+    },
+    async lookUp(key) {
+      if (silentAbout.has(key)) return { state: 'unknown', cause: 'it does not know' };
+      const reason = declined.get(key);
+      if (reason !== undefined) return { state: 'declined', reason };
+      return { state: charges.some((charge) => charge.key === key) ? 'succeeded' : 'no record' };
+    },
+    async close() {},
+  };
+}

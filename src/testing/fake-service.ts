@@ -1,0 +1,95 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { randomUUID } from 'node:crypto';
+import { createHealth } from '../health/health.js';
+import { createPaymentActivity } from '../payments/history/payment-activity.js';
+import { createPaymentArea } from '../payments/payment-area.js';
+import { generateIdempotencyKey } from '../payments/values/idempotency-key.js';
+import { createComputeKey } from '../payments/values/reference.js';
+import { createTransactionIds } from '../payments/values/transaction-id.js';
+import { type Clock, systemClock } from '../platform/clock.js';
+import { openInMemory } from '../stores/embedded/open-in-memory.js';
+import { createTransactions } from '../transactions/transactions.js';
+import type { SentRequest, WholeAnswer } from './fake-connection.js';
+import { createFakeProcessor, type FakeProcessing } from './fake-processor.js';
+import { type Answering, type AskedOperation, createFakeServer, type FakeServer } from './fake-server.js';
+
+/** The same in every fake, so that keys may stand in a test's expectations. */
+const DEPLOYMENT_ID = 'idempay/testing';
+/** As in the service by default. */
+const LEASE_MS = 30_000;
+const MOST_IN_FLIGHT = 10_000;
+/** A payment that its processor does not know is an operator's at once. */
+const DEDUP_MS = 0;
+
+export interface FakeServiceOptions {
+  readonly payloadMismatch: 'replay' | 'reject';
+  readonly apiKey: string | undefined;
+  readonly now: () => number;
+  readonly keyLifeMs: number;
+}
+
+export type FakeService = ReturnType<typeof createFakeService>;
+
+const open = createFakeServer('none');
+/** Made when it is needed, as few tests do. */
+let guarded: FakeServer | undefined;
+
+/** The features of the service, as the composition root joins them, over the embedded stores in memory. */
+export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: FakeServiceOptions) {
+  if (apiKey !== undefined) guarded ??= createFakeServer('required');
+  const server = (apiKey === undefined ? undefined : guarded) ?? open;
+  const clock: Clock = { now, monotonic: now, after: systemClock.after };
+  const processing = new AsyncLocalStorage<FakeProcessing>();
+  const processor = createFakeProcessor(() => processing.getStore());
+  const stores = openInMemory(clock);
+  const { keys, ledger, paymentHistory: history } = stores;
+  const idempotencyTtlMs = keyLifeMs;
+  const area = createPaymentArea({
+    keys,
+    ledger,
+    history,
+    processor,
+    rules: { payloadMismatch, idempotencyTtlMs, leaseMs: LEASE_MS, maxInFlight: MOST_IN_FLIGHT, dedupMs: DEDUP_MS },
+    recoverAfterMs: () => 0,
+    clock,
+    keyClock: stores.clock,
+    newKey: generateIdempotencyKey,
+    computeKey: createComputeKey(DEPLOYMENT_ID),
+    newTransactionId: createTransactionIds(now),
+    newOwner: randomUUID,
+    events: { fault() {}, unknown() {}, contradiction() {}, overdue() {}, unseen() {} },
+  });
+  const answering: Answering = {
+    features: {
+      payments: area.payments,
+      paymentRecords: area.records,
+      findTimeline: area.findTimeline,
+      askProcessor: area.askProcessor,
+      paymentActivity: createPaymentActivity(history, clock),
+      transactions: createTransactions(stores.transactions, stores.transactionCache, { idempotencyTtlMs }),
+      health: createHealth(stores.keyValueStore, stores.storeOfRecord, clock),
+    },
+    apiKey,
+  };
+
+  return {
+    charges: processor.charges,
+    forgetKeys: stores.forgetKeys,
+    operationOf: server.operationOf,
+
+    /** `processed`: what the processor does, where this request makes it charge. */
+    async answer(
+      request: SentRequest,
+      operation: AskedOperation | undefined,
+      processed: FakeProcessing,
+    ): Promise<WholeAnswer> {
+      const resolvedKey = operation?.id === 'resolvePayment' ? operation.parameter.toLowerCase() : undefined;
+      if (resolvedKey !== undefined) processor.silentAbout.add(resolvedKey);
+      try {
+        return await processing.run(processed, () => server.answer(request, answering));
+      } finally {
+        if (resolvedKey !== undefined) processor.silentAbout.delete(resolvedKey);
+      }
+    },
+  };
+}
