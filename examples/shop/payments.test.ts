@@ -1,0 +1,119 @@
+// The tests of a shop, without a service: `idempay/testing` is one in memory. Run them with `node --test`, after `npx tsc`.
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Idempay, UnusedKeyError } from '@idempay/client';
+import { FakeIdempay, TestClock } from 'idempay/testing';
+import type { Order } from './orders.ts';
+import { payOrder, standingOf } from './payments.ts';
+
+const PRICE = { amount: '24.90', currency: 'EUR' };
+const order: Order = { id: '17', article: 'book', price: PRICE };
+const DAY_MS = 86_400_000;
+
+describe('an order', () => {
+  let fake: FakeIdempay;
+  let idempay: Idempay;
+  beforeEach(() => {
+    fake = new FakeIdempay();
+    idempay = new Idempay({ baseUrl: fake.baseUrl, fetch: fake.fetch, clock: new TestClock() });
+  });
+
+  test('is paid once, however often the button is clicked', async () => {
+    const clicks = await Promise.all(Array.from({ length: 8 }, () => payOrder(idempay, order, 1)));
+    assert.equal(new Set(clicks.map(({ text }) => text)).size, 1);
+    assert.match(clicks[0]?.text ?? '', /^Paid: TXN\d+$/);
+    assert.equal(fake.charges.length, 1);
+    assert.deepEqual(await standingOf(idempay, order), clicks[0]);
+  });
+
+  test('is paid again after a decline only where the payer tries again', async () => {
+    fake.next('pay', { decline: 'insufficient funds' });
+    const declined = await payOrder(idempay, order, 1);
+    assert.deepEqual([declined.status, declined.button, declined.attempt], [402, 'Try again', 2]);
+    // The page from before.
+    assert.equal((await payOrder(idempay, order, 1)).status, 402);
+    assert.equal(fake.charges.length, 0);
+    assert.match((await payOrder(idempay, order, 2)).text, /^Paid: /);
+    assert.match((await payOrder(idempay, order, 1)).text, /^Paid: /);
+    assert.equal(fake.charges.length, 1);
+  });
+
+  test('is not known while answers are lost for longer than a payer waits, and a later click pays nothing more', async () => {
+    fake.next('pay', { lose: 'answer' }, 100);
+    const clicked = await payOrder(idempay, order, 1);
+    assert.deepEqual([clicked.status, clicked.isKnown, clicked.button], [202, false, 'Pay']);
+    assert.equal(fake.charges.length, 1);
+    assert.match((await standingOf(idempay, order)).text, /^Paid: /);
+  });
+
+  test('is not known where the service hangs, and is paid when it is back', async () => {
+    let hangs = true;
+    const fetch = (url: string, init?: RequestInit) =>
+      hangs ? new Promise<Response>(() => {}) : fake.fetch(url, init);
+    const impatient = new Idempay({ baseUrl: fake.baseUrl, fetch, clock: new TestClock() });
+    assert.equal((await payOrder(impatient, order, 1)).status, 202);
+    assert.equal((await standingOf(impatient, order)).status, 503);
+    hangs = false;
+    assert.match((await payOrder(impatient, order, 1)).text, /^Paid: /);
+    assert.equal(fake.charges.length, 1);
+  });
+
+  test('is paid once where the processor charged and its reply was lost', async () => {
+    fake.next('pay', 'unknown');
+    assert.match((await payOrder(idempay, order, 1)).text, /^Paid: /);
+    assert.equal(fake.charges.length, 1);
+  });
+
+  test('is never paid after it was closed', async () => {
+    await idempay.payments.cancel({ reference: 'order-17' });
+    assert.equal((await payOrder(idempay, order, 1)).status, 410);
+    assert.deepEqual(fake.charges, []);
+  });
+
+  test('may be paid over a real connection as well', async () => {
+    const listener = await fake.listen();
+    try {
+      const elsewhere = new Idempay({ baseUrl: listener.url });
+      assert.match((await payOrder(elsewhere, order, 1)).text, /^Paid: /);
+      assert.deepEqual(await payOrder(idempay, order, 1), await payOrder(elsewhere, order, 1));
+    } finally {
+      await listener.close();
+    }
+  });
+});
+
+describe('a donation, which has no order', () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'donations-'));
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  test('is resumed with the key that a file kept, and a key that has expired unpaid is known to be unused', async () => {
+    let now = Date.UTC(2026, 0, 31);
+    const fake = new FakeIdempay({ now: () => now });
+    const idempay = new Idempay({ baseUrl: fake.baseUrl, fetch: fake.fetch, clock: new TestClock() });
+    const file = join(folder, 'key');
+    const onKey = (key: string) => writeFile(file, key);
+    const paid = await idempay.payments.pay(PRICE, { onKey });
+    // The shop is started again, and does not know whether it had paid.
+    now += DAY_MS - 1;
+    const resumed = await idempay.payments.resume(await readFile(file, 'utf8'), PRICE);
+    assert.deepEqual([resumed.transactionId, resumed.replayed], [paid.transactionId, true]);
+
+    await assert.rejects(
+      idempay.payments.pay(PRICE, {
+        async onKey(key) {
+          await writeFile(file, key);
+          throw new Error('the shop was stopped');
+        },
+      }),
+    );
+    now += 2 * DAY_MS;
+    await assert.rejects(idempay.payments.resume(await readFile(file, 'utf8'), PRICE), UnusedKeyError);
+    assert.equal(fake.charges.length, 1);
+  });
+});
