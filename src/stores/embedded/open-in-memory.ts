@@ -21,10 +21,15 @@ import { createEmbeddedTransactionStore } from './transaction-store.js';
 import { createWriteOperations, type WriteBatch, type WriteResults } from './write-operations.js';
 import { Writer } from './writer.js';
 
-/** More than a test has: room for as many as a service remembers takes milliseconds to make. */
-const REMEMBERED = 10_000;
+/** Enough for most tests; what is not remembered is read. Room for as many as a service remembers would cost milliseconds and a megabyte. */
+const REMEMBERED = 100;
+/** What SQLite takes for a database and its statements, of which the garbage collector knows nothing. Nothing is written to it. */
+const NATIVE_BYTES = 1_000_000;
 /** Entries of the cache live by a real clock; here they live as long as the database. */
 const FOR_EVER_MS = 0;
+
+/** Collected with its database, and sooner than that would be alone. */
+const weights = new WeakMap<Database, ArrayBuffer>();
 
 export interface InMemory extends Omit<Deployment, 'close' | 'broken'> {
   /** As a loss of the key-value store: all keys that are not paid yet are unknown from now on. */
@@ -34,6 +39,7 @@ export interface InMemory extends Omit<Deployment, 'close' | 'broken'> {
 /** The adapters of the embedded deployment on a database in memory: one connection, no thread, nothing swept. For `idempay/testing`. */
 export function openInMemory(clock: Clock): InMemory {
   const database = new DatabaseSync(':memory:');
+  weights.set(database, new ArrayBuffer(NATIVE_BYTES));
   migrate(database);
   // The schema has the machine's time, and this clock may be behind it.
   const nowMs = Math.floor(clock.now());
