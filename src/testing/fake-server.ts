@@ -75,7 +75,9 @@ export function createFakeServer(access: 'none' | 'required'): FakeServer {
     () => {},
   );
   const ready = app.ready().then(() => listener.serve(app.routing));
-  const operations = Object.entries(app.openApiDocument().paths).flatMap(([path, item]) => operationsAt(path, item));
+  const operations = Object.entries(app.openApiDocuments().whole.paths).flatMap(([path, item]) =>
+    operationsAt(path, item),
+  );
 
   return {
     async answer(request, answering) {
