@@ -111,6 +111,11 @@ describe('idempay payments reconcile', () => {
     expect([result.code, JSON.parse(result.stdout).agreed]).toEqual([0, true]);
   });
 
+  it('says where no payment of the day has the processor', async () => {
+    const { code, stderr } = await reconcile(agreedLines(), '--processor', 'http://another.example');
+    expect([code, stderr]).toEqual([13, expect.stringContaining('leave --processor out')]);
+  });
+
   it('a changed, a missing, an added and a doubled line are told apart, and end with 13', async () => {
     const [first, second, third] = paid as [Paid, Paid, Paid];
     const changed = await reconcileAsJson(withLine(1, (line) => [line.replace('100.50', '100.05')]));

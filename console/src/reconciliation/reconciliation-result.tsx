@@ -30,6 +30,12 @@ export function ReconciliationResult({ compared }: { compared: Compared }) {
       <p class="muted">
         {countText(payments)} payments settled in Idempay, {countText(rows)} lines in <bdi>{statement}</bdi>.
       </p>
+      {payments === 0 && (
+        <p class="note warn">
+          No payment was settled on this day{processor === '' ? '' : ' at this processor'}. Is it the right{' '}
+          {processor === '' ? 'day' : 'day, and the right processor'}?
+        </p>
+      )}
       {problems.count > 0 && <Problems problems={problems} />}
       <ResultSummary groups={groups} />
       {KINDS.map(

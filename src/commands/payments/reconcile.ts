@@ -44,6 +44,7 @@ export async function reconcilePayments(statement: string, options: ReconcileOpt
       chunksOf(idempay.payments.export(dayAfter(day, offset), { ...call, processor }));
     const compare = (found?: (difference: Difference) => void) => reconcile(file, paymentsOf, found);
     const result = await (differences === undefined ? compare() : writeDifferences(differences, compare));
+    if (result.payments === 0) console.error(noPayments(day, processor));
     const compared = { day, processor, file, result };
     await write(options.json ? `${JSON.stringify(jsonOf(compared))}\n` : textOf(compared));
     return exitCodeOf(result);
@@ -69,6 +70,11 @@ function tellSkipped(format: Awaited<ReturnType<typeof openStatement>>['format']
   const { headerLine } = format;
   const before = headerLine === 2 ? 'the line before it is' : `the ${headerLine - 1} lines before it are`;
   console.error(`Line ${headerLine} has the names of the columns; ${before} skipped.`);
+}
+
+function noPayments(day: string, processor: string | undefined): string {
+  if (processor === undefined) return `No payment was settled on ${day}.`;
+  return `No payment was settled on ${day} at ${processor}. Give the processor as a payment shows it, or leave --processor out.`;
 }
 
 /** Ctrl-C must end a comparison that still waits for its statement. */
