@@ -49,7 +49,7 @@ export function createPaymentArea(collaborators: {
   keyClock?: Pick<Clock, 'now'>;
   /** Milliseconds since the epoch. */
   newKey: (atMs: number) => string;
-  /** Of references, in this deployment. */
+  /** Computes the keys of references in this deployment. */
   computeKey: ComputeKey;
   newTransactionId: () => string;
   /** Names one attempt; no other process, before or after, makes the same name. */

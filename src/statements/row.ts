@@ -33,7 +33,7 @@ export interface UnreadRow {
 /** How a person says that the statement is to be read, where it does not say it itself. */
 export interface Reading {
   readonly columns: Columns;
-  /** Of lines that have none. */
+  /** The currency of lines that have none. */
   readonly currency?: string | undefined;
   readonly decimalMark?: DecimalMark | undefined;
 }

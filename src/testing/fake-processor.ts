@@ -6,7 +6,7 @@ export type FakeProcessing = { readonly decline: string } | 'unknown' | undefine
 
 export interface FakeProcessor extends ProcessorClient {
   readonly charges: FakeCharge[];
-  /** Of these it says nothing: an operator is asked where the processor does not know. */
+  /** The fake processor knows nothing of these payments, so that an operator can resolve them. */
   readonly silentAbout: Set<string>;
 }
 

@@ -14,7 +14,7 @@ class Counts {
   isSlow = false;
   /** Reports that were sent. */
   sent = 0;
-  /** Of a window that was over. */
+  /** Reports of a window that was over. */
   late = 0;
   private readonly byClient = new Map<string, { endsAt: number; taken: Map<string, number> }>();
   private readonly unanswered: (() => void)[] = [];

@@ -38,7 +38,7 @@ async function settle(number) {
     const paid = await (BY_REFERENCE ? payOrder(number, payment) : payKey(number, payment));
     note(number, { event: 'ended', told: { state: 'paid', transactionId: paid.transactionId, key: paid.key } });
   } catch (fault) {
-    // Of this call alone: an order that was begun before may be paid, so the same is sent again.
+    // That is true for this call alone: an order that was begun before may be paid, so the same is sent again.
     if (BY_REFERENCE && isUnclear(fault)) open.push(number);
     else if (fault instanceof DeclinedError)
       note(number, { event: 'ended', told: { state: 'declined', key: fault.key } });
@@ -88,7 +88,7 @@ function ordersIn(journal) {
   const text = existsSync(journal) ? readFileSync(journal, 'utf8') : '';
   for (const line of text.split('\n').slice(0, -1)) {
     const { number, key, told } = JSON.parse(line);
-    // Of an earlier life: it may have been sent.
+    // An earlier process wrote it, and may have sent the payment.
     found.set(number, { ...found.get(number), isStarted: true, ...(key && { key }), ...(told && { ended: true }) });
   }
   return found;

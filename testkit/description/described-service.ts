@@ -21,7 +21,7 @@ export type Purpose =
 
 /** Headers of HTTP itself; the description has none of them. */
 const HTTP_HEADERS = ['date', 'connection', 'keep-alive', 'content-length', 'content-type', 'transfer-encoding'];
-/** Of the response `default` only. Its other headers are those of every answer, `Cache-Control` that of every error. */
+/** Headers that only the response `default` has. Its other headers are those of every answer, `Cache-Control` that of every error. */
 const OF_ANY_REQUEST = ['allow', 'retry-after'];
 const OF_ERRORS = ['cache-control'];
 /** `default` has them for what is no operation. */

@@ -2,7 +2,7 @@ import type { Http } from '../http/http.js';
 import { type Asked, useAnswer } from '../parts/use-answer.js';
 import type { Payment } from './payment.js';
 
-/** Of one client there are at most 98 others. */
+/** More than one client can have: besides the payment that is shown it has at most 98 attempts. */
 const MOST = 100;
 
 /** The other payments at the same reference, in their order. Asked again when this payment changes its state. */

@@ -237,7 +237,7 @@ async function tellEnd({ created, rejected }: Counts, file: string, options: Out
   return rejected > 0 ? EXIT.rejectedRows : EXIT.done;
 }
 
-/** Of an import that was complete before: in JSON `created` stays the number of the whole import, for scripts. */
+/** The end of a run whose import was complete before. In JSON `created` stays the number of the whole import, for scripts. */
 async function tellRepeated({ created, rejected }: Counts, file: string, options: OutputOptions): Promise<ExitCode> {
   const counts = options.json ? { created, createdNow: 0 } : { createdNow: 0, createdBefore: created };
   await printRecord({ ...counts, ...rejectedIn(file, rejected) }, options);

@@ -51,7 +51,7 @@ function isKnownMember(name: string): boolean {
 }
 
 /**
- * The cells of a row under its columns. An account in quotes keeps its blanks; an amount or a status never has any. An empty status counts as
+ * The cells of a row under its columns. An account in quotes keeps its blanks; those around an amount or a status are removed. An empty status counts as
  * absent: CSV has no other way to say so.
  */
 export function readCsvRow(cells: readonly string[], columns: Columns): RowContent {

@@ -62,7 +62,7 @@ export async function wrongRequests(probe: Probe): Promise<Judgement> {
   return kept('Wrong requests are refused with 4xx and a body that says what is wrong.');
 }
 
-/** Of every reply that came: what the service reads, and what it may meet behind a gateway. */
+/** Checks the form of every reply that came: the service reads only JSON in UTF-8, and a gateway's page is something else. */
 export async function mediaTypes(probe: Probe): Promise<Judgement> {
   for (const { asked, reply } of probe.replies) {
     const problem = formProblemOf(reply);

@@ -24,7 +24,7 @@ declare module 'fastify' {
 
 /**
  * Lets a request pass only with the scope of its route (decisions A4), before its body is read. A route that declares none is
- * an error at the start, so that none is open by mistake. `access` undefined: everybody may do everything.
+ * an error at the start, so that none is open by mistake. Without `access` everybody may do everything.
  */
 export function checkAccess(app: FastifyInstance, access: Access | undefined): void {
   const routeScopes = new Map<string, 'open' | readonly Scope[]>();

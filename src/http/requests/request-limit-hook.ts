@@ -11,7 +11,7 @@ declare module 'fastify' {
 
 /**
  * Refuses a request beyond its client's limit (decisions A6), before its body is read and before any store is asked. After
- * `checkAccess`, which names the client. `limit` undefined: there is none.
+ * `checkAccess`, which names the client. Without `limit` there is none.
  */
 export function limitRequests(app: FastifyInstance, limit: RequestLimit | undefined): void {
   if (!limit) return;

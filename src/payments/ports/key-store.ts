@@ -19,7 +19,7 @@ export interface KeyStore {
   /** Rules 2 to 4 of spec 4.1 in their order: locked, else final, else lock it, else absent. */
   begin(attempt: BeginAttempt): NowOrLater<BeginResult>;
 
-  /** What `begin` would find, without taking anything. `client` undefined: sees every key. */
+  /** What `begin` would find, without taking anything. Without a `client` every key is visible. */
   look(key: string, client?: string): NowOrLater<LookResult>;
 
   /**

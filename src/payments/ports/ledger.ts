@@ -19,14 +19,14 @@ export interface Ledger {
 
   /**
    * Reads the row after the call began, never the result of an earlier read. Absent where the key is another
-   * client's. `client` undefined: sees every key.
+   * client's. Without a `client` every key is visible.
    */
   find(key: string, client?: string): Promise<FindResult>;
 
   /**
    * Whether it is certain that the key was never claimed and never can be: it was generated more than `lifeMs` ago, has no row
    * that `client` sees, and can have had none that a failover, a restore or `removeSettled` took away. All of it is one look at
-   * the store, by its clock. `client` undefined: sees every row. Only for keys that the service generates.
+   * the store, by its clock. Without a `client` every row is visible. Only for keys that the service generates.
    */
   endedUnclaimed(key: string, lifeMs: number, client?: string): Promise<boolean>;
 

@@ -38,7 +38,7 @@ export class RememberedOutcomes {
     });
   }
 
-  /** `client` undefined: sees every key. Another client's key is treated as an unknown key, at the same cost. */
+  /** Without a `client` every key is visible. Another client's key is treated as an unknown key, at the same cost. */
   find(key: string, client: string | undefined): FinalOutcome | undefined {
     const { latestMs } = this.sameDatabase();
     const final = this.outcomes.get(key);
