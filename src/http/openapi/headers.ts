@@ -46,6 +46,19 @@ export function sometimes(header: ResponseHeader): ResponseHeader {
   return { ...header, component: `${header.component}-sometimes`, required: false };
 }
 
+/** `component`: its name in `components.headers`. `cursor`: that of the example. */
+export function linkToNextPage(path: string, component: string, cursor: string | number): ResponseHeader {
+  return sometimes(
+    always(
+      'Link',
+      component,
+      'Path and query of the next page (RFC 8288); absent after the last page.',
+      { type: 'string', pattern: `^<${path}\\?[!-~]+>; rel="next"$` },
+      `<${path}?limit=50&cursor=${cursor}>; rel="next"`,
+    ),
+  );
+}
+
 const fixed = fixedHeaders(true);
 const seconds = { type: 'integer', minimum: 1 };
 const count = { type: 'integer', minimum: 0 };

@@ -1,4 +1,4 @@
-import { always, sometimes } from '../openapi/headers.js';
+import { always, linkToNextPage, sometimes } from '../openapi/headers.js';
 import type { RequestHeader } from '../openapi/route-description.js';
 import { EXAMPLE_KEY } from './examples.js';
 
@@ -34,15 +34,7 @@ export const PREFERENCE_APPLIED = sometimes(
   ),
 );
 
-export const LINK_NEXT = sometimes(
-  always(
-    'Link',
-    'Link',
-    'Path and query of the next page (RFC 8288); absent after the last page.',
-    { type: 'string', pattern: '^</api/payments\\?[!-~]+>; rel="next"$' },
-    `</api/payments?limit=50&cursor=${EXAMPLE_KEY}>; rel="next"`,
-  ),
-);
+export const LINK_NEXT = linkToNextPage('/api/payments', 'Link', EXAMPLE_KEY);
 
 export const CONTENT_DISPOSITION = always(
   'Content-Disposition',

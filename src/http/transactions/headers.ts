@@ -1,5 +1,5 @@
 import { FIRST_TRANSACTION_ID } from '../../transactions/transaction.js';
-import { always, sometimes } from '../openapi/headers.js';
+import { always, linkToNextPage } from '../openapi/headers.js';
 import type { RequestHeader } from '../openapi/route-description.js';
 
 export const CREATION_KEY = {
@@ -25,12 +25,8 @@ export const LOCATION = always(
   '/api/transactions/100000000000001',
 );
 
-export const LINK_NEXT_TRANSACTIONS = sometimes(
-  always(
-    'Link',
-    'LinkTransactions',
-    'Path and query of the next page (RFC 8288); absent after the last page.',
-    { type: 'string', pattern: '^</api/transactions/search\\?[!-~]+>; rel="next"$' },
-    `</api/transactions/search?limit=50&cursor=${FIRST_TRANSACTION_ID}>; rel="next"`,
-  ),
+export const LINK_NEXT_TRANSACTIONS = linkToNextPage(
+  '/api/transactions/search',
+  'LinkTransactions',
+  FIRST_TRANSACTION_ID,
 );
