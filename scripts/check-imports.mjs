@@ -9,7 +9,6 @@ const FEATURES = ['payments', 'transactions', 'access', 'health', 'limits', 'liv
 /** The rooms that each room may import besides itself. `platform` may be imported everywhere. */
 const ROOMS = {
   platform: [],
-  // The console imports it too, so it runs in a browser.
   statements: [],
   payments: [],
   transactions: [],
@@ -33,6 +32,8 @@ const ROOMS = {
   testing: [...FEATURES, 'http', 'stores/embedded'],
   'reference-processor': [],
 };
+/** Rooms that import nothing but their own files, neither `platform` nor a package nor Node.js: the console has them in its page. */
+const ALONE = new Set(['statements']);
 /** The process, its composition, and what an operator runs: they may import every room. */
 const ABOVE = new Set(['', 'doctor', 'commands']);
 const PACKAGES = {
@@ -61,7 +62,8 @@ for (const [file, imports] of Object.entries(tree)) {
   for (const { request, id } of imports ?? []) {
     const to = id === null ? undefined : roomOf(id);
     const isAllowed = to === undefined || to === room || to === 'platform' || ROOMS[room]?.includes(to);
-    if (!isAllowed) broken.push(`${file} imports ${id}: ${room} may not import ${to || 'the root'}`);
+    if (ALONE.has(room) && to !== room) broken.push(`${file} imports ${request}: ${room} may import nothing else`);
+    else if (!isAllowed) broken.push(`${file} imports ${id}: ${room} may not import ${to || 'the root'}`);
     for (const [name, rooms] of Object.entries(PACKAGES)) {
       const isOf = request === name || request.startsWith(`${name}/`);
       if (isOf && !rooms.includes(room)) broken.push(`${file} imports ${request}: only ${rooms.join(' and ')} may`);
