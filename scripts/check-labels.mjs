@@ -15,7 +15,7 @@ const SPEC = /\bspec (\d(?:\.\d)?)(?: (caching )?rules? (\d)(?:(?:, | and | to |
 const PROTOCOL = /\bprotocol,? step (\d)/g;
 const LINK = /\]\((?!https?:|#|mailto:)([^)#]+)(?:#[^)]*)?\)/g;
 const NAMED_TEST =
-  /`(?:test\/)?((?:unit|contracts|protocol|adapters|http|faults|proof|topologies|reference-processor|package|browser|examples|documents)\/[a-z0-9-]+)`/g;
+  /`(?:test\/)?((?:unit|contracts|protocol|adapters|http|faults|proof|topologies|reference-processor|package|browser|examples|documents)(?:\/[a-z0-9-]+)+)`/g;
 
 const rules = readFileSync(RULES, 'utf8');
 const known = new Set([
