@@ -101,6 +101,10 @@ describe('the description', () => {
     expect(Buffer.byteLength(JSON.stringify(forClients))).toBeLessThan(150_000);
   });
 
+  test.each(BOTH)('says at its beginning that an order is paid by its reference: %s', (_name, { info }) => {
+    expect(info.description).toContain('Call `pay` with the `reference` of an order');
+  });
+
   test('for clients has neither HEAD nor what only a page asks for, and says of all else what the whole one says', () => {
     const left = Object.entries(document.paths)
       .filter(([path]) => !PATHS_OF_PAGES.includes(path))

@@ -160,7 +160,7 @@ describe('the rules of references (decisions P18, P21 and P22)', () => {
       expect(await recordsOf(url, reference)).toMatchObject([{ idempotencyKey: key, attempt: 1, state: 'COMPLETED' }]);
     });
 
-    test('an order is not paid by another amount, whatever IDEMPOTENCY_PAYLOAD_MISMATCH says', async () => {
+    test('an order is not paid by another amount, whatever PAYLOAD_MISMATCH says', async () => {
       const { url } = await serve();
       const reference = newReference();
       await payOrder(url, reference);
