@@ -60,6 +60,7 @@ const PARTS = {
       ['soak'],
       ['growth', 'embedded', '2000'],
       ['growth', 'distributed', '2000'],
+      ['order-index', '2000'],
       ['scaling', 'embedded'],
       ['scaling', '2', '2'],
     ].map((run) => ['npm', 'run', '--silent', 'bench', '--', ...run]),
