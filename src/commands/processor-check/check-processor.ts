@@ -24,7 +24,7 @@ export interface CheckOptions extends OutputOptions {
   readonly deadline: number;
 }
 
-/** As a payment may have it (rule P19). */
+/** What `--source` and `--declining-source` take. */
 const SOURCE = /^[!-~]{1,500}$/;
 /** Shorter than this, a busy machine may cut a connection before the adapter has read the charge. */
 const LEAST_CUT_MS = 50;
