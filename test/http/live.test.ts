@@ -1,4 +1,5 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -8,12 +9,16 @@ import { expectError } from '../../testkit/client/error-body.js';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { openLive } from '../../testkit/client/live.js';
 import { scrape, sumOf, valuesBy } from '../../testkit/client/metrics.js';
+import { openConnection, requestText } from '../../testkit/client/raw-http.js';
 import { givenTransaction, listTransactions, readTransaction } from '../../testkit/client/transactions.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { serveInProcess } from '../../testkit/processes/service-in-process.js';
+import { until } from '../../testkit/time/until.js';
 
 const MOST_STREAMS = 32;
 const INTERVAL_MS = 5_000;
+/** So many requests of a connection are worked on at once. */
+const AT_WORK = 4;
 const TEST_TIMEOUT_MS = 60_000;
 /** A revoked key is read within a second, and asked about every four. */
 const REVOKED_WITHIN_MS = 8_000;
@@ -176,6 +181,32 @@ describeDeployments('the live view', (deployment) => {
     expect((await ask(`${url}/api/live`, { method: 'POST' })).headers.allow).toBe('GET, HEAD');
     const heads = { route: '/api/live', method: 'HEAD' };
     expect(sumOf(await scrape(url), 'idempay_http_requests_total', heads)).toBe(1);
+  });
+
+  // Bug: a stream behind another one on a connection kept its place for three minutes. Cause: `test/unit/client-gone`.
+  test.each<[how: string, leave: (socket: Socket) => void]>([
+    ['resets its connection', (socket) => socket.resetAndDestroy()],
+    ['ends its sending side', (socket) => socket.end()],
+  ])('has the places of pipelined requests again when their client %s', async (_how, leave) => {
+    const { url, port } = (await open()).service;
+    const text = requestText('GET /api/live HTTP/1.1').repeat(AT_WORK);
+    const sockets = Array.from({ length: MOST_STREAMS / AT_WORK }, () =>
+      openConnection(port, text, { allowHalfOpen: true }).resume(),
+    );
+    onTestFinished(() => sockets.forEach((socket) => void socket.destroy()));
+    await until('all places to be taken', INTERVAL_MS, async () => {
+      const { status } = await ask(`${url}/api/live`, { firstPart: true });
+      return status === 503;
+    });
+    sockets.forEach(leave);
+    const readers = await until('all places to be free', INTERVAL_MS / 2, async () => {
+      const opened = await Promise.allSettled(Array.from({ length: MOST_STREAMS }, () => openLive(url)));
+      const free = opened.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+      if (free.length === MOST_STREAMS) return free;
+      for (const { close } of free) close();
+      return undefined;
+    });
+    for (const { close } of readers) close();
   });
 
   test(

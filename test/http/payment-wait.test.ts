@@ -75,15 +75,16 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
       }
     });
 
-    it('gives up the place of a request whose client has left', async () => {
+    it.each([1, 3])('gives up the places of %i requests on a connection whose client has left', async (count) => {
       const waiters = () => waitersOf(endless.url);
       const port = Number(new URL(endless.url).port);
-      const left = sendAndVanish(port, paymentText(key, [GOOD_LENGTH, `Prefer: ${LONG_WAIT}`]), {
+      const text = paymentText(key, [GOOD_LENGTH, `Prefer: ${LONG_WAIT}`]).repeat(count);
+      const left = sendAndVanish(port, text, {
         afterMs: SURELY_WAITING_MS,
         // The end of the sending side alone is no sign that nobody reads the answer.
         reset: true,
       });
-      await expect.poll(waiters, { timeout: REACHED_DEADLINE_MS }).toBe('1');
+      await expect.poll(waiters, { timeout: REACHED_DEADLINE_MS }).toBe(String(count));
       await left;
       await expect.poll(waiters, { timeout: REACHED_DEADLINE_MS }).toBe('0');
     });

@@ -1,12 +1,11 @@
-import type { ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { Type } from 'typebox';
 import type { LiveView } from '../../live/live-view.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { refuseUnknownParameters } from '../payments/record-request.js';
+import { whenClientIsGone } from '../requests/client-gone.js';
 import * as descriptions from './live-description.js';
 import { LIVE_PARAMETERS, readSince } from './live-request.js';
 import { openLiveStream } from './live-stream.js';
@@ -46,8 +45,9 @@ export function registerLiveRoute(server: FastifyInstance, live: LiveView): void
         throw publicErrors.tooManyWatchers();
       }
       stopWatching = watching;
-      endWithItsReader(request.raw.socket, reply.raw);
-      return send(opened.stream);
+      send(opened.stream);
+      endWithItsReader(reply, opened.stream);
+      return reply;
     },
   );
 }
@@ -56,8 +56,15 @@ export function registerLiveRoute(server: FastifyInstance, live: LiveView): void
  * Elsewhere a client that has ended its sending side may still wait for its answer. Here the answer has no end that it could wait for, and a
  * page that is closed or loaded again would hold its place until the second line that is written to nobody.
  */
-function endWithItsReader(socket: Socket, response: ServerResponse): void {
-  const end = () => response.destroy();
+function endWithItsReader(reply: FastifyReply, stream: Readable): void {
+  const { raw, request } = reply;
+  const { socket } = request.raw;
+  const end = () => {
+    stream.destroy();
+    raw.destroy();
+  };
+  whenClientIsGone(reply, end);
+  if (socket.readableEnded) end();
   socket.once('end', end);
-  response.once('close', () => socket.off('end', end));
+  raw.once('close', () => socket.off('end', end));
 }

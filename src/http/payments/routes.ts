@@ -9,6 +9,7 @@ import { answerWith, sendError } from '../errors/errors.js';
 import { type PublicError, publicErrors } from '../errors/public-errors.js';
 import { visibleClient } from '../requests/access-check.js';
 import { requiredBody } from '../requests/body-parser.js';
+import { whenClientIsGone } from '../requests/client-gone.js';
 import type { HttpMeasures } from '../requests/measures.js';
 import { preferredWaitSeconds } from '../requests/prefer.js';
 import * as descriptions from './description.js';
@@ -203,7 +204,7 @@ function namedPayment(
 /** Aborted when the connection ends before the answer. */
 function clientGone(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
-  reply.raw.once('close', () => gone.abort());
+  whenClientIsGone(reply, () => gone.abort());
   return gone.signal;
 }
 

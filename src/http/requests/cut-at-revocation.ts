@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify';
+import { whenClientIsGone } from './client-gone.js';
 
 /** After its credentials were revoked or expired, an answer that goes on ends within this time plus that of the check. */
 export const ACCESS_CHECK_MS = 4_000;
@@ -12,15 +13,13 @@ export function cutAtRevocation(reply: FastifyReply): void {
   const { scopes } = request.routeOptions.config;
   // No caller: nobody was asked for credentials.
   if (!request.caller || scopes === undefined || scopes === 'open') return;
-  const { socket } = request.raw;
   const checking = setInterval(() => {
-    // Node emits no `close` on the answer to a pipelined request whose turn has not come when the client disconnects.
-    if (socket.destroyed) clearInterval(checking);
-    else
-      server.mayStill(request, scopes).then(
-        (may) => may || raw.destroy(),
-        () => raw.destroy(),
-      );
+    server.mayStill(request, scopes).then(
+      (may) => may || raw.destroy(),
+      () => raw.destroy(),
+    );
   }, ACCESS_CHECK_MS).unref();
-  raw.once('close', () => clearInterval(checking));
+  const stop = () => clearInterval(checking);
+  raw.once('close', stop);
+  whenClientIsGone(reply, stop);
 }

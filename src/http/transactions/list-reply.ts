@@ -4,6 +4,7 @@ import { transactionJson } from '../../transactions/representation.js';
 import type { Transaction } from '../../transactions/transaction.js';
 import type { TransactionPages } from '../../transactions/transactions.js';
 import { type Chunks, ReadAheadBytes, streamReadAhead } from '../connections/read-ahead.js';
+import { whenClientIsGone } from '../requests/client-gone.js';
 import { cutAtRevocation } from '../requests/cut-at-revocation.js';
 
 /** One limit for the process: every list of every server shares it. */
@@ -25,13 +26,9 @@ export async function sendTransactionList(
     reply.send(Readable.from([]));
   } else {
     const body = streamReadAhead(Buffer.from(`[${joined(first.rows)}`), chunksOf(pages), readAheadBytes);
-    // Node emits no `close` on the answer to a pipelined request whose turn has not come when the client disconnects.
-    const { raw } = reply.request;
-    const endWithClient = () => raw.socket.destroyed && body.destroy();
-    raw.once('close', endWithClient);
     cutAtRevocation(reply);
     reply.send(body);
-    endWithClient();
+    whenClientIsGone(reply, () => body.destroy());
   }
 }
 
