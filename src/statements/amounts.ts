@@ -1,4 +1,5 @@
 import { decimalsOf } from './currencies.js';
+import { clipped } from './texts.js';
 
 /** Amounts are whole numbers of this part of a unit of the currency, so that sums are exact. */
 const DECIMALS = 8;
@@ -36,7 +37,7 @@ export function readAmount(text: string, mark?: DecimalMark): Amount {
   const isNegative = sign === '-' || sign === '\u2212' || minusBehind !== undefined || inParentheses !== undefined;
   const read = (by: DecimalMark) => (isNumber(digits, by) ? unitsIn(digits, by, isNegative, text) : undefined);
   if (mark !== undefined)
-    return read(mark) ?? { problem: `The amount “${text}” is no number with “${mark}” before its decimals.` };
+    return read(mark) ?? { problem: `The amount “${clipped(text)}” is no number with “${mark}” before its decimals.` };
   const [point, comma] = [read('.'), read(',')];
   const one = point ?? comma;
   if (!one) return { problem: problemOf(text) };
@@ -48,14 +49,14 @@ export function readAmount(text: string, mark?: DecimalMark): Amount {
 
 /** Why an amount that may be read in two ways is not read. */
 export function problemOfEither(text: string): string {
-  return `The amount “${text}” may have a thousands separator or three decimals, and no other line says which. Say what stands before the decimals, a point or a comma.`;
+  return `The amount “${clipped(text)}” may have a thousands separator or three decimals, and no other line says which. Say what stands before the decimals, a point or a comma.`;
 }
 
 /** Why the reading by the mark of the column cannot be meant. Undefined where it can. */
 export function problemOfDecimals(text: string, units: bigint, currency: string): string | undefined {
   const most = Math.max(decimalsOf(currency), 2);
   if (units % 10n ** BigInt(DECIMALS - most) === 0n) return undefined;
-  return `The amount “${text}” has more decimals than ${currency} has.`;
+  return `The amount “${clipped(text)}” has more decimals than ${currency} has.`;
 }
 
 /** The plain decimal number, with the decimals of the currency at least: it can be read in one way only. */
@@ -97,7 +98,9 @@ function unitsIn(digits: string, mark: DecimalMark, isNegative: boolean, text: s
   const whole = (at < 0 ? digits : digits.slice(0, at)).replace(/\D/g, '');
   const decimals = withoutZerosAtEnd(at < 0 ? '' : digits.slice(at + 1));
   if (decimals.length > DECIMALS || whole.replace(/^0+/, '').length > MOST_DIGITS) {
-    return { problem: `The amount “${text}” has more than ${MOST_DIGITS} digits, or more than ${DECIMALS} decimals.` };
+    return {
+      problem: `The amount “${clipped(text)}” has more than ${MOST_DIGITS} digits, or more than ${DECIMALS} decimals.`,
+    };
   }
   const units = BigInt(whole + decimals.padEnd(DECIMALS, '0'));
   return { units: isNegative ? -units : units, mark: /[.,]/.test(digits) ? mark : undefined };
@@ -112,5 +115,5 @@ function withoutZerosAtEnd(digits: string): string {
 
 function problemOf(text: string): string {
   if (text.trim() === '') return 'It has no amount.';
-  return `The amount “${text}” is no decimal number such as 100.50.`;
+  return `The amount “${clipped(text)}” is no decimal number such as 100.50.`;
 }

@@ -1,3 +1,5 @@
+import { OUR_TRANSACTION } from './ids.js';
+
 /** What a comparison needs of a statement. */
 export const MEMBERS = [
   'reference',
@@ -30,8 +32,6 @@ const NAMES: Readonly<Record<Member, string>> = {
   status: 'status state outcome result paymentstatus transactionstatus',
   type: 'type typ transactiontype recordtype eventtype umsatztyp reportingcategory balancetransactiontype buchungstext',
 };
-/** Processors have transaction ids of their own: those say nothing to us. */
-export const OUR_TRANSACTION = /^TXN\d+$/i;
 
 /** By the names of the columns, in any case and spelling (`Transaction ID`, `transaction_id`), and by payments. */
 export function recognisedColumns(names: readonly string[], rows: readonly (readonly string[])[] = []): Columns {

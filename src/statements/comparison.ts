@@ -1,5 +1,6 @@
 import { addTo, readAmount, type Totals } from './amounts.js';
-import { KEY, type RowKind, type StatementRow, type UnreadRow } from './row.js';
+import { isWholeKey } from './ids.js';
+import { idsOf, type RowKind, type StatementRow, type UnreadRow } from './row.js';
 import type { StatementContent } from './statement.js';
 
 /** A line of our export. */
@@ -49,9 +50,8 @@ export interface ComparisonResult {
 
 interface Entry {
   readonly row: StatementRow | UnreadRow;
+  /** By a payment, or at the end by an earlier line that names the same. */
   isTaken: boolean;
-  /** By an order number of a payment that came: which payment it is, is known at the end. */
-  isNamed: boolean;
 }
 
 interface PaymentEntry extends Entry {
@@ -79,72 +79,86 @@ export class Comparison {
     (typeof ALL_GROUPS)[number],
     Group
   >;
-  private left = 0;
-
   constructor(
     statement: StatementContent,
     private readonly found: (difference: Difference) => void,
   ) {
-    this.entries = [...statement.rows, ...statement.unread].map((row) => ({ row, isTaken: false, isNamed: false }));
-    for (const entry of this.entries) {
-      if (isPayment(entry)) this.left += 1;
-      for (const id of idsOf(entry.row)) this.note(id, entry);
-    }
-  }
-
-  /** Payments on the statement that none of ours was found for, yet. */
-  get unexplained(): number {
-    return this.left;
+    this.entries = [...statement.rows, ...statement.unread].map((row) => ({ row, isTaken: false }));
+    for (const entry of this.entries) for (const id of idsOfLine(entry.row)) this.note(id, entry);
   }
 
   /** `isOfTheDay` false: only to explain lines that no payment of the day explains. */
   addPayment(payment: SettledPayment, isOfTheDay: boolean): void {
     const candidate = { payment, isOfTheDay };
-    const about = this.aboutKey(payment);
     const { reference } = payment;
-    const named = reference === null ? [] : this.withId(reference);
-    if (reference !== null && named.length > 0) {
-      pushTo(this.byOrder, reference, candidate);
-      for (const entry of [...named, ...about]) this.name(entry);
-    } else if (about.length > 0 || isOfTheDay) this.settle(candidate, about);
+    if (reference !== null && this.byId.has(reference)) pushTo(this.byOrder, reference, candidate);
+    else {
+      const about = this.aboutKey(payment);
+      if (about.length > 0 || isOfTheDay) this.settle(candidate, about);
+    }
+  }
+
+  /** Whether a payment on the statement is none of those that came: then it may be one of a day next to it. */
+  hasUnexplained(): boolean {
+    const explained = new Set<Entry>();
+    for (const [reference, candidates] of this.byOrder) {
+      for (const [{ payment }, share] of this.shareOut(reference, candidates)) {
+        for (const entry of share) if (isLineOf(payment, entry)) explained.add(entry);
+      }
+    }
+    return this.entries.some((entry) => isPayment(entry) && !entry.isTaken && !explained.has(entry));
   }
 
   end(): ComparisonResult {
-    for (const [reference, candidates] of this.byOrder) this.settleOrder(this.withId(reference), candidates);
-    for (const entry of this.entries) {
-      if (!entry.isTaken && isPayment(entry)) this.reportUnknown(this.takeSame(entry));
+    for (const [reference, candidates] of this.byOrder) {
+      for (const [candidate, about] of this.shareOut(reference, candidates)) this.settle(candidate, about);
     }
+    const unknown = new Map<string, StatementRow[]>();
     for (const { row, isTaken } of this.entries) {
-      if (!isTaken && 'kind' in row && row.kind !== 'payment') this.count(row.kind, undefined, row);
+      if (isTaken || !('kind' in row)) continue;
+      if (row.kind === 'payment') pushTo(unknown, row.order || row.reference || row.transactionId, row);
+      else this.count(row.kind, undefined, row);
     }
+    for (const lines of unknown.values()) this.reportUnknown(lines);
     this.byId.clear();
     return { groups: this.groups };
   }
 
-  /** An order number leads to a payment where it can be one only; its declined lines are those of its declined attempts. */
-  private settleOrder(named: readonly Entry[], candidates: readonly Candidate[]): void {
+  /**
+   * The lines of an order for each of its payments. A line that names a key is of that payment. Of the others a declined one is of a declined
+   * attempt, and the rest is of the payment that was made, where it can be one only: two clients may have the same order number.
+   */
+  private shareOut(reference: string, candidates: readonly Candidate[]): ReadonlyMap<Candidate, readonly Entry[]> {
+    const shares = new Map(candidates.map((candidate) => [candidate, [...this.aboutKey(candidate.payment)]]));
+    const direct = new Set([...shares.values()].flat());
+    const named = this.withId(reference).filter((entry) => !entry.isTaken && !direct.has(entry));
     const isOf = (state: SettledPayment['state']) => candidates.filter(({ payment }) => payment.state === state);
     const [declined, completed] = [isOf('DECLINED'), isOf('COMPLETED')];
-    const isDecline = (entry: Entry): entry is PaymentEntry =>
-      !entry.isTaken && isPayment(entry) && entry.row.state === 'DECLINED';
-    for (const candidate of completed.length > 0 ? declined : []) {
-      const line = best(
-        named.filter(isDecline).map(({ row }) => row),
-        candidate.payment,
-      );
-      this.settle(candidate, [...this.aboutKey(candidate.payment), ...named.filter(({ row }) => row === line)]);
+    const given = new Set<Entry>();
+    if (completed.length > 0) {
+      for (const candidate of declined) {
+        const share = shares.get(candidate) ?? [];
+        if (share.some(isPayment)) continue;
+        const free = named.filter((entry) => isPayment(entry) && entry.row.state === 'DECLINED' && !given.has(entry));
+        const line = best(
+          free.map(({ row }) => row as StatementRow),
+          candidate.payment,
+        );
+        const entry = free.find(({ row }) => row === line);
+        if (!entry) continue;
+        given.add(entry);
+        share.push(entry);
+      }
     }
-    const others = completed.length > 0 ? completed : declined;
-    const only = onlyOf(others);
-    for (const candidate of others) {
-      this.settle(candidate, [...this.aboutKey(candidate.payment), ...(candidate === only ? named : [])]);
-    }
+    const only = onlyOf(completed.length > 0 ? completed : declined);
+    if (only) shares.get(only)?.push(...named.filter((entry) => !given.has(entry)));
+    return shares;
   }
 
   /** Takes the lines of a payment: at most one of them is the payment. */
   private settle({ payment, isOfTheDay }: Candidate, about: readonly Entry[]): void {
     const free = [...new Set(about)].filter(({ isTaken }) => !isTaken);
-    for (const entry of free) this.take(entry);
+    for (const entry of free) entry.isTaken = true;
     const lines = free.filter(isPayment).map(({ row }) => row);
     const [unread] = free.flatMap(({ row }) => ('problem' in row ? [row] : [])).sort(byProblem);
     for (const { row } of free) if ('kind' in row && row.kind !== 'payment') this.count(row.kind, undefined, row);
@@ -167,20 +181,6 @@ export class Comparison {
     if (!theirs) return;
     this.report('theirs', { theirs });
     this.reportDuplicates(lines, theirs);
-  }
-
-  /** Takes the line and those that name the same, also by way of others. */
-  private takeSame(entry: PaymentEntry): readonly StatementRow[] {
-    entry.isTaken = true;
-    const lines = [entry.row];
-    for (const line of lines) {
-      for (const other of idsOf(line).flatMap((id) => this.withId(id))) {
-        if (other.isTaken || !isPayment(other)) continue;
-        other.isTaken = true;
-        lines.push(other.row);
-      }
-    }
-    return lines;
   }
 
   private reportDuplicates(lines: readonly StatementRow[], counted: StatementRow): void {
@@ -219,16 +219,6 @@ export class Comparison {
     const found = this.byId.get(id) ?? [];
     return Array.isArray(found) ? found : [found];
   }
-
-  private name(entry: Entry): void {
-    if (isPayment(entry) && !entry.isNamed && !entry.isTaken) this.left -= 1;
-    entry.isNamed = true;
-  }
-
-  private take(entry: Entry): void {
-    this.name(entry);
-    entry.isTaken = true;
-  }
 }
 
 /** The one of the day, or the one of all. Undefined where it may be several. */
@@ -244,8 +234,13 @@ function pushTo<Key, Value>(lists: Map<Key, Value[]>, key: Key, value: Value): v
   else lists.set(key, [value]);
 }
 
-function idsOf(row: StatementRow | UnreadRow): readonly string[] {
-  return 'problem' in row ? row.ids : [row.reference, row.order, row.transactionId].filter((id) => id !== '');
+function idsOfLine(row: StatementRow | UnreadRow): readonly string[] {
+  return 'problem' in row ? row.ids : idsOf(row);
+}
+
+/** A line of another state may be of another attempt, on another day. */
+function isLineOf({ state }: SettledPayment, entry: Entry): boolean {
+  return !isPayment(entry) || entry.row.state === 'OTHER' || entry.row.state === state;
 }
 
 function isPayment(entry: Entry): entry is PaymentEntry {
@@ -296,7 +291,9 @@ function differencesOf(payment: SettledPayment, row: StatementRow): string[] {
   if (payment.currency !== row.currency) differs.push('currency');
   if (payment.state !== row.state) differs.push('state');
   // Another text may be anything, such as the number of the customer.
-  if ([row.reference, row.order].some((id) => KEY.test(id) && id !== payment.idempotencyKey)) differs.push('key');
+  const isAnother = (id: string) =>
+    isWholeKey(id) && id.toLowerCase() !== payment.idempotencyKey && id !== payment.reference;
+  if (isAnother(row.reference) || isAnother(row.order)) differs.push('key');
   if (row.transactionId !== '' && row.transactionId !== payment.transactionId) differs.push('transaction id');
   return differs;
 }

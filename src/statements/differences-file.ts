@@ -1,13 +1,6 @@
-import type { Difference, Kind } from './comparison.js';
+import type { Difference } from './comparison.js';
+import { GROUPS } from './groups.js';
 import { spreadsheetText } from './spreadsheet-text.js';
-
-export const KIND_NAMES: Readonly<Record<Kind, string>> = {
-  different: 'different',
-  theirs: 'only at the processor',
-  ours: 'only in Idempay',
-  unread: 'on a line that could not be read',
-  duplicate: 'twice on the statement',
-};
 
 const COLUMNS = [
   'difference',
@@ -37,7 +30,7 @@ export const CSV_HEADER = `\ufeff${lineOf(COLUMNS)}`;
 
 export function csvLineOf({ kind, differs, ours, theirs, unread, firstLine }: Difference): string {
   return lineOf([
-    KIND_NAMES[kind],
+    GROUPS[kind].title,
     differs.join(', '),
     ours?.idempotencyKey,
     ours?.reference,

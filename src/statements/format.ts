@@ -1,3 +1,4 @@
+import { readAmount } from './amounts.js';
 import { type Columns, recognisedColumns, recognisedCount } from './columns.js';
 import { createCsvRecords } from './csv-records.js';
 import { createNdjsonRecords, objectIn, type RecordReader, type StatementRecord } from './records.js';
@@ -14,8 +15,6 @@ export type StatementFormat =
   | { readonly kind: 'NDJSON'; readonly names: readonly string[] };
 
 export const DELIMITERS = [',', ';', '\t', '|'] as const;
-/** Objects may leave out members: so many lines are looked at for their names. */
-const LINES_OF_NAMES = 50;
 /** What a bank writes before the header is not longer. */
 const LINES_BEFORE_HEADER = 40;
 const SAMPLE = 3;
@@ -26,8 +25,6 @@ export interface StatementHead {
   readonly format: StatementFormat;
   /** As the names and all of the given lines say. */
   readonly columns: Columns;
-  /** As the name of the column of the amount says (`Betrag (€)`); undefined where it does not. */
-  readonly currency: string | undefined;
   /** The first payments, for a person who assigns columns. */
   readonly sample: readonly (readonly string[])[];
 }
@@ -46,15 +43,14 @@ export function readHead(lines: readonly string[], delimiter?: string): Statemen
   const reader = recordsOf(format);
   const records = lines.flatMap((text, index) => reader.add({ number: index + 1, text }));
   const rows = records.flatMap((record) => ('fields' in record ? [record.fields] : []));
-  const columns = recognisedColumns(format.names, rows);
-  const currency = currencyIn(format.names[columns.amount ?? -1] ?? '');
-  return { format, columns, currency, sample: rows.slice(0, SAMPLE) };
+  return { format, columns: recognisedColumns(format.names, rows), sample: rows.slice(0, SAMPLE) };
 }
 
 const SYMBOLS: Readonly<Record<string, string>> = { '€': 'EUR', '£': 'GBP' };
 
-function currencyIn(name: string): string | undefined {
-  const [, text = ''] = /\(([A-Z]{3}|[€£])\)$/.exec(name) ?? [];
+/** As the name of the column of the amount says (`Betrag (€)`); undefined where it does not. */
+export function currencyOfAmounts({ names }: StatementFormat, { amount }: Columns): string | undefined {
+  const [, text = ''] = /\(([A-Z]{3}|[€£])\)$/.exec(names[amount ?? -1] ?? '') ?? [];
   return SYMBOLS[text] ?? (text || undefined);
 }
 
@@ -63,6 +59,7 @@ export function recordsOf(format: StatementFormat): RecordReader {
   if (format.kind === 'NDJSON') return createNdjsonRecords(format.names);
   const { delimiter, headerLine, names } = format;
   const records = createCsvRecords(delimiter);
+  const { amount, credit, debit } = recognisedColumns(names);
   const payments = (found: StatementRecord[]) => found.map(ofRightLength);
 
   function ofRightLength(record: StatementRecord): StatementRecord {
@@ -71,8 +68,12 @@ export function recordsOf(format: StatementFormat): RecordReader {
     const count = names.length;
     if (line === headerLine) return { line, lines, skipped: true };
     if (line < headerLine) {
-      // What a bank writes there has other columns. A file that was sorted has payments there.
-      const isPayment = count > 2 && fields.length === count;
+      // A file that was sorted has payments there, a bank's file has something else.
+      const hasAmount = [amount, credit, debit].some(
+        (index) => index !== undefined && !('problem' in readAmount(fields[index] ?? '')),
+      );
+      const isPayment =
+        hasAmount && fields.length === count && fields.filter((field) => field.trim() !== '').length > 2;
       const problem = `It stands before the names of the columns, which are in line ${headerLine}.`;
       return isPayment ? { line, lines, problem, text: fields.join(delimiter) } : { line, lines, skipped: true };
     }
@@ -96,7 +97,8 @@ export function recordsOf(format: StatementFormat): RecordReader {
 }
 
 function ndjsonOf(lines: readonly string[]): StatementFormat {
-  const names = new Set(lines.slice(0, LINES_OF_NAMES).flatMap((line) => Object.keys(objectIn(line) ?? {})));
+  // Objects may leave out members.
+  const names = new Set(lines.flatMap((line) => Object.keys(objectIn(line) ?? {})));
   if (names.size === 0) {
     throw new StatementError(
       'The first line begins like JSON and is no whole JSON object. Put one object on each line.',

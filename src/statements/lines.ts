@@ -21,6 +21,7 @@ const OTHER_FILES: readonly (readonly [bytes: readonly number[], sentence: strin
 ];
 
 const LONGEST_BEGIN = 4;
+const HEAD_BYTES = 262_144;
 
 /**
  * The lines of a file in UTF-8, some at a time, without their ends: CRLF, LF or CR. Throws `StatementError` for a file that holds no lines
@@ -65,6 +66,23 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
   );
   if (rest !== '') last.push({ number: number + 1, text: rest });
   yield last;
+}
+
+/** Whole lines at the beginning of a file, which show its format. No more is read. */
+export async function firstLines(bytes: AsyncIterable<Uint8Array>): Promise<string[]> {
+  let length = 0;
+  async function* counted() {
+    for await (const chunk of bytes) {
+      length += chunk.length;
+      yield chunk;
+    }
+  }
+  const lines: string[] = [];
+  for await (const some of linesOf(counted())) {
+    for (const { text } of some) lines.push(text);
+    if (length >= HEAD_BYTES && lines.length > 0) break;
+  }
+  return lines;
 }
 
 function refuseOtherFile(begin: readonly number[]): void {

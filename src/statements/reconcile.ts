@@ -50,7 +50,7 @@ export async function reconcile(
   });
   let payments = 0;
   for (const day of DAYS) {
-    if (day !== 0 && comparison.unexplained === 0) break;
+    if (day !== 0 && !comparison.hasUnexplained()) break;
     for await (const exported of paymentsOf(day)) {
       for (const payment of exported) comparison.addPayment(payment, day === 0);
       if (day === 0) payments += exported.length;

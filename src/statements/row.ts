@@ -1,6 +1,8 @@
 import { type Amount, amountOf, type DecimalMark, problemOfDecimals, problemOfEither, readAmount } from './amounts.js';
-import { type Columns, OUR_TRANSACTION } from './columns.js';
+import type { Columns } from './columns.js';
 import { decimalsOf } from './currencies.js';
+import { idsWithin, isWholeKey, OUR_TRANSACTION } from './ids.js';
+import { clipped } from './texts.js';
 
 /** What a line is about. Only a payment is compared with ours. */
 export type RowKind = 'payment' | 'refund' | 'chargeback' | 'fee' | 'other';
@@ -8,7 +10,7 @@ export type RowKind = 'payment' | 'refund' | 'chargeback' | 'fee' | 'other';
 /** One line of the processor's statement that could be read. */
 export interface StatementRow {
   readonly line: number;
-  /** As the statement says it; a key of ours in lower case. Empty: it does not say. */
+  /** As the statement says it: a key of ours, or an order number. Empty: it does not say. */
   readonly reference: string;
   readonly order: string;
   /** Ours, `TXN...`; empty: the statement does not say. */
@@ -58,9 +60,6 @@ const PAID =
 const DECLINED = 'declined failed failure refused rejected denied abgelehnt fehlgeschlagen'.split(' ');
 /** What banks write where a payer gave no reference. */
 const NO_REFERENCE = /^(?:notprovided|nonref|n\/?a|none|null|-+)$/i;
-/** Those that the service generates and computes. */
-export const KEY = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const KEYS = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|TXN\d+/gi;
 const CURRENCY = /^[A-Z]{3}$/;
 
 /** In this order: a fee of a chargeback is a fee. */
@@ -76,13 +75,13 @@ const OTHER_WITHOUT_NAME = /withdrawal|transfer|adjustment|top-?up|deposit|abbuc
 export function readStatementRow(line: number, fields: readonly string[], reading: Reading): ReadRow {
   const { columns, decimalMark } = reading;
   const text = (index: number | undefined) => (index === undefined ? '' : (fields[index] ?? '').trim());
-  const stated = normalised(text(columns.reference));
+  const stated = named(text(columns.reference));
   // Shopify writes `#1001`.
-  const order = normalised(text(columns.order).replace(/^#/, ''));
+  const order = named(text(columns.order).replace(/^#/, ''));
   const statedTransaction = text(columns.transactionId).toUpperCase();
   const transactionId = [statedTransaction, stated.toUpperCase()].find((id) => OUR_TRANSACTION.test(id)) ?? '';
   const reference = OUR_TRANSACTION.test(stated) ? '' : stated;
-  const ids = [reference, order, transactionId].filter((id) => id !== '');
+  const ids = idsOf({ reference, order, transactionId });
   const unread = (problem: string): UnreadRow => ({ line, problem, ids });
 
   const type = text(columns.type).replaceAll('_', ' ');
@@ -92,12 +91,12 @@ export function readStatementRow(line: number, fields: readonly string[], readin
   const currency = (text(columns.currency) || (reading.currency ?? '')).toUpperCase();
   if (currency === '') return unread('It has no currency.');
   if (!CURRENCY.test(currency))
-    return unread(`The currency “${text(columns.currency)}” is not a code of three letters such as USD.`);
+    return unread(`The currency “${clipped(currency)}” is not a code of three letters such as USD.`);
   if (ids.length === 0 && kindOf(type, 1n, false) === 'payment' && !isNegative(amount)) {
     return unread(
       statedTransaction === ''
         ? 'It has neither a reference nor a transaction id.'
-        : `“${text(columns.transactionId)}” is no transaction id of ours: they are TXN and digits.`,
+        : `“${clipped(text(columns.transactionId))}” is no transaction id of ours: they are TXN and digits.`,
     );
   }
   const status = text(columns.status);
@@ -115,8 +114,7 @@ export function resolved(
   const problem =
     units === undefined ? problemOfEither(amountText) : problemOfDecimals(amountText, units, row.currency);
   if (units !== undefined && problem === undefined) return complete(row, type, units);
-  const ids = [row.reference, row.order, row.transactionId].filter((id) => id !== '');
-  return { line: row.line, problem: problem ?? '', ids };
+  return { line: row.line, problem: problem ?? '', ids: idsOf(row) };
 }
 
 /** `5,000` JPY is five thousand: the currency has no decimals. */
@@ -129,8 +127,7 @@ function withoutDecimals(either: PendingRow['either'], currency: string): bigint
 /** What a line that is no record may name a payment by. */
 export function idsIn(text: string, delimiter: string | undefined): readonly string[] {
   const cells = delimiter === undefined ? [] : text.split(delimiter).map((cell) => cell.replaceAll('"', '').trim());
-  const named = (text.match(KEYS) ?? []).map((id) => (KEY.test(id) ? id.toLowerCase() : id.toUpperCase()));
-  return [...new Set([...named, ...cells.filter((cell) => cell !== '').map(normalised)])];
+  return [...new Set([...idsWithin(text), ...cells.filter((cell) => cell !== '')])];
 }
 
 function complete(row: RowBeforeAmount, type: string, units: bigint): StatementRow {
@@ -142,10 +139,12 @@ function complete(row: RowBeforeAmount, type: string, units: bigint): StatementR
   };
 }
 
-/** A key of ours is the same in any case, an order number is not. */
-function normalised(reference: string): string {
-  if (NO_REFERENCE.test(reference)) return '';
-  return KEY.test(reference) ? reference.toLowerCase() : reference;
+const named = (text: string): string => (NO_REFERENCE.test(text) ? '' : text);
+
+/** What a line may be found by. A key of ours is the same in any case, an order number is not. */
+export function idsOf(row: Pick<StatementRow, 'reference' | 'order' | 'transactionId'>): readonly string[] {
+  const stated = [row.reference, row.order, row.transactionId].filter((id) => id !== '');
+  return [...new Set([...stated, ...stated.filter(isWholeKey).map((key) => key.toLowerCase())])];
 }
 
 const BOTH: Amount = { problem: 'It has a credit and a debit.' };

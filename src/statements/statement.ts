@@ -44,13 +44,11 @@ export async function readStatement(
 ): Promise<StatementContent> {
   const { bytes, format } = file;
   const rows: StatementRow[] = [];
-  const pending: PendingRow[] = [];
+  const pending: (PendingRow & { readonly lines: number })[] = [];
   const unread: UnreadRow[] = [];
   const lines: LineCounts = { read: 0, refused: 0, skipped: 0 };
   const marks = new Set<DecimalMark>();
   const delimiter = format.kind === 'CSV' ? format.delimiter : undefined;
-  // Programs that write JSON write a point.
-  const reading: Reading = format.kind === 'NDJSON' ? { ...file, decimalMark: file.decimalMark ?? '.' } : file;
   const shared = sharedTexts();
 
   function take(record: StatementRecord): void {
@@ -61,7 +59,7 @@ export async function readStatement(
     const read =
       'problem' in record
         ? { line: record.line, problem: record.problem, ids: idsIn(record.text, delimiter) }
-        : readStatementRow(record.line, record.fields, reading);
+        : readStatementRow(record.line, record.fields, file);
     if ('problem' in read) {
       lines.refused += record.lines;
       unread.push(read);
@@ -69,7 +67,7 @@ export async function readStatement(
     }
     lines.read += record.lines;
     if ('either' in read) {
-      pending.push(read);
+      pending.push({ ...read, lines: record.lines });
       return;
     }
     if (read.mark !== undefined) marks.add(read.mark);
@@ -89,8 +87,8 @@ export async function readStatement(
   for (const row of pending) {
     const read = resolved(row, shown);
     if ('problem' in read) {
-      lines.read -= 1;
-      lines.refused += 1;
+      lines.read -= row.lines;
+      lines.refused += row.lines;
       unread.push(read);
     } else rows.push(read);
   }

@@ -95,10 +95,10 @@ describeDeployments('the reconciliation view', (deployment) => {
     expect(download.suggestedFilename()).toBe(`differences-${day}.csv`);
     const rows = parse<Record<string, string>>(await readFile(await download.path()), { columns: true, bom: true });
     expect(rows.map((row) => row.difference).sort()).toEqual([
-      'different',
-      'only at the processor',
-      'only in Idempay',
-      'twice on the statement',
+      'Different',
+      'Only at the processor',
+      'Only in Idempay',
+      'Twice on the statement',
     ]);
 
     await page.getByRole('link', { name: changed.reference }).click();

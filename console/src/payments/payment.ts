@@ -31,9 +31,7 @@ export interface ProcessorAnswer {
   readonly reason: string | null;
 }
 
-/** A key as it may be typed: a UUIDv7, or the UUIDv8 of a reference. Other UUIDs are order numbers. */
-const WHOLE_KEY = /^(?:[0-9a-f]{8}-[0-9a-f]{4}-7|f[0-9a-f]{7}-[0-9a-f]{4}-8)[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-export const isWholeKey = (text: string) => WHOLE_KEY.test(text);
+export { isWholeKey } from '../../../src/statements/ids.js';
 
 /** A payment and the tag that says which one we saw. */
 export interface Seen {

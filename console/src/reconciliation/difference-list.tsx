@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Difference, Kind, SettledPayment } from '../../../src/statements/comparison.js';
+import { GROUPS } from '../../../src/statements/groups.js';
 import type { StatementRow } from '../../../src/statements/row.js';
 import { hashOf } from '../navigation/route.js';
 import { StatusBadge } from '../parts/badge.js';
@@ -12,39 +13,16 @@ import { isWholeKey } from '../payments/payment.js';
 
 const PAGE = 50;
 
-const TEXTS: Readonly<Record<Kind, { readonly title: string; readonly meaning: string }>> = {
-  different: { title: 'Different', meaning: 'Both sides have the payment, but some of its fields differ.' },
-  theirs: {
-    title: 'Only at the processor',
-    meaning:
-      'Not settled in Idempay on this day or one next to it. Open the payment: it may still be processing, and then wait for recovery or an operator.',
-  },
-  ours: {
-    title: 'Only in Idempay',
-    meaning:
-      'Completed in Idempay, and not on this statement. A payment that was claimed just before midnight may be on the statement of the day before.',
-  },
-  unread: {
-    title: 'On a line that could not be read',
-    meaning: 'The statement has a line for the payment, and what it says could not be read.',
-  },
-  duplicate: {
-    title: 'Twice on the statement',
-    meaning: 'Another line names the same payment, and is the one that was compared.',
-  },
-};
-
 interface Properties {
   readonly kind: Kind;
   readonly count: number;
   readonly shown: readonly Difference[];
-  readonly day: string;
 }
 
 export function DifferenceList({ kind, count, shown }: Properties) {
   const [most, setMost] = useState(PAGE);
   const rows = shown.slice(0, most);
-  const { title, meaning } = TEXTS[kind];
+  const { title, meaning } = GROUPS[kind];
   return (
     <section class="panel differences">
       <header>

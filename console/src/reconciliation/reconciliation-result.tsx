@@ -30,6 +30,12 @@ export function ReconciliationResult({ compared }: { compared: Compared }) {
       <p class="muted">
         {countText(payments)} payments settled in Idempay, {countText(rows)} lines in <bdi>{statement}</bdi>.
       </p>
+      {isOtherDay && (
+        <p class="note warn">
+          Nothing of the statement was settled on this day, and {countText(groups.otherDay.count)} of its payments on a
+          day next to it. Is it the statement of another day?
+        </p>
+      )}
       {payments === 0 && (
         <p class="note warn">
           No payment was settled on this day{processor === '' ? '' : ' at this processor'}. Is it the right{' '}
@@ -41,7 +47,7 @@ export function ReconciliationResult({ compared }: { compared: Compared }) {
       {KINDS.map(
         (kind) =>
           groups[kind].count > 0 && (
-            <DifferenceList key={kind} kind={kind} count={groups[kind].count} shown={result.shown[kind]} day={day} />
+            <DifferenceList key={kind} kind={kind} count={groups[kind].count} shown={result.shown[kind]} />
           ),
       )}
     </section>

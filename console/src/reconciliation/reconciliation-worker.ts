@@ -1,13 +1,10 @@
 import { CSV_HEADER, csvLineOf } from '../../../src/statements/differences-file.js';
 import { exportedPayments } from '../../../src/statements/exported-payments.js';
 import { readHead } from '../../../src/statements/format.js';
-import { linesOf } from '../../../src/statements/lines.js';
+import { firstLines } from '../../../src/statements/lines.js';
 import { type DayOffset, reconcile } from '../../../src/statements/reconcile.js';
 import { StatementError } from '../../../src/statements/statement-error.js';
 import type { Reply, Request } from './messages.js';
-
-/** The lines in it show the columns; a line that is cut off at its end is left out. */
-const HEAD_BYTES = 262_144;
 
 /** A million rows must not stop the page, so they are compared in a thread of their own. */
 declare const self: {
@@ -20,7 +17,10 @@ let given: ((bytes: Uint8Array | undefined) => void) | undefined;
 self.onmessage = ({ data }) => {
   switch (data.type) {
     case 'look':
-      answer(async () => ({ type: 'head', head: readHead(await firstLines(data.file), data.delimiter) }));
+      answer(async () => ({
+        type: 'head',
+        head: readHead(await firstLines(chunksOf(data.file.stream())), data.delimiter),
+      }));
       return;
     case 'compare': {
       const { file, format, reading } = data;
@@ -51,19 +51,6 @@ function sentenceOf(error: unknown): string {
   if (error instanceof StatementError) return error.message;
   if (error instanceof DOMException) return 'The file cannot be read. Was it moved or changed? Choose it again.';
   return `The statement could not be compared: ${String(error)}.`;
-}
-
-async function firstLines(file: File): Promise<string[]> {
-  const lines: string[] = [];
-  try {
-    for await (const some of linesOf(chunksOf(file.slice(0, HEAD_BYTES).stream())))
-      for (const { text } of some) lines.push(text);
-  } catch (error) {
-    // The file may have been cut within a character.
-    if (file.size <= HEAD_BYTES || lines.length === 0) throw error;
-    return lines;
-  }
-  return file.size > HEAD_BYTES && lines.length > 1 ? lines.slice(0, -1) : lines;
 }
 
 /** The file is put away in pieces of this length, out of the memory of scripts. */
@@ -100,9 +87,13 @@ async function* exportOf(day: DayOffset): AsyncGenerator<Uint8Array, void, void>
 /** Not every browser can iterate a stream. */
 async function* chunksOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {
   const reader = stream.getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    yield value;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    await reader.cancel();
   }
 }

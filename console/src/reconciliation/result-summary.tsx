@@ -1,31 +1,12 @@
 import { totalTexts } from '../../../src/statements/amounts.js';
 import type { ComparisonResult, Group } from '../../../src/statements/comparison.js';
+import { GROUPS, shownGroups } from '../../../src/statements/groups.js';
 import { Money } from '../parts/money.js';
 import { countText } from '../parts/numbers.js';
 import { Table } from '../parts/table.js';
 
-const ROWS: readonly {
-  readonly name: keyof ComparisonResult['groups'];
-  readonly title: string;
-  readonly hint?: string;
-}[] = [
-  { name: 'matched', title: 'The same on both sides' },
-  { name: 'otherDay', title: 'The same, settled in Idempay on a day next to it' },
-  { name: 'unlisted', title: 'Declined in Idempay, not on the statement', hint: 'no money moved' },
-  { name: 'different', title: 'Different' },
-  { name: 'theirs', title: 'Only at the processor' },
-  { name: 'ours', title: 'Only in Idempay' },
-  { name: 'unread', title: 'On a line that could not be read' },
-  { name: 'duplicate', title: 'Twice on the statement' },
-  { name: 'refund', title: 'Refunds', hint: 'not compared' },
-  { name: 'chargeback', title: 'Chargebacks', hint: 'not compared' },
-  { name: 'fee', title: 'Fees', hint: 'not compared' },
-  { name: 'other', title: 'Other lines that are no payments', hint: 'not compared' },
-];
-const ALWAYS_SHOWN = ['matched', 'different', 'theirs', 'ours'];
-
 export function ResultSummary({ groups }: ComparisonResult) {
-  const rows = ROWS.filter(({ name }) => groups[name].count > 0 || ALWAYS_SHOWN.includes(name));
+  const rows = shownGroups(groups).map((group) => ({ group, ...GROUPS[group] }));
   return (
     <div class="panel summary">
       <Table
@@ -39,16 +20,16 @@ export function ResultSummary({ groups }: ComparisonResult) {
               </>
             ),
           },
-          { title: 'Count', isNumber: true, cell: ({ name }) => countText(groups[name].count) },
+          { title: 'Count', isNumber: true, cell: ({ group }) => countText(groups[group].count) },
           {
             title: 'Total in Idempay',
             isNumber: true,
-            cell: ({ name }) => <Sum group={groups[name]} side="ours" />,
+            cell: ({ group }) => <Sum group={groups[group]} side="ours" />,
           },
           {
             title: 'Total at the processor',
             isNumber: true,
-            cell: ({ name }) => <Sum group={groups[name]} side="theirs" />,
+            cell: ({ group }) => <Sum group={groups[group]} side="theirs" />,
           },
         ]}
         rows={rows}

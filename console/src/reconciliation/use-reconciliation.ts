@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import type { StatementHead } from '../../../src/statements/format.js';
+import { currencyOfAmounts, type StatementHead } from '../../../src/statements/format.js';
 import type { Progress, Reconciliation } from '../../../src/statements/reconcile.js';
 import type { Reading } from '../../../src/statements/row.js';
 import type { Http } from '../http/http.js';
@@ -46,12 +46,21 @@ export function useReconciliation(http: Http) {
       setProgress(undefined);
       run(async (signal) => {
         const head = await lookAtStatement(file, delimiter, signal);
-        return { chosen: { file, head, reading: { columns: head.columns, currency: head.currency } } };
+        return {
+          chosen: {
+            file,
+            head,
+            reading: { columns: head.columns, currency: currencyOfAmounts(head.format, head.columns) },
+          },
+        };
       }, setState);
     },
 
     assign(reading: Reading) {
-      setState(({ chosen, compared }) => ({ chosen: chosen && { ...chosen, reading }, compared }));
+      setState(({ chosen, compared }) => ({
+        chosen: chosen && { ...chosen, reading: withCurrency(chosen, reading) },
+        compared,
+      }));
     },
 
     compare(day: string, processor: string) {
@@ -69,4 +78,10 @@ export function useReconciliation(http: Http) {
 
     cancel,
   };
+}
+
+/** Another column of amounts may be of another currency. */
+function withCurrency({ head, reading: before }: ChosenStatement, reading: Reading): Reading {
+  if (reading.columns.amount === before.columns.amount) return reading;
+  return { ...reading, currency: currencyOfAmounts(head.format, reading.columns) };
 }

@@ -30,9 +30,10 @@ export async function exportRows<Row extends object>(
   if (spreadsheet && format !== 'csv') throw new UsageError('--spreadsheet belongs to --format csv.');
   const counts = { rows: 0, formulas: 0 };
   const toText = format === 'csv' ? await csvOf(members, spreadsheet) : ndjson;
+  const looksForFormulas = format === 'csv' && !spreadsheet;
   const texts = chunksOf(rows, toText, (row) => {
     counts.rows += 1;
-    if (members.some((member) => isFormula(row[member]))) counts.formulas += 1;
+    if (looksForFormulas && members.some((member) => isFormula(row[member]))) counts.formulas += 1;
   });
   if (output !== undefined) {
     await writeWhole(output, (part) =>
@@ -40,7 +41,7 @@ export async function exportRows<Row extends object>(
     );
   } else await writeParts(texts);
   if (process.stderr.isTTY || output !== undefined) console.error(`${counts.rows} rows.`);
-  if (format === 'csv' && !spreadsheet && counts.formulas > 0) {
+  if (counts.formulas > 0) {
     console.error(
       `${counts.formulas} rows have a text that a spreadsheet may run as a formula. --spreadsheet writes it so that none does.`,
     );

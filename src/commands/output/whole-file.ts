@@ -18,7 +18,8 @@ export async function writeWhole<Result>(path: string, write: (part: string) => 
   } catch (error) {
     throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? isThere(path) : error;
   } finally {
-    rmSync(part, { force: true });
+    // The error of the writing counts, also where nothing can be removed.
+    if (existsSync(part)) rmSync(part, { force: true });
   }
 }
 

@@ -1,4 +1,4 @@
-import { dayAfter, isDay } from '../../statements/days.js';
+import { isDay } from '../../statements/days.js';
 import { UsageError } from '../usage.js';
 
 /** The days next to it must have years of four digits, too. */
@@ -9,9 +9,4 @@ export function checkedDay(text: string): string {
   if (!isDay(text) || text < FIRST || text > LAST)
     throw new UsageError('--day takes a day of the calendar such as 2026-11-24.');
   return text;
-}
-
-/** Whether the day is over in UTC. */
-export function hasEnded(day: string, nowMs: number): boolean {
-  return nowMs >= Date.parse(`${dayAfter(day, 1)}T00:00:00Z`);
 }

@@ -1,8 +1,8 @@
-import { closeSync, createReadStream, fsyncSync, openSync, writeSync } from 'node:fs';
+import { appendFileSync, closeSync, createReadStream, fsyncSync, openSync } from 'node:fs';
 import { addAbortSignal, type Readable } from 'node:stream';
 import type { Payment } from '#idempay/client';
 import type { Difference, SettledPayment } from '../../statements/comparison.js';
-import { dayAfter } from '../../statements/days.js';
+import { dayAfter, todayUtc } from '../../statements/days.js';
 import { CSV_HEADER, csvLineOf } from '../../statements/differences-file.js';
 import { agreementOf, type DayOffset, type Reconciliation, reconcile } from '../../statements/reconcile.js';
 import { type ConnectionOptions, connect } from '../connection.js';
@@ -11,7 +11,7 @@ import type { OutputOptions } from '../output/results.js';
 import { write } from '../output/terminal.js';
 import { writeWhole } from '../output/whole-file.js';
 import { UsageError } from '../usage.js';
-import { checkedDay, hasEnded } from './days.js';
+import { checkedDay } from './days.js';
 import { jsonOf, textOf } from './reconciliation-output.js';
 import { openStatement, type StatementOptions, settingsOf } from './statement-file.js';
 
@@ -33,9 +33,9 @@ export async function reconcilePayments(statement: string, options: ReconcileOpt
   const settings = settingsOf(options);
   const input = statement === '-' ? process.stdin : createReadStream(statement);
   try {
-    const file = await openStatement(input, settings);
+    const file = await openStatement(readable(input, statement), settings);
     tellSkipped(file.format);
-    if (!hasEnded(day, Date.now())) {
+    if (day >= todayUtc()) {
       console.error(`The day ${day} has not ended yet (UTC): payments may be missing. Compare again when it has.`);
     }
     const { idempay, call } = await connect(options);
@@ -50,9 +50,7 @@ export async function reconcilePayments(statement: string, options: ReconcileOpt
     return exitCodeOf(result);
   } catch (error) {
     if ((error as Error).name === 'AbortError') throw new UsageError('Interrupted: nothing was compared.');
-    const { syscall, code } = error as NodeJS.ErrnoException;
-    if (syscall !== 'open' && code !== 'EISDIR') throw error;
-    throw new UsageError(`${statement} cannot be read (${code}).`);
+    throw error;
   } finally {
     // A pipe whose writer goes on would keep this process.
     input.destroy();
@@ -75,6 +73,17 @@ function tellSkipped(format: Awaited<ReturnType<typeof openStatement>>['format']
 function noPayments(day: string, processor: string | undefined): string {
   if (processor === undefined) return `No payment was settled on ${day}.`;
   return `No payment was settled on ${day} at ${processor}. Give the processor as a payment shows it, or leave --processor out.`;
+}
+
+/** The faults of the statement's own file. */
+async function* readable(input: AsyncIterable<Uint8Array>, statement: string): AsyncGenerator<Uint8Array, void, void> {
+  try {
+    yield* input;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === undefined || (error as Error).name === 'AbortError') throw error;
+    throw new UsageError(`${statement} cannot be read (${code}).`);
+  }
 }
 
 /** Ctrl-C must end a comparison that still waits for its statement. */
@@ -115,19 +124,14 @@ function writeDifferences(
       const result = await compare((difference) => {
         text += csvLineOf(difference);
         if (text.length < CHUNK_CHARACTERS) return;
-        append(file, text);
+        appendFileSync(file, text);
         text = '';
       });
-      append(file, text);
+      appendFileSync(file, text);
       fsyncSync(file);
       return result;
     } finally {
       closeSync(file);
     }
   });
-}
-
-function append(file: number, text: string): void {
-  const bytes = Buffer.from(text);
-  for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
 }

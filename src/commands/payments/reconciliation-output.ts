@@ -1,12 +1,12 @@
 import { totalTexts } from '../../statements/amounts.js';
 import { MEMBERS } from '../../statements/columns.js';
 import { type ComparisonResult, type Difference, KINDS, type Kind } from '../../statements/comparison.js';
-import { KIND_NAMES } from '../../statements/differences-file.js';
+import { GROUPS, type GroupName, shownGroups } from '../../statements/groups.js';
 import { agreementOf, type Reconciliation } from '../../statements/reconcile.js';
 import type { StatementRow } from '../../statements/row.js';
 import type { StatementFile } from '../../statements/statement.js';
+import { clipped } from '../../statements/texts.js';
 import { harmless, painted } from '../output/terminal.js';
-import { clipped } from './statement-file.js';
 
 export interface Compared {
   readonly day: string;
@@ -15,29 +15,10 @@ export interface Compared {
   readonly result: Reconciliation;
 }
 
-type GroupName = keyof ComparisonResult['groups'];
-
 /** A person reads so many of each kind; `--differences` has all. */
 const MOST_LINES = 20;
-const MOST_CHARACTERS = 200;
 
-/** In the order of the summary. `name`: for scripts, which depend on it. */
-const GROUPS: Readonly<Record<GroupName, { readonly name: string; readonly title: string }>> = {
-  matched: { name: 'matched', title: 'the same on both sides' },
-  otherDay: { name: 'otherDay', title: 'the same, settled in Idempay on a day next to it' },
-  unlisted: { name: 'unlisted', title: 'declined in Idempay, not on the statement' },
-  different: { name: 'different', title: KIND_NAMES.different },
-  theirs: { name: 'onlyAtProcessor', title: KIND_NAMES.theirs },
-  ours: { name: 'onlyInIdempay', title: KIND_NAMES.ours },
-  unread: { name: 'unread', title: KIND_NAMES.unread },
-  duplicate: { name: 'duplicate', title: KIND_NAMES.duplicate },
-  refund: { name: 'refund', title: 'refunds (not compared)' },
-  chargeback: { name: 'chargeback', title: 'chargebacks (not compared)' },
-  fee: { name: 'fee', title: 'fees (not compared)' },
-  other: { name: 'other', title: 'other lines that are no payments (not compared)' },
-};
 const NAMES = Object.keys(GROUPS) as GroupName[];
-const ALWAYS_SHOWN: readonly GroupName[] = ['matched', 'different', 'theirs', 'ours'];
 
 /** One document for scripts. Amounts are text. */
 export function jsonOf({ day, processor, result }: Compared): object {
@@ -83,7 +64,7 @@ export function textOf({ day, file, result }: Compared): string {
     `Columns: ${columnsText(file)}.`,
     '',
     ...summaryOf(groups),
-    ...KINDS.flatMap((kind) => sectionOf(KIND_NAMES[kind], groups[kind].count, shown[kind].map(lineOf), HINTS[kind])),
+    ...KINDS.flatMap((kind) => sectionOf(GROUPS[kind], groups[kind].count, shown[kind].map(lineOf))),
     ...problemsOf(result),
   ];
   return `${parts.join('\n')}\n`;
@@ -97,11 +78,6 @@ function skippedText({ format }: StatementFile): string {
     ? 'the names of the columns'
     : `the names of the columns in line ${headerLine}, and what stands before`;
 }
-
-const HINTS: Readonly<Partial<Record<Kind, string>>> = {
-  theirs: 'Not settled in Idempay on this day or one next to it. It may still be under way in Idempay.',
-  ours: 'Completed in Idempay, and not on this statement. If it was claimed just before midnight, look at the statement of the day before.',
-};
 
 function verdictOf(result: Reconciliation, day: string): string {
   const { differences, isAgreed, isOtherDay } = agreementOf(result);
@@ -125,9 +101,10 @@ function columnsText({ format, columns, currency }: StatementFile): string {
 
 /** A table whose columns are as wide as what is in them. */
 function summaryOf(groups: ComparisonResult['groups']): string[] {
-  const rows = NAMES.filter((name) => groups[name].count > 0 || ALWAYS_SHOWN.includes(name)).map((name) => {
+  const rows = shownGroups(groups).map((name) => {
     const { count, ours, theirs } = groups[name];
-    return [GROUPS[name].title, String(count), amountsOf(ours), amountsOf(theirs)];
+    const { title, hint } = GROUPS[name];
+    return [hint === undefined ? title : `${title} (${hint})`, String(count), amountsOf(ours), amountsOf(theirs)];
   });
   const all = [['', 'count', 'in Idempay', 'at the processor'], ...rows];
   const widths = [0, 1, 2].map((column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
@@ -142,14 +119,14 @@ function amountsOf(totals: Parameters<typeof totalTexts>[0]): string {
   return texts.length > 0 ? texts.join(', ') : '-';
 }
 
-function sectionOf(title: string, count: number, lines: readonly string[], hint?: string): string[] {
+function sectionOf({ title, meaning }: (typeof GROUPS)[Kind], count: number, lines: readonly string[]): string[] {
   if (count === 0) return [];
   const first = lines.slice(0, MOST_LINES);
   const more = count - first.length;
   return [
     '',
-    painted(`${title[0]?.toUpperCase()}${title.slice(1)} (${count})`, 'bold'),
-    ...(hint === undefined ? [] : [hint]),
+    painted(`${title} (${count})`, 'bold'),
+    ...(meaning === undefined ? [] : [meaning]),
     ...first.map((line) => `  ${line}`),
     ...(more > 0 ? [`  and ${more} more: --differences FILE writes all of them.`] : []),
   ];
@@ -186,4 +163,4 @@ function problemsOf({ problems: { count, first } }: Reconciliation): string[] {
 }
 
 const countOf = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`;
-const plain = (text: string) => harmless(clipped(text, MOST_CHARACTERS));
+const plain = (text: string) => harmless(clipped(text));

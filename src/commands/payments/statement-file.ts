@@ -1,9 +1,10 @@
 import type { DecimalMark } from '../../statements/amounts.js';
 import { type Columns, MEMBERS, type Member, problemOfColumns } from '../../statements/columns.js';
-import { DELIMITERS, readHead } from '../../statements/format.js';
-import { linesOf } from '../../statements/lines.js';
+import { currencyOfAmounts, DELIMITERS, readHead } from '../../statements/format.js';
+import { firstLines } from '../../statements/lines.js';
 import type { StatementFile } from '../../statements/statement.js';
 import { StatementError } from '../../statements/statement-error.js';
+import { clipped } from '../../statements/texts.js';
 import { UsageError } from '../usage.js';
 
 /** How to read the statement, where it does not show it itself. */
@@ -22,8 +23,6 @@ export interface StatementSettings {
   readonly columns: ReadonlyMap<Member, string>;
 }
 
-/** Shows the format and the columns of the rest, as on the page of the console. */
-const HEAD_BYTES = 262_144;
 /** So many names are listed in a message. */
 const MOST_NAMES = 30;
 
@@ -48,12 +47,12 @@ export async function openStatement(
   { delimiter, currency: typed, decimalMark, columns: chosen }: StatementSettings,
 ): Promise<StatementFile> {
   const { lines, all } = await begun(bytes);
-  const { format, columns: recognised, currency: named } = readHead(lines, delimiter);
+  const { format, columns: recognised } = readHead(lines, delimiter);
   if (format.kind === 'NDJSON' && delimiter !== undefined) {
     throw new UsageError('The statement is JSON, which has no --delimiter. Leave it out.');
   }
-  const currency = typed ?? named;
   const columns = withNamed(recognised, chosen, format.names);
+  const currency = typed ?? currencyOfAmounts(format, columns);
   const problem = problemOfColumns(columns, currency);
   if (problem !== undefined) {
     throw new StatementError(
@@ -67,7 +66,6 @@ export async function openStatement(
 async function begun(bytes: AsyncIterable<Uint8Array>) {
   const source = bytes[Symbol.asyncIterator]();
   const taken: Uint8Array[] = [];
-  let length = 0;
 
   async function* rest(): AsyncGenerator<Uint8Array, void, void> {
     for (let next = await source.next(); !next.done; next = await source.next()) yield next.value;
@@ -75,7 +73,6 @@ async function begun(bytes: AsyncIterable<Uint8Array>) {
   async function* beginning() {
     for await (const chunk of rest()) {
       taken.push(chunk);
-      length += chunk.length;
       yield chunk;
     }
   }
@@ -83,13 +80,7 @@ async function begun(bytes: AsyncIterable<Uint8Array>) {
     yield* taken.splice(0);
     yield* rest();
   }
-
-  let lines: string[] = [];
-  for await (const some of linesOf(beginning())) {
-    lines = lines.concat(some.map(({ text }) => text));
-    if (length >= HEAD_BYTES && lines.length > 0) break;
-  }
-  return { lines, all: all() };
+  return { lines: await firstLines(beginning()), all: all() };
 }
 
 function columnsIn(texts: readonly string[]): ReadonlyMap<Member, string> {
@@ -106,7 +97,8 @@ function columnsIn(texts: readonly string[]): ReadonlyMap<Member, string> {
     if (columns.has(member)) throw new UsageError(`--column has ${member} twice. Name one column for it.`);
     columns.set(member, name);
   }
-  if (columns.has('amount') && (columns.has('credit') || columns.has('debit'))) {
+  const isNamed = (member: Member) => (columns.get(member) ?? '') !== '';
+  if (isNamed('amount') && (isNamed('credit') || isNamed('debit'))) {
     throw new UsageError('Name the column of the amount, or those of credit and debit, not both.');
   }
   return columns;
@@ -116,7 +108,7 @@ function columnsIn(texts: readonly string[]): ReadonlyMap<Member, string> {
 function withNamed(recognised: Columns, named: ReadonlyMap<Member, string>, names: readonly string[]): Columns {
   const chosen = new Map([...named].map(([member, name]) => [member, name === '' ? undefined : indexOf(name, names)]));
   const taken = [...chosen.values()];
-  const hasSides = chosen.has('credit') || chosen.has('debit');
+  const hasSides = chosen.get('credit') !== undefined || chosen.get('debit') !== undefined;
   const free = MEMBERS.filter((member) => {
     const index = recognised[member];
     if (chosen.has(member) || (hasSides && member === 'amount')) return false;
@@ -142,9 +134,4 @@ function indexOf(name: string, names: readonly string[]): number {
 function namesText(names: readonly string[]): string {
   const first = names.slice(0, MOST_NAMES).map((name) => `“${clipped(name, 60)}”`);
   return `Its columns: ${first.join(', ')}${names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : ''}.`;
-}
-
-/** For a person: a cell may have a million characters. */
-export function clipped(text: string, most: number): string {
-  return text.length > most ? `${text.slice(0, most)}…` : text;
 }

@@ -1,5 +1,7 @@
+import { isUtf8 } from 'node:buffer';
 import type { Reply } from '../../payments/processors/exchange.js';
 import { type Asked, isStillAtWork, readJson, whereToLook } from '../../payments/processors/messages.js';
+import { clipped } from '../../statements/texts.js';
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json$/i;
 const UTF_8 = /^"?utf-?8"?$/i;
@@ -77,8 +79,7 @@ export function hasErrorBody(reply: Reply): boolean {
 export const saysNoMoney = (reply: Reply): boolean =>
   reply.complete && String(reply.headers['moves-money']).toLowerCase() === 'no';
 
-export const quoted = (text: string): string =>
-  `'${text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}...` : text}'`;
+export const quoted = (text: string): string => `'${clipped(text, LONGEST_QUOTE)}'`;
 
 function membersOf(reply: Reply): [string, unknown][] {
   const value = reply.complete ? readJson(reply.body) : undefined;
@@ -90,13 +91,4 @@ function mediaTypeOf(reply: WholeReply): string {
     .split(';', 1)
     .join('')
     .trim();
-}
-
-function isUtf8(body: Buffer): boolean {
-  try {
-    new TextDecoder('utf-8', { fatal: true }).decode(body);
-    return true;
-  } catch {
-    return false;
-  }
 }

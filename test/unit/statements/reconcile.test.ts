@@ -296,6 +296,65 @@ describe('a reconciliation', () => {
     });
   });
 
+  it('reads what an object says that the first lines left out, or refuses it', async () => {
+    const payments = Array.from({ length: 61 }, (_, number) => paymentOf(number));
+    const [declined, ...paid] = payments.map(({ idempotencyKey, amount, currency }) => ({
+      idempotencyKey,
+      amount,
+      currency,
+    }));
+    const lines = [...paid, { ...declined, status: 'failed' }];
+    expect((await compareText(ndjson(lines), () => payments)).shown.different).toMatchObject([{ differs: ['state'] }]);
+    const head = ndjson(paid).split('\n');
+    const { format, columns } = readHead(head);
+    const late = await reconcile({ bytes: bytesOf(ndjson(lines)), format, columns }, () =>
+      exportedPayments(bytesOf(wholeExport(payments))),
+    );
+    expect(countsOf(late)).toEqual({ matched: 60, unread: 1 });
+  });
+
+  it('does not take a text in JSON for a number', async () => {
+    const line = { idempotencyKey: keyOf(1), currency: 'EUR' };
+    const [one, thousand] = ['1.00', '1000.00'].map((amount) => paymentOf(1, { amount, currency: 'EUR' })) as [
+      SettledPayment,
+      SettledPayment,
+    ];
+    expect(countsOf(await compareText(ndjson([{ ...line, amount: '1.000' }]), () => [one]))).toEqual({ unread: 1 });
+    const number = `{"idempotencyKey":"${keyOf(1)}","currency":"EUR","amount":1.000}\n`;
+    expect(countsOf(await compareText(number, () => [one]))).toEqual({ matched: 1 });
+    expect(countsOf(await compareText(number, () => [thousand]))).toEqual({ different: 1 });
+  });
+
+  it('takes a UUID that is no key of ours for an order number', async () => {
+    const uuid = '3F2B8C1E-9d4a-4e6b-8a2f-1c5d7e9f0a1b';
+    const payment = paymentOf(1, { reference: uuid, attempt: 1 });
+    const text = (reference: string, order: string) =>
+      `reference,order,amount,currency\n${reference},${order},100.50,USD\n`;
+    expect(countsOf(await compareText(text('', uuid), () => [payment]))).toEqual({ matched: 1 });
+    expect(countsOf(await compareText(text(uuid, ''), () => [payment]))).toEqual({ matched: 1 });
+    const other = paymentOf(1, { reference: 'order-17', attempt: 1 });
+    expect(countsOf(await compareText(text(uuid, 'order-17'), () => [other]))).toEqual({ matched: 1 });
+    expect(countsOf(await compareText(text(keyOf(1).toUpperCase(), ''), () => [other]))).toEqual({ matched: 1 });
+  });
+
+  it('tells unknown payments of one sender apart by their order numbers, in a time that grows with their number', async () => {
+    const lines = Array.from({ length: 20_000 }, (_, number) => `shop,${1000 + number},50.00,USD`);
+    const result = await compareText(`reference,order,amount,currency\n${lines.join('\n')}\n`, () => []);
+    expect(countsOf(result)).toEqual({ theirs: 20_000 });
+    const same = Array.from({ length: 20_000 }, (_, number) => `gift,,${number + 1}.00,USD`);
+    const gifts = await compareText(`reference,order,amount,currency\n${same.join('\n')}\n`, () => []);
+    expect(countsOf(gifts)).toEqual({ theirs: 1, duplicate: 19_999 });
+  });
+
+  it('skips what a spreadsheet padded before the names of the columns', async () => {
+    const before = ['Konto;DE12 3456;;', 'Zeitraum;24.11.2026;;', 'Stand;;1.234,50;'];
+    const lines = ['Bestellnummer;Status;Betrag;Währung', 'order-17;;100,50;USD'];
+    const result = await compareText(`${[...before, ...lines].join('\n')}\n`, () => [
+      paymentOf(1, { reference: 'order-17', attempt: 1 }),
+    ]);
+    expect([countsOf(result), result.problems.count]).toEqual([{ matched: 1 }, 0]);
+  });
+
   describe('by order number', () => {
     const attempt = (number: number, changes: Partial<SettledPayment> = {}) =>
       paymentOf(number, { reference: 'order-17', attempt: number, ...changes });
@@ -314,6 +373,37 @@ describe('a reconciliation', () => {
         duplicate: 1,
         unlisted: 1,
       });
+    });
+
+    it('is the same in whatever order the attempts come', async () => {
+      const attempts = [attempt(1, { state: 'DECLINED' }), attempt(2, { state: 'DECLINED' }), attempt(3)];
+      const lines = [`${keyOf(2)},order-17,100.50,USD,failed`, `${keyOf(3)},order-17,100.50,USD,paid`];
+      const text = `key,order number,amount,currency,status\n${lines.join('\n')}\n`;
+      for (const order of [
+        [0, 1, 2],
+        [1, 0, 2],
+        [2, 1, 0],
+      ]) {
+        const payments = order.map((index) => attempts[index] as SettledPayment);
+        expect(countsOf(await compareText(text, () => payments))).toEqual({ matched: 2, unlisted: 1 });
+      }
+    });
+
+    it('looks at the days next to it for an attempt that is none of the day', async () => {
+      const [declined, paid] = [attempt(1, { state: 'DECLINED' }), attempt(2)];
+      const on = (days: Partial<Record<DayOffset, SettledPayment[]>>) => (day: DayOffset) => days[day] ?? [];
+      const next = await compareOrders([lineOf('100.50', 'paid')], on({ 0: [declined], 1: [paid] }));
+      expect(countsOf(next)).toEqual({ otherDay: 1, unlisted: 1 });
+      const before = await compareOrders(
+        [lineOf('100.50', 'failed'), lineOf('100.50', 'paid')],
+        on({ 0: [paid], [-1]: [declined] }),
+      );
+      expect(countsOf(before)).toEqual({ matched: 1, otherDay: 1 });
+    });
+
+    it('differs in its state where no other attempt was made', async () => {
+      const result = await compareOrders([lineOf('100.50', 'paid')], () => [attempt(1, { state: 'DECLINED' })]);
+      expect(result.shown.different).toMatchObject([{ differs: ['state'] }]);
     });
 
     it('does not choose between the payments of two clients', async () => {

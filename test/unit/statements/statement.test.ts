@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { amountOf, type DecimalMark, readAmount } from '#idempay/statements/amounts.js';
 import { MEMBERS, recognisedColumns } from '#idempay/statements/columns.js';
-import { readHead, recordsOf } from '#idempay/statements/format.js';
+import { currencyOfAmounts, readHead, recordsOf } from '#idempay/statements/format.js';
 import { linesOf } from '#idempay/statements/lines.js';
 import type { StatementRecord } from '#idempay/statements/records.js';
 import { readStatementRow, resolved } from '#idempay/statements/row.js';
@@ -175,6 +175,13 @@ describe('a statement', () => {
     expect(fieldsOf(records)).toHaveLength(301);
   });
 
+  it('of a cell over many lines is read, however long it is, and a long text is not repeated', async () => {
+    const long = Array.from({ length: 3 }, () => '""'.repeat(400_000)).join('\n');
+    const records = await read(`key,amount,currency\n"${long}",5,EUR\n`, 1_000_000);
+    expect(records.at(-1)).toMatchObject({ line: 2, lines: 3 });
+    expect(readAmount('x'.repeat(900_000))).toMatchObject({ problem: expect.stringMatching(/^.{0,300}$/) });
+  });
+
   it.each([
     ['', 'empty'],
     ['[{"amount":1}]', 'one JSON text'],
@@ -213,7 +220,8 @@ it.each([
   ['Amount (USD)', 'USD'],
   ['Amount', undefined],
 ])('the column %s has amounts in %s', (name, currency) => {
-  expect(readHead([`Reference,${name}`, 'a,1']).currency).toBe(currency);
+  const { format, columns } = readHead([`Reference,${name}`, 'a,1']);
+  expect(currencyOfAmounts(format, columns)).toBe(currency);
 });
 
 it('does not take the processor’s transaction ids for ours', () => {
@@ -239,7 +247,7 @@ describe('a row', () => {
     const key = '0190A000-0000-7000-8000-00000000000a';
     expect(readRow([` ${key} `, 'ch_1', '5.0', 'eur', 'Paid', ''])).toEqual({
       line: 2,
-      reference: key.toLowerCase(),
+      reference: key,
       order: '',
       transactionId: '',
       amount: '5.00',

@@ -1,0 +1,58 @@
+import type { ComparisonResult } from './comparison.js';
+
+export type GroupName = keyof ComparisonResult['groups'];
+
+interface GroupText {
+  /** For scripts, which depend on it. */
+  readonly name: string;
+  /** In words. */
+  readonly title: string;
+  /** What is to know of it, in two or three words. */
+  readonly hint?: string;
+  /** What a person has to know of one. */
+  readonly meaning?: string;
+}
+
+/** In the order in which they are shown. */
+export const GROUPS: Readonly<Record<GroupName, GroupText>> = {
+  matched: { name: 'matched', title: 'The same on both sides' },
+  otherDay: { name: 'otherDay', title: 'The same, settled in Idempay on a day next to it' },
+  unlisted: { name: 'unlisted', title: 'Declined in Idempay, not on the statement', hint: 'no money moved' },
+  different: {
+    name: 'different',
+    title: 'Different',
+    meaning: 'Both sides have the payment, but some of its fields differ.',
+  },
+  theirs: {
+    name: 'onlyAtProcessor',
+    title: 'Only at the processor',
+    meaning: 'Not settled in Idempay on this day or one next to it. It may still be under way in Idempay.',
+  },
+  ours: {
+    name: 'onlyInIdempay',
+    title: 'Only in Idempay',
+    meaning:
+      'Completed in Idempay, and not on this statement. If it was claimed just before midnight, look at the statement of the day before.',
+  },
+  unread: {
+    name: 'unread',
+    title: 'On a line that could not be read',
+    meaning: 'The statement has a line for the payment, and what it says could not be read.',
+  },
+  duplicate: {
+    name: 'duplicate',
+    title: 'Twice on the statement',
+    meaning: 'Another line names the same payment, and is the one that was compared.',
+  },
+  refund: { name: 'refund', title: 'Refunds', hint: 'not compared' },
+  chargeback: { name: 'chargeback', title: 'Chargebacks', hint: 'not compared' },
+  fee: { name: 'fee', title: 'Fees', hint: 'not compared' },
+  other: { name: 'other', title: 'Other lines that are no payments', hint: 'not compared' },
+};
+
+const ALWAYS_SHOWN: readonly GroupName[] = ['matched', 'different', 'theirs', 'ours'];
+
+/** Those that have anything, and those that everybody looks for. */
+export function shownGroups(groups: ComparisonResult['groups']): readonly GroupName[] {
+  return (Object.keys(GROUPS) as GroupName[]).filter((name) => groups[name].count > 0 || ALWAYS_SHOWN.includes(name));
+}
