@@ -26,7 +26,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'answer before commit': `const settled = await ledger.settle(claim, outcome, idempotencyTtlMs, note);
 → ledger.settle(claim, outcome, idempotencyTtlMs, note).catch(() => {});
       const final = { outcome, fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
-      const settled = { state: 'settled' as 'settled' | 'final' | 'fenced off', final };`,
+      const settled = { state: 'settled' as 'settled' | 'final' | 'cancelled' | 'fenced off', final };`,
     'the key store is finished before the row is settled': `const settled = await ledger.settle(
 → const early = { fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
       await endings.finish(claim.key, claim.owner, { ...early, outcome: outcomeOf(claim, result) });
@@ -35,7 +35,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       `const settled = await ledger.settle(claim, outcome, idempotencyTtlMs, note);
 → await ledger.settle(claim, outcome, idempotencyTtlMs, note);
       const final = { outcome, fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
-      const settled = { state: 'settled' as 'settled' | 'final' | 'fenced off', final };`,
+      const settled = { state: 'settled' as 'settled' | 'final' | 'cancelled' | 'fenced off', final };`,
     ],
     'an unclear charge is sent again at once': [
       `const answer = await processor.charge({ reference: key, transactionId, amount, currency });

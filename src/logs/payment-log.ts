@@ -34,7 +34,9 @@ export function createPaymentLog(
     contradiction: ({ transactionId, processor }, answered, kept) =>
       logger.error(
         { transactionId, processor, answered, kept },
-        `the processor says that a payment is ${answered}, and it was settled as ${kept}, which is final: correct it at the processor, or with the payer`,
+        kept === 'CANCELLED'
+          ? 'the processor charged a payment whose row was lost, and which was cancelled since, which is final: refund it at the processor'
+          : `the processor says that a payment is ${answered}, and it was settled as ${kept}, which is final: correct it at the processor, or with the payer`,
       ),
     overdue: (count) =>
       logger.error({ count }, 'payments wait for an operator: GET /api/payments?state=PROCESSING, then resolve them'),

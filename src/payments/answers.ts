@@ -21,6 +21,8 @@ export type PayAnswer =
     | { readonly state: 'mismatch' | 'reference mismatch' }
     /** It was closed (decisions P22). */
     | { readonly state: 'cancelled' }
+    /** Its row was lost and it was closed since, and the processor charged it: the charge has to be refunded. */
+    | { readonly state: 'charged after cancellation' }
     | RefusedTurn
     /** It was declined, and a later attempt at the reference was made. */
     | { readonly state: 'superseded'; readonly attempt: number; readonly newest: PaymentRecord }

@@ -154,6 +154,9 @@ export function createClaims(collaborators: {
       onUnknown(claim, result.cause);
       return { state: result.state };
     }
+    if (result.state === 'cancelled') {
+      return { state: result.answered === 'COMPLETED' ? 'charged after cancellation' : 'cancelled' };
+    }
     const { final } = result;
     if (result.state !== 'settled') return replay(claim.key, final, fingerprint);
     if (differs(claim.key, final.fingerprint, fingerprint)) return mismatch(claim.key);

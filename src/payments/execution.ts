@@ -13,6 +13,8 @@ export type ExecutionResult =
   | { readonly state: 'settled'; readonly final: FinalOutcome }
   /** Another attempt wrote it. */
   | { readonly state: 'finished elsewhere'; readonly final: FinalOutcome }
+  /** Its row was lost, and the payment was cancelled since. Only the processor has what it answered. */
+  | { readonly state: 'cancelled'; readonly answered: Outcome['state'] }
   /** Not known (yet): never reported as failed (decisions P11). */
   | { readonly state: 'unknown'; readonly cause: string }
   /** Nothing was ever sent for it, and the row says so: the next takeover sends it (decisions P15). */
@@ -20,6 +22,10 @@ export type ExecutionResult =
 
 /** Carries out a claimed payment: asks the processor, settles, and writes the outcome to the key store. */
 export type CarryOut = (claim: Claim, askedAt: number, origin: Origin) => Promise<ExecutionResult>;
+
+/** The row of an unclear charge was lost, and then the payment was cancelled. */
+const CANCELLED_MEANWHILE =
+  'and the payment was cancelled meanwhile: nobody looks for its charge, so look at the processor, and refund it there';
 
 /** What an attempt has done so far. */
 type Done = { -readonly [Member in Exclude<keyof ExecutionNote, 'cause'>]: ExecutionNote[Member] };
@@ -30,8 +36,8 @@ export function createCarryOut(collaborators: {
   processor: Processor;
   leases: Leases;
   idempotencyTtlMs: number;
-  /** The processor answered one outcome, and the row is final with the other. */
-  onContradiction: (claim: Claim, answered: Outcome['state'], kept: Outcome['state']) => void;
+  /** The processor answered one outcome, and the row is final with another. */
+  onContradiction: (claim: Claim, answered: Outcome['state'], kept: Outcome['state'] | 'CANCELLED') => void;
   /** A takeover settled a payment whose outcome had been unknown. */
   onKnown?: (claim: Claim, origin: Origin, state: Outcome['state']) => void;
   /** How long recovery leaves a payment alone whose outcome is still unknown at that age. */
@@ -76,6 +82,10 @@ export function createCarryOut(collaborators: {
         await endings.release(claim.key, claim.owner);
         const cause = `the processor answered "${result.state}", and another attempt has taken the payment over`;
         return { state: 'unknown', cause };
+      }
+      if (settled.state === 'cancelled') {
+        await endings.forget(claim.key, claim.owner);
+        return { state: 'cancelled', answered: outcome.state };
       }
       // The commit is known, so the answer is the outcome, also when the key store fails now.
       await endings.finish(claim.key, claim.owner, settled.final);
@@ -133,6 +143,11 @@ export function createCarryOut(collaborators: {
     if (settled.state === 'settled') counts.settled[origin] += 1;
     else counts.fencedOff += 1;
     if (settled.state === 'fenced off') return;
+    if (settled.state === 'cancelled') {
+      // What was declined charged nothing, as a cancellation promises.
+      if (answered === 'COMPLETED') onContradiction(claim, answered, 'CANCELLED');
+      return;
+    }
     const kept = settled.final.outcome.state;
     if (answered !== kept) onContradiction(claim, answered, kept);
     if (settled.state === 'settled' && origin !== 'first claim') onKnown?.(claim, origin, answered);
@@ -151,14 +166,16 @@ export function createCarryOut(collaborators: {
     if (left === 'fenced off') counts.fencedOff += 1;
     // Only a row that is known to be marked unsent is answered so.
     if (isUnsent && left === 'given up') return { state: 'not sent', cause };
-    return outcomeElsewhere(claim, cause);
+    return outcomeElsewhere(claim, cause, done);
   }
 
   /** A takeover may have finished the payment meanwhile; what is not final stays unknown. */
-  async function outcomeElsewhere(claim: Claim, cause: string): Promise<ExecutionResult> {
+  async function outcomeElsewhere(claim: Claim, cause: string, { sent }: Done): Promise<ExecutionResult> {
     // If this read fails too, the outcome stays unknown.
     const found = await ledger.find(claim.key).catch(() => undefined);
-    return found?.state === 'final' ? { state: 'finished elsewhere', final: found.final } : { state: 'unknown', cause };
+    if (found?.state === 'final') return { state: 'finished elsewhere', final: found.final };
+    const isForgotten = found?.state === 'cancelled' && sent;
+    return { state: 'unknown', cause: isForgotten ? `${cause}, ${CANCELLED_MEANWHILE}` : cause };
   }
 
   /**

@@ -43,10 +43,10 @@ export interface RecoveryEvents {
   /** An operator wrote the outcome; the payment is undefined where it could not be read back. */
   resolved?(payment: ChargedPayment | undefined, state: Outcome['state']): void;
   /**
-   * The processor answered one outcome of a payment, and its row is final with the other: an operator resolved it wrongly,
-   * or the processor changed its answer. The service cannot correct that.
+   * The processor answered one outcome of a payment, and its row is final with another: an operator resolved it wrongly, the
+   * processor changed its answer, or the row was lost and the payment cancelled since. The service cannot correct that.
    */
-  contradiction(payment: ChargedPayment, answered: Outcome['state'], kept: Outcome['state']): void;
+  contradiction(payment: ChargedPayment, answered: Outcome['state'], kept: Outcome['state'] | 'CANCELLED'): void;
   /** This many payments are unknown for longer than their charge may be sent again: an operator must resolve them. */
   overdue(count: number): void;
 }

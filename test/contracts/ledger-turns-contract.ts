@@ -268,16 +268,16 @@ export function ledgerTurnsContract(ports: ContractPorts): void {
 
     /**
      * An attempt whose row was lost with a failover meets the row of a cancellation when it settles. What it writes must not be taken for
-     * the outcome, nor the cancellation for a decline.
+     * the outcome, nor the cancellation for a decline, nor for another attempt that looks for its charge.
      */
-    test('8: an attempt that meets it has been fenced off', async () => {
+    test('8: an attempt that meets it changes nothing, and learns that it is cancelled', async () => {
       const first = members();
       const lost: Claim = { ...claimAttempt(first), client: first.client, epoch: 1, unsent: true, ageMs: 0 };
       const { owner } = await given.cancelled(first);
       for (const attempt of [lost, { ...lost, owner }]) {
-        expect(await ledger.settle(attempt, completed(lost), LONG_MS)).toEqual({ state: 'fenced off' });
+        expect(await ledger.settle(attempt, completed(lost), LONG_MS)).toEqual({ state: 'cancelled' });
         expect(await ledger.settle(attempt, DECLINED, LONG_MS, { lookedUp: 'found', sent: false })).toEqual({
-          state: 'fenced off',
+          state: 'cancelled',
         });
         expect(await ledger.renew(attempt, LONG_MS)).toBe(false);
         expect(await ledger.abandon(attempt, 0)).toBe(false);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { gate } from '../../testkit/concurrency.js';
-import { newReference } from '../../testkit/protocol/payment-attempts.js';
+import { claimAttempt, newReference } from '../../testkit/protocol/payment-attempts.js';
 import {
   type Composition,
   LOST,
@@ -11,6 +11,7 @@ import {
   shareProtocol,
 } from '../../testkit/protocol/payment-composition.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Payments and cancellations of references when a store fails between two steps: one charge at most, and none of what is cancelled. */
 
@@ -108,6 +109,56 @@ describe('a cancellation', () => {
     open();
     expect(await closing).toEqual({ state: 'cancelled' });
     expect(await process.payments.pay(named, MONEY)).toEqual({ state: 'cancelled' });
+  });
+});
+
+/**
+ * Bug: a charge whose row a failover had lost, and whose payment was cancelled since, was logged as taken over, and nobody was told to
+ * refund it. Cause: the ledger answered the settlement as if another attempt were at work. Fix: it says that the payment is cancelled.
+ */
+describe('a charge whose row was lost, and whose payment was cancelled since,', () => {
+  /** The claim is answered, and there is no row of it; the order is cancelled while its charge is under way. */
+  async function cancelledWhileCharging(plan: { outcome: 'succeeded' | 'declined' | 'none'; answerLost?: boolean }) {
+    const process = compose();
+    const named = order(process);
+    const { opened, open } = gate();
+    process.processor.plan({ ...plan, after: opened });
+    let transactionId = '';
+    process.ledger.interruptNext('claim', async () => {
+      const lost = { ...claimAttempt({ ...named, owner: process.owners.at(-1) ?? '' }), client: named.client };
+      transactionId = lost.transactionId;
+      return { state: 'claimed', claim: { ...lost, epoch: 1, unsent: true, ageMs: 0 } };
+    });
+    const answer = process.payments.pay(named, MONEY);
+    await until('the claim', DEADLINE_MS, () => transactionId !== '');
+    expect(await process.another({}, emptyKeys).payments.cancel(named)).toEqual({ state: 'cancelled' });
+    open();
+    const repeat = () => process.payments.pay(named, MONEY);
+    return { ...process, answer: await answer, repeat, transactionId };
+  }
+
+  test('is an alarm where it succeeded, and its answer does not say that nothing was charged', async () => {
+    const { answer, contradictions, unknown, counts, transactionId, repeat } = await cancelledWhileCharging({
+      outcome: 'succeeded',
+    });
+    expect(answer).toEqual({ state: 'charged after cancellation' });
+    expect(contradictions).toEqual([{ transactionId, told: 'COMPLETED', kept: 'CANCELLED' }]);
+    expect([unknown, counts.fencedOff]).toEqual([[], 1]);
+    expect(await repeat()).toEqual({ state: 'cancelled' });
+  });
+
+  test('is cancelled without an alarm where it was declined', async () => {
+    const { answer, contradictions, unknown } = await cancelledWhileCharging({ outcome: 'declined' });
+    expect([answer, contradictions, unknown]).toEqual([{ state: 'cancelled' }, [], []]);
+  });
+
+  test('is unknown where its answer was lost, and the log says that nobody looks for it', async () => {
+    const { answer, contradictions, unknown } = await cancelledWhileCharging({
+      outcome: 'succeeded',
+      answerLost: true,
+    });
+    expect([answer, contradictions]).toEqual([{ state: 'unknown' }, []]);
+    expect(unknown[0]?.cause).toContain('refund it there');
   });
 });
 

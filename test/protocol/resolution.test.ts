@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { inState, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { AWAY, MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
+import { decorated } from '#idempay/platform/decorated.js';
+import { cancellation, claimAttempt, inState, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { AWAY, compose as composeOver, MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { until, untilPast } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 10_000;
@@ -9,7 +10,7 @@ const AWAY_THERE = { state: 'unknown', cause: 'the processor is away' } as const
 const SUCCEEDED = { state: 'succeeded' } as const;
 const FOUND = { state: 'final', payment: { state: 'COMPLETED' } };
 
-const { compose, composeWithKey } = await shareProtocol();
+const { compose, composeWithKey, ports } = await shareProtocol();
 
 /** A payment whose charge had this end, and is never sent again. */
 async function givenUnknown(outcome: 'succeeded' | 'none' | 'not sent' = 'none') {
@@ -105,6 +106,29 @@ describe('an outcome at the processor', () => {
     });
     await records.resolve(key, { ...VERDICT, state: told[outcome] });
     expect(contradictions).toMatchObject(alarm === 'no alarm' ? [] : [{ told: told[outcome], kept: state }]);
+  });
+
+  test.each([
+    ['succeeded', 'an alarm that names the transaction'],
+    ['declined', 'no alarm'],
+  ] as const)('that is "%s" where the row was lost, and cancelled since, is %s', async (outcome, alarm) => {
+    const { key, transactionId, processor } = claimAttempt();
+    inState(await ports.ledger.cancel(cancellation({ key })), 'cancelled');
+    const times = { executions: 1, claimedAt: 1, settledAt: undefined, reason: undefined, resolution: undefined };
+    const lost = { state: 'PROCESSING', key, transactionId, processor, ...MONEY, ...times } as const;
+    let reads = 0;
+    const paymentHistory = decorated(ports.paymentHistory, {
+      find: (next) => async (asked) => {
+        reads += 1;
+        const found = { ...lost, processor: operator.processor.traits.name, reference: undefined, attempt: undefined };
+        return reads === 1 ? { ...found, client: undefined } : next(asked);
+      },
+    });
+    const operator = composeOver({ ...ports, paymentHistory });
+    operator.processor.planLookUp(outcome === 'succeeded' ? SUCCEEDED : { state: outcome, reason: 'no funds' });
+    await operator.records.resolve(key, VERDICT);
+    const contradiction = { transactionId, told: 'COMPLETED', kept: 'CANCELLED' };
+    expect(operator.contradictions).toEqual(alarm === 'no alarm' ? [] : [contradiction]);
   });
 
   test('is no alarm while the attempt of the payment is in progress', async () => {

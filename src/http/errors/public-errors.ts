@@ -244,6 +244,12 @@ export const publicErrors = {
     ),
   paymentCancelled: () =>
     new PublicError(410, 'The payment was cancelled. Nothing was charged, and nothing will be with this key.'),
+  /** Its client must not take it for the answer above, which says that nothing was charged. */
+  chargedAfterCancellation: () =>
+    new PublicError(
+      410,
+      'The payment is cancelled, but the processor charged it. The charge has to be refunded, and nothing more is charged with this key.',
+    ),
   attemptBeforeUnderWay: (attempt: number, retryAfterSeconds: number) =>
     new PublicError(
       409,

@@ -124,6 +124,7 @@ export const pay: RouteDescription = {
     ...referenceErrors,
     keyOfAnotherReference,
     ...turnErrors,
+    chargedAfterCancellation: publicErrors.chargedAfterCancellation(),
     attemptSuperseded: publicErrors.attemptSuperseded(1, {
       attempt: 2,
       state: 'COMPLETED',

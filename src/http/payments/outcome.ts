@@ -19,6 +19,8 @@ export function countedAs(answer: PayAnswer): PaymentOutcome {
       return 'refused_for_load';
     case 'reference mismatch':
       return 'mismatch';
+    case 'charged after cancellation':
+      return 'cancelled';
     case 'not its turn':
     case 'superseded':
       return 'out_of_turn';

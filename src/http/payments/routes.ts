@@ -251,6 +251,8 @@ function refusalOf(answer: Exclude<PayAnswer, { state: 'processed' | 'replayed' 
       return publicErrors.referenceMismatch();
     case 'cancelled':
       return publicErrors.paymentCancelled();
+    case 'charged after cancellation':
+      return publicErrors.chargedAfterCancellation();
     case 'not its turn':
       return outOfTurn(answer);
     case 'superseded':

@@ -1,7 +1,7 @@
 import type { Clock } from '../../platform/clock.js';
 import type { CarryOut } from '../execution.js';
 import type { Ledger } from '../ports/ledger.js';
-import type { PaymentHistory } from '../ports/payment-history.js';
+import type { ClaimedPayment, PaymentHistory } from '../ports/payment-history.js';
 import type { Processor } from '../ports/processor.js';
 import type { RecoveryEvents } from '../recovery.js';
 import type { Outcome } from '../values/payment.js';
@@ -28,15 +28,17 @@ export function createFinishByLookUp(collaborators: {
     const askedAt = clock.monotonic();
     const owner = newOwner();
     const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.traits.name });
-    if (!claim) return compareWithKept(key, answered);
+    if (!claim) return compareWithKept(payment, answered);
     const result = await carryOut(claim, askedAt, 'operator');
     if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);
   };
 
-  /** The payment may have been resolved while the processor was asked. */
-  async function compareWithKept(key: string, answered: Outcome['state']): Promise<void> {
-    const kept = await history.find(key);
-    if (kept && kept.state !== 'PROCESSING' && kept.state !== 'CANCELLED' && kept.state !== answered)
-      events.contradiction(kept, answered, kept.state);
+  /** The payment may have been resolved while the processor was asked, or its row was lost and it was cancelled. */
+  async function compareWithKept(payment: ClaimedPayment, answered: Outcome['state']): Promise<void> {
+    const kept = await history.find(payment.key);
+    if (!kept || kept.state === 'PROCESSING' || kept.state === answered) return;
+    // What was declined charged nothing, as a cancellation promises.
+    if (kept.state === 'CANCELLED' && answered === 'DECLINED') return;
+    events.contradiction(kept.state === 'CANCELLED' ? payment : kept, answered, kept.state);
   }
 }

@@ -247,7 +247,9 @@ export type SettleResult =
   | { readonly state: 'settled'; readonly final: FinalOutcome }
   /** Another attempt finished it. */
   | Final
-  /** Another attempt took it over and is at work, or its row was lost and it was cancelled since. */
+  /** Its row was lost, and it was cancelled since: nobody will look for its charge any more. */
+  | { readonly state: 'cancelled' }
+  /** Another attempt took it over and is at work, or its row was lost. */
   | { readonly state: 'fenced off' };
 
 interface Final {

@@ -1,6 +1,6 @@
 import type { Resolution, ResolveResult, SettleResult } from '../../payments/ports/ledger.js';
 import type { Fence, Outcome } from '../../payments/values/payment.js';
-import { finalOf, isOutcome } from '../shared/rows.js';
+import { finalOf, settledElsewhere } from '../shared/rows.js';
 import { createClaimWrites, type PaymentWritesParts } from './claim-writes.js';
 import * as statements from './ledger-statements.js';
 import { endOf, type PaymentRow } from './payment-row.js';
@@ -64,8 +64,7 @@ export function createPaymentWrites(database: Database, parts: PaymentWritesPart
         recordOutcome(key, final);
         return final.expiresAt;
       }
-      const winner = find.get(key) as PaymentRow | undefined;
-      return winner && isOutcome(winner) ? { state: 'final', final: finalOf(winner) } : { state: 'fenced off' };
+      return settledElsewhere(find.get(key) as PaymentRow | undefined);
     },
 
     resolve({ key, owner, state, reason, dedupMs, idempotencyTtlMs, wallMs }: ResolutionWrite): ResolveResult {

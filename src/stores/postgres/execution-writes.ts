@@ -2,7 +2,7 @@ import type { Ledger, SettleResult } from '../../payments/ports/ledger.js';
 import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/values/payment.js';
 import { isUnknown } from '../../platform/faults.js';
 import { abandonedEvent, settledEvent } from '../shared/payment-events.js';
-import { finalOf, isOutcome, reasonOf } from '../shared/rows.js';
+import { reasonOf, settledElsewhere } from '../shared/rows.js';
 import type { QueueMeasure } from '../shared/store-measures.js';
 import { Batcher, LANES } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
@@ -104,8 +104,7 @@ export function createExecutionWrites(
         const final: FinalOutcome = { outcome, fingerprint, client, expiresAt };
         return { state: 'settled', final };
       }
-      const row = await findRow(claim.key);
-      return row && isOutcome(row) ? { state: 'final', final: finalOf(row) } : { state: 'fenced off' };
+      return settledElsewhere(await findRow(claim.key));
     },
   };
 }

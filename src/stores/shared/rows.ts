@@ -1,3 +1,4 @@
+import type { SettleResult } from '../../payments/ports/ledger.js';
 import type { PaymentLife, PaymentRecord } from '../../payments/ports/payment-history.js';
 import type { FinalOutcome, Outcome } from '../../payments/values/payment.js';
 import { fromTenThousandths } from '../../transactions/amount.js';
@@ -24,9 +25,10 @@ export function finalOf(row: FinalRow): FinalOutcome {
   return { outcome, fingerprint: row.fingerprint, client: row.client ?? undefined, expiresAt: row.expires_at ?? 0 };
 }
 
-/** Whether a row tells how its payment ended: one that was cancelled was none. */
-export function isOutcome({ state }: Pick<FinalRow, 'state'>): boolean {
-  return state === 'COMPLETED' || state === 'DECLINED';
+/** What the row says to an attempt that could not settle it. */
+export function settledElsewhere(row: FinalRow | undefined): Exclude<SettleResult, { state: 'settled' }> {
+  if (!row || row.state === 'PROCESSING') return { state: 'fenced off' };
+  return row.state === 'CANCELLED' ? { state: 'cancelled' } : { state: 'final', final: finalOf(row) };
 }
 
 /** As both databases keep it. */

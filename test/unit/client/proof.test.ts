@@ -105,6 +105,7 @@ const OTHERS: readonly (keyof typeof publicErrors)[] = [
   'tooManyPayments',
   'paymentNotSent',
   'paymentOutcomeUnknown',
+  'chargedAfterCancellation',
   'tooManyLookUps',
   'noConsole',
   'unknownMethod',
