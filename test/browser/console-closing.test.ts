@@ -19,6 +19,7 @@ const payOrder = (url: string, reference: string, attempt = 1, headers: Record<s
   sendJson(`${url}/api/payment?${new URLSearchParams({ reference, attempt: String(attempt) })}`, 'POST', BODY, headers);
 const searchField = (page: Page) => page.getByLabel('Order number, key or transaction id');
 const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
+const fact = (page: Page, name: string) => page.locator(`.facts dt:text-is("${name}") + dd`);
 const keyShown = (page: Page) => new URL(page.url()).hash.split('/').at(-1) ?? '';
 
 async function confirm(page: Page, what: 'order' | 'payment'): Promise<void> {
@@ -103,6 +104,42 @@ describeDeployments('closing an order in the console', (deployment) => {
     await page.getByRole('heading', { name: 'No payment matches' }).waitFor();
     await page.getByRole('link', { name: 'Look for the order of this number' }).click();
     await page.getByRole('link', { name: '1001 · attempt 2' }).waitFor();
+  });
+
+  /**
+   * Bug: "Other attempts: none" and "Close this order…" were shown though nobody knew of the other attempts.
+   * Cause: the answer before the payment was read was an empty list, which was kept when the request for the attempts failed.
+   * Fix: there is no answer before the payment is read, and a failure is shown in place of an earlier answer.
+   */
+  test('an order is not closed while its other attempts are unknown, or have no next one', LIMIT, async () => {
+    const { url, processor } = processed();
+    await processor.behave({ declineRate: 1 });
+    const declined = await payOrder(url, 'order-19');
+    expect(declined.status).toBe(402);
+    await processor.behave({ declineRate: 0 });
+    const key = String(declined.headers['idempotency-key']);
+    const { page } = await open();
+    const attempts = (address: URL) => address.searchParams.get('reference') === 'order-19';
+    await page.route(attempts, (route) => route.fulfill({ status: 503, body: 'busy' }));
+    await page.goto(`${url}/console#/payment/${key}`);
+    await page.locator('h1 .badge', { hasText: 'DECLINED' }).waitFor();
+    const others = fact(page, 'Other attempts');
+    const closing = page.getByRole('button', { name: 'Close this order…' });
+    await others.getByText('503').waitFor();
+    expect([await others.getByText('none').count(), await closing.count()]).toEqual([0, 0]);
+    await page.unroute(attempts);
+    await press(page, 'Refresh');
+    await others.getByText('none').waitFor();
+    await closing.waitFor();
+
+    await page.route(`**/api/payments/${key}`, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), attempt: 99 } });
+    });
+    await page.reload();
+    await fact(page, 'Attempt').getByText('99').waitFor();
+    await others.getByText('none').waitFor();
+    expect(await closing.count()).toBe(0);
   });
 
   test('a key that is not paid yet is closed; a refusal says what the payment is', LIMIT, async () => {

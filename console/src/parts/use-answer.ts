@@ -10,8 +10,14 @@ export interface Asked<T> {
   again(): void;
 }
 
-/** Asks when the view opens, when one of `inputs` changes, and again on demand; the request of before is given up. */
-export function useAnswer<T>(ask: (signal: AbortSignal) => Promise<T>, inputs: readonly unknown[]): Asked<T> {
+/**
+ * Asks when the view opens, when one of `inputs` changes, and again on demand; the request of before is given up. `ask` gives undefined
+ * where it cannot ask yet.
+ */
+export function useAnswer<T>(
+  ask: (signal: AbortSignal) => Promise<T | undefined>,
+  inputs: readonly unknown[],
+): Asked<T> {
   const [round, setRound] = useState(0);
   const [answer, setAnswer] = useState<T>();
   const { problem, isWorking, run } = useWork(true);

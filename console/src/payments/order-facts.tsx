@@ -30,7 +30,8 @@ export function OrderFacts({
 }
 
 function Others({ asked: { answer, problem }, own }: { asked: Asked<readonly Payment[]>; own: number | null }) {
-  if (!answer) return <span class="muted">{problem ?? 'Loading…'}</span>;
+  // An older answer may lack the attempts that were made since.
+  if (problem !== undefined || !answer) return <span class="muted">{problem ?? 'Loading…'}</span>;
   if (answer.length === 0) return <span class="muted">none</span>;
   const numbers = [own, ...answer.map(({ attempt }) => attempt)];
   return (

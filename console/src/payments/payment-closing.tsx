@@ -1,5 +1,7 @@
+import { LAST_ATTEMPT } from '@idempay/client';
 import { useState } from 'preact/hooks';
 import type { Access } from '../access/session.js';
+import type { Asked } from '../parts/use-answer.js';
 import { ClosingConfirmation } from './closing-confirmation.js';
 import { OrderClosing } from './order-closing.js';
 import type { Payment } from './payment.js';
@@ -7,8 +9,8 @@ import type { Payment } from './payment.js';
 interface Properties {
   readonly access: Access;
   readonly payment: Payment;
-  /** The other attempts at the same reference. Undefined until they are known. */
-  readonly others: readonly Payment[] | undefined;
+  /** The other attempts at the same reference. */
+  readonly others: Asked<readonly Payment[]>;
   closed(): void;
 }
 
@@ -26,7 +28,7 @@ export function PaymentClosing({ access, payment, others, closed }: Properties) 
           Close this payment…
         </button>
       )}
-      {state === 'DECLINED' && reference !== null && isNewest(payment, others) && (
+      {state === 'DECLINED' && reference !== null && next <= LAST_ATTEMPT && isNewest(payment, others) && (
         <button type="button" onClick={() => setOpen('order')}>
           Close this order…
         </button>
@@ -49,6 +51,8 @@ export function PaymentClosing({ access, payment, others, closed }: Properties) 
   );
 }
 
-function isNewest({ attempt }: Payment, others: readonly Payment[] | undefined): boolean {
-  return others?.every((other) => (other.attempt ?? 0) <= (attempt ?? 0)) ?? false;
+/** False as well while the others are not known. */
+function isNewest({ attempt }: Payment, { answer, problem }: Asked<readonly Payment[]>): boolean {
+  if (problem !== undefined || !answer) return false;
+  return answer.every((other) => (other.attempt ?? 0) <= (attempt ?? 0));
 }

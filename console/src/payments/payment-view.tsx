@@ -48,8 +48,14 @@ function OnePayment({ name: key, access }: { name: string; access: Access }) {
           </h1>
         </div>
         <div class="actions">
-          {payment && <PaymentClosing access={access} payment={payment} others={others.answer} closed={again} />}
-          <button type="button" onClick={again}>
+          {payment && <PaymentClosing access={access} payment={payment} others={others} closed={again} />}
+          <button
+            type="button"
+            onClick={() => {
+              again();
+              others.again();
+            }}
+          >
             Refresh
           </button>
         </div>
