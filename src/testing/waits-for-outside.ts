@@ -1,5 +1,4 @@
-import { subscribe } from 'node:diagnostics_channel';
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 
 /** Requests of the file system, as Node.js calls them. The second closes a file. */
 const OF_FILES = new Set(['FSReqCallback', 'FSReqPromise', 'CloseReq', 'FileHandleCloseReq']);
@@ -23,12 +22,17 @@ export function waitsForSockets(): boolean {
 
 /** Those that were opened since this module was loaded. */
 const connections = new Set<Connection>();
-subscribe('net.client.socket', (message) => {
-  const { socket } = message as { readonly socket: Socket };
-  const connection = new Connection(socket);
+/**
+ * Every way to open a connection comes through this method. The channel `net.client.socket` of `node:diagnostics_channel` does not
+ * tell of all: on Node.js 20 only `net.connect()` publishes there, and neither `new net.Socket().connect()` nor `tls.connect()` does.
+ */
+const { connect } = Socket.prototype;
+Socket.prototype.connect = function (this: Socket, ...given: unknown[]): Socket {
+  const connection = new Connection(this);
   connections.add(connection);
-  socket.once('close', () => connections.delete(connection));
-});
+  this.once('close', () => connections.delete(connection));
+  return Reflect.apply(connect, this, given);
+};
 
 class Connection {
   /** What had been received when something was sent last. */

@@ -2,23 +2,35 @@
  * Bug: most tests whose `onKey` wrote a file ended in an UnavailableError, because the deadline had passed.
  * Cause: `TestClock` went on after five turns of the event loop without a call of the client, and a file takes more.
  * Fix: it stands still while files are written or a connection awaits an answer.
+ *
+ * Bug: it went on while `onKey` waited for PostgreSQL, Redis over TLS or HTTPS.
+ * Cause: `net.client.socket` is published by `net.connect()` only on Node.js 20, and not by `new net.Socket().connect()` or `tls.connect()`.
+ * Fix: it sees every call of `net.Socket.prototype.connect`.
  */
 
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect, createServer as createNetServer, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { createServer as createTlsServer, connect as tlsConnect } from 'node:tls';
 import { Idempay, UnknownOutcomeError } from '@idempay/client';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { FakeIdempay, TestClock } from '#idempay/testing/index.js';
+import { waitsForSockets } from '#idempay/testing/waits-for-outside.js';
 import { failureOf } from '../../../testkit/client-library/scripted-fetch.js';
+import { makeCertificates } from '../../../testkit/servers/certificates.js';
+import { pause } from '../../../testkit/time/until.js';
 
+const HOST = '127.0.0.1';
 const PAYMENT = { amount: '100.50', currency: 'USD' };
 const TIMES = 20;
 /** Many times what the clock took for the end of all work. */
 const SLOW_MS = 40;
+/** After an answer: longer than the clock waits for the next piece of it, and much shorter than for one that does not come. */
+const ANSWERED_MS = 100;
 const MEGABYTE = 'x'.repeat(1_000_000);
 
 let fake: FakeIdempay;
@@ -29,10 +41,10 @@ beforeEach(() => {
 });
 
 async function serve(answer: RequestListener): Promise<string> {
-  const server = createServer(answer).listen(0, '127.0.0.1');
+  const server = createServer(answer).listen(0, HOST);
   onTestFinished(() => void server.close().closeAllConnections());
   await once(server, 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `http://${HOST}:${(server.address() as AddressInfo).port}`;
 }
 
 test('no time passes while onKey writes files', async () => {
@@ -59,13 +71,44 @@ test('no time passes while onKey asks a slow server, on new connections and on k
   expect(fake.charges).toHaveLength(TIMES);
 });
 
+/** How programs open connections. */
+const WAYS = {
+  'net.connect()': (port: number) => connect(port, HOST),
+  // As pg does.
+  'new net.Socket().connect()': (port: number) => new Socket().connect(port, HOST),
+  // As ioredis and HTTPS do.
+  'tls.connect()': (port: number, ca: Buffer) => tlsConnect({ port, host: HOST, ca }),
+};
+
+test.each(Object.entries(WAYS))('no time passes while onKey waits for an answer over %s', async (way, open) => {
+  const answer = (socket: Socket) => {
+    socket.on('error', () => {}).once('data', () => setTimeout(() => socket.end('kept'), SLOW_MS));
+  };
+  const certificates = await makeCertificates();
+  onTestFinished(() => certificates.remove());
+  const [cert, key, ca] = await Promise.all(
+    [certificates.certificate, certificates.key, certificates.authority].map((file) => readFile(file)),
+  );
+  const server = way.startsWith('tls') ? createTlsServer({ cert, key }, answer) : createNetServer(answer);
+  onTestFinished(() => void server.close());
+  await once(server.listen(0, HOST), 'listening');
+  const { port } = server.address() as AddressInfo;
+  const onKey = async (paymentKey: string) => {
+    const socket = open(port, ca as Buffer);
+    socket.write(paymentKey);
+    expect(await text(socket)).toBe('kept');
+  };
+  for (let time = 0; time < TIMES; time += 1) await idempay.payments.pay(PAYMENT, { onKey });
+  expect(fake.charges).toHaveLength(TIMES);
+});
+
 test('a connection that idles after its answers does not stop the clock', async () => {
   const url = await serve((request, response) => void request.resume().on('end', () => response.end('kept')));
   for (let time = 0; time < 3; time += 1) await (await fetch(url, { method: 'POST', body: 'a key' })).text();
-  fake.next('pay', { status: 503 }, 4);
-  const begun = performance.now();
-  await idempay.payments.pay(PAYMENT);
-  expect(performance.now() - begun).toBeLessThan(500);
+  // The first look sees the answer, and begins to wait for its next piece.
+  waitsForSockets();
+  await pause(ANSWERED_MS);
+  expect(waitsForSockets()).toBe(false);
 });
 
 test('a server that never answers runs into the time-outs of the client', async () => {
