@@ -1,4 +1,6 @@
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { promisify } from 'node:util';
 import {
   CancelledError,
   DeadKeyError,
@@ -12,6 +14,7 @@ import {
 import { expect, test } from 'vitest';
 import { type FakeFault, FakeIdempay, type FakeIdempayOptions, TestClock } from '#idempay/testing/index.js';
 import { failureOf } from '../../../testkit/client-library/scripted-fetch.js';
+import { ROOT } from '../../../testkit/programs.js';
 
 const PAYMENT = { amount: '100.50', currency: 'USD' };
 
@@ -160,6 +163,30 @@ test.each([
   for (const good of [json, new TextEncoder().encode(json), new Blob([json])])
     expect((await fake.fetch(url, { method: 'POST', body: good, headers })).status).toBe(200);
   expect(fake.charges).toHaveLength(1);
+});
+
+/**
+ * Bug: a plain script ended in the middle of a request, with exit code 13.
+ * Cause: a connection in memory and timers that keep no process alive were all that was left while a duplicate waited.
+ * Fix: the fake keeps the process alive while it works on a request.
+ */
+test('a script that does nothing else gets the answers of all requests, and ends', { timeout: 60_000 }, async () => {
+  const script = `
+    import { FakeIdempay } from '#idempay/testing/index.js';
+    const fake = new FakeIdempay();
+    const pay = async (reference) => {
+      const headers = { 'content-type': 'application/json', prefer: 'wait=10' };
+      const body = JSON.stringify({ amount: '100.50', currency: 'EUR' });
+      return (await fake.fetch(fake.baseUrl + '/api/payment?reference=' + reference, { method: 'POST', headers, body })).status;
+    };
+    await pay('order-1');
+    fake.next('pay', 'unknown');
+    const statuses = await Promise.all([pay('order-2'), pay('order-2'), pay('order-2')]);
+    console.log(statuses.length, fake.charges.length);`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
+    cwd: ROOT,
+  });
+  expect(stdout).toBe('3 2\n');
 });
 
 test('handle answers without fetch, for other libraries', async () => {
