@@ -177,7 +177,7 @@ function readProxies(settings: Settings): readonly string[] | undefined {
 function readDeployment(settings: Settings): DeploymentSettings {
   const redis = settings.parsed('REDIS_URL', readRedisUrl, REDIS_URL_FORMS);
   const databaseUrl = settings.parsed('DATABASE_URL', readDatabaseUrl, DATABASE_URL_FORM);
-  const databasePoolSize = settings.integer('DATABASE_POOL_SIZE', 16, 2, 1_000);
+  const databasePoolSize = settings.integer('DATABASE_POOL_SIZE', 10, 2, 1_000);
   const dataDir = settings.text('DATA_DIR', './data');
   for (const [present, absent] of [
     ['REDIS_URL', 'DATABASE_URL'],

@@ -7,6 +7,7 @@ import { DatabaseIdentity } from './postgres/database-identity.js';
 import { createConfirmDurable } from './postgres/durability.js';
 import { createPostgresLedger } from './postgres/ledger.js';
 import { migrate } from './postgres/migrate.js';
+import { createPart } from './postgres/part.js';
 import { createPostgresPaymentHistory } from './postgres/payment-history.js';
 import { Postgres } from './postgres/postgres.js';
 import { refuseMissingRights, untilPostgresIsThere, warnOfLostCommits } from './postgres/start.js';
@@ -32,10 +33,15 @@ import type { StoreMeasures } from './shared/store-measures.js';
 import { startSweeping } from './shared/sweep.js';
 import { Turns } from './shared/turns.js';
 
-/** Lists that are being sent may hold this part of the pool; the rest is for payments. */
+/** Lists that are being sent may hold this part of the pool. */
 const SNAPSHOT_SHARE = 0.4;
-/** Pages that are read by themselves, of payments and of searches. Each takes milliseconds, and waits for no client. */
+/** Pages of payments may hold this part of the pool, and so may those of searches. Each takes milliseconds, and waits for no client. */
 const PAGE_SHARE = 0.3;
+/**
+ * Statements on payments never use this part of the pool. Transactions, readiness and the looks at the database need few connections,
+ * because concurrent creates share statements.
+ */
+const SHARE_WITHOUT_PAYMENTS = 0.25;
 /** A start waits this long for Redis, so that the first requests find it. Then it serves what is possible without Redis. */
 const REDIS_WAIT_MS = 2_000;
 
@@ -97,8 +103,16 @@ export async function openDistributed(options: {
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
   const names = createKeyNames(identity.deploymentId);
   lastCommits.keepIn(createRedisLastCommits(redis, names));
+  const reserved = Math.max(1, Math.ceil(databasePoolSize * SHARE_WITHOUT_PAYMENTS));
+  const payments = createPart(
+    database,
+    // A pool of one, in tests, has no second connection.
+    Math.max(1, databasePoolSize - reserved),
+    clock,
+    measures?.queue('postgresql', 'payment_connections'),
+  );
   await untilPostgresIsThere(
-    () => identity.watch(database),
+    () => identity.watch(database, payments),
     (sentence, cause) => notices.warn(sentence, cause),
   );
   const lockEnds = new LockEnds(redis, names.lockEnds, clock, (error) =>
@@ -122,16 +136,16 @@ export async function openDistributed(options: {
     return removed.length;
   });
   const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
-  const pageTurns = new Turns(Math.max(1, Math.floor(databasePoolSize * PAGE_SHARE)));
+  const maxPages = Math.max(1, Math.floor(databasePoolSize * PAGE_SHARE));
   return {
     id: identity.deploymentId,
     clock,
     keys: createRedisKeyStore(redis, names, lockEnds, { clock, remembered, measures }),
-    ledger: createPostgresLedger(database, databaseClock, confirmDurable, measures),
-    paymentHistory: createPostgresPaymentHistory(database, confirmDurable, pageTurns),
+    ledger: createPostgresLedger(payments, databaseClock, confirmDurable, measures),
+    paymentHistory: createPostgresPaymentHistory(payments, confirmDurable, new Turns(maxPages)),
     transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
       maxSnapshots,
-      pageTurns,
+      pageTurns: new Turns(maxPages),
       measures,
     }),
     transactionCache: createRedisTransactionCache(redis, names, cacheMasters, {

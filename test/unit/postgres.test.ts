@@ -3,7 +3,8 @@ import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { StoreUnavailable } from '#idempay/platform/faults.js';
 import { Batcher } from '#idempay/stores/postgres/batcher.js';
 import { DatabaseClock } from '#idempay/stores/postgres/database-clock.js';
-import { type Postgres, StatementRefused } from '#idempay/stores/postgres/postgres.js';
+import { createPart, type PostgresPart } from '#idempay/stores/postgres/part.js';
+import { type Postgres, type Statement, StatementRefused } from '#idempay/stores/postgres/postgres.js';
 import { untilPostgresIsThere } from '#idempay/stores/postgres/start.js';
 import { QUEUE_LIMIT_MS } from '#idempay/stores/shared/bounded-queue.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
@@ -114,6 +115,58 @@ describe('a batcher', () => {
     }
     statements[1]?.reject(refusal('55P03'));
     expect(await endings(spoilt)).toEqual(['unchanged', -2, -3]);
+  });
+});
+
+describe('a part of the pool', () => {
+  const CONNECTIONS = 2;
+
+  /** A part of a database that answers when the test says so, with the names of what was sent to it. */
+  function openPart() {
+    const sent: { name: string; resolve(): void; reject(fault: unknown): void }[] = [];
+    const send = ({ name }: Statement) =>
+      new Promise((resolve, reject) => sent.push({ name, resolve: () => resolve([{ name }]), reject }));
+    const database = { read: send, write: send, writeHoweverLate: send, lastCommits: undefined };
+    return { part: createPart(database as unknown as PostgresPart, CONNECTIONS, clock), sent };
+  }
+
+  const named = (name: string): Statement => ({ name, text: '' });
+  const namesOf = (sent: readonly { name: string }[]) => sent.map(({ name }) => name);
+
+  test('sends reads and writes over its connections only, in order, and the next one after each end', async () => {
+    const { part, sent } = openPart();
+    const results = [
+      part.read(named('read')),
+      part.write(named('write')),
+      part.writeHoweverLate(named('late')),
+      part.read(named('last')),
+    ];
+    await nextTurn();
+    expect(namesOf(sent)).toEqual(['read', 'write']);
+    sent[1]?.reject(new Error('refused'));
+    await expect(results[1]).rejects.toThrow('refused');
+    expect(namesOf(sent)).toEqual(['read', 'write', 'late']);
+    sent[0]?.resolve();
+    expect(await results[0]).toEqual([{ name: 'read' }]);
+    expect(namesOf(sent)).toEqual(['read', 'write', 'late', 'last']);
+  });
+
+  test('refuses as unchanged what gets no connection in time, and never sends it', async () => {
+    const { part, sent } = openPart();
+    for (let connection = 0; connection < CONNECTIONS; connection += 1) part.write(named('blocked'));
+    const late = part.write(named('late'));
+    clock.advance(QUEUE_LIMIT_MS);
+    await expect(late).rejects.toMatchObject({
+      name: 'StoreUnavailable',
+      effect: 'unchanged',
+      message: expect.stringContaining('connections for payments'),
+    });
+    const next = part.write(named('next'));
+    sent[0]?.resolve();
+    await nextTurn();
+    expect(namesOf(sent)).toEqual(['blocked', 'blocked', 'next']);
+    sent[2]?.resolve();
+    expect(await next).toEqual([{ name: 'next' }]);
   });
 });
 

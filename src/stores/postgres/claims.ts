@@ -17,8 +17,8 @@ import { Batcher, LANES } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import { MAY_BE_LOST } from './database-identity-statements.js';
 import { CANCEL, CLAIM, CLAIM_TURNS, EXPLAIN_TURN, TAKE_OVER, TAKE_OVER_DUE } from './ledger-statements.js';
+import type { PostgresPart } from './part.js';
 import { claimOf, endStateOf, type FindRow, type PaymentRow } from './payment-row.js';
-import type { Postgres } from './postgres.js';
 
 /** A row that this claim inserted. */
 interface Inserted {
@@ -50,7 +50,7 @@ interface ExplainedTurn {
 
 /** Claims, cancellations and takeovers. */
 export function createClaims(
-  database: Postgres,
+  database: PostgresPart,
   clock: DatabaseClock,
   { findRow, mayBeRemoved }: { findRow: FindRow; mayBeRemoved: (key: string) => Promise<boolean> },
   queue: QueueMeasure,

@@ -11,6 +11,7 @@ import {
   readCommits,
 } from '../shared/last-commits.js';
 import { ADOPT, CHECKED, IDENTIFY, MISSING_COMMITS } from './database-identity-statements.js';
+import type { PostgresPart } from './part.js';
 import type { Postgres, Statement } from './postgres.js';
 
 /** A connection pooler may change the server behind an open connection; it is noticed within this time. */
@@ -96,8 +97,8 @@ export class DatabaseIdentity implements StoreOfRecordReport {
   }
 
   /** Looks every second, beginning at once. Throws when the database cannot be asked at first. */
-  async watch(database: Postgres): Promise<void> {
-    const query = queryOf(database);
+  async watch(database: Postgres, payments: PostgresPart): Promise<void> {
+    const query = queryOf(database, payments);
     await this.compare(query);
     this.scheduleNext(query);
   }
@@ -219,6 +220,8 @@ async function findMissing(query: Query, commits: readonly Commit[]) {
   return { start: row?.start ?? '', missing };
 }
 
-function queryOf(database: Postgres): Query {
-  return (statement, values) => database.writeHoweverLate(statement, values);
+/** The look for missing commits reads payments, so it is one of the statements that wait for their table together. */
+function queryOf(database: Postgres, payments: PostgresPart = database): Query {
+  return (statement, values) =>
+    (statement === MISSING_COMMITS ? payments : database).writeHoweverLate(statement, values);
 }

@@ -7,8 +7,8 @@ import type { QueueMeasure } from '../shared/store-measures.js';
 import { Batcher, LANES } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import * as statements from './ledger-statements.js';
+import type { PostgresPart } from './part.js';
 import type { FindRow } from './payment-row.js';
-import type { Postgres } from './postgres.js';
 
 interface Settlement {
   readonly claim: Claim;
@@ -30,7 +30,7 @@ interface Abandonment extends FencedMs {
 
 /** What an attempt writes that holds a claim: each is a compare-and-set by its fence. Batches are sorted by key. */
 export function createExecutionWrites(
-  database: Postgres,
+  database: PostgresPart,
   { clock }: DatabaseClock,
   findRow: FindRow,
   queue: (name: string) => QueueMeasure,

@@ -15,14 +15,14 @@ import type { DatabaseClock } from './database-clock.js';
 import type { ConfirmDurable } from './durability.js';
 import { createExecutionWrites } from './execution-writes.js';
 import * as statements from './ledger-statements.js';
+import type { PostgresPart } from './part.js';
 import { createPaymentHorizon } from './payment-horizon.js';
 import { endStateOf, type PaymentRow } from './payment-row.js';
-import type { Postgres } from './postgres.js';
 import { createNoteElapsed } from './retention-time.js';
 
 /** The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. */
 export function createPostgresLedger(
-  database: Postgres,
+  database: PostgresPart,
   clock: DatabaseClock,
   confirmDurable: ConfirmDurable,
   measures: StoreMeasures = NOT_MEASURED,

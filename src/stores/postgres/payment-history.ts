@@ -4,8 +4,8 @@ import { type NewestQuery, type NewestReads, newestPage } from '../shared/newest
 import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../shared/rows.js';
 import { Turns } from '../shared/turns.js';
 import type { ConfirmDurable } from './durability.js';
+import type { PostgresPart } from './part.js';
 import * as statements from './payment-history-statements.js';
-import type { Postgres } from './postgres.js';
 
 interface Row extends HistoryRow {
   /** To the microsecond: two payments that were settled in one millisecond still have an order. */
@@ -18,7 +18,7 @@ const MOST_PAGES = 4;
 
 /** Rows are returned only when they are durable; `newest` does not wait for that. */
 export function createPostgresPaymentHistory(
-  database: Postgres,
+  database: PostgresPart,
   confirmDurable: ConfirmDurable,
   turns = new Turns(MOST_PAGES),
 ): PaymentHistory {

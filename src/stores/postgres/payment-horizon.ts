@@ -2,8 +2,8 @@ import type { Ledger } from '../../payments/ports/ledger.js';
 import { lowestKeyAt } from '../../payments/values/key-time.js';
 import { HOUR_MS } from '../shared/retention-hour.js';
 import { STATEMENT_TIMEOUT_MS } from '../shared/time-limits.js';
+import type { PostgresPart } from './part.js';
 import * as statements from './payment-horizon-statements.js';
-import type { Postgres } from './postgres.js';
 
 /** Every claim that did not see a raise of the horizon has ended this long after the raise was visible. */
 const CLAIMS_END_MS = STATEMENT_TIMEOUT_MS + 2_000;
@@ -23,7 +23,7 @@ interface Pass {
 }
 
 /** Removes old payments, and prevents any later claim of their keys. Any number may do so at once. */
-export function createPaymentHorizon(database: Postgres): PaymentHorizon {
+export function createPaymentHorizon(database: PostgresPart): PaymentHorizon {
   let pass: Pass | undefined;
 
   async function beginPass(retentionMs: number): Promise<Pass | undefined> {

@@ -1,7 +1,8 @@
 import type { Ledger } from '../../payments/ports/ledger.js';
 import { keyTimeOf } from '../../payments/values/key-time.js';
 import { HOUR_MS } from '../shared/retention-hour.js';
-import type { Postgres, Statement } from './postgres.js';
+import type { PostgresPart } from './part.js';
+import type { Statement } from './postgres.js';
 
 /** The hour that is stored in a payment settled now. */
 export const CURRENT_HOUR = '(SELECT max(hour) FROM idempay.retention_hours)';
@@ -45,7 +46,7 @@ const RETENTION_TIME: Statement = {
 };
 
 /** The time that the processes of this deployment have seen pass. */
-export function createNoteElapsed(database: Postgres): Ledger['noteElapsed'] {
+export function createNoteElapsed(database: PostgresPart): Ledger['noteElapsed'] {
   return async ({ sinceMs, elapsedMs, lowestKeyMs }) => {
     const [hour] = await database.write<{ hour: number; seenMs: number; isOver: boolean }>(NOTE_ELAPSED, [
       sinceMs,
