@@ -4,7 +4,14 @@ import { decorated } from '#idempay/platform/decorated.js';
 import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { createKeyNames } from '#idempay/stores/redis/key-names.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
-import { givenClaim, givenSettled, LONG_MS, newKeyOf, newOwner } from '../../testkit/protocol/payment-attempts.js';
+import {
+  givenClaim,
+  givenSettled,
+  LONG_MS,
+  newKeyOf,
+  newOwner,
+  turnsOf,
+} from '../../testkit/protocol/payment-attempts.js';
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
 import { openRedisClient } from '../../testkit/protocol/redis-process.js';
 import { pause, until } from '../../testkit/time/until.js';
@@ -95,6 +102,25 @@ describe('a database that lacks a commit which is remembered was restored', () =
       DELETE FROM idempay.payments WHERE key = '${key}'`);
     const id = await idOfNext();
     await sql(`DELETE FROM idempay.transactions WHERE id = ${id}`);
+    await pause(SEVERAL_LOOKS_MS);
+    expect(await deployment()).toEqual(before);
+  });
+
+  /**
+   * Bug: a payment of a reference that was read again before retention removed it counted as lost, so every order was looked up for 30 days.
+   * Cause: what was remembered of it had the time of the reading, which is above the horizon. Fix: it has the time of the settlement.
+   */
+  test('a payment of a reference that was read long after its end, and then removed as too old, is not missing', async () => {
+    const members = turnsOf((await deployment()).id)('order-1');
+    const { key } = members;
+    await givenSettled(ports.ledger, await givenClaim(ports.ledger, members));
+    // A later commit takes the place of its settlement.
+    await givenClaim(ports.ledger, { key: newKeyOf(Date.now() + HOUR_MS) });
+    await sql(`UPDATE idempay.payments SET settled_at = now() - interval '2 hours' WHERE key = '${key}'`);
+    const before = await deployment();
+    expect(await ports.ledger.find(key)).toMatchObject({ state: 'final' });
+    await sql(`UPDATE idempay.payment_horizon SET keys_before = '${newKeyOf(Date.now() - HOUR_MS)}';
+      DELETE FROM idempay.payments WHERE key = '${key}'`);
     await pause(SEVERAL_LOOKS_MS);
     expect(await deployment()).toEqual(before);
   });

@@ -328,6 +328,7 @@ function columnsOf({ lease_until, claimed_at, ...columns }: StoredPayment, now: 
   const isForEver = reference !== null && expires_at !== null;
   return {
     ...{ ...columns, remaining_ms: Math.max(0, lease_until - now), age_ms: now - claimed_at },
+    settled_at: floor(settled_at),
     expires_at: floor(isForEver ? now + expires_at - Number(settled_at) : expires_at),
     repeatable: reference !== null || (expires_at ?? 0) > now,
   };

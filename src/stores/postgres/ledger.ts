@@ -44,7 +44,8 @@ export function createPostgresLedger(
     const row = await finds.add(key);
     if (row && (row.state !== 'PROCESSING' || row.owner === ours?.owner)) {
       await confirmDurable();
-      database.lastCommits?.add({ key, epoch: row.epoch, settled: row.state !== 'PROCESSING' });
+      const commit = { key, epoch: row.epoch, settled: row.state !== 'PROCESSING' };
+      database.lastCommits?.saw(commit, row.settled_at);
     }
     return row;
   }

@@ -10,6 +10,7 @@ export const PAYMENT_COLUMNS = `
   (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms,
   floor(extract(epoch FROM CASE WHEN reference IS NULL THEN expires_at ELSE clock_timestamp() + (expires_at - settled_at) END) * 1000)::float8
     AS expires_at,
+  floor(extract(epoch FROM settled_at) * 1000)::float8 AS settled_at,
   coalesce(expires_at > clock_timestamp() OR reference IS NOT NULL, false) AS repeatable`;
 
 export interface PaymentRow extends FinalRow {
@@ -24,6 +25,8 @@ export interface PaymentRow extends FinalRow {
   unsent_epoch: number | null;
   remaining_ms: number;
   age_ms: number;
+  /** Null while it is PROCESSING. */
+  settled_at: number | null;
   /** Final, and not past its expiry by the database's clock; a payment with a reference never is. */
   repeatable: boolean;
 }

@@ -14,7 +14,10 @@ export type Commit =
       readonly key: string;
       readonly epoch: number;
       readonly settled: boolean;
-      /** When it was known, ms since the epoch: only of a computed key, which has no time that says whether retention may have removed its row. */
+      /**
+       * When it was settled, or known before that; ms since the epoch. Only of a computed key, which has no time that says whether retention
+       * may have removed its row.
+       */
       readonly atMs?: number;
     }
   /** A transaction was created or changed. */
@@ -97,15 +100,21 @@ export class LastCommits {
    * is killed later cannot take that back.
    */
   add(commit: Commit, begunAt = 0): void {
+    this.addAt(commit, begunAt, this.clock.now());
+  }
+
+  /** The same for a row that was read. It may be removed by the time of its settlement, and not by that of its reading. */
+  saw(commit: Commit, settledAtMs: number | null): void {
+    this.addAt(commit, 0, settledAtMs ?? this.clock.now());
+  }
+
+  private addAt(commit: Commit, begunAt: number, atMs: number): void {
     this.count += 1;
-    const known = { commit: this.dated(commit), begunAt, knownAt: this.count };
+    const dated = 'key' in commit && isComputed(commit.key) ? { ...commit, atMs } : commit;
+    const known = { commit: dated, begunAt, knownAt: this.count };
     this.known = [...this.known.filter(({ knownAt }) => knownAt > begunAt), known];
     // A settled payment is not charged; its commit may be sent with the other commands of this turn.
     this.write('settled' in commit && !commit.settled).catch(() => {});
-  }
-
-  private dated(commit: Commit): Commit {
-    return 'key' in commit && isComputed(commit.key) ? { ...commit, atMs: this.clock.now() } : commit;
   }
 
   /** The database is in this incarnation now. Of the commits that were asked for it lacks `missing`. */
