@@ -128,7 +128,7 @@ export function createServer(
     reply.header(requestIdHeader, request.id).headers(sentAlways);
     const problem = headProblem(request.raw);
     if (problem?.framing) reply.header('connection', 'close');
-    if (request.method === 'GET' || request.method === 'HEAD') discardBody(request.raw);
+    if (request.method === 'GET' || request.method === 'HEAD') discardBody(request);
     // Refused before the body is looked at, as a wrong method is.
     const misdirected = loopbackOnly && !isForThisMachine(request.raw) ? publicErrors.misdirected() : undefined;
     const otherSite = !access && isOfOtherSite(request) ? publicErrors.otherSite() : undefined;

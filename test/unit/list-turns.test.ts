@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { FairLine } from '#idempay/limits/fair-line.js';
 import { AllSnapshotsInUse } from '#idempay/platform/faults.js';
 import { ListReads } from '#idempay/stores/embedded/list-reads.js';
-import { FairLine } from '#idempay/stores/shared/fair-line.js';
 import { type Turn, Turns } from '#idempay/stores/shared/turns.js';
 
 describe('turns for a snapshot', () => {

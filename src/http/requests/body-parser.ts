@@ -100,7 +100,7 @@ function readJson(budget: BodyBudget, request: FastifyRequest, payload: Readable
   let isFirst = true;
   payload.on('data', (chunk: Buffer) => {
     if (isFirst) isFirst = false;
-    else noteChunk(request.raw);
+    else noteChunk(request);
     // After a refusal the rest is read and thrown away.
     const refusal = isOver ? undefined : body.add(chunk);
     if (refusal) end(refusal);

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { FastifyRequest } from 'fastify';
 import { noteChunk } from './chunk-turns.js';
 
 /** A body that waits has at most so many chunks beside the one that holds the rest. */
@@ -10,8 +11,8 @@ function hasBody({ headers }: IncomingMessage): boolean {
 }
 
 /** Throws the body of a request away, as it comes: nobody reads it, and it would wait in Node until the answer is complete. */
-export function discardBody(request: IncomingMessage): void {
-  if (hasBody(request)) request.on('data', () => noteChunk(request));
+export function discardBody(request: FastifyRequest): void {
+  if (hasBody(request.raw)) request.raw.on('data', () => noteChunk(request));
 }
 
 /**

@@ -1,4 +1,4 @@
-import { FairLine } from '../shared/fair-line.js';
+import { FairLine } from '../../limits/fair-line.js';
 
 /**
  * Reading of lists on the main thread, one page in each turn of the event loop however many lists are read at once, so that

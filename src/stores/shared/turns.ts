@@ -1,5 +1,5 @@
+import { FairLine } from '../../limits/fair-line.js';
 import { AllSnapshotsInUse } from '../../platform/faults.js';
-import { FairLine } from './fair-line.js';
 
 /** Longer than a stalled reader keeps its snapshot while others wait, on a busy machine too. */
 const WAIT_MS = 10_000;
