@@ -1,8 +1,9 @@
 import type { RefusedTurn } from './answers.js';
 import type { Endings } from './endings.js';
 import type { KeyStore } from './ports/key-store.js';
-import type { Ledger } from './ports/ledger.js';
-import type { TurnOf } from './turn.js';
+import type { FindResult, Ledger } from './ports/ledger.js';
+import type { PaymentRecord } from './ports/payment-history.js';
+import { refusalAfter, type TurnOf } from './turn.js';
 import type { Reference } from './values/reference.js';
 
 export type IssueAnswer =
@@ -23,22 +24,12 @@ export function createIssueComputedKey(collaborators: {
 }): IssueComputedKey {
   const { keys, endings, ledger, turnOf, idempotencyTtlMs } = collaborators;
 
-  /** The claim decides; this only tells before. */
-  async function previousOf(reference: Reference): Promise<RefusedTurn['previous'] | 'declined'> {
+  /** The claim decides, and knows whether a decline is young enough; this only tells before. */
+  async function refusalOf(reference: Reference): Promise<RefusedTurn | undefined> {
     const { previousKey } = turnOf(reference);
-    if (previousKey === undefined) return 'declined';
-    const found = await ledger.find(previousKey);
-    switch (found.state) {
-      case 'final':
-        return found.final.outcome.state === 'COMPLETED' ? 'completed' : 'declined';
-      case 'cancelled':
-        return 'cancelled';
-      case 'under way':
-      case 'abandoned':
-        return 'under way';
-      default:
-        return 'absent';
-    }
+    if (previousKey === undefined) return undefined;
+    const refusal = refusalAfter(stateOf(await ledger.find(previousKey)), true);
+    return refusal && { ...refusal, attempt: reference.attempt };
   }
 
   return async function issueComputedKey(key, reference) {
@@ -51,8 +42,8 @@ export function createIssueComputedKey(collaborators: {
       case 'cancelled':
         return found;
       case 'absent': {
-        const previous = await previousOf(reference);
-        if (previous !== 'declined') return { state: 'not its turn', attempt: reference.attempt, previous };
+        const refusal = await refusalOf(reference);
+        if (refusal) return refusal;
         await keys.issue(key, idempotencyTtlMs, { client: reference.client, reference });
         return { state: 'issued' };
       }
@@ -60,6 +51,22 @@ export function createIssueComputedKey(collaborators: {
         return { state: 'issued' };
     }
   };
+}
+
+/** The state of the row, or undefined where there is none. */
+function stateOf(found: FindResult): PaymentRecord['state'] | undefined {
+  switch (found.state) {
+    case 'final':
+      return found.final.outcome.state;
+    case 'cancelled':
+      return 'CANCELLED';
+    case 'under way':
+    case 'abandoned':
+      return 'PROCESSING';
+    case 'expired':
+    case 'absent':
+      return undefined;
+  }
 }
 
 /** Holds no lock. */

@@ -1,4 +1,5 @@
-import type { Turn } from './ports/ledger.js';
+import type { Turn, TurnRefusal } from './ports/ledger.js';
+import type { PaymentRecord } from './ports/payment-history.js';
 import type { ProcessorTraits } from './ports/processor.js';
 import type { ComputeKey, Reference } from './values/reference.js';
 
@@ -20,4 +21,24 @@ export function createTurnOf(
     const previousKey = attempt > 1 ? computeKey({ ...reference, attempt: attempt - 1 }) : undefined;
     return { reference, previousKey, lateMs, waitAfterLossMs };
   };
+}
+
+const REFUSED = {
+  PROCESSING: 'under way',
+  COMPLETED: 'completed',
+  CANCELLED: 'cancelled',
+  DECLINED: 'declined too long ago',
+} as const;
+
+/**
+ * Why it is not the turn of the next attempt, or undefined where it is.
+ * @param previous The state of the attempt before, or undefined where it has no row.
+ * @param isInTime Whether that attempt, where it was declined, is young enough to be followed.
+ */
+export function refusalAfter(
+  previous: PaymentRecord['state'] | undefined,
+  isInTime: boolean,
+): Extract<TurnRefusal, { state: 'not its turn' }> | undefined {
+  if (previous === 'DECLINED' && isInTime) return undefined;
+  return { state: 'not its turn', previous: previous === undefined ? 'absent' : REFUSED[previous] };
 }

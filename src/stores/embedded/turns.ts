@@ -1,6 +1,6 @@
 import type { Turn, TurnRefusal } from '../../payments/ports/ledger.js';
+import { refusalAfter } from '../../payments/turn.js';
 import { isComputed } from '../../payments/values/reference.js';
-import { refusalAfter } from '../shared/turn-refusal.js';
 import * as statements from './ledger-statements.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Database } from './sqlite.js';

@@ -7,12 +7,12 @@ import type {
   Takeover,
   TurnRefusal,
 } from '../../payments/ports/ledger.js';
+import { refusalAfter } from '../../payments/turn.js';
 import type { Claim } from '../../payments/values/payment.js';
 import { isComputed } from '../../payments/values/reference.js';
 import { isUnknown } from '../../platform/faults.js';
 import { reasonOf } from '../shared/rows.js';
 import type { QueueMeasure } from '../shared/store-measures.js';
-import { refusalAfter } from '../shared/turn-refusal.js';
 import { Batcher, LANES } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import { MAY_BE_LOST } from './database-identity-statements.js';
