@@ -3,7 +3,7 @@ import type { FindResult, Ledger, TurnRefusal } from './ports/ledger.js';
 import type { PaymentHistory, PaymentRecord } from './ports/payment-history.js';
 import { RecentDurations } from './recent-durations.js';
 import type { FinalOutcome } from './values/payment.js';
-import { isComputed } from './values/reference.js';
+import { type ComputeKey, isComputed, type NamedPayment, type Reference } from './values/reference.js';
 
 /** The time between our answer and the client's next request: a wait that ends this early is not rounded up. */
 const CLIENT_LATENCY_MS = 250;
@@ -64,11 +64,11 @@ export const SOON: PayAnswer = { state: 'in progress', retryAfterSeconds: 1 };
 /** The answers to a request whose payment is, or was, another attempt's, with the time of its next try. */
 export interface Answers {
   /** A repeat of a payment that is final (decisions P6). */
-  replay(key: string, final: FinalOutcome, fingerprint: string | undefined): NowOrLater<PayAnswer>;
-  conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer>;
+  replay(named: NamedPayment, final: FinalOutcome, fingerprint: string | undefined): NowOrLater<PayAnswer>;
+  conflict(named: NamedPayment, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer>;
   /** The same for a row that was just read. */
   conflictWith(
-    key: string,
+    named: NamedPayment,
     found: FindResult,
     fingerprint: string | undefined,
     lock?: RunningAttempt,
@@ -86,29 +86,35 @@ export function createAnswers(collaborators: {
   history: Pick<PaymentHistory, 'find' | 'newestAttempt'>;
   leaseMs: number;
   payloadMismatch: 'replay' | 'reject';
+  computeKey: ComputeKey;
   /** How long a payment takes, before any was measured. */
   typicalMs: number;
 }): Answers {
-  const { ledger, history, leaseMs, payloadMismatch, typicalMs } = collaborators;
+  const { ledger, history, leaseMs, payloadMismatch, computeKey, typicalMs } = collaborators;
   const durations = new RecentDurations(typicalMs);
 
   /**
    * Rule 2 of spec 4.1. A lock may be left although its payment is final (its end was lost, or refused by a full store). So
    * the row is read before each 409, after `begin` or `look` was answered (decisions P17).
    */
-  async function conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer> {
-    return conflictWith(key, await ledger.find(key), fingerprint, lock);
+  async function conflict(
+    named: NamedPayment,
+    fingerprint: string | undefined,
+    lock?: RunningAttempt,
+  ): Promise<PayAnswer> {
+    return conflictWith(named, await ledger.find(named.key), fingerprint, lock);
   }
 
   function conflictWith(
-    key: string,
+    named: NamedPayment,
     found: FindResult,
     fingerprint: string | undefined,
     lock?: RunningAttempt,
   ): NowOrLater<PayAnswer> {
+    const { key } = named;
     switch (found.state) {
       case 'final':
-        return replay(key, found.final, fingerprint);
+        return replay(named, found.final, fingerprint);
       case 'expired':
         return { state: 'invalid key' };
       case 'cancelled':
@@ -131,18 +137,25 @@ export function createAnswers(collaborators: {
     return isBound && differs(key, lock.fingerprint, fingerprint) ? mismatch(key) : inProgress(lock);
   }
 
-  function replay(key: string, final: FinalOutcome, fingerprint: string | undefined): NowOrLater<PayAnswer> {
+  function replay(named: NamedPayment, final: FinalOutcome, fingerprint: string | undefined): NowOrLater<PayAnswer> {
+    const { key } = named;
     if (differs(key, final.fingerprint, fingerprint)) return mismatch(key);
-    if (final.outcome.state === 'DECLINED' && isComputed(key)) return declined(key, final);
+    if (final.outcome.state === 'DECLINED' && isComputed(key)) return declined(named, final);
     return { state: 'replayed', final };
   }
 
-  /** Only the newest attempt at a reference says whether it is paid. */
-  async function declined(key: string, final: FinalOutcome): Promise<PayAnswer> {
-    const { reference, attempt, client } = (await history.find(key)) ?? {};
+  /**
+   * Only the newest attempt at a reference says whether it is paid. Attempts follow each other, so it is this one where the next has no
+   * row. Repeats share that read; the others are read only where the request names the key alone, or a later attempt was made.
+   */
+  async function declined({ key, reference: requested }: NamedPayment, final: FinalOutcome): Promise<PayAnswer> {
+    const reference = requested ?? referenceOf(await history.find(key));
     // Its row was removed a moment ago.
-    if (reference === undefined || attempt === undefined) return { state: 'replayed', final };
-    const newest = await history.newestAttempt(reference, client);
+    if (!reference) return { state: 'replayed', final };
+    const { text, attempt, client } = reference;
+    const next = await ledger.find(computeKey({ ...reference, attempt: attempt + 1 }));
+    if (next.state === 'absent') return { state: 'replayed', final, attempt };
+    const newest = await history.newestAttempt(text, client);
     if (newest?.attempt === undefined || newest.attempt <= attempt) return { state: 'replayed', final, attempt };
     return { state: 'superseded', attempt, newest };
   }
@@ -169,4 +182,9 @@ export function createAnswers(collaborators: {
   }
 
   return { replay, conflict, conflictWith, busy, differs, took: (ms) => durations.add(ms) };
+}
+
+function referenceOf(record: PaymentRecord | undefined): Reference | undefined {
+  const { reference, attempt, client } = record ?? {};
+  return reference === undefined || attempt === undefined ? undefined : { text: reference, attempt, client };
 }

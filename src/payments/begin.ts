@@ -31,7 +31,7 @@ export function createBegin(collaborators: {
   return function begin({ key, client, reference }, money) {
     const owner = newOwner();
     const fingerprint = fingerprintOf(money);
-    const attempt: PayAttempt = { key, money, client, owner, fingerprint, askedAt: clock.monotonic() };
+    const attempt: PayAttempt = { key, reference, money, client, owner, fingerprint, askedAt: clock.monotonic() };
     const makes = reference && { reference, lifeMs: recordLifeMs };
     const begun = keys.begin({ key, owner, leaseMs, fingerprint, client, makes });
     if (!(begun instanceof Promise)) return answerTo(attempt, begun);
@@ -47,9 +47,9 @@ export function createBegin(collaborators: {
   function answerTo(attempt: PayAttempt, begun: BeginResult): NowOrLater<PayAnswer> {
     switch (begun.state) {
       case 'locked':
-        return conflict(attempt.key, attempt.fingerprint, begun);
+        return conflict(attempt, attempt.fingerprint, begun);
       case 'final':
-        return replay(attempt.key, begun.final, attempt.fingerprint);
+        return replay(attempt, begun.final, attempt.fingerprint);
       case 'absent':
         return payFromRow(attempt);
       case 'taken':
@@ -58,7 +58,8 @@ export function createBegin(collaborators: {
   }
 
   /** The key store does not know the key. The row is read before the key is called invalid (protocol, step 1). */
-  async function payFromRow({ key, client, owner, fingerprint }: PayAttempt): Promise<PayAnswer> {
+  async function payFromRow(attempt: PayAttempt): Promise<PayAnswer> {
+    const { key, client, owner, fingerprint } = attempt;
     const askedAt = clock.monotonic();
     const found = await ledger.find(key, client);
     switch (found.state) {
@@ -67,12 +68,12 @@ export function createBegin(collaborators: {
         return { state: 'invalid key' };
       case 'final':
         await endings.finish(key, owner, found.final);
-        return replay(key, found.final, fingerprint);
+        return replay(attempt, found.final, fingerprint);
       case 'cancelled':
       case 'under way':
-        return conflictWith(key, found, fingerprint);
+        return conflictWith(attempt, found, fingerprint);
       case 'abandoned':
-        return claims.takeOver(key, owner, askedAt, fingerprint);
+        return claims.takeOver(attempt, owner, askedAt, fingerprint);
     }
   }
 }

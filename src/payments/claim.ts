@@ -11,6 +11,7 @@ import type { Processor } from './ports/processor.js';
 import type { TurnOf } from './turn.js';
 import type { Money } from './values/money.js';
 import type { Claim } from './values/payment.js';
+import type { NamedPayment, Reference } from './values/reference.js';
 
 export interface PaymentRules {
   readonly idempotencyTtlMs: number;
@@ -23,6 +24,8 @@ export interface PaymentRules {
 /** What one request asks for, and the owner under which it begins and claims. */
 export interface PayAttempt {
   readonly key: string;
+  /** Undefined where the request names the key alone. */
+  readonly reference: Reference | undefined;
   readonly money: Money;
   /** The client that asks. Where it is undefined, it sees every key. */
   readonly client: string | undefined;
@@ -37,7 +40,7 @@ export interface Claims {
   /** After a begin that took the lock (protocol, step 2). */
   payWithLock(attempt: PayAttempt, begun: Taken): Promise<PayAnswer>;
   /** A payment whose owner is dead (protocol, step 3). */
-  takeOver(key: string, owner: string, askedAt: number, fingerprint: string): NowOrLater<PayAnswer>;
+  takeOver(named: NamedPayment, owner: string, askedAt: number, fingerprint: string): NowOrLater<PayAnswer>;
 }
 
 export function createClaims(collaborators: {
@@ -62,13 +65,14 @@ export function createClaims(collaborators: {
 
   return {
     payWithLock: (attempt, begun) => (hasRoom() ? counted(claimAndPay(attempt, begun)) : turnAway(attempt)),
-    takeOver: (key, owner, askedAt, fingerprint) =>
-      hasRoom() ? counted(takeOver(key, owner, askedAt, fingerprint)) : SOON,
+    takeOver: (named, owner, askedAt, fingerprint) =>
+      hasRoom() ? counted(takeOver(named, owner, askedAt, fingerprint)) : SOON,
   };
 
   /** The lock is ours. Each path from here releases it, or leaves it to the running attempt. */
   async function claimAndPay(attempt: PayAttempt, { claimBy, client, reference }: Taken): Promise<PayAnswer> {
     const { key, money, owner, fingerprint, askedAt } = attempt;
+    const named = { key, reference };
     const transactionId = newTransactionId();
     const claimed = await ledger
       .claim({
@@ -94,7 +98,7 @@ export function createClaims(collaborators: {
           claimed.claim,
           await timed(askedAt, carryOut(claimed.claim, askedAt, 'first claim')),
           fingerprint,
-          reference?.attempt,
+          reference,
         );
       case 'settled':
         // As after every settlement: a death before `finish` leaves a row that the next begin or look finds.
@@ -103,13 +107,13 @@ export function createClaims(collaborators: {
         took(clock.monotonic() - askedAt);
         return { state: 'processed', final: claimed.final, attempt: reference?.attempt };
       case 'taken over':
-        return finishTakeover(claimed.claim, askedAt, fingerprint, reference?.attempt);
+        return finishTakeover(claimed.claim, askedAt, fingerprint, reference);
       case 'final':
         await endings.finish(key, owner, claimed.final);
-        return replay(key, claimed.final, fingerprint);
+        return replay(named, claimed.final, fingerprint);
       case 'under way':
         await endings.release(key, owner);
-        return conflictWith(key, claimed, fingerprint);
+        return conflictWith(named, claimed, fingerprint);
       case 'cancelled':
         await endings.forget(key, owner);
         return { state: 'cancelled' };
@@ -128,10 +132,16 @@ export function createClaims(collaborators: {
     }
   }
 
-  async function takeOver(key: string, owner: string, askedAt: number, fingerprint: string): Promise<PayAnswer> {
+  async function takeOver(
+    named: NamedPayment,
+    owner: string,
+    askedAt: number,
+    fingerprint: string,
+  ): Promise<PayAnswer> {
+    const { key, reference } = named;
     const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.traits.name });
     // Another attempt was faster, and the payment may be final already.
-    return claim ? finishTakeover(claim, askedAt, fingerprint) : conflict(key, fingerprint);
+    return claim ? finishTakeover(claim, askedAt, fingerprint, reference) : conflict(named, fingerprint);
   }
 
   /** Pays the row's amount, never the request's. A mismatching request is rejected after the takeover completes. */
@@ -139,16 +149,16 @@ export function createClaims(collaborators: {
     claim: Claim,
     askedAt: number,
     fingerprint: string,
-    attempt?: number,
+    reference: Reference | undefined,
   ): Promise<PayAnswer> {
-    return answerOf(claim, await carryOut(claim, askedAt, 'repeat'), fingerprint, attempt);
+    return answerOf(claim, await carryOut(claim, askedAt, 'repeat'), fingerprint, reference);
   }
 
   function answerOf(
     claim: Claim,
     result: ExecutionResult,
     fingerprint: string,
-    attempt?: number,
+    reference: Reference | undefined,
   ): NowOrLater<PayAnswer> {
     if (result.state === 'unknown' || result.state === 'not sent') {
       onUnknown(claim, result.cause);
@@ -158,9 +168,9 @@ export function createClaims(collaborators: {
       return { state: result.answered === 'COMPLETED' ? 'charged after cancellation' : 'cancelled' };
     }
     const { final } = result;
-    if (result.state !== 'settled') return replay(claim.key, final, fingerprint);
+    if (result.state !== 'settled') return replay({ key: claim.key, reference }, final, fingerprint);
     if (differs(claim.key, final.fingerprint, fingerprint)) return mismatch(claim.key);
-    return { state: 'processed', final, attempt };
+    return { state: 'processed', final, attempt: reference?.attempt };
   }
 
   async function timed(askedAt: number, attempt: Promise<ExecutionResult>): Promise<ExecutionResult> {
@@ -186,13 +196,14 @@ export function createClaims(collaborators: {
    * Claims nothing and releases the lock. The row is read all the same: a payment that was claimed before must not be
    * answered as busy, because that says that nothing was begun.
    */
-  async function turnAway({ key, owner, fingerprint }: PayAttempt): Promise<PayAnswer> {
+  async function turnAway(attempt: PayAttempt): Promise<PayAnswer> {
+    const { key, owner, fingerprint } = attempt;
     const found = await ledger.find(key).catch(async (fault: unknown) => {
       await endings.release(key, owner);
       throw fault;
     });
     if (found.state === 'final') await endings.finish(key, owner, found.final);
     else await endings.release(key, owner);
-    return found.state === 'absent' ? busy() : conflictWith(key, found, fingerprint);
+    return found.state === 'absent' ? busy() : conflictWith(attempt, found, fingerprint);
   }
 }

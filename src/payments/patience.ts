@@ -16,16 +16,15 @@ export function createPayPatiently(
   pay: Pay,
 ): PayPatiently {
   return async function payPatiently(named, request, patience) {
-    const { key } = named;
     const first = await pay(named, request);
     if (first.state !== 'in progress') return first;
-    const place = waiting.enter(key, patience);
+    const place = waiting.enter(named.key, patience);
     if (!place) return first;
     try {
       let answer = await payWhenFree(place, first, () => pay(named, request));
       // The last try may be long ago, and the payment may be final since.
       if (answer.state === 'in progress') {
-        answer = await conflict(key, 'problem' in request ? fingerprintOfRefused(request) : fingerprintOf(request));
+        answer = await conflict(named, 'problem' in request ? fingerprintOfRefused(request) : fingerprintOf(request));
       }
       return { ...answer, waited: true };
     } finally {

@@ -63,7 +63,8 @@ export function createPayments(collaborators: {
   const { computeKey, waiting, onUnknown, counts = createPaymentCounts() } = collaborators;
   const { idempotencyTtlMs, leaseMs, payloadMismatch } = rules;
   const turnOf = createTurnOf(computeKey, processor.traits, rules);
-  const answers = createAnswers({ ledger, history, leaseMs, payloadMismatch, typicalMs: processor.traits.typicalMs });
+  const { typicalMs } = processor.traits;
+  const answers = createAnswers({ ledger, history, leaseMs, payloadMismatch, computeKey, typicalMs });
   const claims = createClaims({
     endings,
     ledger,

@@ -24,21 +24,22 @@ export function createRefuseContent(collaborators: {
   const { keys, ledger, answers, claims, clock, newOwner } = collaborators;
   const { replay, conflict, conflictWith } = answers;
 
-  return async function refuseContent({ key, client, reference }, refused) {
+  return async function refuseContent(named, refused) {
+    const { key, client, reference } = named;
     const askedAt = clock.monotonic();
     const fingerprint = fingerprintOfRefused(refused);
     const looked = await lookOrRead(key, client);
-    if (looked.state === 'locked') return conflict(key, fingerprint, looked);
-    if (looked.state === 'final') return replay(key, looked.final, fingerprint);
+    if (looked.state === 'locked') return conflict(named, fingerprint, looked);
+    if (looked.state === 'final') return replay(named, looked.final, fingerprint);
     const found = await ledger.find(key, client);
     switch (found.state) {
       case 'final':
       case 'under way':
       case 'cancelled':
       case 'expired':
-        return conflictWith(key, found, fingerprint);
+        return conflictWith(named, found, fingerprint);
       case 'abandoned':
-        return fingerprint ? claims.takeOver(key, newOwner(), askedAt, fingerprint) : SOON;
+        return fingerprint ? claims.takeOver(named, newOwner(), askedAt, fingerprint) : SOON;
       case 'absent':
         if (looked.state === 'generated' || reference) return { state: 'invalid content', problem: refused.problem };
         return { state: 'invalid key' };

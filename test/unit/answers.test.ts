@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { createAnswers, SOON } from '#idempay/payments/answers.js';
+import type { PaymentHistory } from '#idempay/payments/ports/payment-history.js';
 import { RecentDurations } from '#idempay/payments/recent-durations.js';
 import { backOffMs } from '#idempay/payments/recovery.js';
-import { newKey } from '../../testkit/protocol/payment-attempts.js';
+import { createComputeKey } from '#idempay/payments/values/reference.js';
+import { newKey, newReference } from '../../testkit/protocol/payment-attempts.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';
 
 const KEY = newKey();
@@ -11,11 +13,31 @@ const LEASE_MS = 60_000;
 const WINDOW = 64;
 const ports = await sharePorts();
 
+const computeKey = createComputeKey('deployment');
+
+function openAnswers(history: Pick<PaymentHistory, 'find' | 'newestAttempt'>) {
+  const rules = { leaseMs: LEASE_MS, payloadMismatch: 'replay', typicalMs: 1 } as const;
+  return createAnswers({ ledger: ports.ledger, history, computeKey, ...rules });
+}
+
+/**
+ * Bug: each repeat of a declined order cost two statements of its own. Cause: the request's reference was not passed on, and the newest
+ * attempt was read whatever was there. Fix: the row of the next attempt is asked for, in a statement that requests share.
+ */
+test('a repeat of the newest decline of a reference reads only rows by key', async () => {
+  const unavailable = () => Promise.reject(new Error('the history of payments was asked'));
+  const { replay } = openAnswers({ find: unavailable, newestAttempt: unavailable });
+  const reference = { text: newReference(), attempt: 2, client: 'key:shop' };
+  const outcome = { state: 'DECLINED', reason: 'no funds' } as const;
+  const final = { outcome, fingerprint: '100.50 USD', client: 'key:shop', expiresAt: 0 };
+  const answer = await replay({ key: computeKey(reference), reference }, final, final.fingerprint);
+  expect(answer).toEqual({ state: 'replayed', final, attempt: 2 });
+});
+
 /** The client's next request is 250 ms on its way; so much is no reason to wait one more second. */
 describe('Retry-After', () => {
   const answersAfter = (durationMs: number) => {
-    const { ledger, paymentHistory: history } = ports;
-    const answers = createAnswers({ ledger, history, leaseMs: LEASE_MS, payloadMismatch: 'replay', typicalMs: 1 });
+    const answers = openAnswers(ports.paymentHistory);
     answers.took(durationMs);
     return answers;
   };
@@ -32,15 +54,15 @@ describe('Retry-After', () => {
     const lock = { fingerprint: '', heldMs, remainingMs };
     const expected = { state: 'in progress', retryAfterSeconds: seconds };
     // The attempt has not claimed yet.
-    expect(answersAfter(took).conflictWith(KEY, { state: 'absent' }, '', lock)).toEqual(expected);
+    expect(answersAfter(took).conflictWith({ key: KEY }, { state: 'absent' }, '', lock)).toEqual(expected);
     // A row that was read says how old its attempt is by its lease; the lock's own time counts more.
-    expect(answersAfter(took).conflictWith(KEY, found(remainingMs), '', lock)).toEqual(expected);
+    expect(answersAfter(took).conflictWith({ key: KEY }, found(remainingMs), '', lock)).toEqual(expected);
   });
 
   test('of a row without a lock the age is what has passed of its lease', () => {
-    const answer = answersAfter(20_000).conflictWith(KEY, found(LEASE_MS - 5_000), '');
+    const answer = answersAfter(20_000).conflictWith({ key: KEY }, found(LEASE_MS - 5_000), '');
     expect(answer).toEqual({ state: 'in progress', retryAfterSeconds: 15 });
-    expect(answersAfter(20_000).conflictWith(KEY, { state: 'absent' }, '')).toEqual(SOON);
+    expect(answersAfter(20_000).conflictWith({ key: KEY }, { state: 'absent' }, '')).toEqual(SOON);
   });
 
   test.each([
