@@ -8,19 +8,22 @@ const { ifMatch, ifNoneMatch } = REQUEST_HEADERS;
 const preconditionFailed = publicErrors.preconditionFailed('page');
 const text = { type: 'string' };
 
-const KEPT_FOR_EVER = always(
-  'Cache-Control',
-  'Cache-Control-immutable',
-  'Every cache may keep the file for a year: its name changes with it.',
-  { const: 'public, max-age=31536000, immutable' },
-);
-const VARY = always('Vary', 'Vary', 'The answer depends on this header of the request.', {
+const KEPT_FOR_EVER = {
+  ...always('Cache-Control', 'Every cache may keep the file for a year: its name changes with it.', {
+    const: 'public, max-age=31536000, immutable',
+  }),
+  component: 'Cache-Control-immutable',
+};
+const VARY = always('Vary', 'The answer depends on this header of the request.', {
   const: 'Accept-Encoding',
 });
 const CONTENT_ENCODING = sometimes(
-  always('Content-Encoding', 'Content-Encoding', 'Compressed, where `Accept-Encoding` takes it.', { const: 'gzip' }),
+  always('Content-Encoding', 'Compressed, where `Accept-Encoding` takes it.', { const: 'gzip' }),
 );
-const REDIRECTED = always('Location', 'Location-console', 'Where the page is.', { const: '../console' });
+const REDIRECTED = {
+  ...always('Location', 'Where the page is.', { const: '../console' }),
+  component: 'Location-console',
+};
 
 const pageHeaders = [ETAG, ASK_AGAIN, PAGE_POLICY, VARY, CONTENT_ENCODING];
 const fileHeaders = [ETAG, KEPT_FOR_EVER, PAGE_POLICY, VARY, CONTENT_ENCODING];

@@ -32,14 +32,9 @@ export const REQUEST_HEADERS = {
   },
 } as const satisfies Record<string, RequestHeader>;
 
-export function always(
-  name: string,
-  component: string,
-  text: string,
-  schema: JsonSchema,
-  example?: string | number,
-): ResponseHeader {
-  return { name, component, text, required: true, schema, ...(example !== undefined && { example }) };
+/** Its component in `components.headers` has the name of the header. A second one of that name needs a `component` of its own. */
+export function always(name: string, text: string, schema: JsonSchema, example?: string | number): ResponseHeader {
+  return { name, component: name, text, required: true, schema, ...(example !== undefined && { example }) };
 }
 
 export function sometimes(header: ResponseHeader): ResponseHeader {
@@ -48,45 +43,46 @@ export function sometimes(header: ResponseHeader): ResponseHeader {
 
 /** `component`: its name in `components.headers`. `cursor`: that of the example. */
 export function linkToNextPage(path: string, component: string, cursor: string | number): ResponseHeader {
-  return sometimes(
-    always(
+  return sometimes({
+    ...always(
       'Link',
-      component,
       'Path and query of the next page (RFC 8288); absent after the last page.',
       { type: 'string', pattern: `^<${path}\\?[!-~]+>; rel="next"$` },
       `<${path}?limit=50&cursor=${cursor}>; rel="next"`,
     ),
-  );
+    component,
+  });
 }
 
 const fixed = fixedHeaders(true);
 const seconds = { type: 'integer', minimum: 1 };
 const count = { type: 'integer', minimum: 0 };
 
-export const NO_STORE = always('Cache-Control', 'Cache-Control-no-store', 'No cache may keep the answer.', {
-  const: 'no-store',
-});
-export const REVALIDATE = always(
-  'Cache-Control',
-  'Cache-Control-revalidate',
-  'A client may keep the answer and must ask each time with `If-None-Match`.',
-  { const: 'private, no-cache' },
-);
-export const ASK_AGAIN = always(
-  'Cache-Control',
-  'Cache-Control-no-cache',
-  'A cache may keep the answer and must ask each time with `If-None-Match`.',
-  { const: 'no-cache' },
-);
+export const NO_STORE = {
+  ...always('Cache-Control', 'No cache may keep the answer.', {
+    const: 'no-store',
+  }),
+  component: 'Cache-Control-no-store',
+};
+export const REVALIDATE = {
+  ...always('Cache-Control', 'A client may keep the answer and must ask each time with `If-None-Match`.', {
+    const: 'private, no-cache',
+  }),
+  component: 'Cache-Control-revalidate',
+};
+export const ASK_AGAIN = {
+  ...always('Cache-Control', 'A cache may keep the answer and must ask each time with `If-None-Match`.', {
+    const: 'no-cache',
+  }),
+  component: 'Cache-Control-no-cache',
+};
 export const ETAG = always(
-  'ETag',
   'ETag',
   'The tag of what is shown, for `If-None-Match` and `If-Match`.',
   { type: 'string', pattern: '^"[0-9a-f]{32}"$' },
   TAG,
 );
 export const REPLAYED = always(
-  'Idempotent-Replayed',
   'Idempotent-Replayed',
   'The stored result of an earlier request with the same key: nothing was done again.',
   { const: 'true' },
@@ -97,7 +93,6 @@ export const COMMON_HEADERS: readonly ResponseHeader[] = [
   {
     ...always(
       'Idempay',
-      'Idempay',
       "The answer is the service's own. Every answer has it; one without it may come from a gateway, or have lost the header there, and does not prove what became of the request.",
       { const: fixed.Idempay },
     ),
@@ -106,46 +101,41 @@ export const COMMON_HEADERS: readonly ResponseHeader[] = [
   },
   always(
     'X-Request-Id',
-    'X-Request-Id',
     'Names the request in the logs: the `X-Request-Id` of the request, or a new one.',
     { type: 'string', pattern: '^[A-Za-z0-9._~:+/=-]{1,128}$' },
     'order-1042-attempt-1',
   ),
-  always('X-Content-Type-Options', 'X-Content-Type-Options', 'No browser may guess another type.', {
+  always('X-Content-Type-Options', 'No browser may guess another type.', {
     const: fixed['X-Content-Type-Options'],
   }),
   sometimes(
-    always('Strict-Transport-Security', 'Strict-Transport-Security', 'Over TLS (RFC 6797).', {
+    always('Strict-Transport-Security', 'Over TLS (RFC 6797).', {
       const: 'Strict-Transport-Security' in fixed ? fixed['Strict-Transport-Security'] : '',
     }),
   ),
 ];
 
-export const DATA_POLICY = always(
-  'Content-Security-Policy',
-  'Content-Security-Policy',
-  'The answer is data: no browser may run or frame it.',
-  { const: fixed['Content-Security-Policy'] },
-);
-export const PAGE_POLICY = always(
-  'Content-Security-Policy',
-  'Content-Security-Policy-page',
-  'The page sends requests to this service only, and runs no inline script.',
-  { type: 'string' },
-);
+export const DATA_POLICY = always('Content-Security-Policy', 'The answer is data: no browser may run or frame it.', {
+  const: fixed['Content-Security-Policy'],
+});
+export const PAGE_POLICY = {
+  ...always('Content-Security-Policy', 'The page sends requests to this service only, and runs no inline script.', {
+    type: 'string',
+  }),
+  component: 'Content-Security-Policy-page',
+};
 
 /** With `RATE_LIMIT_PER_MINUTE` set, on every answer that counts. */
 export const LIMIT_HEADERS: readonly ResponseHeader[] = [
-  always('RateLimit-Limit', 'RateLimit-Limit', 'Requests a minute (`RATE_LIMIT_PER_MINUTE`).', seconds, 600),
-  always('RateLimit-Remaining', 'RateLimit-Remaining', 'What is left of them.', count, 599),
-  always('RateLimit-Reset', 'RateLimit-Reset', 'Seconds until the current minute ends; at least 1.', count, 42),
+  always('RateLimit-Limit', 'Requests a minute (`RATE_LIMIT_PER_MINUTE`).', seconds, 600),
+  always('RateLimit-Remaining', 'What is left of them.', count, 599),
+  always('RateLimit-Reset', 'Seconds until the current minute ends; at least 1.', count, 42),
 ].map(sometimes);
 
 /** Headers that errors bring with them, by name. */
 export const ERROR_HEADERS: Readonly<Record<string, ResponseHeader>> = {
-  'Retry-After': always('Retry-After', 'Retry-After', 'Seconds after which to repeat the request.', seconds, 2),
+  'Retry-After': always('Retry-After', 'Seconds after which to repeat the request.', seconds, 2),
   'WWW-Authenticate': always(
-    'WWW-Authenticate',
     'WWW-Authenticate',
     'What is wrong with the credentials (RFC 6750 3).',
     { type: 'string', pattern: '^Bearer( error="[a-z_]+"(, scope="[a-z:]+")?)?$' },
@@ -153,17 +143,15 @@ export const ERROR_HEADERS: Readonly<Record<string, ResponseHeader>> = {
   ),
   'Idempay-Key-State': always(
     'Idempay-Key-State',
-    'Idempay-Key-State',
     '`expired-unpaid`: it is certain, for the client that asks, that nothing was and nothing can be charged with this key; a new key is safe. `unknown`: it is not certain. Without the header, or with another value: unknown.',
     { enum: ['expired-unpaid', 'unknown'] },
     'unknown',
   ),
   'Idempay-Attempt-State': always(
     'Idempay-Attempt-State',
-    'Idempay-Attempt-State',
     'Why the attempt is not paid, or not cancelled. `previous-...`: the attempt before is not there, or is `completed`, `cancelled` or declined `too-old`. `superseded`: it was declined, and a later attempt was made. `mismatch`: the reference is a payment of another amount or currency. A cancellation: the payment is `completed` or `declined`, or has an `outcome-at-processor`.',
     { enum: ATTEMPT_STATES },
     'superseded',
   ),
-  Allow: always('Allow', 'Allow', 'The methods of this path.', { type: 'string' }, 'GET, HEAD'),
+  Allow: always('Allow', 'The methods of this path.', { type: 'string' }, 'GET, HEAD'),
 };

@@ -2,10 +2,10 @@ import { publicErrors } from '../errors/public-errors.js';
 import { refusalBy } from '../openapi/examples.js';
 import { always, NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
-import { refuseUnknownParameters } from '../payments/record-request.js';
+import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { LIVE_PARAMETERS, readSince } from './live-request.js';
 
-const NO_BUFFERING = always('X-Accel-Buffering', 'X-Accel-Buffering', 'A proxy passes each line on at once.', {
+const NO_BUFFERING = always('X-Accel-Buffering', 'A proxy passes each line on at once.', {
   const: 'no',
 });
 const LATENCY = {

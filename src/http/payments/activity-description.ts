@@ -3,7 +3,7 @@ import { refusalBy } from '../openapi/examples.js';
 import { NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';
-import { refuseUnknownParameters } from './record-request.js';
+import { refuseUnknownParameters } from '../requests/query-parameters.js';
 
 const count = { type: 'integer', minimum: 0 };
 const moment = { type: 'integer', description: 'Milliseconds since 1970.' };

@@ -1,8 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import type { Activity } from '../../payments/history/payment-activity.js';
 import { answerWith } from '../errors/errors.js';
+import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import * as descriptions from './activity-description.js';
-import { refuseUnknownParameters } from './record-request.js';
 
 /** How many payments were settled in the last 24 hours, for a chart. */
 export function registerPaymentActivityRoute(app: FastifyInstance, activity: () => Promise<Activity>): void {

@@ -2,9 +2,9 @@ import { publicErrors } from '../errors/public-errors.js';
 import { refusalBy, refusalsOf, throwProblem } from '../openapi/examples.js';
 import { NO_STORE, REPLAYED, sometimes } from '../openapi/headers.js';
 import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
+import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID } from './examples.js';
 import { COMPUTED_KEY, PAYMENT_REQUEST_HEADERS, PREFERENCE_APPLIED } from './headers.js';
-import { refuseUnknownParameters } from './record-request.js';
 import { attemptOf, clientMissing, OPERATED_REFERENCE_PARAMETERS, REFERENCE_PARAMETERS } from './reference-request.js';
 import { readPaymentRequest } from './request.js';
 

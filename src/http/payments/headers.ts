@@ -19,14 +19,12 @@ export const PAYMENT_REQUEST_HEADERS = {
 
 export const COMPUTED_KEY = always(
   'Idempotency-Key',
-  'Idempotency-Key',
   'The key of the `reference` and `attempt` that the request named.',
   { type: 'string', format: 'uuid' },
 );
 
 export const PREFERENCE_APPLIED = sometimes(
   always(
-    'Preference-Applied',
     'Preference-Applied',
     'The request waited, for at most so many seconds, as its `Prefer` asked for.',
     { type: 'string', pattern: '^wait=([1-9]|[12][0-9]|30)$' },
@@ -37,7 +35,6 @@ export const PREFERENCE_APPLIED = sometimes(
 export const LINK_NEXT = linkToNextPage('/api/payments', 'Link', EXAMPLE_KEY);
 
 export const CONTENT_DISPOSITION = always(
-  'Content-Disposition',
   'Content-Disposition',
   'The name of the file.',
   { type: 'string', pattern: '^attachment; filename="payments-\\d{4}-\\d{2}-\\d{2}\\.ndjson"$' },

@@ -7,8 +7,9 @@ import { refusalBy } from '../openapi/examples.js';
 import { NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
+import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID } from './examples.js';
-import { refuseUnknownParameters, STATES } from './record-request.js';
+import { STATES } from './record-request.js';
 
 const JSON_TYPE = 'application/json';
 const MOMENT = { type: 'string', format: 'date-time' };

@@ -8,8 +8,9 @@ import { timelineJson } from '../../payments/history/timeline-representation.js'
 import { answerWith } from '../errors/errors.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { visibleClient } from '../requests/access-check.js';
+import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import * as descriptions from './life-description.js';
-import { keyIn, refuseUnknownParameters } from './record-request.js';
+import { keyIn } from './record-request.js';
 
 const PaymentPath = Type.Object({ key: Type.String() });
 

@@ -2,6 +2,7 @@ import { publicErrors } from '../errors/public-errors.js';
 import { refusalBy, refusalsOf } from '../openapi/examples.js';
 import { ETAG, NO_STORE, REQUEST_HEADERS, REVALIDATE } from '../openapi/headers.js';
 import type { AnswerDescription, ParameterDescription, RouteDescription } from '../openapi/route-description.js';
+import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { EXAMPLE_KEY, examplePayment, exportText, pendingPayment } from './examples.js';
 import { CONTENT_DISPOSITION, LINK_NEXT } from './headers.js';
 import {
@@ -12,7 +13,6 @@ import {
   readDay,
   readSelection,
   readVerdict,
-  refuseUnknownParameters,
   STATES,
 } from './record-request.js';
 

@@ -34,14 +34,6 @@ export function keyIn({ key }: { key: string }, notFound = publicErrors.paymentN
   return header.key;
 }
 
-/** A misspelt filter is refused and named, because without it the answer would be for all payments. */
-export function refuseUnknownParameters(query: unknown, known: readonly string[]): void {
-  const unknown = Object.keys(query as object).find((name) => !known.includes(name));
-  if (unknown === undefined) return;
-  const names = known.length > 0 ? `Use ${known.join(', ')}.` : 'Send it without parameters.';
-  throw publicErrors.invalidRequest(`'${unknown}' is not a query parameter of this path. ${names}`);
-}
-
 /** What a list asks for; throws the 400 that names the parameter. An empty one counts as absent. */
 export function readSelection(query: ListQuery): Selection {
   return {

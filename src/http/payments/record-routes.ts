@@ -12,8 +12,9 @@ import { publicErrors } from '../errors/public-errors.js';
 import { visibleClient } from '../requests/access-check.js';
 import { requiredBody } from '../requests/body-parser.js';
 import { cutAtRevocation } from '../requests/cut-at-revocation.js';
-import { quoted } from '../requests/entity-tags.js';
+import { quoted, REVALIDATE } from '../requests/entity-tags.js';
 import { evaluateRead, sendNotModified, writeCondition } from '../requests/preconditions.js';
+import { pageAfter, refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import * as descriptions from './record-description.js';
 import {
@@ -22,11 +23,9 @@ import {
   keyIn,
   LIST_PARAMETERS,
   type ListParameter,
-  type ListQuery as ListParameters,
   readDay,
   readSelection,
   readVerdict,
-  refuseUnknownParameters,
 } from './record-request.js';
 
 const Text = Type.Optional(Type.String());
@@ -35,9 +34,6 @@ const ListQuery = Type.Object(
 );
 const ExportQuery = Type.Object({ day: Text, processor: Text });
 const PaymentPath = Type.Object({ key: Type.String() });
-
-/** Clients may keep it but must ask each time: a payment that is under way changes. */
-const REVALIDATE = 'private, no-cache';
 
 /** The payments as clients and operators look at them, and the operator's resolution (docs/guides/processor.md). */
 export function registerPaymentRecordRoutes(server: FastifyInstance, records: PaymentRecords): void {
@@ -54,7 +50,9 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
       const client = visibleClient(request);
       const selection = { ...readSelection(request.query), client, reader: clientOf(request) };
       answerWith(reply, records.list(selection), ({ payments, next }) => {
-        if (next !== undefined) reply.header('link', `<${pageAfter(request.query, next)}>; rel="next"`);
+        if (next !== undefined) {
+          reply.header('link', `<${pageAfter('/api/payments', request.query, cursorFor(next))}>; rel="next"`);
+        }
         reply
           .header('content-type', 'application/json; charset=utf-8')
           .header('cache-control', 'no-store')
@@ -173,16 +171,6 @@ function resolvedPayment(answer: ResolveAnswer): PaymentRecord {
     case 'not found':
       throw publicErrors.paymentNotFound();
   }
-}
-
-/** The same list from where this page ended (RFC 8288). */
-function pageAfter(query: ListParameters, cursor: string): string {
-  const parameters = new URLSearchParams();
-  for (const name of LIST_PARAMETERS) {
-    const value = name === 'cursor' ? cursorFor(cursor) : query[name];
-    if (value) parameters.set(name, value);
-  }
-  return `/api/payments?${parameters}`;
 }
 
 /** The last line comes after all pages and never after a fault, which cuts the connection. */

@@ -11,7 +11,7 @@ import {
   readAttempt,
 } from '../../payments/values/reference.js';
 import { type PublicError, publicErrors } from '../errors/public-errors.js';
-import { refuseUnknownParameters } from './record-request.js';
+import { refuseUnknownParameters } from '../requests/query-parameters.js';
 
 const Text = Type.Optional(Type.String());
 

@@ -11,14 +11,12 @@ export const CREATION_KEY = {
 
 export const CACHE_STATUS = always(
   'Cache-Status',
-  'Cache-Status',
   'What the cache of the service did (RFC 9211): `hit`, `fwd=miss`, or `fwd=bypass` where it was not asked.',
   { enum: ['transactionCache; hit', 'transactionCache; fwd=miss', 'transactionCache; fwd=bypass'] },
   'transactionCache; hit',
 );
 
 export const LOCATION = always(
-  'Location',
   'Location',
   'The path of the new transaction.',
   { type: 'string', pattern: '^/api/transactions/[1-9][0-9]{14}$' },

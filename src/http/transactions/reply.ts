@@ -1,10 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import { represent } from '../../transactions/representation.js';
 import type { Transaction } from '../../transactions/transaction.js';
-import { quoted } from '../requests/entity-tags.js';
-
-/** A client may store a transaction but must revalidate it each time (decisions T7), so it never shows a stale one. */
-export const REVALIDATE = 'private, no-cache';
+import { quoted, REVALIDATE } from '../requests/entity-tags.js';
 
 export function sendTransaction(reply: FastifyReply, transaction: Transaction): void {
   const { json, tag } = represent(transaction);

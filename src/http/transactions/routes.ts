@@ -5,13 +5,13 @@ import { represent } from '../../transactions/representation.js';
 import type { Transactions } from '../../transactions/transactions.js';
 import { answerWith } from '../errors/errors.js';
 import { publicErrors } from '../errors/public-errors.js';
-import { ifNoneMatchCondition, quoted } from '../requests/entity-tags.js';
+import { ifNoneMatchCondition, quoted, REVALIDATE } from '../requests/entity-tags.js';
 import type { JsonBody } from '../requests/json-body.js';
 import { evaluateRead, sendNotModified, writeCondition } from '../requests/preconditions.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import * as descriptions from './description.js';
 import { sendTransactionList } from './list-reply.js';
-import { REVALIDATE, sendTransaction } from './reply.js';
+import { sendTransaction } from './reply.js';
 import { readNewStatus, readTransactionId } from './request.js';
 
 const ListQuery = Type.Object({ from: Type.String({ default: '' }), to: Type.String({ default: '' }) });

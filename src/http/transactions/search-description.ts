@@ -2,7 +2,7 @@ import { FIRST_TRANSACTION_ID, LAST_TRANSACTION_ID } from '../../transactions/tr
 import { refusalBy } from '../openapi/examples.js';
 import { NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
-import { refuseUnknownParameters } from '../payments/record-request.js';
+import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { EXAMPLE_TRANSACTION_ID, exampleFoundTransaction } from './examples.js';
 import { LINK_NEXT_TRANSACTIONS } from './headers.js';
 import { DEFAULT_SEARCH_LIMIT, MAX_SEARCH_LIMIT, readSearch, SEARCH_PARAMETERS } from './search-request.js';

@@ -21,14 +21,6 @@ export function readSearch({ from = '', to = '', status, limit, cursor }: Search
   };
 }
 
-/** The same search from where this page ended (RFC 8288). */
-export function pageAfter({ from, to, status, limit }: SearchQuery, cursor: number): string {
-  const parameters = new URLSearchParams();
-  for (const [name, value] of Object.entries({ from, to, status, limit })) if (value) parameters.set(name, value);
-  parameters.set('cursor', String(cursor));
-  return `${SEARCH_PATH}?${parameters}`;
-}
-
 function statusNamed(text: string): TransactionSearch['status'] {
   const status = TRANSACTION_STATUSES.find((known) => known === text);
   if (!status) throw publicErrors.invalidRequest(`'status' must be one of ${TRANSACTION_STATUSES.join(', ')}.`);

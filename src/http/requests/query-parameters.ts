@@ -1,0 +1,16 @@
+import { publicErrors } from '../errors/public-errors.js';
+
+/** A misspelt filter is refused and named, because without it the answer would be for everything. */
+export function refuseUnknownParameters(query: unknown, known: readonly string[]): void {
+  const unknown = Object.keys(query as object).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  const names = known.length > 0 ? `Use ${known.join(', ')}.` : 'Send it without parameters.';
+  throw publicErrors.invalidRequest(`'${unknown}' is not a query parameter of this path. ${names}`);
+}
+
+/** The same question from where this page ended (RFC 8288). Empty parameters count as absent. */
+export function pageAfter(path: string, query: Readonly<Record<string, string | undefined>>, cursor: string): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries({ ...query, cursor })) if (value) parameters.set(name, value);
+  return `${path}?${parameters}`;
+}
