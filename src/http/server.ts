@@ -142,7 +142,7 @@ export function createServer(
   const answerWrongMethods = watchMethods(app);
   installBodyParser(app, new BodyBudget());
   installErrorHandler(app, onUnavailable, measures);
-  registerPaymentRoutes(app, features.payments, measures);
+  registerPaymentRoutes(app, features.payments, features.paymentRecords, measures);
   registerPaymentRecordRoutes(app, features.paymentRecords);
   registerPaymentLifeRoutes(app, features);
   registerPaymentActivityRoute(app, features.paymentActivity);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { ifMatchCondition, ifNoneMatchCondition, quoted } from '#idempay/http/requests/entity-tags.js';
-import { preferredWaitSeconds } from '#idempay/http/requests/prefer.js';
+import { preferredWaitSeconds, prefersRepresentation } from '#idempay/http/requests/prefer.js';
 
 const TAG = '00112233445566778899aabbccddeeff';
 const OTHER = 'ffeeddccbbaa99887766554433221100';
@@ -88,4 +88,26 @@ describe('a wait that is preferred', () => {
     'is looked for in time that grows with the header only: 256 KiB of %j',
     (piece) => expect(preferredWaitSeconds(piece.repeat(262_144 / piece.length))).toBeUndefined(),
   );
+});
+
+/** RFC 7240 2 and 4.2. */
+describe('a representation that is preferred', () => {
+  test.each([
+    'return=representation',
+    'Return="representation"; x=1',
+    'wait=5, return = Representation',
+    'return=representation, return=minimal',
+  ])('is read from %j', (header) => expect(prefersRepresentation(header)).toBe(true));
+
+  test.each([
+    undefined,
+    '',
+    'representation',
+    'return',
+    'return=',
+    'return=minimal, return=representation',
+    'return=representation-of-nothing',
+    'note="a,return=representation,b"',
+    'noreturn=representation',
+  ])('is not read from %j', (header) => expect(prefersRepresentation(header)).toBe(false));
 });

@@ -3,7 +3,7 @@ import { refusalBy, refusalsOf, throwProblem } from '../openapi/examples.js';
 import { NO_STORE, REPLAYED, sometimes } from '../openapi/headers.js';
 import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
-import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID } from './examples.js';
+import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, examplePayment } from './examples.js';
 import { COMPUTED_KEY, PAYMENT_REQUEST_HEADERS, PREFERENCE_APPLIED } from './headers.js';
 import { attemptOf, clientMissing, OPERATED_REFERENCE_PARAMETERS, REFERENCE_PARAMETERS } from './reference-request.js';
 import { readPaymentRequest } from './request.js';
@@ -86,6 +86,11 @@ const paymentProblems = refusalsOf((body) => throwProblem(readPaymentRequest(bod
   currencyUnknown: '{"amount":"1.00","currency":"XXX"}',
 });
 
+/** With `Prefer: return=representation` the record, where its row can be read. */
+const sentenceOrRecord = (pattern: string) => ({
+  anyOf: [{ type: 'string', pattern }, { $ref: '#/components/schemas/Payment' }],
+});
+
 export const pay: RouteDescription = {
   operationId: 'pay',
   tag: 'Payments',
@@ -106,10 +111,11 @@ export const pay: RouteDescription = {
       headers: [NO_STORE, sometimes(REPLAYED), PREFERENCE_APPLIED],
       content: {
         mediaType: 'application/json',
-        schema: { type: 'string', pattern: '^(Payment processed successfully with )?Transaction ID: TXN\\d+$' },
+        schema: sentenceOrRecord('^(Payment processed successfully with )?Transaction ID: TXN\\d+$'),
         examples: {
           first: `Payment processed successfully with Transaction ID: ${EXAMPLE_PAYMENT_ID}`,
           repeat: `Transaction ID: ${EXAMPLE_PAYMENT_ID}`,
+          record: examplePayment(),
         },
       },
     },
@@ -151,15 +157,15 @@ export const paymentStatus: RouteDescription = {
   text: '404 also while the payment is under way, declined or cancelled. `getPayment` tells these apart. With `reference` and without `attempt` it is of the newest attempt.',
   parameters: { reference, attempt, client },
   anyAnswerHeaders: [sometimes(COMPUTED_KEY)],
-  headers: [idempotencyKey],
+  headers: [idempotencyKey, prefer],
   answers: {
     200: {
       text: 'The payment is completed.',
-      headers: [NO_STORE],
+      headers: [NO_STORE, PREFERENCE_APPLIED],
       content: {
         mediaType: 'application/json',
-        schema: { type: 'string', pattern: '^Transaction ID: TXN\\d+$' },
-        examples: { completed: `Transaction ID: ${EXAMPLE_PAYMENT_ID}` },
+        schema: sentenceOrRecord('^Transaction ID: TXN\\d+$'),
+        examples: { completed: `Transaction ID: ${EXAMPLE_PAYMENT_ID}`, record: examplePayment() },
       },
     },
   },

@@ -11,7 +11,7 @@ export const PAYMENT_REQUEST_HEADERS = {
   },
   prefer: {
     name: 'Prefer',
-    text: '`wait=N` (RFC 7240): a duplicate of a payment under way waits up to N seconds, at most 30, for its outcome. What is malformed is ignored.',
+    text: '`wait=N` (RFC 7240): a duplicate of a payment under way waits up to N seconds, at most 30, for its outcome. `return=representation`: a payment that is paid is answered with its record, as `getPayment` has it, and not with a sentence. Both may be sent. What is malformed is ignored.',
     required: false,
     schema: { type: 'string' },
   },
@@ -26,8 +26,8 @@ export const COMPUTED_KEY = always(
 export const PREFERENCE_APPLIED = sometimes(
   always(
     'Preference-Applied',
-    'The request waited, for at most so many seconds, as its `Prefer` asked for.',
-    { type: 'string', pattern: '^wait=([1-9]|[12][0-9]|30)$' },
+    'What was done of what `Prefer` asked for: the request waited, for at most so many seconds; the body is the record of the payment.',
+    { type: 'string', pattern: '^(wait=([1-9]|[12][0-9]|30)(, return=representation)?|return=representation)$' },
     'wait=10',
   ),
 );

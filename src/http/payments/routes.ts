@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { PayAnswer, RefusedTurn } from '../../payments/answers.js';
 import type { CancelAnswer } from '../../payments/cancel.js';
+import type { PaymentRecords } from '../../payments/history/payment-records.js';
 import type { Payments } from '../../payments/payments.js';
 import { readKeyHeader } from '../../payments/values/idempotency-key.js';
 import type { FinalOutcome } from '../../payments/values/payment.js';
@@ -11,9 +12,10 @@ import { visibleClient } from '../requests/access-check.js';
 import { requiredBody } from '../requests/body-parser.js';
 import { whenClientIsGone } from '../requests/client-gone.js';
 import type { HttpMeasures } from '../requests/measures.js';
-import { preferredWaitSeconds } from '../requests/prefer.js';
+import { preferredWaitSeconds, prefersRepresentation } from '../requests/prefer.js';
 import * as descriptions from './description.js';
 import { countedAs, faultCountedAs } from './outcome.js';
+import { createPaidRecord } from './paid-record.js';
 import {
   isAttemptNamed,
   type NamedReference,
@@ -36,16 +38,44 @@ declare module 'fastify' {
 export function registerPaymentRoutes(
   app: FastifyInstance,
   payments: Payments,
+  records: PaymentRecords,
   measures: Pick<HttpMeasures, 'paid'>,
 ): void {
   app.decorateRequest('payment', undefined);
   // Asked for with a request only: the description is also made of a server that has no payments.
   const computeKey: ComputeKey = (reference) => payments.computeKey(reference);
+  const paidRecord = createPaidRecord((key, client) => records.get(key, client));
 
-  /** Every answer is counted once: here, or where its exception is answered. */
-  function answerPayment(reply: FastifyReply, answer: PayAnswer): void {
+  /** Every answer is counted once: here, or where its exception is answered. `applied`: preferences of the request that were applied. */
+  function answerPayment(
+    reply: FastifyReply,
+    key: string,
+    answer: PayAnswer,
+    applied: readonly string[],
+  ): undefined | Promise<void> {
     measures.paid(countedAs(answer));
-    sendAnswer(reply, answer);
+    if (answer.state === 'replayed') reply.header('idempotent-replayed', 'true');
+    const paid = paidIn(answer);
+    if (paid) return sendPaid(reply, { key, ...paid }, applied);
+    sendError(withPreferences(reply, applied), refusalOf(answer));
+    return undefined;
+  }
+
+  /** The record of what is paid, where the request prefers it (decisions P20); else the sentence. */
+  function sendPaid(
+    reply: FastifyReply,
+    { key, transactionId, sentence }: Paid & { readonly key: string },
+    applied: readonly string[] = [],
+  ): undefined | Promise<void> {
+    const { request } = reply;
+    if (!prefersRepresentation(request.headers.prefer)) {
+      sendText(withPreferences(reply, applied), sentence);
+      return undefined;
+    }
+    return paidRecord(key, transactionId, visibleClient(request)).then((record) => {
+      if (record === undefined) sendText(withPreferences(reply, applied), sentence);
+      else sendJson(withPreferences(reply, [...applied, RECORD_APPLIED]), record);
+    });
   }
 
   function countFault(_request: FastifyRequest, _reply: FastifyReply, fault: Error, done: () => void): void {
@@ -92,14 +122,15 @@ export function registerPaymentRoutes(
       const payment = request.payment;
       const body = requiredBody(request);
       if (!payment) {
-        answerPayment(reply, { state: 'invalid key' });
+        const answer: PayAnswer = { state: 'invalid key' };
+        measures.paid(countedAs(answer));
+        sendError(reply, refusalOf(answer));
         return;
       }
       const waitSeconds = preferredWaitSeconds(request.headers.prefer);
       const patience = waitSeconds === undefined ? undefined : { ms: waitSeconds * 1000, gone: clientGone(reply) };
       answerWith(reply, payments.pay(payment, readPaymentRequest(body), patience), (answer) => {
-        if (answer.waited) reply.header('preference-applied', `wait=${waitSeconds}`);
-        answerPayment(reply, answer);
+        return answerPayment(reply, payment.key, answer, answer.waited ? [`wait=${waitSeconds}`] : []);
       });
     },
   );
@@ -122,17 +153,23 @@ export function registerPaymentRoutes(
         answerNewest(request, reply, payment as NamedReference);
         return;
       }
-      answerWith(reply, payments.outcome(payment.key, payment.client), (final) => {
-        sendStatus(reply, final);
-      });
+      answerWith(reply, payments.outcome(payment.key, payment.client), (final) =>
+        sendStatus(reply, payment.key, final),
+      );
     },
   );
 
   function answerNewest(request: FastifyRequest, reply: FastifyReply, first: NamedReference): void {
     answerWith(reply, payments.newestOutcome(first), ({ key, final }) => {
       refuseOtherKey(keyHeaderOf(request), key);
-      sendStatus(reply.header(KEY_HEADER, key), final);
+      return sendStatus(reply.header(KEY_HEADER, key), key, final);
     });
+  }
+
+  function sendStatus(reply: FastifyReply, key: string, final: FinalOutcome | undefined): undefined | Promise<void> {
+    if (final?.outcome.state !== 'COMPLETED') throw publicErrors.paymentNotFound();
+    const { transactionId } = final.outcome;
+    return sendPaid(reply, { key, transactionId, sentence: `Transaction ID: ${transactionId}` });
   }
 
   app.post(
@@ -158,11 +195,7 @@ export function registerPaymentRoutes(
 }
 
 const KEY_HEADER = 'idempotency-key';
-
-function sendStatus(reply: FastifyReply, final: FinalOutcome | undefined): void {
-  if (final?.outcome.state !== 'COMPLETED') throw publicErrors.paymentNotFound();
-  sendText(reply, `Transaction ID: ${final.outcome.transactionId}`);
-}
+const RECORD_APPLIED = 'return=representation';
 
 /**
  * Rule 1 of spec 4.1 comes before the body is read, so it wins over a fault of the body (decisions P3). A reference stands for the key, which
@@ -208,35 +241,37 @@ function clientGone(reply: FastifyReply): AbortSignal {
   return gone.signal;
 }
 
-function sendAnswer(reply: FastifyReply, answer: PayAnswer): void {
-  if (answer.state === 'processed' || answer.state === 'replayed') sendOutcome(reply, answer);
-  else sendError(reply, refusalOf(answer));
+/** A payment that is completed, and the sentence of spec 2.4. */
+interface Paid {
+  readonly transactionId: string;
+  readonly sentence: string;
 }
 
-function sendOutcome(
-  reply: FastifyReply,
-  answer: Extract<PayAnswer, { state: 'processed' | 'replayed' }>,
-): FastifyReply {
-  const { state, final, attempt } = answer;
-  if (state === 'replayed') reply.header('idempotent-replayed', 'true');
-  if (final.outcome.state === 'DECLINED') {
-    const { reason } = final.outcome;
-    return sendError(
-      reply,
-      attempt === undefined ? publicErrors.paymentDeclined(reason) : publicErrors.attemptDeclined(reason, attempt),
-    );
-  }
-  const { transactionId } = final.outcome;
-  return sendText(
-    reply,
-    state === 'processed'
-      ? `Payment processed successfully with Transaction ID: ${transactionId}`
-      : `Transaction ID: ${transactionId}`,
-  );
+function paidIn(answer: PayAnswer): Paid | undefined {
+  if (answer.state !== 'processed' && answer.state !== 'replayed') return undefined;
+  const { outcome } = answer.final;
+  if (outcome.state !== 'COMPLETED') return undefined;
+  const sentence = `Transaction ID: ${outcome.transactionId}`;
+  return {
+    transactionId: outcome.transactionId,
+    sentence: answer.state === 'processed' ? `Payment processed successfully with ${sentence}` : sentence,
+  };
 }
 
-function refusalOf(answer: Exclude<PayAnswer, { state: 'processed' | 'replayed' }>): PublicError {
+function withPreferences(reply: FastifyReply, applied: readonly string[]): FastifyReply {
+  return applied.length > 0 ? reply.header('preference-applied', applied.join(', ')) : reply;
+}
+
+function declineOf({ final, attempt }: Extract<PayAnswer, { state: 'processed' | 'replayed' }>): PublicError {
+  const reason = final.outcome.state === 'DECLINED' ? final.outcome.reason : '';
+  return attempt === undefined ? publicErrors.paymentDeclined(reason) : publicErrors.attemptDeclined(reason, attempt);
+}
+
+function refusalOf(answer: PayAnswer): PublicError {
   switch (answer.state) {
+    case 'processed':
+    case 'replayed':
+      return declineOf(answer);
     case 'in progress':
       return publicErrors.paymentInProgress(answer.retryAfterSeconds);
     case 'busy':
@@ -304,10 +339,11 @@ function cancelRefusalOf(
 
 /** A JSON document of one string (spec 2.4). The texts are ours and hold nothing that would need escaping. */
 function sendText(reply: FastifyReply, text: string): FastifyReply {
-  return reply
-    .header('content-type', 'application/json; charset=utf-8')
-    .header('cache-control', 'no-store')
-    .send(`"${text}"`);
+  return sendJson(reply, `"${text}"`);
+}
+
+function sendJson(reply: FastifyReply, json: string): FastifyReply {
+  return reply.header('content-type', 'application/json; charset=utf-8').header('cache-control', 'no-store').send(json);
 }
 
 /** Node joins a header that was sent twice with a comma, so there is only ever one string. */

@@ -3,19 +3,30 @@ const LONGEST_WAIT_SECONDS = 30;
 
 /** What stands between two commas; one in a quoted string separates nothing. A string that is never closed ends the list. */
 const PREFERENCE = /(?:[^",]|"(?:[^"\\]|\\.)*(?:"|\\?$))+/g;
-/** A token, or a quoted string without escapes, which no number needs. */
+/** A token, or a quoted string without escapes, which neither a number nor `representation` needs. */
 const WAIT = /^wait\s*=\s*(?:(\d+)|"(\d+)")$/i;
+const RETURN = /^return\s*=\s*(?:([!#$%&'*+.^_`|~\w-]+)|"([^"\\]*)")$/i;
 
 /**
  * The seconds of `Prefer: wait=N` (RFC 7240 4.3), at most 30; undefined where none is asked for. The first `wait` counts
  * (RFC 7240 2), and what is malformed is ignored, as every preference may be.
  */
 export function preferredWaitSeconds(header: string | string[] | undefined): number | undefined {
+  const seconds = firstValue(header, WAIT);
+  return seconds === undefined ? undefined : Math.min(Number(seconds), LONGEST_WAIT_SECONDS) || undefined;
+}
+
+/** Whether `Prefer: return=representation` is asked for (RFC 7240 4.2). The first `return` counts. */
+export function prefersRepresentation(header: string | string[] | undefined): boolean {
+  return firstValue(header, RETURN)?.toLowerCase() === 'representation';
+}
+
+function firstValue(header: string | string[] | undefined, preferred: RegExp): string | undefined {
   if (header === undefined) return undefined;
   for (const [preference] of String(header).matchAll(PREFERENCE)) {
     const [withoutParameters = ''] = preference.split(';');
-    const wait = WAIT.exec(withoutParameters.trim());
-    if (wait) return Math.min(Number(wait[1] ?? wait[2]), LONGEST_WAIT_SECONDS) || undefined;
+    const found = preferred.exec(withoutParameters.trim());
+    if (found) return found[1] ?? found[2];
   }
   return undefined;
 }
