@@ -6,7 +6,7 @@ import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger, SettleResult } from './ports/ledger.js';
 import type { ChargeResult, NotSent, Processor } from './ports/processor.js';
 import type { ExecutionNote, LookedUp, Origin } from './values/execution-note.js';
-import type { Claim, FinalOutcome, Outcome } from './values/payment.js';
+import { type Claim, type FinalOutcome, type Outcome, type UnsentMark, unsentMarkOf } from './values/payment.js';
 
 export type ExecutionResult =
   /** This attempt wrote the outcome: it alone gives the first answer (decisions P13). */
@@ -93,7 +93,7 @@ export function createCarryOut(collaborators: {
     } catch (fault) {
       lease.drop();
       const cause = charged ? 'the processor answered, and the outcome could not be written' : 'the store failed';
-      await giveUp(claim, ageMs(), false, { ...done, cause });
+      await giveUp(claim, ageMs(), undefined, { ...done, cause });
       throw charged ? new StoreUnavailable('unknown', 'the outcome could not be written', fault) : fault;
     } finally {
       lease.drop();
@@ -130,9 +130,9 @@ export function createCarryOut(collaborators: {
   /** Why a payment that the processor has no record of is not sent now; undefined when it is. */
   function obstacleToSending(claim: Claim, origin: Origin, ageMs: number): string | undefined {
     if (origin === 'operator') return "and an operator's request never sends";
-    // Its first execution: whatever was sent for a lost row, the processor would know.
-    if (claim.mayBeLost) return undefined;
-    if (!claim.unsent) return isWithin(ageMs, processor.traits.dedupMs) ? undefined : 'and too old to be sent again';
+    // Whatever was sent for a lost row, the processor would know.
+    const isUnsent = claim.unsent || claim.mayBeLost;
+    if (!isUnsent) return isWithin(ageMs, processor.traits.dedupMs) ? undefined : 'and too old to be sent again';
     // A payer who repeats wants to pay. After the life of a key without a repeat the payer may have paid elsewhere.
     const mayBeSent = origin !== 'recovery' || isWithin(ageMs, idempotencyTtlMs);
     return mayBeSent ? undefined : 'never sent, and too old to be sent without a repeat';
@@ -162,7 +162,8 @@ export function createCarryOut(collaborators: {
   ): Promise<ExecutionResult> {
     const { cause } = result;
     const isUnsent = result.state === 'not sent' && claim.unsent;
-    const left = await giveUp(claim, ageMs, isUnsent, { ...done, cause });
+    const mark = result.state === 'not sent' ? unsentMarkOf(claim) : undefined;
+    const left = await giveUp(claim, ageMs, mark, { ...done, cause });
     if (left === 'fenced off') counts.fencedOff += 1;
     // Only a row that is known to be marked unsent is answered so.
     if (isUnsent && left === 'given up') return { state: 'not sent', cause };
@@ -185,10 +186,9 @@ export function createCarryOut(collaborators: {
   async function giveUp(
     claim: Claim,
     ageMs: number,
-    unsent: boolean,
+    mark: UnsentMark | undefined,
     note: ExecutionNote,
   ): Promise<'given up' | 'fenced off' | undefined> {
-    const mark = unsent ? 'unsent' : undefined;
     const isGivenUp = await ledger.abandon(claim, recoverAfterMs(ageMs), mark, note).catch(ignoreUnavailable);
     await endings.release(claim.key, claim.owner);
     if (isGivenUp === undefined) return undefined;

@@ -12,6 +12,7 @@ import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { openWithWarnings } from '../../testkit/protocol/embedded-with-warnings.js';
 import { LONG_MS, newKey } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { untilPast } from '../../testkit/time/until.js';
 import { expectLossHandled } from '../contracts/ledger-loss-contract.js';
 
 /**
@@ -24,6 +25,8 @@ const run = promisify(execFile);
 const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
 const RESTORED = expect.stringMatching(/^The database was replaced by a standby or a restored copy/);
 const GAP = 1_000_000_000;
+const LEASE_MS = 1_000;
+const NO_ANSWER = { state: 'unknown', cause: 'no answer' } as const;
 const DATABASE = 'idempay.sqlite';
 const LOG = `${DATABASE}-wal`;
 
@@ -115,6 +118,49 @@ describe('a plain copy of the database', () => {
     const { warnings, ...deployment } = await openWithWarnings(other);
     expect([warnings, deployment.id]).toEqual([[], original.id]);
     await expectLossHandled(deployment);
+  });
+
+  /**
+   * Bug: after rows were lost, one look-up without an answer left an order to an operator for ever, where the processor does not
+   * deduplicate. Cause: the next takeover could not know that nothing was sent. Fix: the row says so, and that an earlier one may be lost.
+   */
+  test('leaves an order that could not be looked up to the next repeat or recovery, and charges it once', async () => {
+    const [dataDir, other] = [newFolder(), newFolder()];
+    await (await openWithWarnings(dataDir)).close();
+    await run('mkdir', [other]);
+    await copy(join(dataDir, DATABASE), other);
+    const { payments, processor, recovery, unknown } = compose(await openWithWarnings(other), {
+      dedupMs: 0,
+      leaseMs: LEASE_MS,
+    });
+    // The time in which a charge of the lost row may still arrive.
+    await untilPast(LEASE_MS);
+    const order = (text: string): NamedPayment => {
+      const reference = { text, attempt: 1, client: undefined };
+      return { key: payments.computeKey(reference), client: undefined, reference };
+    };
+    const pay = (text: string) => payments.pay(order(text), MONEY);
+
+    processor.planLookUp(NO_ANSWER, NO_ANSWER);
+    // A charge of the lost row may be there, so it is not answered as not sent.
+    for (const _ of [1, 2]) expect(await pay('order-1')).toEqual({ state: 'unknown' });
+    expect(await pay('order-1')).toMatchObject({ state: 'processed' });
+    processor.planLookUp(NO_ANSWER);
+    expect(await pay('order-2')).toEqual({ state: 'unknown' });
+    expect(await recovery.runOnce()).toBe(1);
+    expect(processor.charges.map(({ reference }) => reference)).toEqual([order('order-1').key, order('order-2').key]);
+
+    processor.planLookUp(NO_ANSWER, { state: 'succeeded' });
+    expect(await pay('order-3')).toEqual({ state: 'unknown' });
+    expect(await pay('order-3')).toMatchObject({ state: 'processed' });
+    // What was sent once is not sent again, as ever.
+    processor.planLookUp(NO_ANSWER);
+    expect(await pay('order-4')).toEqual({ state: 'unknown' });
+    processor.plan({ outcome: 'none' });
+    for (const _ of [1, 2]) expect(await pay('order-4')).toEqual({ state: 'unknown' });
+    expect(processor.chargesOf(order('order-3').key)).toEqual([]);
+    expect(processor.chargesOf(order('order-4').key)).toEqual([]);
+    expect(unknown).toHaveLength(7);
   });
 
   test('that was started elsewhere and comes back counts as restored, however many commits it has', async () => {

@@ -1,5 +1,6 @@
 import { expect } from 'vitest';
 import type { Cancellation, ClaimAttempt } from '#idempay/payments/ports/ledger.js';
+import type { Claim } from '#idempay/payments/values/payment.js';
 import type { Deployment } from '#idempay/stores/shared/deployment.js';
 import {
   cancellation,
@@ -21,7 +22,8 @@ const CLOCKS_APART_MS = 1_000;
 
 /**
  * What every Ledger guarantees after its newest rows were lost, a moment ago. Each test that loses rows, in its own way, ends with it:
- *  1. The first claim of a computed key is a takeover that says so; a takeover of it is like any other. 2. Of a key that may have had
+ *  1. The first claim of a computed key is a takeover that says so, and so is each takeover of it while it is given up with that mark and the
+ *     thirty days last; any other takeover of it is as ever. 2. Of a key that may have had
  *     a row no payment is cancelled before the processor was asked. 3. Where a claim, or a cancellation, has to wait after a loss, it
  *     is told for how long. 4. Turns are those of the rows that are there, and a row that is there answers by itself.
  *  5. After thirty days of time that was seen, and not before, computed keys are claimed as ever. Generated keys of before are not.
@@ -30,6 +32,8 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
   const turn = turnsOf(id);
   const claim = (members: Partial<ClaimAttempt>) => ledger.claim(claimAttempt(members));
   const cancel = (members: Partial<Cancellation>) => ledger.cancel(cancellation(members));
+  const takenOver = async (key: string) =>
+    (await ledger.takeOver({ key, owner: newOwner(), leaseMs: LONG_MS, processor: 'test' })) as Claim;
   const before = newKey();
 
   async function expectLookedUp(): Promise<void> {
@@ -41,9 +45,16 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
     const settleAs = { outcome: DECLINED, idempotencyTtlMs: LONG_MS };
     expect(await claim({ ...settling, settleAs })).toMatchObject({ state: 'taken over', claim: { mayBeLost: true } });
     expect(await claim(first)).toMatchObject({ state: 'under way' });
-    await ledger.abandon(lost, 0);
-    const taken = await ledger.takeOver({ key: first.key, owner: newOwner(), leaseMs: LONG_MS, processor: 'test' });
-    expect(taken).toMatchObject({ epoch: 2, unsent: false });
+    await ledger.abandon(lost, 0, 'unsent since a loss');
+    const second = await takenOver(first.key);
+    expect(second).toMatchObject({ epoch: 2, unsent: false, mayBeLost: true });
+    await ledger.abandon(second, 0, 'unsent since a loss');
+    const due = { owner: newOwner(), leaseMs: LONG_MS, processor: 'test', first: 'latest due', limit: 100 } as const;
+    const third = (await ledger.takeOverDue(due)).find(({ key }) => key === first.key);
+    expect(third).toMatchObject({ epoch: 3, unsent: false, mayBeLost: true });
+    await ledger.abandon(third as Claim, 0);
+    const taken = await takenOver(first.key);
+    expect(taken).toMatchObject({ epoch: 4, unsent: false });
     expect(taken).not.toHaveProperty('mayBeLost');
     const [closed, waiting] = [turn(newReference()), turn(newReference(), 1, { waitAfterLossMs: LONG_MS })];
     expect(await cancel(closed)).toEqual({ state: 'may be lost' });
@@ -95,7 +106,12 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
 
   await passHours(ledger, DAYS_OF_LOOK_UPS * 24 - 2);
   await expectLookedUp();
+  const marked = inState(await claim(turn(newReference())), 'taken over').claim;
+  await ledger.abandon(marked, 0, 'unsent since a loss');
   await passHours(ledger, 3);
+  const late = await takenOver(marked.key);
+  expect(late).toMatchObject({ epoch: 2, unsent: false });
+  expect(late).not.toHaveProperty('mayBeLost');
   const [paid, closed] = [turn(newReference(), 1, { waitAfterLossMs: LONG_MS }), turn(newReference())];
   const { claim: claimed } = inState(await claim(paid), 'claimed');
   expect(claimed).toMatchObject({ unsent: true });

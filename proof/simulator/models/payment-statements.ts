@@ -198,9 +198,9 @@ export const PAYMENT_STATEMENTS: Statements = {
     return { lease_until: leaseUntil, recover_at: leaseUntil };
   }),
 
-  abandon: fencedUpdate((row, [, , , recoverAfterMs, unsent, event], now) => ({
+  abandon: fencedUpdate((row, [, , , recoverAfterMs, unsentEpoch, event], now) => ({
     ...{ owner: '', lease_until: 0, recover_at: now + Number(recoverAfterMs) },
-    unsent_epoch: unsent ? row.epoch : null,
+    unsent_epoch: unsentEpoch as number | null,
     events: noted(row, now, event),
   })),
 

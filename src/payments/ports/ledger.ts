@@ -1,6 +1,6 @@
 import type { ExecutionNote } from '../values/execution-note.js';
 import type { Money } from '../values/money.js';
-import type { Claim, Fence, FinalOutcome, Outcome } from '../values/payment.js';
+import type { Claim, Fence, FinalOutcome, Outcome, UnsentMark } from '../values/payment.js';
 import type { Reference } from '../values/reference.js';
 
 /**
@@ -48,10 +48,11 @@ export interface Ledger {
   /**
    * Ends the lease at once if it is still the attempt's: the outcome is unknown. `takeOver` and `claim` may take it over
    * from now on, `takeOverDue` only after `recoverAfterMs`. The attempt is fenced off: a renewal or settlement of it
-   * that arrives later changes nothing. `unsent`: surely nothing was ever sent for it; only the next takeover sees this
-   * mark. `note`: kept for its timeline. Resolves to whether it was still the attempt's.
+   * that arrives later changes nothing. `mark`: surely nothing was ever sent for it, or for its row since an earlier one was lost; only the
+   * next takeover sees this, and of a loss only while rows of computed keys are looked up. `note`: kept for its timeline. Resolves to
+   * whether it was still the attempt's.
    */
-  abandon(fence: Fence, recoverAfterMs: number, mark?: 'unsent', note?: ExecutionNote): Promise<boolean>;
+  abandon(fence: Fence, recoverAfterMs: number, mark?: UnsentMark, note?: ExecutionNote): Promise<boolean>;
 
   /**
    * Writes the outcome that an operator found out, with one epoch more, so that no attempt can settle it any more. Only

@@ -40,6 +40,15 @@ export interface Fence {
   readonly owner: string;
 }
 
+/** What the next takeover learns of a payment that was given up before anything was sent for its row. */
+export type UnsentMark = 'unsent' | 'unsent since a loss';
+
+/** The mark with which this claim is given up where its attempt sent nothing. Undefined where an earlier one may have sent something. */
+export function unsentMarkOf({ unsent, mayBeLost }: Pick<Claim, 'unsent' | 'mayBeLost'>): UnsentMark | undefined {
+  if (mayBeLost) return 'unsent since a loss';
+  return unsent ? 'unsent' : undefined;
+}
+
 /** A payment that is ours to carry out: durably claimed, under a lease. Always worked on with these values (the row's). */
 export interface Claim extends Fence, Money {
   readonly transactionId: string;
@@ -53,8 +62,8 @@ export interface Claim extends Fence, Money {
    */
   readonly unsent: boolean;
   /**
-   * It is a first claim of a computed key, whose row may have been lost: the processor is asked first, and where it clearly has no
-   * record, one send is permitted whatever time has passed.
+   * Nothing was ever sent for this row, and an earlier row of its computed key may have been lost, with a charge: the processor is asked
+   * first, and where it clearly has no record, one send is permitted whatever time has passed. It is not `unsent`.
    */
   readonly mayBeLost?: boolean | undefined;
   /** Milliseconds since the first claim, by the store's clock; negative when that was set back meanwhile. */

@@ -141,7 +141,14 @@ export function createClaimWrites(
     const leaseUntil = now + leaseMs;
     const values = [owner, leaseUntil, leaseUntil, `${now}`, key, now, processor];
     const row = takeOver.get(...values) as PaymentRow | undefined;
-    return row && claimOf(row, now);
+    return row && takenOver(row, now);
+  }
+
+  /** A mark since a loss counts only while the processor still has to know the charge of the lost row. */
+  function takenOver(row: PaymentRow, now: number): Claim {
+    const claim = claimOf(row, now);
+    const mayBeLost = row.unsent_epoch === 1 - row.epoch && turns.mayBeLost(row.key);
+    return mayBeLost ? { ...claim, mayBeLost } : claim;
   }
 
   return {
@@ -163,7 +170,7 @@ export function createClaimWrites(
       const leaseUntil = now + leaseMs;
       const values = [owner, leaseUntil, leaseUntil, `${now}`, processor, now, now, limit];
       const rows = takeOverDue[first].all(...values) as PaymentRow[];
-      return rows.map((row) => claimOf(row, now));
+      return rows.map((row) => takenOver(row, now));
     },
   };
 }

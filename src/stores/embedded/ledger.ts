@@ -1,7 +1,7 @@
 import { type ClaimAttempt, type FindResult, type Ledger, MOST_COUNTED } from '../../payments/ports/ledger.js';
 import type { ExecutionNote } from '../../payments/values/execution-note.js';
 import { lowestKeyAt } from '../../payments/values/key-time.js';
-import { type Claim, type Fence, isVisibleTo } from '../../payments/values/payment.js';
+import { type Claim, type Fence, isVisibleTo, type UnsentMark, unsentMarkOf } from '../../payments/values/payment.js';
 import type { Clock } from '../../platform/clock.js';
 import type { StoreUnavailable } from '../../platform/faults.js';
 import { abandonedEvent, settledEvent } from '../shared/payment-events.js';
@@ -45,7 +45,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
    * end of its lease. Nothing was sent under it.
    */
   async function claimInTime<T>(claiming: Promise<T>, claimsIn: (result: T) => readonly Claim[]): Promise<T> {
-    const giveUp = (claim: Claim) => abandon(claim, 0, claim.unsent ? 'unsent' : undefined, CLAIMED_LATE);
+    const giveUp = (claim: Claim) => abandon(claim, 0, unsentMarkOf(claim), CLAIMED_LATE);
     return claiming.catch((fault: StoreUnavailable) => {
       const ended = fault.ended as Promise<T> | undefined;
       ended?.then((result) => Promise.all(claimsIn(result).map(giveUp))).catch(() => {});
@@ -61,12 +61,11 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
   function abandon(
     { key, epoch, owner }: Fence,
     recoverAfterMs: number,
-    mark?: 'unsent',
+    mark?: UnsentMark,
     note?: ExecutionNote,
   ): Promise<boolean> {
-    const unsent = mark === 'unsent';
-    const event = abandonedEvent({ owner }, note ?? { sent: !unsent });
-    return writer.write('abandon', { key, epoch, owner, recoverAfterMs, unsent, event });
+    const event = abandonedEvent({ owner }, note ?? { sent: mark === undefined });
+    return writer.write('abandon', { key, epoch, owner, recoverAfterMs, mark, event });
   }
 
   return {

@@ -1,6 +1,6 @@
 import type { Resolution, ResolveResult, SettleResult } from '../../payments/ports/ledger.js';
-import type { Fence, Outcome } from '../../payments/values/payment.js';
-import { finalOf, settledElsewhere } from '../shared/rows.js';
+import type { Fence, Outcome, UnsentMark } from '../../payments/values/payment.js';
+import { finalOf, settledElsewhere, unsentEpochOf } from '../shared/rows.js';
 import { createClaimWrites, type PaymentWritesParts } from './claim-writes.js';
 import * as statements from './ledger-statements.js';
 import { endOf, type PaymentRow } from './payment-row.js';
@@ -13,7 +13,7 @@ export interface ResolutionWrite extends Resolution {
 
 export interface AbandonWrite extends Fence {
   readonly recoverAfterMs: number;
-  readonly unsent: boolean;
+  readonly mark: UnsentMark | undefined;
   readonly event: string;
 }
 
@@ -44,10 +44,11 @@ export function createPaymentWrites(database: Database, parts: PaymentWritesPart
       return setLease.run(leaseUntil, leaseUntil, key, epoch, owner).changes > 0;
     },
 
-    abandon({ key, epoch, owner, recoverAfterMs, unsent, event }: AbandonWrite): boolean {
+    abandon({ key, epoch, owner, recoverAfterMs, mark, event }: AbandonWrite): boolean {
       const now = storeClock();
       const recoverAt = now + Math.ceil(recoverAfterMs);
-      return abandon.run(recoverAt, unsent ? epoch : null, `${now}`, event, key, epoch, owner).changes > 0;
+      const unsentEpoch = unsentEpochOf({ epoch }, mark);
+      return abandon.run(recoverAt, unsentEpoch, `${now}`, event, key, epoch, owner).changes > 0;
     },
 
     /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */

@@ -2,7 +2,7 @@ import type { Ledger, SettleResult } from '../../payments/ports/ledger.js';
 import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/values/payment.js';
 import { isUnknown } from '../../platform/faults.js';
 import { abandonedEvent, settledEvent } from '../shared/payment-events.js';
-import { reasonOf, settledElsewhere } from '../shared/rows.js';
+import { reasonOf, settledElsewhere, unsentEpochOf } from '../shared/rows.js';
 import type { QueueMeasure } from '../shared/store-measures.js';
 import { Batcher, LANES } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
@@ -24,7 +24,7 @@ interface FencedMs {
 }
 
 interface Abandonment extends FencedMs {
-  readonly unsent: boolean;
+  readonly unsentEpoch: number | null;
   readonly event: string;
 }
 
@@ -70,7 +70,11 @@ export function createExecutionWrites(
 
   async function abandonAll(batch: readonly Abandonment[]): Promise<boolean[]> {
     const sorted = sortedByKey(batch);
-    const values = [...columnsOf(sorted), sorted.map(({ unsent }) => unsent), sorted.map(({ event }) => event)];
+    const values = [
+      ...columnsOf(sorted),
+      sorted.map(({ unsentEpoch }) => unsentEpoch),
+      sorted.map(({ event }) => event),
+    ];
     return whichOf(batch, await database.writeHoweverLate<FencedRow>(statements.ABANDON, values));
   }
 
@@ -91,9 +95,8 @@ export function createExecutionWrites(
     renew: (fence, leaseMs) => renewals.add({ fence, ms: leaseMs }),
 
     abandon(fence, recoverAfterMs, mark, note) {
-      const unsent = mark === 'unsent';
-      const event = abandonedEvent(fence, note ?? { sent: !unsent });
-      return abandonments.add({ fence, ms: recoverAfterMs, unsent, event });
+      const event = abandonedEvent(fence, note ?? { sent: mark === undefined });
+      return abandonments.add({ fence, ms: recoverAfterMs, unsentEpoch: unsentEpochOf(fence, mark), event });
     },
 
     async settle(claim, outcome, idempotencyTtlMs, note): Promise<SettleResult> {

@@ -22,6 +22,9 @@ const DUE_WHILE = 'expires_at IS NULL';
 /** The same for DECLINED: with the state itself, the planner would use the index of all that was declined. */
 const IS_DECLINED = 'reason IS NOT NULL';
 
+/** Rows of computed keys may have been lost; a condition for `idempay.deployment`. */
+const REFERENCES_ARE_LOOKED_UP = 'look_up_references_until > (SELECT max(until_ms) FROM idempay.retention_hours)';
+
 /**
  * A key of a batch, as a condition that only an index can be searched by. With `=` the planner may hash or merge the whole
  * table. The rows are locked in the order of the batch.
@@ -81,7 +84,7 @@ export const CLAIM_TURNS: Statement = claimOf('claim_turns', {
 /** Whether an earlier row of the key may have been lost. `look_up_before` and the other column are those of the deployment. */
 function mayBeLost(key: string): string {
   return `(${key} < look_up_before
-        OR (${key} >= '${FIRST_COMPUTED_KEY}' AND look_up_references_until > (SELECT max(until_ms) FROM idempay.retention_hours)))`;
+        OR (${key} >= '${FIRST_COMPUTED_KEY}' AND ${REFERENCES_ARE_LOOKED_UP}))`;
 }
 
 /** Long enough since the last adoption of a database that lacks rows. */
@@ -202,13 +205,17 @@ export const ENDED_UNCLAIMED: Statement = {
 /** The mark of an epoch that was never sent, and whether it counts: what was lost since may have been sent. */
 const UNSENT_OF_NOW = `CASE WHEN generation = ${GENERATION} THEN unsent_epoch END`;
 
+/** The same for a takeover: a mark since a loss counts only while the processor still has to know the charge of the lost row. */
+const UNSENT_BEFORE = `CASE WHEN unsent_epoch > 0 OR (
+        SELECT ${REFERENCES_ARE_LOOKED_UP} FROM idempay.deployment) THEN ${UNSENT_OF_NOW} END`;
+
 export const TAKE_OVER: Statement = {
   name: 'take_over',
   text: `
     UPDATE idempay.payments
     SET epoch = epoch + 1, owner = $2, lease_until = clock_timestamp() + $3::float8 * interval '1 millisecond',
       recover_at = clock_timestamp() + $3::float8 * interval '1 millisecond',
-      unsent_epoch = ${UNSENT_OF_NOW}, generation = ${GENERATION}, events = ${eventsWithEpoch('taken over')}
+      unsent_epoch = ${UNSENT_BEFORE}, generation = ${GENERATION}, events = ${eventsWithEpoch('taken over')}
     WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp() AND processor = $4
       AND ${ON_KNOWN_DATABASE}
     RETURNING ${PAYMENT_COLUMNS}`,
@@ -229,7 +236,7 @@ function takeOverDue(name: string, order: 'ASC' | 'DESC'): Statement {
     UPDATE idempay.payments
     SET epoch = epoch + 1, owner = $1, lease_until = clock_timestamp() + $2::float8 * interval '1 millisecond',
       recover_at = clock_timestamp() + $2::float8 * interval '1 millisecond',
-      unsent_epoch = ${UNSENT_OF_NOW}, generation = ${GENERATION}, events = ${eventsWithEpoch('taken over')}
+      unsent_epoch = ${UNSENT_BEFORE}, generation = ${GENERATION}, events = ${eventsWithEpoch('taken over')}
     WHERE key = ANY (ARRAY(
       SELECT key FROM idempay.payments
       WHERE ${DUE_WHILE} AND processor = $3 AND recover_at <= now() AND lease_until <= clock_timestamp()
@@ -263,10 +270,10 @@ export const ABANDON: Statement = {
     UPDATE idempay.payments payment
     SET owner = '', lease_until = to_timestamp(0),
       recover_at = clock_timestamp() + fence.recover_after_ms * interval '1 millisecond',
-      unsent_epoch = CASE WHEN fence.unsent THEN payment.epoch END,
+      unsent_epoch = fence.unsent_epoch,
       events = ${eventsWith('payment.epoch', 'fence.event')}
-    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[], $5::boolean[], $6::jsonb[])
-      AS fence (key, epoch, owner, recover_after_ms, unsent, event)
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[], $5::integer[], $6::jsonb[])
+      AS fence (key, epoch, owner, recover_after_ms, unsent_epoch, event)
     WHERE ${keyIs('fence.key')} AND payment.epoch = fence.epoch AND payment.owner = fence.owner
       AND payment.${UNDER_WAY}
     RETURNING fence.key, fence.owner`,

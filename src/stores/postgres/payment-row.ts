@@ -21,7 +21,7 @@ export interface PaymentRow extends FinalRow {
   processor: string | null;
   epoch: number;
   owner: string;
-  /** The epoch that was given up with nothing ever sent; it counts while it is the row's, or the takeover's before. */
+  /** The epoch that was given up with nothing ever sent; it counts while it is the row's, or the takeover's before. See the schema. */
   unsent_epoch: number | null;
   remaining_ms: number;
   age_ms: number;
@@ -49,7 +49,8 @@ export function claimOf(row: PaymentRow): Claim {
   const client = row.client ?? undefined;
   const unsent = row.unsent_epoch === row.epoch - 1;
   const transactionId = row.transaction_id;
-  return {
+  const mayBeLost = row.unsent_epoch === 1 - row.epoch;
+  const claim = {
     key,
     epoch,
     owner,
@@ -62,4 +63,5 @@ export function claimOf(row: PaymentRow): Claim {
     unsent,
     ageMs: row.age_ms,
   };
+  return mayBeLost ? { ...claim, mayBeLost } : claim;
 }

@@ -1,6 +1,6 @@
 import type { SettleResult } from '../../payments/ports/ledger.js';
 import type { PaymentLife, PaymentRecord } from '../../payments/ports/payment-history.js';
-import type { FinalOutcome, Outcome } from '../../payments/values/payment.js';
+import type { Fence, FinalOutcome, Outcome, UnsentMark } from '../../payments/values/payment.js';
 import { fromTenThousandths } from '../../transactions/amount.js';
 import type { Transaction, TransactionStatus } from '../../transactions/transaction.js';
 import { readEvents } from './payment-events.js';
@@ -29,6 +29,12 @@ export function finalOf(row: FinalRow): FinalOutcome {
 export function settledElsewhere(row: FinalRow | undefined): Exclude<SettleResult, { state: 'settled' }> {
   if (!row || row.state === 'PROCESSING') return { state: 'fenced off' };
   return row.state === 'CANCELLED' ? { state: 'cancelled' } : { state: 'final', final: finalOf(row) };
+}
+
+/** As both databases keep the mark of an epoch that is given up: negative where an earlier row may have been lost. */
+export function unsentEpochOf({ epoch }: Pick<Fence, 'epoch'>, mark: UnsentMark | undefined): number | null {
+  if (mark === undefined) return null;
+  return mark === 'unsent' ? epoch : -epoch;
 }
 
 /** As both databases keep it. */
