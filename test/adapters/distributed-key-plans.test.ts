@@ -60,7 +60,7 @@ const BY_KEY: [statement: Statement, values: PlanValue[], index: string | undefi
   [RESOLVE, [FIRST, 'operator', 'DECLINED', 'why', 1, 1], 'payments_pkey'],
   [SETTLE, [...fence, each('COMPLETED'), each(null), each(60_000)], 'payments_pkey'],
   [SETTLE_NOTED, [...fence, each('COMPLETED'), each(null), each(60_000), each('{"kind":"settled"}')], 'payments_pkey'],
-  [ABANDON, [...fence, each(1), each('false'), each('{"kind":"given up"}')], 'payments_pkey'],
+  [ABANDON, [...fence, each(1), each(1), each('{"kind":"given up"}')], 'payments_pkey'],
   [FIND_TRANSACTION, [NO_NEWEST_ID + MANY / 2], 'transactions_pkey'],
   [CHANGE_STATUS, [NO_NEWEST_ID + MANY / 2, 'COMPLETED', null, LATER_MS, 1], 'transactions_pkey'],
   [REMOVE, [NO_NEWEST_ID + MANY / 2, null, LATER_MS, 1], 'transactions_pkey'],
