@@ -1,18 +1,19 @@
 import { EventEmitter } from 'node:events';
 import { setImmediate as endOfTurn } from 'node:timers/promises';
-import type { Worker } from 'node:worker_threads';
 import { expect, test } from 'vitest';
 import type { WriteResults } from '#idempay/stores/embedded/write-operations.js';
-import { Writer } from '#idempay/stores/embedded/writer.js';
+import { Writer, type WriterThread } from '#idempay/stores/embedded/writer.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
 /** The other end of the channel: what the thread was told, and what it says. */
-class Thread extends EventEmitter {
-  readonly told: unknown[] = [];
+class Thread extends EventEmitter implements WriterThread {
+  readonly told: string[] = [];
 
-  postMessage(message: unknown): void {
+  postMessage(message: string): void {
     this.told.push(message);
   }
+
+  async terminate(): Promise<void> {}
 
   says(results: WriteResults[]): void {
     this.emit('message', JSON.stringify(results));
@@ -26,7 +27,7 @@ class Thread extends EventEmitter {
 test('a broken disk is noticed in any batch of a commit, and nothing is written any more', async () => {
   const thread = new Thread();
   const broken: Error[] = [];
-  const writer = new Writer(thread as unknown as Worker, (error) => broken.push(error), new HandClock());
+  const writer = new Writer(thread, (error) => broken.push(error), new HandClock());
   const first = writer.write('ping');
   await endOfTurn();
   const second = writer.write('ping');

@@ -2,7 +2,6 @@ import { EventEmitter } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Worker } from 'node:worker_threads';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#idempay/platform/clock.js';
@@ -26,7 +25,7 @@ import {
   type WriteOperations,
   type WriteResults,
 } from '#idempay/stores/embedded/write-operations.js';
-import { Writer } from '#idempay/stores/embedded/writer.js';
+import { Writer, type WriterThread } from '#idempay/stores/embedded/writer.js';
 import type { SimulatedPorts } from '../stores.js';
 import { type Line, ROUTINE } from './line.js';
 
@@ -97,7 +96,7 @@ export class SqliteFile {
 
   open(line: Line, clock: Clock): SimulatedPorts & { readonly locks: ReadonlyMap<string, Lock> } {
     this.close();
-    const thread = this.startThread(line, clock) as unknown as Worker;
+    const thread = this.startThread(line, clock);
     const storeClock = new StoreClock(clock, readLastCommit(this.file.database).clockMs);
     const writer = new Writer(thread, () => {}, clock, { storeClock });
     const reader = Reader.ofFile(this.file.path, () => {});
@@ -138,7 +137,7 @@ export class SqliteFile {
     return key === undefined ? payments.all() : payment.all(String(key));
   }
 
-  private startThread(line: Line, clock: Clock): EventEmitter {
+  private startThread(line: Line, clock: Clock): WriterThread {
     const { database } = this.file;
     const storeClock = new StoreClock(clock, readLastCommit(database).clockMs);
     const lastCommit = new LastCommit(database, storeClock);
@@ -176,6 +175,7 @@ export class SqliteFile {
         queued.push(JSON.parse(message) as WriteBatch);
         if (!isBusy) void workOff();
       },
+      async terminate() {},
     });
   }
 }

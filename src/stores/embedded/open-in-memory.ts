@@ -1,5 +1,4 @@
 import { EventEmitter } from 'node:events';
-import type { Worker } from 'node:worker_threads';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { LRUCache } from 'lru-cache';
 import { KEY_GENERATED } from '../../payments/values/payment.js';
@@ -19,7 +18,7 @@ import { createStoreCounters } from './store-counters.js';
 import { createEmbeddedTransactionCache } from './transaction-cache.js';
 import { createEmbeddedTransactionStore } from './transaction-store.js';
 import { createWriteOperations, type WriteBatch, type WriteResults } from './write-operations.js';
-import { Writer } from './writer.js';
+import { Writer, type WriterThread } from './writer.js';
 
 /** Enough for most tests; what is not remembered is read. Room for as many as a service remembers would cost milliseconds and a megabyte. */
 const REMEMBERED = 100;
@@ -81,8 +80,11 @@ function raise(error: Error): void {
  * In place of the writer thread. A list is read from one moment without a snapshot of its own, because writes wait until it has
  * been read.
  */
-function createThread(database: Database, commit: (batches: readonly WriteBatch[]) => readonly WriteResults[]) {
-  const thread = new EventEmitter();
+function createThread(
+  database: Database,
+  commit: (batches: readonly WriteBatch[]) => readonly WriteResults[],
+): { thread: WriterThread; snapshots: Snapshots } {
+  const emitter = new EventEmitter();
   let waiting: WriteBatch[] = [];
   let lists = 0;
 
@@ -90,7 +92,7 @@ function createThread(database: Database, commit: (batches: readonly WriteBatch[
     if (lists > 0 || waiting.length === 0) return;
     const batches = waiting;
     waiting = [];
-    thread.emit('message', JSON.stringify(commit(batches)));
+    emitter.emit('message', JSON.stringify(commit(batches)));
   }
 
   const snapshots: Snapshots = {
@@ -104,9 +106,12 @@ function createThread(database: Database, commit: (batches: readonly WriteBatch[
     },
     close() {},
   };
-  const postMessage = (message: string) => {
-    waiting.push(JSON.parse(message) as WriteBatch);
-    queueMicrotask(workOff);
-  };
-  return { thread: Object.assign(thread, { postMessage }) as unknown as Worker, snapshots };
+  const thread = Object.assign(emitter, {
+    postMessage(message: string) {
+      waiting.push(JSON.parse(message) as WriteBatch);
+      queueMicrotask(workOff);
+    },
+    async terminate() {},
+  });
+  return { thread, snapshots };
 }

@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { type EventEmitter, once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { type Clock, systemClock } from '../../platform/clock.js';
 import { StoreUnavailable } from '../../platform/faults.js';
@@ -63,6 +63,12 @@ interface Batch {
 const NEED_ROOM: ReadonlySet<WriteName> = new Set(['issueKey', 'settle', 'createTransaction', 'tryCommit', 'passTime']);
 const STORE = 'The database file';
 
+/** The writer thread as its main thread sees it: a `Worker`, or what stands in for one. It emits `message`, `error` and `exit`. */
+export interface WriterThread extends EventEmitter {
+  postMessage(message: string): void;
+  terminate(): Promise<unknown>;
+}
+
 interface WriterOptions {
   readonly events?: StoreEvents | undefined;
   readonly measures?: StoreMeasures | undefined;
@@ -92,7 +98,7 @@ export class Writer {
 
   /** On a thread that is ready; a simulation has one of its own. */
   constructor(
-    private readonly worker: Worker,
+    private readonly worker: WriterThread,
     private readonly onBroken: (error: Error) => void,
     private readonly clock: Clock,
     { events, measures = NOT_MEASURED, storeClock = new StoreClock(clock, 0) }: WriterOptions = {},
