@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { hashOf, navigate } from '../navigation/route.js';
 import { type Filters, hashOfFilters, localMoment, utcMoment } from './filters.js';
 import { isWholeKey } from './payment.js';
-import { otherReadingOf, searchFor, textOf } from './search.js';
+import { isTransactionId, otherReadingOf, searchFor, textOf } from './search.js';
 
 /** A pause in typing. */
 const TYPED_MS = 350;
@@ -92,15 +92,16 @@ export function FilterForm({ filters }: { filters: Filters }) {
   );
 }
 
-/** Some texts are the beginning of a key as well as an order number. */
+/** Some texts are the beginning of a key or of a transaction id as well as an order number. */
 function OtherReading({ filters }: { filters: Filters }) {
   const other = otherReadingOf(filters);
   if (!other) return null;
+  const what = isTransactionId(textOf(filters)) ? 'transaction id' : 'key';
   return (
     <p class="muted other-reading">
-      {filters.reference === '' ? 'Looked for as the beginning of a key. ' : 'Looked for as an order number. '}
+      {filters.reference === '' ? `Looked for as the beginning of a ${what}. ` : 'Looked for as an order number. '}
       <a href={hashOfFilters({ ...filters, ...other })}>
-        {other.reference === '' ? 'Look for keys that begin so' : 'Look for the order of this number'}
+        {other.reference === '' ? `Look for ${what}s that begin so` : 'Look for the order of this number'}
       </a>
     </p>
   );

@@ -13,8 +13,9 @@ describe('a search for payments', () => {
     ['another one that a key cannot begin with', '17/b@shop', [order('17/b@shop')]],
     ['more digits than a key has', '1'.repeat(33), [order('1'.repeat(33))]],
     ['dashes alone', '--', [order('--')]],
-    ['a transaction id', 'TXN1795000000000000123456', [beginning('TXN1795000000000000123456')]],
-    ['how one begins', 'txn', [beginning('txn')]],
+    ['a transaction id', 'TXN1795000000000000', [beginning('TXN1795000000000000'), order('TXN1795000000000000')]],
+    ['an order number in its form', 'TXN10023', [beginning('TXN10023'), order('TXN10023')]],
+    ['how one begins', 'txn', [beginning('txn'), order('txn')]],
     ['digits, which a key may begin with', '1001', [order('1001'), beginning('1001')]],
     ['hexadecimal digits with dashes', '0198F3A2-7c1b', [order('0198F3A2-7c1b'), beginning('0198F3A2-7c1b')]],
     ['a UUID that is no key', RANDOM_UUID, [order(RANDOM_UUID), beginning(RANDOM_UUID)]],
@@ -41,7 +42,8 @@ describe('a search for payments', () => {
   test('offers the other reading, if there is one', () => {
     expect(otherReadingOf(order('1001'))).toEqual(beginning('1001'));
     expect(otherReadingOf(beginning('1001'))).toEqual(order('1001'));
-    for (const single of [order('order-17'), beginning('TXN1'), beginning('')]) {
+    expect(otherReadingOf(beginning('TXN10023'))).toEqual(order('TXN10023'));
+    for (const single of [order('order-17'), beginning('')]) {
       expect(otherReadingOf(single)).toBeUndefined();
     }
   });
