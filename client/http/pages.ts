@@ -1,5 +1,6 @@
 import type { CallOptions } from './call.js';
 import { jsonOf } from './forms.js';
+import { nextCursor } from './next-cursor.js';
 import type { Requests } from './requests.js';
 import type { Answer } from './transport.js';
 
@@ -52,15 +53,11 @@ async function* pagesOf<T>(
   } while (cursor !== undefined);
 }
 
-/** The next page is where the `Link` leads to (RFC 8288); of its address only the cursor counts, behind a gateway with a path. */
 function pageIn<T>(
   answer: Answer,
   isElement: (value: unknown) => value is T,
 ): { readonly elements: readonly T[]; readonly next: string | undefined } | undefined {
   const elements = jsonOf(answer);
   if (!Array.isArray(elements) || !elements.every(isElement)) return undefined;
-  const [, target] = /<([^<>]*)>\s*;\s*rel="?next"?/i.exec(answer.headers.get('link') ?? '') ?? [];
-  const next =
-    target === undefined ? undefined : (new URL(target, 'http://any').searchParams.get('cursor') ?? undefined);
-  return { elements, next };
+  return { elements, next: nextCursor(answer.headers) };
 }

@@ -27,10 +27,3 @@ export function Pager({ what, page, hasNext, isLoading = false, first, next }: P
     </nav>
   );
 }
-
-/** The cursor of the next page, out of `Link: <...?cursor=X>; rel="next"`. Undefined on the last page. */
-export function nextCursor(headers: Headers): string | undefined {
-  const target = /<([^<>]*)>;\s*rel="next"/.exec(headers.get('link') ?? '')?.[1];
-  if (target === undefined) return undefined;
-  return new URL(target, document.baseURI).searchParams.get('cursor') ?? undefined;
-}

@@ -1,6 +1,6 @@
+import { nextCursor } from '@idempay/client/next-cursor';
 import { useEffect, useState } from 'preact/hooks';
 import type { Http } from '../http/http.js';
-import { nextCursor } from '../parts/pager.js';
 import { useWork } from '../parts/use-work.js';
 import type { Filters } from './filters.js';
 import type { Payment } from './payment.js';

@@ -1,7 +1,7 @@
 import type { FoundTransaction, TransactionStatus } from '@idempay/client';
+import { nextCursor } from '@idempay/client/next-cursor';
 import type { Http } from '../http/http.js';
 import { foreignAnswer, ServiceError } from '../http/service-error.js';
-import { nextCursor } from '../parts/pager.js';
 
 /** In the order in which a transaction may pass through them (decisions T4 of the service). */
 export const STATUSES = [

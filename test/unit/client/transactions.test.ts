@@ -315,4 +315,12 @@ describe('lists', () => {
       '/api/payments?state=COMPLETED&from=1970-01-01T00%3A00%3A00.000Z&limit=1&cursor=abc',
     ]);
   });
+
+  test.each(['<http://[>; rel="next"', '</api/payments>; rel="next"', '</api/payments?cursor=>; rel="next"'])(
+    'are not taken for whole where the link to the next page has no cursor: %s',
+    async (link) => {
+      const { idempay } = scripted([json([{ idempotencyKey: KEY, state: 'COMPLETED' }], 200, { link })]);
+      await failureOf(UnexpectedAnswerError, allOf(idempay.payments.list()));
+    },
+  );
 });
