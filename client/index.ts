@@ -18,5 +18,6 @@ export type {
   CreateResult,
   Target,
   TransactionFilter,
+  TransactionSearchFilter,
   Transactions,
 } from './transactions/transactions.js';

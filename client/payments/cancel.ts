@@ -3,6 +3,7 @@ import type { Call, CallOptions } from '../http/call.js';
 import { type GivenUp, repeat } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
 import type { Outgoing, Transport } from '../http/transport.js';
+import { refuseUnknown } from '../refuse-unknown.js';
 import type { Settings } from '../settings.js';
 import { KEY } from './idempotency-keys.js';
 import { type Cancelled, type PaymentAnswer, readCancelAnswer } from './payment-answers.js';
@@ -11,6 +12,7 @@ import {
   askedReference,
   namesReference,
   type OperatedReference,
+  REFERENCE_MEMBERS,
   referenceQuery,
   withKeyOf,
 } from './references.js';
@@ -21,6 +23,8 @@ export type CancelTarget = OperatedReference | { readonly key: string; readonly 
 export interface CancelResult {
   readonly key: string;
 }
+
+const KEY_MEMBER = new Set(['key']);
 
 type Ended = Exclude<PaymentAnswer<Cancelled>, { state: 'again' }>;
 
@@ -55,7 +59,11 @@ export class Canceller {
 }
 
 function askedIn(target: CancelTarget): AskedPayment {
-  if (namesReference(target)) return askedReference(target);
+  if (namesReference(target)) {
+    refuseUnknown(target, 'cancel', REFERENCE_MEMBERS);
+    return askedReference(target);
+  }
+  refuseUnknown(target, 'cancel', KEY_MEMBER);
   const { key } = target;
   if (typeof key !== 'string' || !KEY.test(key)) {
     throw new InvalidRequestError("Give the 'reference' of the payment, or its 'key'.");

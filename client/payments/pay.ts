@@ -3,6 +3,7 @@ import { type Call, type CallOptions, unlessAborted } from '../http/call.js';
 import { type GivenUp, repeat } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
 import type { Outgoing, Transport } from '../http/transport.js';
+import { refuseUnknown } from '../refuse-unknown.js';
 import type { PaymentRequest } from '../representations.js';
 import type { Settings } from '../settings.js';
 import { type IdempotencyKeys, KEY } from './idempotency-keys.js';
@@ -72,7 +73,7 @@ export class Payer {
    * resume a payment that the second key has paid.
    */
   async pay(payment: PaymentRequest, options: PayOptions): Promise<PayResult> {
-    refuseUnknownOptions(options);
+    refuseUnknown(options, 'pay', OPTIONS);
     if (namesReference(options)) return this.#payReference(payment, options);
     const { onKey } = options;
     const wanted = checked(payment);
@@ -169,12 +170,6 @@ export class Payer {
 
 /** A misspelt `reference` would be a payment with a new key at each call. */
 const OPTIONS: ReadonlySet<string> = new Set(['reference', 'attempt', 'onKey', 'deadlineMs', 'signal']);
-
-function refuseUnknownOptions(options: object): void {
-  const unknown = Object.keys(options).find((name) => !OPTIONS.has(name));
-  if (unknown === undefined) return;
-  throw new InvalidRequestError(`'${unknown}' is no option of pay. There are ${[...OPTIONS].join(', ')}.`);
-}
 
 const REFUSED =
   'It is not known whether the payment was charged: an attempt may have arrived, and the last one was refused';

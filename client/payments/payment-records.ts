@@ -8,6 +8,7 @@ import { Remembered } from '../http/remembered.js';
 import type { Requests } from '../http/requests.js';
 import { linesOf } from '../http/streams.js';
 import type { Answer, Outgoing } from '../http/transport.js';
+import { refuseUnknown } from '../refuse-unknown.js';
 import type { Payment, Resolution } from '../representations.js';
 import { checkedReference } from './references.js';
 
@@ -105,7 +106,11 @@ export class PaymentRecords {
   }
 }
 
-function searchFor({ find, state, processor, limit, ...filter }: PaymentFilter): Search<Payment> {
+const FILTERS = new Set(['reference', 'find', 'processor', 'state', 'from', 'to', 'limit']);
+
+function searchFor(filter: PaymentFilter): Search<Payment> {
+  refuseUnknown(filter, 'list', FILTERS);
+  const { find, state, processor, limit } = filter;
   const reference = filter.reference === undefined ? undefined : checkedReference(filter.reference);
   const [from, to] = [momentOf('from', filter.from), momentOf('to', filter.to)];
   const parameters = { reference, find, state, processor, from, to, limit: limit?.toString() };

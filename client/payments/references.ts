@@ -33,6 +33,9 @@ const WITHOUT_NUMBER =
 const INVALID_ATTEMPT = `'attempt' must be a whole number from 1 to ${LAST_ATTEMPT}, sent once.`;
 const WITHOUT_REFERENCE = "'attempt' says which payment of a 'reference' is meant: send both.";
 
+/** The members of an `OperatedReference`. */
+export const REFERENCE_MEMBERS: ReadonlySet<string> = new Set(['reference', 'attempt', 'client']);
+
 /**
  * Whether a payment by reference is meant. One that is there and undefined counts: an order without its number must never get a key
  * that nobody can find again.

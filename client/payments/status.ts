@@ -5,19 +5,25 @@ import { jsonOf } from '../http/forms.js';
 import { provenMessageOf } from '../http/proof.js';
 import type { Requests } from '../http/requests.js';
 import type { Answer } from '../http/transport.js';
+import { refuseUnknown } from '../refuse-unknown.js';
 import type { Payment } from '../representations.js';
 import { lookUp } from './payment-records.js';
-import { checkedAttempt, checkedReference, keyOfAnswer, type OperatedReference, referenceQuery } from './references.js';
+import {
+  checkedAttempt,
+  checkedReference,
+  keyOfAnswer,
+  type OperatedReference,
+  REFERENCE_MEMBERS,
+  referenceQuery,
+} from './references.js';
 
 const COMPLETED = /^Transaction ID: TXN\d+$/;
 const ABSENT = 'There is no payment with this reference, or attempt.';
 
 /** The record of the newest attempt at a reference, or of the one that is named. */
-export async function statusOf(
-  requests: Requests,
-  { reference, attempt, client }: OperatedReference,
-  options: CallOptions,
-): Promise<Payment> {
+export async function statusOf(requests: Requests, asked: OperatedReference, options: CallOptions): Promise<Payment> {
+  refuseUnknown(asked, 'status', REFERENCE_MEMBERS);
+  const { reference, attempt, client } = asked;
   const query = referenceQuery(checkedReference(reference), checkedAttempt(attempt), client);
   const path = `/api/payment-status?${query}`;
   return requests.within(options, async (call) => {

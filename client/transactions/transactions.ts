@@ -8,6 +8,7 @@ import { Remembered } from '../http/remembered.js';
 import type { Requests } from '../http/requests.js';
 import { elementsOf } from '../http/streams.js';
 import type { Answer } from '../http/transport.js';
+import { refuseUnknown } from '../refuse-unknown.js';
 import type { FoundTransaction, NewTransaction, Transaction, TransactionStatus } from '../representations.js';
 import type { Settings } from '../settings.js';
 import { readIds } from './transaction-ids.js';
@@ -166,17 +167,21 @@ export function createTransactions(settings: Settings, requests: Requests, chang
       }
     },
 
-    list(filter = {}, options = {}) {
-      const request = { method: 'GET', path: listPathOf(filter) } as const;
-      return askedAnew(() => elementsOf(requests.open(options, request, 'application/json'), isTransaction));
-    },
+    list: (filter = {}, options = {}) =>
+      askedAnew(() => {
+        const request = { method: 'GET', path: listPathOf(filter, 'list') } as const;
+        return elementsOf(requests.open(options, request, 'application/json'), isTransaction);
+      }),
 
-    ids: (filter = {}, options = {}) => readIds(requests, rememberedIds, listPathOf(filter), options),
+    ids: async (filter = {}, options = {}) => readIds(requests, rememberedIds, listPathOf(filter, 'ids'), options),
 
-    search({ from, to, status, limit } = {}, options = {}) {
-      const parameters = { ...accountParameters({ from, to }), status, limit: limit?.toString() };
-      return pagedList(requests, options, () => ({ path: '/api/transactions/search', parameters, isElement: isFound }));
-    },
+    search: (filter = {}, options = {}) =>
+      pagedList(requests, options, () => {
+        refuseUnknown(filter, 'search', SEARCH_FILTERS);
+        const { status, limit } = filter;
+        const parameters = { ...accountParameters(filter), status, limit: limit?.toString() };
+        return { path: '/api/transactions/search', parameters, isElement: isFound };
+      }),
 
     async changeStatus(target, status, { ifMatch, ...options } = {}) {
       const { id, headers } = conditionOf(target, ifMatch);
@@ -253,7 +258,13 @@ function isListFor(rows: unknown, wanted: readonly NewTransaction[]): rows is re
 
 const isReplay = ({ headers }: Answer) => headers.get('idempotent-replayed') === 'true';
 
-const listPathOf = (filter: TransactionFilter) => `/api/transactions${queryOf(accountParameters(filter))}`;
+const FILTERS = new Set(['from', 'to']);
+const SEARCH_FILTERS = new Set([...FILTERS, 'status', 'limit']);
+
+function listPathOf(filter: TransactionFilter, method: 'list' | 'ids'): string {
+  refuseUnknown(filter, method, FILTERS);
+  return `/api/transactions${queryOf(accountParameters(filter))}`;
+}
 
 /** An empty one is no filter. */
 const accountParameters = ({ from, to }: TransactionFilter) => ({ from: from || undefined, to: to || undefined });

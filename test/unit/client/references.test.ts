@@ -115,6 +115,21 @@ describe('pay with a reference', () => {
       const { message } = await failureOf(InvalidRequestError, idempay.payments.pay(HUNDRED, wrong as never));
       expect(message).toMatch(/is no option of pay/);
     }
+    const { payments, transactions } = idempay;
+    const misspelt = { ...ORDER, atempt: 2 } as never;
+    const calls = {
+      cancel: [() => payments.cancel(misspelt), () => payments.cancel({ key: KEY, refrence: 'order-17' } as never)],
+      status: [() => payments.status(misspelt)],
+      list: [() => allOf(payments.list({ refrence: 'order-17' } as never)), () => allOf(transactions.list(misspelt))],
+      ids: [() => transactions.ids({ form: 'alice' } as never)],
+      search: [() => allOf(transactions.search({ form: 'alice' } as never))],
+    };
+    for (const [method, wrong] of Object.entries(calls)) {
+      for (const call of wrong) {
+        const { message } = await failureOf(InvalidRequestError, call());
+        expect(message).toContain(`is no option of ${method}.`);
+      }
+    }
     expect(sent).toEqual([]);
   });
 
