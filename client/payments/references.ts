@@ -33,6 +33,12 @@ const WITHOUT_NUMBER =
 const INVALID_ATTEMPT = `'attempt' must be a whole number from 1 to ${LAST_ATTEMPT}, sent once.`;
 const WITHOUT_REFERENCE = "'attempt' says which payment of a 'reference' is meant: send both.";
 
+/** Names a reference, which is not checked yet. */
+interface NamingReference {
+  readonly reference: unknown;
+  readonly attempt?: unknown;
+}
+
 /** The members of an `OperatedReference`. */
 export const REFERENCE_MEMBERS: ReadonlySet<string> = new Set(['reference', 'attempt', 'client']);
 
@@ -40,7 +46,7 @@ export const REFERENCE_MEMBERS: ReadonlySet<string> = new Set(['reference', 'att
  * Whether a payment by reference is meant. One that is there and undefined counts: an order without its number must never get a key
  * that nobody can find again.
  */
-export function namesReference(options: object): options is PaymentReference {
+export function namesReference(options: object): options is NamingReference {
   if ('reference' in options) return true;
   if ('attempt' in options && options.attempt !== undefined) throw new InvalidRequestError(WITHOUT_REFERENCE);
   return false;
@@ -61,7 +67,7 @@ export function checkedAttempt(attempt: unknown): number | undefined {
   throw new InvalidRequestError(INVALID_ATTEMPT);
 }
 
-export function askedReference({ reference, attempt }: PaymentReference): AskedPayment {
+export function askedReference({ reference, attempt }: NamingReference): AskedPayment {
   return { key: undefined, reference: checkedReference(reference), attempt: checkedAttempt(attempt) ?? 1 };
 }
 
