@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:http';
 import type { Socket } from 'node:net';
@@ -179,12 +178,9 @@ async function attackWith(
 }
 
 async function closedOrKept(socket: Socket, forMs: number, isOver: () => boolean): Promise<void> {
-  let isClosed = false;
-  once(socket, 'close').then(() => {
-    isClosed = true;
-  });
   const end = performance.now() + forMs;
-  while (!isClosed && !isOver() && performance.now() < end) await pause(LOOK_EVERY_MS);
+  // Not `once` of `node:events`, which rejects where the connection is reset.
+  while (!socket.closed && !isOver() && performance.now() < end) await pause(LOOK_EVERY_MS);
 }
 
 async function payUntil(
