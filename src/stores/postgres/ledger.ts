@@ -44,8 +44,9 @@ export function createPostgresLedger(
     const row = await finds.add(key);
     if (row && (row.state !== 'PROCESSING' || row.owner === ours?.owner)) {
       await confirmDurable();
-      const commit = { key, epoch: row.epoch, settled: row.state !== 'PROCESSING' };
-      database.lastCommits?.saw(commit, row.settled_at);
+      const { epoch, settled_at: settledAt } = row;
+      if (settledAt === null) database.lastCommits?.add({ key, epoch, settled: false });
+      else database.lastCommits?.saw({ key, epoch }, settledAt);
     }
     return row;
   }

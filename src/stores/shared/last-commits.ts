@@ -4,25 +4,29 @@ import type { Clock } from '../../platform/clock.js';
 
 /** A process that has written nothing for this long has probably ended. */
 const IDLE_MS = 600_000;
+/** Settled rows that were read, of which those that were settled last are kept: more than are settled while one statement runs. */
+const MOST_SEEN = 64;
 
 /**
  * A row as a commit left it. No later commit takes this back: epochs and versions only grow, and a settled payment stays so.
  * A database in which the row is older, or was never written, has lost the commit.
  */
 export type Commit =
-  | {
-      readonly key: string;
-      readonly epoch: number;
-      readonly settled: boolean;
-      /**
-       * When it was settled, or known before that; ms since the epoch. Only of a computed key, which has no time that says whether retention
-       * may have removed its row.
-       */
-      readonly atMs?: number;
-    }
+  | PaymentCommit
   /** A transaction was created or changed. */
   | { readonly id: number; readonly version: number }
   | { readonly listVersion: number };
+
+interface PaymentCommit {
+  readonly key: string;
+  readonly epoch: number;
+  readonly settled: boolean;
+  /**
+   * When it was settled, or known before that; ms since the epoch. Only of a computed key, which has no time that says whether retention
+   * may have removed its row.
+   */
+  readonly atMs?: number;
+}
 
 /** A database between two replacements. A higher generation is a later one; two of one generation are told apart by the incarnation. */
 export interface Incarnation {
@@ -57,6 +61,8 @@ interface Known {
   /** How many commits were known when its statement began, and when it was known itself. */
   readonly begunAt: number;
   readonly knownAt: number;
+  /** When it was settled, ms since the epoch, where its row was read. */
+  readonly seenSettledAtMs?: number;
 }
 
 interface Idle {
@@ -68,7 +74,8 @@ interface Idle {
 
 /**
  * The newest commits of this process. A database that has one of them also has every commit that was known before its statement
- * began, so these are forgotten. What remains is about as much as the process does at once.
+ * began, so these are forgotten. What remains is about as much as the process does at once, and a bounded number of rows that were read: a
+ * database that lacks one of them lacks those that were settled after it, too.
  */
 export class LastCommits {
   private readonly process = randomUUID();
@@ -100,21 +107,27 @@ export class LastCommits {
    * is killed later cannot take that back.
    */
   add(commit: Commit, begunAt = 0): void {
-    this.addAt(commit, begunAt, this.clock.now());
-  }
-
-  /** The same for a row that was read. It may be removed by the time of its settlement, and not by that of its reading. */
-  saw(commit: Commit, settledAtMs: number | null): void {
-    this.addAt(commit, 0, settledAtMs ?? this.clock.now());
-  }
-
-  private addAt(commit: Commit, begunAt: number, atMs: number): void {
     this.count += 1;
-    const dated = 'key' in commit && isComputed(commit.key) ? { ...commit, atMs } : commit;
-    const known = { commit: dated, begunAt, knownAt: this.count };
+    const known = { commit: dated(commit, this.clock.now()), begunAt, knownAt: this.count };
     this.known = [...this.known.filter(({ knownAt }) => knownAt > begunAt), known];
     // A settled payment is not charged; its commit may be sent with the other commands of this turn.
     this.write('settled' in commit && !commit.settled).catch(() => {});
+  }
+
+  /** The row of a settled payment was read, for a client that is answered. Retention removes it by the time of its settlement. */
+  saw({ key, epoch }: Pick<PaymentCommit, 'key' | 'epoch'>, settledAtMs: number): void {
+    const isKnown = ({ commit }: Known) => 'key' in commit && commit.key === key && commit.settled;
+    if (this.known.some(isKnown)) return;
+    const seen = this.known.filter((each) => each.seenSettledAtMs !== undefined);
+    if (seen.length >= MOST_SEEN) {
+      const oldest = seen.reduce((one, other) => (settledAt(other) < settledAt(one) ? other : one));
+      if (settledAt(oldest) >= settledAtMs) return;
+      this.known = this.known.filter((each) => each !== oldest);
+    }
+    this.count += 1;
+    const commit = dated({ key, epoch, settled: true }, settledAtMs);
+    this.known = [...this.known, { commit, begunAt: 0, knownAt: this.count, seenSettledAtMs: settledAtMs }];
+    this.write(false).catch(() => {});
   }
 
   /** The database is in this incarnation now. Of the commits that were asked for it lacks `missing`. */
@@ -161,6 +174,12 @@ export class LastCommits {
     await this.remembered.write({ process, number, text, now, ended });
   }
 }
+
+function dated(commit: Commit, atMs: number): Commit {
+  return 'key' in commit && isComputed(commit.key) ? { ...commit, atMs } : commit;
+}
+
+const settledAt = ({ seenSettledAtMs = 0 }: Known) => seenSettledAtMs;
 
 /** The opposite of what `LastCommits` writes. */
 export function readCommits(text: string): ProcessCommits {
