@@ -72,10 +72,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/payments/begin.ts': {
     'a key without a record is invalid although its row exists': `return payFromRow(attempt);
 → return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(attempt);`,
-    'a locked key is in progress although its row is final': `return conflict(attempt.key, attempt.fingerprint, begun);
+    'a locked key is in progress although its row is final': `return conflict(attempt, attempt.fingerprint, begun);
 → return leaseMs > 0
           ? { state: 'in progress', retryAfterSeconds: 1 }
-          : conflict(attempt.key, attempt.fingerprint, begun);`,
+          : conflict(attempt, attempt.fingerprint, begun);`,
     'fail open: pays when the key store is down': `return outcomeWithoutKeyStore(ledger, key, client, fault);
 → void outcomeWithoutKeyStore;
         return { state: 'taken' as const, claimBy: attempt.askedAt + leaseMs, client };`,
