@@ -65,8 +65,11 @@ export function createCancelPayment(collaborators: {
         return ofOutcome(begun.final);
       case 'locked':
         return ofRow(await ledger.find(key), begun);
-      case 'absent':
-        return ofRow(await ledger.find(key, client));
+      case 'absent': {
+        const found = await ledger.find(key, client);
+        if (found.state === 'final') await endings.finish(key, owner, found.final);
+        return ofRow(found);
+      }
     }
   };
 
@@ -85,6 +88,7 @@ export function createCancelPayment(collaborators: {
       },
     );
     if (closed.state === 'cancelled') await endings.forget(key, owner);
+    else if (closed.state === 'final') await endings.finish(key, owner, closed.final);
     else await endings.release(key, owner);
     return ofClosed(closed, reference?.attempt ?? 1);
   }

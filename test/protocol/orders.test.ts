@@ -90,6 +90,19 @@ describe('a cancellation', () => {
     expect(process.processor.charges).toEqual([]);
   });
 
+  /**
+   * Bug: a key store that had lost the outcome did not get it from a cancellation that found it in the row, so each repeat read the row
+   * again. Fix: it writes the outcome to the key store, as a payment does.
+   */
+  test.each(['an order', 'a key'])('that finds %s paid tells the key store, which had lost it', async (what) => {
+    const process = compose();
+    const named = what === 'an order' ? order(process) : { key: await process.payments.issueKey() };
+    expect(await process.payments.pay(named, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await emptyKeys.look(named.key)).toEqual({ state: 'absent' });
+    expect(await process.another({}, emptyKeys).payments.cancel(named)).toMatchObject({ state: 'completed' });
+    expect(await emptyKeys.look(named.key)).toMatchObject({ state: 'final' });
+  });
+
   test('holds the lock: a payment meanwhile is in progress, whatever its amount, and closed afterwards', async () => {
     const process = compose();
     const named = order(process);
