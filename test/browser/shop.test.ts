@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { openPayerEnvironment, type PayerEnvironment } from '../../testkit/deployments/payer-environment.js';
+import { sharePayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import { codeBlocks } from '../../testkit/documents/code-blocks.js';
 import type { Service } from '../../testkit/processes/service.js';
 import { startChromium } from '../../testkit/servers/chromium.js';
@@ -14,28 +14,23 @@ const SLOW = { latencyMs: 600, replyLatencyMs: 600 };
 
 describe('the page of an order in the shop of examples/, in Chromium', { timeout: 60_000 }, () => {
   let browser: Browser;
-  let environment: PayerEnvironment;
+  const environment = sharePayerEnvironment();
   let shop: Service;
   let other: Service;
   let context: BrowserContext;
   let page: Page;
   let path: string;
-  let chargedBefore: number;
 
   beforeAll(async () => {
     browser = await startChromium();
-    environment = await openPayerEnvironment();
     [shop, other] = await Promise.all([start(await freePort()), start(await freePort())]);
   }, 60_000);
   afterAll(async () => {
     await browser?.close();
     await shop?.kill();
     await other?.kill();
-    await environment?.close();
   });
   beforeEach(async () => {
-    await environment.behave({ declineRate: 0, latencyMs: 0, replyLatencyMs: 0, lostReplyRate: 0 });
-    chargedBefore = (await environment.charges()).length;
     context = await browser.newContext();
     page = await context.newPage();
     await page.goto(shop.url);
@@ -61,14 +56,13 @@ describe('the page of an order in the shop of examples/, in Chromium', { timeout
     if (!PAID.test(await textIn(tab))) await click(tab);
     return paidIn(tab);
   }
-  const newCharges = async () => (await environment.charges()).slice(chargedBefore);
-  const newCharge = () => until('the charge', 10_000, async () => (await newCharges()).length > 0);
+  const newCharge = () => until('the charge', 10_000, async () => (await environment.newCharges()).length > 0);
 
   test('two clicks are one charge', async () => {
     await environment.behave(SLOW);
     await page.dblclick('form button', { noWaitAfter: true });
     await paidIn();
-    expect(await newCharges()).toMatchObject([{ amount: '24.90', currency: 'EUR', status: 'succeeded' }]);
+    expect(await environment.newCharges()).toMatchObject([{ amount: '24.90', currency: 'EUR', status: 'succeeded' }]);
     expect(await page.locator('form').count()).toBe(0);
   });
 
@@ -80,7 +74,7 @@ describe('the page of an order in the shop of examples/, in Chromium', { timeout
     const paid = await clickUntilPaid();
     await page.reload();
     expect(await paidIn()).toBe(paid);
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
   });
 
   test('the server is killed in the middle, and the other one is clicked: one charge', async () => {
@@ -95,7 +89,7 @@ describe('the page of an order in the shop of examples/, in Chromium', { timeout
     shop = await start(shop.port);
     await page.goto(`${shop.url}${path}`);
     expect(await textIn(page)).toBe(paid);
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
   });
 
   test('"Try again" after a decline is one charge, and a page from before it charges nothing', async () => {
@@ -108,12 +102,12 @@ describe('the page of an order in the shop of examples/, in Chromium', { timeout
     await environment.behave({ declineRate: 0, ...SLOW });
     await click(old);
     await old.getByRole('button', { name: 'Try again' }).waitFor();
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
 
     await page.dblclick('form button', { noWaitAfter: true });
     await click(old);
     expect(await paidIn(old)).toBe(await paidIn());
-    expect((await newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
+    expect((await environment.newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
   });
 
   test('two tabs and the back button are one charge, and show the same payment', async () => {
@@ -126,7 +120,7 @@ describe('the page of an order in the shop of examples/, in Chromium', { timeout
     await page.goto('about:blank');
     await page.goBack();
     expect(await paidIn()).toBe(paid);
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
   });
 
   test('a window that is closed in the middle leaves an order that is paid once', async () => {
@@ -138,7 +132,7 @@ describe('the page of an order in the shop of examples/, in Chromium', { timeout
     page = await context.newPage();
     await page.goto(`${shop.url}${path}`);
     await clickUntilPaid();
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
   });
 
   test('the script of the guide clicks again by itself: a lost network, a killed server, one charge', async () => {
@@ -152,7 +146,7 @@ describe('the page of an order in the shop of examples/, in Chromium', { timeout
     await context.setOffline(false);
     shop = await start(shop.port);
     await paidIn();
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
   });
 
   test('the script of the guide does not try again after a decline', async () => {
@@ -162,9 +156,9 @@ describe('the page of an order in the shop of examples/, in Chromium', { timeout
     await click();
     await page.getByRole('button', { name: 'Try again' }).waitFor();
     await environment.behave({ declineRate: 0 });
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
     await click();
     await paidIn();
-    expect((await newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
+    expect((await environment.newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
   });
 });

@@ -1,8 +1,8 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Idempay } from '@idempay/client';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openPayerEnvironment, type PayerEnvironment } from '../../testkit/deployments/payer-environment.js';
+import { describe, expect, test } from 'vitest';
+import { sharePayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import { spawnProgram } from '../../testkit/processes/service.js';
 import { seededRandom, seedFrom } from '../../testkit/random.js';
 import { pause, until } from '../../testkit/time/until.js';
@@ -13,13 +13,8 @@ const KILLS = 8;
 const FINAL_MS = 60_000 + JOBS * 500;
 
 describe('the worker of examples/', { timeout: FINAL_MS }, () => {
-  let environment: PayerEnvironment;
+  const environment = sharePayerEnvironment();
   const random = seededRandom(seedFrom('WORKER_SEED'));
-
-  beforeAll(async () => {
-    environment = await openPayerEnvironment();
-  }, 60_000);
-  afterAll(() => environment?.close());
 
   const start = () =>
     spawnProgram(environment.examples.program('queue-worker'), {
@@ -68,7 +63,6 @@ describe('the worker of examples/', { timeout: FINAL_MS }, () => {
 
   test('charges a job once that is delivered after its end, declined, changed, or closed before', async () => {
     await environment.behave({ lostReplyRate: 0, declineRate: 0 });
-    const before = (await environment.charges()).length;
     const deliver = (job: string, amount = '7.00') =>
       writeFile(file(`${job}.job`), JSON.stringify({ amount, currency: 'EUR' }));
     await new Idempay({ baseUrl: environment.url }).payments.cancel({ reference: 'closed' });
@@ -83,7 +77,7 @@ describe('the worker of examples/', { timeout: FINAL_MS }, () => {
     expect(await outcome('again')).toContain('changed');
     await deliver('closed');
     expect(await outcome('closed')).toBe('cancelled');
-    expect((await environment.charges()).length).toBe(before + 1);
+    expect(await environment.newCharges()).toHaveLength(1);
 
     await environment.behave({ declineRate: 1 });
     await deliver('declined');
@@ -91,7 +85,7 @@ describe('the worker of examples/', { timeout: FINAL_MS }, () => {
     await environment.behave({ declineRate: 0 });
     await rm(file('declined.done'));
     expect(await outcome('declined')).toContain('declined');
-    expect((await environment.charges()).length).toBe(before + 2);
+    expect(await environment.newCharges()).toHaveLength(2);
     child.kill('SIGTERM');
     await ended;
   });

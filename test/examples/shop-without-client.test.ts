@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { openPayerEnvironment, type PayerEnvironment } from '../../testkit/deployments/payer-environment.js';
+import { sharePayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import { codeBlocks } from '../../testkit/documents/code-blocks.js';
 import { type Gateway, ownJson, ownPage, startGateway } from '../../testkit/servers/gateway.js';
 import { until } from '../../testkit/time/until.js';
@@ -13,15 +13,13 @@ const PAGE = 'docs/guides/shop.md';
 const ADDRESS = 'http://127.0.0.1:8080';
 
 describe(`the Python of ${PAGE}`, { timeout: 60_000 }, () => {
-  let environment: PayerEnvironment;
+  const environment = sharePayerEnvironment();
   let gateway: Gateway;
-  let chargedBefore: number;
 
   beforeAll(async () => {
     await run('python3', ['--version']).catch((cause) => {
       throw new Error('Python 3 is needed for the samples in Python: apt-get install python3', { cause });
     });
-    environment = await openPayerEnvironment();
     gateway = await startGateway(environment.url);
     const [sample] = codeBlocks(PAGE).filter(({ language }) => language === 'python');
     const program = `${sample?.text}`.replace(ADDRESS, gateway.url);
@@ -30,12 +28,9 @@ describe(`the Python of ${PAGE}`, { timeout: 60_000 }, () => {
   }, 60_000);
   afterAll(async () => {
     await gateway?.close();
-    await environment?.close();
   });
   beforeEach(async () => {
     gateway.use((_request, forward) => forward());
-    await environment.behave({ declineRate: 0, latencyMs: 0, replyLatencyMs: 0, lostReplyRate: 0 });
-    chargedBefore = (await environment.charges()).length;
   });
 
   /** In a process of its own. */
@@ -43,14 +38,13 @@ describe(`the Python of ${PAGE}`, { timeout: 60_000 }, () => {
     const call = `import json, shop; print(json.dumps(shop.pay('${order}', ${attempt}, '24.90', 'EUR')))`;
     return JSON.parse((await run('python3', ['-c', call], { cwd: environment.folder })).stdout);
   }
-  const newCharges = async () => (await environment.charges()).slice(chargedBefore);
   const paid = [200, expect.stringMatching(/TXN\d+$/)];
 
   test('charges an order once, from three processes at once, and again later', async () => {
     await environment.behave({ latencyMs: 300 });
     for (const answer of await Promise.all([pay('1'), pay('1'), pay('1')])) expect(answer).toEqual(paid);
     expect(await pay('1')).toEqual(paid);
-    expect(await newCharges()).toMatchObject([{ amount: '24.90', currency: 'EUR', status: 'succeeded' }]);
+    expect(await environment.newCharges()).toMatchObject([{ amount: '24.90', currency: 'EUR', status: 'succeeded' }]);
   });
 
   test('charges once where a gateway answers by itself, and where Idempay is killed', async () => {
@@ -61,17 +55,17 @@ describe(`the Python of ${PAGE}`, { timeout: 60_000 }, () => {
     });
     expect(await pay('2')).toEqual(paid);
     expect(own).toEqual([]);
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
 
     gateway.use((_request, forward) => forward());
     await environment.behave({ latencyMs: 300, replyLatencyMs: 300 });
     const answer = pay('3');
-    await until('the charge', 10_000, async () => (await newCharges()).length > 1);
+    await until('the charge', 10_000, async () => (await environment.newCharges()).length > 1);
     await environment.killService();
     await environment.startService();
     // It may have given up before the service has taken the payment over.
     expect((await answer) ?? (await pay('3'))).toEqual(paid);
-    expect(await newCharges()).toHaveLength(2);
+    expect(await environment.newCharges()).toHaveLength(2);
   });
 
   test('charges again after a decline only with the next attempt', async () => {
@@ -80,8 +74,8 @@ describe(`the Python of ${PAGE}`, { timeout: 60_000 }, () => {
     await environment.behave({ declineRate: 0 });
     expect(await pay('4')).toEqual([402, expect.anything()]);
     expect(await pay('4', 3)).toEqual([422, expect.anything()]);
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
     expect(await pay('4', 2)).toEqual(paid);
-    expect((await newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
+    expect((await environment.newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
   });
 });

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { Idempay } from '@idempay/client';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask } from '../../testkit/client/http-client.js';
-import { openPayerEnvironment, type PayerEnvironment } from '../../testkit/deployments/payer-environment.js';
+import { sharePayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import type { Service } from '../../testkit/processes/service.js';
 import { ownJson, ownPage, startGateway } from '../../testkit/servers/gateway.js';
 import { pause, until } from '../../testkit/time/until.js';
@@ -13,23 +13,16 @@ const PAID = /Paid: TXN\d+/;
 const SLOW = { latencyMs: 300, replyLatencyMs: 300 };
 
 describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
-  let environment: PayerEnvironment;
+  const environment = sharePayerEnvironment();
   let shop: Service;
   let other: Service;
-  let chargedBefore: number;
 
   beforeAll(async () => {
-    environment = await openPayerEnvironment();
     [shop, other] = await Promise.all([start(), start()]);
   }, 60_000);
   afterAll(async () => {
     await shop?.kill();
     await other?.kill();
-    await environment?.close();
-  });
-  beforeEach(async () => {
-    await environment.behave({ declineRate: 0, latencyMs: 0, replyLatencyMs: 0, lostReplyRate: 0 });
-    chargedBefore = (await environment.charges()).length;
   });
 
   const start = (url = environment.url) =>
@@ -48,8 +41,7 @@ describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
   }
   const page = async (path: string, server = shop) => (await ask(`${server.url}${path}`)).text;
   const button = (html: string) => /value="(\d+)">([^<]+)</.exec(html)?.slice(1);
-  const newCharges = async () => (await environment.charges()).slice(chargedBefore);
-  const newCharge = () => until('the charge', 10_000, async () => (await newCharges()).length > 0);
+  const newCharge = () => until('the charge', 10_000, async () => (await environment.newCharges()).length > 0);
 
   test('charges an order once, however often it is clicked, at whichever server', async () => {
     const path = await order();
@@ -60,7 +52,7 @@ describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
     );
     expect(new Set(answers.map(({ status, text }) => `${status} ${PAID.exec(text)}`)).size).toBe(1);
     expect(answers[0]).toMatchObject({ status: 200, text: expect.stringMatching(PAID) });
-    expect(await newCharges()).toMatchObject([{ amount: '24.90', currency: 'EUR', status: 'succeeded' }]);
+    expect(await environment.newCharges()).toMatchObject([{ amount: '24.90', currency: 'EUR', status: 'succeeded' }]);
     expect(await page(path, other)).toMatch(PAID);
     expect(button(await page(path))).toBeUndefined();
   });
@@ -75,7 +67,7 @@ describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
     expect((await click(path, 1, other)).text).toMatch(PAID);
     shop = await start();
     expect((await click(path)).text).toMatch(PAID);
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
   });
 
   test('goes on where Idempay is killed in the middle of the payment', async () => {
@@ -86,7 +78,7 @@ describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
     await environment.killService();
     await environment.startService();
     for (const answer of await Promise.all(clicks)) expect(answer.text).toMatch(PAID);
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
   });
 
   test('says that payments do not answer while Idempay is away, and a click waits for it', async () => {
@@ -97,7 +89,7 @@ describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
     const clicked = click(path);
     await environment.startService();
     expect((await clicked).text).toMatch(PAID);
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
   });
 
   test('charges again after a decline only where the payer tries again', async () => {
@@ -109,12 +101,12 @@ describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
     // Clicks of pages from before, and a reload.
     for (const server of [shop, other]) expect((await click(path, 1, server)).status).toBe(402);
     expect(button(await page(path))).toEqual(['2', 'Try again']);
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
 
     const again = await Promise.all([click(path, 2), click(path, 2, other), click(path, 2)]);
     for (const answer of again) expect(answer.text).toMatch(PAID);
     for (const attempt of [1, 2, 3]) expect((await click(path, attempt)).text).toMatch(PAID);
-    expect((await newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
+    expect((await environment.newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
   });
 
   test('charges nothing for an attempt whose turn it is not, and for one that is no number', async () => {
@@ -123,7 +115,7 @@ describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
     for (const attempt of ['', '0', 'second', '100']) expect((await click(path, attempt)).status).toBe(400);
     expect((await post(`${shop.url}/orders`, 'article=toString')).status).toBe(400);
     expect((await click('/orders/of-nobody')).status).toBe(404);
-    expect(await newCharges()).toEqual([]);
+    expect(await environment.newCharges()).toEqual([]);
   });
 
   test('never charges an order that was closed', async () => {
@@ -132,7 +124,7 @@ describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
     await new Idempay({ baseUrl: environment.url }).payments.cancel({ reference });
     for (const shown of [(await click(path)).text, await page(path)]) expect(shown).toContain('closed');
     expect(button(await page(path))).toBeUndefined();
-    expect(await newCharges()).toEqual([]);
+    expect(await environment.newCharges()).toEqual([]);
   });
 
   test('charges once behind a gateway that answers by itself after it forwarded the payment', async () => {
@@ -145,7 +137,7 @@ describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
     const behind = await start(gateway.url);
     expect((await click(await order(), 1, behind)).text).toMatch(PAID);
     expect(statuses).toEqual([]);
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
     await behind.kill();
     await gateway.close();
   });
@@ -160,7 +152,7 @@ describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
     const unknown = await click(path, 1, behind);
     expect([unknown.status, button(unknown.text)]).toEqual([202, ['1', 'Pay']]);
     expect((await click(path)).text).toMatch(PAID);
-    expect(await newCharges()).toHaveLength(1);
+    expect(await environment.newCharges()).toHaveLength(1);
     await behind.kill();
     await gateway.close();
   });

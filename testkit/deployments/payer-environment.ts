@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { compileExamples } from '../processes/examples.js';
 import { type Behaviour, type ChargeLine, serveReferenceProcessor } from '../processes/reference-processor.js';
 import { startService } from '../processes/service.js';
@@ -10,10 +11,31 @@ import { embedded } from './deployments.js';
 const PROCESSOR_TIMEOUT_MS = '2000';
 const LOCK_TTL_SECONDS = '4';
 
-export type PayerEnvironment = Awaited<ReturnType<typeof openPayerEnvironment>>;
+const OPENING_MS = 60_000;
+const PROMPT: Partial<Behaviour> = { declineRate: 0, latencyMs: 0, replyLatencyMs: 0, lostReplyRate: 0 };
 
-/** What a program of `examples/` that pays needs: a service as a process, its processor with the log of charges, and a folder. */
-export async function openPayerEnvironment() {
+/**
+ * What a program of `examples/` that pays needs: a service as a process, its processor with the log of charges, and a folder. One for all
+ * tests of a suite; each test begins with a processor that charges at once. Its members may be read in hooks and tests, not while
+ * tests register.
+ */
+export function sharePayerEnvironment() {
+  const environment = {} as Awaited<ReturnType<typeof openPayerEnvironment>>;
+  let chargedBefore = 0;
+  beforeAll(async () => {
+    Object.assign(environment, await openPayerEnvironment());
+  }, OPENING_MS);
+  afterAll(() => environment.close?.());
+  beforeEach(async () => {
+    await environment.behave(PROMPT);
+    chargedBefore = (await environment.charges()).length;
+  });
+  /** The charges of the test that runs. */
+  const newCharges = async () => (await environment.charges()).slice(chargedBefore);
+  return Object.assign(environment, { newCharges });
+}
+
+async function openPayerEnvironment() {
   const [examples, stores, processor, folder, port] = await Promise.all([
     compileExamples(),
     embedded.open(),
