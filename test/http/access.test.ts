@@ -194,6 +194,56 @@ describeDeployments('with AUTH=required', (deployment) => {
     });
   });
 
+  describe('a reference that two clients use', () => {
+    const BODY = { amount: '100.50', currency: 'EUR' };
+    const payOrder = (client: typeof shop, reference: string, body: unknown = BODY) =>
+      sendJson(`${service.url}/api/payment?reference=${reference}`, 'POST', body, client.headers);
+    const cancelOrder = (client: typeof shop, query: string) =>
+      send(`/api/payment-cancellation?reference=${query}`, { ...client, method: 'POST' });
+    const statusOf = (client: typeof shop, query: string) => send(`/api/payment-status?reference=${query}`, client);
+    const keysOf = async (client: typeof shop, reference: string) =>
+      (await send(`/api/payments?reference=${reference}`, client))
+        .json<{ idempotencyKey: string }[]>()
+        .map(({ idempotencyKey }) => idempotencyKey);
+    const keyOf = ({ headers }: Answer) => headers['idempotency-key'];
+
+    test('is an order of each: both pay, with content of their own, and each sees its own', async () => {
+      const first = await payOrder(shop, 'shared-1');
+      expectError(await statusOf(rival, 'shared-1'), 404);
+      const second = await payOrder(rival, 'shared-1', { amount: '7.00', currency: 'USD' });
+      for (const { status, text } of [first, second]) {
+        expect([status, text]).toEqual([200, expect.stringMatching(/^"Payment processed successfully/)]);
+      }
+      const [ofShop, ofRival] = [keyOf(first), keyOf(second)];
+      expect(ofShop).not.toBe(ofRival);
+      expect([await keysOf(shop, 'shared-1'), await keysOf(rival, 'shared-1')]).toEqual([[ofShop], [ofRival]]);
+      expect((await keysOf(operator, 'shared-1')).toSorted()).toEqual([ofShop, ofRival].toSorted());
+      const statuses = await Promise.all([statusOf(shop, 'shared-1'), statusOf(rival, 'shared-1')]);
+      expect(statuses.map(keyOf)).toEqual([ofShop, ofRival]);
+      expect(new Set(statuses.map(({ text }) => text)).size).toBe(2);
+      const repeats = await Promise.all([payOrder(shop, 'shared-1'), payOrder(rival, 'shared-1', BODY)]);
+      expect(repeats.map(({ status }) => status)).toEqual([200, 422]);
+      // The key says whose it is to nobody else.
+      expectError(await send(`/api/payments/${ofShop}`, rival), 404);
+    });
+
+    test('is closed for the one who closes it', async () => {
+      expect((await cancelOrder(rival, 'shared-2')).status).toBe(200);
+      expectError(await payOrder(rival, 'shared-2'), 410);
+      expect((await payOrder(shop, 'shared-2')).status).toBe(200);
+    });
+
+    test('is that of the client whom an operator names; nobody else may name one', async () => {
+      const [ofShop, ofRival] = [keyOf(await payOrder(shop, 'shared-3')), keyOf(await payOrder(rival, 'shared-3'))];
+      expectError(await statusOf(operator, 'shared-3'), 400, /^'client' must say whose reference it is/);
+      const named = ['key:shop', 'key:rival'].map((client) => statusOf(operator, `shared-3&client=${client}`));
+      expect((await Promise.all(named)).map(keyOf)).toEqual([ofShop, ofRival]);
+      expectError(await statusOf(operator, 'shared-3&client=key:nobody'), 404);
+      for (const client of ['key:shop', 'key:rival'])
+        expectError(await statusOf(rival, `shared-3&client=${client}`), 400, /^'client' is for operators/);
+    });
+  });
+
   describe('the file of API keys', () => {
     const isRefused = async (client: typeof shop) => (await send(newKeyPath, client)).status === 401;
     const second = credentialOf('shop', PAYER);
