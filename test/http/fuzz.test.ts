@@ -94,16 +94,22 @@ describe.each(DEPLOYMENTS)('every answer is described ($name)', (deployment) => 
         await rm(folder, { recursive: true });
       }
       for (const { summary } of reports) console.log(summary);
-      const [first, ...others] = reports.map(({ unseen }) => unseen);
-      const unseen = first?.filter((place) => others.every((report) => report.includes(place))) ?? [];
+      const unseen = inAll(reports.map(({ unseen }) => unseen));
       // Most of them need a store that is away. A long run says which.
       console.log(REQUESTS < 10_000 ? `${unseen.length} were never seen` : `never seen:\n${unseen.join('\n')}`);
       expect(reports.flatMap(({ problems }) => problems)).toEqual([]);
+      // A run says nothing of an operation that it left out.
+      expect(inAll(reports.map(({ unasked }) => unasked))).toEqual([]);
       expect(reports.flatMap(({ refused }) => refused)).toEqual([]);
     },
     60_000 + REQUESTS * MS_PER_REQUEST,
   );
 });
+
+/** What every list has. */
+function inAll([first = [], ...others]: readonly (readonly string[])[]): readonly string[] {
+  return first.filter((each) => others.every((list) => list.includes(each)));
+}
 
 async function runPhase(
   stores: Stores,

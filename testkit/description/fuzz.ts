@@ -22,6 +22,8 @@ export interface FuzzReport {
   readonly summary: string;
   /** Places of described responses that never came. */
   readonly unseen: readonly string[];
+  /** Operations of the description that no answer was about. */
+  readonly unasked: readonly string[];
   /** Answers that are not described, each with its request. */
   readonly problems: readonly string[];
   /** Statuses from 500 that have no cause here. */
@@ -44,12 +46,13 @@ export async function fuzz(
 ): Promise<FuzzReport> {
   const problems: string[] = [];
   const refused: string[] = [];
+  const asked = new Set<string>();
   const statuses = new Map<number, number>();
   const perClient = Math.ceil(requests / CLIENTS);
 
   async function send(draft: Draft, raw: string | undefined): Promise<Answer | undefined> {
     const { purpose, method, target, headers, body } = draft;
-    const asked =
+    const request =
       raw ??
       `${method} ${target.slice(0, 200)} ${JSON.stringify({ ...headers, Authorization: '' }).slice(0, 500)} ${String(body).slice(0, 200)}`;
     let answer: Answer;
@@ -61,11 +64,11 @@ export async function fuzz(
           })
         : answerTo(port, raw));
     } catch (error) {
-      if (!isCutEarly(body)) problems.push(`no answer (${error}) to ${asked}`);
+      if (!isCutEarly(body)) problems.push(`no answer (${error}) to ${request}`);
       return undefined;
     }
     statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
-    const told = `${answer.status} ${answer.text.slice(0, 300)} to ${asked}`;
+    const told = `${answer.status} ${answer.text.slice(0, 300)} to ${request}`;
     if (answer.status >= 500 && !refusals.includes(answer.status)) refused.push(told);
     for (const problem of described.problems(purpose, answer, method === 'HEAD')) problems.push(`${problem}: ${told}`);
     return answer;
@@ -79,15 +82,21 @@ export async function fuzz(
       const draft = fuzzer.next();
       const raw = sent % RAW_EVERY === 0 && !ENDLESS.test(draft.target) ? brokenText(draft, choices) : undefined;
       const answer = await send(draft, raw);
-      if (answer) fuzzer.learn(answer);
+      if (!answer) continue;
+      fuzzer.learn(answer);
+      if (draft.purpose.kind === 'operation') asked.add(draft.purpose.operation.operationId);
     }
   });
 
   const counts = [...statuses].sort(([one], [other]) => one - other).map(([status, count]) => `${status}: ${count}`);
   const all = described.responses();
   const unseen = all.filter((pointer) => !described.seen.has(pointer));
+  const unasked = described.operations.map(({ operationId }) => operationId).filter((id) => !asked.has(id));
   const summary = `${name}: ${perClient * CLIENTS} requests, ${problems.length} not described; ${counts.join(', ')}; ${all.length - unseen.length} of ${all.length} described responses were seen`;
-  return { summary, unseen, problems: problems.slice(0, MOST_PROBLEMS), refused: refused.slice(0, MOST_PROBLEMS) };
+  return {
+    ...{ summary, unseen, unasked },
+    ...{ problems: problems.slice(0, MOST_PROBLEMS), refused: refused.slice(0, MOST_PROBLEMS) },
+  };
 }
 
 function isCutEarly(body: Draft['body']): boolean {
