@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -27,6 +27,25 @@ export async function packInto(folder: string): Promise<{ service: string; clien
 export async function installAlone(client: string, folder: string): Promise<void> {
   await writeFile(join(folder, 'package.json'), '{"type":"module"}');
   await npm(['install', '--offline', '--engine-strict', client], folder);
+}
+
+/** Compiles the shop of `examples/` and its own tests in a folder that has both packages. Resolves to the name of the tests. */
+export async function compileShopTests(folder: string): Promise<string> {
+  const files = ['orders.ts', 'payments.ts', 'payments.test.ts'];
+  for (const file of files) await copyFile(join(ROOT, 'examples', 'shop', file), join(folder, file));
+  const compilerOptions = {
+    target: 'ES2023',
+    module: 'NodeNext',
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    types: ['node'],
+    typeRoots: [join(ROOT, 'node_modules', '@types')],
+    rewriteRelativeImportExtensions: true,
+  };
+  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
+  const compiler = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
+  await promisify(execFile)(process.execPath, [compiler, '-p', folder], { cwd: folder, env: USERS_ENVIRONMENT });
+  return 'payments.test.js';
 }
 
 /** As a user runs npm in a folder. */

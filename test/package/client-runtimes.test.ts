@@ -6,12 +6,14 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
-import { installAlone, packInto, USERS_ENVIRONMENT } from '../../testkit/packed.js';
+import { compileShopTests, installAlone, npm, packInto, USERS_ENVIRONMENT } from '../../testkit/packed.js';
 import { startChromium } from '../../testkit/servers/chromium.js';
 
 const run = promisify(execFile);
 /** Fetches what npm has not kept: 50 MB for a version of Node.js. */
 const INSTALLATION_MS = 300_000;
+
+const VERSIONS = ['20', '22', '24'];
 
 /** Pays twice with one reference, and reads a list. The same in Node.js and in a page; prints what it found. */
 const PROGRAM = `import { Idempay, InvalidRequestError } from '@idempay/client';
@@ -33,11 +35,16 @@ const PRINTED = 'true true COMPLETED 1 true';
 describe('the package of the client, installed in an empty folder', () => {
   const service = shareService(embedded);
   let folder: string;
+  let packed: Awaited<ReturnType<typeof packInto>>;
+  const runOn = async (version: string, ...args: string[]) => {
+    const program = ['--yes', '--prefer-offline', `node@${version}`, ...args];
+    return (await run('npx', program, { cwd: folder, env: USERS_ENVIRONMENT })).stdout;
+  };
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'idempay-runtimes-'));
-    const { client } = await packInto(folder);
-    await installAlone(client, folder);
+    packed = await packInto(folder);
+    await installAlone(packed.client, folder);
     await writeFile(join(folder, 'pay-twice.js'), PROGRAM);
     await writeFile(
       join(folder, 'main.js'),
@@ -48,15 +55,11 @@ describe('the package of the client, installed in an empty folder', () => {
 
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  test.each(['20', '22', '24'])(
+  test.each(VERSIONS)(
     'pays once on Node.js %s',
     async (version) => {
-      const program = [`node@${version}`, 'main.js', service.url, `order-${version}`];
-      const { stdout } = await run('npx', ['--yes', '--prefer-offline', ...program], {
-        cwd: folder,
-        env: USERS_ENVIRONMENT,
-      });
-      expect(stdout).toBe(`${version} ${PRINTED}\n`);
+      const printed = await runOn(version, 'main.js', service.url, `order-${version}`);
+      expect(printed).toBe(`${version} ${PRINTED}\n`);
     },
     INSTALLATION_MS,
   );
@@ -81,6 +84,25 @@ describe('the package of the client, installed in an empty folder', () => {
     } finally {
       await browser.close();
     }
+  });
+
+  describe('with the package of the service next to it', () => {
+    let tests: string;
+
+    beforeAll(async () => {
+      await npm(['install', '--prefer-offline', '--engine-strict', packed.service], folder);
+      tests = await compileShopTests(folder);
+    }, INSTALLATION_MS);
+
+    test.each(VERSIONS)(
+      "runs a shop's own tests against the fake service on Node.js %s",
+      async (version) => {
+        const printed = await runOn(version, '--test', '--test-reporter=tap', tests);
+        expect(printed).toMatch(/^# pass 8$/m);
+        expect(printed).toMatch(/^# fail 0$/m);
+      },
+      INSTALLATION_MS,
+    );
   });
 });
 

@@ -1,15 +1,14 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
-import { npm, packedFiles, packInto, USERS_ENVIRONMENT, unheldMaps } from '../../testkit/packed.js';
+import { compileShopTests, npm, packedFiles, packInto, USERS_ENVIRONMENT, unheldMaps } from '../../testkit/packed.js';
 import { startProgram } from '../../testkit/processes/service.js';
-import { ROOT } from '../../testkit/programs.js';
 
 const run = (command: string, args: string[], folder?: string) =>
   promisify(execFile)(command, args, { cwd: folder, env: USERS_ENVIRONMENT });
@@ -130,20 +129,8 @@ describe('the package, installed in an empty folder', () => {
     });
 
     test("runs a shop's own tests against the fake service", async () => {
-      const files = ['orders.ts', 'payments.ts', 'payments.test.ts'];
-      for (const file of files) await copyFile(join(ROOT, 'examples', 'shop', file), join(folder, file));
-      const compilerOptions = {
-        target: 'ES2023',
-        module: 'NodeNext',
-        strict: true,
-        exactOptionalPropertyTypes: true,
-        types: ['node'],
-        typeRoots: [join(ROOT, 'node_modules', '@types')],
-        rewriteRelativeImportExtensions: true,
-      };
-      await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
-      await run(process.execPath, [join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', folder], folder);
-      const { stdout } = await run(process.execPath, ['--test', '--test-reporter=tap', 'payments.test.js'], folder);
+      const tests = await compileShopTests(folder);
+      const { stdout } = await run(process.execPath, ['--test', '--test-reporter=tap', tests], folder);
       expect(stdout).toMatch(/^# pass 8$/m);
       expect(stdout).toMatch(/^# fail 0$/m);
     });
