@@ -5,6 +5,7 @@ import type {
   ClaimResult,
   Ledger,
   Takeover,
+  Turn,
   TurnRefusal,
 } from '../../payments/ports/ledger.js';
 import { refusalAfter } from '../../payments/turn.js';
@@ -36,9 +37,13 @@ interface InsertedRow {
   expires_at: number | null;
 }
 
+const EXPIRED = { state: 'expired' } as const;
 const TOO_LATE = { state: 'too late' } as const;
 /** There is no row, and the attempt before is DECLINED in time. */
 const ITS_TURN = 'its turn';
+
+/** Nothing refuses it: it came too late, unless the attempt before was declined while the insert ran. */
+const freeTurn = (turn: Turn | undefined) => (turn?.previousKey === undefined ? TOO_LATE : ITS_TURN);
 
 interface ExplainedTurn {
   readonly mayBeLost: boolean;
@@ -123,7 +128,11 @@ export function createClaims(
     const taken = await takeOver(attempt);
     if (taken) return { state: 'taken over', claim: taken };
     const row = await findRow(attempt.key);
-    return row ? stateOf(row) : missing({ ...attempt, waitAfterLossMs: attempt.turn?.waitAfterLossMs ?? 0 });
+    if (row) return stateOf(row);
+    const { key, turn } = attempt;
+    if (await mayBeRemoved(key)) return EXPIRED;
+    if (!turn) return TOO_LATE;
+    return (await whyMissing({ key, turn, waitAfterLossMs: turn.waitAfterLossMs })).refusal ?? freeTurn(turn);
   }
 
   function stateOf(row: PaymentRow) {
@@ -131,27 +140,21 @@ export function createClaims(
     return { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms } as const;
   }
 
-  /** Why there is no row of the key, and none was inserted. */
-  async function missing(sent: Pick<Cancellation, 'key' | 'turn' | 'waitAfterLossMs'>) {
-    if (await mayBeRemoved(sent.key)) return { state: 'expired' } as const;
-    if (!sent.turn && sent.waitAfterLossMs === 0) return TOO_LATE;
-    return (await refusalOf(sent)) ?? (sent.turn?.previousKey === undefined ? TOO_LATE : ITS_TURN);
-  }
-
-  /** Undefined where nothing stands in the way (any more). */
-  async function refusalOf({
+  /** Why there is no row of the key, and none was inserted. The refusal is undefined where nothing stands in the way (any more). */
+  async function whyMissing({
     key,
     turn,
     waitAfterLossMs,
-  }: Pick<Cancellation, 'key' | 'turn' | 'waitAfterLossMs'>): Promise<TurnRefusal | undefined> {
+  }: Pick<Cancellation, 'key' | 'turn' | 'waitAfterLossMs'>): Promise<{ refusal?: TurnRefusal; mayBeLost: boolean }> {
     const { previousKey, lateMs } = turn ?? {};
     const values = [key, previousKey ?? null, lateMs ?? null, waitAfterLossMs];
     const [found] = await database.read<ExplainedTurn>(EXPLAIN_TURN, values);
-    if (found?.mayBeLost && waitAfterLossMs > 0 && found.remainingMs > 0) {
-      return { state: 'too soon', remainingMs: found.remainingMs };
+    const mayBeLost = found?.mayBeLost === true;
+    if (mayBeLost && waitAfterLossMs > 0 && found.remainingMs > 0) {
+      return { refusal: { state: 'too soon', remainingMs: found.remainingMs }, mayBeLost };
     }
-    if (previousKey === undefined) return undefined;
-    return refusalAfter(found?.previous ?? undefined, found?.inTime === true);
+    const refusal = previousKey && refusalAfter(found?.previous ?? undefined, found?.inTime === true);
+    return refusal ? { refusal, mayBeLost } : { mayBeLost };
   }
 
   /** When the reply was lost, the row is read to find out whether this cancellation was written. */
@@ -173,13 +176,13 @@ export function createClaims(
 
   async function cancelOnce(cancellation: Cancellation): Promise<CancelResult | typeof ITS_TURN> {
     if (await insertClosed(cancellation)) return { state: 'cancelled' };
-    const { key, isLookedUp } = cancellation;
+    const { key, turn, isLookedUp } = cancellation;
     const row = await findRow(key);
     if (row) return stateOf(row);
-    const why = await missing(cancellation);
-    if ((why !== ITS_TURN && why.state !== 'too late') || isLookedUp) return why;
-    const [known] = await database.read<{ mayBeLost: boolean }>(MAY_BE_LOST, [key]);
-    return known?.mayBeLost ? { state: 'may be lost' } : why;
+    if (await mayBeRemoved(key)) return EXPIRED;
+    const { refusal, mayBeLost } = await whyMissing(cancellation);
+    if (refusal) return refusal;
+    return mayBeLost && !isLookedUp ? { state: 'may be lost' } : freeTurn(turn);
   }
 
   async function claimOnce(attempt: ClaimAttempt): Promise<ClaimResult | typeof ITS_TURN> {
