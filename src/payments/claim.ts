@@ -60,7 +60,9 @@ export function createClaims(collaborators: {
   const { endings, ledger, processor, carryOut, answers, turnOf, rules, clock, newTransactionId, onUnknown, counts } =
     collaborators;
   const { idempotencyTtlMs, leaseMs } = rules;
-  const { certainResult } = processor.traits;
+  const { certainResult, dedupMs, timeoutMs } = processor.traits;
+  /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
+  const waitAfterLossMs = dedupMs === 0 ? leaseMs + timeoutMs : 0;
   const { replay, conflict, conflictWith, busy, differs, took } = answers;
 
   return {
@@ -86,6 +88,7 @@ export function createClaims(collaborators: {
         leaseMs,
         claimBy,
         turn: reference && turnOf(reference),
+        waitAfterLossMs,
         settleAs: certainResult && { outcome: outcomeOf({ transactionId }, certainResult), idempotencyTtlMs },
       })
       .catch(async (fault: unknown) => {

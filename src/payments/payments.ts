@@ -62,7 +62,7 @@ export function createPayments(collaborators: {
     collaborators;
   const { computeKey, waiting, onUnknown, counts = createPaymentCounts() } = collaborators;
   const { idempotencyTtlMs, leaseMs, payloadMismatch } = rules;
-  const turnOf = createTurnOf(computeKey, processor.traits, rules);
+  const turnOf = createTurnOf(computeKey, rules);
   const { typicalMs } = processor.traits;
   const answers = createAnswers({ ledger, history, leaseMs, payloadMismatch, computeKey, typicalMs });
   const claims = createClaims({

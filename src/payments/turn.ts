@@ -1,6 +1,5 @@
 import type { Turn, TurnRefusal } from './ports/ledger.js';
 import type { PaymentRecord } from './ports/payment-history.js';
-import type { ProcessorTraits } from './ports/processor.js';
 import type { ComputeKey, Reference } from './values/reference.js';
 
 /** By so much the row of a decline is safe from removal when an attempt follows it: longer than any claim takes. */
@@ -11,15 +10,13 @@ export type TurnOf = (reference: Reference) => Turn;
 
 export function createTurnOf(
   computeKey: ComputeKey,
-  { dedupMs, timeoutMs }: Pick<ProcessorTraits, 'dedupMs' | 'timeoutMs'>,
-  { leaseMs, retentionMs }: { readonly leaseMs: number; readonly retentionMs?: number | undefined },
+  { retentionMs }: { readonly retentionMs?: number | undefined },
 ): TurnOf {
   const lateMs = retentionMs === undefined ? undefined : retentionMs - SAFE_FROM_REMOVAL_MS;
-  const waitAfterLossMs = dedupMs === 0 ? leaseMs + timeoutMs : 0;
   return (reference) => {
     const { attempt } = reference;
     const previousKey = attempt > 1 ? computeKey({ ...reference, attempt: attempt - 1 }) : undefined;
-    return { reference, previousKey, lateMs, waitAfterLossMs };
+    return { reference, previousKey, lateMs };
   };
 }
 

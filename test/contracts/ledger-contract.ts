@@ -122,8 +122,12 @@ export function ledgerContract(ports: ContractPorts): void {
   });
 
   test('1: the claim carries the values it was sent with, epoch 1, and its owner', async () => {
-    const { leaseMs, claimBy, ...sent } = claimAttempt({ amount: '0.01', currency: 'EUR', client: 'key:shop' });
-    const claimed = await ledger.claim({ leaseMs, claimBy, ...sent });
+    const { leaseMs, claimBy, waitAfterLossMs, ...sent } = claimAttempt({
+      amount: '0.01',
+      currency: 'EUR',
+      client: 'key:shop',
+    });
+    const claimed = await ledger.claim({ leaseMs, claimBy, waitAfterLossMs, ...sent });
     expect(claimed).toEqual({ state: 'claimed', claim: { ...sent, epoch: 1, unsent: true, ageMs: 0 } });
   });
 

@@ -80,7 +80,7 @@ const computeKey = createComputeKey('side by side');
 function attemptAt(random: Random, order: string) {
   const reference = { text: order, attempt: 1 + random.below(3), client: random.pick(CLIENTS) };
   const previousKey = reference.attempt > 1 ? computeKey({ ...reference, attempt: reference.attempt - 1 }) : undefined;
-  const turn: Turn = { reference, previousKey, lateMs: random.pick([undefined, HOUR_MS]), waitAfterLossMs: 0 };
+  const turn: Turn = { reference, previousKey, lateMs: random.pick([undefined, HOUR_MS]) };
   return { key: computeKey(reference), client: reference.client, turn };
 }
 

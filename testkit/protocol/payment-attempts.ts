@@ -41,6 +41,7 @@ export function claimAttempt(members: Partial<ClaimAttempt> = {}): ClaimAttempt 
     processor: 'test',
     leaseMs: LONG_MS,
     claimBy: performance.now() + LONG_MS,
+    waitAfterLossMs: 0,
     ...money,
     ...members,
   };
@@ -51,6 +52,7 @@ export interface TurnMembers {
   readonly key: string;
   readonly client: string | undefined;
   readonly turn: Turn;
+  readonly waitAfterLossMs: number;
 }
 
 /** Makes them with the keys that the deployment with this id computes. */
@@ -59,12 +61,15 @@ export function turnsOf(deploymentId: string) {
   return (
     text: string,
     attempt = 1,
-    { client, ...more }: { readonly client?: string } & Partial<Pick<Turn, 'lateMs' | 'waitAfterLossMs'>> = {},
+    {
+      client,
+      lateMs,
+      waitAfterLossMs = 0,
+    }: Partial<Pick<TurnMembers, 'client' | 'waitAfterLossMs'> & Pick<Turn, 'lateMs'>> = {},
   ): TurnMembers => {
     const reference = { text, attempt, client };
     const previousKey = attempt > 1 ? computeKey({ ...reference, attempt: attempt - 1 }) : undefined;
-    const turn = { reference, previousKey, lateMs: undefined, waitAfterLossMs: 0, ...more };
-    return { key: computeKey(reference), client, turn };
+    return { key: computeKey(reference), client, turn: { reference, previousKey, lateMs }, waitAfterLossMs };
   };
 }
 

@@ -136,6 +136,11 @@ export interface ClaimAttempt extends Money {
   readonly settleAs?: NewOutcome | undefined;
   /** The reference that the key is computed from, and when its turn is. Undefined where the key was generated. */
   readonly turn?: Turn | undefined;
+  /**
+   * After rows were lost, the claim of a new row with a turn waits for so long: a charge that was under way for a lost one must have arrived
+   * at the processor, which does not deduplicate. 0: it does.
+   */
+  readonly waitAfterLossMs: number;
 }
 
 /** The place of a payment among the attempts at its reference (decisions P18). */
@@ -148,11 +153,6 @@ export interface Turn {
    * pass, in milliseconds. Undefined where rows are kept for ever.
    */
   readonly lateMs: number | undefined;
-  /**
-   * After rows were lost, a claim of a new row waits for so long: a charge that was under way for a lost one must have arrived at the
-   * processor, which does not deduplicate. 0: it does.
-   */
-  readonly waitAfterLossMs: number;
 }
 
 export interface Cancellation
@@ -161,7 +161,7 @@ export interface Cancellation
   /** The processor was asked, and has no record of the key: also where an earlier row may have been lost. */
   readonly isLookedUp: boolean;
   /**
-   * As that of a turn, which is not used here: a charge that was under way for a lost row may arrive after the processor was asked, and a
+   * As that of a claim, and for every key: a charge that was under way for a lost row may arrive after the processor was asked, and a
    * cancellation has no charge of its own that the processor could recognize it by.
    */
   readonly waitAfterLossMs: number;

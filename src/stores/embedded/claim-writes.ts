@@ -73,17 +73,17 @@ export function createClaimWrites(
 
   /** Undefined where the row was there before, or the claim came too late. */
   function insert(attempt: ClaimWrite, now: number): ClaimWriteResult | undefined {
-    const { key, turn } = attempt;
+    const { key, turn, waitAfterLossMs } = attempt;
     if (!(now <= attempt.claimBefore && !mayBeRemoved(key))) return undefined;
     const mayBeLost = turns.mayBeLost(key);
     const isAsked = turn !== undefined && (mayBeLost || turn.previousKey !== undefined);
-    const refusal = isAsked && !find.get(key) ? refusalOf(turn, mayBeLost, now) : undefined;
+    const refusal = isAsked && !find.get(key) ? refusalOf(turn, mayBeLost ? waitAfterLossMs : 0, now) : undefined;
     if (refusal) return refusal;
     return insertRow(attempt, now, mayBeLost);
   }
 
-  function refusalOf(turn: Turn, mayBeLost: boolean, now: number): TurnRefusal | undefined {
-    return (mayBeLost ? turns.tooSoon(turn.waitAfterLossMs, now) : undefined) ?? turns.afterPrevious(turn);
+  function refusalOf(turn: Turn, waitAfterLossMs: number, now: number): TurnRefusal | undefined {
+    return turns.tooSoon(waitAfterLossMs, now) ?? turns.afterPrevious(turn);
   }
 
   function insertRow(attempt: ClaimWrite, now: number, mayBeLost: boolean): ClaimWriteResult | undefined {

@@ -70,7 +70,8 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
   return {
     async claim(attempt) {
-      const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs, turn } = attempt;
+      const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs, turn, waitAfterLossMs } =
+        attempt;
       const claimed = await claimInTime(
         writer.write('claim', {
           key,
@@ -86,6 +87,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
           wallMs: wallClock(),
           settleAs,
           turn,
+          waitAfterLossMs,
         }),
         (late) => {
           if (late === 'claimed') return [firstClaim(attempt)];

@@ -131,8 +131,7 @@ export function createClaims(
     if (row) return stateOf(row);
     const { key, turn } = attempt;
     if (await mayBeRemoved(key)) return EXPIRED;
-    if (!turn) return TOO_LATE;
-    return (await whyMissing({ key, turn, waitAfterLossMs: turn.waitAfterLossMs })).refusal ?? freeTurn(turn);
+    return turn ? ((await whyMissing(attempt)).refusal ?? freeTurn(turn)) : TOO_LATE;
   }
 
   function stateOf(row: PaymentRow) {
@@ -235,6 +234,6 @@ function turnsOf(attempts: readonly ClaimAttempt[]): (string | number | null)[][
     attempts.map(({ turn }) => turn?.reference.attempt ?? null),
     attempts.map(({ turn }) => turn?.previousKey ?? null),
     attempts.map(({ turn }) => turn?.lateMs ?? null),
-    attempts.map(({ turn }) => turn?.waitAfterLossMs ?? null),
+    attempts.map(({ waitAfterLossMs }) => waitAfterLossMs),
   ];
 }

@@ -69,7 +69,7 @@ export const CLAIM: Statement = claimOf('claim', {
 
 /**
  * The same for a batch with at least one payment of a reference. It must be the turn of its attempt: the one before is DECLINED, and will
- * not be removed soon. Where rows were lost it waits (`Turn.waitAfterLossMs`).
+ * not be removed soon. Where rows were lost it waits (`ClaimAttempt.waitAfterLossMs`).
  */
 export const CLAIM_TURNS: Statement = claimOf('claim_turns', {
   arrays: ', $14::text[], $15::integer[], $16::uuid[], $17::float8[], $18::float8[]',
