@@ -7,8 +7,14 @@ export function jsonOf({ status, headers, text }: Answer, wanted: 200 | 201 = 20
   return status === wanted && isOfType(headers, 'application/json') ? parsed(text) : undefined;
 }
 
+/** What was paid is checked as well as whose payment it is: a program that compares it must not compare nothing. */
 export function isPayment(value: unknown): value is Payment {
-  return isObject(value) && typeof value.idempotencyKey === 'string' && typeof value.state === 'string';
+  if (!isObject(value)) return false;
+  const { idempotencyKey, state, transactionId, amount, currency } = value;
+  return (
+    [idempotencyKey, state].every((member) => typeof member === 'string') &&
+    [transactionId, amount, currency].every((member) => member === null || typeof member === 'string')
+  );
 }
 
 export function isTransaction(value: unknown): value is Transaction {

@@ -22,6 +22,8 @@ export const REPLAYED = 'Transaction ID: TXN1';
 /** The key of a reference. */
 export const COMPUTED_KEY = 'f9f4cbd7-c89a-8e3d-8df2-2a15d2a4a0c7';
 export const KEY_REFUSED = 'Invalid or missing Idempotency-Key.';
+/** What the record of a payment has of money while nothing is paid. */
+export const NOTHING_PAID = { transactionId: null, amount: null, currency: null };
 export const HUNDRED = { amount: '100.50', currency: 'USD' };
 
 export function json(body: unknown, status = 200, headers: Record<string, string> = {}): Response {

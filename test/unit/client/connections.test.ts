@@ -5,7 +5,7 @@ import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { Idempay, InvalidRequestError, UnavailableError } from '@idempay/client';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { failureOf, json, KEY, reset, scripted } from '../../../testkit/client-library/scripted-fetch.js';
+import { failureOf, json, KEY, NOTHING_PAID, reset, scripted } from '../../../testkit/client-library/scripted-fetch.js';
 import { makeCertificates } from '../../../testkit/servers/certificates.js';
 
 let certificates: Awaited<ReturnType<typeof makeCertificates>>;
@@ -109,7 +109,7 @@ describe('a signal that many calls share', () => {
   });
 });
 
-const PAYMENT = { state: 'PENDING' };
+const PAYMENT = { ...NOTHING_PAID, state: 'PENDING' };
 
 function counted() {
   const listeners = new Set<unknown>();

@@ -9,7 +9,13 @@ import { describe, expect, test } from 'vitest';
 import { allOf, json, KEY, page, scripted } from '../../../testkit/client-library/scripted-fetch.js';
 
 const DAY = '2026-11-25';
-const payment = (amount: string) => ({ idempotencyKey: KEY, state: 'COMPLETED', amount, currency: 'EUR' });
+const payment = (amount: string) => ({
+  idempotencyKey: KEY,
+  state: 'COMPLETED',
+  transactionId: 'TXN1',
+  amount,
+  currency: 'EUR',
+});
 const PAYMENTS = ['10.00', '20.00', '7.00'].map(payment);
 const LINES = PAYMENTS.map((each) => `${JSON.stringify(each)}\n`);
 const END = '{"end":true,"count":3,"sums":{"EUR":"37.00"}}\n';

@@ -17,6 +17,7 @@ import {
   json,
   KEY,
   KEY_REFUSED,
+  NOTHING_PAID,
   OTHER_KEY,
   PAID,
   page,
@@ -29,7 +30,7 @@ import {
 } from '../../../testkit/client-library/scripted-fetch.js';
 
 const payment = (state: string, more: object = {}) =>
-  json({ idempotencyKey: KEY, state, transactionId: null, reason: null, ...more }, 200, { etag: '"a"' });
+  json({ idempotencyKey: KEY, state, ...NOTHING_PAID, reason: null, ...more }, 200, { etag: '"a"' });
 
 const paid = (money: object) => payment('COMPLETED', { transactionId: 'TXN1', ...money });
 
@@ -264,6 +265,17 @@ describe('a key that the service refuses', () => {
       const error = await failureOf(UnknownOutcomeError, resumed);
       expect(error.record).toMatchObject({ state, idempotencyKey: KEY });
     }
+  });
+
+  /**
+   * Bug: a key was reported as paid with the transaction id `undefined`.
+   * Cause: what has a key and a state was taken for the record of a payment.
+   * Fix: the members that say what was paid belong to it.
+   */
+  test('is not paid where what should be its record does not say what was paid', async () => {
+    const half = json({ idempotencyKey: KEY, state: 'COMPLETED' });
+    const { idempay } = scripted([refusal(400, KEY_REFUSED), half]);
+    await failureOf(UnknownOutcomeError, idempay.payments.resume(KEY, HUNDRED));
   });
 
   test('whose record cannot be read is unknown, with the reason', async () => {

@@ -22,6 +22,7 @@ import {
   json,
   KEY,
   KEY_REFUSED,
+  NOTHING_PAID,
   PAID,
   page,
   REPLAYED,
@@ -47,7 +48,8 @@ const without = (name: string, answer: Response) => {
   answer.headers.delete(name);
   return answer;
 };
-const record = (state: string, more: object = {}) => json({ idempotencyKey: COMPUTED_KEY, state, ...more });
+const record = (state: string, more: object = {}) =>
+  json({ idempotencyKey: COMPUTED_KEY, state, ...NOTHING_PAID, ...more });
 
 describe('pay with a reference', () => {
   test('is one request, without a key', async () => {
@@ -267,7 +269,7 @@ test('a key without a reference that was cancelled is cancelled, also by its rec
   const cancelled = [refusal(410, publicErrors.paymentCancelled().message)];
   const direct = await failureOf(CancelledError, scripted(cancelled).idempay.payments.resume(KEY, HUNDRED));
   expect(direct).toMatchObject({ key: KEY, reference: undefined });
-  const byRecord = [refusal(400, KEY_REFUSED), json({ idempotencyKey: KEY, state: 'CANCELLED' })];
+  const byRecord = [refusal(400, KEY_REFUSED), json({ idempotencyKey: KEY, state: 'CANCELLED', ...NOTHING_PAID })];
   await failureOf(CancelledError, scripted(byRecord).idempay.payments.resume(KEY, HUNDRED));
 });
 

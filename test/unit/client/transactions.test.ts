@@ -15,6 +15,7 @@ import {
   failureOf,
   json,
   KEY,
+  NOTHING_PAID,
   page,
   refusal,
   refused,
@@ -305,7 +306,7 @@ describe('lists', () => {
   });
 
   test('of payments follow their pages', async () => {
-    const payments = [{ idempotencyKey: KEY, state: 'COMPLETED' }];
+    const payments = [{ idempotencyKey: KEY, state: 'COMPLETED', ...NOTHING_PAID }];
     const link = { link: '</api/payments?state=COMPLETED&limit=1&cursor=abc>; rel="next"' };
     const { idempay, sent } = scripted([json(payments, 200, link), json(payments)]);
     const filter = { state: 'COMPLETED', limit: 1, from: new Date(0) } as const;
@@ -319,7 +320,9 @@ describe('lists', () => {
   test.each(['<http://[>; rel="next"', '</api/payments>; rel="next"', '</api/payments?cursor=>; rel="next"'])(
     'are not taken for whole where the link to the next page has no cursor: %s',
     async (link) => {
-      const { idempay } = scripted([json([{ idempotencyKey: KEY, state: 'COMPLETED' }], 200, { link })]);
+      const { idempay } = scripted([
+        json([{ idempotencyKey: KEY, state: 'COMPLETED', ...NOTHING_PAID }], 200, { link }),
+      ]);
       await failureOf(UnexpectedAnswerError, allOf(idempay.payments.list()));
     },
   );
