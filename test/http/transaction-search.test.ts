@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { tagOf } from '../../testkit/client/entity-tags.js';
 import { expectError } from '../../testkit/client/error-body.js';
-import { type Answer, ask } from '../../testkit/client/http-client.js';
+import { ask, nextPage } from '../../testkit/client/http-client.js';
 import {
   changeStatus,
   createdIn,
@@ -28,19 +28,13 @@ describeDeployments('the search of transactions', (deployment) => {
   const search = (parameters: Record<string, string> = {}, method = 'GET') =>
     ask(`${shared.url}${PATH}?${new URLSearchParams(parameters)}`, { method });
 
-  function nextOf({ headers }: Answer): string | undefined {
-    const [, next] = /^<([^>]+)>; rel="next"$/.exec(String(headers.link ?? '')) ?? [];
-    expect(next === undefined).toBe(headers.link === undefined);
-    return next;
-  }
-
   /** All pages, by their links. */
   async function pagesOf(parameters: Record<string, string>): Promise<Found[][]> {
     const pages: Found[][] = [];
     for (let answer = await search(parameters); ; ) {
       expect(answer).toMatchObject({ status: 200, headers: { 'cache-control': 'no-store' } });
       pages.push(answer.json<Found[]>());
-      const next = nextOf(answer);
+      const next = nextPage(answer);
       if (next === undefined) return pages;
       answer = await ask(`${shared.url}${next}`);
     }

@@ -57,6 +57,14 @@ async function firstPartOf(incoming: IncomingMessage): Promise<Buffer> {
   return Buffer.alloc(0);
 }
 
+/** Where the link to the next page leads; undefined on the last one. */
+export function nextPage({ headers: { link } }: { readonly headers: Answer['headers'] }): string | undefined {
+  if (link === undefined) return undefined;
+  const [, next] = /^<(\/api\/[!-~]+)>; rel="next"$/.exec(`${link}`) ?? [];
+  if (next === undefined) throw new Error(`a Link that leads to no next page: ${link}`);
+  return next;
+}
+
 const JSON_TYPE = { 'Content-Type': 'application/json' };
 
 export async function generateKey(url: string): Promise<string> {

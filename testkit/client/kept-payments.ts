@@ -1,5 +1,6 @@
 import type { KeptPayment } from '../checkers/payments.js';
 import { type History, LAST_PATIENCE_MS, type Reply, type Target } from '../history/history.js';
+import { nextPage } from './http-client.js';
 
 const DAY_MS = 86_400_000;
 
@@ -7,9 +8,9 @@ const DAY_MS = 86_400_000;
 export async function keptPayments(history: History, to: Target): Promise<KeptPayment[]> {
   const found: KeptPayment[] = [];
   for (let path: string | undefined = '/api/payments?limit=500'; path !== undefined; ) {
-    const { text, headers } = await read(history, to, path);
-    found.push(...(JSON.parse(text) as KeptPayment[]));
-    path = /^<([^>]+)>; rel="next"$/.exec(`${headers.link}`)?.[1];
+    const reply = await read(history, to, path);
+    found.push(...(JSON.parse(reply.text) as KeptPayment[]));
+    path = nextPage(reply);
   }
   return found;
 }
