@@ -102,9 +102,25 @@ test('a body of more values than any request needs is refused before all of it i
 
 describe('the members of a body', () => {
   test('are strings as decoded, and everything but numbers as such', () => {
-    const members = membersIn('{"s":"\\u0041\\n","t":true,"f":false,"z":null,"a":[1,"x"],"o":{"s":"inner"}}');
-    const others = [...'tfzao'].map((name) => [name, { type: 'other' }]);
+    const members = membersIn('{"s":"\\u0041\\n","t":true,"f":false,"z":null,"a":[1,"x",{"s":"deep"}]}');
+    const others = [...'tfza'].map((name) => [name, { type: 'other' }]);
     expect([...members]).toEqual([['s', { type: 'string', text: 'A\n' }], ...others]);
+  });
+
+  test('are objects of one level: what is deeper is not read', () => {
+    const members = membersIn(
+      '{"o":{"s":"in","n":1.50,"o":{"s":"deep"},"a":[{"s":"deep"}],"s":"twice"},"e":{},"s":"out"}',
+    );
+    const inner = [
+      ['s', { type: 'string', text: 'twice' }],
+      ['n', { type: 'number', text: '1.50' }],
+      ['o', { type: 'other' }],
+      ['a', { type: 'other' }],
+    ] as const;
+    const object = { kind: 'object', members: new Map<string, unknown>(inner), duplicate: 's' };
+    expect(members.get('o')).toMatchObject({ type: 'object', object });
+    expect(members.get('e')).toMatchObject({ type: 'object', object: { members: new Map(), duplicate: undefined } });
+    expect(members.get('s')).toEqual({ type: 'string', text: 'out' });
   });
 
   test.each(['-0', '1.50', '1E+3', '1e999', '-1.5e-400', '123456789012345678901234567890'])(

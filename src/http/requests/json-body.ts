@@ -24,6 +24,8 @@ export type JsonMember =
   | { readonly type: 'string'; readonly text: string }
   /** `text` exactly as sent, such as `1.50` or `1e3`. */
   | { readonly type: 'number'; readonly text: string }
+  /** An object, one level of which is read. */
+  | { readonly type: 'object'; readonly object: JsonObject }
   /** The array that the route asked for. */
   | { readonly type: 'rows'; readonly rows: readonly JsonBody[] }
   | { readonly type: 'other' };
@@ -61,12 +63,15 @@ export function readJsonBody(bytes: Buffer, rowsMember?: RowsMember): JsonBody {
   /** The array of rows while it is open, and the row in it. */
   let array: { readonly type: 'rows'; readonly rows: JsonBody[] } | undefined;
   let row: OpenObject | undefined;
+  /** The object that is the value of a member of the body, while it is open. */
+  let nested: OpenObject | undefined;
   let depth = 0;
   let values = 0;
 
-  /** The body or row whose member has the next value; undefined for deeper values. */
+  /** The body, row or nested object whose member has the next value; undefined for deeper values. */
   function parent(): OpenObject | undefined {
     if (depth === 1) return body;
+    if (depth === 2) return nested;
     return depth === 3 ? row : undefined;
   }
 
@@ -97,7 +102,10 @@ export function readJsonBody(bytes: Buffer, rowsMember?: RowsMember): JsonBody {
     {
       onObjectBegin() {
         const holder = parent();
-        if (holder) holder.members.set(holder.name, OTHER);
+        if (depth === 1 && body) {
+          nested = openObject();
+          body.members.set(body.name, { type: 'object', object: nested });
+        } else if (holder) holder.members.set(holder.name, OTHER);
         if (depth === 0) body = openObject();
         if (depth === 2 && array) row = addRow(openObject());
         descend();
@@ -105,6 +113,7 @@ export function readJsonBody(bytes: Buffer, rowsMember?: RowsMember): JsonBody {
       onObjectEnd() {
         depth -= 1;
         if (depth === 2) row = undefined;
+        if (depth === 1) nested = undefined;
       },
       onArrayBegin() {
         const holder = parent();
