@@ -18,6 +18,7 @@ const LONG_TESTS = [
   'test/faults/distributed-stale.test.ts',
   'test/faults/embedded-file.test.ts',
   'test/faults/full-disk.test.ts',
+  'test/faults/payment-content.test.ts',
   'test/faults/orders-failover.test.ts',
   'test/faults/orders.test.ts',
   'test/faults/live-away.test.ts',

@@ -229,8 +229,18 @@ function openProcessor(
       return createSimulatedProcessor(processor.delayMs);
     case 'http': {
       const report = (cause: string, suppressed: number) => logger.error({ suppressed }, cause);
+      const sourceNotRead = () =>
+        logger.warn(
+          'payments have a source, and the adapter of the processor does not say that it reads it: see "Content" in docs/guides/processor.md',
+        );
       const connections = payments.maxInFlight + RECOVERY_CONCURRENCY;
-      return createHttpProcessor({ ...processor, connections, alarm: createAlarm(report, clock), traceHeaders });
+      return createHttpProcessor({
+        ...processor,
+        connections,
+        alarm: createAlarm(report, clock),
+        sourceNotRead,
+        traceHeaders,
+      });
     }
   }
 }

@@ -31,7 +31,7 @@ const MOST_REPLIES_LOST = 6;
 const WRITES = [
   ...[
     'claim',
-    'claim_turns',
+    'claim_in_full',
     'cancel',
     'settle',
     'settle_noted',

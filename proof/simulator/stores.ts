@@ -93,7 +93,7 @@ export function distributedStores(
     const judgedAt = (key: string) =>
       (at[keys.indexOf(key)] ?? now(walls.postgres)()) - EPOCH_MS - walls.postgres.aheadMs;
     payments.observeAll(tables.payments.values(), judgedAt);
-    if (statement !== 'claim' && statement !== 'claim_turns') return;
+    if (statement !== 'claim' && statement !== 'claim_in_full') return;
     for (const [index, claimBefore] of (values[9] as number[]).entries()) {
       if ((at[index] ?? 0) > claimBefore) simulation.count('claims too late');
     }

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { isLoopback } from '../access/loopback.js';
-import { createExchanges } from '../payments/processors/exchange.js';
+import { createExchanges, type Reply } from '../payments/processors/exchange.js';
 import {
   addressed,
   isStillAtWork,
   lookUpQuestion,
   lookUpResultOf,
+  readsContent,
   whereToLook,
 } from '../payments/processors/messages.js';
 import { type ProcessorLocation, readProcessorUrl } from '../payments/processors/processor-url.js';
@@ -13,6 +14,8 @@ import { type Finding, milliseconds, verdictOf } from '../platform/finding.js';
 
 /** The doctor waits no longer than this, even where payments do. */
 const LIMIT_MS = 5_000;
+
+type WholeReply = Extract<Reply, { readonly complete: true }>;
 
 /** Looks up a reference that nobody ever charged, as a takeover does (docs/guides/processor.md). Charges nothing. */
 export async function examineProcessor(settings: { url: string; timeoutMs: number }): Promise<readonly Finding[]> {
@@ -41,6 +44,7 @@ export async function examineProcessor(settings: { url: string; timeoutMs: numbe
       wanted: '404 for a random reference',
       why: 'a takeover looks up before it charges; docs/guides/processor.md is the contract',
     },
+    ...(result.state === 'no record' ? [judgeContent(readsContent(reply as WholeReply))] : []),
     {
       verdict: verdictOf(false, isOpen),
       what: 'Processor TLS',
@@ -49,4 +53,15 @@ export async function examineProcessor(settings: { url: string; timeoutMs: numbe
       why: 'credentials and payments can be read on the way',
     },
   ];
+}
+
+/** What a payment is about is sent to every adapter; one of the first contract passes over it. */
+function judgeContent(isRead: boolean): Finding {
+  return {
+    verdict: verdictOf(false, !isRead),
+    what: 'Processor content',
+    found: isRead ? 'read' : 'the adapter does not say that it reads it',
+    wanted: 'Idempay-Contract: 2 in its replies',
+    why: 'without it the source of a payment, who pays, does not arrive at the processor',
+  };
 }

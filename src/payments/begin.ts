@@ -7,11 +7,11 @@ import type { Endings } from './endings.js';
 import { outcomeWithoutKeyStore } from './outcomes.js';
 import type { BeginResult, KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
-import { fingerprintOf, type Money } from './values/money.js';
+import { fingerprintOf, type RequestedPayment } from './values/money.js';
 import type { NamedPayment } from './values/reference.js';
 
 /** Begins a payment in the key store, and answers by what is found there (protocol, step 1). */
-export type Begin = (named: NamedPayment, money: Money) => NowOrLater<PayAnswer>;
+export type Begin = (named: NamedPayment, request: RequestedPayment) => NowOrLater<PayAnswer>;
 
 export function createBegin(collaborators: {
   keys: KeyStore;
@@ -28,10 +28,12 @@ export function createBegin(collaborators: {
   const { replay, conflict, conflictWith } = answers;
   const recordLifeMs = Math.max(leaseMs, idempotencyTtlMs);
 
-  return function begin({ key, client, reference }, money) {
+  return function begin({ key, client, reference }, { amount, currency, content }) {
     const owner = newOwner();
+    const money = { amount, currency };
     const fingerprint = fingerprintOf(money);
-    const attempt: PayAttempt = { key, reference, money, client, owner, fingerprint, askedAt: clock.monotonic() };
+    const asked = { key, reference, money, content, client };
+    const attempt: PayAttempt = { ...asked, owner, fingerprint, askedAt: clock.monotonic() };
     const makes = reference && { reference, lifeMs: recordLifeMs };
     const begun = keys.begin({ key, owner, leaseMs, fingerprint, client, makes });
     if (!(begun instanceof Promise)) return answerTo(attempt, begun);

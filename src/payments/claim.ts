@@ -9,6 +9,7 @@ import type { Taken } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { Processor } from './ports/processor.js';
 import type { TurnOf } from './turn.js';
+import type { Content } from './values/content.js';
 import type { Money } from './values/money.js';
 import type { Claim } from './values/payment.js';
 import type { NamedPayment, Reference } from './values/reference.js';
@@ -27,6 +28,8 @@ export interface PayAttempt {
   /** Undefined where the request names the key alone. */
   readonly reference: Reference | undefined;
   readonly money: Money;
+  /** Counts where this attempt makes the row. */
+  readonly content: Content | undefined;
   /** The client that asks. Where it is undefined, it sees every key. */
   readonly client: string | undefined;
   readonly owner: string;
@@ -73,12 +76,13 @@ export function createClaims(collaborators: {
 
   /** The lock is ours. Each path from here releases it, or leaves it to the running attempt. */
   async function claimAndPay(attempt: PayAttempt, { claimBy, client, reference }: Taken): Promise<PayAnswer> {
-    const { key, money, owner, fingerprint, askedAt } = attempt;
+    const { key, money, content, owner, fingerprint, askedAt } = attempt;
     const named = { key, reference };
     const transactionId = newTransactionId();
     const claimed = await ledger
       .claim({
         ...money,
+        content,
         key,
         owner,
         fingerprint,

@@ -120,9 +120,9 @@ export function createCarryOut(collaborators: {
       if (obstacle) return { state: 'not sent', cause: `no record at the processor, ${obstacle}` };
     }
     if (!(await stillOurs())) return { state: 'not sent', cause: 'the lease was lost before the charge was sent' };
-    const { key, transactionId, amount, currency } = claim;
+    const { key, transactionId, amount, currency, reference: order, content } = claim;
     done.sent = true;
-    const answer = await processor.charge({ reference: key, transactionId, amount, currency });
+    const answer = await processor.charge({ reference: key, transactionId, amount, currency, order, content });
     if (answer.state === 'not sent') done.sent = false;
     return answer;
   }

@@ -8,8 +8,8 @@ import { fingerprintOfRefused, type MoneyProblem } from './values/money.js';
 import type { NamedPayment } from './values/reference.js';
 
 /**
- * Answers a request whose content cannot be paid: by rules 2 to 4, then with its own problem. It takes no lock. In a currency
- * that has ended it may repeat an earlier payment: it is compared with it, and takes it over if its owner is dead.
+ * Answers a request whose content cannot be paid: by rules 2 to 4, then with its own problem. It takes no lock. Where its
+ * amount and currency could be read it may repeat an earlier payment: it is compared with it, and takes it over if its owner is dead.
  */
 export type RefuseContent = (named: NamedPayment, refused: MoneyProblem) => Promise<PayAnswer>;
 

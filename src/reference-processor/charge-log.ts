@@ -8,6 +8,11 @@ export interface Charge {
   /** A decimal number as text, and kept as text: money never passes through a binary fraction. */
   readonly amount: string;
   readonly currency: string;
+  /** What the charge is about, since the second contract, as it came. */
+  readonly order?: string | undefined;
+  readonly source?: string | undefined;
+  readonly description?: string | undefined;
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
 
 export type Outcome = { readonly status: 'succeeded' } | { readonly status: 'declined'; readonly reason: string };

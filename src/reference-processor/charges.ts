@@ -8,7 +8,7 @@ export type ChargeResult =
   /** The outcome that this reference has had before; nothing was done. */
   | { readonly kind: 'repeat'; readonly outcome: Outcome }
   | { readonly kind: 'at work' }
-  /** The reference belongs to a charge with another transaction id, amount or currency. */
+  /** The reference belongs to a charge with another transaction id, amount, currency or content. */
   | { readonly kind: 'another charge' }
   | { readonly kind: 'failed' };
 
@@ -65,5 +65,9 @@ export function createCharges(log: ChargeLog, random: () => number): Charges {
 }
 
 function isSame(one: Charge, other: Charge): boolean {
-  return one.transactionId === other.transactionId && one.amount === other.amount && one.currency === other.currency;
+  return textOf(one) === textOf(other);
+}
+
+function textOf({ transactionId, amount, currency, order, source, description, metadata }: Charge): string {
+  return JSON.stringify([transactionId, amount, currency, order, source, description, metadata]);
 }

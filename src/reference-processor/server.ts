@@ -8,9 +8,9 @@ import {
   fastify,
   LogController,
 } from 'fastify';
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { type Behaviour, changeBehaviour } from './behaviour.js';
-import { ChargeNotLogged, type Outcome } from './charge-log.js';
+import { type Charge, ChargeNotLogged, type Outcome } from './charge-log.js';
 import type { ChargeResult, Charges } from './charges.js';
 
 /** Longer than any sensible reference. */
@@ -26,6 +26,10 @@ const ChargeBody = Type.Object({
   transactionId: Type.String({ minLength: 1, maxLength: 64 }),
   amount: Type.String({ pattern: '^[0-9]{1,18}([.][0-9]{1,18})?$' }),
   currency: Type.String({ pattern: '^[A-Z]{3}$' }),
+  order: Type.Optional(Type.String()),
+  source: Type.Optional(Type.String()),
+  description: Type.Optional(Type.String()),
+  metadata: Type.Optional(Type.Record(Type.String(), Type.String())),
 });
 
 const AT_WORK = { error: 'a charge with this reference is still at work' };
@@ -46,7 +50,7 @@ export function createServer(
     ajv: { customOptions: { coerceTypes: false } },
   });
   app.addHook('onRequest', async (_request, reply) => {
-    reply.header('moves-money', 'no');
+    reply.headers({ 'moves-money': 'no', 'idempay-contract': '2' });
   });
   app.setErrorHandler<FastifyError>((error, request, reply) => {
     const status = error instanceof ChargeNotLogged ? 503 : (error.statusCode ?? 500);
@@ -73,9 +77,8 @@ export function createServer(
     routes.post('/charges', { schema: { headers: ChargeHeaders, body: ChargeBody } }, async (request, reply) => {
       // A charge keeps the behaviour that was set when it arrived.
       const { replyLatencyMs, lostReplyRate } = behaviour;
-      const { transactionId, amount, currency } = request.body;
       const reference = request.headers['idempotency-key'];
-      const result = await charges.charge({ reference, transactionId, amount, currency }, behaviour);
+      const result = await charges.charge({ reference, ...chargeOf(request.body) }, behaviour);
 
       if (result.kind === 'new') {
         if (replyLatencyMs > 0) await delay(replyLatencyMs);
@@ -92,6 +95,12 @@ export function createServer(
     });
   });
   return app;
+}
+
+/** Members of the contract only: others are passed over. */
+function chargeOf(body: Static<typeof ChargeBody>): Omit<Charge, 'reference'> {
+  const { transactionId, amount, currency, order, source, description, metadata } = body;
+  return { transactionId, amount, currency, order, source, description, metadata };
 }
 
 function answer(reply: FastifyReply, result: ChargeResult): FastifyReply {

@@ -3,7 +3,7 @@ import {
   ABANDON,
   CANCEL,
   CLAIM,
-  CLAIM_TURNS,
+  CLAIM_IN_FULL,
   EXPLAIN_TURN,
   FIND,
   RENEW,
@@ -38,9 +38,9 @@ const claim: PlanValue[] = [
   ...[each('owner'), each(60_000), each(LATER_MS), each(null), each(null), each(null)],
 ];
 
-const claimTurns: PlanValue[] = [
+const claimInFull: PlanValue[] = [
   ...[SECOND_KEYS, keys.map((_, n) => `TXN${2_000_000 + n}`), ...claim.slice(2)],
-  ...[each('order-17'), each(2), keys, each(60_000), each(0)],
+  ...[each('order-17'), each(2), keys, each(60_000), each(0), each('tok_1'), each('{"description":"Shoes"}')],
 ];
 const cancellation: PlanValue[] = [
   ...[SECOND_KEYS[0] ?? '', 'TXN3000000', null, 'owner', LATER_MS, 60_000, 'order-17', 2, FIRST, 60_000, 0, 'false'],
@@ -49,7 +49,7 @@ const cancellation: PlanValue[] = [
 /** In an order in which each finds its rows. Those of transactions find none: the plan is the same. */
 const BY_KEY: [statement: Statement, values: PlanValue[], index: string | undefined][] = [
   [CLAIM, claim, undefined],
-  [CLAIM_TURNS, claimTurns, 'payments_pkey'],
+  [CLAIM_IN_FULL, claimInFull, 'payments_pkey'],
   [CANCEL, cancellation, 'payments_pkey'],
   [EXPLAIN_TURN, [SECOND_KEYS[0] ?? '', FIRST, 60_000, 0], 'payments_pkey'],
   [FIND, [keys], 'payments_pkey'],

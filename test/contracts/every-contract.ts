@@ -2,6 +2,7 @@ import { describe } from 'vitest';
 import { type OpenPorts, sharePorts } from '../../testkit/protocol/ports.js';
 import { keyStoreContract } from './key-store-contract.js';
 import { keyValueStoreReportContract } from './key-value-store-report-contract.js';
+import { ledgerContentContract } from './ledger-content-contract.js';
 import { ledgerContract } from './ledger-contract.js';
 import { ledgerRecoveryContract } from './ledger-recovery-contract.js';
 import { ledgerRetentionContract } from './ledger-retention-contract.js';
@@ -16,6 +17,7 @@ import { transactionStoreContract } from './transaction-store-contract.js';
 const CONTRACTS = {
   'key store': keyStoreContract,
   ledger: ledgerContract,
+  'ledger content': ledgerContentContract,
   'ledger recovery': ledgerRecoveryContract,
   'payment history': paymentHistoryContract,
   'payment life': paymentLifeContract,

@@ -113,7 +113,8 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     const claimed = { key, transactionId, amount: '0.01', currency: 'EUR', processor, claimedAt: expect.any(Number) };
     const open = { settledAt: undefined, reason: undefined, resolution: undefined };
     const owner = { client: undefined, reference: undefined, attempt: undefined };
-    expect(record).toEqual({ state: 'PROCESSING', executions: 1, ...claimed, ...open, ...owner });
+    const content = { description: undefined, metadata: undefined };
+    expect(record).toEqual({ state: 'PROCESSING', executions: 1, ...claimed, ...open, ...owner, ...content });
     expectBetween(record?.claimedAt, before);
     expect(await history.find(newKey())).toBeUndefined();
   });
@@ -152,7 +153,10 @@ export function paymentHistoryContract(ports: ContractPorts): void {
       await given.cancelled(),
       await given.cancelled(turn(newReference(), 1, { client: 'key:shop' })),
     ];
-    const nothing = { transactionId: undefined, amount: undefined, currency: undefined, processor: undefined };
+    const nothing = {
+      ...{ transactionId: undefined, amount: undefined, currency: undefined, processor: undefined },
+      ...{ description: undefined, metadata: undefined },
+    };
     for (const { key, client, turn: { reference } = {} } of [plain, closed]) {
       const record = await history.find(key);
       expect({ ...nothing, ...record }).toEqual({

@@ -86,7 +86,7 @@ function grantTurns({ postgres }: Stores): void {
   if (!postgres) return;
   const execute = postgres.execute.bind(postgres);
   postgres.execute = (statement, values, ...rest) => {
-    const isAsked = statement.name === 'claim_turns';
+    const isAsked = statement.name === 'claim_in_full';
     // The keys of the attempts before.
     return execute(
       statement,

@@ -115,7 +115,8 @@ describe('an outcome at the processor', () => {
     const { key, transactionId, processor } = claimAttempt();
     inState(await ports.ledger.cancel(cancellation({ key })), 'cancelled');
     const times = { executions: 1, claimedAt: 1, settledAt: undefined, reason: undefined, resolution: undefined };
-    const lost = { state: 'PROCESSING', key, transactionId, processor, ...MONEY, ...times } as const;
+    const content = { description: undefined, metadata: undefined };
+    const lost = { state: 'PROCESSING', key, transactionId, processor, ...MONEY, ...times, ...content } as const;
     let reads = 0;
     const paymentHistory = decorated(ports.paymentHistory, {
       find: (next) => async (asked) => {

@@ -4,7 +4,8 @@ import { expectError } from './error-body.js';
 import { type Answer, type Ask, ask, nextPage, sendJson } from './http-client.js';
 
 const MEMBERS = [
-  ...['idempotencyKey', 'reference', 'attempt', 'state', 'amount', 'currency', 'transactionId', 'processor'],
+  ...['idempotencyKey', 'reference', 'attempt', 'state', 'amount', 'currency', 'description', 'metadata'],
+  ...['transactionId', 'processor'],
   ...['executions', 'reason', 'resolution', 'createdAt', 'claimedAt', 'settledAt'],
 ];
 /** Null until the payment is claimed, and where it was cancelled instead. */
@@ -12,6 +13,7 @@ const CLAIMED = ['amount', 'currency', 'transactionId', 'processor'] as const;
 type Nullable =
   | (typeof CLAIMED)[number]
   | 'reference'
+  | 'description'
   | 'reason'
   | 'resolution'
   | 'createdAt'
@@ -22,6 +24,7 @@ type Nullable =
 export interface ShownPayment extends Readonly<Record<Nullable, string | null>> {
   readonly idempotencyKey: string;
   readonly attempt: number | null;
+  readonly metadata: Readonly<Record<string, string>> | null;
   readonly state: 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'DECLINED' | 'CANCELLED';
   readonly executions: number;
 }

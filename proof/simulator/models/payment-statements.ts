@@ -13,15 +13,27 @@ export type StoredPayment = Omit<PaymentRow & HistoryRow, 'remaining_ms' | 'age_
   readonly events: string | null;
 };
 type State = StoredPayment['state'];
-/** As `claim` and `claim_turns` send it, which has the columns from `reference` on. */
+/** As `claim` and `claim_in_full` send it, which has the columns from `reference` on. */
 const CLAIM_COLUMNS = [
   ...['key', 'transaction_id', 'amount', 'currency', 'fingerprint', 'client', 'processor', 'owner', 'leaseMs'],
-  ...['claimBefore', 'outcome', 'reason', 'ttlMs', 'reference', 'attempt', 'previousKey', 'lateMs'],
+  ...[
+    'claimBefore',
+    'outcome',
+    'reason',
+    'ttlMs',
+    'reference',
+    'attempt',
+    'previousKey',
+    'lateMs',
+    'waitMs',
+    'source',
+    'content',
+  ],
 ];
 type NewRow = Pick<StoredPayment, 'key' | 'transaction_id' | 'amount' | 'currency' | 'fingerprint' | 'client'> &
-  Pick<StoredPayment, 'processor' | 'owner' | 'reason' | 'reference' | 'attempt'> &
+  Pick<StoredPayment, 'processor' | 'owner' | 'reason' | 'reference' | 'attempt' | 'source' | 'content'> &
   Readonly<Record<'leaseMs' | 'claimBefore', number>> &
-  Readonly<Record<'ttlMs' | 'lateMs', number | null>> & {
+  Readonly<Record<'ttlMs' | 'lateMs' | 'waitMs', number | null>> & {
     readonly outcome: State | null;
     readonly previousKey: string | null;
   };
@@ -56,7 +68,7 @@ function fencedUpdate(
 function settled(_row: StoredPayment, fenced: Fenced, now: number, { retention }: Tables): Partial<StoredPayment> {
   const [, , , state, reason, ttlMs] = fenced;
   return {
-    ...{ state: state as State, reason: reason as string | null },
+    ...{ state: state as State, reason: reason as string | null, source: null },
     ...{ settled_at: now, settled_hour: currentHour(retention).hour, expires_at: now + Number(ttlMs) },
   };
 }
@@ -115,7 +127,7 @@ function oldestUnderWay({ payments }: Tables, limit: number): StoredPayment[] {
 
 /** With a state of its end, and the time until which it is repeated. */
 const endedAt = (now: number, ttlMs: number | null, { retention }: Tables) => {
-  return { expires_at: now + Number(ttlMs), settled_at: now, settled_hour: currentHour(retention).hour };
+  return { expires_at: now + Number(ttlMs), settled_at: now, settled_hour: currentHour(retention).hour, source: null };
 };
 
 /** No server is replaced here, so no row of this or an earlier attempt is ever lost. */
@@ -133,7 +145,9 @@ function claim(tables: Tables, values: Values, at: readonly number[]) {
       name,
       (values[column] as unknown[] | undefined)?.[index] ?? null,
     ]);
-    const { leaseMs, claimBefore, outcome, ttlMs, previousKey, lateMs, ...row } = Object.fromEntries(columns) as NewRow;
+    const { leaseMs, claimBefore, outcome, ttlMs, previousKey, lateMs, waitMs, ...row } = Object.fromEntries(
+      columns,
+    ) as NewRow;
     const { key, transaction_id } = row;
     if (now > claimBefore || key < retention.keysBefore || payments.has(key)) continue;
     if (previousKey && !isTurnAfter(tables, previousKey, lateMs)) continue;
@@ -158,7 +172,7 @@ function claim(tables: Tables, values: Values, at: readonly number[]) {
 /** What `ledger-statements.ts` and `payment-history-statements.ts` say. */
 export const PAYMENT_STATEMENTS: Statements = {
   claim,
-  claim_turns: claim,
+  claim_in_full: claim,
 
   cancel(tables, values: Cancelled, [now]) {
     const { payments, retention } = tables;
@@ -168,7 +182,14 @@ export const PAYMENT_STATEMENTS: Statements = {
     payments.set(key, {
       ...{ key, transaction_id, amount: null, currency: null, fingerprint: '', client, processor: null, owner },
       ...{ reference, attempt, epoch: 1, lease_until: 0, recover_at: now, claimed_at: now, state: 'CANCELLED' },
-      ...{ unsent_epoch: null, resolution: null, events: null, reason: null, ...endedAt(now, ttlMs, tables) },
+      ...{
+        unsent_epoch: null,
+        resolution: null,
+        events: null,
+        reason: null,
+        content: null,
+        ...endedAt(now, ttlMs, tables),
+      },
     });
     return [{ key }];
   },
@@ -218,6 +239,7 @@ export const PAYMENT_STATEMENTS: Statements = {
     const resolved = {
       ...{ ...row, state, owner, resolution: reason, epoch: row.epoch + 1 },
       reason: state === 'DECLINED' ? reason : null,
+      source: null,
       events: begun(row, now, 'resolved'),
       ...{ settled_at: now, settled_hour: currentHour(retention).hour, expires_at: now + idempotencyTtlMs },
     };

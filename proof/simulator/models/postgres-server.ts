@@ -47,7 +47,7 @@ const STATEMENTS: Statements = {
 
 /** What a statement locks until its commit, one after the other. The others lock nothing. */
 function locksOf(name: string, [first]: Values): Locks {
-  if (/^(claim|claim_turns|renew|abandon|settle|settle_noted)$/.test(name)) return first as string[];
+  if (/^(claim|claim_in_full|renew|abandon|settle|settle_noted)$/.test(name)) return first as string[];
   if (/^(cancel|take_over|resolve|change_status)$/.test(name)) return [first as string];
   if (/^(note_elapsed|begin_hour|forget_hours|advance_horizon)$/.test(name)) return ['retention'];
   if (/^create_transactions/.test(name)) return ['the list'];

@@ -7,13 +7,15 @@ import type { ClaimedPayment } from '../../payments/ports/payment-history.js';
 export const EXAMPLE_KEY = '019abcde-1c1a-7f3e-8b5a-2f6c1d9e4b70';
 export const EXAMPLE_PAYMENT_ID = 'TXN1763640000000000000001';
 
-const completed: ClaimedPayment = {
+export const completed: ClaimedPayment = {
   key: EXAMPLE_KEY,
   reference: undefined,
   attempt: undefined,
   state: 'COMPLETED',
   amount: '100.50',
   currency: 'USD',
+  description: undefined,
+  metadata: undefined,
   transactionId: EXAMPLE_PAYMENT_ID,
   client: undefined,
   processor: 'simulated',

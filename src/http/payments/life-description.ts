@@ -8,7 +8,7 @@ import { NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
-import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID } from './examples.js';
+import { completed, EXAMPLE_KEY } from './examples.js';
 import { STATES } from './record-request.js';
 
 const JSON_TYPE = 'application/json';
@@ -34,20 +34,12 @@ const PROCESS = '5f0c3f0e-63a3-4c5c-9f51-0c1f3a7b8d21';
 const CLAIMED_AT = ASKED_AT - 60_000;
 const life: PaymentLife & { readonly payment: ClaimedPayment } = {
   payment: {
-    key: EXAMPLE_KEY,
-    reference: undefined,
-    attempt: undefined,
+    ...completed,
     state: 'PROCESSING',
-    amount: '100.50',
-    currency: 'USD',
-    transactionId: EXAMPLE_PAYMENT_ID,
-    client: undefined,
     processor: 'acme',
     executions: 2,
     claimedAt: CLAIMED_AT,
     settledAt: undefined,
-    reason: undefined,
-    resolution: undefined,
   },
   now: ASKED_AT,
   epoch: 2,

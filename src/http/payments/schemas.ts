@@ -1,3 +1,10 @@
+import {
+  MOST_DESCRIPTION,
+  MOST_METADATA,
+  MOST_METADATA_NAME,
+  MOST_METADATA_VALUE,
+  MOST_SOURCE,
+} from '../../payments/values/content.js';
 import { MINOR_UNITS } from '../../payments/values/currencies.js';
 import { AT_MOST_15_DIGITS, moment, NOT_ALL_ZEROS, orNull, PRINTED, whole } from '../openapi/json-schema.js';
 import type { JsonSchema } from '../openapi/route-description.js';
@@ -23,6 +30,8 @@ const Payment = whole(
     },
     amount: orNull({ type: 'string', description: 'With all decimals of the currency.', examples: ['100.50'] }),
     currency: orNull({ type: 'string', examples: ['USD'] }),
+    description: orNull({ type: 'string', description: 'What it is for, as its first claim said.' }),
+    metadata: orNull({ type: 'object', additionalProperties: { type: 'string' } }),
     transactionId: orNull({ type: 'string', pattern: '^TXN\\d+$' }),
     processor: orNull({ type: 'string', description: PROCESSOR }),
     executions: { type: 'integer', minimum: 0, description: 'The first claim and each takeover.' },
@@ -82,6 +91,25 @@ const PaymentRequest = {
       examples: ['100.50'],
     },
     currency: { $ref: '#/components/schemas/Currency' },
+    source: {
+      description:
+        'Stands for the payer at your processor; never a card number. It is sent with the charge, and erased when the payment is final.',
+      type: 'string',
+      pattern: `^[!-~]{1,${MOST_SOURCE}}$`,
+      examples: ['tok_1a2b3c'],
+    },
+    description: {
+      description: 'What is paid. It is no part of what tells one payment from another, as `source` and `metadata`.',
+      type: 'string',
+      minLength: 1,
+      maxLength: MOST_DESCRIPTION,
+    },
+    metadata: {
+      type: 'object',
+      maxProperties: MOST_METADATA,
+      propertyNames: { minLength: 1, maxLength: MOST_METADATA_NAME },
+      additionalProperties: { type: 'string', maxLength: MOST_METADATA_VALUE },
+    },
   },
   allOf: decimalsByCurrency,
 };

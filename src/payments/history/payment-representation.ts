@@ -18,6 +18,8 @@ export function paymentJson(payment: ShownPayment, client: string | undefined): 
     state: payment.state,
     amount: row.amount ?? null,
     currency: row.currency ?? null,
+    description: row.description ?? null,
+    metadata: row.metadata ?? null,
     transactionId: row.transactionId ?? null,
     processor: row.processor === undefined ? null : shownProcessor(row.processor, client),
     executions: row.executions ?? 0,

@@ -1,3 +1,4 @@
+import type { Content } from '../values/content.js';
 import type { ExecutionNote } from '../values/execution-note.js';
 import type { Money } from '../values/money.js';
 import type { Claim, Fence, FinalOutcome, Outcome, UnsentMark } from '../values/payment.js';
@@ -134,6 +135,11 @@ export interface ClaimAttempt extends Money {
   readonly claimBy: number;
   /** The outcome with which a new row is settled in the same commit; not used where a row exists or may have been lost. */
   readonly settleAs?: NewOutcome | undefined;
+  /**
+   * Kept in a new row. Its source is erased in the commit that makes the row final, and is not kept where the claim itself settles; an
+   * existing row keeps its own content.
+   */
+  readonly content?: Content | undefined;
   /** The reference that the key is computed from, and when its turn is. Undefined where the key was generated. */
   readonly turn?: Turn | undefined;
   /**

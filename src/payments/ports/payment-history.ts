@@ -1,3 +1,4 @@
+import type { Metadata } from '../values/content.js';
 import type { ExecutionNote, LookedUp } from '../values/execution-note.js';
 import type { Money } from '../values/money.js';
 
@@ -33,6 +34,9 @@ interface PaymentRow {
   /** The order that the key is computed from, and which attempt at it. Both are undefined where the key was generated. */
   readonly reference: string | undefined;
   readonly attempt: number | undefined;
+  /** What the payment is for, as its first claim said. Undefined where it said nothing. */
+  readonly description: string | undefined;
+  readonly metadata: Metadata | undefined;
   /** The client that owns the key. Where it is undefined, every client sees it. It is not shown. */
   readonly client: string | undefined;
   /** The first claim and each takeover. */

@@ -1,3 +1,4 @@
+import type { Content } from '../values/content.js';
 import type { Money } from '../values/money.js';
 
 /** Port: the company that moves the money. The simulated one has no effect outside; a real one is reached over the network. */
@@ -49,6 +50,10 @@ export interface Charge extends Money {
   /** The idempotency key itself: the same in every attempt at a payment. */
   readonly reference: string;
   readonly transactionId: string;
+  /** The order that is paid, where the client named one. The attempts at it have references of their own. */
+  readonly order?: string | undefined;
+  /** The same in every send. */
+  readonly content?: Content | undefined;
 }
 
 export type ChargeResult =

@@ -8,6 +8,7 @@ import {
   chargeResultOf,
   lookUpQuestion,
   lookUpResultOf,
+  readsContent,
   whereToLook,
 } from './messages.js';
 import { readProcessorUrl } from './processor-url.js';
@@ -24,7 +25,8 @@ const TYPICAL_MS = 1_000;
  * and bytes that wait in a socket or on the way. Such a charge arrives late, under the same `Idempotency-Key` as the one that
  * a takeover sent meanwhile, and the processor's own deduplication makes them one.
  *
- * `alarm` is called for answers that only a person can repair (a refused password, a path that is not there).
+ * `alarm` is called for answers that only a person can repair (a refused password, a path that is not there), `sourceNotRead` once, when
+ * an adapter settles a charge that names its payer, and does not say that it reads that.
  */
 export function createHttpProcessor(settings: {
   url: string;
@@ -35,15 +37,17 @@ export function createHttpProcessor(settings: {
   /** To the processor at once, at most. */
   connections: number;
   alarm: (cause: string) => void;
+  sourceNotRead?: (() => void) | undefined;
   /** Headers of the trace under way, sent with each request; undefined where nothing is traced. */
   traceHeaders?: (() => Record<string, string>) | undefined;
 }): ProcessorClient {
-  const { url, account, timeoutMs, dedupMs, connections, alarm, traceHeaders } = settings;
+  const { url, account, timeoutMs, dedupMs, connections, alarm, sourceNotRead, traceHeaders } = settings;
   const location = readProcessorUrl(url, account);
   if (!location) throw new TypeError('the URL of a processor must have passed readProcessorUrl');
   const { name, origin } = location;
   const exchanges = createExchanges(origin, timeoutMs, connections);
   let isAway = false;
+  let isWarned = false;
   let movesMoney: boolean | null = null;
 
   const ask = async (asked: Asked, question: Question): Promise<Reply> => {
@@ -58,8 +62,17 @@ export function createHttpProcessor(settings: {
   return {
     traits: { name, typicalMs: Math.min(TYPICAL_MS, timeoutMs), timeoutMs, dedupMs },
 
-    async charge({ reference, transactionId, amount, currency }) {
-      return chargeResultOf(await ask('a charge', chargeQuestion(reference, { transactionId, amount, currency })));
+    async charge({ reference, transactionId, amount, currency, order, content }) {
+      const { source, description, metadata } = content ?? {};
+      const members = { transactionId, amount, currency, order, source, description, metadata };
+      const reply = await ask('a charge', chargeQuestion(reference, members));
+      const result = chargeResultOf(reply);
+      const isSettled = result.state === 'succeeded' || result.state === 'declined';
+      if (source !== undefined && isSettled && reply.complete && !readsContent(reply) && !isWarned) {
+        isWarned = true;
+        sourceNotRead?.();
+      }
+      return result;
     },
 
     async lookUp(reference) {

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { ChargeResult, NotSent } from '../ports/processor.js';
+import type { Metadata } from '../values/content.js';
 import { cleanReason } from './decline-reason.js';
 import type { Question, Reply } from './exchange.js';
 import type { ProcessorLocation } from './processor-url.js';
@@ -30,8 +31,15 @@ const REFUSED: Readonly<Record<Asked, Readonly<Record<number, string>>>> = {
   'a charge': { ...LOOK_UP_REFUSED, 404: 'look at the path of PROCESSOR_URL' },
 };
 
+/** The version of the contract: since the second one a charge says what it is about. */
+const CONTRACT = 2;
+const CONTRACT_HEADER = 'idempay-contract';
+
 /** `members`: the charge as the contract has it. */
-export function chargeQuestion(reference: string, members: Readonly<Record<string, string>>): Question {
+export function chargeQuestion(
+  reference: string,
+  members: Readonly<Record<string, string | Metadata | undefined>>,
+): Question {
   return {
     method: 'POST',
     path: '/charges',
@@ -56,6 +64,7 @@ export function addressed(
     headers: {
       accept: 'application/json',
       'accept-encoding': 'identity',
+      [CONTRACT_HEADER]: `${CONTRACT}`,
       ...(authorization && { authorization }),
       ...more,
       ...question.headers,
@@ -92,6 +101,11 @@ export function causeOf(asked: Asked, reply: Reply): string {
   const answered = `the processor answered ${reply.status} to ${asked}`;
   if (!reply.complete) return reply.status === undefined ? reply.cause : `${answered}, but ${reply.cause}`;
   return isStillAtWork(reply) ? `${answered}: still at work` : `${answered}, which settles nothing`;
+}
+
+/** Whether the adapter says that it reads what a charge is about: those of the first contract say nothing. */
+export function readsContent({ headers }: Pick<Extract<Reply, { complete: true }>, 'headers'>): boolean {
+  return Number(headers[CONTRACT_HEADER]) >= CONTRACT;
 }
 
 export function isStillAtWork(reply: Reply): boolean {

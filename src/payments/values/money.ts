@@ -1,3 +1,4 @@
+import type { Content } from './content.js';
 import { ENDED_CURRENCIES, MINOR_UNITS } from './currencies.js';
 
 /** An amount that was checked against its currency: plain decimal text with exactly the currency's decimals. */
@@ -9,12 +10,19 @@ export interface Money {
 export interface MoneyProblem {
   /** The sentence that tells the client what is wrong with which member. */
   readonly problem: string;
-  /** What was asked for in a currency that has ended: a payment that was made before may be the same one. */
-  readonly ended?: Money;
+  /**
+   * What was asked for, where only something else is wrong: its currency has ended, or its content is refused. A payment that was
+   * made before may be the same one.
+   */
+  readonly money?: Money;
 }
 
 /** What is to be paid, or the problem with the request's content, which only rule 5 of spec 4.1 reports. */
-export type PaymentRequest = Money | MoneyProblem;
+export type PaymentRequest = RequestedPayment | MoneyProblem;
+
+export interface RequestedPayment extends Money {
+  readonly content?: Content | undefined;
+}
 
 /** Most digits of an amount in all: a binary float still represents all of them. */
 const MAX_DIGITS = 15;
@@ -33,7 +41,7 @@ export function readMoney(amount: string, currencyCode: string): Money | MoneyPr
   const money = readAmount(amount, currency, ended.decimals);
   if ('problem' in money) return money;
   const problem = `'currency' ${currency} ended in ${ended.endedIn}, and ${ended.successor} replaced it. Convert the amount, and pay in ${ended.successor}.`;
-  return { problem, ended: money };
+  return { problem, money };
 }
 
 function readAmount(amount: string, currency: string, decimals: number | undefined): Money | MoneyProblem {
@@ -63,7 +71,7 @@ export function fingerprintOf(money: Money): string {
   return `${money.amount} ${money.currency}`;
 }
 
-/** The fingerprint of the only payment that a request with this problem may repeat: none, unless its currency has ended. */
-export function fingerprintOfRefused({ ended }: MoneyProblem): string | undefined {
-  return ended && fingerprintOf(ended);
+/** The fingerprint of the only payment that a request with this problem may repeat. Undefined where it may repeat none. */
+export function fingerprintOfRefused({ money }: MoneyProblem): string | undefined {
+  return money && fingerprintOf(money);
 }

@@ -1,3 +1,4 @@
+import type { Content } from './content.js';
 import type { Money } from './money.js';
 
 /** How a payment ended; final per key, written once (decisions P11). */
@@ -56,6 +57,10 @@ export interface Claim extends Fence, Money {
   /** The client that owns the key. Where it is undefined, every client sees it (decisions A5). */
   readonly client: string | undefined;
   readonly processor: string;
+  /** The order that the key is computed from. Undefined where the key was generated. */
+  readonly reference?: string | undefined;
+  /** As the first claim had it, whatever later requests of the payment say. */
+  readonly content?: Content | undefined;
   /**
    * Nothing was ever sent for it: it is the first claim, or the epoch before was given up as unsent, as were all before. So
    * it may be sent whenever that is, also where a reference must not be sent twice (decisions P15).

@@ -11,9 +11,11 @@ import type {
 import { keyTimeOf } from '../../payments/values/key-time.js';
 import type { Claim, FinalOutcome } from '../../payments/values/payment.js';
 import { isComputed } from '../../payments/values/reference.js';
+import { contentColumnsOf, contentOf } from '../shared/content-columns.js';
 import type { RecordOutcome } from './key-record-writes.js';
 import * as statements from './ledger-statements.js';
 import { endOf, endStateOf, type PaymentRow } from './payment-row.js';
+import type { PaymentSources } from './payment-sources.js';
 import type { Database } from './sqlite.js';
 import { createTurns } from './turns.js';
 
@@ -38,6 +40,7 @@ export type ClaimWriteResult = 'claimed' | number | Exclude<ClaimResult, { state
 
 /** What the ledger's writes need of the other writes of the thread. */
 export interface PaymentWritesParts {
+  readonly sources: PaymentSources;
   /** Puts a final outcome into the record of its key, in the same commit. */
   readonly recordOutcome: RecordOutcome;
   /** Removes the record of a key, in the same commit. */
@@ -60,7 +63,7 @@ const NO_END = ['PROCESSING', null, null, null, null] as const;
  */
 export function createClaimWrites(
   database: Database,
-  { recordOutcome, forgetRecord, mayBeRemoved, currentHour, storeClock, passTime }: PaymentWritesParts,
+  { sources, recordOutcome, forgetRecord, mayBeRemoved, currentHour, storeClock, passTime }: PaymentWritesParts,
 ) {
   const insertClaim = database.prepare(statements.INSERT_CLAIM);
   const find = database.prepare(statements.FIND);
@@ -70,6 +73,7 @@ export function createClaimWrites(
     'latest due': database.prepare(statements.TAKE_OVER_DUE['latest due']),
   };
   const turns = createTurns(database);
+  const claimIn = (row: PaymentRow, now: number) => claimOf(row, sources.find(row.key), now);
 
   /** Undefined where the row was there before, or the claim came too late. */
   function insert(attempt: ClaimWrite, now: number): ClaimWriteResult | undefined {
@@ -91,8 +95,11 @@ export function createClaimWrites(
     // The attempt of a lost row may have charged, so the processor is asked first.
     const final = mayBeLost ? undefined : finalAt(now, attempt);
     const end = final ? endOf(final, now, currentHour()) : NO_END;
-    const { changes } = insertClaim.run(...startOf(attempt, now, mayBeLost), ...end, ...placeOf(turn));
+    const { source, content } = contentColumnsOf(attempt.content);
+    const more = [...placeOf(turn), content];
+    const { changes } = insertClaim.run(...startOf(attempt, now, mayBeLost), ...end, ...more);
     if (changes === 0) return undefined;
+    if (source !== null && !final) sources.keep(key, source);
     if (final) {
       recordOutcome(key, final);
       return final.expiresAt;
@@ -101,7 +108,7 @@ export function createClaimWrites(
   }
 
   function lostClaim(key: string, now: number): ClaimWriteResult {
-    const claim = { ...claimOf(find.get(key) as PaymentRow, now), unsent: false };
+    const claim = { ...claimIn(find.get(key) as PaymentRow, now), unsent: false };
     return { state: 'taken over', claim: isComputed(key) ? { ...claim, mayBeLost: true } : claim };
   }
 
@@ -131,7 +138,7 @@ export function createClaimWrites(
     const refusal = (mayBeLost && turns.tooSoon(waitAfterLossMs, now)) || (turn && turns.afterPrevious(turn));
     if (refusal) return refusal;
     if (mayBeLost && !isLookedUp) return { state: 'may be lost' };
-    insertClaim.run(...closedRow(cancellation, now, currentHour()), ...placeOf(turn));
+    insertClaim.run(...closedRow(cancellation, now, currentHour()), ...placeOf(turn), null);
     forgetRecord(key);
     return { state: 'cancelled' };
   }
@@ -146,7 +153,7 @@ export function createClaimWrites(
 
   /** A mark since a loss counts only while the processor still has to know the charge of the lost row. */
   function takenOver(row: PaymentRow, now: number): Claim {
-    const claim = claimOf(row, now);
+    const claim = claimIn(row, now);
     const mayBeLost = row.unsent_epoch === 1 - row.epoch && turns.mayBeLost(row.key);
     return mayBeLost ? { ...claim, mayBeLost } : claim;
   }
@@ -206,7 +213,7 @@ function finalAt(now: number, { settleAs, fingerprint, client }: ClaimWrite): Fi
   return settleAs && { outcome: settleAs.outcome, fingerprint, client, expiresAt: now + settleAs.idempotencyTtlMs };
 }
 
-function claimOf(row: PaymentRow, now: number): Claim {
+function claimOf(row: PaymentRow, source: string | null, now: number): Claim {
   return {
     key: row.key,
     epoch: row.epoch,
@@ -218,6 +225,8 @@ function claimOf(row: PaymentRow, now: number): Claim {
     fingerprint: row.fingerprint,
     client: row.client ?? undefined,
     processor: row.processor as string,
+    reference: row.reference ?? undefined,
+    content: contentOf({ source, content: row.content }),
     unsent: row.unsent_epoch === row.epoch - 1,
     ageMs: now - row.claimed_at,
     claimedAtWallMs: row.claimed_at_wall,

@@ -6,8 +6,8 @@ const MOST_EVENTS = 48;
 
 export const INSERT_CLAIM = `
   INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at,
-    claimed_at_wall, state, reason, expires_at, settled_at, settled_hour, reference, attempt)
-  VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    claimed_at_wall, state, reason, expires_at, settled_at, settled_hour, reference, attempt, content)
+  VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (key) DO NOTHING`;
 
 /** What an adoption left behind; it changes at a start only. */

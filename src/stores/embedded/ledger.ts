@@ -70,8 +70,8 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
   return {
     async claim(attempt) {
-      const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs, turn, waitAfterLossMs } =
-        attempt;
+      const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs } = attempt;
+      const { turn, content, waitAfterLossMs } = attempt;
       const claimed = await claimInTime(
         writer.write('claim', {
           key,
@@ -88,6 +88,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
           settleAs,
           turn,
           waitAfterLossMs,
+          content,
         }),
         (late) => {
           if (late === 'claimed') return [firstClaim(attempt)];
@@ -132,9 +133,10 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
     abandon,
 
-    async settle({ key, epoch, owner, fingerprint, client }, outcome, idempotencyTtlMs, note) {
+    async settle({ key, epoch, owner, fingerprint, client, content }, outcome, idempotencyTtlMs, note) {
       const event = note && settledEvent({ owner }, note);
-      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, event };
+      const hasSource = content?.source !== undefined;
+      const settlement = { key, epoch, owner, fingerprint, client, hasSource, outcome, idempotencyTtlMs, event };
       const settled = await writer.write('settle', settlement);
       if (typeof settled !== 'number') return settled;
       return { state: 'settled', final: { outcome, fingerprint, client, expiresAt: settled } };
@@ -173,6 +175,8 @@ function firstClaim(attempt: ClaimAttempt): Claim {
     fingerprint: attempt.fingerprint,
     client: attempt.client,
     processor: attempt.processor,
+    reference: attempt.turn?.reference.text,
+    content: attempt.content,
     unsent: true,
     ageMs: 0,
   };

@@ -1,7 +1,7 @@
 import type { NewestSource } from '../shared/newest-payments.js';
 
 const COLUMNS =
-  'key, state, transaction_id, amount, currency, client, processor, epoch, claimed_at, settled_at, reason, resolution, reference, attempt';
+  'key, state, transaction_id, amount, currency, client, processor, epoch, claimed_at, settled_at, reason, resolution, reference, attempt, content';
 
 export const FIND = `SELECT ${COLUMNS} FROM payments WHERE key = ?`;
 

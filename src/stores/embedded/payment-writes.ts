@@ -20,6 +20,8 @@ export interface AbandonWrite extends Fence {
 export interface SettleWrite extends Fence {
   readonly fingerprint: string;
   readonly client: string | undefined;
+  /** The payment's claim has a source, which is erased. */
+  readonly hasSource: boolean;
   readonly outcome: Outcome;
   readonly idempotencyTtlMs: number;
   /** Event for the timeline; undefined for a first attempt that settles. */
@@ -28,7 +30,7 @@ export interface SettleWrite extends Fence {
 
 /** The ledger's writes. They run in the writer thread, inside the transaction of their batch, by its clock. */
 export function createPaymentWrites(database: Database, parts: PaymentWritesParts) {
-  const { recordOutcome, currentHour, storeClock } = parts;
+  const { sources, recordOutcome, currentHour, storeClock } = parts;
   const find = database.prepare(statements.FIND);
   const setLease = database.prepare(statements.SET_LEASE);
   const abandon = database.prepare(statements.ABANDON);
@@ -53,7 +55,7 @@ export function createPaymentWrites(database: Database, parts: PaymentWritesPart
 
     /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
     settle(settlement: SettleWrite): number | Exclude<SettleResult, { state: 'settled' }> {
-      const { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, event } = settlement;
+      const { key, epoch, owner, fingerprint, client, hasSource, outcome, idempotencyTtlMs, event } = settlement;
       const now = storeClock();
       const final = { outcome, fingerprint, client, expiresAt: now + idempotencyTtlMs };
       const end = endOf(final, now, currentHour());
@@ -62,6 +64,7 @@ export function createPaymentWrites(database: Database, parts: PaymentWritesPart
           ? settle.run(...end, key, epoch, owner)
           : settleNoted.run(...end, `${now}`, event, key, epoch, owner);
       if (changes > 0) {
+        if (hasSource) sources.erase(key);
         recordOutcome(key, final);
         return final.expiresAt;
       }
@@ -77,6 +80,7 @@ export function createPaymentWrites(database: Database, parts: PaymentWritesPart
       const resolved = resolve.get(...end, owner, `${now}`, key, now, ...latestClaims) as PaymentRow | undefined;
       if (resolved) {
         const final = finalOf(resolved);
+        sources.erase(key);
         recordOutcome(key, final);
         return { state: 'resolved', final };
       }

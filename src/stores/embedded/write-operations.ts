@@ -1,6 +1,7 @@
 import { createKeyRecordWrites } from './key-record-writes.js';
 import type { LastCommit } from './last-commit.js';
 import { createPaymentHorizonWrites } from './payment-horizon-writes.js';
+import { createPaymentSources } from './payment-sources.js';
 import { createPaymentWrites } from './payment-writes.js';
 import { createRetentionTimeWrites } from './retention-time-writes.js';
 import type { Database, SqliteFault } from './sqlite.js';
@@ -23,6 +24,7 @@ export function createWriteOperations(
   return {
     ...keyRecords.operations,
     ...createPaymentWrites(database, {
+      sources: createPaymentSources(database),
       recordOutcome: keyRecords.recordOutcome,
       forgetRecord: keyRecords.forgetRecord,
       mayBeRemoved: horizon.mayBeRemoved,

@@ -12,12 +12,14 @@ import { refusalAfter } from '../../payments/turn.js';
 import type { Claim } from '../../payments/values/payment.js';
 import { isComputed } from '../../payments/values/reference.js';
 import { isUnknown } from '../../platform/faults.js';
+import { contentColumnsOf } from '../shared/content-columns.js';
 import { reasonOf } from '../shared/rows.js';
 import type { QueueMeasure } from '../shared/store-measures.js';
 import { Batcher, LANES } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import { MAY_BE_LOST } from './database-identity-statements.js';
-import { CANCEL, CLAIM, CLAIM_TURNS, EXPLAIN_TURN, TAKE_OVER, TAKE_OVER_DUE } from './ledger-statements.js';
+
+import { CANCEL, CLAIM, CLAIM_IN_FULL, EXPLAIN_TURN, TAKE_OVER, TAKE_OVER_DUE } from './ledger-statements.js';
 import type { PostgresPart } from './part.js';
 import { claimOf, endStateOf, type FindRow, type PaymentRow } from './payment-row.js';
 
@@ -80,8 +82,8 @@ export function createClaims(
       sorted.map(({ settleAs }) => reasonOf(settleAs?.outcome)),
       sorted.map(({ settleAs }) => settleAs?.idempotencyTtlMs ?? null),
     ];
-    const rows = sorted.some(({ turn }) => turn)
-      ? await database.write<InsertedRow>(CLAIM_TURNS, [...values, ...turnsOf(sorted)])
+    const rows = sorted.some(({ turn, content }) => turn ?? content)
+      ? await database.write<InsertedRow>(CLAIM_IN_FULL, [...values, ...turnsOf(sorted), ...contentsOf(sorted)])
       : await database.write<InsertedRow>(CLAIM, values);
     const inserted = new Map(
       rows.map((row) => [row.owner, { mayBeLost: row.may_be_lost, ageMs: row.age_ms, expiresAt: row.expires_at }]),
@@ -187,16 +189,17 @@ export function createClaims(
   async function claimOnce(attempt: ClaimAttempt): Promise<ClaimResult | typeof ITS_TURN> {
     const inserted = await insertOrReadBack(attempt);
     if (!inserted) return explain(attempt);
-    const { key, owner, transactionId, amount, currency, fingerprint, client, processor, settleAs } = attempt;
+    const { key, owner, transactionId, amount, currency, fingerprint, client, processor, settleAs, turn, content } =
+      attempt;
     if (settleAs && inserted.expiresAt !== null) {
       const final = { outcome: settleAs.outcome, fingerprint, client, expiresAt: inserted.expiresAt };
       return { state: 'settled', final };
     }
     // The attempt of a lost row may have charged, so the processor is asked first.
     const ageMs = inserted.mayBeLost ? inserted.ageMs : 0;
-    const money = { amount, currency, fingerprint, client };
+    const payment = { amount, currency, fingerprint, client, processor, reference: turn?.reference.text, content };
     const { mayBeLost } = inserted;
-    const row = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: !mayBeLost, ageMs };
+    const row = { key, epoch: 1, owner, transactionId, ...payment, unsent: !mayBeLost, ageMs };
     const claim = mayBeLost && isComputed(key) ? { ...row, mayBeLost } : row;
     return { state: inserted.mayBeLost ? 'taken over' : 'claimed', claim };
   }
@@ -227,7 +230,7 @@ export function createClaims(
   };
 }
 
-/** The columns of `CLAIM_TURNS` after those of `CLAIM`. */
+/** The columns of `CLAIM_IN_FULL` after those of `CLAIM`. */
 function turnsOf(attempts: readonly ClaimAttempt[]): (string | number | null)[][] {
   return [
     attempts.map(({ turn }) => turn?.reference.text ?? null),
@@ -236,4 +239,10 @@ function turnsOf(attempts: readonly ClaimAttempt[]): (string | number | null)[][
     attempts.map(({ turn }) => turn?.lateMs ?? null),
     attempts.map(({ waitAfterLossMs }) => waitAfterLossMs),
   ];
+}
+
+/** The last columns of `CLAIM_IN_FULL`. */
+function contentsOf(attempts: readonly ClaimAttempt[]): (string | null)[][] {
+  const contents = attempts.map(({ content }) => contentColumnsOf(content));
+  return [contents.map(({ source }) => source), contents.map(({ content }) => content)];
 }

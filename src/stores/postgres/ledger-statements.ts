@@ -63,18 +63,20 @@ export const CLAIM: Statement = claimOf('claim', {
   arrays: '',
   columns: '',
   inserted: '',
+  values: '',
   losable: 'key < look_up_before',
   condition: '',
 });
 
 /**
- * The same for a batch with at least one payment of a reference. It must be the turn of its attempt: the one before is DECLINED, and will
- * not be removed soon. Where rows were lost it waits (`ClaimAttempt.waitAfterLossMs`).
+ * The same for a batch with at least one payment that has content or a reference. It must be the turn of an attempt at a reference: the
+ * one before is DECLINED, and will not be removed soon. Where rows were lost it waits (`ClaimAttempt.waitAfterLossMs`).
  */
-export const CLAIM_TURNS: Statement = claimOf('claim_turns', {
-  arrays: ', $14::text[], $15::integer[], $16::uuid[], $17::float8[], $18::float8[]',
-  columns: ', reference, attempt, previous_key, late_ms, wait_after_loss_ms',
-  inserted: ', reference, attempt',
+export const CLAIM_IN_FULL: Statement = claimOf('claim_in_full', {
+  arrays: ', $14::text[], $15::integer[], $16::uuid[], $17::float8[], $18::float8[], $19::text[], $20::text[]',
+  columns: ', reference, attempt, previous_key, late_ms, wait_after_loss_ms, source, content',
+  inserted: ', reference, attempt, source, content',
+  values: ', reference, attempt, CASE WHEN NOT settles THEN source END, content',
   losable: mayBeLost('key'),
   condition: `
       AND (previous_key IS NULL OR ${isTurnAfter('previous_key', 'late_ms')})
@@ -99,10 +101,10 @@ function isTurnAfter(previousKey: string, lateMs: string): string {
             AND (${lateMs} IS NULL OR ${AGE_OF_HOUR} < ${lateMs}))`;
 }
 
-/** Parts of a claim that only payments of references need. */
+/** `more`: what only payments with content or a reference need. */
 function claimOf(
   name: string,
-  more: Readonly<Record<'arrays' | 'columns' | 'inserted' | 'losable' | 'condition', string>>,
+  more: Readonly<Record<'arrays' | 'columns' | 'inserted' | 'values' | 'losable' | 'condition', string>>,
 ): Statement {
   return {
     name,
@@ -116,7 +118,7 @@ function claimOf(
         THEN least(clock_timestamp(), to_timestamp(${timeOfMs('key')} / 1000.0)) ELSE clock_timestamp() END,
       generation, CASE WHEN settles THEN outcome ELSE 'PROCESSING' END, CASE WHEN settles THEN reason END,
       CASE WHEN settles THEN clock_timestamp() END, CASE WHEN settles THEN ${CURRENT_HOUR} END,
-      CASE WHEN settles THEN clock_timestamp() + idempotency_ttl_ms * interval '1 millisecond' END${more.inserted}
+      CASE WHEN settles THEN clock_timestamp() + idempotency_ttl_ms * interval '1 millisecond' END${more.values}
     FROM (
       SELECT lost.*, outcome IS NOT NULL AND NOT may_be_lost AS settles
       FROM (
@@ -295,7 +297,7 @@ function settleOf(name: string, more: Readonly<Record<'arrays' | 'columns' | 'se
     name,
     text: `
     UPDATE idempay.payments payment
-    SET state = settled.state, reason = settled.reason, settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
+    SET state = settled.state, reason = settled.reason, source = NULL, settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
       expires_at = clock_timestamp() + settled.idempotency_ttl_ms * interval '1 millisecond'${more.set}
     FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::float8[]${more.arrays})
       AS settled (key, epoch, owner, state, reason, idempotency_ttl_ms${more.columns})
@@ -312,7 +314,7 @@ export const RESOLVE: Statement = {
   name: 'resolve',
   text: `
     UPDATE idempay.payments
-    SET state = $3, reason = CASE WHEN $3 = 'DECLINED' THEN $4 END, resolution = $4, epoch = epoch + 1, owner = $2,
+    SET state = $3, reason = CASE WHEN $3 = 'DECLINED' THEN $4 END, resolution = $4, source = NULL, epoch = epoch + 1, owner = $2,
       settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR}, events = ${eventsWithEpoch('resolved')},
       expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond'
     WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp()

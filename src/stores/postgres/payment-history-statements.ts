@@ -3,7 +3,7 @@ import { GENERATION } from './database-identity-statements.js';
 import type { Statement } from './postgres.js';
 
 const COLUMNS = `
-  key, state, transaction_id, amount::text AS amount, currency, client, processor, epoch, reason, resolution, reference, attempt,
+  key, state, transaction_id, amount::text AS amount, currency, client, processor, epoch, reason, resolution, reference, attempt, content,
   floor(extract(epoch FROM claimed_at) * 1000)::float8 AS claimed_at,
   floor(extract(epoch FROM settled_at) * 1000)::float8 AS settled_at,
   floor(extract(epoch FROM settled_at) * 1000000)::float8 AS settled_at_us`;

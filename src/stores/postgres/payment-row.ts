@@ -1,10 +1,11 @@
 import type { Claim, Fence, FinalOutcome } from '../../payments/values/payment.js';
+import { type ContentColumns, contentOf } from '../shared/content-columns.js';
 import { type FinalRow, finalOf } from '../shared/rows.js';
 import { GENERATION } from './database-identity-statements.js';
 
 /** Times leave the database as numbers: milliseconds since the epoch, or remaining ones by its own clock. */
 export const PAYMENT_COLUMNS = `
-  key, transaction_id, amount::text AS amount, currency, fingerprint, client, processor, state, epoch, owner, reason,
+  key, transaction_id, amount::text AS amount, currency, fingerprint, client, processor, state, epoch, owner, reason, reference, source, content,
   CASE WHEN generation = ${GENERATION} THEN unsent_epoch END AS unsent_epoch,
   greatest(0, extract(epoch FROM lease_until - clock_timestamp()) * 1000)::float8 AS remaining_ms,
   (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms,
@@ -13,12 +14,13 @@ export const PAYMENT_COLUMNS = `
   floor(extract(epoch FROM settled_at) * 1000)::float8 AS settled_at,
   coalesce(expires_at > clock_timestamp() OR reference IS NOT NULL, false) AS repeatable`;
 
-export interface PaymentRow extends FinalRow {
+export interface PaymentRow extends FinalRow, ContentColumns {
   key: string;
   /** Null, as the currency and the processor, where it was cancelled. */
   amount: string | null;
   currency: string | null;
   processor: string | null;
+  reference: string | null;
   epoch: number;
   owner: string;
   /** The epoch that was given up with nothing ever sent; it counts while it is the row's, or the takeover's before. See the schema. */
@@ -60,6 +62,8 @@ export function claimOf(row: PaymentRow): Claim {
     fingerprint,
     client,
     processor,
+    reference: row.reference ?? undefined,
+    content: contentOf(row),
     unsent,
     ageMs: row.age_ms,
   };

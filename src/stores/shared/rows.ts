@@ -3,6 +3,7 @@ import type { PaymentLife, PaymentRecord } from '../../payments/ports/payment-hi
 import type { Fence, FinalOutcome, Outcome, UnsentMark } from '../../payments/values/payment.js';
 import { fromTenThousandths } from '../../transactions/amount.js';
 import type { Transaction, TransactionStatus } from '../../transactions/transaction.js';
+import { contentOf } from './content-columns.js';
 import { readEvents } from './payment-events.js';
 
 /** A payment that is COMPLETED or DECLINED, as both databases give it. */
@@ -59,11 +60,16 @@ export interface HistoryRow {
   readonly resolution: string | null;
   readonly reference: string | null;
   readonly attempt: number | null;
+  /** The description and the metadata, as JSON. */
+  readonly content: string | null;
 }
 
 export function recordOf(row: HistoryRow): PaymentRecord {
   const { key, state } = row;
+  const { description, metadata } = contentOf({ source: null, content: row.content }) ?? {};
   const times = {
+    description,
+    metadata,
     reference: row.reference ?? undefined,
     attempt: row.attempt ?? undefined,
     client: row.client ?? undefined,

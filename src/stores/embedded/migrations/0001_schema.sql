@@ -64,6 +64,8 @@ CREATE TABLE payments (
   -- From which the key is computed, with the client (decisions P18); NULL: from nothing.
   reference       TEXT,
   attempt         INTEGER CHECK (attempt BETWEEN 1 AND 99),
+  -- What the charge is about, as the first claim had it (decisions P19): a JSON object of description and metadata.
+  content         TEXT,
   CHECK ((reference IS NULL) = (attempt IS NULL)),
   CHECK ((state = 'CANCELLED') = (amount IS NULL)),
   CHECK ((state = 'CANCELLED') = (currency IS NULL)),
@@ -73,6 +75,16 @@ CREATE TABLE payments (
   CHECK ((state = 'DECLINED') = (reason IS NOT NULL)),
   CHECK (resolution IS NULL OR (state <> 'PROCESSING' AND length(resolution) BETWEEN 1 AND 1000))
 ) STRICT, WITHOUT ROWID;
+
+-- Who pays: the sources of payments that are not final. Every row has one size and is written over, never removed, so that
+-- nothing of an erased source stays in the file (`payment-sources.ts`). A key of dashes: the row holds nothing.
+CREATE TABLE payment_sources (
+  slot   INTEGER NOT NULL PRIMARY KEY,
+  key    TEXT    NOT NULL CHECK (length(key) = 36),
+  source TEXT    NOT NULL CHECK (length(source) = 500)         -- with blanks at its end
+) STRICT;
+
+CREATE INDEX payment_sources_by_key ON payment_sources (key);
 
 -- Only what is under way is in it. Transaction ids begin with the time of the first claim: it is listed and counted from one end, up to a limit.
 CREATE INDEX payments_under_way ON payments (transaction_id) WHERE state = 'PROCESSING';

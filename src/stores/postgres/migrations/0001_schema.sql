@@ -84,6 +84,10 @@ CREATE TABLE idempay.payments (
   -- From which the key is computed, with the client (decisions P18); NULL: from nothing.
   reference      text        COLLATE "C",
   attempt        integer     CHECK (attempt BETWEEN 1 AND 99),
+  -- What the charge is about, as the first claim had it (decisions P19): who pays, and a JSON object of description and metadata, as text,
+  -- so that nothing of it changes. The first is erased in the commit that makes the row final.
+  source         text        CHECK (source IS NULL OR state = 'PROCESSING'),
+  content        text,
   CHECK ((reference IS NULL) = (attempt IS NULL)),
   CHECK ((state = 'CANCELLED') = (amount IS NULL)),
   CHECK ((state = 'CANCELLED') = (currency IS NULL)),

@@ -1,0 +1,45 @@
+import { MOST_SOURCE } from '../../payments/values/content.js';
+import type { Database } from './sqlite.js';
+
+export interface PaymentSources {
+  /** In the commit of a claim that made the row. */
+  keep(key: string, source: string): void;
+  find(key: string): string | null;
+  /** In the commit that makes the payment final. */
+  erase(key: string): void;
+}
+
+/** Holds nothing. As long as a key, so that every row has the same size. */
+const NO_KEY = '-'.repeat(36);
+/** No source has a blank in it, so blanks at its end are none of it. */
+const padded = (source: string) => source.padEnd(MOST_SOURCE, ' ');
+
+/**
+ * The sources of payments that are not final, in a table of their own whose rows all have one size and are never removed. So SQLite
+ * overwrites a row where it lies, and no byte of an erased source stays in the file. In the row of the payment it would: a page that is
+ * split or joined leaves copies of rows in the room between them, whatever `secure_delete` says. (It erases what the first page of this
+ * table leaves when it becomes two.)
+ */
+export function createPaymentSources(database: Database): PaymentSources {
+  const reuse = database.prepare(
+    `UPDATE payment_sources SET key = ?, source = ?
+     WHERE slot = (SELECT min(slot) FROM payment_sources WHERE key = '${NO_KEY}')`,
+  );
+  const append = database.prepare('INSERT INTO payment_sources (key, source) VALUES (?, ?)');
+  const find = database.prepare('SELECT rtrim(source) AS source FROM payment_sources WHERE key = ?');
+  const erase = database.prepare(
+    `UPDATE payment_sources SET key = '${NO_KEY}', source = '${padded('')}' WHERE key = ?`,
+  );
+
+  return {
+    keep(key, source) {
+      if (reuse.run(key, padded(source)).changes === 0) append.run(key, padded(source));
+    },
+
+    find: (key) => (find.get(key) as { source: string } | undefined)?.source ?? null,
+
+    erase(key) {
+      erase.run(key);
+    },
+  };
+}

@@ -1,0 +1,157 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask, generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
+import { expectReplay, untilPaid } from '../../testkit/client/payment-answers.js';
+import { exportLines, resolvePayment, shownPaymentOf } from '../../testkit/client/payment-records.js';
+import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { type ProcessorInProcess, serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import { storedText } from '../../testkit/protocol/stored-text.js';
+import { type Collector, startCollector } from '../../testkit/servers/otlp-collector.js';
+import { until } from '../../testkit/time/until.js';
+
+const MONEY = { amount: '100.50', currency: 'USD' };
+const DEADLINE_MS = 20_000;
+/** From the first line that may leave something to the last. Before the claim the second request's is the first claim. */
+const POINTS = ['begin', 'claim', 'charge', 'settle', 'finish'].flatMap((step) => [`before-${step}`, `after-${step}`]);
+const CLAIMED_FROM = POINTS.indexOf('after-claim');
+
+/** A token that no other text contains, and what changes on its way through a store, if anything does. */
+const contentOf = (name: string) => ({
+  source: `tok_${name}_${randomUUID()}`,
+  description: `${name}: Shoes \u{1f45f} \n "' é e\u0301`,
+  metadata: JSON.parse(`{"b":"${name}","a":"1","constructor":"text","Ü":""}`) as Record<string, string>,
+});
+type Content = ReturnType<typeof contentOf>;
+
+/** The text of a charge's members, in the order of the contract. */
+const membersOf = ({ source, description, metadata }: Partial<Content>) =>
+  JSON.stringify([source, description, metadata]);
+
+describeDeployments('what a payment is about', (deployment) => {
+  let processor: ProcessorInProcess;
+  let stores: Stores;
+  let collector: Collector;
+  const said: string[] = [];
+
+  beforeAll(async () => {
+    [processor, stores, collector] = await Promise.all([
+      serveReferenceProcessor(),
+      deployment.open(),
+      startCollector(),
+    ]);
+  });
+  afterAll(async () => {
+    await processor.close();
+    await stores.close();
+    await collector.close();
+  });
+
+  const settings = (more: Record<string, string> = {}) => ({
+    ...{ PROCESSOR_URL: processor.url, PROCESSOR_TIMEOUT_MS: '1000', LOCK_TTL_SECONDS: '2', LOG_LEVEL: 'trace' },
+    ...{ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ...more },
+  });
+
+  async function chargeOf(key: string): Promise<Partial<Content>> {
+    const charges = await processor.chargesOf(key);
+    expect(charges, `charges of ${key}`).toHaveLength(1);
+    return charges[0] as Partial<Content>;
+  }
+
+  it.each(POINTS)('is charged as the first claim had it, whoever dies at %s', async (point) => {
+    const [first, second] = [contentOf('first'), contentOf('second')];
+    const dying = await stores.start(settings({ CRASH_AT: `${point}:1`, NODE_ENV: 'test' }));
+    const key = await generateKey(dying.url);
+    await expect(pay(dying.url, key, { ...MONEY, ...first })).rejects.toThrow();
+    expect(await dying.ended).toMatchObject({ signal: 'SIGKILL' });
+    const next = await stores.serve(settings());
+    await until(`${key} to be paid`, DEADLINE_MS, async () => {
+      const { status } = await pay(next.url, key, { ...MONEY, ...second });
+      return status === 200;
+    });
+    const charged = POINTS.indexOf(point) >= CLAIMED_FROM ? first : second;
+    expect(membersOf(await chargeOf(key))).toBe(membersOf(charged));
+    const { description, metadata } = await shownPaymentOf(next.url, key);
+    expect(membersOf({ description, metadata } as Partial<Content>)).toBe(
+      membersOf({ ...charged, source: undefined } as never),
+    );
+    said.push(JSON.stringify([dying.logs, next.logs]));
+    await next.stop();
+  });
+
+  it('has one charge for two clicks with two tokens at once, and both are told of it', async () => {
+    const { url, stop } = await stores.serve(settings());
+    const path = `${url}/api/payment?reference=order-${randomUUID()}`;
+    const clicks = [contentOf('one'), contentOf('two')];
+    const headers = { Prefer: 'wait=10' };
+    const answers = await Promise.all(
+      clicks.map((content) => sendJson(path, 'POST', { ...MONEY, ...content }, headers)),
+    );
+    const [first, repeat] = answers.toSorted((one) => (one.headers['idempotent-replayed'] ? 1 : -1));
+    expect(first?.text).toContain('Payment processed successfully with Transaction ID: ');
+    if (repeat) expectReplay(repeat, /TXN\d+/.exec(first?.text ?? '')?.[0]);
+    const charged = await chargeOf(String(first?.headers['idempotency-key']));
+    expect(clicks.map(membersOf)).toContain(membersOf(charged));
+    await stop();
+  });
+
+  it('keeps its source while the outcome is unknown, and nowhere else or afterwards', async () => {
+    const service = await stores.serve(settings({ PROCESSOR_DEDUP_SECONDS: '0' }));
+    const { url } = service;
+    const sources: string[] = [];
+    async function sent(name: string, target: { key?: string; query?: string } = {}) {
+      const content = contentOf(name);
+      sources.push(content.source);
+      const key = target.key ?? (target.query ? undefined : await generateKey(url));
+      const headers: Record<string, string> = key === undefined ? {} : { 'Idempotency-Key': key };
+      const answer = await sendJson(
+        `${url}/api/payment${target.query ?? ''}`,
+        'POST',
+        { ...MONEY, ...content },
+        headers,
+      );
+      return { answer, key: key ?? String(answer.headers['idempotency-key']), content };
+    }
+
+    const paid = await sent('paid');
+    await untilPaid(url, paid.key);
+    await sent('again', { key: paid.key });
+    await sent('another key', { key: await generateKey(url) });
+    await processor.behave({ declineRate: 1 });
+    const query = `?reference=order-${randomUUID()}`;
+    expectError((await sent('declined', { query })).answer, 402);
+    const closed = await sendJson(`${url}/api/payment-cancellation${query}&attempt=2`, 'POST', {});
+    expect(closed.status, closed.text).toBe(200);
+    expectError((await sent('cancelled', { query: `${query}&attempt=2` })).answer, 410);
+    await processor.behave({ declineRate: 0, failRate: 1 });
+    const [resolved, unknown] = [await sent('resolved'), await sent('unknown')];
+    for (const { answer } of [resolved, unknown]) expectError(answer, 504);
+    await until('an operator to be let in', DEADLINE_MS, async () => {
+      const { status } = await resolvePayment(url, resolved.key, { outcome: 'declined', reason: 'not there' });
+      return status === 200;
+    });
+    expect(await shownPaymentOf(url, unknown.key)).toMatchObject({ state: 'PROCESSING' });
+
+    const read = async (path: string) => (await ask(`${url}${path}`)).text;
+    const day = new Date().toISOString().slice(0, 10);
+    const shown = [
+      ...['/api/payments', '/metrics', `/api/health/redis/key/${paid.key}`].map(read),
+      ...[paid, resolved, unknown].flatMap(({ key }) => [
+        read(`/api/payments/${key}`),
+        read(`/api/payments/${key}/timeline`),
+      ]),
+    ];
+    said.push(...(await Promise.all(shown)), ...(await exportLines(url, day)));
+    await service.stop();
+    await processor.behave({ failRate: 0 });
+    said.push(JSON.stringify(service.logs), ...collector.bodies);
+
+    const { record, keyValueStore } = await storedText(stores);
+    const lastSource = unknown.content.source;
+    expect(record).toContain(lastSource);
+    const everywhere = [record.replaceAll(lastSource, ''), keyValueStore, ...said].join('\n');
+    expect(everywhere).toContain(paid.key);
+    for (const source of [...sources, 'tok_']) expect(everywhere.includes(source), source).toBe(false);
+    expect(said.join('\n')).toContain('Shoes');
+  });
+});

@@ -1,0 +1,113 @@
+import { randomUUID } from 'node:crypto';
+import { expect, it } from 'vitest';
+import { expectError } from '../../testkit/client/error-body.js';
+import { pay, sendJson } from '../../testkit/client/http-client.js';
+import { expectFirst, expectRefused, expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
+import { exportDay, listPayments, shownPaymentOf } from '../../testkit/client/payment-records.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+
+const MONEY = { amount: '100.50', currency: 'USD' };
+/** Four bytes in UTF-8, two units in JavaScript, one character. */
+const SHOE = '\u{1f45f}';
+const metadataOf = (count: number, value = 'x') =>
+  Object.fromEntries(Array.from({ length: count }, (_, n) => [`name ${n}`, value]));
+
+const TAKEN: readonly [what: string, content: Readonly<Record<string, unknown>>][] = [
+  ['the shortest source', { source: '!' }],
+  ['the longest source', { source: '~'.repeat(500) }],
+  ['a source of digits that is no card number', { source: '4242424242424241' }],
+  ['a source of digits that no card begins with', { source: '79927398713000' }],
+  ['a source that is a card number with more around it', { source: 'tok_4242424242424242' }],
+  ['the longest description', { description: SHOE.repeat(255) }],
+  ['a description of blanks and lines', { description: ' \n\t\u2028' }],
+  ['twenty members of metadata', { metadata: metadataOf(20) }],
+  [
+    'the longest text and name',
+    { metadata: { ['n'.repeat(40)]: 'x'.repeat(500), [SHOE.repeat(40)]: SHOE.repeat(500) } },
+  ],
+  ['no member of metadata', { metadata: {} }],
+  ['names that objects have', { metadata: { constructor: 'x', toString: '' } }],
+  ['other members', { order: 1, Source: 5, card: { source: null } }],
+];
+
+const REFUSED: readonly [content: string, message: RegExp][] = [
+  ...['null', '5', '["tok"]', '{"id":"tok"}', 'true'].map((value): [string, RegExp] => [
+    `"source":${value}`,
+    /'source' must be a string/,
+  ]),
+  ['"source":""', /'source' must be 1 to 500/],
+  [`"source":"${'x'.repeat(501)}"`, /'source' must be 1 to 500/],
+  ['"source":"tok 1"', /visible ASCII/],
+  ['"source":"t\u00f6k"', /visible ASCII/],
+  ['"source":"tok\\u0000"', /visible ASCII/],
+  ['"source":"4242424242424242"', /card number/],
+  ['"source":"378282246310005"', /card number/],
+  ['"source":"4222222222222"', /card number/],
+  ['"source":"6011000990139424"', /card number/],
+  ['"description":null', /'description' must be a string/],
+  ['"description":""', /'description' must have 1 to 255/],
+  [`"description":"${SHOE.repeat(256)}"`, /'description' must have 1 to 255/],
+  ['"description":"a\\u0000b"', /'description' holds U\+0000/],
+  ['"description":"\\ud83d"', /half a character/],
+  ['"metadata":null', /'metadata' must be an object/],
+  ['"metadata":["a"]', /'metadata' must be an object/],
+  ['"metadata":"a=b"', /'metadata' must be an object/],
+  ['"metadata":{"a":1}', /Each value in 'metadata' must be a string/],
+  ['"metadata":{"a":null}', /Each value in 'metadata' must be a string/],
+  ['"metadata":{"a":{"b":"c"}}', /Each value in 'metadata' must be a string/],
+  ['"metadata":{"":"x"}', /A name in 'metadata' must have 1 to 40/],
+  [`"metadata":{"${'n'.repeat(41)}":"x"}`, /A name in 'metadata'/],
+  [`"metadata":{"a":"${'x'.repeat(501)}"}`, /Each value in 'metadata'/],
+  ['"metadata":{"a":"\\udc00"}', /half a character/],
+  ['"metadata":{"a":"1","a":"2"}', /'metadata' has a name more than once/],
+  ['"metadata":{"__proto__":"x"}', /__proto__/],
+  [`"metadata":${JSON.stringify(metadataOf(21))}`, /at most 20 members/],
+  ['"source":"a","source":"b"', /'source' appears in the body more than once/],
+];
+
+/** Decisions P19; what the processor gets, and where a source is kept: `faults/payment-content`. */
+describeDeployments('the content of a payment', (deployment) => {
+  const shared = shareService(deployment);
+
+  it.each(TAKEN)('may have %s, and is shown as it came', async (_what, content) => {
+    const { key } = await givenPaid(shared.url, { ...MONEY, ...content });
+    const { description = null, metadata = null } = content;
+    expect(await shownPaymentOf(shared.url, key)).toMatchObject({ ...MONEY, description, metadata });
+  });
+
+  it.each(REFUSED)('is refused with %s, and the key stays unspent', async (content, message) => {
+    await expectRefused(shared.url, `{"amount":"100.50","currency":"USD",${content}}`, 400, { message });
+  });
+
+  it('is that of the first request: a repeat with any other gets its outcome, also with a wrong one', async () => {
+    const { key, transactionId } = await givenPaid(shared.url, { ...MONEY, source: 'tok_1', description: 'Shoes' });
+    for (const content of [{}, { source: 'tok_2', description: 'Hat', metadata: { a: 'b' } }, { source: null }])
+      expectReplay(await pay(shared.url, key, { ...MONEY, ...content }), transactionId);
+    expect(await shownPaymentOf(shared.url, key)).toMatchObject({ description: 'Shoes', metadata: null });
+  });
+
+  it('with another amount is refused as that, whatever else is wrong', async () => {
+    const path = `${shared.url}/api/payment?reference=order-${randomUUID()}`;
+    const send = (body: object) => sendJson(path, 'POST', body);
+    expectFirst(await send({ ...MONEY, source: 'tok_1' }));
+    expectReplay(await send({ ...MONEY, source: null }));
+    expectError(await send({ ...MONEY, amount: '1.00', source: null }), 422);
+  });
+
+  it('is in the list and the export, without the source', async () => {
+    const { key } = await givenPaid(shared.url, {
+      ...MONEY,
+      source: 'tok_secret',
+      description: 'Hat',
+      metadata: { a: 'b' },
+    });
+    const shown = { description: 'Hat', metadata: { a: 'b' } };
+    const { payments } = await listPayments(shared.url, '?limit=1');
+    const lines = await exportDay(shared.url, new Date().toISOString().slice(0, 10));
+    for (const list of [payments, lines]) {
+      expect(list.find(({ idempotencyKey }) => idempotencyKey === key)).toMatchObject(shown);
+      expect(JSON.stringify(list)).not.toContain('tok_secret');
+    }
+  });
+});
