@@ -6,6 +6,7 @@ import { type CancelPayment, createCancelPayment } from './cancel.js';
 import { createClaims, type PaymentRules } from './claim.js';
 import type { Endings } from './endings.js';
 import type { CarryOut } from './execution.js';
+import { createTellCharge, type TellCharge } from './history/charge.js';
 import { createIssueComputedKey, type IssueComputedKey } from './issue.js';
 import { createNewestOutcome, createOutcomes, type NewestOutcome } from './outcomes.js';
 import { createPayPatiently } from './patience.js';
@@ -38,6 +39,8 @@ export interface Payments {
   /** The outcome of the newest attempt at a reference, with its key. `first`: names the first attempt. */
   newestOutcome(first: NamedPayment & { readonly reference: Reference }): Promise<NewestOutcome>;
   cancel: CancelPayment;
+  /** Whether what is named was charged, as far as the rows say. */
+  tellCharge: TellCharge;
 }
 
 export function createPayments(collaborators: {
@@ -99,6 +102,7 @@ export function createPayments(collaborators: {
     pay: (named, request, patience) => (patience ? payPatiently(named, request, patience) : payAtOnce(named, request)),
     outcome,
     newestOutcome: createNewestOutcome(outcome, history),
+    tellCharge: createTellCharge({ history, ledger, computeKey }),
     cancel: createCancelPayment({ keys, endings, ledger, processor, turnOf, rules, newOwner, newTransactionId }),
   };
 }

@@ -30,6 +30,7 @@ type Answer = string | boolean;
  * 11. `find` tells what the row was after the call, also where many questions share one statement.
  * 12. `endedUnclaimed` is true only of a key that is old enough and has no row that the client sees (of lost and removed rows:
  *     `adapters/distributed-replaced`, `adapters/embedded-backup`, `ledger-retention-contract.ts`).
+ * 13. `mayBeLost` is false of every key where no row was lost (after a loss: `ledger-loss-contract.ts`).
  */
 export function ledgerContract(ports: ContractPorts): void {
   const { ledger, paymentHistory: history, clock, pass } = ports;
@@ -338,6 +339,16 @@ export function ledgerContract(ports: ContractPorts): void {
     await given.settled(paid, { ttlMs: SHORT_MS });
     await pass(SHORT_MS);
     expect(await ended(paid.key)).toBe(false);
+  });
+
+  test('13: where no row was lost, none may be', async () => {
+    for (const key of [
+      newKey(),
+      newKeyOf(clock.now() - 2 * LONG_MS),
+      `f${newKey().slice(1, 14)}8${newKey().slice(15)}`,
+    ]) {
+      expect(await ledger.mayBeLost(key)).toBe(false);
+    }
   });
 
   test('12: a row of another client is none, and one without a client is one for each', async () => {

@@ -27,6 +27,7 @@ const CLOCKS_APART_MS = 1_000;
  *     a row no payment is cancelled before the processor was asked. 3. Where a claim, or a cancellation, has to wait after a loss, it
  *     is told for how long. 4. Turns are those of the rows that are there, and a row that is there answers by itself.
  *  5. After thirty days of time that was seen, and not before, computed keys are claimed as ever. Generated keys of before are not.
+ *  6. `mayBeLost` says of a key what a claim of it would find.
  */
 export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 'ledger'>): Promise<void> {
   const turn = turnsOf(id);
@@ -37,6 +38,7 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
   const before = newKey();
 
   async function expectLookedUp(): Promise<void> {
+    expect(await ledger.mayBeLost(turn(newReference()).key)).toBe(true);
     const [first, settling] = [turn(newReference(), 1, { client: 'key:shop' }), turn(newReference())];
     const { claim: lost } = inState(await claim(first), 'taken over');
     expect(lost).toMatchObject({ epoch: 1, unsent: false, mayBeLost: true, client: 'key:shop' });
@@ -112,6 +114,7 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
   expect(late).toMatchObject({ epoch: 2, unsent: false });
   expect(late).not.toHaveProperty('mayBeLost');
   const [paid, closed] = [turn(newReference(), 1, { waitAfterLossMs: LONG_MS }), turn(newReference())];
+  expect([await ledger.mayBeLost(paid.key), await ledger.mayBeLost(newKey())]).toEqual([false, true]);
   const { claim: claimed } = inState(await claim(paid), 'claimed');
   expect(claimed).toMatchObject({ unsent: true });
   expect(claimed).not.toHaveProperty('mayBeLost');

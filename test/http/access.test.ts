@@ -39,6 +39,7 @@ const OPEN = [
   '/openapi-all.json',
   '/docs',
   '/docs/:file',
+  '/problems',
   '/console',
   '/console/:file',
 ].flatMap((path) => [`GET ${path}`, `HEAD ${path}`]);

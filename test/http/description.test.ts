@@ -52,7 +52,7 @@ const REFUSED_REFERENCES = [
   'reference=order-1&client=key:shop',
 ];
 
-const PATHS_OF_PAGES = ['/docs', '/docs/{file}', '/api/session', '/console', '/console/{file}'];
+const PATHS_OF_PAGES = ['/docs', '/docs/{file}', '/problems', '/api/session', '/console', '/console/{file}'];
 
 /** Clients are generated from these names. */
 const OPERATION_IDS = [
@@ -72,6 +72,7 @@ const OPERATION_IDS = [
   'getPaymentActivity',
   'getPaymentStatus',
   'getPaymentTimeline',
+  'getProblems',
   'getProcessorAnswer',
   'getReadiness',
   'getReferencePage',

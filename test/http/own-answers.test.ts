@@ -62,6 +62,7 @@ const ROUTES: readonly [path: string, status: number][] = [
   ['/metrics', 200],
   ['/openapi.json', 200],
   ['/docs', 200],
+  ['/problems', 200],
   ['/docs/start.js', 200],
   ['/docs/none.js', 404],
   ['/console/', 308],

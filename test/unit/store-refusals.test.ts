@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { publicErrorOf } from '#idempay/http/errors/errors.js';
-import { type Operation, publicErrors } from '#idempay/http/errors/public-errors.js';
+import { type Operation, storeRefusal } from '#idempay/http/errors/public-errors.js';
 import { AllSnapshotsInUse, StoreUnavailable } from '#idempay/platform/faults.js';
 
 const CHANGES = ['create transaction', 'create transactions', 'change status', 'delete transaction'] as const;
@@ -10,7 +10,7 @@ const RETRY = { 'Retry-After': '2' };
 /** What is said where nothing was changed, and where that is not known. */
 const refusals = (operation?: Operation) =>
   (['unchanged', 'unknown'] as const).map((effect) => {
-    const { message, headers } = publicErrors.storeUnavailable(new StoreUnavailable(effect, 'away'), operation);
+    const { message, headers } = storeRefusal(new StoreUnavailable(effect, 'away'), operation);
     return { message, headers };
   });
 

@@ -1,7 +1,9 @@
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import type { OpenApiDocument, Operation, Parameter, Response } from '#idempay/http/openapi/openapi.js';
+import { PROBLEMS, type ProblemName, problemNameOf } from '#idempay/http/errors/problems.js';
+import { reasonPhrase } from '#idempay/http/errors/public-errors.js';
+import type { MediaType, OpenApiDocument, Operation, Parameter, Response } from '#idempay/http/openapi/openapi.js';
 import { type Answer, ask } from '../client/http-client.js';
 
 /** An operation as a description has it. */
@@ -24,9 +26,12 @@ const HTTP_HEADERS = ['date', 'connection', 'keep-alive', 'content-length', 'con
 /** Headers that only the response `default` has. Its other headers are those of every answer, `Cache-Control` that of every error. */
 const OF_ANY_REQUEST = ['allow', 'retry-after'];
 const OF_ERRORS = ['cache-control'];
+/** What they say of a charge, no other operation does. */
+const OF_CHARGES = ['generateKey', 'pay', 'getPaymentStatus', 'getPaymentStatusHead', 'cancelPayment'];
 /** `default` has them for what is no operation. */
 const NOT_AN_OPERATION = [404, 405];
-const ERROR_TYPE = 'application/json; charset=utf-8';
+const PROBLEM_TYPE = 'application/problem+json';
+const JSON_TYPES = ['application/json; charset=utf-8', PROBLEM_TYPE];
 
 /** The description as a service serves it, and whether answers keep to it. */
 export class DescribedService {
@@ -165,7 +170,7 @@ export class DescribedService {
     const mediaType = contentType?.split(';')[0] ?? '';
     if (!(mediaType in content)) return [`the media type ${contentType} is not described`];
     if (!mediaType.endsWith('json') || mediaType.includes('ndjson')) return [];
-    if (contentType !== ERROR_TYPE) return [`the content type is ${contentType}`];
+    if (!JSON_TYPES.includes(contentType ?? '')) return [`the content type is ${contentType}`];
     let body: unknown;
     try {
       body = JSON.parse(text);
@@ -174,10 +179,20 @@ export class DescribedService {
     }
     const errors = this.#errors(`${pointer}/content/${escaped(mediaType)}/schema`, body);
     if (errors) return [`the body ${errors}`];
-    if (status < 400) return [];
+    return status < 400 ? [] : this.#saidProblems(purpose, content, status, body as ErrorBody | ProblemBody);
+  }
+
+  #saidProblems(
+    purpose: Purpose,
+    content: NonNullable<Response['content']>,
+    status: number,
+    body: ErrorBody | ProblemBody,
+  ): string[] {
+    const error = 'type' in body ? plainOf(body) : body;
     return [
-      ...this.#errorProblems(content[mediaType]?.examples ?? {}, status, body as ErrorBody),
-      ...this.#parameterProblems(purpose, body as ErrorBody),
+      ...this.#errorProblems(content['application/json'] ?? { schema: {} }, status, error),
+      ...this.#parameterProblems(purpose, error),
+      ...('type' in body ? this.#typeProblems(purpose, body) : []),
     ];
   }
 
@@ -190,10 +205,25 @@ export class DescribedService {
     return isKnown ? [] : [`the parameter ${repeated} is not described`];
   }
 
-  #errorProblems(examples: object, status: number, body: ErrorBody): string[] {
+  /** The type is that of an entry of the catalogue with this status and title. `charge` is of payments only. */
+  #typeProblems(purpose: Purpose, { type, title, status, charge }: ProblemBody): string[] {
+    const entry = Object.entries(PROBLEMS).find(([name]) => type === `/problems#${problemNameOf(name as ProblemName)}`);
+    if (!entry) return [`the type ${type} is unknown`];
+    const [, known] = entry;
+    const isPayment = purpose.kind === 'operation' && OF_CHARGES.includes(purpose.operation.operationId);
+    return [
+      ...(known.title === title ? [] : [`the type ${type} has another title`]),
+      ...(known.status === status || known.status === 'several' ? [] : [`the type ${type} has another status`]),
+      ...(charge === undefined || isPayment ? [] : ['an error that is not of a payment has a charge']),
+    ];
+  }
+
+  #errorProblems({ schema, examples = {} }: MediaType, status: number, body: ErrorBody): string[] {
     if (body.status !== status) return [`the body has the status ${body.status}`];
+    const ofSchema = this.resolve<{ examples?: ErrorBody[] }>(schema).examples ?? [];
     const described = Object.values(examples)
       .map((example) => this.resolve<{ value: ErrorBody }>(example).value)
+      .concat(ofSchema)
       .filter((value) => value.status === status);
     const isDescribed = described.some(
       ({ error, message }) => error === body.error && textShape(message) === textShape(body.message),
@@ -224,6 +254,19 @@ interface ErrorBody {
   readonly status: number;
   readonly error: string;
   readonly message: string;
+}
+
+interface ProblemBody {
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  readonly detail: string;
+  readonly charge?: string;
+}
+
+/** The same error in the other form. */
+function plainOf({ status, detail }: ProblemBody): ErrorBody {
+  return { status, error: reasonPhrase(status), message: detail };
 }
 
 const TWICE = /^'(.*)' in the querystring may be sent only once\.$/s;

@@ -1,3 +1,4 @@
+import { METHODS } from 'node:http';
 import { type Answer, ask } from '../client/http-client.js';
 import { answerTo } from '../client/raw-http.js';
 import { inParallel } from '../concurrency.js';
@@ -70,7 +71,9 @@ export async function fuzz(
     statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
     const told = `${answer.status} ${answer.text.slice(0, 300)} to ${request}`;
     if (answer.status >= 500 && !refusals.includes(answer.status)) refused.push(told);
-    for (const problem of described.problems(purpose, answer, method === 'HEAD')) problems.push(`${problem}: ${told}`);
+    const found = described.problems(purpose, answer, method === 'HEAD');
+    if (raw === undefined) found.push(...formProblems(draft, answer));
+    problems.push(...found.map((problem) => `${problem}: ${told}`));
     return answer;
   }
 
@@ -97,6 +100,13 @@ export async function fuzz(
     ...{ summary, unseen, unasked },
     ...{ problems: problems.slice(0, MOST_PROBLEMS), refused: refused.slice(0, MOST_PROBLEMS) },
   };
+}
+
+/** Errors have the form that the request prefers. The parser reads no headers after a method that it does not know, or too many of them. */
+function formProblems({ method, headers: asked }: Draft, { status, headers }: Answer): string[] {
+  if (status < 400 || status === 431 || !METHODS.includes(method)) return [];
+  const isProblem = headers['content-type'] === 'application/problem+json';
+  return isProblem === (asked.Accept !== undefined) ? [] : ['the error has not the form that was asked for'];
 }
 
 function isCutEarly(body: Draft['body']): boolean {

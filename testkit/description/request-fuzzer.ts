@@ -166,6 +166,7 @@ export class RequestFuzzer {
   #good(operation: DescribedOperation): Draft {
     const { method, path, parameters, requestBody } = operation;
     const headers: Headers = { ...this.credentials.whole };
+    if (this.random.below(2) === 0) headers.Accept = 'application/problem+json';
     const query = new URLSearchParams();
     let target = path;
     for (const { name, in: place, required, schema, example } of parameters) {
@@ -204,7 +205,14 @@ export class RequestFuzzer {
     }
     if (format === 'int64' && this.#ids.length > 0) return random.pick(this.#ids);
     if (name.startsWith('If-') && this.#tags.length > 0) return random.pick([...this.#tags, '*', '"other"']);
-    if (name === 'Prefer') return random.pick(['wait=1', 'respond-async', 'wait="1"']);
+    if (name === 'Prefer')
+      return random.pick([
+        'wait=1',
+        'respond-async',
+        'wait="1"',
+        'return=representation',
+        'return=representation, wait=1',
+      ]);
     if (name === 'day') return random.pick([new Date().toISOString().slice(0, 10), '2026-01-01', String(example)]);
     if (values) return random.pick(values);
     if (anyOf) return random.pick(['2026-01-01', '2026-01-01T00:00:00Z', '2027-01-01T00:00:00+01:00']);

@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { errorBody, type PublicError, publicErrors, reasonPhrase } from '../errors/public-errors.js';
+import { formOf } from '../errors/error-forms.js';
+import { type PublicError, publicErrors, reasonPhrase } from '../errors/public-errors.js';
 import { ALIVE, LIVENESS_PATH, READINESS_PATH } from '../operations/probe-routes.js';
 import { REQUEST_ID_HEADER, requestIdOf } from '../requests/request-id.js';
 import { fixedHeadersOn } from './fixed-headers.js';
@@ -8,7 +9,7 @@ import { fixedHeadersOn } from './fixed-headers.js';
 export function answerStarting(request: IncomingMessage, response: ServerResponse): void {
   const [path] = (request.url ?? '').split('?');
   const isRead = request.method === 'GET' || request.method === 'HEAD';
-  if (isRead && path === LIVENESS_PATH) answerBare(request, response, 200, ALIVE);
+  if (isRead && path === LIVENESS_PATH) answerBare(request, response, 200, JSON.stringify(ALIVE));
   else refuseBare(request, response, publicErrors.starting());
 }
 
@@ -29,7 +30,8 @@ export function answerCrowded(request: IncomingMessage, response: ServerResponse
 
 /** Refuses a request that reaches no route, and closes the connection. */
 export function refuseBare(request: IncomingMessage, response: ServerResponse, error: PublicError): void {
-  answerBare(request, response, error.status, errorBody(error.status, error.message), error.headers);
+  const { contentType, text } = formOf(error, request.headers.accept);
+  answerBare(request, response, error.status, text, { ...error.headers, 'Content-Type': contentType });
 }
 
 /** Answers a request that reaches no route, and closes the connection, because the rest of the request is not read. */
@@ -37,14 +39,13 @@ function answerBare(
   request: IncomingMessage,
   response: ServerResponse,
   status: number,
-  body: object,
+  text: string,
   headers: Readonly<Record<string, string>> = {},
 ): void {
-  const text = JSON.stringify(body);
   response.writeHead(status, reasonPhrase(status), {
+    'Content-Type': 'application/json; charset=utf-8',
     ...headers,
     'Content-Length': Buffer.byteLength(text),
-    'Content-Type': 'application/json; charset=utf-8',
     'Cache-Control': 'no-store',
     ...fixedHeadersOn(request.socket),
     [REQUEST_ID_HEADER]: requestIdOf(request),

@@ -4,7 +4,8 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
-import { errorBody, type PublicError, publicErrors } from '../errors/public-errors.js';
+import { formOf } from '../errors/error-forms.js';
+import { type PublicError, publicErrors, reasonPhrase } from '../errors/public-errors.js';
 import { newRequestId, REQUEST_ID_HEADER } from '../requests/request-id.js';
 import { answerOn, type ConnectionLimits, limitConnections } from './connection-limits.js';
 import { fixedHeadersOn } from './fixed-headers.js';
@@ -44,7 +45,7 @@ export function guardConnections(
   let closing = false;
 
   answerHalfOpen(server);
-  server.on('connect', (_request, socket) => answerConnect(socket as Socket));
+  server.on('connect', (request, socket) => answerConnect(socket as Socket, request.headers.accept));
   // A connection that cannot be accepted, as when no descriptor is left, is no reason to end the process.
   server.on('error', (error) => {
     if (server.listening) log.warn({ err: error }, 'a connection could not be accepted');
@@ -111,24 +112,30 @@ export function answerMalformedHttp(error: ParserError, stream: Duplex): void {
   // Node reports every further piece of what it already refused.
   if (ending.has(socket)) return;
   if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-  else endWithError(socket, parserErrorOf(error), isHeadRequest(error));
+  else endWithError(socket, parserErrorOf(error), { isHead: isHeadRequest(error) });
 }
 
 /** CONNECT never becomes a request that could be routed (decisions G1), and Node no longer listens to its socket. */
-function answerConnect(socket: Socket): void {
+function answerConnect(socket: Socket, accept: string | undefined): void {
   const limit = setTimeout(() => socket.destroy(), ANSWERS_BEFORE_CONNECT_MS).unref();
   socket.once('close', () => clearTimeout(limit));
-  endWithError(socket, publicErrors.methodNotAllowed('DELETE, GET, HEAD, POST, PUT'));
+  endWithError(socket, publicErrors.methodNotAllowed('DELETE, GET, HEAD, POST, PUT'), { accept });
 }
 
-function endWithError(socket: Socket, error: PublicError, isHead = false): void {
+/** What is known of the request. `accept` is undefined where its headers are not known. */
+interface Asked {
+  readonly isHead?: boolean;
+  readonly accept?: string | undefined;
+}
+
+function endWithError(socket: Socket, error: PublicError, asked: Asked): void {
   ending.add(socket);
   socket.on('error', () => socket.destroy());
   // What the client still sends is read and thrown away: unread bytes would turn our close into a reset.
   socket.resume();
   afterAnswers(socket, () => {
     if (!socket.writable) return;
-    endAndLinger(socket, textOf(error, socket, isHead));
+    endAndLinger(socket, textOf(error, socket, asked));
   });
 }
 
@@ -149,12 +156,12 @@ function afterAnswers(socket: Socket, then: () => void): void {
   else then();
 }
 
-function textOf({ status, message, headers }: PublicError, socket: Socket, isHead: boolean): string {
-  const body = errorBody(status, message);
-  const text = JSON.stringify(body);
+function textOf(error: PublicError, socket: Socket, { isHead = false, accept }: Asked): string {
+  const { status, headers } = error;
+  const { contentType, text } = formOf(error, accept);
   return (
-    `HTTP/1.1 ${status} ${body.error}\r\n` +
-    'Content-Type: application/json; charset=utf-8\r\n' +
+    `HTTP/1.1 ${status} ${reasonPhrase(status)}\r\n` +
+    `Content-Type: ${contentType}\r\n` +
     `Content-Length: ${Buffer.byteLength(text)}\r\n` +
     `Date: ${new Date().toUTCString()}\r\n` +
     'Cache-Control: no-store\r\n' +

@@ -33,8 +33,8 @@ export function headProblem(request: IncomingMessage): { error: PublicError; fra
 /** RFC 9112 6.1 and 6.3. */
 export function transferCodingProblem(coding: string, httpVersion: string): PublicError | undefined {
   const codings = coding.split(',').map((name) => name.trim().toLowerCase());
-  if (httpVersion === '1.0') return publicErrors.invalidRequest('HTTP/1.0 has no Transfer-Encoding.');
-  if (codings.at(-1) !== 'chunked') return publicErrors.invalidRequest('The last transfer coding must be chunked.');
+  if (httpVersion === '1.0') return publicErrors.invalidFraming('HTTP/1.0 has no Transfer-Encoding.');
+  if (codings.at(-1) !== 'chunked') return publicErrors.invalidFraming('The last transfer coding must be chunked.');
   return codings.length > 1 ? publicErrors.unknownTransferCoding() : undefined;
 }
 

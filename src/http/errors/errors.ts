@@ -1,13 +1,25 @@
-import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Charge } from '../../payments/history/charge.js';
 import { AllSnapshotsInUse, reasonOf, StoreUnavailable } from '../../platform/faults.js';
 import type { NowOrLater } from '../../platform/now-or-later.js';
+import { PROBLEM_TYPE } from '../requests/accept.js';
 import type { HttpMeasures } from '../requests/measures.js';
-import { CountedError, errorBody, type Operation, PublicError, publicErrors, reasonPhrase } from './public-errors.js';
+import { formOf } from './error-forms.js';
+import {
+  CountedError,
+  type Operation,
+  PublicError,
+  publicErrors,
+  reasonPhrase,
+  storeRefusal,
+} from './public-errors.js';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** What the route does: it decides the advice in a 503. */
     operation?: Operation;
+    /** Its errors are those of payments, and say what is known of the charge to programs that ask for it (decisions P20). */
+    tellsCharge?: true | 'with reference';
   }
 }
 
@@ -51,20 +63,30 @@ export function answerWith<T>(
   if (sent) reply.server.requestsUnderWay.add(sent.catch((fault: unknown) => void reply.send(fault)));
 }
 
-export function sendError(reply: FastifyReply, error: PublicError): FastifyReply {
+/** `charge`: what is known of a payment's charge. If omitted, nothing is, and only errors of payments say so. */
+export function sendError(reply: FastifyReply, error: PublicError, charge?: Charge): FastifyReply {
   const { headers, complete } = reply.request.raw;
   // What is left of it may be endless, and Node would read it all.
   if (headers['transfer-encoding'] !== undefined && !complete) reply.header('connection', 'close');
   reply.raw.statusMessage = reasonPhrase(error.status);
+  const { contentType, text } = formOf(error, headers.accept, charge ?? unknownCharge(reply.request));
   return (
     reply
       .code(error.status)
       .headers(error.headers)
-      .header('content-type', 'application/json; charset=utf-8')
+      .header('content-type', contentType)
       // Without this a cache may keep a 404 (RFC 9111 4.2.2).
       .header('cache-control', 'no-store')
-      .send(JSON.stringify(errorBody(error.status, error.message)))
+      // To a string the framework would add a charset, which the media type of RFC 9457 does not have.
+      .send(contentType === PROBLEM_TYPE ? Buffer.from(text) : text)
   );
+}
+
+function unknownCharge({ query, routeOptions }: FastifyRequest): Charge | undefined {
+  // A request that the router refused has no route.
+  const tellsCharge = routeOptions?.config?.tellsCharge;
+  const isOfPayment = tellsCharge === 'with reference' ? Object.hasOwn(query as object, 'reference') : tellsCharge;
+  return isOfPayment ? 'unknown' : undefined;
 }
 
 /** What a client may know of an exception: below 500 what to do, at 500 nothing internal. */
@@ -74,7 +96,7 @@ export function publicErrorOf(
 ): PublicError {
   if (error instanceof PublicError) return error;
   if (error instanceof AllSnapshotsInUse) return publicErrors.tooManyLists(error);
-  if (error instanceof StoreUnavailable) return publicErrors.storeUnavailable(error, operation);
+  if (error instanceof StoreUnavailable) return storeRefusal(error, operation);
   switch (error.code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return publicErrors.unsupportedMediaType();
@@ -84,7 +106,7 @@ export function publicErrorOf(
       return publicErrors.invalidPath();
   }
   const status = error.statusCode ?? 500;
-  return status >= 400 && status < 500 ? new PublicError(status, error.message) : publicErrors.internal(error);
+  return status >= 400 && status < 500 ? publicErrors.refused(status, error.message) : publicErrors.internal(error);
 }
 
 /** All request schemas take strings, so the only possible violation is a repeated parameter. */

@@ -2,10 +2,13 @@ import { STATUS_CODES } from 'node:http';
 import { LAST_ATTEMPT } from '../../payments/values/reference.js';
 import type { AllSnapshotsInUse, StoreUnavailable } from '../../platform/faults.js';
 import type { RefusalReason } from '../requests/measures.js';
+import type { ProblemName } from './problems.js';
 
 /** Every error the service gives to a client, once: its status and its sentence (spec 2.5 and 7, decisions G1). */
 export class PublicError extends Error {
   override readonly name = 'PublicError';
+  /** Its entry in the catalogue, which names its type for programs (decisions P20). */
+  problem: ProblemName = 'refused';
   constructor(
     readonly status: number,
     message: string,
@@ -176,7 +179,7 @@ function attemptRefused(state: (typeof ATTEMPT_STATES)[number], message: string)
   return new PublicError(422, message, { [ATTEMPT_STATE_HEADER]: state });
 }
 
-export const publicErrors = {
+const catalogue = {
   // Spec, table 7.
   missingIdempotencyKey: () => new PublicError(400, 'Missing Idempotency-Key header.'),
   invalidIdempotencyKey: () => new PublicError(400, 'Invalid or missing Idempotency-Key.'),
@@ -350,8 +353,8 @@ export const publicErrors = {
 
   // Bodies and requests as such, decisions G1, P3.
   invalidBody: (problem: string) => new PublicError(400, problem),
-  unreadableBody: (problem: string) => new PublicError(400, `The request body cannot be read: ${problem}`),
-  emptyBody: () => publicErrors.unreadableBody('it is empty. Send a JSON object.'),
+  unreadableBody: unreadable,
+  emptyBody: () => unreadable('it is empty. Send a JSON object.'),
   unsupportedMediaType: () =>
     new PublicError(415, 'Send the body as JSON in UTF-8, uncompressed, with Content-Type: application/json.'),
   bodyTooLarge: (limitBytes: number) => new PublicError(413, `The request body must not exceed ${limitBytes} bytes.`),
@@ -365,6 +368,7 @@ export const publicErrors = {
   invalidRequest: (problem: string) => new PublicError(400, problem),
   invalidHost: () => new PublicError(400, 'Send one Host header with a valid value.'),
   repeatedHeader: () => new PublicError(400, 'Send one Content-Type, and one Authorization.'),
+  invalidFraming: (problem: string) => new PublicError(400, problem),
   invalidPath: () => new PublicError(400, 'The path is not validly percent-encoded.'),
   noConsole: () =>
     new PublicError(
@@ -422,11 +426,14 @@ export const publicErrors = {
     ),
 
   // The service itself.
-  storeUnavailable: (cause: StoreUnavailable, operation: Operation = 'read') => {
-    const message = UNAVAILABLE[operation][cause.effect];
+  /** Surely nothing was changed. */
+  storeUnavailable: (cause: StoreUnavailable, operation: Operation) =>
+    new PublicError(503, UNAVAILABLE[operation].unchanged, { 'Retry-After': String(STORE_RETRY_SECONDS) }, cause),
+  storeOutcomeUnknown(cause: StoreUnavailable, operation: Operation) {
     // Without Retry-After, so that no client automatically repeats a create that may have happened.
-    const mayDouble = /^create transactions?$/.test(operation) && cause.effect === 'unknown';
-    return new PublicError(503, message, mayDouble ? {} : { 'Retry-After': String(STORE_RETRY_SECONDS) }, cause);
+    const mayDouble = /^create transactions?$/.test(operation);
+    const headers: Record<string, string> = mayDouble ? {} : { 'Retry-After': String(STORE_RETRY_SECONDS) };
+    return new PublicError(503, UNAVAILABLE[operation].unknown, headers, cause);
   },
   tooManyLists: (cause?: AllSnapshotsInUse) =>
     new PublicError(
@@ -468,5 +475,31 @@ export const publicErrors = {
     }),
   storeUnreachable: () =>
     new PublicError(503, UNAVAILABLE.health.unchanged, { 'Retry-After': String(STORE_RETRY_SECONDS) }),
+  /** What the framework refuses in its own words. */
+  refused: (status: number, message: string) => new PublicError(status, message),
   internal: (cause: unknown) => new PublicError(500, 'The service failed to answer this request.', {}, cause),
-};
+} satisfies Readonly<Record<ProblemName, (...parts: never) => PublicError>>;
+
+function unreadable(problem: string): PublicError {
+  return new PublicError(400, `The request body cannot be read: ${problem}`);
+}
+
+/** Every error knows the entry that made it. */
+export const publicErrors: typeof catalogue = named(catalogue);
+
+function named<Entries extends Readonly<Record<string, (...parts: never) => PublicError>>>(entries: Entries): Entries {
+  const withNames = Object.entries(entries).map(([name, make]) => [
+    name,
+    (...parts: never) => Object.assign(make(...parts), { problem: name }),
+  ]);
+  return Object.fromEntries(withNames) as Entries;
+}
+
+/** A read that failed changed nothing, whatever became of it. */
+export function storeRefusal(cause: StoreUnavailable, operation: Operation = 'read'): PublicError {
+  const { unchanged, unknown } = UNAVAILABLE[operation];
+  const isUnknown = cause.effect === 'unknown' && unknown !== unchanged;
+  return isUnknown
+    ? publicErrors.storeOutcomeUnknown(cause, operation)
+    : publicErrors.storeUnavailable(cause, operation);
+}

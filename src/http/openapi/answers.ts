@@ -1,4 +1,6 @@
 import { errorBody, type PublicError, reasonPhrase } from '../errors/public-errors.js';
+import { PROBLEM_TYPE } from '../requests/accept.js';
+import { HEAD_ERRORS } from './common-errors.js';
 import { COMMON_HEADERS, DATA_POLICY, ERROR_HEADERS, NO_STORE, sometimes } from './headers.js';
 import { type MediaType, type Response, reference } from './openapi.js';
 import type { AnswerDescription, JsonSchema, ResponseHeader } from './route-description.js';
@@ -50,9 +52,7 @@ function errorResponse(status: number, errors: Errors, context: AnswerContext): 
   return {
     description: `${reasonPhrase(status)}.`,
     ...headerReferences(headers, context.used),
-    ...(!context.bodiless && {
-      content: { [JSON_TYPE]: { schema: reference('schemas', 'Problem'), examples: errorExamples(errors) } },
-    }),
+    ...(!context.bodiless && { content: errorContent('Problem', withoutHeadErrors(errors)) }),
   };
 }
 
@@ -71,10 +71,25 @@ export function responseOfAnyRequest(
   return {
     description: text,
     ...headerReferences(withThose, used),
-    content: {
-      [JSON_TYPE]: { schema: reference('schemas', ANY_REQUEST_PROBLEM), examples: errorExamples(errors) },
-    },
+    content: errorContent(ANY_REQUEST_PROBLEM, errors),
   };
+}
+
+/** Both forms of an error. Only the first has examples: the sentences are the same in both. */
+function errorContent(schema: string, errors: Errors): Record<string, MediaType> {
+  const examples = errorExamples(errors);
+  return {
+    [JSON_TYPE]: {
+      schema: reference('schemas', schema),
+      ...(Object.keys(examples).length > 0 && { examples }),
+    },
+    [PROBLEM_TYPE]: { schema: reference('schemas', 'ProblemDetails') },
+  };
+}
+
+/** Those of every operation are examples of the schema, so that they are there once. */
+function withoutHeadErrors(errors: Errors): Errors {
+  return Object.fromEntries(Object.entries(errors).filter(([name]) => !Object.hasOwn(HEAD_ERRORS, name)));
 }
 
 /** The body of errors of several statuses. */

@@ -70,8 +70,8 @@ const NOT_NOW_ERRORS: Errors = {
   tooManyConnections: publicErrors.tooManyConnections(),
 };
 
-/** 400 for the head of a request, whatever it asks for. */
-const HEAD_ERRORS: Errors = {
+/** 400 for the head of a request, whatever it asks for: of every operation. */
+export const HEAD_ERRORS: Errors = {
   malformedRequest: MALFORMED,
   invalidHost: publicErrors.invalidHost(),
   repeatedHeader: publicErrors.repeatedHeader(),

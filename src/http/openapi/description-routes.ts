@@ -2,10 +2,11 @@ import { readFileSync } from 'node:fs';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
+import { problemsPage } from '../errors/problems-page.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { type Page, pageOf, sendPage } from '../requests/pages.js';
 import type { OpenApiDocuments } from './document.js';
-import { openApi, referencePage, referencePageFile, wholeOpenApi } from './own-description.js';
+import { openApi, problems, referencePage, referencePageFile, wholeOpenApi } from './own-description.js';
 
 /** Beside this file in the build. The first two are those of Swagger UI, which the build copies there. */
 const FOLDER = new URL('reference-page/', import.meta.url);
@@ -36,6 +37,12 @@ export function registerDescriptionRoutes(server: FastifyInstance): void {
 
   app.get('/openapi-all.json', { config: { scopes: 'open', description: wholeOpenApi } }, (request, reply) => {
     sendPage(request, reply, documentPage('whole'));
+  });
+
+  app.get('/problems', { config: { scopes: 'open', page: true, description: problems } }, (request, reply) => {
+    const page = pages.get('problems') ?? pageOf(Buffer.from(problemsPage()), 'text/html; charset=utf-8', POLICY);
+    pages.set('problems', page);
+    sendPage(request, reply, page);
   });
 
   app.get('/docs', { config: { scopes: 'open', page: true, description: referencePage } }, (request, reply) => {

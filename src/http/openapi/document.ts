@@ -1,6 +1,6 @@
 import { SCOPES, type Scope } from '../../access/scopes.js';
 import { VERSION } from '../../platform/version.js';
-import type { Operation as StoreOperation } from '../errors/public-errors.js';
+import { errorBody, type Operation as StoreOperation } from '../errors/public-errors.js';
 import {
   ANY_REQUEST_PROBLEM,
   type AnswerContext,
@@ -10,7 +10,7 @@ import {
   successResponse,
   type UsedHeaders,
 } from './answers.js';
-import { ANY_REQUEST_ERRORS, commonErrors } from './common-errors.js';
+import { ANY_REQUEST_ERRORS, commonErrors, HEAD_ERRORS } from './common-errors.js';
 import { LIMIT_HEADERS, REQUEST_HEADERS } from './headers.js';
 import { type OpenApiDocument, type Parameter, type PathItem, reference } from './openapi.js';
 import { type RequestHeader, type ResponseHeader, type RouteDescription, TAGS } from './route-description.js';
@@ -57,7 +57,11 @@ export function openApiDocuments(routes: readonly DescribedRoute[]): OpenApiDocu
     others.map(({ operation }) => operation),
   );
   const components = {
-    schemas: { ...SCHEMAS, [ANY_REQUEST_PROBLEM]: anyRequestProblem(ANY_REQUEST_ERRORS) },
+    schemas: {
+      ...SCHEMAS,
+      Problem: withHeadErrors(SCHEMAS.Problem),
+      [ANY_REQUEST_PROBLEM]: anyRequestProblem(ANY_REQUEST_ERRORS),
+    },
     headers: Object.fromEntries([...used].map(([component, header]) => [component, headerObject(header)])),
     ...shared.components,
     parameters: {
@@ -84,6 +88,11 @@ export function openApiDocuments(routes: readonly DescribedRoute[]): OpenApiDocu
     };
   };
   return { forClients: documentOf(clientOperations), whole: documentOf(operations) };
+}
+
+/** With the errors that every operation has, whose responses leave them out. */
+function withHeadErrors(problem: object): object {
+  return { ...problem, examples: Object.values(HEAD_ERRORS).map(({ status, message }) => errorBody(status, message)) };
 }
 
 function isForClients({ method, description }: DescribedRoute): boolean {
@@ -175,7 +184,7 @@ const INTRODUCTION = `**Paying.** Call \`pay\` with the \`reference\` of an orde
 
 **Two areas.** Payments and transactions have nothing to do with each other: a payment has an id such as \`TXN1763640000000000000001\`, a transaction a number of 15 digits.
 
-**Errors.** Every error has the body \`{"status", "error", "message"}\`, and the message says what to do. Each operation lists its statuses. \`default\` are those that any request may get: among them 404 for a path that is not listed here, and 405 with \`Allow\` for a method that its path does not take.
+**Errors.** Every error has the body \`{"status", "error", "message"}\`, and the message says what to do. A request that prefers it (\`Accept: application/problem+json\`) gets RFC 9457: the same sentence is its \`detail\`, and programs act on \`type\`, which \`/problems\` explains. The examples of the schema \`Problem\` are for every operation. Each operation lists its statuses. \`default\` are those that any request may get: among them 404 for a path that is not listed here, and 405 with \`Allow\` for a method that its path does not take.
 
 **Headers.** Those that every answer of an operation has are described with its response \`default\`, as is \`Cache-Control\` of every error. The others name what they have besides, or instead.
 

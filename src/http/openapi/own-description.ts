@@ -58,6 +58,13 @@ export const referencePage: RouteDescription = {
   asksNoStore: true,
 };
 
+export const problems: RouteDescription = {
+  ...referencePage,
+  operationId: 'getProblems',
+  summary: 'The page that explains every error',
+  text: 'The `type` of an error as RFC 9457 refers to it.',
+};
+
 export function referencePageFile(files: readonly string[]): RouteDescription {
   const text = { type: 'string' };
   return {

@@ -8,6 +8,7 @@ import type { FinalOutcome } from '../../payments/values/payment.js';
 import type { ComputeKey, NamedPayment } from '../../payments/values/reference.js';
 import { answerWith, sendError } from '../errors/errors.js';
 import { type PublicError, publicErrors } from '../errors/public-errors.js';
+import { prefersProblem } from '../requests/accept.js';
 import { visibleClient } from '../requests/access-check.js';
 import { requiredBody } from '../requests/body-parser.js';
 import { whenClientIsGone } from '../requests/client-gone.js';
@@ -49,15 +50,23 @@ export function registerPaymentRoutes(
   /** Every answer is counted once: here, or where its exception is answered. `applied`: preferences of the request that were applied. */
   function answerPayment(
     reply: FastifyReply,
-    key: string,
+    payment: NamedPayment,
     answer: PayAnswer,
     applied: readonly string[],
   ): undefined | Promise<void> {
     measures.paid(countedAs(answer));
     if (answer.state === 'replayed') reply.header('idempotent-replayed', 'true');
     const paid = paidIn(answer);
-    if (paid) return sendPaid(reply, { key, ...paid }, applied);
-    sendError(withPreferences(reply, applied), refusalOf(answer));
+    if (paid) return sendPaid(reply, { key: payment.key, ...paid }, applied);
+    return refuse(withPreferences(reply, applied), refusalOf(answer), payment);
+  }
+
+  /** What is known of the charge is read only for a program that asks for it (decisions P20). */
+  function refuse(reply: FastifyReply, error: PublicError, payment: NamedPayment): undefined | Promise<void> {
+    if (prefersProblem(reply.request.headers.accept)) {
+      return payments.tellCharge(payment).then((charge) => void sendError(reply, error, charge));
+    }
+    sendError(reply, error);
     return undefined;
   }
 
@@ -88,7 +97,12 @@ export function registerPaymentRoutes(
     {
       exposeHeadRoute: false,
       schema: { querystring: ReferenceQuery },
-      config: { operation: 'generate key', scopes: ['payments:write'], description: descriptions.generateKey },
+      config: {
+        operation: 'generate key',
+        scopes: ['payments:write'],
+        tellsCharge: 'with reference',
+        description: descriptions.generateKey,
+      },
     },
     (request, reply) => {
       const asked = referenceIn(request);
@@ -105,8 +119,9 @@ export function registerPaymentRoutes(
   function issueComputedKey(reply: FastifyReply, { key, reference }: NamedReference): void {
     reply.header(KEY_HEADER, key);
     answerWith(reply, payments.issueComputedKey(key, reference), (answer) => {
-      if (answer.state === 'issued') sendText(reply, key);
-      else sendError(reply, refusalOf(answer));
+      if (answer.state !== 'issued') return refuse(reply, refusalOf(answer), { key, reference });
+      sendText(reply, key);
+      return undefined;
     });
   }
 
@@ -116,7 +131,13 @@ export function registerPaymentRoutes(
       onRequest: nameOf(computeKey, 'client'),
       onError: countFault,
       schema: { querystring: ReferenceQuery },
-      config: { operation: 'pay', scopes: ['payments:write'], isPayment: true, description: descriptions.pay },
+      config: {
+        operation: 'pay',
+        scopes: ['payments:write'],
+        isPayment: true,
+        tellsCharge: true,
+        description: descriptions.pay,
+      },
     },
     (request, reply) => {
       const payment = request.payment;
@@ -130,7 +151,7 @@ export function registerPaymentRoutes(
       const waitSeconds = preferredWaitSeconds(request.headers.prefer);
       const patience = waitSeconds === undefined ? undefined : { ms: waitSeconds * 1000, gone: clientGone(reply) };
       answerWith(reply, payments.pay(payment, readPaymentRequest(body), patience), (answer) => {
-        return answerPayment(reply, payment.key, answer, answer.waited ? [`wait=${waitSeconds}`] : []);
+        return answerPayment(reply, payment, answer, answer.waited ? [`wait=${waitSeconds}`] : []);
       });
     },
   );
@@ -143,6 +164,7 @@ export function registerPaymentRoutes(
       config: {
         operation: 'payment status',
         scopes: ['payments:read', 'operations'],
+        tellsCharge: true,
         description: descriptions.paymentStatus,
       },
     },
@@ -153,23 +175,25 @@ export function registerPaymentRoutes(
         answerNewest(request, reply, payment as NamedReference);
         return;
       }
-      answerWith(reply, payments.outcome(payment.key, payment.client), (final) =>
-        sendStatus(reply, payment.key, final),
-      );
+      answerWith(reply, payments.outcome(payment.key, payment.client), (final) => sendStatus(reply, payment, final));
     },
   );
 
   function answerNewest(request: FastifyRequest, reply: FastifyReply, first: NamedReference): void {
     answerWith(reply, payments.newestOutcome(first), ({ key, final }) => {
       refuseOtherKey(keyHeaderOf(request), key);
-      return sendStatus(reply.header(KEY_HEADER, key), key, final);
+      return sendStatus(reply.header(KEY_HEADER, key), { ...first, key }, final);
     });
   }
 
-  function sendStatus(reply: FastifyReply, key: string, final: FinalOutcome | undefined): undefined | Promise<void> {
-    if (final?.outcome.state !== 'COMPLETED') throw publicErrors.paymentNotFound();
+  function sendStatus(
+    reply: FastifyReply,
+    payment: NamedPayment,
+    final: FinalOutcome | undefined,
+  ): undefined | Promise<void> {
+    if (final?.outcome.state !== 'COMPLETED') return refuse(reply, publicErrors.paymentNotFound(), payment);
     const { transactionId } = final.outcome;
-    return sendPaid(reply, { key, transactionId, sentence: `Transaction ID: ${transactionId}` });
+    return sendPaid(reply, { key: payment.key, transactionId, sentence: `Transaction ID: ${transactionId}` });
   }
 
   app.post(
@@ -180,6 +204,7 @@ export function registerPaymentRoutes(
       config: {
         operation: 'cancel payment',
         scopes: ['payments:write', 'operations'],
+        tellsCharge: true,
         description: descriptions.cancelPayment,
       },
     },
@@ -187,8 +212,11 @@ export function registerPaymentRoutes(
       const { payment } = request;
       if (!payment) throw publicErrors.invalidIdempotencyKey();
       answerWith(reply, payments.cancel(payment), (answer) => {
-        if (answer.state === 'cancelled') sendText(reply, 'Payment cancelled.');
-        else sendError(reply, cancelRefusalOf(answer, payment.reference?.attempt));
+        if (answer.state !== 'cancelled') {
+          return refuse(reply, cancelRefusalOf(answer, payment.reference?.attempt), payment);
+        }
+        sendText(reply, 'Payment cancelled.');
+        return undefined;
       });
     },
   );

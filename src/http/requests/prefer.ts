@@ -1,8 +1,8 @@
 /** The longest wait: half of a proxy's usual time-out of 60 s. */
 const LONGEST_WAIT_SECONDS = 30;
 
-/** What stands between two commas; one in a quoted string separates nothing. A string that is never closed ends the list. */
-const PREFERENCE = /(?:[^",]|"(?:[^"\\]|\\.)*(?:"|\\?$))+/g;
+/** Of headers that are lists: what stands between two commas; one in a quoted string separates nothing. A string that is never closed ends the list. */
+export const PREFERENCE = /(?:[^",]|"(?:[^"\\]|\\.)*(?:"|\\?$))+/g;
 /** A token, or a quoted string without escapes, which neither a number nor `representation` needs. */
 const WAIT = /^wait\s*=\s*(?:(\d+)|"(\d+)")$/i;
 const RETURN = /^return\s*=\s*(?:([!#$%&'*+.^_`|~\w-]+)|"([^"\\]*)")$/i;

@@ -1,7 +1,7 @@
 import { StoreUnavailable } from '../../platform/faults.js';
 import { MAX_CREATED_TOGETHER } from '../../transactions/creation.js';
 import { FIRST_TRANSACTION_ID } from '../../transactions/transaction.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors, storeRefusal } from '../errors/public-errors.js';
 import { refusalBy, refusalsOf } from '../openapi/examples.js';
 import { NO_STORE, REPLAYED, REQUEST_HEADERS, sometimes } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
@@ -38,8 +38,8 @@ const WRONG_BODIES = {
 const keyErrors = {
   invalidCreationKey: publicErrors.invalidCreationKey(),
   creationMismatch: publicErrors.creationMismatch(),
-  storeUnavailableWithKey: publicErrors.storeUnavailable(new StoreUnavailable('unchanged', ''), 'create once'),
-  storeOutcomeUnknownWithKey: publicErrors.storeUnavailable(new StoreUnavailable('unknown', ''), 'create once'),
+  storeUnavailableWithKey: storeRefusal(new StoreUnavailable('unchanged', ''), 'create once'),
+  storeOutcomeUnknownWithKey: storeRefusal(new StoreUnavailable('unknown', ''), 'create once'),
 };
 
 export const createTransaction: RouteDescription = {

@@ -5,7 +5,7 @@ import { transactionJson } from '../../transactions/representation.js';
 import type { NewTransaction, Transaction } from '../../transactions/transaction.js';
 import type { Transactions } from '../../transactions/transactions.js';
 import { answerWith } from '../errors/errors.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors, storeRefusal } from '../errors/public-errors.js';
 import { requiredBody } from '../requests/body-parser.js';
 import { writeCondition } from '../requests/preconditions.js';
 import * as descriptions from './creation-description.js';
@@ -88,5 +88,5 @@ export function registerTransactionCreationRoutes(app: FastifyInstance, transact
 
 /** With a key a request whose outcome is not known can simply be repeated. */
 function adviseRepeat(fault: unknown): never {
-  throw fault instanceof StoreUnavailable ? publicErrors.storeUnavailable(fault, 'create once') : fault;
+  throw fault instanceof StoreUnavailable ? storeRefusal(fault, 'create once') : fault;
 }

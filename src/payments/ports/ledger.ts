@@ -31,6 +31,9 @@ export interface Ledger {
    */
   endedUnclaimed(key: string, lifeMs: number, client?: string): Promise<boolean>;
 
+  /** Whether an earlier row of the key may have been lost, with a failover or a restore. */
+  mayBeLost(key: string): Promise<boolean>;
+
   /** Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. */
   takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined>;
 

@@ -5,9 +5,10 @@ import { type Claim, type Fence, isVisibleTo, type UnsentMark, unsentMarkOf } fr
 import type { Clock } from '../../platform/clock.js';
 import type { StoreUnavailable } from '../../platform/faults.js';
 import { abandonedEvent, settledEvent } from '../shared/payment-events.js';
-import { FIND } from './ledger-statements.js';
+import { FIND, LOSSES, SEEN_MS } from './ledger-statements.js';
 import { endStateOf, type PaymentRow } from './payment-row.js';
 import type { Reader } from './reader.js';
+import { type Losses, mayBeLost } from './turns.js';
 import type { Writer } from './writer.js';
 
 /** The note in the timeline for a claim that was written after its request had been answered. */
@@ -37,6 +38,8 @@ export const BACKLOG = `
 export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock, wallClock: () => number): Ledger {
   const find = reader.prepare(FIND);
   const endedUnclaimed = reader.prepare(ENDED_UNCLAIMED);
+  const losses = reader.prepare(LOSSES);
+  const seenMs = reader.prepare(SEEN_MS);
   const countAbandoned = reader.prepare(COUNT_ABANDONED);
   const backlog = reader.prepare(BACKLOG);
 
@@ -122,6 +125,10 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
     async endedUnclaimed(key, lifeMs, client) {
       return endedUnclaimed.get(key, lowestKeyAt(clock.now() - lifeMs), client ?? null) !== undefined;
+    },
+
+    async mayBeLost(key) {
+      return mayBeLost(key, losses.get() as unknown as Losses, () => (seenMs.get() as { ms: number }).ms);
     },
 
     takeOver: async (takeover) =>

@@ -5,10 +5,17 @@ import * as statements from './ledger-statements.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Database } from './sqlite.js';
 
-interface Losses {
+export interface Losses {
   readonly look_up_before: string;
   readonly look_up_references_until: number;
   readonly adopted_at: number;
+}
+
+/** Whether an earlier row of the key may have been lost. `seenMs`: the time that was seen, which no wall clock moves. */
+export function mayBeLost(key: string, losses: Losses, seenMs: () => number): boolean {
+  if (!isComputed(key)) return key < losses.look_up_before;
+  const { look_up_references_until: until } = losses;
+  return until > 0 && seenMs() < until;
 }
 
 /** What a claim or a cancellation asks beside its own row: lost rows, and the attempt before. Runs in the writer thread. */
@@ -33,12 +40,7 @@ export function createTurns(database: Database) {
   }
 
   return {
-    /** Whether an earlier row of the key may have been lost. */
-    mayBeLost(key: string): boolean {
-      if (!isComputed(key)) return key < losses.look_up_before;
-      const { look_up_references_until: until } = losses;
-      return until > 0 && (seenMs.get() as { ms: number }).ms < until;
-    },
+    mayBeLost: (key: string) => mayBeLost(key, losses, () => (seenMs.get() as { ms: number }).ms),
 
     /** How long a new row still waits after rows were lost. */
     tooSoon(waitAfterLossMs: number, now: number): TurnRefusal | undefined {

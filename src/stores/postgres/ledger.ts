@@ -12,6 +12,7 @@ import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
 import { Batcher, LANES } from './batcher.js';
 import { createClaims } from './claims.js';
 import type { DatabaseClock } from './database-clock.js';
+import { MAY_BE_LOST } from './database-identity-statements.js';
 import type { ConfirmDurable } from './durability.js';
 import { createExecutionWrites } from './execution-writes.js';
 import * as statements from './ledger-statements.js';
@@ -96,6 +97,11 @@ export function createPostgresLedger(
 
     async endedUnclaimed(key, lifeMs, client) {
       return (await database.read(statements.ENDED_UNCLAIMED, [key, lifeMs, client ?? null])).length > 0;
+    },
+
+    async mayBeLost(key) {
+      const [known] = await database.read<{ mayBeLost: boolean }>(MAY_BE_LOST, [key]);
+      return known?.mayBeLost ?? true;
     },
 
     async countAbandoned(...ages) {

@@ -1,7 +1,13 @@
 import { messageOf, provenMessageOf } from '@idempay/client/proof';
 import { expect, test } from 'vitest';
 import { CHUNK_EXTENSIONS_TOO_LARGE, HEADERS_TOO_LARGE, MALFORMED } from '#idempay/http/connections/parser-errors.js';
-import { errorBody, type Operation, type PublicError, publicErrors } from '#idempay/http/errors/public-errors.js';
+import {
+  errorBody,
+  type Operation,
+  type PublicError,
+  publicErrors,
+  storeRefusal,
+} from '#idempay/http/errors/public-errors.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 
 /** As the client sees an error of the service. */
@@ -15,7 +21,7 @@ function answer(
 }
 
 const unavailable = (effect: 'unchanged' | 'unknown', operation: Operation) =>
-  publicErrors.storeUnavailable(new StoreUnavailable(effect, 'away', undefined), operation);
+  storeRefusal(new StoreUnavailable(effect, 'away', undefined), operation);
 
 /** What the service answers to a request that would change something, and that it refuses for good. */
 const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]>> = {
@@ -67,6 +73,7 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
     'HTTP/1.0 has no Transfer-Encoding.',
     'The last transfer coding must be chunked.',
   ].map(publicErrors.invalidRequest),
+  invalidFraming: [publicErrors.invalidFraming('HTTP/1.0 has no Transfer-Encoding.')],
   invalidHost: [publicErrors.invalidHost()],
   repeatedHeader: [publicErrors.repeatedHeader()],
   invalidPath: [publicErrors.invalidPath()],
@@ -116,6 +123,8 @@ const OTHERS: readonly (keyof typeof publicErrors)[] = [
   'tooManyWatchers',
   'draining',
   'storeOfRecordAway',
+  'storeOutcomeUnknown',
+  'refused',
   'storeUnreachable',
   'internal',
 ];

@@ -1,0 +1,34 @@
+import { PREFERENCE } from './prefer.js';
+
+const JSON_TYPE = 'application/json';
+export const PROBLEM_TYPE = 'application/problem+json';
+
+/** RFC 9110 12.4.2. */
+const WEIGHT = /^\s*q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\s*$/i;
+
+/**
+ * Whether errors are asked for as RFC 9457 (decisions P20): `application/problem+json` is named, and has more weight than
+ * `application/json`. Where both weigh the same the body stays that of spec 2.5. What is malformed is ignored.
+ */
+export function prefersProblem(header: string | undefined): boolean {
+  if (header === undefined || !header.toLowerCase().includes(PROBLEM_TYPE)) return false;
+  const weights = new Map<string, number>();
+  for (const [element] of header.matchAll(PREFERENCE)) {
+    const [range = '', ...parameters] = element.split(';');
+    const weight = weightIn(parameters);
+    const name = range.trim().toLowerCase();
+    // The first of a name counts.
+    if (weight !== undefined && !weights.has(name)) weights.set(name, weight);
+  }
+  const problem = weights.get(PROBLEM_TYPE);
+  if (problem === undefined) return false;
+  return problem > (weights.get(JSON_TYPE) ?? weights.get('application/*') ?? weights.get('*/*') ?? 0);
+}
+
+/** Undefined for a weight that is none. */
+function weightIn(parameters: readonly string[]): number | undefined {
+  const weight = parameters.find((parameter) => /^\s*q\s*=/i.test(parameter));
+  if (weight === undefined) return 1;
+  const [, value] = WEIGHT.exec(weight) ?? [];
+  return value === undefined ? undefined : Number(value);
+}

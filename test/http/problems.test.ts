@@ -1,0 +1,214 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { problemBody } from '#idempay/http/errors/error-forms.js';
+import { type PublicError, publicErrors } from '#idempay/http/errors/public-errors.js';
+import type { Charge } from '#idempay/payments/history/charge.js';
+import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, type Ask, ask, generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
+import { beginPayment, UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
+import { resolvePayment } from '../../testkit/client/payment-records.js';
+import { answerTo, requestText } from '../../testkit/client/raw-http.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { openProcessedService, type ProcessedService } from '../../testkit/deployments/processed-service.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { until } from '../../testkit/time/until.js';
+
+const PROBLEM = { Accept: 'application/problem+json' };
+const MONEY = { amount: '100.50', currency: 'USD' };
+const RESOLVABLE_DEADLINE_MS = 20_000;
+
+/** Exactly this error as RFC 9457, with the headers of every error. */
+function expectProblem(answer: Answer, error: PublicError, charge?: Charge): void {
+  expect([answer.status, answer.json()]).toEqual([error.status, problemBody(error, charge)]);
+  expect(answer.headers).toMatchObject({
+    'content-type': 'application/problem+json',
+    'cache-control': 'no-store',
+    idempay: '1',
+    'x-request-id': expect.stringMatching(/\S/),
+  });
+  // No cache may keep it, so none needs to know what it depends on.
+  expect(answer.headers).not.toHaveProperty('vary');
+}
+
+describeDeployments('Accept: application/problem+json', (deployment) => {
+  const shared = shareService(deployment);
+  const endless = shareService(deployment, { PROCESSOR_DELAY_MS: '600000' });
+
+  describe('whatever refuses the request', () => {
+    const raw = async (line: string, headers: string[] = []) =>
+      answerTo(Number(new URL(shared.url).port), requestText(line, [...headers, 'Accept: application/problem+json']));
+
+    test.each<[what: string, error: PublicError, path: string, options?: Ask]>([
+      ['an unknown path', publicErrors.unknownRoute(), '/nothing'],
+      ['a wrong method', publicErrors.methodNotAllowed('GET, HEAD'), '/livez', { method: 'DELETE' }],
+      ['a path that is not encoded', publicErrors.invalidPath(), '/%zz'],
+      ['a long target', publicErrors.uriTooLong(10_000), `/${'x'.repeat(10_001)}`],
+      ['no id', publicErrors.invalidTransactionId(), '/api/transactions/abc'],
+      ['an unknown id', publicErrors.transactionNotFound('100000000000001'), '/api/transactions/100000000000001'],
+      ['a condition', publicErrors.preconditionFailed('page'), '/problems', { headers: { 'If-Match': '"x"' } }],
+      ['an unknown record', publicErrors.recordNotFound(), `/api/payments/${UNKNOWN_KEY}`],
+      [
+        'a body that is not JSON',
+        publicErrors.unsupportedMediaType(),
+        '/api/transactions',
+        { method: 'POST', headers: { 'Content-Type': 'text/plain' }, body: 'x' },
+      ],
+    ])('refuses %s with its type, and without a charge', async (_what, error, path, { headers, ...options } = {}) => {
+      const url = `${shared.url}${path}`;
+      expectProblem(await ask(url, { ...options, headers: { ...headers, ...PROBLEM } }), error);
+      expectError(await ask(url, { ...options, headers: { ...headers } }), error.status, error.message);
+    });
+
+    test('also outside of all routes, and without a body to HEAD', async () => {
+      expectProblem(
+        await raw('CONNECT example.com:443 HTTP/1.1'),
+        publicErrors.methodNotAllowed('DELETE, GET, HEAD, POST, PUT'),
+      );
+      expectProblem(await raw('GET / HTTP/1.1', ['Expect: a-miracle']), publicErrors.expectationFailed());
+      expectProblem(await raw('GET / HTTP/2.0'), publicErrors.unknownVersion());
+      const head = await ask(`${shared.url}/nothing`, { method: 'HEAD', headers: PROBLEM });
+      expect([head.status, head.text, head.headers['content-type']]).toEqual([404, '', 'application/problem+json']);
+    });
+
+    test('what the parser refuses has no headers to ask with', async () => {
+      expectError(await raw('BREW / HTTP/1.1'), 501);
+    });
+  });
+
+  test('the types are explained on a page, which everybody may read', async () => {
+    const page = await ask(`${shared.url}/problems`);
+    expect([page.status, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
+    expect(page.text).toContain('<dt id="payment-in-progress">');
+    expect(page.headers['content-security-policy']).toContain("default-src 'none'");
+    const again = await ask(`${shared.url}/problems`, { headers: { 'If-None-Match': String(page.headers.etag) } });
+    expect([again.status, again.text]).toEqual([304, '']);
+  });
+
+  describe('an error of a payment says what is known of its charge', () => {
+    test('unknown, where nothing is known', async () => {
+      const { url } = shared;
+      const asking = { headers: PROBLEM };
+      expectProblem(await pay(url, UNKNOWN_KEY, MONEY, asking), publicErrors.invalidIdempotencyKey(), 'unknown');
+      expectProblem(await pay(url, 'none', MONEY, asking), publicErrors.invalidIdempotencyKey(), 'unknown');
+      expectProblem(await pay(url, '', MONEY, asking), publicErrors.missingIdempotencyKey(), 'unknown');
+      const key = await generateKey(url);
+      expectProblem(
+        await ask(`${url}/api/payment-status`, { headers: { ...PROBLEM, 'Idempotency-Key': key } }),
+        publicErrors.paymentNotFound(),
+        'unknown',
+      );
+      expectProblem(await pay(url, key, '', asking), publicErrors.emptyBody(), 'unknown');
+      const wrongType = { headers: { ...PROBLEM, 'Content-Type': 'text/plain' } };
+      expectProblem(await pay(url, key, 'x', wrongType), publicErrors.unsupportedMediaType(), 'unknown');
+      const generating = `${url}/api/server-generated/generate-key`;
+      expectProblem(await ask(`${generating}?reference=`, asking), publicErrors.invalidReference(), 'unknown');
+      // It names no payment.
+      expectProblem(await ask(`${generating}?attempt=2`, asking), publicErrors.withoutReference('attempt'));
+    });
+
+    test('unknown, while it is under way', async () => {
+      const { url } = endless;
+      const key = await generateKey(url);
+      const { finished } = await beginPayment(url, key);
+      finished.catch(() => {});
+      const answer = await pay(url, key, MONEY, { headers: PROBLEM });
+      expectProblem(answer, publicErrors.paymentInProgress(1), 'unknown');
+      expect(answer.headers['retry-after']).toMatch(/^[1-9]\d*$/);
+    });
+
+    test('made, and none, of a key that was paid, cancelled, or refused for its content', async () => {
+      const { url } = shared;
+      const [paid, closed] = [await generateKey(url), await generateKey(url)];
+      const { json } = await pay(url, paid);
+      const [id = ''] = /TXN\d+/.exec(json()) ?? [];
+      const cancel = (key: string) =>
+        ask(`${url}/api/payment-cancellation`, { method: 'POST', headers: { ...PROBLEM, 'Idempotency-Key': key } });
+      expectProblem(await cancel(paid), publicErrors.cancelledTooLate(id), 'made');
+      expect((await cancel(closed)).status).toBe(200);
+      expectProblem(await pay(url, closed, MONEY, { headers: PROBLEM }), publicErrors.paymentCancelled(), 'none');
+      const status = await ask(`${url}/api/payment-status`, { headers: { ...PROBLEM, 'Idempotency-Key': closed } });
+      expectProblem(status, publicErrors.paymentNotFound(), 'none');
+    });
+  });
+
+  describe('with a processor that declines', () => {
+    let processed: ProcessedService;
+    let folder: string;
+    const shop = credentialOf('shop', ['payments:write', 'payments:read']);
+    const rival = credentialOf('rival', ['payments:write', 'payments:read']);
+    const operator = credentialOf('operator', ['operations']);
+
+    beforeAll(async () => {
+      folder = await mkdtemp(join(tmpdir(), 'idempay-problems-'));
+      const file = join(folder, 'keys.json');
+      await writeFile(file, keyFileOf(shop, rival, operator));
+      const settings = { PROCESSOR_DEDUP_SECONDS: '1', PROCESSOR_TIMEOUT_MS: '900', LOCK_TTL_SECONDS: '1' };
+      processed = await openProcessedService(
+        deployment,
+        { declineRate: 1 },
+        { AUTH: 'required', API_KEYS_FILE: file, PAYLOAD_MISMATCH: 'reject', ...settings },
+      );
+    });
+    afterAll(async () => {
+      await processed?.close();
+      await rm(folder, { recursive: true });
+    });
+    const asking = { ...PROBLEM, ...shop.headers };
+    const payOrder = (reference: string, attempt = 1, body: unknown = MONEY) =>
+      sendJson(`${processed.url}/api/payment?reference=${reference}&attempt=${attempt}`, 'POST', body, asking);
+    const statusOf = (query: string) => ask(`${processed.url}/api/payment-status?${query}`, { headers: asking });
+
+    test('a reference is answered for all its attempts, and a key for itself', async () => {
+      const { url } = processed;
+      await processed.processor.behave({ declineRate: 1 });
+      const declined = publicErrors.attemptDeclined('declined by the reference processor', 1);
+      const first = await payOrder('order-1');
+      expect([first.status, first.json()]).toMatchObject([402, { type: problemBody(declined).type, charge: 'none' }]);
+      const key = String(first.headers['idempotency-key']);
+      expectProblem(await payOrder('order-1', 3), publicErrors.attemptOutOfTurn(3, 'absent'), 'none');
+      expectProblem(await statusOf('reference=order-1'), publicErrors.paymentNotFound(), 'none');
+      expectProblem(await payOrder('order-1', 1, { ...MONEY, amount: '7' }), publicErrors.referenceMismatch(), 'none');
+
+      await processed.processor.behave({ declineRate: 0 });
+      const paid = await payOrder('order-1', 2);
+      const [id = ''] = /TXN\d+/.exec(paid.text) ?? [];
+      const superseded = publicErrors.attemptSuperseded(1, { attempt: 2, state: 'COMPLETED', transactionId: id });
+      expectProblem(await payOrder('order-1'), superseded, 'made');
+      const generating = `${url}/api/server-generated/generate-key?reference=order-1&attempt=3`;
+      const refused = publicErrors.attemptOutOfTurn(3, 'completed');
+      expectProblem(await ask(generating, { headers: asking }), refused, 'made');
+      // By the key of the first attempt alone.
+      const status = await ask(`${url}/api/payment-status`, { headers: { ...asking, 'Idempotency-Key': key } });
+      expectProblem(status, publicErrors.paymentNotFound(), 'none');
+    });
+
+    test('another client learns nothing', async () => {
+      const { url } = processed;
+      await processed.processor.behave({ declineRate: 1 });
+      const key = String((await payOrder('order-2')).headers['idempotency-key']);
+      const answer = await pay(url, key, MONEY, { headers: { ...PROBLEM, ...rival.headers } });
+      expectProblem(answer, publicErrors.invalidIdempotencyKey(), 'unknown');
+      const credentials = await pay(url, key, MONEY, { headers: PROBLEM });
+      expectProblem(credentials, publicErrors.credentialsMissing(), 'unknown');
+    });
+
+    test('what an operator found declined is unknown', async () => {
+      const { url } = processed;
+      await processed.processor.behave({ declineRate: 0, refuseWith: 500 });
+      const key = await until('a payment whose outcome is unknown', RESOLVABLE_DEADLINE_MS, async () => {
+        const answer = await payOrder('order-3');
+        return answer.status === 504 && String(answer.headers['idempotency-key']);
+      });
+      await until('the resolution', RESOLVABLE_DEADLINE_MS, async () => {
+        const verdict = { outcome: 'declined', reason: 'not on the statement' };
+        return (await resolvePayment(url, key, verdict, operator.headers)).status === 200;
+      });
+      const again = await payOrder('order-3');
+      expect([again.status, again.json<{ charge: Charge }>().charge]).toEqual([402, 'unknown']);
+      expectProblem(await statusOf('reference=order-3'), publicErrors.paymentNotFound(), 'unknown');
+    });
+  });
+});

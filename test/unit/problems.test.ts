@@ -1,0 +1,191 @@
+import { describe, expect, test } from 'vitest';
+import { formOf, problemBody } from '#idempay/http/errors/error-forms.js';
+import { PROBLEMS, type ProblemName, problemNameOf } from '#idempay/http/errors/problems.js';
+import { problemsPage } from '#idempay/http/errors/problems-page.js';
+import { errorBody, type PublicError, publicErrors, storeRefusal } from '#idempay/http/errors/public-errors.js';
+import { prefersProblem } from '#idempay/http/requests/accept.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
+
+const away = new StoreUnavailable('unchanged', 'away');
+/** One error of each entry of the catalogue. */
+const ERRORS: { readonly [Name in ProblemName]: ReturnType<(typeof publicErrors)[Name]> } = {
+  missingIdempotencyKey: publicErrors.missingIdempotencyKey(),
+  invalidIdempotencyKey: publicErrors.invalidIdempotencyKey(),
+  paymentInProgress: publicErrors.paymentInProgress(1),
+  paymentNotFound: publicErrors.paymentNotFound(),
+  keyEndedUnpaid: publicErrors.keyEndedUnpaid(),
+  recordNotFound: publicErrors.recordNotFound(),
+  paymentMismatch: publicErrors.paymentMismatch(),
+  paymentDeclined: publicErrors.paymentDeclined('lost card'),
+  attemptDeclined: publicErrors.attemptDeclined('lost card', 1),
+  invalidReference: publicErrors.invalidReference(),
+  referenceWithoutNumber: publicErrors.referenceWithoutNumber(),
+  withoutReference: publicErrors.withoutReference('attempt'),
+  clientForOperators: publicErrors.clientForOperators(),
+  keyOfAnotherReference: publicErrors.keyOfAnotherReference(),
+  referenceMismatch: publicErrors.referenceMismatch(),
+  paymentCancelled: publicErrors.paymentCancelled(),
+  chargedAfterCancellation: publicErrors.chargedAfterCancellation(),
+  attemptBeforeUnderWay: publicErrors.attemptBeforeUnderWay(2, 1),
+  attemptOutOfTurn: publicErrors.attemptOutOfTurn(2, 'absent'),
+  attemptSuperseded: publicErrors.attemptSuperseded(1, { attempt: 2, state: 'DECLINED' }),
+  rowsLost: publicErrors.rowsLost(1),
+  cancelledTooLate: publicErrors.cancelledTooLate('TXN1'),
+  cancelledAfterDecline: publicErrors.cancelledAfterDecline(1),
+  cancelledAtProcessor: publicErrors.cancelledAtProcessor(),
+  tooManyPayments: publicErrors.tooManyPayments(1),
+  paymentNotSent: publicErrors.paymentNotSent(),
+  paymentOutcomeUnknown: publicErrors.paymentOutcomeUnknown(),
+  paymentFinal: publicErrors.paymentFinal('COMPLETED'),
+  resolutionTooEarly: publicErrors.resolutionTooEarly(1),
+  otherProcessor: publicErrors.otherProcessor('one'),
+  tooManyLookUps: publicErrors.tooManyLookUps(),
+  invalidCreationKey: publicErrors.invalidCreationKey(),
+  creationMismatch: publicErrors.creationMismatch(),
+  transactionNotFound: publicErrors.transactionNotFound('7'),
+  invalidTransactionId: publicErrors.invalidTransactionId(),
+  transactionFinal: publicErrors.transactionFinal('FAILED'),
+  preconditionFailed: publicErrors.preconditionFailed('list'),
+  invalidBody: publicErrors.invalidBody("'amount' is missing."),
+  unreadableBody: publicErrors.unreadableBody('it is not valid UTF-8.'),
+  emptyBody: publicErrors.emptyBody(),
+  unsupportedMediaType: publicErrors.unsupportedMediaType(),
+  bodyTooLarge: publicErrors.bodyTooLarge(16_384),
+  tooManyBodies: publicErrors.tooManyBodies(),
+  invalidRequest: publicErrors.invalidRequest("'day' is no day."),
+  invalidHost: publicErrors.invalidHost(),
+  repeatedHeader: publicErrors.repeatedHeader(),
+  invalidFraming: publicErrors.invalidFraming('HTTP/1.0 has no Transfer-Encoding.'),
+  invalidPath: publicErrors.invalidPath(),
+  noConsole: publicErrors.noConsole(),
+  unknownRoute: publicErrors.unknownRoute(),
+  methodNotAllowed: publicErrors.methodNotAllowed('GET'),
+  unknownMethod: publicErrors.unknownMethod(),
+  unknownVersion: publicErrors.unknownVersion(),
+  unknownTransferCoding: publicErrors.unknownTransferCoding(),
+  uriTooLong: publicErrors.uriTooLong(10_000),
+  expectationFailed: publicErrors.expectationFailed(),
+  keyNotFound: publicErrors.keyNotFound('key'),
+  credentialsMissing: publicErrors.credentialsMissing(),
+  credentialsInvalid: publicErrors.credentialsInvalid(),
+  credentialsUnchecked: publicErrors.credentialsUnchecked(),
+  scopeMissing: publicErrors.scopeMissing(['payments:write']),
+  misdirected: publicErrors.misdirected(),
+  otherSite: publicErrors.otherSite(),
+  storeUnavailable: publicErrors.storeUnavailable(away, 'pay'),
+  storeOutcomeUnknown: publicErrors.storeOutcomeUnknown(away, 'pay'),
+  tooManyLists: publicErrors.tooManyLists(),
+  tooManyWatchers: publicErrors.tooManyWatchers(),
+  tooManyRequests: publicErrors.tooManyRequests(60, 1),
+  tooManyConnections: publicErrors.tooManyConnections(),
+  starting: publicErrors.starting(),
+  draining: publicErrors.draining(),
+  storeOfRecordAway: publicErrors.storeOfRecordAway(),
+  storeUnreachable: publicErrors.storeUnreachable(),
+  refused: publicErrors.refused(418, 'Short and stout.'),
+  internal: publicErrors.internal(undefined),
+};
+const CATALOGUE = Object.entries(ERRORS) as [ProblemName, PublicError][];
+
+/** Programs act on these: none may change, and a new error adds one. */
+const NAMES = [
+  ...['attempt-before-under-way', 'attempt-declined', 'attempt-out-of-turn', 'attempt-superseded', 'body-too-large'],
+  ...['cancelled-after-decline', 'cancelled-at-processor', 'cancelled-too-late', 'charged-after-cancellation'],
+  ...['client-for-operators', 'creation-mismatch', 'credentials-invalid', 'credentials-missing'],
+  ...['credentials-unchecked', 'draining', 'empty-body', 'expectation-failed', 'internal', 'invalid-body'],
+  ...['invalid-creation-key', 'invalid-framing', 'invalid-host', 'invalid-idempotency-key', 'invalid-path'],
+  ...['invalid-reference', 'invalid-request', 'invalid-transaction-id', 'key-ended-unpaid', 'key-not-found'],
+  ...['key-of-another-reference', 'method-not-allowed', 'misdirected', 'missing-idempotency-key', 'no-console'],
+  ...['other-processor', 'other-site', 'payment-cancelled', 'payment-declined', 'payment-final'],
+  ...['payment-in-progress', 'payment-mismatch', 'payment-not-found', 'payment-not-sent', 'payment-outcome-unknown'],
+  ...['precondition-failed', 'record-not-found', 'reference-mismatch', 'reference-without-number', 'refused'],
+  ...['repeated-header', 'resolution-too-early', 'rows-lost', 'scope-missing', 'starting', 'store-of-record-away'],
+  ...['store-outcome-unknown', 'store-unavailable', 'store-unreachable', 'too-many-bodies', 'too-many-connections'],
+  ...['too-many-lists', 'too-many-look-ups', 'too-many-payments', 'too-many-requests', 'too-many-watchers'],
+  ...['transaction-final', 'transaction-not-found', 'unknown-method', 'unknown-route', 'unknown-transfer-coding'],
+  ...['unknown-version', 'unreadable-body', 'unsupported-media-type', 'uri-too-long', 'without-reference'],
+];
+
+test('the types of errors have stable names', () => {
+  expect((Object.keys(publicErrors) as ProblemName[]).map(problemNameOf).sort()).toEqual(NAMES);
+});
+
+describe('each error of the catalogue', () => {
+  test.each(CATALOGUE)('is the plain body for who does not ask, byte by byte: %s', (_name, error) => {
+    const { status, message } = error;
+    for (const accept of [undefined, '*/*', 'application/json', 'application/json, application/problem+json']) {
+      expect(formOf(error, accept, 'made')).toEqual({
+        contentType: 'application/json; charset=utf-8',
+        text: JSON.stringify({ status, error: errorBody(status, message).error, message }),
+      });
+    }
+  });
+
+  test.each(CATALOGUE)('is RFC 9457 for who asks: %s', (name, error) => {
+    const { contentType, text } = formOf(error, 'application/problem+json');
+    expect(contentType).toBe('application/problem+json');
+    const { title, status } = PROBLEMS[name];
+    if (status !== 'several') expect(status).toBe(error.status);
+    const body = {
+      type: `/problems#${problemNameOf(name)}`,
+      title,
+      status: error.status,
+      detail: error.message,
+    };
+    expect(JSON.parse(text)).toEqual(body);
+    expect(problemBody(error, 'none')).toEqual({ ...body, charge: 'none' });
+  });
+});
+
+test('a read that failed has the type of a request that changed nothing', () => {
+  const unknown = new StoreUnavailable('unknown', 'away');
+  expect(storeRefusal(unknown, 'payment status').problem).toBe('storeUnavailable');
+  expect(storeRefusal(away, 'pay').problem).toBe('storeUnavailable');
+  expect(storeRefusal(unknown, 'pay').problem).toBe('storeOutcomeUnknown');
+});
+
+test('the page has each name once, and no script and no style', () => {
+  const page = problemsPage();
+  expect([...page.matchAll(/<dt id="([a-z-]+)">/g)].map(([, id]) => id).sort()).toEqual(NAMES);
+  expect(page).not.toMatch(/<style|style=|<script|onload=|javascript:/);
+});
+
+describe('RFC 9457 is preferred', () => {
+  test.each([
+    'application/problem+json',
+    'Application/Problem+JSON',
+    'application/problem+json;q=0.9, application/json;q=0.8',
+    'application/json;q=0.5, application/problem+json',
+    '*/*;q=0.1,application/problem+json;q=0.2',
+    'text/html, application/problem+json; q=0.001',
+    'application/*;q=0.5, application/problem+json',
+    'application/problem+json; charset=utf-8',
+    'application/json;q=0, application/problem+json;q=1.000',
+    'application/json;q=two, application/problem+json;q=0.1',
+    'text/x; y="a,application/json,b", application/problem+json',
+  ])('by %j', (accept) => expect(prefersProblem(accept)).toBe(true));
+
+  test.each([
+    undefined,
+    '',
+    '*/*',
+    'application/*',
+    'application/json',
+    'application/json;q=0.5, */*',
+    'application/problem+json, application/json',
+    'application/problem+json, */*',
+    'application/problem+json;q=0',
+    'application/problem+json;q=0.5, application/json;q=0.5',
+    'application/problem+json;q=1.5',
+    'application/problem+json;q=0.1234',
+    'application/problem+jsonx',
+    'text/x; y="application/problem+json"',
+  ])('not by %j', (accept) => expect(prefersProblem(accept)).toBe(false));
+
+  /** The time-out of the test is the bound: a search in quadratic time would take minutes. */
+  test.each(['"', '\\"', ',', ';', ';q=', 'application/problem+json', ','.repeat(3)])(
+    'in time that grows with the header only: 256 KiB of %j',
+    (piece) =>
+      expect(prefersProblem(`application/problem+json;q=0,${piece.repeat(262_144 / piece.length)}`)).toBe(false),
+  );
+});
