@@ -8,6 +8,15 @@ export interface PaymentRequest {
   readonly amount: string;
   /** An ISO 4217 code, such as `'USD'`. */
   readonly currency: string;
+  /**
+   * Stands for the payer at your processor, such as the token of a card: up to 500 visible ASCII characters, and never a card number. It
+   * goes to the processor with the charge and is shown nowhere.
+   */
+  readonly source?: string | undefined;
+  /** What is paid, for the payer's statement and for the people who look at the payment: up to 255 characters. */
+  readonly description?: string | undefined;
+  /** Up to 20 texts of your own: names of up to 40 characters, texts of up to 500. */
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
 
 /** A payment as the service shows it. */

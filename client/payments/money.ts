@@ -1,13 +1,16 @@
 import type { PaymentRequest } from '../representations.js';
 
 /** An amount and its currency, as far as they are known. */
-export type PaidMoney = { readonly [Member in keyof PaymentRequest]: string | null };
+export type PaidMoney = { readonly [Member in keyof Money]: string | null };
+
+/** What tells one payment from another: what else a request says is no part of it. */
+export type Money = Pick<PaymentRequest, 'amount' | 'currency'>;
 
 /**
  * Whether this is the payment that was wanted: the same number, however it is written (`100.5` is `100.50`), of the same currency. False
  * as well where what was paid is not known.
  */
-export function isSamePayment(paid: PaidMoney, wanted: PaymentRequest): boolean {
+export function isSamePayment(paid: PaidMoney, wanted: Money): boolean {
   if (paid.amount === null || paid.currency === null) return false;
   const isSameCurrency = paid.currency.toUpperCase() === wanted.currency.toUpperCase();
   return isSameCurrency && shortest(paid.amount) === shortest(wanted.amount);

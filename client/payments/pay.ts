@@ -206,10 +206,10 @@ async function handOver(onKey: PayOptions['onKey'], key: string, call: Call): Pr
   }
 }
 
-/** Only its two members are sent. */
+/** Only these members are sent. The service judges the content: a wrong one charges nothing, and spends no key. */
 function checked(payment: PaymentRequest): PaymentRequest {
-  const { amount, currency } = payment ?? {};
+  const { amount, currency, source, description, metadata } = payment ?? {};
   if (typeof amount !== 'string') throw new InvalidRequestError("'amount' must be a string such as '100.50'.");
   if (typeof currency !== 'string') throw new InvalidRequestError("'currency' must be a string such as 'USD'.");
-  return { amount, currency };
+  return { amount, currency, source, description, metadata };
 }

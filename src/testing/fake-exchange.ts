@@ -23,6 +23,10 @@ export interface FakeCharge {
   /** With all decimals of the currency. */
   readonly amount: string;
   readonly currency: string;
+  /** What the request that was charged said, where it said it. */
+  readonly source?: string | undefined;
+  readonly description?: string | undefined;
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
 
 /** The fake on a port. */

@@ -21,13 +21,13 @@ export function createFakeProcessor(next: () => FakeProcessing): FakeProcessor {
     movesMoney: false,
     charges,
     silentAbout,
-    async charge({ reference: key, transactionId, amount, currency }) {
+    async charge({ reference: key, transactionId, amount, currency, content }) {
       const processing = next();
       if (typeof processing === 'object') {
         declined.set(key, processing.decline);
         return { state: 'declined', reason: processing.decline };
       }
-      charges.push({ key, transactionId, amount, currency });
+      charges.push({ key, transactionId, amount, currency, ...content });
       return processing ? { state: 'unknown', cause: 'the reply was lost' } : { state: 'succeeded' };
     },
     async lookUp(key) {

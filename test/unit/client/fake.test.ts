@@ -55,6 +55,21 @@ test.each<FakeFault>([{ lose: 'answer' }, { status: 504 }, 'unknown'])(
   },
 );
 
+test('what a payment is about is charged as the first call of it said', async () => {
+  const { fake, idempay } = clientOf();
+  const content = { source: 'tok_first', description: 'A book', metadata: { basket: '7' } };
+  fake.next('pay', 'unknown');
+  const [first, second] = await Promise.all(
+    [content, { ...content, source: 'tok_second' }].map((said) =>
+      idempay.payments.pay({ ...PAYMENT, ...said }, { reference: 'order-17' }),
+    ),
+  );
+  expect(second?.transactionId).toBe(first?.transactionId);
+  expect(fake.charges).toEqual([{ key: first?.key, transactionId: first?.transactionId, ...PAYMENT, ...content }]);
+  const { description, metadata } = await idempay.payments.get(first?.key ?? '');
+  expect({ description, metadata }).toEqual({ description: 'A book', metadata: { basket: '7' } });
+});
+
 test('a declined order is paid by its next attempt, and a cancelled one never', async () => {
   const { fake, idempay } = clientOf();
   const { payments } = idempay;

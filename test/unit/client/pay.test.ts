@@ -68,6 +68,27 @@ describe('pay', () => {
     });
   });
 
+  test('sends what the payment is about, the same in each attempt, and no other member', async () => {
+    const { idempay, sent } = scripted([json(KEY), reset(), json(PAID)]);
+    const content = { source: 'tok_1', description: 'Zwei Bücher', metadata: { basket: '7' } };
+    const result = await idempay.payments.pay({ ...HUNDRED, ...content, articles: ['a book'] } as never);
+    expect(sent.slice(1).map(({ body }) => body)).toEqual(
+      Array(2).fill(
+        '{"amount":"100.50","currency":"USD","source":"tok_1","description":"Zwei Bücher","metadata":{"basket":"7"}}',
+      ),
+    );
+    expect(JSON.stringify(result)).not.toContain('tok_1');
+  });
+
+  test('a content that the service refuses is an InvalidRequestError, and the error holds no source', async () => {
+    const { idempay } = scripted([json(KEY), refusal(400, "'source' looks like a card number.")]);
+    const error = await failureOf(
+      InvalidRequestError,
+      idempay.payments.pay({ ...HUNDRED, source: '4111111111111111' }),
+    );
+    expect(JSON.stringify({ ...error, message: error.message })).not.toContain('4111');
+  });
+
   const MOMENTARY: readonly (readonly [string, () => Step])[] = [
     ['a lost connection', reset],
     ['409', () => refusal(409, 'Payment is already being processed.')],
