@@ -237,10 +237,12 @@ describe('the command line', () => {
 
   it('answers --help with every setting of .env.example but the one for tests, and its default, and with no other', async () => {
     await run(['--help']);
-    const [example, readme] = ['.env.example', 'README.md'].map((file) => readFileSync(file, 'utf8'));
+    const [example, settings] = ['.env.example', 'docs/reference/settings.md'].map((file) =>
+      readFileSync(file, 'utf8'),
+    );
     for (const [, name] of output.matchAll(/^ {2}([A-Z_]+) /gm)) {
       expect(example).toContain(`\n${name}=`);
-      expect(readme).toContain(`\`${name}\``);
+      expect(settings).toContain(`\`${name}\``);
     }
     const documented = [...(example ?? '').matchAll(/^([A-Z_]+)=(.*)$/gm)].filter(([, name]) => name !== 'CRASH_AT');
     expect(documented.length).toBeGreaterThan(15);
