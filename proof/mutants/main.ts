@@ -11,14 +11,18 @@ const USAGE = `npm run mutants -- [options]
   --seeds N       seeds of each simulation (500)
   --sessions N    sessions of each fault suite, a minute each (3)
   --resume        leaves out what earlier runs in this folder have tried
-  --write         writes the results of all runs in this folder into docs/engineering/mutants.md`;
+  --table         runs nothing: prints what the runs in this folder found of these mutants, as a Markdown table`;
 
 const INTERRUPTED = 130;
 
 /** Gives each mutant to each check. Exit code 1: no check of this run or an earlier one noticed one of them. */
 async function main(stop: AbortSignal): Promise<void> {
-  const { mutants, checks, resume, write, ...effort } = readOptions();
+  const { mutants, checks, resume, table, ...effort } = readOptions();
   const results = new Results();
+  if (table) {
+    console.log(results.table(mutants));
+    return;
+  }
   const workspace = new Workspace(stop);
   try {
     await workspace.with([], async () => {
@@ -50,7 +54,6 @@ async function main(stop: AbortSignal): Promise<void> {
   } finally {
     workspace.remove();
   }
-  if (write) results.write(MUTANTS);
   const noticeable = mutants.filter((mutant) => checks.some((check) => canNotice(check, mutant)));
   const unnoticed = noticeable.filter((mutant) => !results.isNoticed(mutant));
   console.log(`${mutants.length - unnoticed.length} of ${mutants.length} mutants noticed`);
@@ -67,7 +70,7 @@ function readOptions() {
       seeds: { type: 'string', default: '500' },
       sessions: { type: 'string', default: '3' },
       resume: { type: 'boolean', default: false },
-      write: { type: 'boolean', default: false },
+      table: { type: 'boolean', default: false },
     },
   });
   const mutants = MUTANTS.filter(({ name }) => values.only.some((text) => name.includes(text)));

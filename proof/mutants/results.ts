@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { markdownTable } from '../../testkit/markdown-table.js';
 import { ROOT } from '../../testkit/programs.js';
@@ -7,8 +7,6 @@ import { CHECKS, type Check, type Finding } from './checks.js';
 import type { Mutant } from './mutants.js';
 
 const KEPT = join(ROOT, 'proof/results/mutants.jsonl');
-const PAGE = join(ROOT, 'docs/engineering/mutants.md');
-const BIOME = join(ROOT, 'node_modules/@biomejs/biome/bin/biome');
 const LONGEST_TEXT = 140;
 
 interface Result extends Finding {
@@ -43,34 +41,26 @@ export class Results {
     return CHECKS.some((check) => this.of(mutant, check)?.noticed !== undefined);
   }
 
-  /** For `docs/engineering/mutants.md`: a matrix of who noticed, and below it what was seen. */
-  write(mutants: readonly Mutant[]): void {
-    const pairs = mutants.flatMap((mutant) => CHECKS.map((check) => this.of(mutant, check)));
-    const results = pairs.filter((result) => result !== undefined);
-    const commits = [...new Set(results.map(({ commit }) => commit))];
-    const page = `# Mutants
-
-Deliberate mistakes, planted one at a time, and the checks that notice them. \`npm run mutants -- --write\` wrote this page, at ${commits.join(', ')}.
-A cell says what it took: seeds or sessions, or *yes* for a test suite. **no**: not noticed. Empty: the check does not run the
-changed code. ?: not tried.
-
-${markdownTable(
-  ['mutant', ...CHECKS.map(({ name }) => name)],
-  mutants.map((mutant) => [mutant.name, ...this.#cells(mutant)]),
-)}
-
-## What was seen
-
-${markdownTable(['mutant', 'check', 'after', 'broken promise or failed test'], results.flatMap(seen))}
-`;
-    writeFileSync(PAGE, page);
-    execFileSync(process.execPath, [BIOME, 'format', '--write', PAGE], { cwd: ROOT, stdio: 'ignore' });
+  /** A row for each mutant, a column for each check. */
+  table(mutants: readonly Mutant[]): string {
+    const head = ['mutant', ...CHECKS.map(({ name }) => name), 'seen first'];
+    return markdownTable(
+      head,
+      mutants.map((mutant) => [mutant.name, ...this.#cells(mutant), this.#seenFirst(mutant)]),
+    );
   }
 
   #put(result: Result): void {
     this.#byPair.set(`${result.mutant}|${result.check}`, result);
   }
 
+  /** The broken promise or the failed test. */
+  #seenFirst(mutant: Mutant): string {
+    const seen = CHECKS.map((check) => this.of(mutant, check)?.noticed).find((noticed) => noticed !== undefined) ?? '';
+    return seen.length > LONGEST_TEXT ? `${seen.slice(0, LONGEST_TEXT)} ...` : seen;
+  }
+
+  /** What it took; empty: the check does not run the changed code. */
   #cells(mutant: Mutant): string[] {
     return CHECKS.map((check) => {
       if (!canNotice(check, mutant)) return '';
@@ -84,10 +74,4 @@ ${markdownTable(['mutant', 'check', 'after', 'broken promise or failed test'], r
 /** Whether the check runs at least one of the changed files. */
 export function canNotice({ without }: Check, { edits }: Mutant): boolean {
   return edits.some(({ file }) => !without.some((pattern) => pattern.test(file)));
-}
-
-function seen({ mutant, check, noticed, effort, seconds }: Result): string[][] {
-  if (noticed === undefined) return [];
-  const what = noticed.length > LONGEST_TEXT ? `${noticed.slice(0, LONGEST_TEXT)} ...` : noticed;
-  return [[mutant, check, `${effort}, ${Math.round(seconds)} s`, what]];
 }
