@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { examineProcessor } from '#idempay/doctor/processor.js';
 import { startHttpServer } from '../../testkit/servers/processor-servers.js';
 
@@ -19,4 +19,34 @@ test.each([
   expect(findings[0]).toMatchObject({ what: 'Processor look-up', verdict, found: expect.stringMatching(found) });
   expect(JSON.stringify(findings)).not.toContain('not-this-one');
   expect(received.map(({ method }) => method)).toEqual(['GET']);
+});
+
+describe('the finding about the content of payments', () => {
+  async function contentFinding(status: number, headers: Record<string, string>) {
+    const { port, received } = await startHttpServer((response) => response.writeHead(status, headers).end('{}'));
+    const findings = await examineProcessor({ url: `http://127.0.0.1:${port}`, timeoutMs: 20_000 });
+    expect(received.map((request) => request.headers['idempay-contract'])).toEqual(['2']);
+    return findings.find(({ what }) => what === 'Processor content');
+  }
+
+  test.each(['2', '3'])('is well where the adapter answers with Idempay-Contract: %s', async (contract) => {
+    expect(await contentFinding(404, { 'idempay-contract': contract })).toMatchObject({ verdict: 'ok', found: 'read' });
+  });
+
+  test.each<Record<string, string>>([{}, { 'idempay-contract': '1' }, { 'idempay-contract': 'yes' }])(
+    'is a warning where the adapter answers with %j, and says what does not arrive',
+    async (headers) => {
+      expect(await contentFinding(404, headers)).toMatchObject({
+        verdict: 'warning',
+        found: expect.stringContaining('does not say'),
+        wanted: expect.stringContaining('Idempay-Contract: 2'),
+        why: expect.stringContaining('source'),
+      });
+    },
+  );
+
+  // A gateway's page says nothing of the adapter behind it.
+  test.each([401, 425, 503])('is none where the look-up is answered with %i', async (status) => {
+    expect(await contentFinding(status, {})).toBeUndefined();
+  });
 });
