@@ -9,6 +9,7 @@ import { Money } from '../parts/money.js';
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.js';
 import { Time } from '../parts/time.js';
 import type { Asked } from '../parts/use-answer.js';
+import { ContentFacts } from './content.js';
 import { OrderFacts } from './order-facts.js';
 import type { Payment } from './payment.js';
 import { PaymentClosing } from './payment-closing.js';
@@ -116,6 +117,7 @@ function Facts({ payment, others }: { payment: Payment; others: Asked<readonly P
       {state === 'CANCELLED' && <p class="amount">Closed: never charged</p>}
       <dl class="facts">
         <OrderFacts payment={payment} others={others} />
+        <ContentFacts payment={payment} />
         <Fact name="Key">
           <Copyable text={payment.idempotencyKey} what="the key" />
         </Fact>

@@ -7,6 +7,7 @@ import { EmptyState, ErrorState, LoadingState } from '../parts/states.js';
 import { type Column, Table } from '../parts/table.js';
 import { Time } from '../parts/time.js';
 import type { Order } from './closing.js';
+import { ContentInShort } from './content.js';
 import { FilterForm } from './filter-form.js';
 import { type Filters, filtersOf, hashOfFilters, NO_FILTERS } from './filters.js';
 import { OrderClosing } from './order-closing.js';
@@ -143,6 +144,7 @@ const COLUMNS: readonly Column<Payment>[] = [
       );
     },
   },
+  { title: 'About', cell: (payment) => <ContentInShort payment={payment} /> },
   { title: 'State', cell: ({ state }) => <StatusBadge status={state} /> },
   { title: 'Amount', isNumber: true, cell: ({ amount, currency }) => <Money amount={amount} currency={currency} /> },
   { title: 'Claimed', cell: ({ claimedAt }) => <Time at={claimedAt} /> },
