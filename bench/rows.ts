@@ -15,7 +15,7 @@ const LIST = '/api/transactions';
 const GENERATE_KEY = '/api/server-generated/generate-key';
 const LOOK_UPS = 'idempay_transaction_cache_lookups_total';
 
-/** As many as a list of some size has; all of them are read by id, and all fit into the cache (docs/reference/specification.md). */
+/** As many as a list of some size has; all of them are read by id, and all fit into the cache (docs/engineering/specification.md). */
 const TRANSACTIONS = 10_000;
 /** New ones for each round: fewer than any cache of the service remembers, and many enough that none is a hot one. */
 const REPEATED_PAYMENTS = 5000;

@@ -1,5 +1,5 @@
 // `npm run bench -- scaling`: what an operation costs each part of the deployment, and whether that is still so with more
-// processes and more Redis masters. docs/operations/scaling.md plans with these figures.
+// processes and more Redis masters. docs/engineering/scaling.md plans with these figures.
 //
 //   npm run bench -- scaling               every topology next to the model; ends with 1 where a cell is off by more than a fifth.
 //                                          CPU times are compared with those of the smallest of its kind, measured just before

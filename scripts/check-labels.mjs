@@ -1,10 +1,10 @@
-// Checks that every rule label leads to docs/reference/specification.md, that every test that is named exists, and that every relative
+// Checks that every rule label leads to docs/engineering/specification.md, that every test that is named exists, and that every relative
 // link of a Markdown file leads to a file. Run by `npm run check`.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-const RULES = 'docs/reference/specification.md';
+const RULES = 'docs/engineering/specification.md';
 const LOOKED_AT =
   /^(src|test|testkit|proof|bench|docs|client|examples|console|scripts)\/.*\.(tsx?|mjs|lua|sql|md)$|^[A-Z]+\.md$/;
 
