@@ -1,7 +1,7 @@
-// Checks that every rule label leads to docs/engineering/specification.md, that every test that is named exists, and that every relative
-// link of a Markdown file leads to a file. Run by `npm run check`.
+// Checks that every rule label leads to docs/engineering/specification.md and every number of a decision to its record, that every test that
+// is named exists, and that every relative link of a Markdown file leads to a file. Run by `npm run check`.
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 const RULES = 'docs/engineering/specification.md';
@@ -10,6 +10,8 @@ const LOOKED_AT =
 
 /** `decision P4`, `decisions G1, P3 and T2`, `decisions H1 to H3`. */
 const DECISIONS = /\bdecisions? ((?:[GPHTAO]\d{1,2}(?:, | and | to |-)?)+)/g;
+/** `decision 0035`, `docs/engineering/decisions/0035`. */
+const RECORDS = /\b[Dd]ecisions?[ /](\d{4})\b/g;
 /** `spec 2.5`, `spec 4.1 rule 3`, `spec 4.1 rules 2 to 4`, `spec 4.3 caching rule 1`. */
 const SPEC = /\bspec (\d(?:\.\d)?)(?: (caching )?rules? (\d)(?:(?:, | and | to |-)(\d))?)?/g;
 const PROTOCOL = /\bprotocol,? step (\d)/g;
@@ -25,6 +27,8 @@ const known = new Set([
   ),
   ...[...rules.matchAll(/^## (Spec \d(?:\.\d)?)\b/gm)].map(([, label]) => label.toLowerCase()),
 ]);
+const RECORD_FILES = 'docs/engineering/decisions';
+const records = new Set(readdirSync(RECORD_FILES).map((name) => name.slice(0, 4)));
 const problems = [];
 
 for (const file of execFileSync('git', ['ls-files'], { encoding: 'utf8' }).split('\n')) {
@@ -32,6 +36,9 @@ for (const file of execFileSync('git', ['ls-files'], { encoding: 'utf8' }).split
   const text = readFileSync(file, 'utf8');
   for (const label of labelsIn(text)) {
     if (!known.has(label)) problems.push(`${file}: ${RULES} has no "${label}"`);
+  }
+  for (const [, number] of text.matchAll(RECORDS)) {
+    if (!records.has(number)) problems.push(`${file}: ${RECORD_FILES} has no record ${number}`);
   }
   for (const [, name] of text.matchAll(NAMED_TEST)) {
     if (![`test/${name}.test.ts`, `test/${name}.ts`, `test/${name}`, name].some((path) => existsSync(path))) {

@@ -33,7 +33,7 @@ interface Held {
 
 /**
  * One timer renews all leases of the process, each at a third of its life after it was held or last renewed. Only rows are
- * renewed: a lock in the key store may end before its payment does (ADR 16).
+ * renewed: a lock in the key store may end before its payment does (decision 0015).
  */
 export function createLeases(
   ledger: Ledger,

@@ -98,7 +98,7 @@ test('a repeat whose wait ends is answered with the outcome of meanwhile, althou
   expect(await waiting).toMatchObject({ state: 'replayed', waited: true });
 });
 
-// A lock is not renewed (ADR 16): the row is, and says that the payment is under way. A repeat's lock is given back.
+// A lock is not renewed (decision 0015): the row is, and says that the payment is under way. A repeat's lock is given back.
 test('a payment that outlives its lock is in progress, charged once, and waited for with one more try a second', async () => {
   const { payments, processor, another, chargingPayment } = compose({ leaseMs: OUTLIVED_LEASE_MS });
   const { key, answer, finish } = await chargingPayment();

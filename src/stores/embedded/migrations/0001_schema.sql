@@ -15,7 +15,8 @@ CREATE TABLE deployment (
 
 INSERT INTO deployment VALUES (1, 0, '00000000-0000-0000-0000-000000000000', lower(hex(randomblob(8))), 0, 0);
 
--- The key records of spec 2.1. Time-ordered keys (UUIDv7) make every insert an append, so the table needs no rowid of its own.
+-- The key records of spec 2.1, apart from the payments because they are swept. Time-ordered keys (UUIDv7) make every insert an append, so the
+-- table needs no rowid of its own. It has no index by expiry, which each key and each payment would write: the sweep goes through all records.
 CREATE TABLE idempotency_keys (
   key         TEXT    NOT NULL PRIMARY KEY CHECK (length(key) = 36),
   value       TEXT    NOT NULL,                            -- KEY GENERATED, then the transaction id or DECLINED
