@@ -8,7 +8,7 @@ import { growthTables } from './growth/tables.js';
 import { type LatencyRow, newestResults, type RateRow, type Row, type SavedRun } from './results.js';
 import { type SoakRow, WHOLE_MINUTES } from './soak.js';
 import { capital } from './statistics.js';
-import { costTable, latencyTable, peerTable, ratioTable, shortTable, storeTable, targetSentence } from './tables.js';
+import { latencyTable, peerTable, ratioTable, shortTable, targetSentence } from './tables.js';
 
 const DOCUMENT = join(ROOT, 'docs', 'engineering', 'performance.md');
 /** What was tried for less is not shown. */
@@ -22,10 +22,6 @@ export async function writeDocument(): Promise<void> {
     short: ifAny(rates, () => [shortTable(rates)]),
     ratios: ifAny(rates, () => [ratioTable(rates), targetSentence(rates), measuredWhen(rates, extentOf)]),
     peers: ifAny(rates, () => [peerTable(rates)]),
-    costs: ifAny(rates, () => [
-      ...rates.flatMap((run) => [`${capital(run.deployment)}:`, costTable(run)]),
-      storeTable(rates),
-    ]),
     latency: ifAny(latency, () => [latencyTable(latency), measuredWhen(latency, extentOf)]),
     soak: ifAny(soaks, () => [...soaks.flatMap(soakParagraphs), measuredWhen(soaks)]),
     growth: ifAny(growth, () => growth.flatMap(growthTables)),
