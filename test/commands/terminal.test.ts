@@ -42,6 +42,19 @@ describe('on a terminal', () => {
     expect(plain.output).toMatch(/^key +state +amount +currency/m);
   });
 
+  it('a table has the beginning of what a payment is about, and a record all of it', async () => {
+    const description = 'shoes '.repeat(40).trim();
+    const about = ['--description', description, '--metadata', `note=${'x'.repeat(400)}`];
+    const paid = await runCommand(shared.url, ['pay', '--amount', '5.00', '--currency', 'EUR', '--json', ...about]);
+    const { output } = await onTerminal(['payments', 'list'], { NO_COLOR: '1' });
+    expect(output).toContain(`${description.slice(0, 40)}…  {"note":"`);
+    expect(output).not.toContain(description.slice(0, 41));
+    const { idempotencyKey } = JSON.parse(paid.stdout);
+    const record = await onTerminal(['payments', 'get', idempotencyKey], { NO_COLOR: '1' });
+    expect(record.output).toContain(description);
+    expect(record.output).toContain('x'.repeat(400));
+  });
+
   it('a delete is asked for, and only yes does it', async () => {
     const create = ['transactions', 'create', '--from', 'a', '--to', 'b', '--amount', '1', '--json'];
     const { transactionId } = JSON.parse((await runCommand(shared.url, create)).stdout);

@@ -2,6 +2,7 @@ import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { spreadsheetText } from '../../statements/spreadsheet-text.js';
 import { UsageError } from '../usage.js';
+import { textOf } from './results.js';
 import { write } from './terminal.js';
 import { writeWhole } from './whole-file.js';
 
@@ -78,12 +79,17 @@ async function csvOf(members: readonly string[], spreadsheet = false) {
       header: isFirst,
       columns: [...members],
       quoted_match: OUTER_BLANK,
-      ...(spreadsheet && { cast: { string: spreadsheetText } }),
+      // Without it objects are JSON as well.
+      ...(spreadsheet && { cast: SAFE_CASTS }),
     });
 }
 
+const SAFE_CASTS = { string: spreadsheetText, object: (value: unknown) => spreadsheetText(textOf(value)) };
+
 function isFormula(value: unknown): boolean {
-  return typeof value === 'string' && spreadsheetText(value) !== value;
+  if (typeof value !== 'string' && typeof value !== 'object') return false;
+  const text = textOf(value);
+  return spreadsheetText(text) !== text;
 }
 
 /** What was printed cannot be taken back, so the error says that it is a part. */

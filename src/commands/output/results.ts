@@ -1,3 +1,4 @@
+import { clipped } from '../../statements/texts.js';
 import { type Colour, harmless, OutputError, painted, report, write } from './terminal.js';
 
 export interface OutputOptions {
@@ -7,6 +8,8 @@ export interface OutputOptions {
 export interface Column<Row> {
   readonly title: string;
   readonly of: (row: Row) => string | number | null;
+  /** So many characters are shown in the table of a terminal. If omitted, all. */
+  readonly mostInTable?: number;
 }
 
 /** So many rows are put into a table at most: it has to see all of them before it knows its widths. */
@@ -86,7 +89,7 @@ function linesOf(record: object, { json }: OutputOptions): string[] {
   const members = Object.entries(record);
   const width = process.stdout.isTTY ? Math.max(...members.map(([name]) => name.length)) + 2 : 0;
   return members.map(([name, value]) => {
-    const text = harmless(String(value ?? ''));
+    const text = harmless(textOf(value));
     return `${width > 0 ? painted(name.padEnd(width), 'bold') : `${name}\t`}${painted(text, COLOURS[text])}`;
   });
 }
@@ -102,7 +105,7 @@ async function printTable<Row>(rows: readonly Row[], columns: readonly Column<Ro
   for (const row of rows) {
     table.push(
       columns.map((column) => {
-        const text = cell(column, row);
+        const text = clipped(cell(column, row), column.mostInTable ?? Number.POSITIVE_INFINITY);
         return painted(text, COLOURS[text]);
       }),
     );
@@ -118,4 +121,9 @@ const LINES = [
 
 function cell<Row>({ of }: Column<Row>, row: Row): string {
   return harmless(String(of(row) ?? ''));
+}
+
+/** An object, such as the metadata of a payment, is JSON. */
+export function textOf(value: unknown): string {
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '');
 }

@@ -4,6 +4,15 @@ import { examples, KEY, KEY_UNLESS_REFERENCE, OPTIONS, REFERENCE } from '../argu
 
 const AMOUNT = new Option('--amount <amount>', 'a decimal number such as 100.50').makeOptionMandatory();
 const CURRENCY = new Option('--currency <code>', 'an ISO 4217 code such as USD').makeOptionMandatory();
+/** A token in the list of processes can be read by everybody on the machine. */
+const SOURCE = new Option(
+  '--source <token>',
+  'who pays, as the processor names it; better in the variable, because everybody on the machine sees arguments',
+).env('IDEMPAY_SOURCE');
+const METADATA = new Option(
+  '--metadata <name=value>',
+  'a text of your own about the payment; repeat it for others',
+).argParser((text, others: readonly string[] = []): readonly string[] => [...others, text]);
 const STATE = new Option('--state <state>', 'only payments in this state').choices([
   'PROCESSING',
   'COMPLETED',
@@ -22,6 +31,9 @@ export function addPaymentCommands(program: Command): void {
     .addOption(REFERENCE.attempt)
     .addOption(AMOUNT)
     .addOption(CURRENCY)
+    .option('--description <text>', 'what is paid')
+    .addOption(METADATA)
+    .addOption(SOURCE)
     .option('--key-file <file>', 'without a reference: keeps the key of this one payment; written before money moves')
     .option('--resume <key>', 'goes on with the payment of this key')
     .addOption(OPTIONS.json)
@@ -32,6 +44,10 @@ export function addPaymentCommands(program: Command): void {
       'after',
       examples(
         ['idempay pay --reference order-17 --amount 100.50 --currency USD', 'run it again, anywhere: it pays once'],
+        [
+          'IDEMPAY_SOURCE=tok_1a2b3c idempay pay --reference order-17 --amount 100.50 --currency USD --description Shoes --metadata cart=8812',
+          'who pays, and what it is about',
+        ],
         ['idempay pay --reference order-17 --attempt 2 --amount 100.50 --currency USD', 'after a decline'],
         ['idempay pay --amount 100.50 --currency USD --key-file order-17.key', 'without a reference, run it again'],
         ['idempay pay --amount 100.50 --currency USD', 'prints the key first'],

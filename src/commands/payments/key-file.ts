@@ -7,8 +7,11 @@ const MODE = 0o600;
 /** A part of the name of a file. */
 const KEY = /^[0-9a-f-]{36}$/i;
 
-/** What `--key-file` keeps of one payment, so that the same command after a crash goes on with it. */
-export interface KeptPayment extends PaymentRequest {
+/**
+ * What `--key-file` keeps of one payment, so that the same command after a crash goes on with it. What the payment is about is not kept,
+ * because the same command says it again, and a source does not belong in a file.
+ */
+export interface KeptPayment extends Pick<PaymentRequest, 'amount' | 'currency'> {
   readonly idempotencyKey: string;
 }
 

@@ -4,8 +4,15 @@ import { type OutputOptions, printRecord } from '../output/results.js';
 import { report } from '../output/terminal.js';
 import { UsageError } from '../usage.js';
 import { forgetPayment, keepPayment, newestPayment } from './key-file.js';
+import { metadataIn } from './metadata.js';
 
-export interface PayOptions extends ConnectionOptions, OutputOptions, PaymentRequest, Partial<PaymentReference> {
+export interface PayOptions
+  extends ConnectionOptions,
+    OutputOptions,
+    Omit<PaymentRequest, 'metadata'>,
+    Partial<PaymentReference> {
+  /** Each is `NAME=VALUE`. */
+  readonly metadata?: readonly string[] | undefined;
   readonly resume?: string | undefined;
   readonly keyFile?: string | undefined;
 }
@@ -15,9 +22,9 @@ export interface PayOptions extends ConnectionOptions, OutputOptions, PaymentReq
  * reference the key is printed and stored in `onKey`, before the client sends the payment.
  */
 export async function pay(options: PayOptions): Promise<void> {
-  const { amount, currency, resume, keyFile, reference } = options;
+  const { amount, currency, source, description, resume, keyFile, reference } = options;
   refuseContradictions(options);
-  const payment = { amount, currency };
+  const payment = { amount, currency, source, description, metadata: metadataIn(options.metadata) };
   if (keyFile !== undefined) refuseOtherPayment(keyFile, payment);
   const connection = await connect(options);
   let result: PayResult;
@@ -99,7 +106,8 @@ async function payAndKeep(
   let keptKey: string | undefined;
   try {
     return await payNew(connection, payment, options, (key) => {
-      if (!keepPayment(path, { idempotencyKey: key, ...payment })) throw new KeptByAnother();
+      const { amount, currency } = payment;
+      if (!keepPayment(path, { idempotencyKey: key, amount, currency })) throw new KeptByAnother();
       keptKey = key;
     });
   } catch (error) {
@@ -192,11 +200,12 @@ async function tellPaid(result: PayResult, wanted: PaymentRequest, options: PayO
 }
 
 /** Adds what helps after an outcome that is not known. */
-function withAdvice(error: Error, { amount, currency, keyFile, resume, reference }: PayOptions): Error {
+function withAdvice(error: Error, options: PayOptions): Error {
+  const { amount, currency, keyFile, resume, reference } = options;
   const { key } = error as Error & { key?: string };
   const again =
     keyFile === undefined && reference === undefined
-      ? `idempay pay --resume ${key} --amount ${amount} --currency ${currency}`
+      ? `idempay pay --resume ${key} --amount ${amount} --currency ${currency}${contentAgain(options)}`
       : 'the same command again';
   const afterwards = keyFile === undefined ? 'pay anew' : `remove ${keyFile} and run the command again`;
   const advice: Readonly<Record<string, string>> = {
@@ -206,4 +215,11 @@ function withAdvice(error: Error, { amount, currency, keyFile, resume, reference
   };
   if (advice[error.name] !== undefined) error.message += `\n${advice[error.name]}`;
   return error;
+}
+
+/** What it is about is named, and not repeated: standard error is often kept in a log, where no source belongs. */
+function contentAgain({ source, description, metadata }: PayOptions): string {
+  const given = Object.entries({ source, description, metadata }).filter(([, value]) => value !== undefined);
+  const names = given.map(([name]) => `--${name}`);
+  return names.length === 0 ? '' : `, with the same ${names.join(', ').replace(/, (?=[^,]*$)/, ' and ')} as before`;
 }

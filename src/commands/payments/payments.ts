@@ -18,9 +18,11 @@ const COLUMNS: readonly Column<Payment>[] = [
   { title: 'claimed', of: ({ claimedAt }) => claimedAt },
   { title: 'reference', of: ({ reference }) => reference },
   { title: 'attempt', of: ({ attempt }) => attempt },
+  { title: 'description', of: ({ description }) => description, mostInTable: 40 },
+  { title: 'metadata', of: ({ metadata }) => metadata && JSON.stringify(metadata), mostInTable: 40 },
 ];
 
-/** Every member of a payment, in the order of the service. */
+/** Every member of a payment. New ones are added at the end, where they move no column of a spreadsheet. */
 const MEMBERS = [
   ...[
     'idempotencyKey',
@@ -36,6 +38,7 @@ const MEMBERS = [
     'resolution',
   ],
   ...['createdAt', 'claimedAt', 'settledAt'],
+  ...['description', 'metadata'],
 ] as const;
 
 /** `idempay status`: what became of a payment, for a script in the exit code. */
