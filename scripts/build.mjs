@@ -11,7 +11,10 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const source = join(root, 'src');
 const output = join(root, 'dist');
 const client = join(root, 'client');
-/** What the reference page is made of (docs/engineering/decisions/0041). Copied, so that running the service does not require that package. */
+/**
+ * What the reference page is made of, copied so that the service is installed without that package. As a plugin it would register routes
+ * without scopes and descriptions; `swagger-ui-dist`, which has the same files, reports its installation to a company.
+ */
 const REFERENCE_PAGE = join('http', 'openapi', 'reference-page');
 const SWAGGER_UI_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'];
 /** Where the commands find the client (`#idempay/client` in package.json). */

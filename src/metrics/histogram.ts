@@ -16,7 +16,7 @@ interface Series {
   sum: number;
 }
 
-/** Counts values by buckets, a few additions for each (decision 0027). */
+/** Counts values by buckets, a few additions for each. prom-client takes 1 us for a value, a dozen of which would be a tenth of a payment. */
 export class Histogram {
   private readonly series = new Map<string, Series>();
 

@@ -11,7 +11,7 @@ interface Trip {
 
 /**
  * The same measures, with a span for each round trip. A round trip of a batch is a part of the trace that asked first; it and
- * the spans of the others that it carries are linked with each other (decision record 0034).
+ * the spans of the others that it carries are linked with each other (decision 0034).
  */
 export function traceStores(spans: Spans, measures: StoreMeasures): StoreMeasures {
   const known = new Map<string, RoundTrips>();
