@@ -7,6 +7,8 @@ import type { Simulation } from './simulation.js';
 
 /** A row under its key's short name. Times without an underscore are the simulation's own, which no fault moves. */
 export interface ObservedPayment extends StoredPayment {
+  /** The row as its claim made it. */
+  readonly claimed: StoredPayment;
   /** When its claim was judged, and when its outcome was committed. */
   readonly firstThereAt: number;
   readonly finalAt: number | undefined;
@@ -66,6 +68,7 @@ export class ObservedPayments {
     if (seen?.finalAt !== undefined) this.broken.push(`${name}: a final row was written again`);
     this.byKey.set(name, {
       ...{ ...row, key: name },
+      claimed: seen?.claimed ?? row,
       firstThereAt: seen?.firstThereAt ?? judgedAt,
       finalAt: row.state === 'PROCESSING' ? undefined : this.simulation.time,
       expiresAt: row.expires_at === null ? undefined : row.expires_at - EPOCH_MS,

@@ -10,6 +10,7 @@ import { checkRefusals, type RefusalEvidence } from '../../testkit/checkers/refu
 import { type Disturbance, PROCESSOR_REPLIES } from '../../testkit/history/disturbances.js';
 import type { Refusal } from '../../testkit/history/history.js';
 import { CANCELLED, CLAIMED_TEXT, DECLINED, type Exchange, type KeyHistory } from '../../testkit/history/payments.js';
+import { textOf } from '../../testkit/protocol/contents.js';
 
 const KEY = '01a1f94b-4fd8-7058-b4d2-b234378f0ee5';
 const OTHER_KEY = '01a1f94b-4fd8-7058-b4d2-b234378f0ee6';
@@ -80,7 +81,13 @@ function attempts(
     const id = `TXN${index + 1}`;
     const outcome = { COMPLETED: id, DECLINED, CANCELLED }[state as string];
     const money = state === 'CANCELLED' ? { amount: null, currency: null, transactionId: null } : { transactionId: id };
-    const line = { reference: key, transactionId: id, status, ...(status === 'declined' && { reason: 'no' }) };
+    const line = {
+      reference: key,
+      order: order.reference,
+      transactionId: id,
+      status,
+      ...(status === 'declined' && { reason: 'no' }),
+    };
     return {
       history: history(outcome ? [exchange(100 * index, 200, { outcome, key })] : [], { key, order }),
       charges: status ? [charge(line as Partial<ChargeLine>)] : [],
@@ -97,6 +104,14 @@ const twoKeysOfAReference = {
     }),
   ],
 };
+const FIRST_CONTENT = { source: 'tok_1', description: 'Shoes', metadata: { b: '1', a: '2' } };
+const SECOND_CONTENT = { source: 'tok_2', description: 'Hat' };
+/** Two requests, each about something else, before the outcome; what was charged, and what is shown. */
+const charged = (line: Partial<ChargeLine>, shown: Partial<KeptPayment>): Evidence => {
+  const contents = new Set([FIRST_CONTENT, SECOND_CONTENT].map(textOf));
+  return { keys: [history([first(100)], { contents })], charges: [charge(line)], kept: [kept(shown)] };
+};
+const SHOWN = { description: 'Shoes', metadata: FIRST_CONTENT.metadata };
 const besideOtherKey = { keys: [history([exchange(100, 409)]), history([exchange(95, 0)], { key: OTHER_KEY })] };
 const leftProcessing = { ...answers(exchange(1, 504)), ...processing, unresolved: new Set([KEY]) };
 const forgot = disturbed('redis', 20, 40, 'everything');
@@ -121,6 +136,7 @@ describe('the checker of payments accepts', () => {
     ['a decline, of which payment-status knows nothing', declined, answers(decline(1), status(30, 404))],
     ["an operator's decline where the processor has no charge", verdict, { charges: [] }],
     ['a key that was never paid', unpaid()],
+    ['a charge with what one of two requests said', charged(FIRST_CONTENT, SHOWN)],
     [
       'a third attempt after two declines',
       attempts(['declined', 'DECLINED'], ['declined', 'DECLINED'], ['succeeded', 'COMPLETED']),
@@ -151,6 +167,7 @@ describe('the checker of payments rejects', () => {
     nothingLost,
     notStuck,
     chargedMeansCompleted,
+    sameContent,
     promisedAnswers,
   } = PAYMENT_RULES;
   test.each<[string, string, ...Evidence[]]>([
@@ -198,6 +215,31 @@ describe('the checker of payments rejects', () => {
     ['a charge of another amount', chargedMeansCompleted, { charges: [charge({ amount: '12.51' })] }],
     ['a payment kept with another amount', chargedMeansCompleted, { kept: [kept({ currency: 'USD' })] }],
     ['a charge under another id than is kept', chargedMeansCompleted, { kept: [kept({ transactionId: 'TXN2' })] }],
+    ['a charge with a source that nobody sent', sameContent, { charges: [charge({ source: 'tok_1' })] }],
+    ['a charge without what was sent', sameContent, charged({}, SHOWN)],
+    [
+      'one with the source of one request and the text of another',
+      sameContent,
+      charged({ ...FIRST_CONTENT, source: 'tok_2' }, SHOWN),
+    ],
+    [
+      'one whose metadata has another order',
+      sameContent,
+      charged({ ...FIRST_CONTENT, metadata: { a: '2', b: '1' } }, SHOWN),
+    ],
+    [
+      'two charges about different things',
+      sameContent,
+      charged(FIRST_CONTENT, SHOWN),
+      { charges: [charge(FIRST_CONTENT), charge(SECOND_CONTENT)] },
+    ],
+    [
+      'a payment that is shown with what another request said',
+      sameContent,
+      charged(FIRST_CONTENT, { description: 'Hat' }),
+    ],
+    ['a payment that is shown with what nobody said', sameContent, { kept: [kept({ description: 'Shoes' })] }],
+    ['a charge for an order that was not named', sameContent, { charges: [charge({ order: 'order-17' })] }],
     ['a reason that the processor did not give', chargedMeansCompleted, { kept: [kept({ reason: 'no funds' })] }],
     ['a charge for a key that was issued to nobody', promisedAnswers, { keys: [] }],
     ['an answer that says something else', promisedAnswers, answers(first(1), exchange(50, 503, { text: 'x' }))],

@@ -23,6 +23,7 @@ const PAYMENT_COUNTS = [
   'group commits',
   'payments removed',
   'cancelled',
+  'charges sent again',
 ];
 const REFERENCES = 'payments of references, attempt ';
 const TRANSACTION_COUNTS = ['hits', 'misses', 'crashes', 'losses', 'drains', 'answers: set', 'answers: list'];
@@ -59,11 +60,20 @@ describe('the simulator', () => {
   });
 
   test.each([
-    ['a ledger that grants a claim twice', ENVIRONMENTS.payments(grantTwice), /charged|claimed again|was the first/],
+    [
+      'a ledger that grants a claim twice',
+      ENVIRONMENTS.payments(grantTwice),
+      /charged|claimed again|was the first|another content/,
+    ],
     [
       'a ledger that does not ask about the attempt before',
       ENVIRONMENTS.payments(grantTurns),
       /is paid by|was not declined/,
+    ],
+    [
+      'a ledger that forgets the source of a payment that is taken over',
+      ENVIRONMENTS.payments(forgetSources),
+      /was sent with another content/,
     ],
     ['a cache in which no write mark stands', ENVIRONMENTS.transactions(loseMarks), /was read|have no order/],
   ])('finds %s, and shows it in a few lines', { timeout: LIMIT_MS }, async (_what, environment, violation) => {
@@ -77,8 +87,19 @@ function grantTwice({ postgres }: Stores): void {
   if (!postgres) return;
   const execute = postgres.execute.bind(postgres);
   postgres.execute = (statement, values, ...rest) => {
-    if (statement.name === 'claim') for (const key of values[0] as string[]) postgres.tables.payments.delete(key);
+    if (statement.name.startsWith('claim'))
+      for (const key of values[0] as string[]) postgres.tables.payments.delete(key);
     return execute(statement, values, ...rest);
+  };
+}
+
+function forgetSources({ postgres }: Stores): void {
+  if (!postgres) return;
+  const execute = postgres.execute.bind(postgres);
+  postgres.execute = (statement, ...rest) => {
+    const { payments } = postgres.tables;
+    if (statement.name === 'take_over') for (const [key, row] of payments) payments.set(key, { ...row, source: null });
+    return execute(statement, ...rest);
   };
 }
 

@@ -3,6 +3,7 @@ import type { ShownPayment } from '../client/payment-records.js';
 import { type Disturbance, wasDisturbed } from '../history/disturbances.js';
 import { PROMISED_ANSWERS, type Violation } from '../history/history.js';
 import { CANCELLED, DECLINED, type Exchange, isPaid, type KeyHistory } from '../history/payments.js';
+import { textOf } from '../protocol/contents.js';
 
 const STATE_OF = { succeeded: 'COMPLETED', declined: 'DECLINED' } as const;
 const STATE_OF_OUTCOME: Readonly<Record<string, string>> = { [DECLINED]: 'DECLINED', [CANCELLED]: 'CANCELLED' };
@@ -30,6 +31,7 @@ export const PAYMENT_RULES = {
   nothingLost: 'nothing acknowledged is missing',
   notStuck: 'no key is stuck longer than a lease and a recovery period',
   chargedMeansCompleted: 'every charge belongs to a COMPLETED payment',
+  sameContent: 'a charge, and its payment, have the content of one request that may be the first',
   promisedAnswers: PROMISED_ANSWERS,
 } as const;
 const RULES = PAYMENT_RULES;
@@ -120,6 +122,7 @@ function* checkKey(
   const keys = new Set(history.exchanges.flatMap((exchange) => exchange.key ?? []));
   if (history.order && keys.size > 1) yield [RULES.oneKey, [...keys].join(', ')];
   yield* checkCharge(subject);
+  yield* checkContent(charges, subject);
   for (const outcome of outcomes) yield* checkOutcome(outcome, subject);
   yield* checkKept(subject, outcomes.size > 0);
   yield* checkExchanges(subject);
@@ -141,6 +144,24 @@ function* checkCharge({ history, charge, payment, evidence: { unresolved } }: Su
     yield [chargedMeansCompleted, `kept reason ${payment.reason}, the processor gave ${reason}`];
   }
 }
+
+/** Each charge of the key, and what is shown of it, has what one request said (decisions P19). */
+function* checkContent(charges: readonly ChargeLine[], { history, payment }: Subject): Generator<Finding> {
+  const { contents = new Set([textOf()]), order } = history;
+  const texts = new Set(charges.map(textOf));
+  const other = [...texts].find((text) => !contents.has(text));
+  if (other !== undefined) yield [RULES.sameContent, `charged with ${other}`];
+  if (texts.size > 1) yield [RULES.sameContent, `charged with ${texts.size} contents`];
+  for (const charge of charges) {
+    if (charge.order !== order?.reference) yield [RULES.sameContent, `charged for the order ${charge.order}`];
+  }
+  if (!payment || payment.state === 'CANCELLED' || payment.state === 'PENDING') return;
+  const shown = textOf({ ...payment, source: null });
+  const sent = [...(texts.size > 0 ? texts : contents)];
+  if (sent.every((text) => withoutSource(text) !== shown)) yield [RULES.sameContent, `kept with ${shown}`];
+}
+
+const withoutSource = (text: string) => JSON.stringify(JSON.parse(text).with(0, null));
 
 function* checkOutcome(outcome: string, { history, charge, payment, evidence }: Subject): Generator<Finding> {
   const isVerdict = !charge && outcome === DECLINED && evidence.verdicts?.has(history.key);

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { Content } from '#idempay/payments/values/content.js';
 import { ASK_AGAIN_AFTER_MS } from '#idempay/stores/redis/remembered-outcomes.js';
 import { inParallel } from '../concurrency.js';
 import { type History, KEY_HEADER, type Target } from '../history/history.js';
@@ -12,6 +13,7 @@ import {
   type Order,
   outcomeOf,
 } from '../history/payments.js';
+import { someContent, textOf } from '../protocol/contents.js';
 import type { Random } from '../random.js';
 import { pause, until } from '../time/until.js';
 
@@ -40,6 +42,7 @@ export class PaymentClients {
   /** Keys that have an outcome: they are repeated for as long as the load lasts. */
   readonly finished: KeyHistory[] = [];
   readonly #open = new Set<KeyHistory>();
+  #contents = 0;
 
   constructor(
     private readonly history: History,
@@ -76,10 +79,19 @@ export class PaymentClients {
     const exchange = begun(key, 'pay', to.name);
     const named: Record<string, string> = byKey ? { [KEY_HEADER]: key.key } : {};
     const headers = { ...named, 'Content-Type': 'application/json', ...(prefer && { Prefer: prefer }) };
-    const body = `{"amount":"${key.amount}","currency":"${key.currency}"}`;
+    const body = JSON.stringify({ amount: key.amount, currency: key.currency, ...this.#nextContent(key) });
     const path = `/api/payment${byKey ? '' : queryOf(key.order)}`;
     const reply = await this.history.send(to, path, { method: 'POST', headers, body });
     return this.#ended(key, answered(exchange, reply));
+  }
+
+  /** Of another source in each request, as a payment page sends it. After the outcome no request makes the row. */
+  #nextContent(key: KeyHistory): Content | undefined {
+    this.#contents += 1;
+    const content = someContent(this.#contents, `${this.#contents}`);
+    key.contents ??= new Set();
+    if (outcomeOf(key) === undefined) key.contents.add(textOf(content));
+    return content;
   }
 
   async status(key: KeyHistory, to: Target): Promise<Exchange> {

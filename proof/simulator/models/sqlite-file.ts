@@ -58,11 +58,13 @@ function createFile() {
   database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF');
   migrate(database);
   const transactions = `SELECT ${TRANSACTION_COLUMNS} FROM transactions`;
+  // The source of a payment has a table of its own.
+  const payments = `SELECT payments.*, rtrim(source) AS source FROM payments LEFT JOIN payment_sources USING (key)`;
   const rows = {
     created: database.prepare(`${transactions} ORDER BY id DESC LIMIT 1`),
     transaction: database.prepare(`${transactions} WHERE id = ?`),
-    payment: database.prepare('SELECT * FROM payments WHERE key = ?'),
-    payments: database.prepare('SELECT * FROM payments'),
+    payment: database.prepare(`${payments} WHERE key = ?`),
+    payments: database.prepare(payments),
   };
   const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all() as { name: string }[];
   const restore = tables.flatMap(({ name }) => {

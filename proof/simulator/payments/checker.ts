@@ -1,4 +1,6 @@
+import type { Content } from '#idempay/payments/values/content.js';
 import { DECLINED } from '#idempay/payments/values/payment.js';
+import { SOURCE_START, textOf } from '../../../testkit/protocol/contents.js';
 import { setBackMs } from '../faults.js';
 import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
@@ -50,9 +52,9 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
   const { plan, processor, faults, stores, clients } = history;
   const { state, finalAt, transaction_id, amount } = row;
   const isPaidAnew = stores.payments.rowsOf(row.key).length > 1;
-  const charges = processor.charges.filter(
-    (charge) => charge.reference === row.key && (!isPaidAnew || charge.transactionId === transaction_id),
-  );
+  const isOfRow = (charge: { reference: string; transactionId: string }) =>
+    charge.reference === row.key && (!isPaidAnew || charge.transactionId === transaction_id);
+  const charges = processor.charges.filter(isOfRow);
   const needsOperator = plan.shape.dedupMs <= FOR_EVER_MS;
   const isLeftUnsent = mayBeLeftUnsent(row, history);
   const isStuck = !needsOperator && !isLeftUnsent && (finalAt ?? 0) > stuckUntil(row, history);
@@ -69,6 +71,12 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
         [`charged ${charge.amount}, not ${amount}`]: charge.amount !== amount,
       }),
     ),
+    ...processor.sends.filter(isOfRow).flatMap(({ content, order }) =>
+      whatIsTrue({
+        'was sent with another content than its claim had': !isContentOf(row, content),
+        [`was sent for the order ${order}`]: order !== (row.reference ?? undefined),
+      }),
+    ),
     ...whatIsTrue({
       [`charged ${charges.length} times`]: charges.length > 1,
       // What is paid anew is deduplicated, where the processor remembers for longer than the rows were kept.
@@ -82,11 +90,26 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
       'an operator was let in too early': isResolvedEarly,
       [`nobody asked to pay ${amount}`]:
         state !== 'CANCELLED' && !(issued?.asked ?? planned).some((asked) => asked.amount === amount),
+      'no request for this amount had its content':
+        state !== 'CANCELLED' &&
+        issued?.asked.every(
+          (asked) => asked.kind !== 'pay' || asked.amount !== amount || !isContentOf(row, asked.content),
+        ),
+      // Whatever column it is in.
+      'is final and still has a source':
+        state !== 'PROCESSING' && JSON.stringify({ ...row, claimed: null }).includes(SOURCE_START),
       // The key of a reference is made by its request.
       'was claimed after its key had expired':
         row.reference === null && !faults.clockWasMoved() && row.firstThereAt > goodUntil,
     }),
   ];
+}
+
+/** Whether the claim that made the row had this content, character for character. A claim that settles keeps no source. */
+function isContentOf({ claimed }: ObservedPayment, content: Content | undefined): boolean {
+  const more = JSON.parse(claimed.content ?? '{}') as Content;
+  if (claimed.state !== 'PROCESSING') return textOf(more) === textOf({ ...content, source: undefined });
+  return textOf({ ...more, source: claimed.source ?? undefined }) === textOf(content);
 }
 
 /** One reference, one payment that is not declined; an attempt comes only after the decline of the one before. */

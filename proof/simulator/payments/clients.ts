@@ -2,8 +2,11 @@ import type { PayAnswer } from '#idempay/payments/answers.js';
 import type { CancelAnswer } from '#idempay/payments/cancel.js';
 import type { NewestOutcome } from '#idempay/payments/outcomes.js';
 import type { PaymentArea } from '#idempay/payments/payment-area.js';
+import type { Content } from '#idempay/payments/values/content.js';
+import type { Money, PaymentRequest } from '#idempay/payments/values/money.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import type { Reference } from '#idempay/payments/values/reference.js';
+import { someContent } from '../../../testkit/protocol/contents.js';
 import type { Random } from '../../../testkit/random.js';
 import type { ObservedPayment } from '../observed.js';
 import { isNoAnswer, type NoAnswer, type Request } from '../processes.js';
@@ -23,8 +26,11 @@ const LATE_REQUEST = { kind: 'pay', otherAmount: undefined, patienceMs: 0, repea
 type SentRequest = Pick<PlannedRequest, keyof typeof LATE_REQUEST> & { readonly order?: PlannedOrder | undefined };
 
 export interface Asked extends Request<PayAnswer> {
-  readonly kind: PlannedRequest['kind'];
+  /** With a bad source it cannot be the first request of a payment, and may repeat one. */
+  readonly kind: PlannedRequest['kind'] | 'pay with a bad source';
   readonly amount: string;
+  /** Of another source in each request; only that of the first claim may be sent. */
+  readonly content: Content | undefined;
   readonly patienceMs: number;
   /** Whether a row existed when it was sent: then the key is known. */
   readonly knownAtSend: boolean;
@@ -113,7 +119,8 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     const amount = request.otherAmount ?? script.amount;
     let instance = first;
     for (let left = repeats; ; left -= 1) {
-      const sent: Asked = { kind, amount, patienceMs, ...atSend(one) };
+      const content = someContent(script.number + asked.length, `${key}/${asked.length}`);
+      const sent: Asked = { kind: kindOf(kind, content), amount, content, patienceMs, ...atSend(one) };
       asked.push(sent);
       const pausedMs = processes.pausedMs(instance);
       const answer = await send(one, sent, order.form, [instance, random]);
@@ -133,8 +140,8 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     form: PlannedOrder['form'],
     [instance, random]: readonly [number, Random],
   ): Promise<PayAnswer | NoAnswer> {
-    const { kind, amount, patienceMs } = sent;
-    const money = kind === 'pay' ? { amount, currency: 'EUR' } : { problem: 'this is no amount' };
+    const { kind, amount, content, patienceMs } = sent;
+    const money = requestedBy(kind, { amount, currency: 'EUR' }, content);
     const patience = patienceMs > 0 ? { ms: patienceMs, gone: new AbortController().signal } : undefined;
     const client = reference?.client;
     const what = `${kind} ${amount} with ${key}`;
@@ -275,6 +282,15 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
         return isAnswered && (!isAskedAgain(one) || one.asked.some(isFinal));
       }),
   };
+}
+
+/** Half of the nonsense has an amount that can be read. */
+const kindOf = (planned: PlannedRequest['kind'], content: Content | undefined): Asked['kind'] =>
+  planned === 'pay nonsense' && content?.source !== undefined ? 'pay with a bad source' : planned;
+
+function requestedBy(kind: Asked['kind'], money: Money, content: Content | undefined): PaymentRequest {
+  if (kind === 'pay') return { ...money, content };
+  return kind === 'pay with a bad source' ? { problem: 'this is no source', money } : { problem: 'this is no amount' };
 }
 
 /** A later attempt is made only by a payer who decided so. */

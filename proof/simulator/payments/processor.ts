@@ -36,10 +36,12 @@ export function createSimulatedProcessor(
   { dedupMs, remembersMs }: { readonly dedupMs: number; readonly remembersMs: number },
 ) {
   const charges: (Charge & { readonly sentAt: number })[] = [];
+  /** Each charge that left a process, whatever became of it. */
+  const sends: Charge[] = [];
   const known = new Map<string, { readonly at: number; result: ChargeResult }>();
   /** Until when something about a reference may still be on its way or at work. */
   const busyUntil = new Map<string, number>();
-  const machine = { behaviour: WELL as ProcessorBehaviour, charges, verdictOn, connect };
+  const machine = { behaviour: WELL as ProcessorBehaviour, charges, sends, verdictOn, connect };
 
   /** A charge arrives that was sent at `sentAt`. `done` is told at the end of its work. */
   function charge(charge: Charge, sentAt: number, done: (result: ChargeResult) => void): void {
@@ -146,6 +148,8 @@ export function createSimulatedProcessor(
       charge(given) {
         const sentAt = simulation.time;
         const asked = { ...given, reference: nameOf(given.reference) };
+        if (sends.some(({ reference }) => reference === asked.reference)) simulation.count('charges sent again');
+        sends.push(asked);
         const operation = `sends ${asked.transactionId} ${asked.amount} for`;
         const serve = (done: (result: ChargeResult) => void) => charge(asked, sentAt, done);
         return ask(operation, asked.reference, serve, 'not sent');
