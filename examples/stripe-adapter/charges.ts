@@ -1,17 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { minorUnits } from './amounts.ts';
+import { aboutParameters, type Charge, withoutSource } from './content.ts';
 import { type Answer, atWork, declined, outcomeOf, outcomeOfIntent, unclear, wrongSetUp } from './outcomes.ts';
 import type { Payers } from './payers.ts';
-import { findIntent, REFERENCE } from './search.ts';
+import { findIntent } from './search.ts';
 import type { Parameters, Stripe } from './stripe.ts';
-
-export interface Charge {
-  /** Idempay's key, and Stripe's. */
-  readonly reference: string;
-  readonly transactionId: string;
-  readonly amount: string;
-  readonly currency: string;
-}
 
 export interface ChargeSettings {
   /** For one question of Idempay with everything that is asked for it: less than its `PROCESSOR_TIMEOUT_MS`. */
@@ -27,6 +20,9 @@ const SEARCH_LAG_MS = 3_600_000;
 /** The oldest are forgotten, and wait anew. */
 const MOST_QUIET = 100_000;
 const RATE_LIMIT_PAUSE_MS = 250;
+/** Stripe's names of payment methods. Anything else as a source is never sent there, so a decline of it is certain. */
+const PAYMENT_METHOD = /^pm_\w+$/;
+const NO_PAYMENT_METHOD = 'the source is no payment method of Stripe';
 
 export interface Charges {
   charge(charge: Charge): Promise<Answer>;
@@ -56,13 +52,15 @@ export function createCharges(stripe: Stripe, payers: Payers, settings: ChargeSe
      * Killed before the POST: nothing was sent. Killed after it: Stripe carries it out. Idempay looks the reference up in both cases, and
      * may send it again; for a key that it knows Stripe answers the first result.
      */
-    async charge({ reference, transactionId, amount, currency }) {
+    async charge(charge) {
+      const { reference, amount, currency, source } = charge;
       const money = minorUnits(amount, currency);
       if ('problem' in money) return declined(money.problem);
+      if (source !== undefined && !PAYMENT_METHOD.test(source)) return declined(NO_PAYMENT_METHOD);
       const deadline = AbortSignal.timeout(timeoutMs);
       underWay.set(reference, (underWay.get(reference) ?? 0) + 1);
       try {
-        const payer = await payers.of(reference, deadline).catch((fault: Error) => fault);
+        const payer = await payers.of(charge, deadline).catch((fault: Error) => fault);
         // No decline: an earlier attempt may have found its payer, and be charged.
         if (payer instanceof Error) return wrongSetUp(payer.message);
         const parameters = {
@@ -74,10 +72,9 @@ export function createCharges(stripe: Stripe, payers: Payers, settings: ChargeSe
           confirm: 'true',
           // Nobody is there to authenticate: such a card is declined.
           error_on_requires_action: 'true',
-          [`metadata[${REFERENCE}]`]: reference,
-          'metadata[idempay_transaction]': transactionId,
+          ...aboutParameters(charge),
         };
-        return await send(parameters, reference, deadline);
+        return withoutSource(await send(parameters, reference, deadline), source);
       } finally {
         const others = (underWay.get(reference) ?? 1) - 1;
         if (others > 0) underWay.set(reference, others);

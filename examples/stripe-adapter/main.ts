@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { createCharges } from './charges.ts';
-import { onePayer, payersOfShop } from './payers.ts';
+import { noPayer, onePayer, payersBySource, payersOfShop } from './payers.ts';
 import { createAdapter } from './server.ts';
 import { createStripe } from './stripe.ts';
 
@@ -10,7 +10,7 @@ const {
   STRIPE_SECRET_KEY,
   /** Stripe itself, or a stand-in. */
   STRIPE_API_URL = 'https://api.stripe.com',
-  /** One of the two: where the shop tells whose money it is, or one payment method for trials. */
+  /** For payments without a source: where the shop tells whose money it is, or one payment method for trials. */
   PAYER_URL,
   STRIPE_PAYMENT_METHOD,
   HOST = '127.0.0.1',
@@ -25,11 +25,13 @@ const {
 } = process.env;
 
 if (!STRIPE_SECRET_KEY) throw new Error('Set STRIPE_SECRET_KEY to a secret or restricted key of your Stripe account.');
-if (!PAYER_URL === !STRIPE_PAYMENT_METHOD) throw new Error('Set PAYER_URL, or STRIPE_PAYMENT_METHOD for a trial.');
+if (PAYER_URL && STRIPE_PAYMENT_METHOD)
+  throw new Error('Set PAYER_URL, or STRIPE_PAYMENT_METHOD for a trial, not both.');
 if (HOST !== '127.0.0.1' && !ADAPTER_PASSWORD) throw new Error('Set ADAPTER_PASSWORD: others can reach this HOST.');
 
 const stripe = createStripe({ url: STRIPE_API_URL, secretKey: STRIPE_SECRET_KEY });
-const payers = PAYER_URL ? payersOfShop(PAYER_URL) : onePayer(STRIPE_PAYMENT_METHOD as string);
+const withoutSource = STRIPE_PAYMENT_METHOD ? onePayer(STRIPE_PAYMENT_METHOD) : noPayer;
+const payers = payersBySource(PAYER_URL ? payersOfShop(PAYER_URL) : withoutSource);
 const charges = createCharges(stripe, payers, {
   timeoutMs: numberOf('STRIPE_TIMEOUT_MS', STRIPE_TIMEOUT_MS),
   settleMs: numberOf('SETTLE_SECONDS', SETTLE_SECONDS) * 1000,

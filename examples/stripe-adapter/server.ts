@@ -2,10 +2,13 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { json } from 'node:stream/consumers';
 import type { Charges } from './charges.ts';
+import { readCharge } from './content.ts';
 import type { Answer } from './outcomes.ts';
 
 /** Idempay's keys: nothing else is ever put into a query. */
 const KEY = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+/** The second contract: what a payment is about is read. */
+const HEADERS = { 'content-type': 'application/json', 'idempay-contract': '2' };
 const REQUEST_MS = 5_000;
 const LONGEST_BODY = 65_536;
 
@@ -22,7 +25,7 @@ export function createAdapter(charges: Charges, password: string | undefined): S
     if (answer.status >= 400 && answer.status !== 402 && answer.status !== 404) {
       console.error(JSON.stringify({ at: new Date().toISOString(), path: request.url, ...answer }));
     }
-    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(JSON.stringify(answer.body));
+    response.writeHead(answer.status, HEADERS).end(JSON.stringify(answer.body));
   });
 
   async function answerTo(request: IncomingMessage): Promise<Answer> {
@@ -43,12 +46,9 @@ export function createAdapter(charges: Charges, password: string | undefined): S
     const body = (isShort ? await json(request).catch(() => undefined) : undefined) as
       | Record<string, unknown>
       | undefined;
-    const { transactionId, amount, currency } = body ?? {};
-    const isCharge = [transactionId, amount, currency].every((text) => typeof text === 'string');
-    if (typeof reference !== 'string' || !KEY.test(reference) || !isCharge) {
-      return { status: 400, body: { error: 'not a charge of Idempay' } };
-    }
-    return charges.charge({ reference, transactionId, amount, currency } as Parameters<Charges['charge']>[0]);
+    const charged = readCharge(reference, body ?? {});
+    if (!charged || !KEY.test(charged.reference)) return { status: 400, body: { error: 'not a charge of Idempay' } };
+    return charges.charge(charged);
   }
 
   function isAllowed(authorization: string | undefined): boolean {

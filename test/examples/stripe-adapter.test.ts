@@ -191,6 +191,74 @@ describe('the Stripe adapter of examples/', { timeout: 60_000 }, () => {
     expect(intents()).toHaveLength(1);
   });
 
+  const CONTENT = { source: 'pm_card_mastercard', description: 'Zwei Bücher', metadata: { basket: '4711' } };
+
+  test('gives Stripe what the payment is about: its source as the payment method', async () => {
+    const paid = await sendJson(`${environment.url}/api/payment?reference=order-23`, 'POST', { ...USD, ...CONTENT });
+    const orderKey = `${paid.headers['idempotency-key']}`;
+    expect(environment.stripe.intentsOf(orderKey)).toMatchObject([
+      {
+        status: 'succeeded',
+        payment_method: CONTENT.source,
+        description: CONTENT.description,
+        metadata: { basket: '4711', idempay_order: 'order-23', idempay_reference: orderKey },
+      },
+    ]);
+  });
+
+  test('charges the card of the first click where two clicks come with two cards', async () => {
+    environment.stripe.meet({ latencyMs: 200 });
+    const clicks = ['pm_card_visa', 'pm_card_amex'].map((source) =>
+      sendJson(`${environment.url}/api/payment?reference=order-24`, 'POST', { ...USD, source }, { Prefer: 'wait=10' }),
+    );
+    const answers = await Promise.all(clicks);
+    expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+    expect(environment.stripe.intentsOf('order-24')).toHaveLength(1);
+  });
+
+  test('says with every reply that it reads the content', async () => {
+    const answers = [await environment.charge(key, USD), await lookUpCharge(environment.adapterUrl, key)];
+    for (const { headers } of answers) expect(headers['idempay-contract']).toBe('2');
+  });
+
+  test('finds a charge by its own names, whatever names the metadata has', async () => {
+    const metadata = { idempay_reference: 'another', idempay_transaction: 'TXN2', 'list[0]': 'a book', empty: '' };
+    expect((await environment.charge(key, { ...USD, metadata })).status).toBe(200);
+    expect(await lookUp()).toBe(200);
+    expect(intents()).toMatchObject([{ metadata: { idempay_transaction: 'TXN1', 'list(0)': 'a book' } }]);
+  });
+
+  test('passes the decline of a source on, and declines one that Stripe cannot have, which it never sends', async () => {
+    const declined = await environment.charge(key, { ...USD, source: 'pm_card_chargeDeclined' });
+    expect([declined.status, declined.json()]).toMatchObject([402, { reason: 'Your card was declined.' }]);
+    const other = await generateKey(environment.url);
+    expect((await environment.charge(other, { ...USD, source: 'tok_visa' })).status).toBe(402);
+    expect(environment.stripe.intentsOf(other)).toEqual([]);
+  });
+
+  test('has no source in its log or its reply, also where Stripe quotes it', async () => {
+    const message = `No such PaymentMethod: '${CONTENT.source}'`;
+    environment.stripe.meet({ refusal: { status: 404, error: { type: INVALID, code: 'resource_missing', message } } });
+    const answer = await environment.charge(key, { ...USD, ...CONTENT });
+    expect([answer.status, answer.text]).toEqual([
+      422,
+      expect.stringContaining("No such PaymentMethod: '(the source)'"),
+    ]);
+    await until('the line in the log', 5_000, async () =>
+      environment.adapterLogs().some(({ status }) => status === 422),
+    );
+    expect(JSON.stringify(environment.adapterLogs())).not.toContain(CONTENT.source);
+  });
+
+  test('sends nothing for a payment without a source where no payer is set, and leaves it unknown', async () => {
+    await environment.restartAdapter({ STRIPE_PAYMENT_METHOD: '' });
+    expect((await environment.charge(key, USD)).status).toBe(422);
+    expect(intents()).toEqual([]);
+    const other = await generateKey(environment.url);
+    expect((await environment.charge(other, { ...USD, ...CONTENT })).status).toBe(200);
+    await environment.restartAdapter();
+  });
+
   test('asks the shop whose money it is, and sends nothing where it does not know', async () => {
     const payers = new Map<string, string>();
     const { port } = await startHttpServer((response, { url }) => {

@@ -1,8 +1,8 @@
+import { startStripeStandIn } from '../../examples/stripe-stand-in/stand-in.js';
 import { compileExamples } from '../processes/examples.js';
 import { sendCharge } from '../processes/reference-processor.js';
 import type { Service } from '../processes/service.js';
 import { freePort } from '../servers/server-process.js';
-import { startStripeStandIn } from '../servers/stripe-stand-in.js';
 import { embedded } from './deployments.js';
 
 /** Longer than any request to the stand-in takes. */
@@ -38,8 +38,9 @@ export async function openStripeEnvironment(random?: () => number) {
     url: service.url,
     logs: service.logs,
     adapterUrl: url,
-    charge: (reference: string, money: { amount: string; currency: string }) =>
-      sendCharge(url, reference, { transactionId: 'TXN1', ...money }),
+    adapterLogs: () => adapter.logs,
+    charge: (reference: string, charged: { amount: string; currency: string } & Readonly<Record<string, unknown>>) =>
+      sendCharge(url, reference, { transactionId: 'TXN1', ...charged }),
     /** Whatever it was doing ends in the middle. */
     async restartAdapter(changed: Record<string, string> = {}): Promise<void> {
       await adapter.kill();

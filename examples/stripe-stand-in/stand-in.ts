@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { pause } from '../time/until.js';
+import { setTimeout as pause } from 'node:timers/promises';
 
 /** What a request to Stripe may meet. Rates are parts from 0 to 1. */
 export interface StripeConditions {
@@ -41,6 +41,7 @@ export interface StripeIntent {
   readonly created: number;
   readonly status: 'succeeded' | 'requires_payment_method';
   readonly metadata: Readonly<Record<string, string>>;
+  readonly description: string | null;
   readonly payment_method: string | null;
   readonly last_payment_error: StripeError | null;
 }
@@ -67,7 +68,25 @@ const MOST_AMOUNT = 99_999_999;
 /** Stripe has no code for the refusal of another one. */
 const CURRENCIES = 'usd eur jpy xof kwd isk ugx mga'.split(' ');
 const DECLINED_CARD = 'pm_card_chargeDeclined';
+/** Of the stand-in alone. */
+const SLOW_CARD = 'pm_slow';
+const LOST_REPLY_CARD = 'pm_lostReply';
+const CONDITIONS_OF_CARD: Readonly<Record<string, Partial<StripeConditions>>> = {
+  [SLOW_CARD]: { latencyMs: 4_000 },
+  [LOST_REPLY_CARD]: { lostReplyRate: 1 },
+};
+/** https://docs.stripe.com/api/metadata */
+const LONGEST_METADATA_NAME = 40;
+const LONGEST_METADATA_VALUE = 500;
 const REQUIRED = ['amount', 'currency'];
+
+/** Cards to try, and what becomes of a payment with them. The first two are also test cards of Stripe itself. */
+export const STRIPE_TEST_CARDS = { pm_card_visa: 'works', [DECLINED_CARD]: 'is declined' };
+export const STAND_IN_CARDS = {
+  ...STRIPE_TEST_CARDS,
+  [SLOW_CARD]: 'works, after four seconds',
+  [LOST_REPLY_CARD]: 'works, and the reply is lost',
+};
 
 export type StripeStandIn = Awaited<ReturnType<typeof startStripeStandIn>>;
 
@@ -118,8 +137,11 @@ export async function startStripeStandIn(random: () => number = Math.random) {
     if (kept) return send(response, repeated(kept, body));
     const entry: Kept = { parameters: body };
     if (key !== undefined) keys.set(key, entry);
-    const { lostReplyRate } = conditions;
-    await pause(conditions.latencyMs);
+    const { latencyMs, lostReplyRate } = {
+      ...conditions,
+      ...CONDITIONS_OF_CARD[parameters.get('payment_method') ?? ''],
+    };
+    await pause(latencyMs);
     entry.reply = execute(parameters);
     if (random() < lostReplyRate) return void response.destroy();
     send(response, entry.reply);
@@ -135,7 +157,7 @@ export async function startStripeStandIn(random: () => number = Math.random) {
   function confirm(parameters: URLSearchParams): Reply {
     const amount = Number(parameters.get('amount'));
     const currency = parameters.get('currency') ?? '';
-    const refused = refusalOf(amount, currency);
+    const refused = refusalOf(amount, currency) ?? refusalOfMetadata(parameters);
     if (refused) return refused;
     const isDeclined = parameters.get('payment_method') === DECLINED_CARD;
     const error: StripeError = {
@@ -152,7 +174,8 @@ export async function startStripeStandIn(random: () => number = Math.random) {
       currency,
       created: Math.floor(createdAtMs / 1000),
       status: isDeclined ? 'requires_payment_method' : 'succeeded',
-      metadata: metadataIn(parameters),
+      metadata: Object.fromEntries(metadataIn(parameters)),
+      description: parameters.get('description'),
       payment_method: isDeclined ? null : parameters.get('payment_method'),
       last_payment_error: isDeclined ? error : null,
     };
@@ -226,12 +249,22 @@ function page(object: string, found: readonly unknown[], limit: number): Reply {
   return { status: 200, body: { object, data: found.slice(0, limit), has_more: found.length > limit } };
 }
 
-function metadataIn(parameters: URLSearchParams): Record<string, string> {
-  const given = [...parameters].flatMap(([name, value]) => {
-    const [, member] = /^metadata\[([^\]]+)\]$/.exec(name) ?? [];
+function metadataIn(parameters: URLSearchParams): (readonly [string, string])[] {
+  return [...parameters].flatMap(([name, value]) => {
+    const [, member] = /^metadata\[(.*)\]$/s.exec(name) ?? [];
     return member === undefined ? [] : [[member, value] as const];
   });
-  return Object.fromEntries(given);
+}
+
+function refusalOfMetadata(parameters: URLSearchParams): Reply | undefined {
+  const isTaken = metadataIn(parameters).every(
+    ([name, value]) =>
+      /^[^[\]]+$/.test(name) &&
+      [...name].length <= LONGEST_METADATA_NAME &&
+      [...value].length <= LONGEST_METADATA_VALUE,
+  );
+  const message = 'Metadata keys must be 1 to 40 characters without square brackets, and values up to 500 characters.';
+  return isTaken ? undefined : refusal(400, { type: 'invalid_request_error', param: 'metadata', message });
 }
 
 function send(response: ServerResponse, { status, body }: Reply): void {
