@@ -1,4 +1,4 @@
-# The service in a container. It starts only with AUTH set (decisions A1), because others can reach it:
+# The service in a container. It starts only with AUTH set (rule A1), because others can reach it:
 #   docker build -t idempay .
 #   docker run --read-only --tmpfs /tmp -v idempay:/data -v ./secrets:/run/idempay:ro -p 127.0.0.1:8080:8080 \
 #     -e AUTH=required -e API_KEYS_FILE=/run/idempay/api-keys.json idempay

@@ -8,8 +8,8 @@ const RULES = 'docs/engineering/specification.md';
 const LOOKED_AT =
   /^(src|test|testkit|proof|bench|docs|client|examples|console|scripts)\/.*\.(tsx?|mjs|lua|sql|md)$|^[A-Z]+\.md$/;
 
-/** `decision P4`, `decisions G1, P3 and T2`, `decisions H1 to H3`. */
-const DECISIONS = /\bdecisions? ((?:[GPHTAO]\d{1,2}(?:, | and | to |-)?)+)/g;
+/** `rule P4`, `rules G1, P3 and T2`, `rules H1 to H3`. */
+const NUMBERED_RULES = /\b[Rr]ules? ((?:[GPHTAO]\d{1,2}(?:, | and | to |-)?)+)/g;
 /** `decision 0035`, `docs/engineering/decisions/0035`. */
 const RECORDS = /\b[Dd]ecisions?[ /](\d{4})\b/g;
 /** `spec 2.5`, `spec 4.1 rule 3`, `spec 4.1 rules 2 to 4`, `spec 4.3 caching rule 1`. */
@@ -57,7 +57,7 @@ if (problems.length > 0) {
 }
 
 function* labelsIn(text) {
-  for (const [, list] of text.matchAll(DECISIONS)) yield* list.match(/[GPHTAO]\d{1,2}/g);
+  for (const [, list] of text.matchAll(NUMBERED_RULES)) yield* list.match(/[GPHTAO]\d{1,2}/g);
   for (const [, section, caching = '', rule, last = rule] of text.matchAll(SPEC)) {
     if (rule === undefined) yield `spec ${section}`;
     else

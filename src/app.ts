@@ -55,7 +55,7 @@ const LAST_WRITES_MS = 1_000;
 export interface App {
   /** Serves at the listener, whatever it answered before. */
   serve(): Promise<void>;
-  /** From now on the process reports that it is not ready; it still serves requests (decisions O1). */
+  /** From now on the process reports that it is not ready; it still serves requests (rule O1). */
   endReadiness(): void;
   /** The processor's name as payment rows store it: without credentials. */
   readonly processorName: string;

@@ -15,7 +15,7 @@ import { DATABASE_URL_FORM, readDatabaseUrl } from './stores/postgres/url.js';
 import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './stores/redis/connection/url.js';
 import { readTraces, type TraceSettings } from './traces/trace-settings.js';
 
-/** The settings of decisions G3: environment variables in, one frozen Config out. */
+/** The settings of rule G3: environment variables in, one frozen Config out. */
 export interface Config {
   readonly host: string;
   readonly port: number;
@@ -41,7 +41,7 @@ export interface Config {
   readonly crashAt: CrashAt | undefined;
 }
 
-/** One process on one folder, or any number of them on Redis and PostgreSQL; no mixtures (decisions G2). */
+/** One process on one folder, or any number of them on Redis and PostgreSQL; no mixtures (rule G2). */
 export type DeploymentSettings =
   | { readonly kind: 'embedded'; readonly dataDir: string }
   | {
@@ -165,7 +165,7 @@ function readCertificateFiles(settings: Settings): CertificateFiles | undefined 
   return certFile !== undefined && keyFile !== undefined ? { certFile, keyFile } : undefined;
 }
 
-/** Behind a proxy the service is reached by others, whatever its HOST is (decisions A1). */
+/** Behind a proxy the service is reached by others, whatever its HOST is (rule A1). */
 function readProxies(settings: Settings): readonly string[] | undefined {
   const networks = settings.parsed('TRUST_PROXY', readTrustedNetworks, TRUSTED_NETWORKS_FORM);
   if (networks && !settings.has('AUTH')) {

@@ -14,7 +14,7 @@ import { redisName } from './stores/redis/connection/url.js';
 import { CannotOpen } from './stores/shared/deployment.js';
 import { openTraces, TracesNotInstalled } from './traces/open.js';
 
-/** A process group gets a signal twice: from the terminal and from npm (decisions G4). */
+/** A process group gets a signal twice: from the terminal and from npm (rule G4). */
 const SAME_SIGNAL_MS = 2_000;
 /** Long enough to write the answers of what waits, short enough that nothing new is tried on a broken store. */
 const BROKEN_DRAIN_MS = 1_000;

@@ -119,7 +119,7 @@ export function createTransport(settings: Settings): Transport {
       const result = await exchange(request, connection, streams);
       if (!canRefresh || result.state !== 'answered' || result.status !== 401) return result;
       tokenRefused = true;
-      // The service refuses a token before it reads the body (decisions A4). The 401 of a gateway may come after a request that was
+      // The service refuses a token before it reads the body (rule A4). The 401 of a gateway may come after a request that was
       // carried out, so it is for the caller to decide whether the request may be sent again.
       return provenMessageOf(result) === undefined ? result : await exchange(request, connection, streams);
     } finally {

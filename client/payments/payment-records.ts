@@ -130,7 +130,7 @@ export function paymentIn(answer: Answer, key: string): Payment | undefined {
   return isAsked ? Object.freeze(payment) : undefined;
 }
 
-/** As the service takes it: in any case, and quoted as a string of structured fields (decisions P2). */
+/** As the service takes it: in any case, and quoted as a string of structured fields (rule P2). */
 function plainKey(key: string): string {
   return key
     .trim()

@@ -5,7 +5,7 @@ import type { AuthenticationResult } from './caller.js';
 import { openKeyFile } from './key-file.js';
 import { createTokenCheck } from './tokens.js';
 
-/** Identifies the client of a request (decisions A2 and A3). */
+/** Identifies the client of a request (rules A2 and A3). */
 export interface Access {
   /** `authorization`: the header as sent. No promise where the issuer is not asked, so that an API key does not cost a turn. */
   authenticate(authorization: string | undefined): AuthenticationResult | Promise<AuthenticationResult>;

@@ -22,7 +22,7 @@ const ApiKeyEntry = Type.Object(
 );
 const entries = Compile(Type.Array(ApiKeyEntry));
 
-/** One secret of one client, as the file of decisions A2 keeps it: its hash, and never the secret itself. */
+/** One secret of one client, as the file of rule A2 keeps it: its hash, and never the secret itself. */
 export interface ApiKey {
   /** Names the client. Several secrets may share it, for rotation. 1 to 64 letters, digits and `. _ -`. */
   readonly name: string;
@@ -84,7 +84,7 @@ export class ApiKeys {
     }
   }
 
-  /** The client with this secret; undefined when unknown or expired. The whole hash is compared in constant time (decisions A2). */
+  /** The client with this secret; undefined when unknown or expired. The whole hash is compared in constant time (rule A2). */
   callerWith(secret: string, nowMs: number): Caller | undefined {
     const sha256 = sha256Of(secret);
     const presented = Buffer.from(sha256, 'hex');

@@ -1,7 +1,7 @@
 import type { JWK } from 'jose';
 import { isLoopback } from './loopback.js';
 
-/** The issuer whose tokens are taken (decisions A3). */
+/** The issuer whose tokens are taken (rule A3). */
 export interface TokenSettings {
   readonly issuer: string;
   readonly audience: string;

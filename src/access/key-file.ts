@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { ApiKeys, KeyFileError, readApiKeys } from './api-keys.js';
 
-/** A key that was revoked stops working within this time, in every process that reads the file (decisions A2). */
+/** A key that was revoked stops working within this time, in every process that reads the file (rule A2). */
 const READ_AGAIN_MS = 1_000;
 
 export interface KeyFile {

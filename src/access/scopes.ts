@@ -1,4 +1,4 @@
-/** What a client may do (decisions A4). `operations` may also see every client's payments. */
+/** What a client may do (rule A4). `operations` may also see every client's payments. */
 export const SCOPES = [
   'payments:write',
   'payments:read',

@@ -11,7 +11,7 @@ export interface TokenCheck {
   close(): void;
 }
 
-/** Asymmetric only. With a symmetric algorithm the public key could be used to sign (decisions A3). */
+/** Asymmetric only. With a symmetric algorithm the public key could be used to sign (rule A3). */
 const ALGORITHMS = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
   ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],

@@ -2,7 +2,7 @@ import type { Clock } from '../platform/clock.js';
 import { within } from '../platform/time-limit.js';
 import type { KeyValueStoreReport, StoredValue, StoreOfRecordReport, StoreStatistics } from './store-reports.js';
 
-/** Under the one second that decisions H1 promises, with room for the answer itself. */
+/** Under the one second that rule H1 promises, with room for the answer itself. */
 const REPORT_LIMIT_MS = 800;
 
 export interface Health {

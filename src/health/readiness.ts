@@ -9,7 +9,7 @@ export interface PartStates {
   readonly processor: PartState;
 }
 
-/** Whether a load balancer shall send requests here (decisions O1). */
+/** Whether a load balancer shall send requests here (rule O1). */
 export interface Readiness {
   readonly isDraining: boolean;
   /** At once and for ever: the process will end. */

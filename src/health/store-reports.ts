@@ -1,4 +1,4 @@
-/** Port: what the health endpoints report of the key-value store (spec 4.2, decisions H1 to H3). */
+/** Port: what the health endpoints report of the key-value store (spec 4.2, rules H1 to H3). */
 export interface KeyValueStoreReport {
   readonly store: 'embedded' | 'redis';
   /** Resolves when the store answered; rejects when it cannot. May hang: the caller sets the limit. */

@@ -21,7 +21,7 @@ export const BODY_BUDGET: BodyBudgetSizes = {
 };
 
 /**
- * Bounds the bytes of bodies that have arrived and whose requests are not answered yet, over the process (decisions A6). Bytes that were only
+ * Bounds the bytes of bodies that have arrived and whose requests are not answered yet, over the process (rule A6). Bytes that were only
  * announced do not count: they cost nothing. Payments have a part of their own, so that no other body keeps a payment out.
  */
 export class BodyBudget {

@@ -34,7 +34,7 @@ const REPORT_AGAIN_AFTER_MS = 1_000;
 const REMEMBERED_CLIENTS = 100_000;
 
 /**
- * Limits what each client may ask for in a minute (decisions A6). It decides in memory by what this process knows, and tells
+ * Limits what each client may ask for in a minute (rule A6). It decides in memory by what this process knows, and tells
  * the others afterwards, so a request never waits for it, and is never refused because the others cannot be reached.
  */
 export class RequestLimit {

@@ -15,7 +15,7 @@ export function createPaymentLog(
       else logger.error({ err: fault }, 'a round of recovery or retention failed');
     },
     unknown({ key, transactionId, processor, epoch }, cause) {
-      // The key is not logged at this level: a reader of the log could use it to ask for the payment (decisions O4).
+      // The key is not logged at this level: a reader of the log could use it to ask for the payment (rule O4).
       const shown = logger.isLevelEnabled('debug') ? { key, transactionId } : { transactionId };
       logger.warn({ ...shown, processor, execution: epoch, cause }, 'the outcome of a payment is not known yet');
     },

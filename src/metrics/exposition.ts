@@ -3,7 +3,7 @@ import { Histogram, type Labels, type Sample } from './histogram.js';
 export type Reading = readonly [Labels, number];
 
 /**
- * What `GET /metrics` shows (decisions O2). Counters and gauges are read when somebody looks: the features count in plain
+ * What `GET /metrics` shows (rule O2). Counters and gauges are read when somebody looks: the features count in plain
  * numbers, which costs a payment nothing. Nothing here asks a store, so a scrape ends soon, also while all of them are away.
  */
 export class Exposition {

@@ -19,7 +19,7 @@ export type PayAnswer =
     | { readonly state: 'invalid key' }
     | { readonly state: 'invalid content'; readonly problem: string }
     | { readonly state: 'mismatch' | 'reference mismatch' }
-    /** It was closed (decisions P22). */
+    /** It was closed (rule P22). */
     | { readonly state: 'cancelled' }
     /** Its row was lost and it was closed since, and the processor charged it: the charge has to be refunded. */
     | { readonly state: 'charged after cancellation' }
@@ -63,7 +63,7 @@ export const SOON: PayAnswer = { state: 'in progress', retryAfterSeconds: 1 };
 
 /** The answers to a request whose payment is, or was, another attempt's, with the time of its next try. */
 export interface Answers {
-  /** A repeat of a payment that is final (decisions P6). */
+  /** A repeat of a payment that is final (rule P6). */
   replay(named: NamedPayment, final: FinalOutcome, fingerprint: string | undefined): NowOrLater<PayAnswer>;
   conflict(named: NamedPayment, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer>;
   /** The same for a row that was just read. */
@@ -73,7 +73,7 @@ export interface Answers {
     fingerprint: string | undefined,
     lock?: RunningAttempt,
   ): NowOrLater<PayAnswer>;
-  /** A first payment beyond the limit of payments in flight (decisions P16). */
+  /** A first payment beyond the limit of payments in flight (rule P16). */
   busy(): PayAnswer;
   /** Whether the stored payment is another than the requested one, where mismatches are rejected. */
   differs(key: string, stored: string, requested: string | undefined): boolean;
@@ -95,7 +95,7 @@ export function createAnswers(collaborators: {
 
   /**
    * Rule 2 of spec 4.1. A lock may be left although its payment is final (its end was lost, or refused by a full store). So
-   * the row is read before each 409, after `begin` or `look` was answered (decisions P17).
+   * the row is read before each 409, after `begin` or `look` was answered (rule P17).
    */
   async function conflict(
     named: NamedPayment,
@@ -164,14 +164,14 @@ export function createAnswers(collaborators: {
     return { state: 'in progress', retryAfterSeconds: retryAfterSeconds(running) };
   }
 
-  /** Until the attempt probably ends: at least 1, at most what remains of its lease (decisions P5). */
+  /** Until the attempt probably ends: at least 1, at most what remains of its lease (rule P5). */
   function retryAfterSeconds(running: { heldMs: number; remainingMs: number }): number {
     const expectedMs = durations.medianMs() - running.heldMs;
     const expectedSeconds = Math.ceil((expectedMs - CLIENT_LATENCY_MS) / 1000);
     return Math.max(1, Math.min(expectedSeconds, Math.floor(running.remainingMs / 1000)));
   }
 
-  /** A request without payable content (`undefined`) matches no payment (decisions P6). Orders are always compared (P18). */
+  /** A request without payable content (`undefined`) matches no payment (rule P6). Orders are always compared (P18). */
   function differs(key: string, stored: string, requested: string | undefined): boolean {
     return (payloadMismatch === 'reject' || isComputed(key)) && stored !== requested;
   }

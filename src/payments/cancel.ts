@@ -26,7 +26,7 @@ export type CancelAnswer =
   | { readonly state: 'unknown' };
 
 /**
- * Closes a payment that is not to be made (decisions P22): it takes the lock and inserts the row as a payment does, so of both exactly
+ * Closes a payment that is not to be made (rule P22): it takes the lock and inserts the row as a payment does, so of both exactly
  * one succeeds.
  *
  * Dies before `ledger.cancel`: nothing happened, the lock ends by itself. Dies after it: the row answers every claim, and the next

@@ -18,7 +18,7 @@ export interface PaymentRules {
   readonly idempotencyTtlMs: number;
   readonly leaseMs: number;
   readonly payloadMismatch: 'replay' | 'reject';
-  /** Attempts of requests that are under way at once in this process, at most (decisions P16). */
+  /** Attempts of requests that are under way at once in this process, at most (rule P16). */
   readonly maxInFlight: number;
 }
 

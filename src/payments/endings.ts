@@ -23,7 +23,7 @@ interface Ending {
 
 /**
  * `finish`, `release` and `forget` that are repeated in the background when they fail, so that a store that was away for a moment does
- * not keep a lock, or `KEY GENERATED`, beside a payment that is final (decisions P17). Both resolve after the first try,
+ * not keep a lock, or `KEY GENERATED`, beside a payment that is final (rule P17). Both resolve after the first try,
  * also when it failed, because the answer does not depend on the key store.
  *
  * A repeat may come late: `finish` writes a value that is final, with its absolute expiry, and both delete only a lock that

@@ -9,15 +9,15 @@ import type { ExecutionNote, LookedUp, Origin } from './values/execution-note.js
 import { type Claim, type FinalOutcome, type Outcome, type UnsentMark, unsentMarkOf } from './values/payment.js';
 
 export type ExecutionResult =
-  /** This attempt wrote the outcome: it alone gives the first answer (decisions P13). */
+  /** This attempt wrote the outcome: it alone gives the first answer (rule P13). */
   | { readonly state: 'settled'; readonly final: FinalOutcome }
   /** Another attempt wrote it. */
   | { readonly state: 'finished elsewhere'; readonly final: FinalOutcome }
   /** Its row was lost, and the payment was cancelled since. Only the processor has what it answered. */
   | { readonly state: 'cancelled'; readonly answered: Outcome['state'] }
-  /** Not known (yet): never reported as failed (decisions P11). */
+  /** Not known (yet): never reported as failed (rule P11). */
   | { readonly state: 'unknown'; readonly cause: string }
-  /** Nothing was ever sent for it, and the row says so: the next takeover sends it (decisions P15). */
+  /** Nothing was ever sent for it, and the row says so: the next takeover sends it (rule P15). */
   | { readonly state: 'not sent'; readonly cause: string };
 
 /** Carries out a claimed payment: asks the processor, settles, and writes the outcome to the key store. */

@@ -8,11 +8,11 @@ import type { Reference } from './values/reference.js';
 
 export type IssueAnswer =
   | { readonly state: 'issued' }
-  /** It was closed (decisions P22). */
+  /** It was closed (rule P22). */
   | { readonly state: 'cancelled' }
   | RefusedTurn;
 
-/** The key of a reference: the same one each time, and its record, so that it can be paid with by the key alone (decisions P18). */
+/** The key of a reference: the same one each time, and its record, so that it can be paid with by the key alone (rule P18). */
 export type IssueComputedKey = (key: string, reference: Reference) => Promise<IssueAnswer>;
 
 export function createIssueComputedKey(collaborators: {

@@ -11,7 +11,7 @@ export interface PaymentCounts {
   fencedOff: number;
   /** How often live attempts lengthened their leases, or failed to. */
   readonly renewals: { renewed: number; fencedOff: number; failed: number };
-  /** At this moment: attempts of requests, under the limit of decision P16. */
+  /** At this moment: attempts of requests, under the limit of rule P16. */
   attemptsOfRequests: number;
   /** At this moment: payments that recovery works on. */
   attemptsOfRecovery: number;

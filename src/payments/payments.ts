@@ -24,7 +24,7 @@ import type { Patience, Waiting } from './waiting.js';
 
 /** The payment area of the specification: issue a key, pay with it once, ask for the outcome. */
 export interface Payments {
-  /** Spec 4.1, endpoint 1. The key is stored when this resolves. `client`: the owner (decisions A5). */
+  /** Spec 4.1, endpoint 1. The key is stored when this resolves. `client`: the owner (rule A5). */
   issueKey(client?: string): Promise<string>;
   /** The same for the key of a reference, which is computed: it is stored where a payment could use it now. */
   issueComputedKey: IssueComputedKey;

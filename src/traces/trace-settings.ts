@@ -1,6 +1,6 @@
 import type { Settings } from '../platform/settings.js';
 
-/** Where traces go, and which (decisions O3). */
+/** Where traces go, and which (rule O3). */
 export interface TraceSettings {
   /** The address of the collector, without the path of traces. */
   readonly endpoint: string;

@@ -36,7 +36,7 @@ const LAST_EXPORT_MS = 2_000;
 const MAX_LINKS = 1_000;
 
 /**
- * Everything that one process traces (decisions O3). This module is loaded only where traces are exported. Each part wraps
+ * Everything that one process traces (rule O3). This module is loaded only where traces are exported. Each part wraps
  * the object that it is given, so that nothing is added without traces.
  */
 export interface Traces {

@@ -7,7 +7,7 @@ export function canBeAccount(text: string): boolean {
   return accountProblem('account', text) === undefined;
 }
 
-/** Undefined for an account reference (decisions T3), else the sentence that says what is wrong. */
+/** Undefined for an account reference (rule T3), else the sentence that says what is wrong. */
 export function accountProblem(member: string, account: string): string | undefined {
   if (!isPrinted(account)) {
     return `'${member}' must be well-formed Unicode without control characters.`;

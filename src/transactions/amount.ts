@@ -1,4 +1,4 @@
-/** Decisions T2: every reader of JSON numbers reads 15 digits exactly, and a 64-bit count of ten-thousandths holds them. */
+/** Rule T2: every reader of JSON numbers reads 15 digits exactly, and a 64-bit count of ten-thousandths holds them. */
 const MAX_WHOLE_DIGITS = 14;
 const MAX_DECIMALS = 4;
 const MAX_DIGITS = 15;
@@ -10,7 +10,7 @@ const MAX_NUMBER_LENGTH = 128;
 const JSON_NUMBER = /^(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,2}))?$/;
 
 /**
- * The exact value of a JSON number as a plain decimal without trailing zeros: Java writes ten million as `1.0E7` (decisions
+ * The exact value of a JSON number as a plain decimal without trailing zeros: Java writes ten million as `1.0E7` (rule
  * T2). What is no such number is given back as it is, to be refused.
  */
 export function plainDecimalOf(number: string): string {

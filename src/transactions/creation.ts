@@ -9,7 +9,7 @@ export type CreationEndpoint = 'one' | 'batch';
 
 /** The client's own key of a create: unique for each client and endpoint. */
 export interface CreationName {
-  /** The client that owns the key (decisions A5); empty without `AUTH`. */
+  /** The client that owns the key (rule A5); empty without `AUTH`. */
   readonly client: string;
   readonly endpoint: CreationEndpoint;
   readonly key: string;

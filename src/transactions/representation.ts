@@ -23,7 +23,7 @@ export function represent(transaction: Transaction & { [REPRESENTATION]?: Repres
   return representation;
 }
 
-/** Written by hand for one reason: the amount is an exact JSON number that never was a binary float (decisions T2). */
+/** Written by hand for one reason: the amount is an exact JSON number that never was a binary float (rule T2). */
 export function transactionJson(transaction: Transaction): string {
   const { id, fromAccount, toAccount, amount, status, createdAt } = transaction;
   return `{"transactionId":${id},"fromAccount":${JSON.stringify(fromAccount)},"toAccount":${JSON.stringify(toAccount)},"amount":${amount},"status":"${status}","createdAt":"${new Date(createdAt).toISOString()}"}`;

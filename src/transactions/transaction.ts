@@ -1,4 +1,4 @@
-/** Decisions T4. */
+/** Rule T4. */
 export const TRANSACTION_STATUSES = [
   'PENDING',
   'PROCESSING',
@@ -15,7 +15,7 @@ export type TransactionStatus = (typeof TRANSACTION_STATUSES)[number];
 export const FINAL_STATUSES: readonly TransactionStatus[] = ['FAILED', 'CANCELLED'];
 
 export const FIRST_TRANSACTION_ID = 100_000_000_000_001;
-/** Ids have one length, so that the concatenation in the list tag cannot collide (decisions T1). */
+/** Ids have one length, so that the concatenation in the list tag cannot collide (rule T1). */
 export const LAST_TRANSACTION_ID = 999_999_999_999_999;
 export const ABOVE_ALL_IDS = LAST_TRANSACTION_ID + 1;
 
@@ -47,7 +47,7 @@ export interface TransactionSearch extends TransactionFilter {
 }
 
 export interface TransactionFilter {
-  /** Equals `fromAccount`; empty: no filter (decisions T6). */
+  /** Equals `fromAccount`; empty: no filter (rule T6). */
   readonly from: string;
   /** Equals `toAccount`; empty: no filter. */
   readonly to: string;

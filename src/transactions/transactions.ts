@@ -34,12 +34,12 @@ const DEFAULT_TTL_MS = 86_400_000;
 export interface Transactions {
   /**
    * All of them or none. With `once`, the client's own key, nothing is created a second time: a repeat is told the first
-   * result. `condition`: on the tag of the whole list (decisions T7), which a repeat need not meet again.
+   * result. `condition`: on the tag of the whole list (rule T7), which a repeat need not meet again.
    */
   create(wanted: readonly NewTransaction[], rules?: CreateRules): Promise<CreateResult>;
-  /** Spec 4.3 caching rule 1. `bypass`: the cache was not asked, or did not answer (decisions T8). */
+  /** Spec 4.3 caching rule 1. `bypass`: the cache was not asked, or did not answer (rule T8). */
   get(id: number): NowOrLater<{ transaction: Transaction | undefined; cache: 'hit' | 'miss' | 'bypass' }>;
-  /** Spec 4.3 caching rule 2; `ifMatch` decides in the statement that changes the row (decisions T7). */
+  /** Spec 4.3 caching rule 2; `ifMatch` decides in the statement that changes the row (rule T7). */
   changeStatus(id: number, status: TransactionStatus, ifMatch?: TagCondition): Promise<StatusChangeResult>;
   /** Spec 4.3 caching rule 3. */
   remove(id: number, ifMatch?: TagCondition): Promise<'removed' | 'not found' | 'precondition failed'>;

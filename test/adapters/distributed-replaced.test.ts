@@ -83,7 +83,7 @@ async function issuedKey(laterMs = 0): Promise<string> {
  * Bug: after a failover to a standby without the newest rows, a first claim charged what a lost row had charged before,
  * and ids were given a second time.
  * Cause: nothing told a new timeline from the old one.
- * Fix: the timeline that was seen last is written down (decisions O5), and what may be lost is looked up before a charge.
+ * Fix: the timeline that was seen last is written down (rule O5), and what may be lost is looked up before a charge.
  */
 describe('after a database was replaced by one without the newest rows', () => {
   let given: Awaited<ReturnType<typeof replacement>>;

@@ -168,7 +168,7 @@ describe('the sweep of expired keys', () => {
 
 /**
  * Bug: a key that expired between begin and claim was paid. Cause: the claim's deadline was the end of the lease alone,
- * although this deployment, unlike Redis, does not lengthen the record (decision P9). Fix: whichever ends first.
+ * although this deployment, unlike Redis, does not lengthen the record (rule P9). Fix: whichever ends first.
  */
 test('a claim with a key that ends before the lease is refused once the key has expired, and leaves no row', async () => {
   const { keys, ledger } = folder.deployment;

@@ -25,7 +25,7 @@ const MANY = 200;
 const ROUNDED_MS = 2;
 
 /**
- * What every Ledger guarantees of attempts at references, and of cancellations, beyond its types (decisions P18 and P22):
+ * What every Ledger guarantees of attempts at references, and of cancellations, beyond its types (rules P18 and P22):
  *  1. Attempt 1 asks about no other row; attempt n > 1 is claimed, or cancelled, only where attempt n-1 is DECLINED. A refusal says
  *     what it is, and writes nothing. 2. A row that is there answers by itself, whatever the attempt before it is.
  *  3. A decline of a certain age, by retention's time, lets no attempt follow. 4. A payment with a reference never expires: its

@@ -23,7 +23,7 @@ const { url: other } = await stores.serve({ ...settings, DATABASE_URL: wires.env
 /**
  * Bug: after a first answer of 200 every repeat got 409 until the lease ended. Cause: Redis lost or refused the end of the
  * lock, the lock alone decided, and nobody repeated what had failed. Fix: before every 409 the row is asked, a script deletes
- * the lock before it writes the value, and what failed is repeated in the background (decisions P17).
+ * the lock before it writes the value, and what failed is repeated in the background (rule P17).
  */
 describe('a lock that is left in Redis', () => {
   let key: string;

@@ -125,7 +125,7 @@ test('every script is known to Redis once the service is connected, and again af
  * Bug: two databases on one Redis had the same names for their cache entries and records, so the second was answered with
  * the first one's transaction, with `cache-status: hit`.
  * Cause: names held the id alone, and every database counts its transactions from the same number.
- * Fix: all names begin with the deployment's id, which its database holds (decisions O5).
+ * Fix: all names begin with the deployment's id, which its database holds (rule O5).
  */
 test('two databases on one Redis know neither the keys nor the transactions of each other, and show their own', async () => {
   const second = await createSharedDatabase();

@@ -32,7 +32,7 @@ describeDeployments('a payment over the network', (deployment) => {
   const environment = setProcessorEnvironment(deployment);
   const { givenUnknown } = environment;
 
-  /** Decision P11: the same at each process and after a restart. */
+  /** Rule P11: the same at each process and after a restart. */
   async function expectStaysDeclined(url: string, key: string): Promise<void> {
     const answer = await environment.payer.pay(url, key);
     expect(answer.json()).toEqual(DECLINED);
@@ -95,7 +95,7 @@ describeDeployments('a payment over the network', (deployment) => {
 
   /**
    * Bug: a charge for which no connection could be made was unknown like any other, and where nothing may be sent twice
-   * nobody sent it any more. Fix: the row says that nothing was sent (decision P15).
+   * nobody sent it any more. Fix: the row says that nothing was sent (rule P15).
    */
   test('whose processor is down for longer than the lease is 503, and sent once when it is back, by a repeat or recovery', async () => {
     const { payer, processor } = environment;
@@ -134,7 +134,7 @@ describeDeployments('a payment over the network', (deployment) => {
 
   /**
    * Bug: of 1,000 at once 25 were paid, 975 were 504, and 130 never left the process and stayed PROCESSING for an operator.
-   * Fix: what is beyond the limit is turned away before it is claimed (decision P16).
+   * Fix: what is beyond the limit is turned away before it is claimed (rule P16).
    */
   test('that is one of too many at once is turned away before it is claimed, and can be paid afterwards', async () => {
     const { payer, processor } = environment;

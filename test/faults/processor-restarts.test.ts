@@ -41,7 +41,7 @@ describeDeployments('a service over a processor', (deployment) => {
     async (end, behaviour, reached) => {
       const { payer, processor } = environment;
       const isKilled = end.startsWith('killed');
-      // A lease of the only process that there is ends with that process (decision P13).
+      // A lease of the only process that there is ends with that process (rule P13).
       const settings = isKilled && deployment.name === 'embedded' ? LONG_LEASE : {};
       const service = await environment.serve(settings);
       await processor.behave(behaviour);
@@ -132,7 +132,7 @@ describeDeployments('a service over a processor', (deployment) => {
   /**
    * Bug: a payment was charged at account A and its reply lost; after a restart with account B recovery looked it up there,
    * found no record, and charged account B: two charges for one row. Fix: the account is part of the processor's name
-   * (decision P14).
+   * (rule P14).
    */
   test.each([
     ['whose processor is simulated', () => ''],

@@ -17,7 +17,7 @@ const NEW_KEY = '/api/server-generated/generate-key';
 /**
  * Bug: an image on a page of any site issued keys on a loopback service, one with each view.
  * Cause: the browser names this machine in Host, so nothing told the request from one of the machine's own programs.
- * Fix: what a browser marks as another site's is refused (decision A8).
+ * Fix: what a browser marks as another site's is refused (rule A8).
  */
 describe.each([
   ['unset', {}],

@@ -53,7 +53,7 @@ const JSON_TYPES = [
   'application/json; charset=utf8',
 ];
 
-/** Whatever is sent: a 4xx with the error body, no key spent, no lock left, nothing created or changed (decisions P3, T3). */
+/** Whatever is sent: a 4xx with the error body, no key spent, no lock left, nothing created or changed (rules P3, T3). */
 describeDeployments('a body that cannot be read', (deployment) => {
   const shared = shareService(deployment);
 
@@ -159,7 +159,7 @@ const REFUSED: readonly [names: RegExp, contents: readonly string[]][] = [
   [/currency/, BAD_CURRENCIES.map((currency) => `"amount":"5","currency":${currency}`)],
 ];
 
-/** Decision P4: a refusal names the member and costs nothing. */
+/** Rule P4: a refusal names the member and costs nothing. */
 describeDeployments('the body of a payment', (deployment) => {
   const service = shareService(deployment);
 

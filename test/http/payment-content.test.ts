@@ -66,7 +66,7 @@ const REFUSED: readonly [content: string, message: RegExp][] = [
   ['"source":"a","source":"b"', /'source' appears in the body more than once/],
 ];
 
-/** Decisions P19; what the processor gets, and where a source is kept: `faults/payment-content`. */
+/** Rule P19; what the processor gets, and where a source is kept: `faults/payment-content`. */
 describeDeployments('the content of a payment', (deployment) => {
   const shared = shareService(deployment);
 

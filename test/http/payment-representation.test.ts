@@ -15,7 +15,7 @@ const RECORD = 'return=representation';
 const PREFERS = { Prefer: RECORD };
 const MONEY = { amount: '100.50', currency: 'USD' };
 
-/** The 200 of decisions P20: the same text as the record that `GET /api/payments/{key}` gives to the same caller. */
+/** The 200 of rule P20: the same text as the record that `GET /api/payments/{key}` gives to the same caller. */
 async function expectRecord(
   url: string,
   answer: Answer,

@@ -53,7 +53,7 @@ const NOT_A_KEY: readonly ((key: string) => string)[] = [
   () => 'a'.repeat(8_000),
 ];
 
-/** The good body, written otherwise: canonical amount and currency are the same (decision P6). */
+/** The good body, written otherwise: canonical amount and currency are the same (rule P6). */
 const SAME_PAYMENT = [
   GOOD_BODY,
   '{"amount":100.5,"currency":"usd"}',
@@ -93,7 +93,7 @@ describeDeployments('payments', (deployment) => {
     }
   });
 
-  /** Decision P2. */
+  /** Rule P2. */
   describe('with an Idempotency-Key', () => {
     it.each(SAME_KEY)('pay once, however it is written: %s', async (write) => {
       const key = await generateKey(service.url);
@@ -130,7 +130,7 @@ describeDeployments('payments', (deployment) => {
     });
   });
 
-  /** Spec 4.1 endpoint 2, "in this order", as decision P3 reads it: when two things are wrong, which one is said. */
+  /** Spec 4.1 endpoint 2, "in this order", as rule P3 reads it: when two things are wrong, which one is said. */
   describe('are refused in an order that', () => {
     const slow = shareService(deployment, DELAY);
     const payUnreadably = (url: string, key: string, { headers = {}, body }: UnreadableBody): Promise<Answer> =>
@@ -178,7 +178,7 @@ describeDeployments('payments', (deployment) => {
     });
   });
 
-  /** Decision P6. */
+  /** Rule P6. */
   describe('of another body with the same key', () => {
     const rejecting = shareService(deployment, { PAYLOAD_MISMATCH: 'reject', ...DELAY });
     const MISMATCHES = [...OTHER_PAYMENTS, ...BAD_CONTENTS];
@@ -203,7 +203,7 @@ describeDeployments('payments', (deployment) => {
   });
 });
 
-/** Decision P9. */
+/** Rule P9. */
 describeDeployments('an idempotency key', (deployment) => {
   const service = shareService(deployment, { IDEMPOTENCY_TTL_SECONDS: '1' });
   const longer = shareService(deployment, { IDEMPOTENCY_TTL_SECONDS: '3' });
@@ -257,7 +257,7 @@ const CLIENTS = 64;
 /** Thousands of requests, on a machine that may be busy with other suites. */
 vi.setConfig({ testTimeout: 120_000 });
 
-/** Exactly one answer has the first text; every other is the 409 or the stored result (decision P13). Returns the id. */
+/** Exactly one answer has the first text; every other is the 409 or the stored result (rule P13). Returns the id. */
 function expectOnePayment(answers: readonly Answer[]): string {
   const [first, ...others] = answers.filter(({ text }) => text.includes('Payment processed successfully'));
   expect(others).toEqual([]);

@@ -30,7 +30,7 @@ const keyOf = (answer: Answer) => String(answer.headers['idempotency-key']);
 const query = (parameters: Record<string, string | number>) =>
   new URLSearchParams(parameters as Record<string, string>);
 
-describe('the rules of references (decisions P18, P21 and P22)', () => {
+describe('the rules of references (rules P18, P21 and P22)', () => {
   describeDeployments('references', (deployment) => {
     const environment = setProcessorEnvironment(deployment);
     const { serve } = environment;

@@ -35,7 +35,7 @@ const REFUSED: readonly [says: string, body: string][] = [
   ["transactions[0]: 'fromAccount' is required", '{"transactions":[{"a":{"fromAccount":"A"}}]}'],
 ];
 
-/** Decision T10. */
+/** Rule T10. */
 describeDeployments('creating many transactions at once', (deployment) => {
   const shared = shareService(deployment);
   const rows = (count: number, fromAccount: string) =>

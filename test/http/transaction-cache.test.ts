@@ -99,7 +99,7 @@ describeDeployments('the cache of single transactions', (deployment) => {
 
   /**
    * Bug: a client behind an HTTP cache was shown old statuses in a list. Cause: the cache kept the list, revalidated it with
-   * its tag, and the tag says nothing about statuses. Fix: lists are not kept (decision T7).
+   * its tag, and the tag says nothing about statuses. Fix: lists are not kept (rule T7).
    */
   it('does not make an HTTP cache show an old status in a list, or of one transaction', async () => {
     const agent = new Agent();

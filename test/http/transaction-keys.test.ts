@@ -29,7 +29,7 @@ const AT_ONCE = 20;
 const MISMATCH = /^This Idempotency-Key has created something else/;
 const INVALID = /^Idempotency-Key must be 1 to 64 visible ASCII characters/;
 
-/** Decision T9. */
+/** Rule T9. */
 describeDeployments('creating with a key of the client', (deployment) => {
   const shared = shareService(deployment);
   const rows = (count: number, fromAccount: string) =>

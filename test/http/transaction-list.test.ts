@@ -81,7 +81,7 @@ describeDeployments('the list of transactions', (deployment) => {
     }
   });
 
-  /** Decision T6. */
+  /** Rule T6. */
   describe('is filtered', () => {
     it('by sender, by receiver, by both, and not at all', async () => {
       const [x, y] = [newAccount(), newAccount()];

@@ -95,7 +95,7 @@ describeDeployments('changing the status of a transaction', (deployment) => {
     await expectUnchanged(before);
   });
 
-  /** Decision T4; `transaction-store-contract` has every pair. */
+  /** Rule T4; `transaction-store-contract` has every pair. */
   it.each(MOVABLE_STATUSES)('gives a transaction that is %s another status, and the same one', async (status) => {
     const before = await givenTransaction(shared.url, { status });
     await expectChanged(await changeStatus(shared.url, before.transactionId, status), before, status);

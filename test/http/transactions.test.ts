@@ -117,7 +117,7 @@ describeDeployments('creating, reading and deleting transactions', (deployment) 
     expectError(await deleteTransaction(shared.url, id), 400);
   });
 
-  /** Decision T2; `test/unit/transaction` has every form. */
+  /** Rule T2; `test/unit/transaction` has every form. */
   it.each(ACCEPTED_AMOUNTS)('shows the amount %s when created, read and listed: %j', async (number, sent) => {
     const account = newAccount();
     for (const amount of sent) {
@@ -130,7 +130,7 @@ describeDeployments('creating, reading and deleting transactions', (deployment) 
     expect(numberTexts(list.text)).toEqual(sent.map(() => number));
   });
 
-  /** Decision T3; `test/unit/transaction` has every form. */
+  /** Rule T3; `test/unit/transaction` has every form. */
   it.each(ACCEPTED_ACCOUNTS)('keeps the accounts %j and %j as they were sent', async (fromAccount, toAccount) => {
     const created = await givenTransaction(shared.url, { fromAccount, toAccount });
     expect(created).toMatchObject({ fromAccount, toAccount });

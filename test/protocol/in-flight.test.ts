@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { newKey } from '../../testkit/protocol/payment-attempts.js';
 import { AWAY, MONEY, NO_MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 
-/** Decision P16: so many attempts of requests at once, and no more; what is turned away has changed nothing. */
+/** Rule P16: so many attempts of requests at once, and no more; what is turned away has changed nothing. */
 
 const LIMIT = 3;
 const { ports, composeWithKey, abandoned, statesOf } = await shareProtocol();

@@ -16,7 +16,7 @@ function recorded<P extends object>(real: P, calls: string[]): P {
   });
 }
 
-describe("another client's key (decisions A5)", () => {
+describe("another client's key (rule A5)", () => {
   const calls: string[] = [];
   const process = compose({
     keys: recorded(ports.keys, calls),

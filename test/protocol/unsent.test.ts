@@ -7,7 +7,7 @@ import { untilPast } from '../../testkit/time/until.js';
 /**
  * Bug: a payment whose charge never left the process, because there was no connection for it, was unknown like any other.
  * With PROCESSOR_DEDUP_SECONDS=0 nobody sent it any more, and it stayed PROCESSING for an operator. Fix: the row says that
- * nothing was sent, and the next takeover sends it (decision P15).
+ * nothing was sent, and the next takeover sends it (rule P15).
  */
 
 /** The life of a key or a lease that ends during its test. */

@@ -34,7 +34,7 @@ const NUMBERS: readonly [string, least: number, most: number, (config: Config) =
 ];
 
 describe('the settings', () => {
-  test('have the defaults of decisions G3 when nothing is set, or what is set is empty', () => {
+  test('have the defaults of rule G3 when nothing is set, or what is set is empty', () => {
     const defaults = readConfig({});
     expect(defaults).toMatchObject({
       host: '127.0.0.1',

@@ -30,7 +30,7 @@ describe('an amount of money', () => {
     for (const amount of amounts) expect(judged(amount), amount).toContain(problem);
   });
 
-  /** Decision P4 for USD, stated in another way than the service states it. */
+  /** Rule P4 for USD, stated in another way than the service states it. */
   const isGood = (text: string) =>
     /^(0|[1-9]\d*)(\.\d{1,2})?$/.test(text) && /[1-9]/.test(text) && text.replace('.', '').length <= 15;
 

@@ -6,7 +6,7 @@ import { checkOrder, type Model } from './linearizability.js';
 export const LIST_RULES = {
   rightTag: 'no wrong 304: a tag is that of a list that was current between request and answer',
   complete: 'a list shows every acknowledged create, and no acknowledged delete',
-  inOrder: 'ids become visible in their order (decisions T1), and none comes back',
+  inOrder: 'ids become visible in their order (rule T1), and none comes back',
 } as const;
 
 const MODEL: Model<string, ListInput, string> = {

@@ -145,7 +145,7 @@ function* checkCharge({ history, charge, payment, evidence: { unresolved } }: Su
   }
 }
 
-/** Each charge of the key, and what is shown of it, has what one request said (decisions P19). */
+/** Each charge of the key, and what is shown of it, has what one request said (rule P19). */
 function* checkContent(charges: readonly ChargeLine[], { history, payment }: Subject): Generator<Finding> {
   const { contents = new Set([textOf()]), order } = history;
   const texts = new Set(charges.map(textOf));
@@ -229,7 +229,7 @@ function* checkRefusal(exchange: Exchange, subject: Subject, isAfterOutcome: boo
   const { exchanges } = subject.history;
   const name = nameOf(exchange);
   if (NEVER_ANSWERED[what].includes(status)) yield [RULES.promisedAnswers, name];
-  // The status of a decline is 404 too. Decisions P17: before every 409 the row is asked.
+  // The status of a decline is 404 too. Rule P17: before every 409 the row is asked.
   const isUnpaid = (each: Exchange) => each.outcome !== undefined && !isPaid(each.outcome);
   const isDecline = what === 'status' && status === 404 && exchanges.some(isUnpaid);
   if (isAfterOutcome && !isDecline) yield [RULES.nothingLost, `${name} after its outcome`];

@@ -24,7 +24,7 @@ export interface RefusalEvidence {
   readonly refusals: readonly Refusal[];
   readonly keys: readonly KeyHistory[];
   readonly disturbances: readonly Disturbance[];
-  /** From so many payments on, one process turns first payments away (decisions P16). */
+  /** From so many payments on, one process turns first payments away (rule P16). */
   readonly maxInFlight?: number;
 }
 

@@ -8,7 +8,7 @@ export function tagOf(answer: Answer): string {
   return (etag as string).slice(1, -1);
 }
 
-/** A 304 with all it must have, and nothing else to read (decision T7). */
+/** A 304 with all it must have, and nothing else to read (rule T7). */
 export function expectNotModified(answer: Answer, tag: string, cacheControl = 'private, no-cache'): void {
   expect(answer.status).toBe(304);
   expect(tagOf(answer)).toBe(tag);

@@ -6,7 +6,7 @@ import type { Answer } from './http-client.js';
 const RENAMED: Readonly<Record<number, string>> = { 413: 'Content Too Large', 422: 'Unprocessable Content' };
 
 /**
- * Asserts the one error body of the whole service (spec 2.5, decision G1): the three fields and no other, the reason
+ * Asserts the one error body of the whole service (spec 2.5, rule G1): the three fields and no other, the reason
  * phrase of the status, a message that says something, a request id to ask about, and the mark of the service's own answers.
  */
 export function expectError(answer: Answer, status: number, message?: string | RegExp): void {

@@ -21,7 +21,7 @@ const REPEAT_TEXT = /^"Transaction ID: TXN\d+"$/;
 /** The answer that processed the payment (spec 2.4). Returns its transaction id. */
 export const expectFirst = (answer: Answer) => expectPaid(answer, FIRST_TEXT);
 
-/** An answer from the stored result (spec 2.4, decision P5), of that transaction where one is named. Returns its id. */
+/** An answer from the stored result (spec 2.4, rule P5), of that transaction where one is named. Returns its id. */
 export function expectReplay(answer: Answer, transactionId = transactionIdOf(answer)): string {
   expect(expectPaid(answer, REPEAT_TEXT, 'true')).toBe(transactionId);
   return transactionId as string;
@@ -39,7 +39,7 @@ function expectPaid(answer: Answer, text: RegExp, replayed?: string): string {
   return transactionIdOf(answer) as string;
 }
 
-/** All that decision P1 says of an answer of the payment area, and the id that G1 puts on every answer. */
+/** All that rule P1 says of an answer of the payment area, and the id that G1 puts on every answer. */
 export function expectJsonString(answer: Answer, text: RegExp): void {
   expect(answer.status, `the status of ${answer.text}`).toBe(200);
   expect(answer.text).toMatch(text);
@@ -48,7 +48,7 @@ export function expectJsonString(answer: Answer, text: RegExp): void {
   expect(answer.headers['x-request-id'], 'X-Request-Id').toMatch(/\S/);
 }
 
-/** The 409 of spec table 7, with a `Retry-After` that promises no more than the lease can hold (decision P5). */
+/** The 409 of spec table 7, with a `Retry-After` that promises no more than the lease can hold (rule P5). */
 export function expectInProgress(answer: Answer, atMostSeconds = LOCK_TTL_SECONDS): void {
   expectError(answer, 409, IN_PROGRESS);
   expect(answer.headers).not.toHaveProperty('idempotent-replayed');
@@ -72,7 +72,7 @@ export function expectBodyRefused(answer: Answer, status: number, message?: RegE
   expect([MISSING_KEY, INVALID_KEY]).not.toContain(answer.json<{ message: string }>().message);
 }
 
-/** What the key-value store holds for a key, seen from outside (decisions P8, H2). */
+/** What the key-value store holds for a key, seen from outside (rules P8, H2). */
 export const keyRecord = (url: string, key: string) => ask(`${url}/api/health/redis/key/${key}`);
 
 export async function expectKeyValue(url: string, key: string, value: string): Promise<void> {
@@ -83,7 +83,7 @@ export async function expectKeyValue(url: string, key: string, value: string): P
 
 /**
  * The refusal did not use up the key: its record is unchanged, no payment is known for it, and it pays at once, which it
- * could not do under a lock that was left (decision P3).
+ * could not do under a lock that was left (rule P3).
  */
 export async function expectUnspent(url: string, key: string): Promise<void> {
   await expectKeyValue(url, key, KEY_GENERATED);

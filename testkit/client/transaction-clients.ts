@@ -115,7 +115,7 @@ export class TransactionClients {
       return false;
     }
     const id = Number(/"transactionId":(\d{15}),/.exec(text)?.[1]);
-    // Ids rise in commit order (decisions T1), so none is ever used twice.
+    // Ids rise in commit order (rule T1), so none is ever used twice.
     if (!text.startsWith(`{"transactionId":${id},${members},"status":"PENDING",`) || id <= floor) {
       this.history.unexpected(`create above ${floor}`, reply);
     }

@@ -141,12 +141,12 @@ export function untilCharged(processor: ProcessorInProcess, key: string): Promis
   return until('the charge to be in the log', REACHED_DEADLINE_MS, isCharged);
 }
 
-/** Decisions P11: the outcome is not known, and the answer does not say that the payment failed. */
+/** Rule P11: the outcome is not known, and the answer does not say that the payment failed. */
 export function expectUnknown(answer: Answer): void {
   expectError(answer, 504, 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.');
 }
 
-/** Decisions P15: the charge surely never left the service, the payment is under way, and it will be charged. */
+/** Rule P15: the charge surely never left the service, the payment is under way, and it will be charged. */
 export function expectNotSent(answer: Answer): void {
   const notSent = /nothing was charged yet\. The payment is under way and will be charged: repeat it with the same/;
   expectError(answer, 503, notSent);

@@ -148,7 +148,7 @@ export class DescribedService {
     const problems = Object.keys(headers)
       .filter((name) => !known.includes(name))
       .map((name) => `the header ${name} is not described`);
-    // Optional in the description, for generated clients behind a gateway that strips it (decisions P23).
+    // Optional in the description, for generated clients behind a gateway that strips it (rule P23).
     if (headers.idempay === undefined) problems.push('the header Idempay is missing');
     for (const { name, required, schema, pointer } of described) {
       const value = headers[name];

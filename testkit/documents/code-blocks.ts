@@ -36,7 +36,7 @@ export function documents(): string[] {
     .toString()
     .trim()
     .split('\n')
-    .filter((name) => !/^docs\/(engineering\/decisions\/|reference\/specification)/.test(name));
+    .filter((name) => !/^docs\/(engineering\/(decisions\/|specification))/.test(name));
 }
 
 export function codeBlocks(document: string): CodeBlock[] {

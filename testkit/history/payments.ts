@@ -17,7 +17,7 @@ export interface Exchange {
   /** The key that the answer names: that of the reference, where the request names one. */
   key?: string;
   isFirst?: true;
-  /** Answered that nothing was charged yet and that it will be (decisions P15): the payment has its row. */
+  /** Answered that nothing was charged yet and that it will be (rule P15): the payment has its row. */
   isClaimed?: true;
   /** The text of an answer that is not one of the promised ones. */
   text?: string;
@@ -48,7 +48,7 @@ export interface KeyHistory {
 
 const FIRST_TEXT = /^"Payment processed successfully with Transaction ID: (TXN\d+)"$/;
 const REPEAT_TEXT = /^"Transaction ID: (TXN\d+)"$/;
-/** Answered where the charge surely was not sent (decisions P15). */
+/** Answered where the charge surely was not sent (rule P15). */
 export const CLAIMED_TEXT = 'The payment is under way and will be charged';
 /** What the other answers say, by their status. */
 const TEXTS: Readonly<Record<number, string>> = {

@@ -3,7 +3,7 @@ import { nextCursor } from '@idempay/client/next-cursor';
 import type { Http } from '../http/http.js';
 import { foreignAnswer, ServiceError } from '../http/service-error.js';
 
-/** In the order in which a transaction may pass through them (decisions T4 of the service). */
+/** In the order in which a transaction may pass through them (rule T4 of the service). */
 export const STATUSES = [
   'PENDING',
   'PROCESSING',

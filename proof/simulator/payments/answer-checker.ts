@@ -179,7 +179,7 @@ function waitedForNothing(request: Asked, row: Row, { faults }: PaymentHistory):
 const isRepeatedTooLate = (request: Asked, row: Row, history: PaymentHistory) =>
   stateOf(request) === 'replayed' && !wasAnyClockMoved(history) && request.sentAt > (row?.expiresAt ?? 0);
 
-/** After one client got the outcome, no client gets "in progress", even if the key store lost data (decisions P17). */
+/** After one client got the outcome, no client gets "in progress", even if the key store lost data (rule P17). */
 function isBusyForNothing(request: Asked, { asked, key }: Issued, history: PaymentHistory): boolean {
   if (stateOf(request) !== 'in progress') return false;
   // An order that is paid anew.

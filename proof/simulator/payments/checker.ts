@@ -160,7 +160,7 @@ function couldNotKnow(row: ObservedPayment, sentAt: number, { verdicts, faults, 
 /** The epoch before the last was given up with nothing ever sent. */
 const wasUnsent = ({ unsent_epoch, epoch }: ObservedPayment) => unsent_epoch === epoch - 1;
 
-/** Recovery does not send it any more: a repeat or an operator decides (decisions P15). */
+/** Recovery does not send it any more: a repeat or an operator decides (rule P15). */
 function mayBeLeftUnsent(row: ObservedPayment, { plan, faults }: PaymentHistory): boolean {
   const ageMs = (row.finalAt ?? 0) - row.firstThereAt;
   return wasUnsent(row) && (ageMs >= plan.shape.idempotencyTtlMs || faults.clockWasMoved());

@@ -130,7 +130,7 @@ async function send(
   }
 }
 
-/** No list has this tag, so nothing is created. A key that is known is answered before the precondition (decisions T9). */
+/** No list has this tag, so nothing is created. A key that is known is answered before the precondition (rule T9). */
 const NEVER_MATCHES = { 'if-match': '"only asks"' };
 
 /** What the service knows of the key. A 412 is final for this question, also after an attempt whose answer was lost. */

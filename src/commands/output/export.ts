@@ -19,7 +19,7 @@ const OUTER_BLANK = /^\s|\s$/;
 
 /**
  * Writes every row as it comes, in little memory. Amounts are the text of the service: payments have strings, and the numbers of
- * transactions have at most 15 digits, which every reader of JSON numbers gives back as they were (decisions T2). Without `--output`
+ * transactions have at most 15 digits, which every reader of JSON numbers gives back as they were (rule T2). Without `--output`
  * the rows go to standard output; with it the file appears when it is whole.
  */
 export async function exportRows<Row extends object>(

@@ -5,7 +5,7 @@ import { ALIVE, LIVENESS_PATH, READINESS_PATH } from '../operations/probe-routes
 import { REQUEST_ID_HEADER, requestIdOf } from '../requests/request-id.js';
 import { fixedHeadersOn } from './fixed-headers.js';
 
-/** Answers while the stores are waited for and migrated: nothing else is served before (decisions O1). */
+/** Answers while the stores are waited for and migrated: nothing else is served before (rule O1). */
 export function answerStarting(request: IncomingMessage, response: ServerResponse): void {
   const [path] = (request.url ?? '').split('?');
   const isRead = request.method === 'GET' || request.method === 'HEAD';

@@ -115,7 +115,7 @@ export function answerMalformedHttp(error: ParserError, stream: Duplex): void {
   else endWithError(socket, parserErrorOf(error), { isHead: isHeadRequest(error) });
 }
 
-/** CONNECT never becomes a request that could be routed (decisions G1), and Node no longer listens to its socket. */
+/** CONNECT never becomes a request that could be routed (rule G1), and Node no longer listens to its socket. */
 function answerConnect(socket: Socket, accept: string | undefined): void {
   const limit = setTimeout(() => socket.destroy(), ANSWERS_BEFORE_CONNECT_MS).unref();
   socket.once('close', () => clearTimeout(limit));

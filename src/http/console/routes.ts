@@ -31,7 +31,7 @@ interface ConsoleFile {
   readonly plain: Page;
 }
 
-/** Decisions A4: open, because the files hold no data: the page requests its data with the credential of its user. */
+/** Rule A4: open, because the files hold no data: the page requests its data with the credential of its user. */
 export function registerConsoleRoutes(server: FastifyInstance): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
   let files: ReadonlyMap<string, ConsoleFile> | undefined;

@@ -9,7 +9,7 @@ export interface ErrorForm {
 }
 
 /**
- * An error in the form that the request asks for with `Accept`: RFC 9457 where it prefers that (decisions P20), else the body of spec 2.5.
+ * An error in the form that the request asks for with `Accept`: RFC 9457 where it prefers that (rule P20), else the body of spec 2.5.
  * `charge`: of an error of a payment. No error may be kept by a cache, so none needs `Vary`.
  */
 export function formOf(error: PublicError, accept: string | undefined, charge?: Charge): ErrorForm {

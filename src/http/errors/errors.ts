@@ -18,12 +18,12 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** What the route does: it decides the advice in a 503. */
     operation?: Operation;
-    /** Its errors are those of payments, and say what is known of the charge to programs that ask for it (decisions P20). */
+    /** Its errors are those of payments, and say what is known of the charge to programs that ask for it (rule P20). */
     tellsCharge?: true | 'with reference';
   }
 }
 
-/** Every answer that is an error, with the body of spec 2.5 (decisions G1). */
+/** Every answer that is an error, with the body of spec 2.5 (rule G1). */
 export function installErrorHandler(
   app: FastifyInstance,
   onUnavailable: (fault: StoreUnavailable) => void,

@@ -1,7 +1,7 @@
 import { PROBLEMS, type ProblemName, problemNameOf } from './problems.js';
 import { reasonPhrase } from './public-errors.js';
 
-/** What the types of RFC 9457 refer to (decisions P20): every public error, made of the catalogue. It has no style and no script. */
+/** What the types of RFC 9457 refer to (rule P20): every public error, made of the catalogue. It has no style and no script. */
 export function problemsPage(): string {
   const entries = (Object.keys(PROBLEMS) as ProblemName[]).map(entryOf).sort();
   return `<!doctype html>

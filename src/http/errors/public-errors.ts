@@ -4,10 +4,10 @@ import type { AllSnapshotsInUse, StoreUnavailable } from '../../platform/faults.
 import type { RefusalReason } from '../requests/measures.js';
 import type { ProblemName } from './problems.js';
 
-/** Every error the service gives to a client, once: its status and its sentence (spec 2.5 and 7, decisions G1). */
+/** Every error the service gives to a client, once: its status and its sentence (spec 2.5 and 7, rule G1). */
 export class PublicError extends Error {
   override readonly name = 'PublicError';
-  /** Its entry in the catalogue, which names its type for programs (decisions P20). */
+  /** Its entry in the catalogue, which names its type for programs (rule P20). */
   problem: ProblemName = 'refused';
   constructor(
     readonly status: number,
@@ -44,7 +44,7 @@ export function errorBody(status: number, message: string): ErrorBody {
 /** Phrases of RFC 9110 that the platform's table still has in the words of older standards. */
 const RENAMED_PHRASES: Readonly<Record<number, string>> = { 413: 'Content Too Large', 422: 'Unprocessable Content' };
 
-/** The phrase of a status as RFC 9110 15 has it today: the same in the status line and in the body (decisions G1). */
+/** The phrase of a status as RFC 9110 15 has it today: the same in the status line and in the body (rule G1). */
 export function reasonPhrase(status: number): string {
   return RENAMED_PHRASES[status] ?? STATUS_CODES[status] ?? 'Error';
 }
@@ -201,7 +201,7 @@ const catalogue = {
       { [KEY_STATE_HEADER]: 'unknown' },
     ),
 
-  // Payments, decisions P4, P6, P11.
+  // Payments, rules P4, P6, P11.
   paymentMismatch: () =>
     new PublicError(
       422,
@@ -217,7 +217,7 @@ const catalogue = {
         : `Payment declined: ${reason} (attempt ${attempt}, the last one). Pay with another reference, or another way.`,
     ),
 
-  // References, decisions P18 and P22.
+  // References, rules P18 and P22.
   invalidReference: () =>
     new PublicError(
       400,
@@ -327,7 +327,7 @@ const catalogue = {
       { 'Retry-After': String(LOOK_UP_RETRY_SECONDS) },
     ),
 
-  // Transactions, decisions T4, T5, T7, T9, T10.
+  // Transactions, rules T4, T5, T7, T9, T10.
   invalidCreationKey: () =>
     new PublicError(
       400,
@@ -351,7 +351,7 @@ const catalogue = {
       `The ${what} does not meet If-Match or If-None-Match of this request: read it again and repeat with its new ETag.`,
     ),
 
-  // Bodies and requests as such, decisions G1, P3.
+  // Bodies and requests as such, rules G1, P3.
   invalidBody: (problem: string) => new PublicError(400, problem),
   unreadableBody: unreadable,
   emptyBody: () => unreadable('it is empty. Send a JSON object.'),
@@ -386,7 +386,7 @@ const catalogue = {
   expectationFailed: () => new PublicError(417, 'Send no Expect header, or Expect: 100-continue.'),
   keyNotFound: (key: string) => new PublicError(404, `Key '${key}' not found.`),
 
-  // Access, decisions A1 to A4; the challenges are those of RFC 6750 3.
+  // Access, rules A1 to A4; the challenges are those of RFC 6750 3.
   credentialsMissing: () =>
     new CountedError('credentials', 401, 'Send an API key or a token: Authorization: Bearer <credential>.', {
       'WWW-Authenticate': 'Bearer',

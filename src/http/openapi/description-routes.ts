@@ -26,7 +26,7 @@ const POLICY = {
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 } as const;
 
-/** Decisions A4: open, because they tell nothing of what is kept. */
+/** Rule A4: open, because they tell nothing of what is kept. */
 export function registerDescriptionRoutes(server: FastifyInstance): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
   const pages = new Map<string, Page>();

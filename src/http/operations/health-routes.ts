@@ -8,7 +8,7 @@ import * as descriptions from './service-description.js';
 
 const KeyPath = Type.Object({ key: Type.String() });
 
-/** Spec 4.2, decisions H1 to H3. A health answer is of this moment, so no cache may store it. */
+/** Spec 4.2, rules H1 to H3. A health answer is of this moment, so no cache may store it. */
 export function registerHealthRoutes(server: FastifyInstance, health: Health): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 

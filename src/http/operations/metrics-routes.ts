@@ -9,7 +9,7 @@ export interface Metrics {
   text(): string;
 }
 
-/** Decisions O2. */
+/** Rule O2. */
 export function registerMetricsRoute(app: FastifyInstance, metrics: Metrics): void {
   app.get('/metrics', { config: { scopes: ['metrics'], description: descriptions.metrics } }, async (_request, reply) =>
     reply.header('content-type', CONTENT_TYPE).header('cache-control', 'no-store').send(metrics.text()),

@@ -3,7 +3,7 @@ import { paymentJson } from '../../payments/history/payment-representation.js';
 import { StoreUnavailable } from '../../platform/faults.js';
 
 /**
- * The record of a payment that is paid, as `GET /api/payments/{key}` gives it to `client` (decisions P20). Undefined where the row cannot be
+ * The record of a payment that is paid, as `GET /api/payments/{key}` gives it to `client` (rule P20). Undefined where the row cannot be
  * read, or does not have this outcome, because it was lost: the outcome is known all the same, so a store that is down never withholds it.
  */
 export type PaidRecord = (

@@ -34,7 +34,7 @@ export interface AskedReference {
 export type NamedReference = NamedPayment & { readonly reference: Reference };
 
 /**
- * What the query says of a reference (decisions P18); undefined where it names none. Throws the 400 that says what is wrong: a reference that
+ * What the query says of a reference (rule P18); undefined where it names none. Throws the 400 that says what is wrong: a reference that
  * was meant, and cannot be read, must never become a payment with another key.
  */
 export function referenceIn(

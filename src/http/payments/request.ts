@@ -13,7 +13,7 @@ import { type JsonBody, type JsonMember, membersOf } from '../requests/json-body
 
 type Members = ReadonlyMap<string, JsonMember>;
 
-/** What the body asks to be paid, or the problem with its content (decisions P4 and P19). Unknown members are ignored. */
+/** What the body asks to be paid, or the problem with its content (rules P4 and P19). Unknown members are ignored. */
 export function readPaymentRequest(body: JsonBody): PaymentRequest {
   const members = membersOf(body);
   if ('problem' in members) return members;

@@ -35,7 +35,7 @@ declare module 'fastify' {
   }
 }
 
-/** Spec 4.1. Decisions P1: every answer is JSON text that no cache may store. */
+/** Spec 4.1. Rule P1: every answer is JSON text that no cache may store. */
 export function registerPaymentRoutes(
   app: FastifyInstance,
   payments: Payments,
@@ -61,7 +61,7 @@ export function registerPaymentRoutes(
     return refuse(withPreferences(reply, applied), refusalOf(answer), payment);
   }
 
-  /** What is known of the charge is read only for a program that asks for it (decisions P20). */
+  /** What is known of the charge is read only for a program that asks for it (rule P20). */
   function refuse(reply: FastifyReply, error: PublicError, payment: NamedPayment): undefined | Promise<void> {
     if (prefersProblem(reply.request.headers.accept)) {
       return payments.tellCharge(payment).then((charge) => void sendError(reply, error, charge));
@@ -70,7 +70,7 @@ export function registerPaymentRoutes(
     return undefined;
   }
 
-  /** The record of what is paid, where the request prefers it (decisions P20); else the sentence. */
+  /** The record of what is paid, where the request prefers it (rule P20); else the sentence. */
   function sendPaid(
     reply: FastifyReply,
     { key, transactionId, sentence }: Paid & { readonly key: string },
@@ -226,7 +226,7 @@ const KEY_HEADER = 'idempotency-key';
 const RECORD_APPLIED = 'return=representation';
 
 /**
- * Rule 1 of spec 4.1 comes before the body is read, so it wins over a fault of the body (decisions P3). A reference stands for the key, which
+ * Rule 1 of spec 4.1 comes before the body is read, so it wins over a fault of the body (rule P3). A reference stands for the key, which
  * every answer from here on names.
  */
 function nameOf(computeKey: ComputeKey, by: 'client' | 'operator' | 'question') {

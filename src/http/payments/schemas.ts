@@ -46,7 +46,7 @@ const Payment = whole(
 
 /**
  * What the bodies of requests may hold, for readers and for clients that are generated. They never judge a request: number
- * text and repeated members are lost on a schema, so the bodies are read by hand (decisions P4 and T2). The test
+ * text and repeated members are lost on a schema, so the bodies are read by hand (rules P4 and T2). The test
  * `unit/described-bodies` holds both against each other.
  */
 

@@ -7,7 +7,7 @@ export const PROBLEM_TYPE = 'application/problem+json';
 const WEIGHT = /^\s*q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\s*$/i;
 
 /**
- * Whether errors are asked for as RFC 9457 (decisions P20): `application/problem+json` is named, and has more weight than
+ * Whether errors are asked for as RFC 9457 (rule P20): `application/problem+json` is named, and has more weight than
  * `application/json`. Where both weigh the same the body stays that of spec 2.5. What is malformed is ignored.
  */
 export function prefersProblem(header: string | undefined): boolean {

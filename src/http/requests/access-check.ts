@@ -23,7 +23,7 @@ declare module 'fastify' {
 }
 
 /**
- * Lets a request pass only with the scope of its route (decisions A4), before its body is read. A route that declares none is
+ * Lets a request pass only with the scope of its route (rule A4), before its body is read. A route that declares none is
  * an error at the start, so that none is open by mistake. Without `access` everybody may do everything.
  */
 export function checkAccess(app: FastifyInstance, access: Access | undefined): void {
@@ -73,7 +73,7 @@ function admit(request: FastifyRequest, result: AuthenticationResult, scopes: re
   }
 }
 
-/** Whose idempotency keys the request may see: undefined for all of them (decisions A5). */
+/** Whose idempotency keys the request may see: undefined for all of them (rule A5). */
 export function visibleClient({ caller }: FastifyRequest): string | undefined {
   return caller?.scopes.has('operations') ? undefined : caller?.client;
 }

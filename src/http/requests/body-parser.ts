@@ -23,7 +23,7 @@ declare module 'fastify' {
 
 type Done = (error: Error | null, body?: unknown) => void;
 
-/** Every body this service takes has a handful of short members (decisions P3), unless its route says otherwise. */
+/** Every body this service takes has a handful of short members (rule P3), unless its route says otherwise. */
 export const BODY_LIMIT_BYTES = 16 * 1024;
 
 const PLAIN_JSON = 'application/json';

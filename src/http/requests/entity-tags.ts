@@ -3,7 +3,7 @@ import type { TagCondition } from '../../transactions/transactions.js';
 /** One entity tag of a list (RFC 9110 8.8.3), or what stands between two commas. */
 const ENTITY_TAG = /^(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"$/;
 
-/** A client may keep what has a tag, but must ask each time (decisions T7), because it changes. */
+/** A client may keep what has a tag, but must ask each time (rule T7), because it changes. */
 export const REVALIDATE = 'private, no-cache';
 
 export function quoted(tag: string): string {

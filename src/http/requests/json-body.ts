@@ -9,7 +9,7 @@ const MAX_VALUES = 20_000;
 
 /**
  * A JSON text as it was sent: numbers keep their text and repeated members are seen, so that nothing is rounded and
- * nothing silently wins (decisions P4). `JSON.parse` would do both.
+ * nothing silently wins (rule P4). `JSON.parse` would do both.
  */
 export type JsonBody = JsonObject | { readonly kind: 'not an object' };
 

@@ -14,7 +14,7 @@ export interface RouteMeasure {
 /** The `path` of requests that match no route. */
 export const NO_ROUTE = 'none';
 
-/** The outcome of a request to pay, as its answer reports it (decisions O2). */
+/** The outcome of a request to pay, as its answer reports it (rule O2). */
 export const PAYMENT_OUTCOMES = [
   /** Paid, or declined, by this very request. */
   'processed',

@@ -8,7 +8,7 @@ declare module 'fastify' {
 }
 
 /**
- * Whether a browser says that a page of another site made it send this (decisions A8). Such a page cannot read the answer, but an image
+ * Whether a browser says that a page of another site made it send this (rule A8). Such a page cannot read the answer, but an image
  * is enough to issue a key. A person may follow a link to a page of ours. Only browsers send `Sec-Fetch-Site`, and pages cannot set it.
  */
 export function isOfOtherSite({ raw: { headers }, routeOptions: { config } }: FastifyRequest): boolean {

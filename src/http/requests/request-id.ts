@@ -10,7 +10,7 @@ const SANE = /^[A-Za-z0-9._~:+/=-]{1,128}$/;
 const PROCESS = randomBytes(9).toString('base64url');
 let requests = 0;
 
-/** The client's own id when it is sane, so that both sides' logs can be joined; else a new one (decisions G1). */
+/** The client's own id when it is sane, so that both sides' logs can be joined; else a new one (rule G1). */
 export function requestIdOf(request: Pick<IncomingMessage, 'headers'>): string {
   const own = request.headers['x-request-id'];
   return typeof own === 'string' && SANE.test(own) ? own : newRequestId();

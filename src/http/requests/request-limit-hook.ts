@@ -10,7 +10,7 @@ declare module 'fastify' {
 }
 
 /**
- * Refuses a request beyond its client's limit (decisions A6), before its body is read and before any store is asked. After
+ * Refuses a request beyond its client's limit (rule A6), before its body is read and before any store is asked. After
  * `checkAccess`, which names the client. Without `limit` there is none.
  */
 export function limitRequests(app: FastifyInstance, limit: RequestLimit | undefined): void {

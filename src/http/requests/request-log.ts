@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 
-/** One line for each answer, at debug (decisions O4): below that level requests cost the log nothing. */
+/** One line for each answer, at debug (rule O4): below that level requests cost the log nothing. */
 export function logRequests(app: FastifyInstance): void {
   if (!['debug', 'trace'].includes(app.log.level)) return;
   app.addHook('onResponse', (request, reply, done) => {

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 
-/** What is traced of requests (decisions O3). */
+/** What is traced of requests (rule O3). */
 export interface RequestTraces {
   /** `route` is the pattern, because a path may hold a key. It is undefined where no route matches. */
   begin(method: string, route: string | undefined, headers: IncomingHttpHeaders): RequestTrace;

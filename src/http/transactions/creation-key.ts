@@ -21,7 +21,7 @@ export function creationNameOf(request: FastifyRequest, endpoint: CreationEndpoi
 export type CreationKeyHeader = { state: 'absent' } | { state: 'invalid' } | { state: 'present'; key: string };
 
 /**
- * The client's own key (decision T9), as it was sent; `"key"` is the same key as `key`. An empty key is invalid, because the
+ * The client's own key (rule T9), as it was sent; `"key"` is the same key as `key`. An empty key is invalid, because the
  * client relies on it. So is a key that is sent twice: Node joins the two with ", ".
  */
 export function readCreationKey(header: string | undefined): CreationKeyHeader {

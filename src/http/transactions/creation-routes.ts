@@ -16,7 +16,7 @@ import { BATCH_ROWS, readNewTransaction, readNewTransactions } from './request.j
 /** A thousand rows of ordinary length are a tenth of it; those with the longest accounts just fit. */
 const BATCH_LIMIT_BYTES = 1024 * 1024;
 
-/** Spec 4.3 and decisions T5, T7, T9 and T10: creates of one transaction and of many, with or without a key of the client's. */
+/** Spec 4.3 and rules T5, T7, T9 and T10: creates of one transaction and of many, with or without a key of the client's. */
 export function registerTransactionCreationRoutes(app: FastifyInstance, transactions: Transactions): void {
   app.post(
     '/api/transactions',

@@ -14,7 +14,7 @@ type Members = ReadonlyMap<string, JsonMember>;
 
 const PLAIN_POSITIVE_INTEGER = /^[1-9][0-9]*$/;
 
-/** The transaction a body asks for; throws the 400 that names the member (decisions T2 to T4). */
+/** The transaction a body asks for; throws the 400 that names the member (rules T2 to T4). */
 export function readNewTransaction(body: JsonBody): NewTransaction {
   const members = requiredMembers(body);
   const fromAccount = account(members, 'fromAccount');
@@ -58,7 +58,7 @@ function readRow(row: JsonBody, index: number): NewTransaction {
   }
 }
 
-/** The new status: from the body, from `?newStatus=`, or from both when they agree (decisions T5). */
+/** The new status: from the body, from `?newStatus=`, or from both when they agree (rule T5). */
 export function readNewStatus(body: JsonBody | undefined, fromQuery: string | undefined): TransactionStatus {
   const inQuery = fromQuery === undefined ? undefined : statusNamed(fromQuery, 'newStatus');
   if (body === undefined) {

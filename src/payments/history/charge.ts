@@ -7,7 +7,7 @@ import type { ComputeKey, NamedPayment, Reference } from '../values/reference.js
 export const CHARGES = ['made', 'none', 'unknown'] as const;
 
 /**
- * Whether what a request names was charged, for programs (decisions P20): the key, or the whole reference where one is named. `none` comes
+ * Whether what a request names was charged, for programs (rule P20): the key, or the whole reference where one is named. `none` comes
  * from rows only, never from their absence, and is certain: nothing was charged, and nothing will be without another attempt.
  */
 export type Charge = (typeof CHARGES)[number];

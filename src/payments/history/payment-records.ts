@@ -19,7 +19,7 @@ const ENDED_FOR_CERTAIN_MS = 5 * 60_000;
 /** Rows read for a page of a list: ten of the longest pages, and a few milliseconds of the event loop where the store is in the process. */
 const LIST_READ_LIMIT = 5_000;
 
-/** A payment as it is shown: also one whose key was issued and that has no row yet (decisions P11). */
+/** A payment as it is shown: also one whose key was issued and that has no row yet (rule P11). */
 export type ShownPayment =
   | PaymentRecord
   | ({ readonly state: 'PENDING'; readonly key: string } & Partial<Pick<PaymentRecord, 'reference' | 'attempt'>>);
@@ -37,7 +37,7 @@ export interface AbsentPayment {
 export interface PaymentRecords {
   /**
    * Absent: a key that was never issued, has expired unpaid, or whose payment is no longer kept, and one of another client than
-   * `client` (decisions A5).
+   * `client` (rule A5).
    */
   get(key: string, client?: string): Promise<ShownPayment | AbsentPayment>;
   /** Newest first. A page may be short, even empty, and not the last: it is bounded by the rows that are read for it. */
@@ -71,7 +71,7 @@ export function createPaymentRecords(collaborators: {
   history: PaymentHistory;
   /** From this age on the service finds nothing out any more, and an operator may decide. */
   dedupMs: number;
-  /** The same where nothing was ever sent: until then recovery sends it (decisions P15). */
+  /** The same where nothing was ever sent: until then recovery sends it (rule P15). */
   idempotencyTtlMs: number;
   /** A key lives this much longer where its payment was begun at the end of its life. */
   leaseMs: number;

@@ -11,7 +11,7 @@ import type { Reference } from '../values/reference.js';
 export interface KeyStore {
   /**
    * Stores a new record with the value `KEY GENERATED`. As durable as the store is: losing it costs an unused key. From now on
-   * the key is the client's: where another client asks, it is absent (decisions A5). Without a client it is everybody's. A record that is
+   * the key is the client's: where another client asks, it is absent (rule A5). Without a client it is everybody's. A record that is
    * there already keeps its value; one without an outcome lives for as long again.
    */
   issue(key: string, idempotencyTtlMs: number, owner?: RecordOwner): Promise<void>;

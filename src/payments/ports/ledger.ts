@@ -5,7 +5,7 @@ import type { Claim, Fence, FinalOutcome, Outcome, UnsentMark } from '../values/
 import type { Reference } from '../values/reference.js';
 
 /**
- * Port: the durable row of every payment, in the store of record (decisions P12). One row per key, and a final state is
+ * Port: the durable row of every payment, in the store of record (rule P12). One row per key, and a final state is
  * written once: this is where exactly once is held. Its contract: `test/contracts/ledger-contract.ts`.
  *
  * Every operation is one atomic commit, durable when it resolves. The store's own clock decides about leases.
@@ -15,7 +15,7 @@ export interface Ledger {
   /** Writes the row before anything is charged, or says what the row that exists already means for this attempt. */
   claim(attempt: ClaimAttempt): Promise<ClaimResult>;
 
-  /** The same with the state CANCELLED (decisions P22): of this and a claim of the key exactly one succeeds. Nothing is ever charged for it. */
+  /** The same with the state CANCELLED (rule P22): of this and a claim of the key exactly one succeeds. Nothing is ever charged for it. */
   cancel(cancellation: Cancellation): Promise<CancelResult>;
 
   /**
@@ -152,7 +152,7 @@ export interface ClaimAttempt extends Money {
   readonly waitAfterLossMs: number;
 }
 
-/** The place of a payment among the attempts at its reference (decisions P18). */
+/** The place of a payment among the attempts at its reference (rule P18). */
 export interface Turn {
   readonly reference: Reference;
   /** The key of the attempt before, which must be DECLINED. Undefined for the first attempt. */

@@ -40,7 +40,7 @@ export interface ProcessorTraits {
   readonly certainResult?: Exclude<ChargeResult, { readonly state: 'unknown' }>;
 }
 
-/** Surely no byte of the request has left, and none will: the processor never receives this call (decisions P15). */
+/** Surely no byte of the request has left, and none will: the processor never receives this call (rule P15). */
 export interface NotSent {
   readonly state: 'not sent';
   readonly cause: string;

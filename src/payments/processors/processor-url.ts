@@ -7,7 +7,7 @@ const USER_HASH_DIGITS = 12;
 export interface ProcessorLocation {
   /**
    * What rows and logs call the processor: the URL without user information and trailing slash, and whose account is
-   * charged there (decisions P14): `?account=NAME`, `?user=HASH` of the URL's user, or `?no-user`. No URL of a processor has
+   * charged there (rule P14): `?account=NAME`, `?user=HASH` of the URL's user, or `?no-user`. No URL of a processor has
    * a question mark, so no name is also another one's.
    */
   readonly name: string;

@@ -1,4 +1,4 @@
-/** What a charge is about, as the first claim of its payment had it (decisions P19). No part of it tells one payment from another. */
+/** What a charge is about, as the first claim of its payment had it (rule P19). No part of it tells one payment from another. */
 export interface Content {
   /** Stands for the payer at the processor. The store erases it when the payment is final. */
   readonly source?: string | undefined;

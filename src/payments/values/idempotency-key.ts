@@ -39,7 +39,7 @@ export function mayBeGenerated(key: string): boolean {
 export type KeyHeader = { state: 'missing' } | { state: 'invalid' } | { state: 'present'; key: string };
 
 /**
- * Reads the value of an `Idempotency-Key` header (decisions P2): trimmed, in lower case, with or without the quotes of
+ * Reads the value of an `Idempotency-Key` header (rule P2): trimmed, in lower case, with or without the quotes of
  * the IETF draft. A header sent twice arrives joined by a comma, so it is no UUID and invalid.
  */
 export function readKeyHeader(value: string | undefined): KeyHeader {

@@ -32,7 +32,7 @@ const PLAIN_DECIMAL = /^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/;
 const ANY_DIGIT_BUT_ZERO = /[1-9]/;
 
 /**
- * Reads an amount and a currency code as sent (decisions P4). Returns the canonical Money, or what is wrong with it.
+ * Reads an amount and a currency code as sent (rule P4). Returns the canonical Money, or what is wrong with it.
  */
 export function readMoney(amount: string, currencyCode: string): Money | MoneyProblem {
   const currency = CURRENCY_CODE.test(currencyCode) ? currencyCode.toUpperCase() : '';
@@ -66,7 +66,7 @@ function readAmount(amount: string, currency: string, decimals: number | undefin
   return { amount: (point < 0 ? `${amount}.` : amount).padEnd(digits - fractionDigits + 1 + decimals, '0'), currency };
 }
 
-/** Two requests with the same fingerprint ask for the same payment (decisions P6). */
+/** Two requests with the same fingerprint ask for the same payment (rule P6). */
 export function fingerprintOf(money: Money): string {
   return `${money.amount} ${money.currency}`;
 }

@@ -1,7 +1,7 @@
 import type { Content } from './content.js';
 import type { Money } from './money.js';
 
-/** How a payment ended; final per key, written once (decisions P11). */
+/** How a payment ended; final per key, written once (rule P11). */
 export type Outcome =
   | { readonly state: 'COMPLETED'; readonly transactionId: string }
   | { readonly state: 'DECLINED'; readonly reason: string };
@@ -10,16 +10,16 @@ export type Outcome =
 export interface FinalOutcome {
   readonly outcome: Outcome;
   readonly fingerprint: string;
-  /** The client that owns the key. Where it is undefined, every client sees it (decisions A5). */
+  /** The client that owns the key. Where it is undefined, every client sees it (rule A5). */
   readonly client: string | undefined;
   /**
-   * By the store's clock, milliseconds since the epoch; from then on the key is refused for ever (decisions P9). Of a payment with a
+   * By the store's clock, milliseconds since the epoch; from then on the key is refused for ever (rule P9). Of a payment with a
    * reference, which never expires: how long its record is kept from now on.
    */
   readonly expiresAt: number;
 }
 
-/** The value of a key record (spec 2.1, decisions P8): what the health endpoint shows under the bare key. */
+/** The value of a key record (spec 2.1, rule P8): what the health endpoint shows under the bare key. */
 export const KEY_GENERATED = 'KEY GENERATED';
 export const DECLINED = 'DECLINED';
 
@@ -27,7 +27,7 @@ export function recordValueOf(outcome: Outcome): string {
   return outcome.state === 'COMPLETED' ? outcome.transactionId : DECLINED;
 }
 
-/** Whether a client may know of a key: its own and everybody's. `undefined` sees every key (decisions A5). */
+/** Whether a client may know of a key: its own and everybody's. `undefined` sees every key (rule A5). */
 export function isVisibleTo(client: string | undefined, keysClient: string | null | undefined): boolean {
   return client === undefined || (keysClient ?? client) === client;
 }
@@ -54,7 +54,7 @@ export function unsentMarkOf({ unsent, mayBeLost }: Pick<Claim, 'unsent' | 'mayB
 export interface Claim extends Fence, Money {
   readonly transactionId: string;
   readonly fingerprint: string;
-  /** The client that owns the key. Where it is undefined, every client sees it (decisions A5). */
+  /** The client that owns the key. Where it is undefined, every client sees it (rule A5). */
   readonly client: string | undefined;
   readonly processor: string;
   /** The order that the key is computed from. Undefined where the key was generated. */
@@ -63,7 +63,7 @@ export interface Claim extends Fence, Money {
   readonly content?: Content | undefined;
   /**
    * Nothing was ever sent for it: it is the first claim, or the epoch before was given up as unsent, as were all before. So
-   * it may be sent whenever that is, also where a reference must not be sent twice (decisions P15).
+   * it may be sent whenever that is, also where a reference must not be sent twice (rule P15).
    */
   readonly unsent: boolean;
   /**

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 
-/** What is to be paid once, such as an order, and which attempt at paying it (decisions P18). */
+/** What is to be paid once, such as an order, and which attempt at paying it (rule P18). */
 export interface Reference {
   readonly text: string;
   /** 1, and one more after each decline, counted by the caller. */

@@ -14,7 +14,7 @@ export function lowestTransactionIdAt(ms: number): string {
 }
 
 /**
- * Makes transaction ids (spec 2.3, decisions P7): `TXN`, the time of processing, then random digits. The time part
+ * Makes transaction ids (spec 2.3, rule P7): `TXN`, the time of processing, then random digits. The time part
  * strictly rises within one process, whatever its clock does; the random part tells two processes of the same
  * microsecond apart, and the ledger's unique constraint refuses what remains.
  */

@@ -29,7 +29,7 @@ export function createPostgresLedger(
   measures: StoreMeasures = NOT_MEASURED,
 ): Ledger {
   const queue = (name: string) => measures.queue('postgresql', name);
-  /** Each call is answered by a statement that was sent after the call began (decisions P17). */
+  /** Each call is answered by a statement that was sent after the call began (rule P17). */
   const finds = new Batcher<string, PaymentRow | undefined>(findAll, clock.clock, LANES, queue('finds'));
   const horizon = createPaymentHorizon(database);
 

@@ -23,7 +23,7 @@ export const FIND: Statement = {
 };
 
 /**
- * The whole decision in the statement that changes the row (decisions T4, T7), no later than the deadline, and not on a database that
+ * The whole decision in the statement that changes the row (rules T4, T7), no later than the deadline, and not on a database that
  * was not checked yet: its versions may be lower than those that are known of it.
  */
 export const CHANGE_STATUS: Statement = {

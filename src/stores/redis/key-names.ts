@@ -4,7 +4,7 @@ import { TRANSACTION_CACHE } from '../../transactions/ports/transaction-cache.js
 const PREFIX = 'idempay:';
 
 /**
- * What everything of one deployment is called in Redis (decisions O5). The braces are the Cluster's hash tag: all keys of
+ * What everything of one deployment is called in Redis (rule O5). The braces are the Cluster's hash tag: all keys of
  * one payment, or of one transaction, lie in one slot.
  */
 export interface KeyNames {

@@ -48,7 +48,7 @@ export function createRedisReport(
       if (key?.kind !== 'cache entry') return undefined;
       const name = names.cached(key.transactionId).entry;
       const [source, entry] = await Promise.all([field(name, 'source'), field(name, 'transaction')]);
-      // An entry of an earlier epoch, or from a database that was replaced since, does not count, here as for readers (decisions O5).
+      // An entry of an earlier epoch, or from a database that was replaced since, does not count, here as for readers (rule O5).
       if (!source?.value.endsWith(` ${locations.current?.epoch} ${databaseServer()}`)) return undefined;
       return entry && { ...entry, value: transactionJson(JSON.parse(entry.value) as Transaction) };
     },

@@ -4,7 +4,7 @@
  */
 
 /**
- * Left out of transaction ids and of list versions: clients know the lost ones, which must not be given again (decisions
+ * Left out of transaction ids and of list versions: clients know the lost ones, which must not be given again (rule
  * T1). More than a day's creates at 10,000 each second, so it covers a standby that was a day behind and a nightly
  * backup; there is room for 900,000 such gaps.
  */

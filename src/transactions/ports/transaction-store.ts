@@ -66,7 +66,7 @@ export interface TransactionStore {
 export type WriteProtection = Pick<WriteMark, 'writeBy' | 'epoch'>;
 
 export type StatusChangeResult =
-  /** Also when it had that status before: then the row was left alone (decisions T4). */
+  /** Also when it had that status before: then the row was left alone (rule T4). */
   | { readonly state: 'done'; readonly transaction: Transaction }
   | { readonly state: 'not found' }
   | { readonly state: 'precondition failed' }

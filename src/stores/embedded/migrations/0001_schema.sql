@@ -23,12 +23,12 @@ CREATE TABLE idempotency_keys (
   fingerprint TEXT,                                        -- of the payment whose outcome the value is
   reason      TEXT,                                        -- of a decline
   expires_at  INTEGER NOT NULL,                            -- ms since the epoch
-  client      TEXT,                                        -- whose key it is (decisions A5); NULL: everybody's
-  reference   TEXT,                                        -- from which the key is computed (decisions P18), with
+  client      TEXT,                                        -- whose key it is (rule A5); NULL: everybody's
+  reference   TEXT,                                        -- from which the key is computed (rule P18), with
   attempt     INTEGER                                      -- the attempt; NULL: it is computed from nothing
 ) STRICT, WITHOUT ROWID;
 
--- One durable row per payment, kept whatever becomes of its key record (decisions P12).
+-- One durable row per payment, kept whatever becomes of its key record (rule P12).
 CREATE TABLE payments (
   key             TEXT    NOT NULL PRIMARY KEY CHECK (length(key) = 36),
   transaction_id  TEXT    NOT NULL UNIQUE CHECK (transaction_id GLOB 'TXN[0-9]*'),
@@ -56,16 +56,16 @@ CREATE TABLE payments (
   -- the service is stopped; a charge is sent again only where both clocks say that it is recent enough.
   claimed_at_wall INTEGER NOT NULL,
   settled_hour    INTEGER,                                 -- the hour of `retention_hours` in which it was settled
-  client          TEXT,                                    -- whose key it is (decisions A5); NULL: everybody's
+  client          TEXT,                                    -- whose key it is (rule A5); NULL: everybody's
   -- What became of the payment beyond one attempt that claims and settles it, a JSON array for its timeline
   -- (docs/engineering/decisions/0054): takeovers, attempts that were given up, what a takeover found out. NULL where there was nothing more,
   -- as of every ordinary payment. Bounded where it is appended to (`ledger-statements.ts`), and by no CHECK: a full list must not
   -- keep a payment from going on.
   events          TEXT,
-  -- From which the key is computed, with the client (decisions P18); NULL: from nothing.
+  -- From which the key is computed, with the client (rule P18); NULL: from nothing.
   reference       TEXT,
   attempt         INTEGER CHECK (attempt BETWEEN 1 AND 99),
-  -- What the charge is about, as the first claim had it (decisions P19): a JSON object of description and metadata.
+  -- What the charge is about, as the first claim had it (rule P19): a JSON object of description and metadata.
   content         TEXT,
   CHECK ((reference IS NULL) = (attempt IS NULL)),
   CHECK ((state = 'CANCELLED') = (amount IS NULL)),

@@ -48,7 +48,7 @@ EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN
   RETURN '';
 END $$;
 
--- One durable row per payment: the unique key is what makes it exactly once (decisions P12).
+-- One durable row per payment: the unique key is what makes it exactly once (rule P12).
 CREATE TABLE idempay.payments (
   key            uuid        NOT NULL PRIMARY KEY,
   transaction_id text        COLLATE "C" NOT NULL UNIQUE CHECK (transaction_id ~ '^TXN[0-9]+$'),
@@ -76,15 +76,15 @@ CREATE TABLE idempay.payments (
   -- its newest rows may have lost a takeover that sent the charge.
   generation     integer     NOT NULL,
   settled_hour   integer,                                  -- the hour of `retention_hours` in which it was settled
-  client         text,                                     -- whose key it is (decisions A5); NULL: everybody's
+  client         text,                                     -- whose key it is (rule A5); NULL: everybody's
   -- What became of the payment beyond one attempt that claims and settles it, an array for its timeline
   -- (docs/engineering/decisions/0054): takeovers, attempts that were given up, what a takeover found out. NULL where there was nothing more,
   -- as of every ordinary payment. Bounded by `with_event`, and by no CHECK: a full list must not keep a payment from going on.
   events         jsonb,
-  -- From which the key is computed, with the client (decisions P18); NULL: from nothing.
+  -- From which the key is computed, with the client (rule P18); NULL: from nothing.
   reference      text        COLLATE "C",
   attempt        integer     CHECK (attempt BETWEEN 1 AND 99),
-  -- What the charge is about, as the first claim had it (decisions P19): who pays, and a JSON object of description and metadata, as text,
+  -- What the charge is about, as the first claim had it (rule P19): who pays, and a JSON object of description and metadata, as text,
   -- so that nothing of it changes. The first is erased in the commit that makes the row final.
   source         text        CHECK (source IS NULL OR state = 'PROCESSING'),
   content        text,
