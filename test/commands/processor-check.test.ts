@@ -8,6 +8,7 @@ import { FULL_OUTPUT, runCommand, startCommand } from '../../testkit/processes/c
 import { type ProcessorInProcess, serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import {
   type Adapter,
+  type AdapterReply,
   type Books,
   DECLINED_SOURCE,
   keepingAdapter,
@@ -110,6 +111,65 @@ describe('an adapter that keeps the contract', { timeout: 60_000 }, () => {
   });
 });
 
+describe('the content of a charge', { timeout: 60_000 }, () => {
+  /** The bodies of the charges, in their order, of one reference. */
+  async function bodiesAt(adapterOf: (kept: Adapter) => Partial<Adapter>) {
+    const books: Books = { moved: [] };
+    const kept = keepingAdapter(books);
+    const bodies: Record<string, unknown>[] = [];
+    const adapter = { ...kept, ...adapterOf(kept) };
+    const charge: Adapter['charge'] = (asked) => {
+      bodies.push({ reference: asked.reference, ...asked.charge });
+      return adapter.charge(asked);
+    };
+    const result = await checkAdapter({ ...adapter, charge }, { source: 'tok_paying', leastCutMs: AT_REPLY_MS });
+    const reference = result.payments.find(({ purpose }) => purpose === 'content')?.reference;
+    return { result, books, bodies: bodies.filter((body) => body.reference === reference) };
+  }
+
+  it('is sent with one charge, then changed under its reference, and sent as it was', async () => {
+    const { result, bodies } = await bodiesAt(() => ({}));
+    expect(notKept(result)).toEqual([]);
+    const [first, other, again] = bodies;
+    expect(first).toMatchObject({ source: 'tok_paying', order: expect.any(String), metadata: expect.any(Object) });
+    expect(first?.description).toMatch(/[^\x20-\x7e]/);
+    expect([other?.amount, other?.source]).toEqual([first?.amount, first?.source]);
+    expect(other?.description).not.toBe(first?.description);
+    expect(again).toEqual(first);
+    expect(bodies).toHaveLength(3);
+  });
+
+  it('may be refused where it changes', async () => {
+    const seen = new Map<string, unknown>();
+    const { result, books } = await bodiesAt((kept) => ({
+      charge(asked) {
+        const description = asked.charge?.description;
+        if (!seen.has(asked.reference)) seen.set(asked.reference, description);
+        const isOther = seen.get(asked.reference) !== description;
+        return isOther ? { status: 422, body: { error: 'other content' } } : kept.charge(asked);
+      },
+    }));
+    expect(notKept(result)).toEqual([]);
+    const charged = books.moved.map(({ reference }) => reference);
+    expect(new Set(charged).size).toBe(charged.length);
+  });
+
+  it('is noted as not read by an adapter of the first contract, which keeps its contract', async () => {
+    const first = { 'idempay-contract': '1' };
+    const { result } = await bodiesAt((kept) => ({
+      charge: async (asked) => ({ ...((await kept.charge(asked)) as AdapterReply), headers: first }),
+      lookUp: async (asked) => ({ ...((await kept.lookUp(asked)) as AdapterReply), headers: first }),
+    }));
+    expect(notKept(result)).toEqual([
+      {
+        check: 'content is read',
+        verdict: 'skipped',
+        sentence: expect.stringMatching(/Idempay-Contract: 2.*source.*do not arrive/),
+      },
+    ]);
+  });
+});
+
 describe('our own adapters', { timeout: 60_000 }, () => {
   let processor: ProcessorInProcess;
   let stripe: StripeEnvironment;
@@ -188,7 +248,7 @@ describe('an adapter that answers anything', { timeout: 60_000 }, () => {
     };
     const result = await checkAdapter(adapter);
     expect(verdicts(result)).toMatchObject({ charge: 'kept', 'look-up after a charge': 'broken' });
-    expect(result.checks).toHaveLength(13);
+    expect(result.checks).toHaveLength(15);
   });
 
   it.each(HOSTILE_BYTES)('does not keep the command where it sends %s', async (_, bytes) => {
@@ -263,10 +323,10 @@ describe('idempay processor check', { timeout: 60_000 }, () => {
     );
     expect([code, stderr.split('\n')[0]]).toEqual([
       0,
-      expect.stringContaining(`This will charge 2.50 EUR for real, with up to 8 references, at ${processor.url}.`),
+      expect.stringContaining(`This will charge 2.50 EUR for real, with up to 9 references, at ${processor.url}.`),
     ]);
     expect(stdout).toContain('kept\trepeat\tA repeat got the outcome of the first charge.\n');
-    expect(stdout).toContain('12 kept, 0 broken, 1 skipped.\nLook at the processor: ');
+    expect(stdout).toContain('14 kept, 0 broken, 1 skipped.\nLook at the processor: ');
     const made = (await processor.charges()).slice(before);
     expect(made).not.toEqual([]);
     for (const { reference, amount, currency } of made) {
@@ -296,10 +356,10 @@ describe('idempay processor check', { timeout: 60_000 }, () => {
       .split('\n')
       .map((line) => JSON.parse(line));
     expect(code).toBe(0);
-    expect(documents).toHaveLength(14);
+    expect(documents).toHaveLength(16);
     expect(documents[0]).toEqual({ check: 'look-up before a charge', verdict: 'kept', sentence: expect.any(String) });
     const sum = documents.at(-1);
-    expect(sum).toMatchObject({ isKept: true, kept: 13, broken: 0, skipped: 0 });
+    expect(sum).toMatchObject({ isKept: true, kept: 15, broken: 0, skipped: 0 });
     expect(sum.references[0]).toEqual({
       reference: expect.stringMatching(/^[0-9a-f-]{36}$/),
       transactionId: expect.stringMatching(/^TXN\d+$/),

@@ -67,7 +67,7 @@ export const anotherAmount = (): AdapterReply => ({ status: 422, body: { error: 
 export const declined = (): AdapterReply => ({ status: 402, body: { status: 'declined', reason: 'No cover.' } });
 export const noRecord = (): AdapterReply => ({ status: 404, body: { error: 'no record' } });
 
-/** Serves an adapter on a port of 127.0.0.1. */
+/** Serves an adapter on a port of 127.0.0.1. It says that it reads content, unless its headers say otherwise. */
 export async function serveAdapter({ charge, lookUp }: Adapter) {
   const server = createServer(async (request, response) => {
     const body = await text(request).catch(() => '');
@@ -100,7 +100,7 @@ export async function serveAdapter({ charge, lookUp }: Adapter) {
 function send(response: ServerResponse, { status, body, headers }: AdapterReply): void {
   const isRaw = typeof body === 'string' || body instanceof Uint8Array;
   response
-    .writeHead(status, { 'content-type': 'application/json', ...headers })
+    .writeHead(status, { 'content-type': 'application/json', 'idempay-contract': '2', ...headers })
     .end(isRaw ? body : JSON.stringify(body));
 }
 

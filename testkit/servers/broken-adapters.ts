@@ -131,6 +131,59 @@ export const BROKEN_ADAPTERS: readonly BrokenAdapter[] = [
     },
   },
   {
+    title: 'refuses members that it does not know',
+    check: 'content',
+    says: /did not succeed, although one without them did: the processor answered 400.*unknown for hours.*Pass over members/,
+    open(books) {
+      const kept = keepingAdapter(books);
+      return {
+        ...kept,
+        charge: (asked) =>
+          asked.charge?.description === undefined
+            ? kept.charge(asked)
+            : { status: 400, body: { error: 'description' } },
+      };
+    },
+  },
+  {
+    title: 'takes other content for another charge',
+    check: 'content',
+    says: /charged again: its id is 'ch_3', and was 'ch_2'\. The reference alone decides.*charged twice/,
+    isChargedTwice: true,
+    open(books) {
+      const byDescription = new Map<unknown, Adapter>([[undefined, keepingAdapter(books)]]);
+      const adapterOf = ({ charge }: Asked): Adapter => {
+        const known = byDescription.get(charge?.description) ?? keepingAdapter(books);
+        byDescription.set(charge?.description, known);
+        return known;
+      };
+      return {
+        charge: (asked) => adapterOf(asked).charge(asked),
+        lookUp(asked) {
+          const found = [...byDescription.values()].map((each) => each.lookUp(asked) as AdapterReply);
+          return found.find(({ status }) => status === 200) ?? noRecord();
+        },
+      };
+    },
+  },
+  {
+    title: 'declines other content under a reference that was charged',
+    check: 'content',
+    says: /Other content under a reference that was charged was declined.*has paid, and would be told no/,
+    open(books) {
+      const kept = keepingAdapter(books);
+      const descriptions = new Map<string, unknown>();
+      return {
+        ...kept,
+        charge(asked) {
+          const { reference, charge } = asked;
+          if (!descriptions.has(reference)) descriptions.set(reference, charge?.description);
+          return descriptions.get(reference) === charge?.description ? kept.charge(asked) : declined();
+        },
+      };
+    },
+  },
+  {
     title: 'races with itself when charges arrive at once',
     check: 'twenty at once',
     says: /Of 20 charges at once with one reference, two name different charges.*overlaps.*charged twice/,

@@ -32,8 +32,8 @@ export function addOperationCommands(program: Command): void {
     .command('check')
     .summary('runs the contract of processors against an adapter, and charges for real')
     .description(
-      `Runs the contract of docs/guides/processor.md against an adapter: charges, repeats, look-ups, lost replies, twenty charges at
-once, wrong requests. It charges for real, with up to eight references, and prints each of them. Exit code: 0 the contract is kept,
+      `Runs the contract of docs/guides/processor.md against an adapter: charges, repeats, look-ups, lost replies, content, twenty
+charges at once, wrong requests. It charges for real, with up to nine references, and prints each of them. Exit code: 0 the contract is kept,
 15 it is broken, 5 the adapter cannot be reached.`,
     )
     .argument('[url]', 'of the adapter, as in PROCESSOR_URL, which is taken if it is omitted')

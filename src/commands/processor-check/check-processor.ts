@@ -30,7 +30,7 @@ const SOURCE = /^[!-~]{1,500}$/;
 const LEAST_CUT_MS = 50;
 const LEAST_WATCH_MS = 1_000;
 /** References that a run charges, with a decline and three cuts. */
-const MOST_CHARGES = 8;
+const MOST_CHARGES = 9;
 const COLOURS: Readonly<Record<Verdict, Colour>> = { kept: 'green', broken: 'red', skipped: 'yellow' };
 const WIDTHS = { verdict: 9, check: 25 } as const;
 

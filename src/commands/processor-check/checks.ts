@@ -1,5 +1,6 @@
 import { readMoney } from '../../payments/values/money.js';
 import { atOnce, twoAmountsAtOnce } from './at-once.js';
+import { content, contentIsRead } from './content.js';
 import { decline } from './declines.js';
 import { mediaTypes, wrongRequests } from './forms.js';
 import { type Judgement, skipped } from './judgement.js';
@@ -18,6 +19,7 @@ export async function* runChecks(probe: Probe): AsyncGenerator<Check> {
   const neverSent = probe.newPayment('look-up');
   const amount = otherAmount(money.amount, money.currency);
   let areAmountsCompared = false;
+  let isContentRead: boolean | undefined;
   const checks: readonly (readonly [check: string, run: () => Promise<Judgement>])[] = [
     ['look-up before a charge', () => lookUpBefore(probe, neverSent)],
     ['charge', () => firstCharge(probe, first)],
@@ -32,6 +34,15 @@ export async function* runChecks(probe: Probe): AsyncGenerator<Check> {
         return judgement;
       },
     ],
+    [
+      'content',
+      async () => {
+        const { judgement, isRead } = await content(probe);
+        isContentRead = isRead;
+        return judgement;
+      },
+    ],
+    ['content is read', async () => contentIsRead(isContentRead)],
     ['twenty at once', () => atOnce(probe)],
     ['two amounts at once', () => twoAmountsAtOnce(probe, amount, areAmountsCompared)],
     ['cut connection', () => cutConnection(probe)],

@@ -10,6 +10,7 @@ import {
   lookUpResultOf,
 } from '../../payments/processors/messages.js';
 import type { ProcessorLocation } from '../../payments/processors/processor-url.js';
+import type { Metadata } from '../../payments/values/content.js';
 import { generateIdempotencyKey } from '../../payments/values/idempotency-key.js';
 import type { Money } from '../../payments/values/money.js';
 import { createTransactionIds } from '../../payments/values/transaction-id.js';
@@ -44,11 +45,19 @@ export interface ProbeSettings {
   readonly waiting?: ((payment: CheckedPayment, limitMs: number) => Promise<unknown>) | undefined;
 }
 
+/** What a charge is about besides its source, as the service sends it since the second contract. */
+export interface CheckedContent {
+  readonly order: string;
+  readonly description: string;
+  readonly metadata: Metadata;
+}
+
 /** One reference, and what is known of it. */
 export interface CheckedPayment extends Money {
   readonly reference: string;
   readonly transactionId: string;
   readonly source: string | undefined;
+  readonly content: CheckedContent | undefined;
   /** The check that charges it. */
   readonly purpose: string;
   state: 'not sent' | 'unknown' | 'charged' | 'declined';
@@ -85,12 +94,13 @@ export function openProbe(settings: ProbeSettings) {
     return reply;
   }
 
-  function newPayment(purpose: string, source = settings.source): CheckedPayment {
+  function newPayment(purpose: string, source = settings.source, content?: CheckedContent): CheckedPayment {
     return {
       ...money,
       reference: generateIdempotencyKey(),
       transactionId: newTransactionId(),
       source,
+      content,
       purpose,
       state: 'not sent',
       amounts: new Set(),
@@ -107,11 +117,14 @@ export function openProbe(settings: ProbeSettings) {
     await announcements.get(payment);
   }
 
-  function questionFor({ reference, transactionId, amount, currency, source }: CheckedPayment): Question {
-    return chargeQuestion(reference, { transactionId, amount, currency, ...(source !== undefined && { source }) });
+  function questionFor({ reference, transactionId, amount, currency, source, content }: CheckedPayment): Question {
+    return chargeQuestion(reference, { transactionId, amount, currency, source, ...content });
   }
 
-  async function charge(payment: CheckedPayment, other: Partial<Money> = {}): Promise<Answer> {
+  async function charge(
+    payment: CheckedPayment,
+    other: Partial<Money & Pick<CheckedPayment, 'content'>> = {},
+  ): Promise<Answer> {
     await announced(payment);
     const startedAt = systemClock.monotonic();
     const reply = await ask('a charge', questionFor({ ...payment, ...other }));
