@@ -3,8 +3,16 @@ import type { Payment } from './representations.js';
 export interface ErrorDetails {
   readonly status?: number | undefined;
   readonly requestId?: string | undefined;
+  readonly type?: string | undefined;
+  readonly charge?: Charge | undefined;
   readonly cause?: unknown;
 }
+
+/**
+ * Whether what was asked for was charged: the key, or all attempts at the reference where one was given. `none` is certain: nothing was, and
+ * nothing will be unless a further attempt is sent. `unknown`: it may have been, or may still be.
+ */
+export type Charge = 'made' | 'none' | 'unknown';
 
 /**
  * The base of all errors of the client. There is one class for each possible next step of a caller; its comment describes that step.
@@ -15,11 +23,17 @@ export abstract class IdempayError extends Error {
   readonly status: number | undefined;
   /** `X-Request-Id` of that answer, to find it in the service's log. */
   readonly requestId: string | undefined;
+  /** What that answer means, for programs: `/problems#payment-declined`. The service explains each at `/problems`. Undefined where it gave none. */
+  readonly type: string | undefined;
+  /** What the service knew of the charge when it refused. Undefined: it did not say, which means no more than `unknown`. */
+  readonly charge: Charge | undefined;
 
-  constructor(message: string, { status, requestId, cause }: ErrorDetails = {}) {
+  constructor(message: string, { status, requestId, type, charge, cause }: ErrorDetails = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.status = status;
     this.requestId = requestId;
+    this.type = type;
+    this.charge = charge;
   }
 }
 

@@ -9,14 +9,24 @@ import {
   UnexpectedAnswerError,
 } from '../errors.js';
 import { reasonOf } from './connection-faults.js';
-import { messageOf } from './proof.js';
+import { messageOf, problemOf } from './proof.js';
 import type { Again } from './repeat.js';
 import type { Answer, Lost } from './transport.js';
 
 const INVALID = new Set([400, 413, 414, 415, 417, 421, 431]);
 
-export function detailsOf({ status, headers }: Pick<Answer, 'status' | 'headers'>, cause?: unknown): ErrorDetails {
-  return { status, requestId: headers.get('x-request-id') ?? undefined, cause };
+export function detailsOf(answer: Pick<Answer, 'status' | 'headers' | 'text'>, cause?: unknown): ErrorDetails {
+  const { status, headers } = answer;
+  return { status, requestId: headers.get('x-request-id') ?? undefined, ...problemOf(answer), cause };
+}
+
+/**
+ * By what the answer is known that another error is about. Its `charge` is left out: it speaks of the rows of its moment, and an attempt
+ * that was sent before may still arrive.
+ */
+export function decidedBy(error: IdempayError | undefined): ErrorDetails {
+  const { status, requestId, type } = error ?? {};
+  return { status, requestId, type };
 }
 
 /** More seconds than a number may hold count as this many, as for ages in RFC 9111 1.2.2. */

@@ -1,3 +1,5 @@
+import type { Charge } from '../errors.js';
+
 /**
  * What proves that an answer is the service's own (rule P23): a gateway in between may write any status and any body, before or after
  * the service carried the request out.
@@ -25,8 +27,16 @@ export function messageOf({ status, headers, text }: Whole): string | undefined 
   return isProblem && typeof body.detail === 'string' ? body.detail : undefined;
 }
 
+/** What a refusal says to programs, where it has the form of RFC 9457 and is the service's own. */
+export function problemOf(answer: Whole): { readonly type?: string; readonly charge?: Charge } {
+  if (messageOf(answer) === undefined) return {};
+  const { type, charge } = parsed(answer.text) as Readonly<Record<string, unknown>>;
+  if (typeof type !== 'string') return {};
+  return { type, ...((charge === 'made' || charge === 'none' || charge === 'unknown') && { charge }) };
+}
+
 /**
- * The same for a request that may have changed something. It must be one of the sentences of the service, because a gateway that
+ * The sentence for a request that may have changed something. It must be one of the sentences of the service, because a gateway that
  * replaces an answer may keep its headers, and may write the same three members.
  */
 export function provenMessageOf(answer: Whole): string | undefined {

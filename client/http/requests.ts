@@ -1,6 +1,6 @@
 import { type IdempayError, UnavailableError, UnexpectedAnswerError } from '../errors.js';
 import { positive, type Settings } from '../settings.js';
-import { again, detailsOf, foreign, isMomentary, refusalOf } from './answers.js';
+import { again, decidedBy, detailsOf, foreign, isMomentary, refusalOf } from './answers.js';
 import { type Call, type CallOptions, within } from './call.js';
 import { isOfType, messageOf, parsed } from './proof.js';
 import { type Again, type Done, type GivenUp, repeat } from './repeat.js';
@@ -55,7 +55,7 @@ export function createRequests(transport: Transport, settings: Settings): Reques
         if (result.state === 'answered') return retried(result);
         if (isOfType(result.headers, type)) return { state: 'done', value: result };
         result.connection.abort();
-        const details = detailsOf({ status: 200, headers: result.headers });
+        const details = detailsOf({ status: 200, headers: result.headers, text: '' });
         return { state: 'done', value: new UnexpectedAnswerError(foreign({ status: 200 }), details) };
       }),
     );
@@ -105,7 +105,6 @@ function outcomeOf<T>(call: Call, end: Done<T | IdempayError> | GivenUp): T {
 export function unavailable(call: Call, { last }: Pick<GivenUp, 'last'>): UnavailableError {
   const why = call.wasAborted() ? 'Aborted by the caller' : 'Not within the deadline';
   const after = last ? `. The last attempt: ${last.message}` : ', before anything was sent.';
-  const { status, requestId } = last ?? {};
   const seconds = last instanceof UnavailableError ? last.retryAfterSeconds : undefined;
-  return new UnavailableError(`${why}${after}`, seconds, { status, requestId, cause: last ?? call.signal.reason });
+  return new UnavailableError(`${why}${after}`, seconds, { ...decidedBy(last), cause: last ?? call.signal.reason });
 }

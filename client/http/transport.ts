@@ -72,7 +72,7 @@ export function createTransport(settings: Settings): Transport {
       const response = fetch(`${baseUrl}${path}`, {
         method,
         headers: {
-          accept: 'application/json, application/x-ndjson',
+          accept: ACCEPTED,
           ...(credential !== undefined && { authorization: `Bearer ${credential}` }),
           ...(body !== undefined && { 'content-type': 'application/json' }),
           ...headers,
@@ -133,6 +133,9 @@ export function createTransport(settings: Settings): Transport {
     open: (call, request) => attempt(call, request, true),
   };
 }
+
+/** Errors with their type, from a service that has them. Another one sends JSON all the same. */
+const ACCEPTED = 'application/problem+json, application/json;q=0.9, application/x-ndjson;q=0.9';
 
 const NO_TOKEN = "'token' must give text without spaces or line ends";
 /** Without its message, which may hold credentials. */

@@ -1,4 +1,5 @@
 import { type IdempayError, InvalidRequestError, UnavailableError, UnknownOutcomeError } from '../errors.js';
+import { decidedBy } from '../http/answers.js';
 import { type Call, type CallOptions, unlessAborted } from '../http/call.js';
 import { type GivenUp, repeat } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
@@ -175,8 +176,8 @@ const REFUSED =
   'It is not known whether the payment was charged: an attempt may have arrived, and the last one was refused';
 
 function refusedAfterwards(payment: AskedPayment, attempts: number, cause: IdempayError): UnknownOutcomeError {
-  const { status, requestId, message } = cause;
-  return new UnknownOutcomeError(`${REFUSED}. ${message}`, payment, attempts, undefined, { status, requestId, cause });
+  const details = { ...decidedBy(cause), cause };
+  return new UnknownOutcomeError(`${REFUSED}. ${cause.message}`, payment, attempts, undefined, details);
 }
 
 function unknownAtEnd(call: Call, payment: AskedPayment, { attempts, last }: GivenUp): UnknownOutcomeError {
@@ -188,9 +189,8 @@ function unknownAtEnd(call: Call, payment: AskedPayment, { attempts, last }: Giv
       : [`${reference} (attempt ${attempt})`, 'Pay the same reference and attempt again.'];
   const tail = last ? ` The last attempt: ${last.message}` : '';
   const message = `It is not known whether ${what} was charged: ${why} before an answer. ${next}${tail}`;
-  const { status, requestId } = last ?? {};
-  const cause = last ?? call.signal.reason;
-  return new UnknownOutcomeError(message, payment, attempts, undefined, { status, requestId, cause });
+  const details = { ...decidedBy(last), cause: last ?? call.signal.reason };
+  return new UnknownOutcomeError(message, payment, attempts, undefined, details);
 }
 
 const KEY_OF_REFERENCE = "'onKey' is for payments without a 'reference', whose key has to be kept. Leave it out.";

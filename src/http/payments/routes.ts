@@ -61,9 +61,13 @@ export function registerPaymentRoutes(
     return refuse(withPreferences(reply, applied), refusalOf(answer), payment);
   }
 
-  /** What is known of the charge is read only for a program that asks for it (rule P20). */
+  /**
+   * What is known of the charge is read only for a program that asks for it (rule P20), and not where the refusal itself says that
+   * it is not known: 409, and from 500 on.
+   */
   function refuse(reply: FastifyReply, error: PublicError, payment: NamedPayment): undefined | Promise<void> {
-    if (prefersProblem(reply.request.headers.accept)) {
+    const mayBeKnown = error.status < 500 && error.status !== 409;
+    if (mayBeKnown && prefersProblem(reply.request.headers.accept)) {
       return payments.tellCharge(payment).then((charge) => void sendError(reply, error, charge));
     }
     sendError(reply, error);

@@ -1,6 +1,7 @@
 import { messageOf, provenMessageOf } from '@idempay/client/proof';
 import { expect, test } from 'vitest';
 import { CHUNK_EXTENSIONS_TOO_LARGE, HEADERS_TOO_LARGE, MALFORMED } from '#idempay/http/connections/parser-errors.js';
+import { problemBody } from '#idempay/http/errors/error-forms.js';
 import {
   errorBody,
   type Operation,
@@ -135,6 +136,15 @@ test('each refusal of the catalogue is known by its header, its status and its s
     expect(provenMessageOf(answer(error)), error.message).toBe(error.message);
     expect(provenMessageOf(answer(error, {})), 'without the header').toBeUndefined();
     expect(provenMessageOf(answer(error, { idempay: '1' }, { status: 418 })), 'of another status').toBeUndefined();
+  }
+  for (const error of all) {
+    const asProblem = (more: object = {}) => ({
+      ...answer(error),
+      text: JSON.stringify({ ...problemBody(error), ...more }),
+    });
+    expect(provenMessageOf(asProblem()), 'as RFC 9457').toBe(error.message);
+    expect(provenMessageOf(asProblem({ status: 418 })), 'of another status').toBeUndefined();
+    expect(provenMessageOf(asProblem({ type: 'about:blank' })), 'of no type').toBeUndefined();
   }
   const named = [...Object.keys(REFUSALS), ...Object.keys(NOTHING_BEGUN), ...OTHERS];
   expect(named.sort(), 'sort a new error of the catalogue into one of the three').toEqual(

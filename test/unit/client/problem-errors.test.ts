@@ -1,0 +1,108 @@
+import { IdempayError } from '@idempay/client';
+import { describe, expect, test } from 'vitest';
+import { problemBody } from '#idempay/http/errors/error-forms.js';
+import { type PublicError, publicErrors } from '#idempay/http/errors/public-errors.js';
+import type { Charge } from '#idempay/payments/history/charge.js';
+import {
+  COMPUTED_KEY,
+  HUNDRED,
+  KEY,
+  page,
+  refusal,
+  reset,
+  type Step,
+  scripted,
+} from '../../../testkit/client-library/scripted-fetch.js';
+
+/** An error of the service in the form of RFC 9457. */
+function problem(error: PublicError, charge?: Charge, headers: Record<string, string> = {}): Response {
+  return new Response(JSON.stringify(problemBody(error, charge)), {
+    status: error.status,
+    headers: {
+      'content-type': 'application/problem+json',
+      idempay: '1',
+      'x-request-id': 'one',
+      ...error.headers,
+      ...headers,
+    },
+  });
+}
+
+async function thrownBy(call: Promise<unknown>): Promise<IdempayError> {
+  const error = await call.then(
+    () => undefined,
+    (fault: unknown) => fault,
+  );
+  expect(error).toBeInstanceOf(IdempayError);
+  return error as IdempayError;
+}
+
+const OF_REFERENCE = { 'idempotency-key': COMPUTED_KEY };
+const payOrder = (steps: readonly Step[]) => scripted(steps).idempay.payments.pay(HUNDRED, { reference: 'order-17' });
+
+describe('an error of the client', () => {
+  test('is asked for with its type, before plain JSON', async () => {
+    const { idempay, sent } = scripted([problem(publicErrors.recordNotFound())]);
+    await thrownBy(idempay.payments.get(KEY));
+    expect(sent[0]?.headers.get('accept')).toMatch(/^application\/problem\+json, application\/json;q=0\.9/);
+  });
+
+  test('has the type and the charge of the answer that decided', async () => {
+    const declined = publicErrors.attemptDeclined('lost card', 1);
+    const error = await thrownBy(payOrder([problem(declined, 'none', OF_REFERENCE)]));
+    expect(error).toMatchObject({
+      name: 'DeclinedError',
+      reason: 'lost card',
+      status: 402,
+      requestId: 'one',
+      type: '/problems#attempt-declined',
+      charge: 'none',
+      message: declined.message,
+    });
+    const superseded = publicErrors.attemptSuperseded(1, { attempt: 2, state: 'COMPLETED', transactionId: 'TXN1' });
+    expect(await thrownBy(payOrder([problem(superseded, 'made', OF_REFERENCE)]))).toMatchObject({
+      name: 'OutOfTurnError',
+      type: '/problems#attempt-superseded',
+      charge: 'made',
+    });
+    const absent = await thrownBy(scripted([problem(publicErrors.recordNotFound())]).idempay.payments.get(KEY));
+    expect([absent.name, absent.type, absent.charge]).toEqual([
+      'NotFoundError',
+      '/problems#record-not-found',
+      undefined,
+    ]);
+  });
+
+  test('has neither where a service answers in the plain form', async () => {
+    const { message, status } = publicErrors.attemptDeclined('lost card', 1);
+    const error = await thrownBy(payOrder([refusal(status, message, OF_REFERENCE)]));
+    expect([error.name, error.type, error.charge]).toEqual(['DeclinedError', undefined, undefined]);
+  });
+
+  /** An attempt that was sent before may still arrive, and charge. */
+  test('of an unknown outcome has no charge, whatever the last answer said', async () => {
+    const refused = problem(publicErrors.attemptOutOfTurn(1, 'absent'), 'none', OF_REFERENCE);
+    const error = await thrownBy(payOrder([reset(), refused]));
+    expect(error).toMatchObject({ name: 'UnknownOutcomeError', type: '/problems#attempt-out-of-turn' });
+    expect([error.charge, (error.cause as IdempayError).charge]).toEqual([undefined, 'none']);
+  });
+
+  test('takes no type and no charge from a gateway', async () => {
+    const foreign = (changes: object, headers: Record<string, string> = {}) =>
+      new Response(JSON.stringify({ ...problemBody(publicErrors.recordNotFound(), 'none'), ...changes }), {
+        status: 404,
+        headers,
+      });
+    for (const answer of [
+      page(404),
+      foreign({}),
+      foreign({ status: 403 }, { idempay: '1' }),
+      foreign({ type: 'https://gateway.example/errors/404' }, { idempay: '1' }),
+    ]) {
+      const error = await thrownBy(scripted([answer]).idempay.payments.get(KEY));
+      expect([error.name, error.type, error.charge]).toEqual(['UnexpectedAnswerError', undefined, undefined]);
+    }
+    const known = await thrownBy(scripted([foreign({ charge: 'maybe' }, { idempay: '1' })]).idempay.payments.get(KEY));
+    expect([known.name, known.type, known.charge]).toEqual(['NotFoundError', '/problems#record-not-found', undefined]);
+  });
+});
