@@ -2,20 +2,32 @@
 import type { AddressInfo } from 'node:net';
 import { Idempay } from '@idempay/client';
 import { type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import { cardsOf } from './cards.ts';
 import { addOrder, findOrder, type Order } from './orders.ts';
 import { orderPage, startPage } from './pages.ts';
 import { payOrder, type Standing, standingOf } from './payments.ts';
 
-const { IDEMPAY_URL = 'http://127.0.0.1:8080', IDEMPAY_API_KEY, PORT = '3000' } = process.env;
+const {
+  IDEMPAY_URL = 'http://127.0.0.1:8080',
+  IDEMPAY_API_KEY,
+  PORT = '3000',
+  /** One of the two, where the processor is told who pays. */
+  TEST_CARDS,
+  STRIPE_PUBLISHABLE_KEY,
+} = process.env;
+const cards = cardsOf(TEST_CARDS, STRIPE_PUBLISHABLE_KEY);
 const PRICES = new Map([
   ['book', { amount: '24.90', currency: 'EUR' }],
   ['lamp', { amount: '89.00', currency: 'EUR' }],
 ]);
-/** The button sends the number that the payer saw. */
-const ATTEMPT = {
+/** The button sends the number that the payer saw, and the form the name of the payer's card at the processor. */
+const CLICK = {
   type: 'object',
-  required: ['attempt'],
-  properties: { attempt: { type: 'integer', minimum: 1, maximum: 99 } },
+  required: cards.areAsked ? ['attempt', 'source'] : ['attempt'],
+  properties: {
+    attempt: { type: 'integer', minimum: 1, maximum: 99 },
+    source: { type: 'string', pattern: '^\\w{1,500}$' },
+  },
 };
 
 const idempay = new Idempay({ baseUrl: IDEMPAY_URL, ...(IDEMPAY_API_KEY && { apiKey: IDEMPAY_API_KEY }) });
@@ -42,13 +54,13 @@ app.get<{ Params: { id: string } }>('/orders/:id', async (request, reply) => {
   return show(reply, order, await standingOf(idempay, order));
 });
 
-app.post<{ Params: { id: string }; Body: { attempt: number } }>(
+app.post<{ Params: { id: string }; Body: { attempt: number; source?: string } }>(
   '/orders/:id',
-  { schema: { body: ATTEMPT } },
+  { schema: { body: CLICK } },
   async (request, reply) => {
     const order = await findOrder(request.params.id);
     if (!order) return reply.code(404).send('There is no such order.');
-    const standing = await payOrder(idempay, order, request.body.attempt);
+    const standing = await payOrder(idempay, order, request.body);
     // What is known is shown at the order's address, so that a reload and the back button send no form again.
     return standing.isKnown ? reply.redirect(`/orders/${order.id}`, 303) : show(reply, order, standing);
   },
@@ -57,7 +69,7 @@ app.post<{ Params: { id: string }; Body: { attempt: number } }>(
 /** A page that is shown again must ask again. */
 function show(reply: FastifyReply, order: Order, standing: Standing): FastifyReply {
   reply.code(standing.status).type('text/html').header('cache-control', 'no-store');
-  return reply.send(orderPage(order, standing));
+  return reply.send(orderPage(order, standing, cards));
 }
 
 await app.listen({ host: '127.0.0.1', port: Number(PORT) });

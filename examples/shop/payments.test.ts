@@ -22,28 +22,37 @@ describe('an order', () => {
   });
 
   test('is paid once, however often the button is clicked', async () => {
-    const clicks = await Promise.all(Array.from({ length: 8 }, () => payOrder(idempay, order, 1)));
+    const clicks = await Promise.all(Array.from({ length: 8 }, () => payOrder(idempay, order, { attempt: 1 })));
     assert.equal(new Set(clicks.map(({ text }) => text)).size, 1);
     assert.match(clicks[0]?.text ?? '', /^Paid: TXN\d+$/);
     assert.equal(fake.charges.length, 1);
     assert.deepEqual(await standingOf(idempay, order), clicks[0]);
   });
 
+  test('is charged with the card of the first click, and says what was bought', async () => {
+    fake.next('pay', { lose: 'answer' });
+    for (const source of ['pm_first', 'pm_second']) {
+      assert.match((await payOrder(idempay, order, { attempt: 1, source })).text, /^Paid: /);
+    }
+    const said = fake.charges.map(({ source, description, metadata }) => ({ source, description, metadata }));
+    assert.deepEqual(said, [{ source: 'pm_first', description: 'A book', metadata: { article: 'book' } }]);
+  });
+
   test('is paid again after a decline only where the payer tries again', async () => {
     fake.next('pay', { decline: 'insufficient funds' });
-    const declined = await payOrder(idempay, order, 1);
+    const declined = await payOrder(idempay, order, { attempt: 1 });
     assert.deepEqual([declined.status, declined.button, declined.attempt], [402, 'Try again', 2]);
     // The page from before.
-    assert.equal((await payOrder(idempay, order, 1)).status, 402);
+    assert.equal((await payOrder(idempay, order, { attempt: 1 })).status, 402);
     assert.equal(fake.charges.length, 0);
-    assert.match((await payOrder(idempay, order, 2)).text, /^Paid: /);
-    assert.match((await payOrder(idempay, order, 1)).text, /^Paid: /);
+    assert.match((await payOrder(idempay, order, { attempt: 2 })).text, /^Paid: /);
+    assert.match((await payOrder(idempay, order, { attempt: 1 })).text, /^Paid: /);
     assert.equal(fake.charges.length, 1);
   });
 
   test('is not known while answers are lost for longer than a payer waits, and a later click pays nothing more', async () => {
     fake.next('pay', { lose: 'answer' }, 100);
-    const clicked = await payOrder(idempay, order, 1);
+    const clicked = await payOrder(idempay, order, { attempt: 1 });
     assert.deepEqual([clicked.status, clicked.isKnown, clicked.button], [202, false, 'Pay']);
     assert.equal(fake.charges.length, 1);
     assert.match((await standingOf(idempay, order)).text, /^Paid: /);
@@ -54,22 +63,22 @@ describe('an order', () => {
     const fetch = (url: string, init?: RequestInit) =>
       hangs ? new Promise<Response>(() => {}) : fake.fetch(url, init);
     const impatient = new Idempay({ baseUrl: fake.baseUrl, fetch, clock: new TestClock() });
-    assert.equal((await payOrder(impatient, order, 1)).status, 202);
+    assert.equal((await payOrder(impatient, order, { attempt: 1 })).status, 202);
     assert.equal((await standingOf(impatient, order)).status, 503);
     hangs = false;
-    assert.match((await payOrder(impatient, order, 1)).text, /^Paid: /);
+    assert.match((await payOrder(impatient, order, { attempt: 1 })).text, /^Paid: /);
     assert.equal(fake.charges.length, 1);
   });
 
   test('is paid once where the processor charged and its reply was lost', async () => {
     fake.next('pay', 'unknown');
-    assert.match((await payOrder(idempay, order, 1)).text, /^Paid: /);
+    assert.match((await payOrder(idempay, order, { attempt: 1 })).text, /^Paid: /);
     assert.equal(fake.charges.length, 1);
   });
 
   test('is never paid after it was closed', async () => {
     await idempay.payments.cancel({ reference: 'order-17' });
-    assert.equal((await payOrder(idempay, order, 1)).status, 410);
+    assert.equal((await payOrder(idempay, order, { attempt: 1 })).status, 410);
     assert.deepEqual(fake.charges, []);
   });
 
@@ -77,8 +86,11 @@ describe('an order', () => {
     const listener = await fake.listen();
     try {
       const elsewhere = new Idempay({ baseUrl: listener.url });
-      assert.match((await payOrder(elsewhere, order, 1)).text, /^Paid: /);
-      assert.deepEqual(await payOrder(idempay, order, 1), await payOrder(elsewhere, order, 1));
+      assert.match((await payOrder(elsewhere, order, { attempt: 1 })).text, /^Paid: /);
+      assert.deepEqual(
+        await payOrder(idempay, order, { attempt: 1 }),
+        await payOrder(elsewhere, order, { attempt: 1 }),
+      );
     } finally {
       await listener.close();
     }

@@ -23,11 +23,19 @@ export interface Standing {
 const DEADLINE_MS = 15_000;
 const PAGE_DEADLINE_MS = 3_000;
 
+/** What the payer's browser sends. A second click may have another source: the order is charged with the first one. */
+export interface Click {
+  readonly attempt: number;
+  readonly source?: string;
+}
+
 /** For a click, its repeats, a reload, and clicks at other servers: the order is charged once, and nothing is kept here. */
-export async function payOrder(idempay: Idempay, order: Order, attempt: number): Promise<Standing> {
+export async function payOrder(idempay: Idempay, order: Order, { attempt, source }: Click): Promise<Standing> {
   const reference = `order-${order.id}`;
+  const { article, price } = order;
+  const payment = { ...price, source, description: `A ${article}`, metadata: { article } };
   try {
-    const paid = await idempay.payments.pay(order.price, { reference, attempt, deadlineMs: DEADLINE_MS });
+    const paid = await idempay.payments.pay(payment, { reference, attempt, deadlineMs: DEADLINE_MS });
     return paidWith(paid.transactionId);
   } catch (error) {
     if (error instanceof DeclinedError) return declined(error.reason, error.nextAttempt);

@@ -104,6 +104,8 @@ export async function startStripeStandIn(random: () => number = Math.random) {
   const server = createServer(async (request, response) => {
     const url = new URL(request.url ?? '/', 'http://stripe');
     requests.push({ method: request.method ?? '', path: url.pathname });
+    // Not of Stripe: for people who look.
+    if (url.pathname === '/charges') return send(response, { status: 200, body: charges() });
     if (request.headers.authorization !== `Bearer ${SECRET_KEY}`) {
       return send(response, refusal(401, { type: 'invalid_request_error', message: 'Invalid API Key provided' }));
     }
@@ -117,6 +119,10 @@ export async function startStripeStandIn(random: () => number = Math.random) {
     if (request.method === 'GET') return send(response, read(url));
     send(response, refusal(404, { type: 'invalid_request_error', message: 'Unrecognized request URL' }));
   });
+
+  function charges() {
+    return intents.filter(({ status }) => status === 'succeeded');
+  }
 
   async function create(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await text(request).catch(() => undefined);
@@ -223,7 +229,7 @@ export async function startStripeStandIn(random: () => number = Math.random) {
       conditions = { ...USUAL_CONDITIONS, ...changed };
     },
     /** What was charged, in order: the evidence. */
-    charges: () => intents.filter(({ status }) => status === 'succeeded'),
+    charges,
     intentsOf: (reference: string) => intents.filter(({ metadata }) => Object.values(metadata).includes(reference)),
     async close(): Promise<void> {
       server.closeAllConnections();

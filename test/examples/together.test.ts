@@ -1,0 +1,133 @@
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { ask } from '../../testkit/client/http-client.js';
+import { compileExamples, type Examples } from '../../testkit/processes/examples.js';
+import { spawnProgram } from '../../testkit/processes/service.js';
+import { until } from '../../testkit/time/until.js';
+
+const START_MS = 30_000;
+const PAID = /Paid: (TXN\d+)/;
+
+describe('shop, Idempay and Stripe adapter, started by one command', { timeout: 90_000 }, () => {
+  let examples: Examples;
+  let folder: string;
+  beforeAll(async () => {
+    examples = await compileExamples();
+  }, 60_000);
+  afterAll(() => examples?.remove());
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'idempay-together-'));
+  });
+  afterEach(() => rm(folder, { recursive: true, force: true }));
+
+  function run(settings: Readonly<Record<string, string>>, parameters: readonly string[]) {
+    const environment = { PORT: '0', IDEMPAY_PORT: '0', TMPDIR: folder, ...settings };
+    const { child, ended } = spawnProgram(examples.program('together'), environment, [], parameters);
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on('data', (chunk) => {
+        output += chunk;
+      });
+    }
+    const address = (name: string) => new RegExp(`${name}: +(http://[^\\s,]+)`).exec(output)?.[1] ?? '';
+    const started = () => until('the example to say where it is', START_MS, async () => output.includes('Ctrl-C'));
+    return { child, ended, started, address, output: () => output };
+  }
+  const form = (url: string, fields: Readonly<Record<string, string>>) =>
+    ask(url, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams(fields).toString(),
+    });
+
+  /** Orders a book, and pays it as its page says. */
+  async function buy(shop: string, source: string, attempt = '1', path?: string) {
+    const order = path ?? `${(await form(`${shop}/orders`, { article: 'book' })).headers.location}`;
+    const answer = await form(shop + order, { attempt, source });
+    return { order, text: answer.status === 303 ? (await ask(shop + order)).text : answer.text };
+  }
+
+  test('the source goes from the page to Stripe, each card does what the page says, and Ctrl-C ends all', async () => {
+    const data = join(folder, 'data');
+    const { child, ended, started, address } = run({}, [data]);
+    await started();
+    const [shop, charges] = [address('The shop'), address('The charges')];
+
+    const first = await buy(shop, 'pm_card_visa');
+    const declined = await buy(shop, 'pm_card_chargeDeclined');
+    expect(declined.text).toContain('Declined: Your card was declined.');
+    const again = await buy(shop, 'pm_card_visa', '2', declined.order);
+    const [slow, lost] = await Promise.all([buy(shop, 'pm_slow'), buy(shop, 'pm_lostReply')]);
+    for (const { text } of [first, again, slow, lost]) expect(text).toMatch(PAID);
+
+    const charged = (await ask(charges)).json() as { payment_method: string; metadata: Record<string, string> }[];
+    expect(charged).toHaveLength(4);
+    const ofFirst = charged.find(({ metadata }) => metadata.idempay_transaction === PAID.exec(first.text)?.[1]);
+    expect(ofFirst).toMatchObject({
+      amount: 2_490,
+      payment_method: 'pm_card_visa',
+      description: 'A book',
+      metadata: { article: 'book', idempay_order: first.order.replace('/orders/', 'order-') },
+    });
+    for (const fields of [{ attempt: '1' }, { attempt: '1', source: 'a card' }])
+      expect((await form(shop + first.order, fields as Record<string, string>)).status).toBe(400);
+
+    child.kill('SIGINT');
+    child.kill('SIGINT');
+    expect(await ended).toMatchObject({ code: 0 });
+    for (const url of [shop, address('The console'), charges]) await expect(ask(url)).rejects.toThrow();
+    const files = await readdir(data);
+    expect(files).toEqual(expect.arrayContaining(['adapter.log', 'idempay.log', 'orders.ndjson', 'shop.log']));
+    for (const name of files.filter((each) => each.endsWith('.log')))
+      expect(await readFile(join(data, name), 'utf8'), name).not.toMatch(/pm_(card|slow|lost)/);
+  });
+
+  test('a folder of its own is removed at the end', async () => {
+    const { child, ended, started, output } = run({}, []);
+    await started();
+    const [, own = ''] = /are in (\S+), which is removed/.exec(output()) ?? [];
+    expect(existsSync(own)).toBe(true);
+    child.kill('SIGTERM');
+    expect(await ended).toMatchObject({ code: 0 });
+    expect(existsSync(own)).toBe(false);
+  });
+
+  test('where one of them cannot start all end, and its last lines say why', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    const { port } = taken.address() as { port: number };
+    const { ended, output } = run({ PORT: `${port}` }, []);
+    expect(await ended).toMatchObject({ code: 1 });
+    expect(output()).toMatch(/shop has ended[\s\S]*EADDRINUSE/);
+    taken.close();
+  });
+
+  test.each([
+    ['a key that charges real cards', { STRIPE_SECRET_KEY: 'sk_live_1' }, /must be a key for tests/],
+    ["Stripe's script without its key", { STRIPE_PUBLISHABLE_KEY: 'pk_test_1' }, /Set STRIPE_SECRET_KEY too/],
+  ])('refuses %s', async (_, settings, sentence) => {
+    const { ended, output } = run(settings as Record<string, string>, []);
+    expect(await ended).toMatchObject({ code: 1 });
+    expect(output()).toMatch(sentence);
+    expect(await readdir(folder)).toEqual([]);
+  });
+
+  test("loads Stripe's script only where a publishable key is given", async () => {
+    const keys = { STRIPE_SECRET_KEY: 'sk_test_1', STRIPE_PUBLISHABLE_KEY: 'pk_test_1' };
+    for (const [settings, isLoaded] of [[keys, true] as const, [{}, false] as const]) {
+      const { child, ended, started, address } = run(settings, []);
+      await started();
+      const shop = address('The shop');
+      const { headers } = await form(`${shop}/orders`, { article: 'book' });
+      const page = (await ask(`${shop}${headers.location}`)).text;
+      expect(page.includes('https://js.stripe.com/v3/')).toBe(isLoaded);
+      child.kill('SIGTERM');
+      await ended;
+    }
+  });
+});
