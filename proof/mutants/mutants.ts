@@ -38,8 +38,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       const settled = { state: 'settled' as 'settled' | 'final' | 'cancelled' | 'fenced off', final };`,
     ],
     'an unclear charge is sent again at once': [
-      `const answer = await processor.charge({ reference: key, transactionId, amount, currency });
-→ const charge = { reference: key, transactionId, amount, currency };
+      `const answer = await processor.charge({ reference: key, transactionId, amount, currency, order, content });
+→ const charge = { reference: key, transactionId, amount, currency, order, content };
     const first = await processor.charge(charge);
     const answer = first.state === 'unknown' ? await processor.charge(charge) : first;`,
     ],
@@ -49,6 +49,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     ],
     'new transaction id per attempt': `transactionId: claim.transactionId }
 → transactionId: \`\${claim.transactionId}\${'epoch' in claim && Number(claim.epoch) > 1 ? claim.epoch : ''}\` }`,
+    'a charge is sent without the order that it pays':
+      'amount, currency, order, content }); → amount, currency, order: order && undefined, content });',
     'takeover without look-up': "'first claim') { → 'first claim' && leases === undefined) {",
     'a lock is released before its row is abandoned': [
       'const isGivenUp = → await endings.release(claim.key, claim.owner);\n    const isGivenUp =',
@@ -70,6 +72,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     : { state: 'declined', reason: 'insufficient funds' };`,
   },
   'src/payments/begin.ts': {
+    'the source is a part of the fingerprint, and so of the record and the lock of its key':
+      "const fingerprint = fingerprintOf(money); → const fingerprint = fingerprintOf(money) + (content?.source ?? '');",
     'a key without a record is invalid although its row exists': `return payFromRow(attempt);
 → return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(attempt);`,
     'a locked key is in progress although its row is final': `return conflict(attempt, attempt.fingerprint, begun);
@@ -83,8 +87,18 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/payments/claim.ts': {
     "takeover with the request's amount":
       'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, ...money }, askedAt',
+    "takeover with the repeat's content":
+      'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, content }, askedAt',
     'claim after expiry accepted':
       '        claimBy,\n        turn →         claimBy: claimBy + 3_600_000,\n        turn',
+  },
+  'src/payments/values/content.ts': {
+    'a card number is taken for a source': 'CARD_NUMBER.test(source) && → CARD_NUMBER.test(`${source} `) &&',
+    'a source may have spaces': 'VISIBLE_ASCII = /^[!-~]*$/ → VISIBLE_ASCII = /^[ -~]*$/',
+  },
+  'src/stores/shared/content-columns.ts': {
+    'the source is kept with the description, which is never erased':
+      'JSON.stringify({ description, metadata }) → JSON.stringify({ source, description, metadata })',
   },
   'src/payments/values/reference.ts': {
     'computed keys lie among those that are generated': '${FIRST_DIGIT}${digits.slice(1, 8)} → ${digits.slice(0, 8)}',
@@ -111,6 +125,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'what waits for an operator is counted once': 'countAfter(OVERDUE_INTERVAL_MS) → countAfter(leaseMs * 1_000_000)',
   },
   [`${POSTGRES}/ledger-statements.ts`]: {
+    'a claim that settles keeps its source, in PostgreSQL': 'CASE WHEN NOT settles THEN source END → source',
+    'a settlement does not erase the source, in PostgreSQL':
+      'reason = settled.reason, source = NULL, → reason = settled.reason,',
+    'an operator does not erase the source, in PostgreSQL': 'resolution = $4, source = NULL, → resolution = $4,',
     'a first claim whose earlier row may be lost is settled at once, in PostgreSQL':
       'outcome IS NOT NULL AND NOT may_be_lost AS settles → outcome IS NOT NULL AS settles',
     'a key whose row may be lost is said to have ended unpaid, in PostgreSQL':
@@ -182,7 +200,21 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'the first claim of a reference charges without a look-up after rows were lost, in SQLite':
       'return until > 0 && → return until < 0 &&',
   },
+  [`${EMBEDDED}/payment-writes.ts`]: {
+    'a settlement does not erase the source, in SQLite': 'if (hasSource) sources.erase(key); → ',
+    'an operator does not erase the source, in SQLite':
+      "sources.erase(key);\n        recordOutcome(key, final);\n        return { state: 'resolved' → recordOutcome(key, final);\n        return { state: 'resolved'",
+  },
+  [`${EMBEDDED}/payment-sources.ts`]: {
+    'a source is kept under the key that an erased one had, in SQLite':
+      'if (reuse.run(key, padded(source)).changes === 0) → if (reuse.run(NO_KEY, padded(source)).changes === 0)',
+  },
+  [`${EMBEDDED}/ledger.ts`]: {
+    'a takeover does not erase the source, in SQLite':
+      'const hasSource = content?.source !== undefined; → const hasSource = epoch === 1 && content?.source !== undefined;',
+  },
   [`${EMBEDDED}/claim-writes.ts`]: {
+    'a claim that settles keeps its source, in SQLite': 'if (source !== null && !final) → if (source !== null)',
     'an attempt is claimed whatever the one before it is, in SQLite': ' ?? turns.afterPrevious(turn); → ;',
     'a first claim whose earlier row may be lost is settled at once, in SQLite':
       'mayBeLost ? undefined : finalAt( → finalAt(',
@@ -202,6 +234,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     ],
   },
   [`${POSTGRES}/claims.ts`]: {
+    'claims of one batch get the content of each other, in PostgreSQL':
+      '...contentsOf(sorted)] → ...contentsOf(attempts)]',
+    'all claims of a batch get the source of the first, in PostgreSQL':
+      'contents.map(({ source }) => source), → contents.map(() => contents[0]?.source ?? null),',
     'a claim that inserted no row is granted, in PostgreSQL':
       'inserted.get(attempt.owner); → inserted.get(attempt.owner) ?? { mayBeLost: false, ageMs: 0, expiresAt: null };',
     'a lost reply of a claim counts as its commit, in PostgreSQL': `return await claims.add(attempt);

@@ -2,10 +2,11 @@ import pg from 'pg';
 import { expect, test } from 'vitest';
 import type { NamedPayment } from '#idempay/payments/values/reference.js';
 import { openStores } from '../../testkit/deployments/topologies/open-stores.js';
-import { LONG_MS } from '../../testkit/protocol/payment-attempts.js';
+import { inState, LONG_MS } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
 import { openDistributedPortsOn } from '../../testkit/protocol/ports.js';
 import { openRedisClient } from '../../testkit/protocol/redis-process.js';
+import { runSql } from '../../testkit/servers/postgres.js';
 import { expectLossHandled } from '../contracts/ledger-loss-contract.js';
 
 /** As a dump that is restored under another name does: the rows of one moment, in another database. */
@@ -22,16 +23,27 @@ async function copyDatabase(databaseUrl: string): Promise<string> {
   return copy.href;
 }
 
+async function sourcesIn(databaseUrl: string): Promise<string[]> {
+  const rows = await runSql<{ source: string }>(
+    databaseUrl,
+    'SELECT source FROM idempay.payments WHERE source IS NOT NULL',
+  );
+  return rows.map(({ source }) => source);
+}
+
 test('a restored PostgreSQL charges nothing again, with a Redis that is newer and with one that is older', async () => {
   const stores = await openStores();
   const before = await openDistributedPortsOn(stores);
   const first = compose(before);
-  const [paidBefore, paidLater, paidLaterToo] = [
+  const [paidBefore, paidLater, paidLaterToo, withSource] = [
+    await first.payments.issueKey(),
     await first.payments.issueKey(),
     await first.payments.issueKey(),
     await first.payments.issueKey(),
   ];
   const told = await first.payments.pay({ key: paidBefore }, MONEY);
+  first.processor.plan({ outcome: 'succeeded', answerLost: true });
+  await first.payments.pay({ key: withSource }, { ...MONEY, content: { source: 'tok_restored' } });
   await before.close();
   const restoredUrl = await copyDatabase(stores.databaseUrl);
   const after = await openDistributedPortsOn(stores);
@@ -41,12 +53,18 @@ test('a restored PostgreSQL charges nothing again, with a Redis that is newer an
   const reference = { text: 'order-17', attempt: 1, client: undefined };
   const order: NamedPayment = { key: second.payments.computeKey(reference), reference };
   await second.payments.pay(order, MONEY);
+  inState(await second.payments.pay({ key: withSource }, MONEY), 'processed');
   await after.close();
 
   const newer = await openDistributedPortsOn({ ...stores, databaseUrl: restoredUrl });
   const third = compose(newer, {}, first.processor);
   expect(await third.payments.pay({ key: paidBefore }, MONEY)).toEqual({ ...told, state: 'replayed' });
   expect(await third.payments.pay({ key: paidLater }, MONEY)).toEqual({ ...toldLater, state: 'replayed' });
+  // It is in the restored row, until the look-up settles that again.
+  expect(await sourcesIn(restoredUrl)).toEqual(['tok_restored']);
+  inState(await third.payments.pay({ key: withSource }, MONEY), 'replayed');
+  await third.recovery.runOnce();
+  expect(await sourcesIn(restoredUrl)).toEqual([]);
   await newer.close();
 
   // Another process: that one remembers for a while what the newer Redis told.
@@ -63,7 +81,7 @@ test('a restored PostgreSQL charges nothing again, with a Redis that is newer an
   }
   expect(await payments.pay(order, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
   expect(processor.chargesOf(order.key)).toHaveLength(1);
-  expect(processor.lookUps.toSorted()).toEqual([paidLater, paidLaterToo, order.key].toSorted());
+  expect(processor.lookUps.toSorted()).toEqual([paidLater, paidLaterToo, order.key, withSource, withSource].toSorted());
   expect(restored.id).toBe(before.id);
   await expectLossHandled(restored);
   redis.disconnect();

@@ -1,6 +1,7 @@
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { backUp } from '#idempay/stores/embedded/backup.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
@@ -56,6 +57,14 @@ const backUpOf = async (dataDir: string) => {
   return file;
 };
 
+/** Those of payments that are not final. */
+function sourcesIn(dataDir: string): string[] {
+  const database = new DatabaseSync(join(dataDir, 'idempay.sqlite'), { readOnly: true });
+  const rows = database.prepare('SELECT rtrim(source) AS source FROM payment_sources').all();
+  database.close();
+  return (rows as { source: string }[]).map(({ source }) => source).filter((source) => source !== '');
+}
+
 describe('a backup of a service that runs', () => {
   test('has everything that was acknowledged before it began, also under a load that never pauses', async () => {
     const dataDir = newDataDir();
@@ -82,6 +91,27 @@ describe('a backup of a service that runs', () => {
     }
     expect(await copy.transactions.get(id)).toMatchObject({ amount: '100.5' });
     expect((await copy.keyValueStore.statistics()).totalKeys).toBeGreaterThanOrEqual(ROWS);
+  });
+
+  test('has the source of a payment that was settled after it, until the next look-up settles that again', async () => {
+    const dataDir = newDataDir();
+    const original = await openWithWarnings(dataDir);
+    const { payments, processor } = compose(original);
+    const key = await payments.issueKey();
+    const request = { ...MONEY, content: { source: 'tok_restored', description: 'Shoes' } };
+    processor.plan({ outcome: 'succeeded', answerLost: true });
+    inState(await payments.pay({ key }, request), 'unknown');
+    const file = await backUpOf(dataDir);
+    const repeat = { ...MONEY, content: { source: 'tok_repeat' } };
+    inState(await payments.pay({ key }, repeat), 'processed');
+    expect(sourcesIn(dataDir)).toEqual([]);
+    await original.close();
+
+    const copy = await restored(file);
+    expect(sourcesIn(copy.dataDir)).toEqual(['tok_restored']);
+    inState(await compose(copy, {}, processor).payments.pay({ key }, repeat), 'processed');
+    expect(sourcesIn(copy.dataDir)).toEqual([]);
+    expect(processor.charges).toMatchObject([{ content: request.content }]);
   });
 
   test('charges nothing again that was paid after it', async () => {

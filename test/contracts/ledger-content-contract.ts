@@ -30,7 +30,7 @@ const OTHER: Content = { source: 'tok_other', description: 'Other shoes', metada
  *  1. A claim, and each takeover of its row, has the content of the first claim, character for character, whatever came later.
  *  2. A row that is not final keeps it, also one that is given up. 3. The description and the metadata stay in the record.
  *  4. Claims with and without content, and with and without a reference, that arrive together do not change each other.
- *  (That the source is erased with the end of a payment: `faults/payment-content`.)
+ *  (That the source is erased with the end of a payment: `adapters/sources-at-the-end`.)
  */
 export function ledgerContentContract(ports: ContractPorts): void {
   const { ledger, paymentHistory: history, pass } = ports;
@@ -102,19 +102,27 @@ export function ledgerContentContract(ports: ContractPorts): void {
     expect(await history.find(closed.key)).toMatchObject({ description: undefined, metadata: undefined });
   });
 
-  test('4: claims of every kind that arrive together each keep their own', async () => {
+  test('4: claims of every kind that arrive together each keep their own, also in their rows', async () => {
     const kinds = Array.from({ length: 60 }, (_, n) => ({
       ...(n % 2 === 0 && turn(newReference())),
       ...(n % 3 === 0 && { content: { source: `tok_${n}`, description: `Item ${n}` } }),
       ...(n % 5 === 0 && { settleAs: { outcome: completed({ transactionId: `TXN${n}` }), idempotencyTtlMs: LONG_MS } }),
+      leaseMs: SHORT_MS,
     })).map(claimAttempt);
     const results = await Promise.all(kinds.map((kind) => ledger.claim(kind)));
     for (const [n, { key, content, turn: its }] of kinds.entries()) {
       const record = await history.find(key);
       expect(record).toMatchObject({ description: content?.description, reference: its?.reference.text });
       const result = results[n];
-      if (result?.state === 'claimed') expect(result.claim).toMatchObject({ content });
+      if (result?.state === 'claimed') expect(result.claim.content).toEqual(content);
       else expect(result).toMatchObject({ state: 'settled' });
+    }
+    await pass(SHORT_MS);
+    for (const [n, result] of results.entries()) {
+      if (result?.state !== 'claimed') continue;
+      const taken = await given.takeover(result.claim);
+      expect(JSON.stringify(taken.content)).toBe(JSON.stringify(kinds[n]?.content));
+      expect(taken.reference).toBe(kinds[n]?.turn?.reference.text);
     }
   });
 }

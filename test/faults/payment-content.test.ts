@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { BODY_LIMIT_BYTES } from '#idempay/http/requests/body-parser.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { ask, generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
 import { expectReplay, untilPaid } from '../../testkit/client/payment-answers.js';
@@ -23,6 +24,24 @@ const contentOf = (name: string) => ({
   metadata: JSON.parse(`{"b":"${name}","a":"1","constructor":"text","Ü":""}`) as Record<string, string>,
 });
 type Content = ReturnType<typeof contentOf>;
+
+const SHOE = '\u{1f45f}';
+
+/** With the most members, and as many bytes as a body may have. */
+function largestContent() {
+  const metadata = Object.fromEntries(
+    Array.from({ length: 20 }, (_, n) => [`${n}${SHOE.repeat(30)}`, SHOE.repeat(150)]),
+  );
+  const content = { source: `tok_${'~'.repeat(496)}`, description: SHOE.repeat(255), metadata };
+  const bytes = (given: object) => Buffer.byteLength(JSON.stringify({ ...MONEY, ...given }));
+  const free = BODY_LIMIT_BYTES - bytes(content);
+  const [[last = '', value = ''] = []] = Object.entries(metadata).slice(-1);
+  const filled = {
+    ...content,
+    metadata: { ...metadata, [last]: value + SHOE.repeat(Math.floor(free / 4)) + 'x'.repeat(free % 4) },
+  };
+  return { content: filled, body: JSON.stringify({ ...MONEY, ...filled }) };
+}
 
 /** The text of a charge's members, in the order of the contract. */
 const membersOf = ({ source, description, metadata }: Partial<Content>) =>
@@ -93,6 +112,29 @@ describeDeployments('what a payment is about', (deployment) => {
     const charged = await chargeOf(String(first?.headers['idempotency-key']));
     expect(clicks.map(membersOf)).toContain(membersOf(charged));
     await stop();
+  });
+
+  it('is charged whole in the largest body, in characters of four bytes, and takes no room in the key-value store', async () => {
+    const { url, stop } = await stores.serve(settings());
+    const [large, plain] = [largestContent(), await generateKey(url)];
+    const key = await generateKey(url);
+    const send = (body: string) => pay(url, key, body);
+    expectError(await send(`${large.body} `), 413);
+    expect((await send(large.body)).status).toBe(200);
+    await pay(url, plain, MONEY);
+    expect(membersOf(await chargeOf(key))).toBe(membersOf(large.content));
+    const { metadata } = await shownPaymentOf(url, key);
+    expect(JSON.stringify(metadata)).toBe(JSON.stringify(large.content.metadata));
+    await stop();
+
+    const { keyValueStore } = await storedText(stores);
+    expect(keyValueStore).not.toContain(SHOE);
+    const recordsOf = (one: string) => keyValueStore.split('\n').filter((line) => line.split(' ')[0]?.includes(one));
+    const shapeOf = (one: string) =>
+      recordsOf(one)
+        .map((line) => line.replace(/TXN\d+/, 'TXN').length)
+        .toSorted();
+    expect(shapeOf(key)).toEqual(shapeOf(plain));
   });
 
   it('keeps its source while the outcome is unknown, and nowhere else or afterwards', async () => {

@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { MOST_SOURCE, sourceProblem, textProblem } from '#idempay/payments/values/content.js';
+
+/** Decisions P19; the same over HTTP: `http/payment-content`. */
+
+test.each([
+  '!',
+  '~'.repeat(MOST_SOURCE),
+  'tok_4242424242424242',
+  // One digit off, too short, too long, and a first digit that no card has.
+  '4242424242424241',
+  '424242424242',
+  '42424242424242424242',
+  '1234567812345670',
+  '0000000000000000',
+])('a source may be %s', (source) => {
+  expect(sourceProblem(source)).toBeUndefined();
+});
+
+test.each([...['', 'x'.repeat(MOST_SOURCE + 1), 'tok 1', ' tok', 'tok\n', 'tök', 'tok\0', 'tok\u007f', '\u{1f45f}']])(
+  '%j is no source',
+  (source) => {
+    expect(sourceProblem(source)).toMatch(/visible ASCII/);
+  },
+);
+
+/** Numbers that card companies publish for tests, of 13 to 19 digits. */
+test.each([
+  ...['4222222222222', '30569309025904', '378282246310005', '4242424242424242', '6011000990139424'],
+  ...['2223003122003222', '6205500000000000004'],
+])('%s is refused as a card number', (source) => {
+  expect(sourceProblem(source)).toMatch(/card number/);
+});
+
+test.each([
+  ['\u{1f45f}'.repeat(3), undefined],
+  ['', /must have 1 to 3 characters/],
+  ['\u{1f45f}'.repeat(4), /must have 1 to 3 characters/],
+  ['a\0', /U\+0000/],
+  ['\ud83d', /half a character/],
+  ['\udc5f', /half a character/],
+])('a text of one to three code points is judged by them: %j', (text, problem) => {
+  if (problem) expect(textProblem('It', text, 3, 1)).toMatch(problem);
+  else expect(textProblem('It', text, 3, 1)).toBeUndefined();
+});
