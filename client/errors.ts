@@ -197,7 +197,7 @@ export class UnknownChangeError extends IdempayError {
 }
 
 /**
- * Not possible now: the service is away or busy, the deadline passed, or the caller aborted. This call charged or changed nothing, and
+ * Not possible now: the service is down or busy, the deadline passed, or the caller aborted. This call charged or changed nothing, and
  * will not; another one with the same reference may have. Call again later. `retryAfterSeconds`: not before, where the service said so.
  */
 export class UnavailableError extends IdempayError {

@@ -9,9 +9,9 @@ export type TokenSource = (request: { readonly refresh: boolean }) => string | P
 export interface IdempayOptions {
   /** Where the service is, such as `https://idempay.example.com`; a path before `/api` is allowed. */
   readonly baseUrl: string;
-  /** An API key of `npx idempay keys add`. Not beside `token`. */
+  /** An API key of `npx idempay keys add`. Not together with `token`. */
   readonly apiKey?: string | undefined;
-  /** Gives the token of an identity provider. Not beside `apiKey`. */
+  /** Gives the token of an identity provider. Not together with `apiKey`. */
   readonly token?: TokenSource | undefined;
   /** Default deadline of a call with all its attempts, in milliseconds. */
   readonly deadlineMs?: number | undefined;

@@ -48,7 +48,7 @@ export interface CreateBatchResult {
 }
 
 export interface ChangeOptions extends CallOptions {
-  /** The tag that the transaction must have, as `tagOf` gives it: else a ConflictError. Only beside an id. */
+  /** The tag that the transaction must have, as `tagOf` gives it: else a ConflictError. Only with an id. */
   readonly ifMatch?: string | undefined;
 }
 
@@ -108,7 +108,7 @@ export function createTransactions(settings: Settings, requests: Requests, chang
     if (typeof target === 'number') return { id: target, headers: ifMatch === undefined ? {} : matchHeader(ifMatch) };
     const tag = tagOf(target);
     if (ifMatch !== undefined)
-      throw new InvalidRequestError("'ifMatch' belongs beside an id: a transaction has its own tag.");
+      throw new InvalidRequestError("'ifMatch' belongs to an id: a transaction has its own tag.");
     if (tag === undefined) {
       throw new InvalidRequestError(
         'This transaction has no tag: it is from a list, or a copy. Read it with get, or give its id.',

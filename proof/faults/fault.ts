@@ -53,7 +53,7 @@ export function disturbing(hits: Hit, works: FaultWorks, { history, onKilled }: 
     weight,
     async happen(random) {
       await first?.();
-      // A service notes by itself while it is away.
+      // A service notes by itself while it is down.
       if (hits === 'service') await work(random);
       else await history.disturbances.during(hits, () => work(random), forgets);
       if (kills) onKilled(hits);

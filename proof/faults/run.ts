@@ -86,7 +86,7 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
   const environment = await openEnvironment(deployment, given);
   const { services, processor, impossible } = environment;
   if (impossible && !tally.impossible.includes(impossible)) tally.impossible.push(impossible);
-  // A step that fails is reported beside the violations, and does not take their place.
+  // A step that fails is reported alongside the violations, and does not take their place.
   const attempt = async <T>(what: string, work: () => Promise<T>): Promise<T | undefined> => {
     try {
       return await work();

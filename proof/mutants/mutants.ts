@@ -300,7 +300,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${REDIS}/remembered-outcomes.ts`]: {
     'a remembered outcome is repeated after its expiry':
       'return final.expiresAt > latestMs ? final : undefined; → return final;',
-    'what was remembered beside a database that was replaced is repeated':
+    'what was remembered alongside a database that was replaced is repeated':
       'if (database.server !== this.server) this.outcomes.clear(); → ',
     "another client's outcome is told from memory": ' || !isVisibleTo(client, final.client)) return → ) return',
   },

@@ -25,7 +25,7 @@ export interface Environment {
   readonly random: Random;
 }
 
-/** From when to when Redis was away, since the trial began. */
+/** From when to when Redis was down, since the trial began. */
 export type Window = readonly [fromMs: number, toMs: number];
 export type Outages = Partial<Record<'killed' | 'stopped', Window>>;
 

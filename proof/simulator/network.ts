@@ -13,7 +13,7 @@ export const GOOD = {
   repeated: 0,
   /** It takes so long that its caller has given up. */
   slow: 0,
-  /** The server is away: nothing arrives, and the caller learns of it at once or at its deadline. */
+  /** The server is down: nothing arrives, and the caller learns of it at once or at its deadline. */
   down: false,
   /** The server refuses it: a full disk. */
   full: false,

@@ -14,7 +14,7 @@ export class IssuerUnavailable extends Error {
 
 /**
  * The public keys of an issuer, by the last set that it gave. The set is fetched when the first token comes, and from then on in
- * the background: a key that is known stays good while the issuer is away.
+ * the background: a key that is known stays good while the issuer is down.
  */
 export class IssuerKeys {
   private keySet: ReturnType<typeof createLocalJWKSet> | undefined;

@@ -19,7 +19,7 @@ interface Outage {
 }
 
 /**
- * What the log says while a store is away: one line when it goes, one when it is back, and every few seconds between them how
+ * What the log says while a store is down: one line when it goes, one when it is back, and every few seconds between them how
  * much could not be served and why. No stacks: such an outage is expected (`docs/operations/deployment.md`).
  */
 export class StoreLog implements StoreEvents {

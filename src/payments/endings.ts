@@ -22,8 +22,8 @@ interface Ending {
 }
 
 /**
- * `finish`, `release` and `forget` that are repeated in the background when they fail, so that a store that was away for a moment does
- * not keep a lock, or `KEY GENERATED`, beside a payment that is final (rule P17). Both resolve after the first try,
+ * `finish`, `release` and `forget` that are repeated in the background when they fail, so that a store that was down for a moment does
+ * not keep a lock, or `KEY GENERATED`, alongside a payment that is final (rule P17). Both resolve after the first try,
  * also when it failed, because the answer does not depend on the key store.
  *
  * A repeat may come late: `finish` writes a value that is final, with its absolute expiry, and both delete only a lock that
@@ -61,7 +61,7 @@ export function createEndings(keys: KeyStore, clock: Clock): Endings {
     });
   }
 
-  /** Tries each once. Stops after a batch in which all failed, because the store is still away. */
+  /** Tries each once. Stops after a batch in which all failed, because the store is still down. */
   async function tryAgain(): Promise<void> {
     const endings = failed;
     failed = [];

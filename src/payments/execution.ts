@@ -201,7 +201,7 @@ function lookedUpAs(state: ChargeResult['state'] | 'no record'): LookedUp {
   return state === 'unknown' ? 'no answer' : 'found';
 }
 
-/** In a store that is away the lease runs out by itself. Any other exception is a bug and is thrown. */
+/** In a store that is down the lease runs out by itself. Any other exception is a bug and is thrown. */
 function ignoreUnavailable(fault: unknown): undefined {
   if (!(fault instanceof StoreUnavailable)) throw fault;
 }

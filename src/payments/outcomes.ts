@@ -53,7 +53,7 @@ export interface NewestOutcome {
   readonly final: FinalOutcome | undefined;
 }
 
-/** Treats a key store that is away as one that has forgotten the key: the row is read instead. */
+/** Treats a key store that is down as one that has forgotten the key: the row is read instead. */
 function forgotten(fault: unknown): LookResult {
   if (!(fault instanceof StoreUnavailable)) throw fault;
   return { state: 'absent' };

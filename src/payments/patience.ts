@@ -46,7 +46,7 @@ async function payWhenFree(
       answer = await pay();
       fault = undefined;
     } catch (thrown) {
-      // A store that is away for a moment does not end the wait.
+      // A store that is down for a moment does not end the wait.
       if (!(thrown instanceof StoreUnavailable)) throw thrown;
       fault = thrown;
     }

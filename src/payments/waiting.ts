@@ -141,7 +141,7 @@ class SharedWatch {
     this.watch?.unwatch();
     this.watch = watch;
     if (watch && watch.looked.state !== 'locked') this.end();
-    // Also when the store is away: it is asked again.
+    // Also when the store is down: it is asked again.
     else this.cancelLook = this.clock.after(LOOK_AGAIN_MS, () => this.look());
   }
 

@@ -124,7 +124,7 @@ export async function openDistributed(options: {
     served: () => events?.served('Redis'),
   });
   const cacheMasters = new CacheMasters(redis, createPostgresCacheEpochs(database), clock);
-  // Where Redis is away, the next look is that of its connection.
+  // Where Redis is down, the next look is that of its connection.
   await cacheMasters.look().catch(() => {});
   const confirmDurable = createConfirmDurable(database, clock, measures);
   const remembered = new RememberedOutcomes(

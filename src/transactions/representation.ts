@@ -13,7 +13,7 @@ const REPRESENTATION = Symbol('representation');
 
 /**
  * A transaction is immutable, so text and tag are made once and live as long as it is cached. They lie in the transaction and not
- * in a weak map beside it: the garbage collector would go through that map entry by entry, for half a second with a full cache.
+ * in a weak map next to it: the garbage collector would go through that map entry by entry, for half a second with a full cache.
  */
 export function represent(transaction: Transaction & { [REPRESENTATION]?: Representation }): Representation {
   const known = transaction[REPRESENTATION];

@@ -17,7 +17,7 @@ const shiftedClock = (ms: number) => decorated(systemClock, { now: (next) => () 
 const NOBODY = '127.0.0.1:1';
 
 describe('idempay doctor', { timeout: 60_000 }, () => {
-  test('ends with 1 and a row for each store that is away, refuses the log-in or is no processor', async () => {
+  test('ends with 1 and a row for each store that is down, refuses the log-in or is no processor', async () => {
     const postgres = await startSecuredPostgres([]);
     const redis = await startSecuredRedis(postgres.authority);
     const wrongPassword = (url: string) => url.replace(/:[^:@]*@/, ':not-this-one@');

@@ -23,7 +23,7 @@ const rowOf = async (dataDir: string, what: string) =>
   (await examineFolder(dataDir)).find((finding) => finding.what === what);
 
 describe('idempay doctor on the embedded deployment', { timeout: 60_000 }, () => {
-  test('finds nothing wrong beside a service that runs, and leaves nothing behind', async () => {
+  test('finds nothing wrong alongside a service that runs, and leaves nothing behind', async () => {
     await chmod(folder, 0o700);
     const service = await startService({ DATA_DIR: folder });
     await givenPaid(service.url);
@@ -78,7 +78,7 @@ describe('idempay doctor on the embedded deployment', { timeout: 60_000 }, () =>
     expect(await rowOf(join(folder, 'file'), 'DATA_DIR')).toMatchObject({ verdict: 'wrong' });
   });
 
-  test('finds a schema of a newer version, and leaves no file beside a stopped database', async () => {
+  test('finds a schema of a newer version, and leaves no file alongside a stopped database', async () => {
     const found = () => rowOf(folder, 'SQLite schema');
     expect(await found()).toMatchObject({ verdict: 'ok', found: expect.stringMatching(/^none yet/) });
     const path = join(folder, 'idempay.sqlite');

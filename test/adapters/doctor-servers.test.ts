@@ -17,7 +17,7 @@ const BOUNDED_MS = 25_000;
 
 /** What takes several servers, or a server that does not answer; the rows of one are in doctor-distributed.test.ts. */
 describe('idempay doctor', { timeout: 60_000 }, () => {
-  test('finds nothing wrong with stores as docs/operations/deployment.md asks for them, before, beside and after a service', async () => {
+  test('finds nothing wrong with stores as docs/operations/deployment.md asks for them, before, alongside and after a service', async () => {
     const postgres = await startSecuredPostgres([]);
     const redis = await startSecuredRedis(postgres.authority);
     const { url: PROCESSOR_URL, close } = await serveReferenceProcessor();

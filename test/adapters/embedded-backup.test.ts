@@ -27,7 +27,7 @@ import { expectLossHandled } from '../contracts/ledger-loss-contract.js';
 const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
 /** How far ids and versions jump when a backup is started for the first time. */
 const GAP = 1_000_000_000;
-/** Enough that the copy takes many commits of the load beside it. */
+/** Enough that the copy takes many commits of the load alongside it. */
 const ROWS = 20_000;
 const LEASE_MS = 1_000;
 

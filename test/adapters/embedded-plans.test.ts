@@ -42,7 +42,7 @@ function planOf(sql: string): string[] {
   return steps.map(({ detail }) => detail);
 }
 
-/** What runs beside live payments, on the main thread or in the writer, must not grow with the table. */
+/** What runs alongside live payments, on the main thread or in the writer, must not grow with the table. */
 describe('the plan in SQLite', () => {
   test.each([
     ['newest payments', NEWEST.any, `INDEX ${IDS}`],

@@ -222,7 +222,7 @@ describe('a folder that a kill left', () => {
 });
 
 /**
- * Bug: a copy that was put beside the log of a killed service was mixed with it. Cause: SQLite replays any log whose own
+ * Bug: a copy that was put alongside the log of a killed service was mixed with it. Cause: SQLite replays any log whose own
  * checksums are right. Fix: the numbers of the commits in the log must go on from the one in the file.
  */
 describe('a log that a kill left', () => {

@@ -110,7 +110,7 @@ describeDeployments('a resolution', (deployment) => {
     return tab;
   };
 
-  test('stands beside the processor’s answer, repeats what is final, and is shown', {
+  test('stands next to the processor’s answer, repeats what is final, and is shown', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const { url } = processed();

@@ -96,7 +96,7 @@ describe('idempay transactions import', () => {
     expect(await rowsFrom('dry')).toEqual([]);
   });
 
-  it('goes on after the service was away', async () => {
+  it('goes on after the service was down', async () => {
     const file = given('away.csv', 'fromAccount,toAccount,amount\naway,b,1\n');
     const away = ['--state', join(folder, 'state'), '--deadline', '1'];
     const { code, stderr } = await runCommand('http://127.0.0.1:1', [...IMPORT, file, ...away]);

@@ -302,7 +302,7 @@ describe('payments', () => {
   });
 });
 
-describe('a service that is away', () => {
+describe('a service that is down', () => {
   it.each([
     ['a read', ['payments', 'list']],
     ['a payment', ['pay', ...HUNDRED]],

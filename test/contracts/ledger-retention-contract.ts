@@ -158,7 +158,7 @@ export function ledgerRetentionContract(ports: ContractPorts): void {
     expect(await ledger.find(key)).toEqual({ state: 'absent' });
   });
 
-  test('4, 6: an old key that never had a row is expired, in time or late, and younger ones are claimed beside it', async () => {
+  test('4, 6: an old key that never had a row is expired, in time or late, and younger ones are claimed alongside it', async () => {
     const [first, second] = unused as [string, string];
     const late = claimAttempt({ key: first, claimBy: clock.monotonic() - 1 });
     expect(await ledger.claim(late)).toEqual({ state: 'expired' });

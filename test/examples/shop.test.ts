@@ -81,7 +81,7 @@ describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
     expect(await environment.newCharges()).toHaveLength(1);
   });
 
-  test('says that payments do not answer while Idempay is away, and a click waits for it', async () => {
+  test('says that payments do not answer while Idempay is down, and a click waits for it', async () => {
     const path = await order();
     await environment.killService();
     const opened = await ask(`${shop.url}${path}`);

@@ -35,8 +35,8 @@ const stores = await openStoppableStores(APPEND_ONLY);
 afterAll(() => stores.close());
 const { url } = await stores.serve({ ...LEASE, DATABASE_URL: stores.wires.environment.DATABASE_URL });
 
-describe('a store that is away', { timeout: 90_000 }, () => {
-  /** What was there, and was acknowledged, before a store went away. */
+describe('a store that is down', { timeout: 90_000 }, () => {
+  /** What was there, and was acknowledged, before a store went down. */
   let paid: Awaited<ReturnType<typeof givenPaid>>;
   let fresh: string;
   let from: { fromAccount: string };

@@ -167,7 +167,7 @@ describe('what the stores are asked', async () => {
     const issues = wires.redis.count('KEY GENERATED');
     const key = await generateKey(url);
     expect(issues()).toBe(1);
-    // As in the names of what is kept of the payment. Its commits are remembered beside it, and nothing waits for that.
+    // As in the names of what is kept of the payment. Its commits are remembered alongside it, and nothing waits for that.
     const trips = wires.redis.count(`{${key}}`);
     const { finished } = await beginPayment(url, key);
     expect(trips()).toBe(1 + 1);

@@ -53,9 +53,9 @@ test.each([
 
 /**
  * Bug: a database that was read-only refused every payment, and metrics and log called it up. Cause: it answers, and a refused
- * statement was thought to be the statement's own fault. Fix: refusals that are about the server count as its being away.
+ * statement was thought to be the statement's own fault. Fix: refusals that are about the server count as its being down.
  */
-test('a PostgreSQL that takes no writes is away until it takes them again, although it answers', async () => {
+test('a PostgreSQL that takes no writes is down until it takes them again, although it answers', async () => {
   const { pathname } = new URL(stores.databaseUrl);
   const server = new URL('/postgres', stores.databaseUrl).href;
   const setReadOnly = async (value: string) => {

@@ -31,7 +31,7 @@ const ENDLESS = { PROCESSOR_TIMEOUT_MS: '60000', ...LONG_LEASE };
 describeDeployments('a service over a processor', (deployment) => {
   const environment = setProcessorProcesses(deployment);
 
-  /** `distributed-processes.test.ts` stops one beside another that takes over. */
+  /** `distributed-processes.test.ts` stops one alongside another that takes over. */
   test.each([
     ['killed before', { latencyMs: 1_500 }, untilAtWork],
     ['killed after', { replyLatencyMs: ENDLESS_MS }, untilCharged],

@@ -12,7 +12,7 @@ import type { ServiceInProcess } from '../../testkit/processes/service-in-proces
 import { until } from '../../testkit/time/until.js';
 
 /**
- * Bug: while a store was away each request wrote a stack of some twenty lines to the log, and so did each round of recovery.
+ * Bug: while a store was down each request wrote a stack of some twenty lines to the log, and so did each round of recovery.
  * Cause: every answer from 500 on was logged as an error, also the 503 that an operator is told to expect.
  * Fix: one line when a store goes, one when it is back, and counts between them; a stack only for what nobody expects.
  */

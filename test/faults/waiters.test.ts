@@ -175,7 +175,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     expect(executions).toBeLessThanOrEqual(4);
   });
 
-  test('retry now and then while the processor is away, and get the outcome when it is back', async () => {
+  test('retry now and then while the processor is down, and get the outcome when it is back', async () => {
     const { key, first, waiting } = await givenWaiting();
     await processor.kill();
     expectError(await first, 504);

@@ -16,11 +16,11 @@ import { pause, until } from '../../testkit/time/until.js';
  * Bug: `redis://host/99` silently served from database 0, and other settings that could never work left a service behind
  * that answered 503 for ever.
  * Cause: the client goes on when SELECT is refused, and every fault of Redis counted as "away".
- * Fix: the servers are visited at start. A setting that a server refuses ends the start; only what is away is waited for.
+ * Fix: the servers are visited at start. A setting that a server refuses ends the start; only what is down is waited for.
  */
 
 const BACK_DEADLINE_MS = 30_000;
-/** Longer than a process takes to start and to find that a store is away. */
+/** Longer than a process takes to start and to find that a store is down. */
 const FOUND_AWAY_MS = 4_000;
 const UNTRUSTING = { NODE_EXTRA_CA_CERTS: '' };
 
@@ -172,7 +172,7 @@ describe('at the start', { timeout: 60_000 }, () => {
     await until('the payment', BACK_DEADLINE_MS, async () => (await pay(url, key)).status === 200);
   });
 
-  test('a store that is only away is waited for: PostgreSQL, until it comes or a signal ends the start', async () => {
+  test('a store that is only down is waited for: PostgreSQL, until it comes or a signal ends the start', async () => {
     const stores = await openStoppableStores();
     try {
       await stores.postgres.stopImmediately();
@@ -189,7 +189,7 @@ describe('at the start', { timeout: 60_000 }, () => {
     }
   });
 
-  test('a store that is only away is waited for: Redis, which is not used if it has no such database', async () => {
+  test('a store that is only down is waited for: Redis, which is not used if it has no such database', async () => {
     const late = await startRedis(['--databases', '1']);
     try {
       await late.kill();

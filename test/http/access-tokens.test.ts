@@ -173,7 +173,7 @@ test('a subject is not the application of the same name', async () => {
   expectError(await pay(url, key, undefined, { headers: { Authorization: subject } }), 400);
 });
 
-test('an issuer that is away makes a token 503, and a key that is known stays good', async () => {
+test('an issuer that is down makes a token 503, and a key that is known stays good', async () => {
   const [known, unknown] = [await tokenWith({}), await tokenWith({}, { kid: 'unknown' })];
   const away = await embedded.open();
   const server = createServer((_request, response) => response.end(JSON.stringify(keySet))).listen(0, '127.0.0.1');

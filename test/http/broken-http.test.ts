@@ -58,8 +58,8 @@ const MALFORMED: readonly [label: string, write: Write, status?: number][] = [
   ['a space before a colon', plus('X-Y : 1')],
   ['a length that is no number', framed('Content-Length: many')],
   ['two different lengths', plus('Content-Length: 5')],
-  ['a length beside chunks', plus(`${CODINGS}: chunked`)],
-  ['a coding beside chunks', framed(`${CODINGS}: gzip, chunked`), 501],
+  ['a length alongside chunks', plus(`${CODINGS}: chunked`)],
+  ['a coding alongside chunks', framed(`${CODINGS}: gzip, chunked`), 501],
   ['a coding in a line of its own', framed(`${CODINGS}: gzip`, `${CODINGS}: chunked`), 501],
   ['chunks that are no last coding', framed(`${CODINGS}: chunked, gzip`)],
   ['chunks twice', framed(`${CODINGS}: chunked, chunked`)],
@@ -70,7 +70,7 @@ const MALFORMED: readonly [label: string, write: Write, status?: number][] = [
   ['one header of 40,000 characters', plus(`X-Long: ${'a'.repeat(40_000)}`), 431],
   ['800 headers', plus(...Array.from({ length: 800 }, (_, index) => `X-${index}: ${'a'.repeat(50)}`)), 431],
   ['an unknown expectation', plus('Expect: a-miracle'), 417],
-  ['an unknown expectation beside the known one', plus('Expect: 100-continue, a-miracle'), 417],
+  ['an unknown expectation alongside the known one', plus('Expect: 100-continue, a-miracle'), 417],
   // Refused by the declared length, without waiting for the rest.
   ['a declared length over 16 KiB', framed(TOO_LONG), 413],
 ];

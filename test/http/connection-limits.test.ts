@@ -47,7 +47,7 @@ describe('a connection', () => {
     await rm(folder, { recursive: true });
   });
 
-  /** Pays beside the connections under test, and is always served. */
+  /** Pays alongside the connections under test, and is always served. */
   async function payMeanwhile(work: Promise<unknown>): Promise<void> {
     let ended = false;
     const end = () => {

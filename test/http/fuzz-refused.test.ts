@@ -38,7 +38,7 @@ describe('every answer is described', { timeout: LIMIT_MS }, () => {
     }
   });
 
-  test.each(['redis', 'postgres'] as const)(`to ${REQUESTS} requests while %s is away`, async (away) => {
+  test.each(['redis', 'postgres'] as const)(`to ${REQUESTS} requests while %s is down`, async (away) => {
     const stores = await openDistributedStores();
     try {
       const service = await stores.serve(stores.wires.environment);

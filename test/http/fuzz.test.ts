@@ -32,7 +32,7 @@ const CHECKED: Credentials = {
   ],
 };
 const UNCHECKED: Credentials = { whole: {}, others: [] };
-/** Nothing is away, so that what the service cannot do is what HTTP/1.1 does not have. */
+/** Nothing is down, so that what the service cannot do is what HTTP/1.1 does not have. */
 const NEVER_DONE = [501, 505];
 
 interface Phase {
@@ -95,7 +95,7 @@ describe.each(DEPLOYMENTS)('every answer is described ($name)', (deployment) => 
       }
       for (const { summary } of reports) console.log(summary);
       const unseen = inAll(reports.map(({ unseen }) => unseen));
-      // Most of them need a store that is away. A long run says which.
+      // Most of them need a store that is down. A long run says which.
       console.log(REQUESTS < 10_000 ? `${unseen.length} were never seen` : `never seen:\n${unseen.join('\n')}`);
       expect(reports.flatMap(({ problems }) => problems)).toEqual([]);
       // A run says nothing of an operation that it left out.

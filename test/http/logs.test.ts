@@ -126,7 +126,7 @@ describeDeployments('the log', (deployment) => {
 
   if (deployment.name === 'embedded') return;
 
-  test('holds no password of a store that is away', async () => {
+  test('holds no password of a store that is down', async () => {
     const stores = await deployment.open();
     onTestFinished(() => stores.close());
     const REDIS_URL = `redis://idempay:${PASSWORDS.redis}@127.0.0.1:${await freePort()}`;

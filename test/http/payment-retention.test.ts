@@ -48,7 +48,7 @@ const ROUND_MS = 500;
 /** Keys that are three days old, but for the young one. */
 const old = () => newKeyOf(Date.now() - OLD_MS);
 const newKeys = () => ({
-  /** Its record, beside the row, is as from a copy that was made before it was paid. */
+  /** Its record, alongside the row, is as from a copy that was made before it was paid. */
   completed: old(),
   /** Its record is gone, as it is by then. */
   declined: old(),

@@ -88,7 +88,7 @@ describeDeployments('a signal', (deployment) => {
   });
 });
 
-describe('a processor over HTTP that is away', () => {
+describe('a processor over HTTP that is down', () => {
   test('leaves the service ready, and degraded until the next call succeeds', async () => {
     const stores = await embedded.open();
     const port = await freePort();
@@ -126,7 +126,7 @@ describe('a file that takes its time', () => {
   });
 });
 
-describe('stores that are away', () => {
+describe('stores that are down', () => {
   let stores: Awaited<ReturnType<typeof openStoppableStores>>;
   beforeAll(async () => {
     stores = await openStoppableStores();

@@ -74,7 +74,7 @@ describeDeployments('GET /api/payments/{key}/processor-answer', (deployment) => 
 });
 
 describeDeployments('a processor that does not answer to operators', (deployment) => {
-  it(`is asked for ${AT_ONCE} payments at once, by all clients together, and payments go on beside it`, async () => {
+  it(`is asked for ${AT_ONCE} payments at once, by all clients together, and payments go on alongside it`, async () => {
     const waiting: ServerResponse[] = [];
     const processor = await startHttpServer((response, { method }) => {
       response.setHeader('content-type', 'application/json');

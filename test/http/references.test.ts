@@ -125,7 +125,7 @@ describe('the rules of references (rules P18, P21 and P22)', () => {
       for (const key of keys) expect(key).toMatch(COMPUTED_KEY);
     });
 
-    test('a header beside a reference must name the same payment; an empty one counts as absent', async () => {
+    test('a header alongside a reference must name the same payment; an empty one counts as absent', async () => {
       const { url } = await serve();
       const reference = newReference();
       const key = (await ask(`${url}/api/server-generated/generate-key?reference=${reference}`)).json<string>();

@@ -95,7 +95,7 @@ describe('on Redis', () => {
     expect(await stores.redis.client.pttl(name)).toBeLessThanOrEqual(60_000);
   });
 
-  test('that is away each process counts for itself', async () => {
+  test('that is down each process counts for itself', async () => {
     const stores = await openTestStores();
     const service = await stores.serve({ RATE_LIMIT_PER_MINUTE: '20' });
     await stores.redis.kill();

@@ -38,7 +38,7 @@ describeDeployments('the session', (deployment) => {
     expect(await processorOf(url)).toMatchObject({ movesMoney: true });
   });
 
-  it('does not know it of a processor that is away', async () => {
+  it('does not know it of a processor that is down', async () => {
     const { port } = await startHttpServer((response) => response.destroy());
     expect(await processorOf(await servedWith(`http://127.0.0.1:${port}`))).toMatchObject({ movesMoney: null });
   });

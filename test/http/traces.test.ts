@@ -227,7 +227,7 @@ describeDeployments('traces', (deployment) => {
     expect(names).toEqual(expect.arrayContaining(['POST /api/payment', 'payment.claim', 'payment.settle']));
   });
 
-  test('do not hold what a timer does beside their request', async () => {
+  test('do not hold what a timer does alongside their request', async () => {
     const { url, collector, processorAnswers, stop } = await openService({
       LOCK_TTL_SECONDS: '1',
       PROCESSOR_TIMEOUT_MS: '900',

@@ -32,7 +32,7 @@ const JSON_TYPE = { 'Content-Type': 'application/json' };
  * send, as clients for forms do. Cause: the type was judged by its name alone. Fix: a body that is empty is none.
  */
 const TAKEN: readonly [how: string, put: Put][] = [
-  ['from the body, beside unknown members', ['?verbose=1&status=FAILED', {}, { status: 'FLAGGED', amount: 1 }]],
+  ['from the body, with unknown members', ['?verbose=1&status=FAILED', {}, { status: 'FLAGGED', amount: 1 }]],
   ['from the query, without a body', [FLAGGED]],
   ['from the query, with an empty body that is called JSON', [FLAGGED, JSON_TYPE]],
   ['from the query, with a form of no bytes', [FLAGGED, { ...FORM, 'Content-Length': '0' }]],

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { linkPackages } from '../../testkit/linked-packages.js';
 import { ROOT } from '../../testkit/programs.js';
 
-/** A whole build, on a machine that runs other tests beside it. */
+/** A whole build, on a machine that runs other tests alongside it. */
 const BUILD_MS = 180_000;
 
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8');

@@ -321,7 +321,7 @@ describe('the checker of refusals', () => {
     ['a list without Redis, which it does not need', refusal(LIST), during('redis')],
     ['a new key without PostgreSQL, which it does not need', refusal(GENERATE), during('postgres')],
     ['a status change without the processor, which it does not need', refusal(CHANGE), during('processor')],
-    ['a payment beside a processor that only fails some replies', refusal(PAY), during(PROCESSOR_REPLIES)],
+    ['a payment alongside a processor that only fails some replies', refusal(PAY), during(PROCESSOR_REPLIES)],
     ['a connection that a living process cut', cut, during('redis')],
     ['a connection that was cut long after the kill', cut, during('service 1', 1_000, 9_000)],
     ['a payment that was not sent, whose key is younger than the fault', notSent, away, issued(9_000)],

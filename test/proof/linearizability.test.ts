@@ -32,9 +32,9 @@ test.each<[what: string, expected: boolean, ...history: Line[]]>([
   ['one after another', true, [0, 1, 'write', 1], [2, 3, 'read', 1], [4, 5, 'write', 2], [6, 7, 'read', 2]],
   ['a read older than an answered write', false, [0, 1, 'write', 1], [2, 3, 'read', 0]],
   ['a read of the write before the last', false, [0, 1, 'write', 1], [2, 3, 'write', 2], [4, 5, 'read', 1]],
-  ['the old value, then the new one, beside a write', true, ONE, [1, 2, 'read', 0], [3, 4, 'read', 1]],
-  ['the new value, then the old one, beside a write', false, ONE, [1, 2, 'read', 1], [3, 4, 'read', 0]],
-  ['both values at once beside a write', true, ONE, [1, 4, 'read', 1], [3, 6, 'read', 0]],
+  ['the old value, then the new one, alongside a write', true, ONE, [1, 2, 'read', 0], [3, 4, 'read', 1]],
+  ['the new value, then the old one, alongside a write', false, ONE, [1, 2, 'read', 1], [3, 4, 'read', 0]],
+  ['both values at once alongside a write', true, ONE, [1, 4, 'read', 1], [3, 6, 'read', 0]],
   ['a value that nobody wrote', false, ONE, [1, 2, 'read', 3]],
   ['two writes at once, the first one last', true, ONE, TWO, [11, 12, 'read', 1], [13, 14, 'read', 1]],
   ['two writes at once, the second one last', true, ONE, TWO, [11, 12, 'read', 2]],
@@ -48,7 +48,7 @@ test.each<[what: string, expected: boolean, ...history: Line[]]>([
   expect(hasAnOrder(history)).toBe(expected);
 });
 
-test('many reads beside many writes are put into an order in no time', () => {
+test('many reads alongside many writes are put into an order in no time', () => {
   const history: Line[] = [];
   for (let value = 1; value <= 100; value += 1) {
     history.push([value * 10, value * 10 + 12, 'write', value], [value * 10 + 5, value * 10 + 18, 'read', value]);

@@ -41,7 +41,7 @@ async function givenLockLeft(settings: Settings = {}) {
 }
 
 describe('a repeat that meets a lock', () => {
-  test('left beside an acknowledged outcome replays the outcome, in every process', async () => {
+  test('left alongside an acknowledged outcome replays the outcome, in every process', async () => {
     const { key, first, another } = await givenLockLeft();
     const { payments } = another();
     const replayed = { ...first, state: 'replayed' };
@@ -56,7 +56,7 @@ describe('a repeat that meets a lock', () => {
     expect(await statesOf(key)).toEqual(['locked', 'final']);
   });
 
-  test('left beside an outcome that has expired has an invalid key', async () => {
+  test('left alongside an outcome that has expired has an invalid key', async () => {
     const { key, another } = await givenLockLeft({ idempotencyTtlMs: SHORT_MS, leaseMs: LONG_MS });
     await untilPast(SHORT_MS);
     for (const content of [MONEY, NO_MONEY])

@@ -10,7 +10,7 @@ const COMPLETED = { outcome: { state: 'COMPLETED' } };
 
 const { ports, compose, composeWithKey } = await shareProtocol();
 
-describe('a key store that is away', () => {
+describe('a key store that is down', () => {
   test('leaves no lock when the answer of a begin is lost', async () => {
     const { key, payments, keys } = await composeWithKey();
     keys.loseNextAnswer('begin', LOST);

@@ -135,7 +135,7 @@ describe('an attempt', () => {
     expect(taken).toMatchObject({ unsent: false });
   });
 
-  test('whose row cannot be given up has the same answer when a store is away; a bug there is thrown', async () => {
+  test('whose row cannot be given up has the same answer when a store is down; a bug there is thrown', async () => {
     processor.plan({ outcome: 'none' }, { outcome: 'none' });
     ledger.failNext('abandon', LOST);
     expect(await carryOut('first claim')).toMatchObject({ state: 'unknown' });
@@ -192,7 +192,7 @@ describe('a lease', () => {
     expect(await hold(LEASE_MS).outlives(0)).toBe(false);
   });
 
-  test('that cannot be renewed, because the store is away, lives until its time is over', async () => {
+  test('that cannot be renewed, because the store is down, lives until its time is over', async () => {
     ledger.failAll('renew', LOST);
     const lease = hold();
     clock.advance(RENEWAL_MS);

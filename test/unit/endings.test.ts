@@ -111,7 +111,7 @@ describe('an ending that failed', () => {
     expect(tries).toBeLessThan(LONGEST_MS / LONGEST_PAUSE_MS + 10);
   });
 
-  test('is tried in batches, so that a store that is away is asked for a hundred of a thousand at a time', async () => {
+  test('is tried in batches, so that a store that is down is asked for a hundred of a thousand at a time', async () => {
     const final = await givenSettled(ports.ledger, await givenClaim(ports.ledger));
     keys.failAll('finish', AWAY);
     await Promise.all(Array.from({ length: 1_000 }, () => endings.finish(newKey(), owner, final)));
@@ -127,7 +127,7 @@ describe('an ending that failed', () => {
 
 const MAX_ENDINGS = 10_000;
 
-/** Bug: those of a round that was given up were kept beside those that had failed meanwhile. */
+/** Bug: those of a round that was given up were kept besides those that had failed meanwhile. */
 test('endings that wait stay within their limit, also while a round runs', async () => {
   const clock = new HandClock();
   const underWay: ((fault: Error) => void)[] = [];

@@ -209,7 +209,7 @@ describe('the rows of a member', () => {
     expect(rowsIn(text)).toMatchObject({ type: 'rows', rows: text.includes('[[') ? [NO_ROW] : [] });
   });
 
-  test('are those that JSON.parse finds, whatever stands beside them', () => {
+  test('are those that JSON.parse finds, whatever stands next to them', () => {
     const values = fc.dictionary(fc.string(), fc.oneof(fc.string(), fc.jsonValue({ maxDepth: 3 })), {
       noNullPrototype: true,
     });

@@ -97,7 +97,7 @@ describe('the backlog of recovery', () => {
     expect(watching.latest()).toEqual({ payments: 0, oldestMs: 0 });
   });
 
-  test('stays as it was last seen while the store is away, and is looked at again', async () => {
+  test('stays as it was last seen while the store is down, and is looked at again', async () => {
     const away = new StoreUnavailable('unchanged', 'the store is away');
     const { watching, pass, asked } = watch([{ payments: 1, oldestMs: 0 }, away, { payments: 3, oldestMs: 7 }]);
     await pass(EVERY_MS);

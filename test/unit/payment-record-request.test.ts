@@ -70,7 +70,7 @@ describe('the selection of a list', () => {
       'find',
       ['order-17', ' ', '-', 'TX', 'TXN-1', 'TXN1a', `TXN${'1'.repeat(41)}`, `${KEY}0`, '%', '\u0661', "1' OR 1"],
     ],
-    // Bug: PostgreSQL refused the statement, and a client was told 503, as if the store were away. Cause: its text cannot hold U+0000.
+    // Bug: PostgreSQL refused the statement, and a client was told 503, as if the store were down. Cause: its text cannot hold U+0000.
     ['processor', ['\u0000', 'simulated\n']],
     ['cursor', ['1', `${KEY}0`, KEY.replaceAll('-', ''), '%', ' ']],
   ])('is refused for another %s', (name, texts) => {

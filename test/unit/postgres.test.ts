@@ -264,7 +264,7 @@ describe('the start', () => {
     return reported;
   }
 
-  test('waits for a server that is away, then starting, then full, and reports it once', async () => {
+  test('waits for a server that is down, then starting, then full, and reports it once', async () => {
     const sentence = 'DATABASE_URL: PostgreSQL cannot be reached; the start waits until it can';
     expect(await openedAfter('ECONNREFUSED', '57P03', '53300')).toEqual([sentence]);
   });

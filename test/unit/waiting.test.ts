@@ -140,7 +140,7 @@ describe('waiting for the end of an attempt', () => {
     expect([locks.asked, locks.standing(key)]).toEqual([2, 0]);
   });
 
-  test('goes on through a store that is away, and finds within a second an end that was not announced', async () => {
+  test('goes on through a store that is down, and finds within a second an end that was not announced', async () => {
     locks.fault = AWAY;
     const wait = await begin();
     await advance(LOOK_AGAIN_MS);

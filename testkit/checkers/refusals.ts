@@ -43,7 +43,7 @@ function hasReason(refusal: Refusal, { keys, disturbances, maxInFlight = Infinit
   const { what, to, key, status, text, sentAt, endedAt } = refusal;
   if (status !== 503) return wasDisturbed(disturbances, [to], sentAt, endedAt + NOTICED_MS);
   const needs = NEEDS.find(([request]) => request.test(what))?.[1] ?? [];
-  // A payment that was not sent when the processor was away, or failed a look-up, stays unsent until a process reaches the processor.
+  // A payment that was not sent when the processor was down, or failed a look-up, stays unsent until a process reaches the processor.
   const history = text.includes(CLAIMED_TEXT) && keys.find((each) => each.key === key);
   const [since, of] = history ? [history.issuedAt, [...needs, PROCESSOR_REPLIES]] : [sentAt, needs];
   const isInFlight = (each: KeyHistory['exchanges'][number]) =>

@@ -10,7 +10,7 @@ import {
 } from '@idempay/client';
 
 /**
- * Nothing was charged: the service was away, the request for a key was refused, also by a gateway that keeps the service's header, or
+ * Nothing was charged: the service was down, the request for a key was refused, also by a gateway that keeps the service's header, or
  * the service is certain of the key. The checker compares it with the processor's log.
  */
 export function isNotAttempted(fault) {

@@ -101,7 +101,7 @@ export function requestText(startLine: string, headers: readonly string[] = [], 
 
 export const GOOD_LENGTH = `Content-Length: ${GOOD_BODY.length}`;
 
-/** A good payment as text, with these header lines beside its key and media type. */
+/** A good payment as text, with these header lines alongside its key and media type. */
 export function paymentText(key: string, lines: readonly string[] = [GOOD_LENGTH], body = GOOD_BODY): string {
   const headers = [`Idempotency-Key: ${key}`, 'Content-Type: application/json', ...lines];
   return requestText('POST /api/payment HTTP/1.1', headers, body);

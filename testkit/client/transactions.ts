@@ -63,7 +63,7 @@ export function changeStatus(url: string, id: Id, status: string, headers: Heade
   return putStatus(url, id, { status }, headers);
 }
 
-/** PUT with any body, as `postTransaction` sends it, or with none, and perhaps a query beside it. */
+/** PUT with any body, as `postTransaction` sends it, or with none, and perhaps a query alongside it. */
 export function putStatus(url: string, id: Id, body?: unknown, headers: Headers = {}, query = ''): Promise<Answer> {
   const to = `${url}${PATH}/${id}/status${query}`;
   return body === undefined ? ask(to, { method: 'PUT', headers }) : sendJson(to, 'PUT', body, headers);

@@ -5,7 +5,7 @@ const PAGE_SIZE_OFFSET = 16;
 /** No kind of SQLite page begins with this byte, so that no page of it can be taken for data. */
 const GARBAGE = 0xa5;
 
-/** Moves all that a stopped service has written into the file itself: pages in the log beside it would hide the garbage. */
+/** Moves all that a stopped service has written into the file itself: pages in the log next to it would hide the garbage. */
 export function emptyLog(path: string): void {
   const database = new DatabaseSync(path);
   database.exec('PRAGMA wal_checkpoint(TRUNCATE)');

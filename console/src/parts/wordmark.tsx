@@ -1,4 +1,4 @@
-/** The name beside its mark: one check, however often it is asked. */
+/** The name next to its mark: one check, however often it is asked. */
 export function Wordmark() {
   return (
     <span class="wordmark">

@@ -10,7 +10,7 @@ import { StatementReading } from './statement-reading.js';
 import { useReconciliation } from './use-reconciliation.js';
 import './reconciliation.css';
 
-/** Our payments of a day beside the statement of who moved the money. */
+/** Our payments of a day alongside the statement of who moved the money. */
 export default function ReconciliationView({ http, session, route }: ViewProperties) {
   const asked = route.query.get('day') ?? '';
   const day = isDay(asked) ? asked : dayAfter(todayUtc(), -1);

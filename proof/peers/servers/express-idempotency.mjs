@@ -1,6 +1,6 @@
 // Express with express-idempotency, as its README advises: the middleware, `isHit`, `reportError`; and the Redis adapter as
 // that one's README advises. One thing is added: a client with a listener for its errors, as node-redis asks for, since one
-// without ends the process when Redis goes away.
+// without ends the process when Redis goes down.
 import { createClient } from '@redis/client';
 import express from 'express';
 import { getSharedIdempotencyService, idempotency } from 'express-idempotency';

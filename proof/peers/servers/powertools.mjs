@@ -14,7 +14,7 @@ const { HOST, PORT, REDIS_URL } = process.env;
 const INVOCATION_MS = 30_000;
 
 const client = createClient({ url: REDIS_URL });
-// As node-redis asks for: without a listener the process ends when Redis goes away.
+// As node-redis asks for: without a listener the process ends when Redis goes down.
 client.on('error', (error) => console.error(error.message));
 await client.connect();
 

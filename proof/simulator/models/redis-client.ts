@@ -29,7 +29,7 @@ export function connectRedis(server: RedisServer, line: Line): RedisClient {
     return ask(nameOf(script), keys, () => server[how](script, keys, texts.slice(count)));
   };
 
-  /** The connection beside the client that hears what is published. */
+  /** The connection alongside the client that hears what is published. */
   function duplicate() {
     const emitter = new EventEmitter();
     let unsubscribe = () => {};

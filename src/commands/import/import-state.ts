@@ -36,7 +36,7 @@ export interface ImportState {
   readonly finished: { readonly at: string; readonly created: number; readonly rejected: number } | undefined;
 }
 
-/** The state of one import, kept beside its input. */
+/** The state of one import, kept next to its input. */
 export interface StateFile {
   read(): ImportState | undefined;
   /** Durable when it returns, whole or not at all. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { UsageError } from '../usage.js';
 
-/** Large enough that reading takes no time beside the rest. */
+/** Large enough that reading takes no time next to the rest. */
 const CHUNK_BYTES = 256 * 1024;
 
 /** What is imported. It can be read several times. */

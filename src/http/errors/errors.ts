@@ -33,7 +33,7 @@ export function installErrorHandler(
     const answer = publicErrorOf(error, request.routeOptions.config.operation);
     if (answer instanceof CountedError) measures.refused(answer.reason);
     const fault = answer.cause ?? error;
-    // A store that is away fails every request alike: the log counts them. Only unexpected faults have a stack.
+    // A store that is down fails every request alike: the log counts them. Only unexpected faults have a stack.
     if (fault instanceof StoreUnavailable) {
       onUnavailable(fault);
       request.log.debug({ reason: reasonOf(fault), requestId: request.id }, 'a store could not serve a request');

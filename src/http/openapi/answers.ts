@@ -13,7 +13,7 @@ type Errors = Readonly<Record<string, PublicError>>;
 /** Collects the headers that responses refer to, by their component. */
 export type UsedHeaders = Map<string, ResponseHeader>;
 
-/** What a route may answer beside its description. */
+/** What a route may answer besides its description. */
 export interface AnswerContext {
   readonly used: UsedHeaders;
   readonly errorHeaders: Readonly<Record<number, readonly ResponseHeader[]>>;

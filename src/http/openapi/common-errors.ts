@@ -14,7 +14,7 @@ import { refusalBy, repeatedParameter } from './examples.js';
 
 type Errors = Readonly<Record<string, PublicError>>;
 
-/** What is known of a route beside its own description. */
+/** What is known of a route besides its own description. */
 interface RouteFacts {
   readonly scopes: 'open' | readonly Scope[];
   readonly isLimited: boolean;

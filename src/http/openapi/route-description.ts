@@ -47,11 +47,11 @@ export interface RouteDescription {
   readonly errors?: Readonly<Record<string, PublicError>>;
   /** Headers that an answer of any status may have. */
   readonly anyAnswerHeaders?: readonly ResponseHeader[];
-  /** Headers of errors beside those that the error itself has, by status. */
+  /** Headers of errors besides those that the error itself has, by status. */
   readonly errorHeaders?: Readonly<Record<number, readonly ResponseHeader[]>>;
   /** Only a page of the service asks for it. The description for clients leaves it out. */
   readonly isOfPage?: true;
-  /** It asks no store: no answer of it says that one is away. */
+  /** It asks no store: no answer of it says that one is down. */
   readonly asksNoStore?: true;
   /** Answered also while the service starts, and on a connection too many. */
   readonly isProbe?: true;

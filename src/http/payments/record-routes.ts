@@ -72,7 +72,7 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
       const { day, from, to } = readDay(request.query.day);
       const { processor } = request.query;
       const pages = records.settled(from, to, processor || undefined, clientOf(request))[Symbol.asyncIterator]();
-      // The first page is read before anything is answered, so that a store that is away is still a 503.
+      // The first page is read before anything is answered, so that a store that is down is still a 503.
       answerWith(reply, pages.next(), (first) => {
         cutAtRevocation(reply);
         reply

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { noteChunk } from './chunk-turns.js';
 
-/** A body that waits has at most so many chunks beside the one that holds the rest. */
+/** A body that waits has at most so many chunks alongside the one that holds the rest. */
 const MOST_CHUNKS = 256;
 
 /** Whether a body follows its head (RFC 9112 6). */

@@ -2,7 +2,7 @@ import { METHODS } from 'node:http';
 import type { FastifyInstance, HTTPMethods } from 'fastify';
 import { publicErrors } from '../errors/public-errors.js';
 
-/** CONNECT never becomes a request; the server answers it beside the router. */
+/** CONNECT never becomes a request; the server answers it alongside the router. */
 const UNROUTABLE = new Set(['CONNECT']);
 
 /**

@@ -7,7 +7,7 @@ const UUID_V7 = /^.{14}7.{4}[89ab]/;
 
 const RANDOM_BYTES_OF_A_KEY = 16;
 /**
- * Random bytes of 256 keys: to ask for those of one costs as much as for those of all, and was the largest cost of a key beside its
+ * Random bytes of 256 keys: to ask for those of one costs as much as for those of all, and was the largest cost of a key alongside its
  * commit. `crypto.randomUUID` does the same.
  */
 const randomBytes = new Uint8Array(256 * RANDOM_BYTES_OF_A_KEY);

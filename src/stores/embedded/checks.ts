@@ -13,7 +13,7 @@ import { type Database, isSqliteTooOld, LEAST_SQLITE_VERSION, openUnchanged, sql
 import { NOTICEABLE_MS } from './store-clock-watch.js';
 
 const MEGABYTE = 1_000_000;
-/** The log beside the database alone may grow to tens of megabytes. */
+/** The log next to the database alone may grow to tens of megabytes. */
 const LEAST_FREE_MB = 100;
 const LOW_FREE_MB = 1_000;
 const SYNCS = 5;

@@ -51,7 +51,7 @@ export function openForLists(path: string): Database {
 }
 
 /**
- * Reading a database that no process has open would create files beside it that belong to this user, and that the service may not
+ * Reading a database that no process has open would create files next to it that belong to this user, and that the service may not
  * be able to write. So it is opened as immutable. Where a service runs, or was killed, these files exist already.
  */
 export function openUnchanged(path: string): Database {

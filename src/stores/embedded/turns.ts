@@ -18,7 +18,7 @@ export function mayBeLost(key: string, losses: Losses, seenMs: () => number): bo
   return until > 0 && seenMs() < until;
 }
 
-/** What a claim or a cancellation asks beside its own row: lost rows, and the attempt before. Runs in the writer thread. */
+/** What a claim or a cancellation asks besides its own row: lost rows, and the attempt before. Runs in the writer thread. */
 export function createTurns(database: Database) {
   const find = database.prepare(statements.FIND);
   const seenMs = database.prepare(statements.SEEN_MS);

@@ -4,7 +4,7 @@ import type { Clock } from '../../platform/clock.js';
 const LOOK_EVERY_MS = 5_000;
 
 /**
- * Tells the size of the write-ahead log every few seconds. Asked of the operating system beside the event loop, and never twice
+ * Tells the size of the write-ahead log every few seconds. Asked of the operating system alongside the event loop, and never twice
  * at once: a disk that hangs holds one look, and nothing else.
  */
 export function watchWalSize(databasePath: string, clock: Clock, tell: (bytes: number) => void): { stop(): void } {

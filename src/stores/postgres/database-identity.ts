@@ -16,7 +16,7 @@ import type { Postgres, Statement } from './postgres.js';
 
 /** A connection pooler may change the server behind an open connection; it is noticed within this time. */
 const WATCH_EVERY_MS = 1_000;
-/** Without an answer for this long the database counts as away. One question that waits in a busy pool is no sign of that. */
+/** Without an answer for this long the database counts as down. One question that waits in a busy pool is no sign of that. */
 const AWAY_AFTER_MS = 3_000;
 
 interface DatabaseRow extends Incarnation {
@@ -118,7 +118,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     });
   }
 
-  /** It may wait for a locked table, which is no reason to call the database away. */
+  /** It may wait for a locked table, which is no reason to call the database down. */
   private compareBeside(query: Query): void {
     if (this.isComparing) return;
     this.isComparing = true;

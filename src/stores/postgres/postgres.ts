@@ -72,7 +72,7 @@ export class Postgres {
   private readonly measures: StoreMeasures;
   readonly lastCommits: LastCommits | undefined;
 
-  /** `onFailed` is called for each call that failed because the server is away or takes no writes. */
+  /** `onFailed` is called for each call that failed because the server is down or takes no writes. */
   constructor(
     url: string,
     private readonly size: number,
@@ -98,7 +98,7 @@ export class Postgres {
           );
       },
     });
-    // A lost idle connection is replaced when it is needed; calls report a server that is away.
+    // A lost idle connection is replaced when it is needed; calls report a server that is down.
     this.pool.on('error', ignore);
     // While a connection is verified or checked out the pool itself does not listen, and without a listener an error would
     // end the process. What was asked of the connection fails by itself.

@@ -11,7 +11,7 @@ const TRY_AGAIN_MS = 500;
 const STANDBY_PATIENCE_MS = 3_000;
 
 /**
- * Runs `open` until it succeeds. While PostgreSQL is away it is tried again, for as long as it takes, and `onAway` is called for
+ * Runs `open` until it succeeds. While PostgreSQL is down it is tried again, for as long as it takes, and `onAway` is called for
  * it once. Throws CannotOpen, at once, when PostgreSQL is there and `DATABASE_URL` cannot be right.
  */
 export async function untilPostgresIsThere(

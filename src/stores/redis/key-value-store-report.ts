@@ -73,7 +73,7 @@ export function createRedisReport(
   };
 }
 
-/** Valkey gives its own version beside the Redis version that it is compatible with. */
+/** Valkey gives its own version alongside the Redis version that it is compatible with. */
 function versionOf(info: RedisInfo | undefined): string {
   return info?.get('valkey_version') ?? info?.get('redis_version') ?? 'unknown';
 }

@@ -9,7 +9,7 @@ import { askServer, connectionTo, refusalBehind, wrongRedis } from './visit.js';
 
 /** A Sentinel that has not answered by then counts as silent: the others must not wait for it. */
 const ANSWER_LIMIT_MS = 900;
-/** Sentinels beside those of the URL are learned from their answers; a limit, because nothing forgets them. */
+/** Sentinels besides those of the URL are learned from their answers; a limit, because nothing forgets them. */
 const MAX_SENTINELS = 20;
 const ASK_AGAIN_MIN_MS = 50;
 const ASK_AGAIN_MAX_MS = 1_000;

@@ -43,7 +43,7 @@ export interface VisitedRedis {
 }
 
 /**
- * Logs in to one server, as the service will, and calls `look`. Resolves to undefined when the server is away or busy, which
+ * Logs in to one server, as the service will, and calls `look`. Resolves to undefined when the server is down or busy, which
  * may pass; throws CannotOpen for a fault that only another `REDIS_URL` can fix.
  */
 export async function visit<T>(
@@ -101,7 +101,7 @@ export async function askServer<T>(
   }
 }
 
-/** What only another `REDIS_URL` can fix; undefined for a server that is away or busy. */
+/** What only another `REDIS_URL` can fix; undefined for a server that is down or busy. */
 export async function refusalBehind(error: unknown, node: RedisNode, tls: boolean): Promise<CannotOpen | undefined> {
   if (error instanceof CannotOpen) return error;
   const advice = adviceFor(messageOf(error));
