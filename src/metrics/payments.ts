@@ -14,8 +14,10 @@ export function showPayments(exposition: Exposition, counts: PaymentCounts): voi
     'Attempts that found, at their end, that another attempt had taken their payment over.',
     () => [[{}, counts.fencedOff]],
   );
-  exposition.counter('idempay_lease_renewals_total', 'Renewals of the leases of attempts under way, by result.', () =>
-    readingsOf('result', counts.renewals),
+  exposition.counter(
+    'idempay_lease_renewals_total',
+    'Renewals of leases; failed: the store did not take it; fenced_off: the payment was taken over, or ended meanwhile.',
+    () => readingsOf('result', counts.renewals),
   );
   exposition.gauge('idempay_payment_attempts_in_flight', 'Attempts under way now, of requests and of recovery.', () => [
     [{ origin: 'request' }, counts.attemptsOfRequests],
@@ -30,7 +32,7 @@ export function showPayments(exposition: Exposition, counts: PaymentCounts): voi
 export function showBacklog(exposition: Exposition, latest: () => Backlog | undefined): void {
   exposition.gauge(
     'idempay_recovery_backlog_payments',
-    'Payments that are PROCESSING although no attempt is at work on them, in the whole deployment.',
+    'Payments that are PROCESSING although no attempt is at work on them, of the 5,000 oldest unfinished ones; every process shows those of the whole deployment, so use max and not sum.',
     () => {
       const backlog = latest();
       return backlog ? [[{}, backlog.payments]] : [];

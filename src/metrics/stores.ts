@@ -22,7 +22,7 @@ export interface MeasuredStores extends StoreMeasures {
 export function measureStores(exposition: Exposition): MeasuredStores {
   const seconds = exposition.histogram(
     'idempay_store_round_trip_seconds',
-    'Operations of the stores, from when they are sent until the reply has come or is given up.',
+    'Scripts (one for many calls), statements, or batches of the database file, from when they are sent until the reply has come or is given up.',
     SECONDS,
   );
   const trips = new Map<string, RoundTrips>();
@@ -103,7 +103,7 @@ export function showStores(
   stores: readonly MeasuredStore[],
   isUp: (store: MeasuredStore) => boolean,
 ) {
-  exposition.gauge('idempay_store_up', '1 where the store served when it was last asked, else 0.', () =>
+  exposition.gauge('idempay_store_up', '1 where the store served and took writes when it was last asked, else 0.', () =>
     stores.map((store) => [{ store }, isUp(store) ? 1 : 0]),
   );
 }

@@ -15,7 +15,7 @@ export function showTransactions(exposition: Exposition, counts: TransactionCoun
   );
   exposition.counter(
     'idempay_transaction_cache_fills_total',
-    'Transactions offered to the cache after a miss, by result.',
+    'Transactions offered to the cache after a miss; refused: a write came between, or there is no room.',
     () => readingsOf('result', counts.fills),
   );
   exposition.counter(
