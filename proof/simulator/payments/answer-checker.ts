@@ -2,7 +2,7 @@ import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import { type Asked, describe, describeOutcome, type Issued, isAskedAgain, isFinal } from './clients.js';
-import { attemptName, nameOf } from './keys.js';
+import { attemptName, nameOf, orderOf } from './keys.js';
 import type { PaymentHistory } from './run.js';
 
 type Row = ObservedPayment | undefined;
@@ -38,6 +38,7 @@ export function checkAnswers(issued: Issued, history: PaymentHistory): string[] 
       if (final) return wrongOutcome(told, final, history.stores.payments.rowsOf(nameOf(key)), answeredAt);
       return whatIsTrue({ [`${told}, which has no outcome, of an order that is paid`]: completedAtSend });
     }),
+    ...checkChargesTold(issued, history),
     // Inquiries get no outcome before the payment is final, and always one after it.
     ...inquiries.flatMap(({ answer, answeredAt = 0, finalAtSend }) => {
       if (typeof answer === 'object') return wrongOutcome(`told ${describeOutcome(answer)}`, answer, rows, answeredAt);
@@ -85,6 +86,29 @@ function checkAnswer(request: Asked, issued: Issued, row: Row, history: PaymentH
 const stateOf = ({ answer }: Asked) => (typeof answer === 'object' ? answer.state : undefined);
 
 const isMismatch = (request: Asked) => stateOf(request)?.endsWith('mismatch') ?? false;
+
+/** Rule P20: `none` is certain of every row that was there, then and later, and never of what has no row; `made` follows a completion. */
+function checkChargesTold({ key, chargeInquiries }: Issued, { stores, processor }: PaymentHistory): string[] {
+  const { byKey, removed } = stores.payments;
+  const ofOrderRows = [...byKey.values(), ...removed.map(({ row }) => row)].filter(
+    (row) => orderOf(row.key) === orderOf(key),
+  );
+  return chargeInquiries.flatMap(({ answer, answeredAt = 0, ofOrder, rowsAtSend }) => {
+    const rows = ofOrder ? ofOrderRows : ofOrderRows.filter((row) => row.key === key);
+    const known = new Set(rowsAtSend.map(({ transaction_id }) => transaction_id));
+    const isCharged =
+      rows.some(({ state, transaction_id }) => state === 'COMPLETED' && known.has(transaction_id)) ||
+      processor.charges.some(({ transactionId }) => known.has(transactionId));
+    const isMade = rows.some(({ state, finalAt = Infinity }) => state === 'COMPLETED' && finalAt <= answeredAt);
+    const about = ofOrder ? 'its order' : 'its key';
+    return whatIsTrue({
+      'a question about the charge was never answered': answer === undefined,
+      [`was told that ${about} was charged, and nothing was completed`]: answer === 'made' && !isMade,
+      [`was told that ${about} is not charged, which was or will be`]: answer === 'none' && isCharged,
+      [`was told that ${about} is not charged, which has no row`]: answer === 'none' && rows.length === 0,
+    });
+  });
+}
 
 /** An attempt is refused for what the one before is, and superseded by one that is there. */
 function checkTurns({ asked, cancelled, reference, script }: Issued, { stores, plan }: PaymentHistory): string[] {

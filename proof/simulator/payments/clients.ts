@@ -1,5 +1,6 @@
 import type { PayAnswer } from '#idempay/payments/answers.js';
 import type { CancelAnswer } from '#idempay/payments/cancel.js';
+import type { Charge } from '#idempay/payments/history/charge.js';
 import type { NewestOutcome } from '#idempay/payments/outcomes.js';
 import type { PaymentArea } from '#idempay/payments/payment-area.js';
 import type { Content } from '#idempay/payments/values/content.js';
@@ -54,6 +55,11 @@ export interface Issued {
   readonly inquiries: (Request<FinalOutcome | 'none'> & { readonly finalAtSend: boolean })[];
   /** Which attempt at the order counts. */
   readonly orderInquiries: (Request<NewestOutcome> & { readonly completedAtSend: boolean })[];
+  /** What a refusal says of the charge: of the key, or of all attempts at its order. `rowsAtSend`: those that were there. */
+  readonly chargeInquiries: (Request<Charge> & {
+    readonly ofOrder: boolean;
+    readonly rowsAtSend: readonly ObservedPayment[];
+  })[];
 }
 
 /** The payers: each has one key, or one order, pays it in several ways, and knows only its answers. */
@@ -82,7 +88,7 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     reference: Reference | undefined,
     askedForAt = simulation.time,
   ): Issued {
-    const lists = { asked: [], cancelled: [], inquiries: [], orderInquiries: [] };
+    const lists = { asked: [], cancelled: [], inquiries: [], orderInquiries: [], chargeInquiries: [] };
     const made: Issued = { key, uuid, reference, script, askedForAt, ...lists };
     issued.push(made);
     return made;
@@ -127,6 +133,7 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
       const stoppedMs = processes.pausedMs(instance) - pausedMs;
       Object.assign(sent, { answer, answeredAt: simulation.time, stoppedMs });
       hear(key, answer);
+      if (isRefused(answer)) askForCharge(one, order.form, [instance, random.fork()]);
       if (isDeclined(answer) && order.triesAgain > 0) return tryAgain(one, { ...request, order }, random);
       if (isFinal(sent) || left === 0 || !isFaulty) return;
       instance = random.below(processes.size);
@@ -216,6 +223,26 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     }
   }
 
+  /** As a refusal does for a program that asks for it (rule P20). */
+  async function askForCharge(
+    { key, uuid, reference, script, chargeInquiries }: Issued,
+    form: PlannedOrder['form'],
+    [instance, random]: readonly [number, Random],
+  ): Promise<void> {
+    const client = reference?.client;
+    const ofOrder = reference !== undefined && form === 'one request';
+    const named = ofOrder ? { key: uuid, client, reference } : { key: uuid, client };
+    const about = ofOrder ? issued.filter((other) => other.script === script).map((other) => other.key) : [key];
+    const rowsAtSend = about.flatMap((name) => byKey.get(name) ?? []);
+    const inquiry = { sentAt: simulation.time, ofOrder, rowsAtSend };
+    chargeInquiries.push(inquiry);
+    const answer = await processes.call(instance, random, `tell the charge of ${key}`, ({ payments }) =>
+      payments.tellCharge(named),
+    );
+    Object.assign(inquiry, { answer, answeredAt: simulation.time });
+    simulation.count(`charges told: ${answer}`);
+  }
+
   async function inquire(one: Issued, instance: number, random: Random): Promise<void> {
     const { key, uuid, reference, inquiries, orderInquiries, script } = one;
     simulation.count('inquiries');
@@ -277,7 +304,7 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     },
     haveTheirAnswers: () =>
       issued.every((one) => {
-        const all = [...one.asked, ...one.cancelled, ...one.inquiries, ...one.orderInquiries];
+        const all = [...one.asked, ...one.cancelled, ...one.inquiries, ...one.orderInquiries, ...one.chargeInquiries];
         const isAnswered = all.every(({ answer }) => answer !== undefined);
         return isAnswered && (!isAskedAgain(one) || one.asked.some(isFinal));
       }),
@@ -306,6 +333,9 @@ export function isFinal({ answer, keyFrom, sentAt }: Asked): boolean {
 }
 
 export const hasOutcome = (row: ObservedPayment | undefined) => row?.finalAt !== undefined && row.state !== 'CANCELLED';
+
+const isRefused = (answer: PayAnswer | NoAnswer) =>
+  typeof answer === 'object' && !('final' in answer && answer.final.outcome.state === 'COMPLETED');
 
 const isDeclined = (answer: PayAnswer | NoAnswer) =>
   typeof answer === 'object' && 'final' in answer && answer.final.outcome.state === 'DECLINED';
