@@ -7,7 +7,7 @@ const LONG_TESTS = [
   'test/commands/import-killed.test.ts',
   'test/commands/pay-killed.test.ts',
   'test/browser/*.test.ts',
-  'test/examples/shop-without-client.test.ts',
+  'test/examples/retry-loop.test.ts',
   'test/examples/stripe-adapter-faults.test.ts',
   'test/faults/attacks.test.ts',
   'test/faults/broken-disk.test.ts',

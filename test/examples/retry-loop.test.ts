@@ -9,10 +9,41 @@ import { type Gateway, ownJson, ownPage, startGateway } from '../../testkit/serv
 import { until } from '../../testkit/time/until.js';
 
 const run = promisify(execFile);
-const PAGE = 'docs/guides/shop.md';
-const ADDRESS = 'http://127.0.0.1:8080';
+const PAGE = 'docs/reference/api.md';
+const MOST_LINES = 25;
 
-describe(`the Python of ${PAGE}`, { timeout: 60_000 }, () => {
+/** The program of the page that pays, with the addresses of `url`. */
+function program(language: string, url: string): string {
+  const block = codeBlocks(PAGE).find(({ language: each, text }) => each === language && /\bpay\(/.test(text));
+  const text = `${block?.text}`;
+  expect(text.trim().split('\n').length).toBeLessThanOrEqual(MOST_LINES);
+  const { port } = new URL(url);
+  return text.replace('"127.0.0.1", 8080', `"127.0.0.1", ${port}`).replace('127.0.0.1:8080', `127.0.0.1:${port}`);
+}
+
+type Answer = readonly [status: number, body: unknown] | null;
+type Arguments = readonly string[];
+
+const inPython = async (folder: string, parameters: Arguments): Promise<Answer> =>
+  JSON.parse((await run('python3', ['pay.py', ...parameters], { cwd: folder })).stdout);
+
+/** The exit code says how it ended, as the page promises. */
+async function inShell(folder: string, parameters: Arguments): Promise<Answer> {
+  const paying = run('bash', ['-c', '. ./pay.sh; pay "$@"', 'pay', ...parameters], { cwd: folder });
+  const { code, stdout } = await paying.then(
+    (ended) => ({ code: 0, ...ended }),
+    (fault) => fault as { code: number; stdout: string },
+  );
+  if (code === 75) return null;
+  const [, status, body = ''] = /^(\d{3}) (.*)\n$/s.exec(stdout) ?? [];
+  expect(code).toBe(status === '200' ? 0 : 1);
+  return [Number(status), JSON.parse(body)];
+}
+
+describe.each([
+  ['python', 'pay.py', inPython],
+  ['sh', 'pay.sh', inShell],
+] as const)(`the retry loop of ${PAGE} in %s`, { timeout: 90_000 }, (language, file, start) => {
   const environment = sharePayerEnvironment();
   let gateway: Gateway;
 
@@ -21,10 +52,7 @@ describe(`the Python of ${PAGE}`, { timeout: 60_000 }, () => {
       throw new Error('Python 3 is needed for the samples in Python: apt-get install python3', { cause });
     });
     gateway = await startGateway(environment.url);
-    const [sample] = codeBlocks(PAGE).filter(({ language }) => language === 'python');
-    const program = `${sample?.text}`.replace(ADDRESS, gateway.url);
-    expect(program.trim().split('\n').length).toBeLessThanOrEqual(25);
-    await writeFile(join(environment.folder, 'shop.py'), program);
+    await writeFile(join(environment.folder, file), program(language, gateway.url));
   }, 60_000);
   afterAll(async () => {
     await gateway?.close();
@@ -34,10 +62,8 @@ describe(`the Python of ${PAGE}`, { timeout: 60_000 }, () => {
   });
 
   /** In a process of its own. */
-  async function pay(order: string, attempt = 1): Promise<[number, unknown] | null> {
-    const call = `import json, shop; print(json.dumps(shop.pay('${order}', ${attempt}, '24.90', 'EUR')))`;
-    return JSON.parse((await run('python3', ['-c', call], { cwd: environment.folder })).stdout);
-  }
+  const pay = (order: string, attempt = 1) =>
+    start(environment.folder, [`order-${order}`, '24.90', 'EUR', ...(attempt === 1 ? [] : [`${attempt}`])]);
   const paid = [200, expect.stringMatching(/TXN\d+$/)];
 
   test('charges an order once, from three processes at once, and again later', async () => {
@@ -76,6 +102,26 @@ describe(`the Python of ${PAGE}`, { timeout: 60_000 }, () => {
     expect(await pay('4', 3)).toEqual([422, expect.anything()]);
     expect(await environment.newCharges()).toHaveLength(1);
     expect(await pay('4', 2)).toEqual(paid);
+    expect(await pay('4', 2)).toEqual(paid);
     expect((await environment.newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
+  });
+
+  test('waits as long as Retry-After says, and ends with "not known yet" when its time is over', async () => {
+    const { headers, ...busy } = ownJson(503);
+    const times: number[] = [];
+    gateway.use(async (_request, forward) => {
+      times.push(performance.now());
+      const refused = { ...busy, headers: { ...headers, idempay: '1', 'retry-after': '3' } };
+      return times.length === 1 ? refused : forward();
+    });
+    expect(await pay('5')).toEqual(paid);
+    expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(2_900);
+
+    gateway.use(async () => ownPage(200));
+    const impatient = program(language, gateway.url).replace(/SECONDS = 60|SECONDS \+ 60/, (time) =>
+      time.replace('60', '2'),
+    );
+    await writeFile(join(environment.folder, file), impatient);
+    expect(await pay('6')).toBeNull();
   });
 });
