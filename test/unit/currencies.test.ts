@@ -66,9 +66,9 @@ describe('money in a currency that has ended', () => {
   test('is refused with its successor, and keeps the decimals that it had', () => {
     expect(readMoney('100.5', 'bgn')).toEqual({
       problem: "'currency' BGN ended in 2026, and EUR replaced it. Convert the amount, and pay in EUR.",
-      ended: { amount: '100.50', currency: 'BGN' },
+      money: { amount: '100.50', currency: 'BGN' },
     });
-    expect(readMoney('1000', 'BYR')).toMatchObject({ ended: { amount: '1000', currency: 'BYR' } });
+    expect(readMoney('1000', 'BYR')).toMatchObject({ money: { amount: '1000', currency: 'BYR' } });
   });
 
   test('is a problem of its amount where that is wrong', () => {

@@ -1,0 +1,25 @@
+import { afterAll, expect, vi } from 'vitest';
+
+/** Not `exit`: the logger listens to it while it has streams that are open. */
+const LISTENED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'warning', 'uncaughtException', 'unhandledRejection'];
+
+/**
+ * The files of a project without isolation run one after the other in the same process, so a file must leave the process as
+ * it found it. One that does not fails here, and not in whichever file comes next.
+ */
+const found = stateOfProcess();
+
+afterAll(() => {
+  expect(stateOfProcess(), 'this file changed the process that it shares with others').toEqual(found);
+});
+
+function stateOfProcess() {
+  return {
+    environment: { ...process.env },
+    exitCode: process.exitCode,
+    folder: process.cwd(),
+    listeners: LISTENED.map((name) => [name, process.listenerCount(name)]),
+    fetch: globalThis.fetch,
+    hasFakeTimers: vi.isFakeTimers(),
+  };
+}
