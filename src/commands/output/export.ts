@@ -37,9 +37,12 @@ export async function exportRows<Row extends object>(
     if (looksForFormulas && members.some((member) => isFormula(row[member]))) counts.formulas += 1;
   });
   if (output !== undefined) {
-    await writeWhole(output, (part) =>
-      pipeline(texts, createWriteStream(part, { flags: 'wx', mode: 0o600, flush: true })),
-    );
+    await writeWhole(output, async (part) => {
+      const file = createWriteStream(part, { flags: 'wx', mode: 0o600, flush: true });
+      const closed = new Promise<void>((resolve) => file.on('close', resolve));
+      // A file that is still being opened when the rows fail would appear after the part was removed.
+      await pipeline(texts, file).finally(() => closed);
+    });
   } else await writeParts(texts);
   if (process.stderr.isTTY || output !== undefined) console.error(`${counts.rows} rows.`);
   if (counts.formulas > 0) {

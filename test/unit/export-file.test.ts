@@ -1,0 +1,28 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { exportRows } from '#idempay/commands/output/export.js';
+import { pause } from '../../testkit/time/until.js';
+
+/** Longer than the system takes to open a file. */
+const OPENED_MS = 100;
+
+/**
+ * Bug: an export that failed with its first answer now and then left a part of a file. Cause: the part was removed while it
+ * was still being opened. Fix: it is removed once it is closed.
+ */
+test('an export that fails before its first row leaves no part of a file', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'idempay-export-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  async function* failing(): AsyncGenerator<{ amount: string }> {
+    yield* [];
+    throw new Error('no rows came');
+  }
+  const options = { format: 'ndjson', output: join(folder, 'all.ndjson') } as const;
+  for (let run = 0; run < 20; run += 1) {
+    await expect(exportRows(failing(), ['amount'], options)).rejects.toThrow('no rows came');
+  }
+  await pause(OPENED_MS);
+  expect(readdirSync(folder)).toEqual([]);
+});
