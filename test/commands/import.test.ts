@@ -10,7 +10,8 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vit
 import { expectImported, importAndKill } from '../../testkit/client/imports.js';
 import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
-import { runCommand, startCommand } from '../../testkit/processes/command.js';
+import { startCommand } from '../../testkit/processes/command.js';
+import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 import { freePort } from '../../testkit/servers/server-process.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -25,9 +26,9 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 describe('idempay transactions import', () => {
   const shared = shareService(embedded);
-  const idempay = (...parameters: string[]) => runCommand(shared.url, [...IMPORT, ...parameters]);
+  const idempay = (...parameters: string[]) => runCommandHere(shared.url, [...IMPORT, ...parameters]);
   const rowsFrom = async (account: string) => {
-    const { stdout } = await runCommand(shared.url, ['transactions', 'list', '--from', account, '--json']);
+    const { stdout } = await runCommandHere(shared.url, ['transactions', 'list', '--from', account, '--json']);
     return stdout
       .split('\n')
       .filter(Boolean)
@@ -99,7 +100,7 @@ describe('idempay transactions import', () => {
   it('goes on after the service was down', async () => {
     const file = given('away.csv', 'fromAccount,toAccount,amount\naway,b,1\n');
     const away = ['--state', join(folder, 'state'), '--deadline', '1'];
-    const { code, stderr } = await runCommand('http://127.0.0.1:1', [...IMPORT, file, ...away]);
+    const { code, stderr } = await runCommandHere('http://127.0.0.1:1', [...IMPORT, file, ...away]);
     // At the deadline a connection may just be tried.
     expect([4, 5]).toContain(code);
     expect(stderr).toContain('Run the same command again');
@@ -113,8 +114,8 @@ describe('idempay transactions import', () => {
       ['--state', join(folder, 'own-state'), '--deadline', '1'],
       given('other.txt', 'of another\n'),
     ];
-    await runCommand('http://127.0.0.1:1', [...IMPORT, file, ...state]);
-    const refused = await runCommand('http://127.0.0.1:1', [...IMPORT, file, ...state, '--rejected', other]);
+    await runCommandHere('http://127.0.0.1:1', [...IMPORT, file, ...state]);
+    const refused = await runCommandHere('http://127.0.0.1:1', [...IMPORT, file, ...state, '--rejected', other]);
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('Move it away') });
     expect(readFileSync(other, 'utf8')).toBe('of another\n');
   });
@@ -131,9 +132,16 @@ describe('idempay transactions import', () => {
 
   it('refuses to go on with a file that has changed', async () => {
     const file = given('changed.csv', 'fromAccount,toAccount,amount\nchanged,b,1\n');
-    await runCommand('http://127.0.0.1:1', [...IMPORT, file, '--state', join(folder, 'changed'), '--deadline', '1']);
+    await runCommandHere('http://127.0.0.1:1', [
+      ...IMPORT,
+      file,
+      '--state',
+      join(folder, 'changed'),
+      '--deadline',
+      '1',
+    ]);
     writeFileSync(file, 'fromAccount,toAccount,amount\nchanged,b,1\nchanged,b,2\n');
-    const refused = await runCommand('http://127.0.0.1:1', [...IMPORT, file, '--state', join(folder, 'changed')]);
+    const refused = await runCommandHere('http://127.0.0.1:1', [...IMPORT, file, '--state', join(folder, 'changed')]);
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('not the same any more') });
   });
 
@@ -169,7 +177,10 @@ describe('idempay transactions import', () => {
     const { code, stderr } = await importing.result;
     expect([4, 5]).toContain(code);
     expect(stderr).toContain('Run the same command again');
-    expect(await runCommand(shared.url, parameters)).toMatchObject({ code: 0, stdout: 'created\t2000\nrejected\t0\n' });
+    expect(await runCommandHere(shared.url, parameters)).toMatchObject({
+      code: 0,
+      stdout: 'created\t2000\nrejected\t0\n',
+    });
     expect(await rowsFrom('interrupted')).toHaveLength(2_000);
   });
 
@@ -180,11 +191,11 @@ describe('idempay transactions import', () => {
     const settings = { PORT: String(await freePort()) };
     const url = `http://127.0.0.1:${settings.PORT}`;
     const parameters = [...IMPORT, file, '--deadline', '1'];
-    expect([4, 5]).toContain((await runCommand(url, parameters)).code);
+    expect([4, 5]).toContain((await runCommandHere(url, parameters)).code);
     await stores.serve(settings);
-    const late = await runCommand(url, [...parameters, '--key-life', '1']);
+    const late = await runCommandHere(url, [...parameters, '--key-life', '1']);
     expect(late).toMatchObject({ code: 4, stderr: expect.stringContaining('--assume-not-created') });
-    expect(await runCommand(url, parameters)).toMatchObject({ code: 0, stdout: 'created\t1\nrejected\t0\n' });
+    expect(await runCommandHere(url, parameters)).toMatchObject({ code: 0, stdout: 'created\t1\nrejected\t0\n' });
   });
 
   it('after the life of its keys leaves the batch in doubt to the user, and creates nothing twice', async () => {
@@ -200,12 +211,12 @@ describe('idempay transactions import', () => {
     await importing.result;
     await setTimeout(2_500);
 
-    const doubtful = await runCommand(url, parameters);
+    const doubtful = await runCommandHere(url, parameters);
     const [, firstLine] = /lines (\d+) to/.exec(doubtful.stderr) ?? [];
     expect([doubtful.code, doubtful.stderr]).toEqual([4, expect.stringContaining('--assume-not-created')]);
     // The header is line 1.
     const isCreated = (await transactions.ids()).length > Number(firstLine) - 2;
-    const end = await runCommand(url, [...parameters, isCreated ? '--assume-created' : '--assume-not-created']);
+    const end = await runCommandHere(url, [...parameters, isCreated ? '--assume-created' : '--assume-not-created']);
     expect(end).toMatchObject({ code: 0, stdout: 'created\t2000\nrejected\t0\n' });
     expect(await transactions.ids()).toHaveLength(2_000);
   });

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
-import { runCommand } from '../../testkit/processes/command.js';
+import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 
 const MONEY = ['--amount', '100.00', '--currency', 'USD'];
 const ABOUT = [
@@ -33,7 +33,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 describe('idempay pay with what the payment is about', () => {
   const shared = shareProcessedService(embedded, {}, { PROCESSOR_TIMEOUT_MS: '1000' });
   const idempay = (parameters: readonly string[], environment = {}) =>
-    runCommand(shared().url, ['pay', ...MONEY, ...parameters], environment);
+    runCommandHere(shared().url, ['pay', ...MONEY, ...parameters], environment);
   const chargesOf = async (key: string) =>
     (await shared().processor.charges()).filter(({ reference }) => reference === key);
 
@@ -105,7 +105,7 @@ describe('idempay pay with what the payment is about', () => {
 
 describe('what a payment is about', () => {
   const shared = shareProcessedService(embedded);
-  const idempay = (...parameters: string[]) => runCommand(shared().url, ['payments', ...parameters]);
+  const idempay = (...parameters: string[]) => runCommandHere(shared().url, ['payments', ...parameters]);
   /** What a terminal would execute, and what a spreadsheet would run. */
   const HOSTILE = {
     description: '=1+1\u001b[2J\n\u009b2J\tend',
@@ -157,7 +157,7 @@ describe('what a payment is about', () => {
       await pay(url, await generateKey(url), { amount: '5.00', currency: 'EUR', metadata: { a: 'x;=cmd()' } });
       await pay(url, await generateKey(url), { amount: '5.00', currency: 'EUR', metadata: { a: 'b' } });
       const day = new Date().toISOString().slice(0, '2026-11-20'.length);
-      const { stderr } = await runCommand(url, ['payments', 'export', '--day', day, '--format', 'csv']);
+      const { stderr } = await runCommandHere(url, ['payments', 'export', '--day', day, '--format', 'csv']);
       expect(stderr).toMatch(/^1 rows have a text/m);
     } finally {
       await stores.close();

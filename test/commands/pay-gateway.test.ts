@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
-import { runCommand, startCommand } from '../../testkit/processes/command.js';
+import { startCommand } from '../../testkit/processes/command.js';
+import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 import { type GatewayAnswer, ownJson, ownPage, startGateway } from '../../testkit/servers/gateway.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -72,10 +73,10 @@ describe('idempay pay --key-file behind a gateway that answers by itself after i
       return ownJson(402);
     });
     const parameters = ['pay', '--reference', 'order-17', ...PAYMENT];
-    const unknown = await runCommand(gateway.url, [...parameters, '--deadline', '1']);
+    const unknown = await runCommandHere(gateway.url, [...parameters, '--deadline', '1']);
     await gateway.close();
     expect([unknown.code, unknown.stderr]).toEqual([UNKNOWN, expect.stringContaining('order-17 (attempt 1)')]);
-    const again = await runCommand(shared().url, parameters);
+    const again = await runCommandHere(shared().url, parameters);
     expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('replayed\ttrue') });
     expect((await shared().processor.charges()).length).toBe(before + 1);
   });
@@ -84,7 +85,7 @@ describe('idempay pay --key-file behind a gateway that answers by itself after i
     const before = (await shared().processor.charges()).length;
     const gateway = await startGateway(shared().url, async () => ownJson(400));
     const file = join(folder, 'order.key');
-    const result = await runCommand(gateway.url, ['pay', ...PAYMENT, '--key-file', file]);
+    const result = await runCommandHere(gateway.url, ['pay', ...PAYMENT, '--key-file', file]);
     await gateway.close();
     expect(result.code).toBe(10);
     expect(existsSync(file)).toBe(false);
@@ -101,10 +102,10 @@ describe('a change behind a gateway that answers by itself after it forwarded it
       return ownJson(422);
     });
     const parameters = ['payments', 'cancel', '--reference', 'order-18', '--yes'];
-    const result = await runCommand(gateway.url, [...parameters, '--deadline', '1']);
+    const result = await runCommandHere(gateway.url, [...parameters, '--deadline', '1']);
     await gateway.close();
     expect(result.code).toBe(UNKNOWN);
-    expect((await runCommand(shared().url, parameters)).code).toBe(0);
+    expect((await runCommandHere(shared().url, parameters)).code).toBe(0);
   });
 
   it.each([
@@ -113,13 +114,13 @@ describe('a change behind a gateway that answers by itself after it forwarded it
     ['transactions delete', (id: string) => ['delete', id, '--yes']],
   ])('%s ends with 4', async (_what, parametersOf) => {
     const created = ['transactions', 'create', '--from', 'a', '--to', 'b', '--amount', '1', '--json'];
-    const { transactionId } = JSON.parse((await runCommand(shared().url, created)).stdout);
+    const { transactionId } = JSON.parse((await runCommandHere(shared().url, created)).stdout);
     const gateway = await startGateway(shared().url, async ({ method }, forward) => {
       const answer = await forward();
       return method === 'GET' ? answer : ownJson(400);
     });
     const parameters = ['transactions', ...parametersOf(`${transactionId}`), '--deadline', '1'];
-    const result = await runCommand(gateway.url, parameters);
+    const result = await runCommandHere(gateway.url, parameters);
     await gateway.close();
     expect(result.code).toBe(UNKNOWN);
   });
@@ -143,10 +144,10 @@ describe('an export through a gateway', () => {
       const gateway = await startGateway(shared().url, async () => ownPage(200));
       for (const format of formats) {
         const file = join(folder, `all.${format}`);
-        const result = await runCommand(gateway.url, [...command, '--format', format, '-o', file]);
+        const result = await runCommandHere(gateway.url, [...command, '--format', format, '-o', file]);
         expect(result).toMatchObject({ code: 10, stdout: '' });
         expect(readdirSync(folder)).toEqual([]);
-        expect(await runCommand(gateway.url, [...command, '--format', format])).toMatchObject({ code: 10 });
+        expect(await runCommandHere(gateway.url, [...command, '--format', format])).toMatchObject({ code: 10 });
       }
       await gateway.close();
     },
@@ -154,8 +155,8 @@ describe('an export through a gateway', () => {
 
   it.each(exports)('of %s fails and leaves no file when it is cut after a whole row', async (_what, command) => {
     for (const amount of ['1.00', '2.00', '3.00']) {
-      await runCommand(shared().url, ['pay', '--amount', amount, '--currency', 'EUR']);
-      await runCommand(shared().url, ['transactions', 'create', '--from', 'a', '--to', 'b', '--amount', amount]);
+      await runCommandHere(shared().url, ['pay', '--amount', amount, '--currency', 'EUR']);
+      await runCommandHere(shared().url, ['transactions', 'create', '--from', 'a', '--to', 'b', '--amount', amount]);
     }
     const gateway = await startGateway(shared().url, async (_request, forward) => {
       const { text, ...answer } = await forward();
@@ -165,17 +166,17 @@ describe('an export through a gateway', () => {
     });
     for (const format of formats) {
       const file = join(folder, `all.${format}`);
-      const cut = await runCommand(gateway.url, [...command, '--format', format, '-o', file]);
+      const cut = await runCommandHere(gateway.url, [...command, '--format', format, '-o', file]);
       expect([cut.code, cut.stderr]).toEqual([5, expect.stringContaining('broke off')]);
       expect(readdirSync(folder)).toEqual([]);
-      const printed = await runCommand(gateway.url, [...command, '--format', format]);
+      const printed = await runCommandHere(gateway.url, [...command, '--format', format]);
       expect([printed.code, printed.stderr]).toEqual([5, expect.stringContaining('broke off')]);
     }
     await gateway.close();
   });
 
   it('of payments leaves the end line of the service out of the file', async () => {
-    const { stdout } = await runCommand(shared().url, [...exports[1][1]]);
+    const { stdout } = await runCommandHere(shared().url, [...exports[1][1]]);
     const rows = stdout.trimEnd().split('\n');
     expect(rows.map((row) => typeof JSON.parse(row).idempotencyKey)).toEqual(rows.map(() => 'string'));
   });

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { runCommand } from '../../testkit/processes/command.js';
+import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 import { ROOT } from '../../testkit/programs.js';
 import { newKeyOf } from '../../testkit/protocol/payment-attempts.js';
 
@@ -26,7 +27,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
  */
 describe('idempay pay with a key that the service refuses', () => {
   const shared = shareProcessedService(embedded);
-  const pay = (...parameters: string[]) => runCommand(shared().url, ['pay', ...PAYMENT, ...parameters]);
+  const pay = (...parameters: string[]) => runCommandHere(shared().url, ['pay', ...PAYMENT, ...parameters]);
   const charges = async () => (await shared().processor.charges()).length;
   const keep = (file: string, idempotencyKey: string) =>
     writeFileSync(file, `${JSON.stringify({ idempotencyKey, ...KEPT })}\n`);
@@ -91,7 +92,8 @@ describe('idempay pay with a key that the service refuses', () => {
     const file = join(folder, 'order-17.key');
     keep(file, unusedKey());
     const before = await charges();
-    const results = await Promise.all(Array.from({ length: 4 }, () => pay('--key-file', file, '--json')));
+    const parameters = ['pay', ...PAYMENT, '--key-file', file, '--json'];
+    const results = await Promise.all(Array.from({ length: 4 }, () => runCommand(shared().url, parameters)));
     expect(results.map(({ code }) => code)).toEqual([0, 0, 0, 0]);
     expect(new Set(results.map(({ stdout }) => JSON.parse(stdout).transactionId)).size).toBe(1);
     expect(await charges()).toBe(before + 1);
@@ -108,7 +110,7 @@ describe('idempay pay with a key that the service refuses', () => {
     const file = join(folder, 'order-17.key');
     keep(file, unusedKey());
     expect(await pay('--key-file', file)).toMatchObject({ code: 0 });
-    const other = await runCommand(shared().url, ['pay', '--amount', '1', '--currency', 'USD', '--key-file', file]);
+    const other = await runCommandHere(shared().url, ['pay', '--amount', '1', '--currency', 'USD', '--key-file', file]);
     expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining('belongs to the payment of 100.00 USD') });
   });
 });
@@ -117,11 +119,20 @@ describe('idempay pay --resume with another amount', () => {
   const shared = shareProcessedService(embedded);
 
   it('shows what was paid, and ends with 8', async () => {
-    const paid = await runCommand(shared().url, ['pay', ...PAYMENT, '--json']);
+    const paid = await runCommandHere(shared().url, ['pay', ...PAYMENT, '--json']);
     const { idempotencyKey } = JSON.parse(paid.stdout);
     expect(JSON.parse(paid.stdout)).toMatchObject(KEPT);
     const resume = (amount: string) =>
-      runCommand(shared().url, ['pay', '--resume', idempotencyKey, '--amount', amount, '--currency', 'usd', '--json']);
+      runCommandHere(shared().url, [
+        'pay',
+        '--resume',
+        idempotencyKey,
+        '--amount',
+        amount,
+        '--currency',
+        'usd',
+        '--json',
+      ]);
     expect(await resume('100')).toMatchObject({ code: 0 });
     const other = await resume('99.00');
     expect(other.code).toBe(8);

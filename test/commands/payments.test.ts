@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { runCommand, startCommand } from '../../testkit/processes/command.js';
+import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 import { until } from '../../testkit/time/until.js';
 
 /** Nobody listens there. */
@@ -24,7 +25,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 describe('idempay pay', () => {
   const shared = shareProcessedService(embedded, {}, { PROCESSOR_TIMEOUT_MS: '1000' });
-  const idempay = (...parameters: string[]) => runCommand(shared().url, parameters);
+  const idempay = (...parameters: string[]) => runCommandHere(shared().url, parameters);
   const chargesOf = async (key: string) =>
     (await shared().processor.charges()).filter(({ reference }) => reference === key).length;
 
@@ -40,7 +41,8 @@ describe('idempay pay', () => {
 
   it('with --reference pays once, run again anywhere, by nothing that is kept', async () => {
     const parameters = ['pay', '--reference', 'order-17', ...HUNDRED];
-    const results = await Promise.all(Array.from({ length: 4 }, () => idempay(...parameters, '--json')));
+    const atOnce = Array.from({ length: 4 }, () => runCommand(shared().url, [...parameters, '--json']));
+    const results = await Promise.all(atOnce);
     const paid = results.map(({ stdout }) => JSON.parse(stdout));
     expect(new Set(paid.map(({ transactionId }) => transactionId)).size).toBe(1);
     const [{ transactionId, idempotencyKey }] = paid;
@@ -110,7 +112,7 @@ describe('idempay pay', () => {
     const file = join(folder, 'order-19.key');
     const before = (await shared().processor.charges()).length;
     const parameters = ['pay', ...HUNDRED, '--key-file', file, '--json'];
-    const results = await Promise.all(Array.from({ length: 4 }, () => idempay(...parameters)));
+    const results = await Promise.all(Array.from({ length: 4 }, () => runCommand(shared().url, parameters)));
     const paid = results.filter(({ code }) => code === 0).map(({ stdout }) => JSON.parse(stdout).transactionId);
     expect(new Set(paid).size).toBe(1);
     for (const { stderr } of results.filter(({ code }) => code !== 0)) expect(stderr).toContain('nothing was sent');
@@ -175,10 +177,10 @@ describe('idempay pay', () => {
     const parameters = ['pay', ...HUNDRED, '--key-file', join(folder, 'key'), ...SECOND];
     // Nothing is sent, so no key is there to keep; a file of another command stays.
     const kept = JSON.stringify({ idempotencyKey: randomUUID(), amount: '100.00', currency: 'USD' });
-    expect((await runCommand(NOBODY, parameters)).code).toBe(5);
+    expect((await runCommandHere(NOBODY, parameters)).code).toBe(5);
     expect(readdirSync(folder)).toEqual([]);
     writeFileSync(join(folder, 'key'), kept);
-    await runCommand(NOBODY, parameters);
+    await runCommandHere(NOBODY, parameters);
     expect(readFileSync(join(folder, 'key'), 'utf8')).toBe(kept);
   });
 
@@ -230,7 +232,7 @@ describe('idempay pay', () => {
 
 describe('payments', () => {
   const shared = shareProcessedService(embedded);
-  const idempay = (...parameters: string[]) => runCommand(shared().url, parameters);
+  const idempay = (...parameters: string[]) => runCommandHere(shared().url, parameters);
 
   it('are listed, shown and exported, and one that is final is not resolved', async () => {
     const paid = JSON.parse((await idempay('pay', ...HUNDRED, '--json')).stdout);
@@ -307,7 +309,7 @@ describe('a service that is down', () => {
     ['a read', ['payments', 'list']],
     ['a payment', ['pay', ...HUNDRED]],
   ])('%s ends with 5 and says how to start it', async (_what, parameters) => {
-    const { code, stdout, stderr } = await runCommand(NOBODY, [...parameters, ...SECOND]);
+    const { code, stdout, stderr } = await runCommandHere(NOBODY, [...parameters, ...SECOND]);
     expect([code, stdout]).toEqual([5, '']);
     expect(stderr).toMatch(/Is the service running\?.*--url/);
   });
@@ -316,7 +318,7 @@ describe('a service that is down', () => {
     const other = createServer((_request, response) => void response.writeHead(404).end('<html>'));
     await new Promise<void>((listening) => void other.listen(0, '127.0.0.1', listening));
     const { port } = other.address() as AddressInfo;
-    const result = await runCommand(`http://127.0.0.1:${port}/nothing`, ['transactions', 'get', '1', ...SECOND]);
+    const result = await runCommandHere(`http://127.0.0.1:${port}/nothing`, ['transactions', 'get', '1', ...SECOND]);
     other.close();
     expect(result).toMatchObject({ code: 10, stderr: expect.stringContaining('baseUrl') });
   });
@@ -326,18 +328,26 @@ describe('an API key', () => {
   it('is taken from the environment or a file; without it the command ends with 6', async () => {
     const keysFile = join(folder, 'keys.json');
     const secretFile = join(folder, 'secret');
-    const added = await runCommand(NOBODY, ['keys', 'add', 'shop', '--scopes', 'payments:read', '--file', keysFile]);
+    const added = await runCommandHere(NOBODY, [
+      'keys',
+      'add',
+      'shop',
+      '--scopes',
+      'payments:read',
+      '--file',
+      keysFile,
+    ]);
     writeFileSync(secretFile, added.stdout);
     const stores = await embedded.open();
     try {
       const { url } = await stores.serve({ AUTH: 'required', API_KEYS_FILE: keysFile });
       const list = ['payments', 'list'];
       const results = [
-        await runCommand(url, list, { IDEMPAY_API_KEY: added.stdout.trim() }),
-        await runCommand(url, list, { IDEMPAY_API_KEY_FILE: secretFile }),
-        await runCommand(url, [...list, '--api-key-file', secretFile]),
-        await runCommand(url, list),
-        await runCommand(url, ['transactions', 'list'], { IDEMPAY_API_KEY: added.stdout.trim() }),
+        await runCommandHere(url, list, { IDEMPAY_API_KEY: added.stdout.trim() }),
+        await runCommandHere(url, list, { IDEMPAY_API_KEY_FILE: secretFile }),
+        await runCommandHere(url, [...list, '--api-key-file', secretFile]),
+        await runCommandHere(url, list),
+        await runCommandHere(url, ['transactions', 'list'], { IDEMPAY_API_KEY: added.stdout.trim() }),
       ];
       expect(results.map(({ code }) => code)).toEqual([0, 0, 0, 6, 6]);
       expect(results[3]?.stderr).toContain('IDEMPAY_API_KEY');

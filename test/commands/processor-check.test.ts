@@ -4,7 +4,8 @@ import { sendAndLoseReply } from '#idempay/commands/processor-check/lost-reply.j
 import { type CheckedPayment, openProbe, type ProbeSettings } from '#idempay/commands/processor-check/probe.js';
 import { type ProcessorLocation, readProcessorUrl } from '#idempay/payments/processors/processor-url.js';
 import { openStripeEnvironment, type StripeEnvironment } from '../../testkit/deployments/stripe-environment.js';
-import { FULL_OUTPUT, runCommand, startCommand } from '../../testkit/processes/command.js';
+import { FULL_OUTPUT, startCommand } from '../../testkit/processes/command.js';
+import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 import { type ProcessorInProcess, serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import {
   type Adapter,
@@ -298,7 +299,7 @@ describe('idempay processor check', { timeout: 60_000 }, () => {
   afterAll(() => processor?.close());
 
   const NO_SERVICE = 'http://127.0.0.1:1';
-  const idempay = (...parameters: string[]) => runCommand(NO_SERVICE, ['processor', ...parameters]);
+  const idempay = (...parameters: string[]) => runCommandHere(NO_SERVICE, ['processor', ...parameters]);
   /** With an adapter of this test's own. */
   async function idempayWith(adapter: Adapter, ...parameters: string[]) {
     const server = await serveAdapter(adapter);
@@ -349,7 +350,7 @@ describe('idempay processor check', { timeout: 60_000 }, () => {
       '--declining-source',
       DECLINED_SOURCE,
     ];
-    const { code, stdout, stderr } = await runCommand(NO_SERVICE, parameters, environment);
+    const { code, stdout, stderr } = await runCommandHere(NO_SERVICE, parameters, environment);
     await server.close();
     const documents = stdout
       .trimEnd()

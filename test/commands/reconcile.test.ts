@@ -16,6 +16,7 @@ import { payOrder } from '../../testkit/client/orders.js';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { FULL_OUTPUT, runCommand, startCommand } from '../../testkit/processes/command.js';
+import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 import { type Random, seededRandom } from '../../testkit/random.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -38,7 +39,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 describe('idempay payments reconcile', () => {
   const shared = shareProcessedService(embedded);
-  const idempay = (...parameters: string[]) => runCommand(shared().url, parameters);
+  const idempay = (...parameters: string[]) => runCommandHere(shared().url, parameters);
   /** Three payments of orders, in the order of settling. */
   let paid: readonly Paid[];
   /** They are settled within a second: at midnight of UTC this fails once in a year. */
@@ -337,7 +338,7 @@ describe('idempay payments reconcile', () => {
     writeFileSync(file, `${HEADER}\n`);
     const differences = join(folder, 'differences.csv');
     const parameters = ['payments', 'reconcile', file, '--day', day, '--deadline', '1', '--differences', differences];
-    expect((await runCommand('http://127.0.0.1:1', parameters)).code).toBe(5);
+    expect((await runCommandHere('http://127.0.0.1:1', parameters)).code).toBe(5);
     expect(readdirSync(folder)).toEqual(['statement.csv']);
   });
 

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
-import { runCommand } from '../../testkit/processes/command.js';
+import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 import { SERVICE } from '../../testkit/programs.js';
 
 const ESCAPE = '\u001b';
@@ -33,7 +33,7 @@ describe('on a terminal', () => {
   }
 
   it('a list is a table with colours, without them where NO_COLOR is set', async () => {
-    await runCommand(shared.url, ['pay', '--amount', '5.00', '--currency', 'EUR']);
+    await runCommandHere(shared.url, ['pay', '--amount', '5.00', '--currency', 'EUR']);
     const coloured = await onTerminal(['payments', 'list']);
     expect(coloured.code).toBe(0);
     expect(coloured.output).toContain(`${ESCAPE}[32mCOMPLETED`);
@@ -45,7 +45,7 @@ describe('on a terminal', () => {
   it('a table has the beginning of what a payment is about, and a record all of it', async () => {
     const description = 'shoes '.repeat(40).trim();
     const about = ['--description', description, '--metadata', `note=${'x'.repeat(400)}`];
-    const paid = await runCommand(shared.url, ['pay', '--amount', '5.00', '--currency', 'EUR', '--json', ...about]);
+    const paid = await runCommandHere(shared.url, ['pay', '--amount', '5.00', '--currency', 'EUR', '--json', ...about]);
     const { output } = await onTerminal(['payments', 'list'], { NO_COLOR: '1' });
     expect(output).toContain(`${description.slice(0, 40)}…  {"note":"`);
     expect(output).not.toContain(description.slice(0, 41));
@@ -57,7 +57,7 @@ describe('on a terminal', () => {
 
   it('a delete is asked for, and only yes does it', async () => {
     const create = ['transactions', 'create', '--from', 'a', '--to', 'b', '--amount', '1', '--json'];
-    const { transactionId } = JSON.parse((await runCommand(shared.url, create)).stdout);
+    const { transactionId } = JSON.parse((await runCommandHere(shared.url, create)).stdout);
     const remove = ['transactions', 'delete', String(transactionId)];
     expect(await onTerminal(remove, {}, 'n\n')).toMatchObject({
       code: 1,
@@ -65,9 +65,9 @@ describe('on a terminal', () => {
         new RegExp(`Do you want to delete the transaction ${transactionId}\\? .*Nothing was done`, 's'),
       ),
     });
-    expect((await runCommand(shared.url, ['transactions', 'get', String(transactionId)])).code).toBe(0);
+    expect((await runCommandHere(shared.url, ['transactions', 'get', String(transactionId)])).code).toBe(0);
     expect(await onTerminal(remove, {}, 'y\n')).toMatchObject({ code: 0 });
-    expect((await runCommand(shared.url, ['transactions', 'get', String(transactionId)])).code).toBe(7);
+    expect((await runCommandHere(shared.url, ['transactions', 'get', String(transactionId)])).code).toBe(7);
   });
 });
 
@@ -82,7 +82,7 @@ describe('elsewhere', () => {
     const folder = await mkdtemp(join(tmpdir(), 'idempay-rows-'));
     const file = join(folder, 'rows.ndjson');
     await writeFile(file, rows.join(''));
-    expect((await runCommand(shared.url, ['transactions', 'import', file])).code).toBe(0);
+    expect((await runCommandHere(shared.url, ['transactions', 'import', file])).code).toBe(0);
     await rm(folder, { recursive: true });
     const pipe = `'${process.execPath}' '${SERVICE}' transactions export | head -n 1`;
     const { stdout, stderr } = await promisify(execFile)('sh', ['-c', pipe], {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
-import { runCommand } from '../../testkit/processes/command.js';
+import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 
 /** The most digits that an amount may have. */
 const LONG = '12345678901.2345';
@@ -18,7 +18,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 describe('transactions', () => {
   const shared = shareService(embedded);
-  const idempay = (...parameters: string[]) => runCommand(shared.url, ['transactions', ...parameters]);
+  const idempay = (...parameters: string[]) => runCommandHere(shared.url, ['transactions', ...parameters]);
   const create = (from: string, amount: string, ...more: string[]) =>
     idempay('create', '--from', from, '--to', 'bob', '--amount', amount, '--json', ...more);
 

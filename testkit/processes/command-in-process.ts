@@ -1,0 +1,55 @@
+import { vi } from 'vitest';
+import { run } from '#idempay/commands/command-line.js';
+import type { CommandResult } from './command.js';
+import type { Environment } from './service.js';
+
+let last: Promise<unknown> = Promise.resolve();
+
+/**
+ * What `runCommand` gives, from a command in the process of the test, which saves the start of a process. Commands run one at
+ * a time, because the outputs, the environment and the exit code are those of the whole process. One that is killed, that
+ * runs at the same time as another, or whose input, terminal or end is what the test looks at needs a process of its own.
+ */
+export function runCommandHere(
+  url: string,
+  parameters: readonly string[],
+  environment: Environment = {},
+): Promise<CommandResult> {
+  const result = last.then(() => runAlone(parameters, { IDEMPAY_URL: url, ...environment }));
+  last = result.catch(() => {});
+  return result;
+}
+
+async function runAlone(parameters: readonly string[], environment: Environment): Promise<CommandResult> {
+  const output = { stdout: '', stderr: '' };
+  const spies = [
+    ...(['stdout', 'stderr'] as const).map((name) =>
+      vi.spyOn(process[name], 'write').mockImplementation((text, ...more: unknown[]) => {
+        output[name] += text;
+        (more.at(-1) as (() => void) | undefined)?.();
+        return true;
+      }),
+    ),
+    vi.spyOn(console, 'log').mockImplementation((text) => {
+      output.stdout += `${text}\n`;
+    }),
+    vi.spyOn(console, 'error').mockImplementation((text) => {
+      output.stderr += `${text}\n`;
+    }),
+  ];
+  const { env, exitCode } = process;
+  const listeners = process.listeners('SIGINT');
+  process.env = { PATH: env.PATH, ...environment };
+  process.exitCode = undefined;
+  try {
+    await run(parameters);
+    return { code: Number(process.exitCode ?? 0), signal: null, ...output };
+  } finally {
+    process.env = env;
+    process.exitCode = exitCode;
+    for (const listener of process.listeners('SIGINT')) {
+      if (!listeners.includes(listener)) process.off('SIGINT', listener);
+    }
+    for (const spy of spies) spy.mockRestore();
+  }
+}
