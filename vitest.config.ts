@@ -1,4 +1,5 @@
 import { configDefaults, defineConfig } from 'vitest/config';
+import ProjectSequencer from './testkit/project-sequencer.js';
 
 /** They kill, pause, restart or fill up real processes and servers, for half a minute each and more on a busy machine. */
 const LONG_TESTS = [
@@ -46,20 +47,21 @@ const ALL_TESTS = ['test/**/*.test.ts'];
 const UNIT_TESTS = ['test/unit/**/*.test.ts'];
 
 /**
- * Tests import the build (`#idempay/*` is `dist/*`, see package.json), which is made before any of them runs. Three
- * files run at a time: most start services of their own and wait for them, and the smallest machine supported has two cores.
+ * Tests import the build (`#idempay/*` is `dist/*`, see package.json), which is made before any of them runs. Four
+ * files run at a time on the smallest machine supported, which has two cores, because most spend half of their time waiting for services.
  * `npm test` runs the projects `unit` and `fast`, `npm run test:long` the project `long`; a file named by hand runs in its own project.
  */
 export default defineConfig({
   test: {
     pool: 'forks',
-    maxWorkers: isTopologyRun ? 2 : 3,
+    maxWorkers: isTopologyRun ? 2 : 4,
     testTimeout: isTopologyRun ? 60_000 : 30_000,
     hookTimeout: isTopologyRun ? 90_000 : 30_000,
     passWithNoTests: false,
     allowOnly: false,
     // Loaded by Node.js as it is, as users run it.
     server: { deps: { external: [/\/dist\//] } },
+    sequence: { sequencer: ProjectSequencer },
     reporters: ['default', './testkit/count-reporter.ts'],
     projects: isTopologyRun
       ? [project('topologies', ALL_TESTS, configDefaults.exclude)]
