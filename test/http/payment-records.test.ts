@@ -50,7 +50,7 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
     const { createdAt } = shownIn(answer);
     expect(answer.text).toBe(
       `{"idempotencyKey":"${key}","reference":null,"attempt":null,"state":"PENDING","amount":null,"currency":null,` +
-        `"transactionId":null,"processor":null,"executions":0,"reason":null,"resolution":null,` +
+        `"description":null,"metadata":null,"transactionId":null,"processor":null,"executions":0,"reason":null,"resolution":null,` +
         `"createdAt":"${createdAt}","claimedAt":null,"settledAt":null}`,
     );
     expect(Date.parse(createdAt as string)).toBeGreaterThanOrEqual(before - CLOCKS_APART_MS);
@@ -66,7 +66,8 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
     const { createdAt, claimedAt, settledAt } = shownIn(answer);
     expect(answer.text).toBe(
       `{"idempotencyKey":"${key}","reference":null,"attempt":null,"state":"COMPLETED","amount":"7.50",` +
-        `"currency":"EUR","transactionId":"${transactionId}","processor":"simulated","executions":1,"reason":null,"resolution":null,` +
+        `"currency":"EUR","description":null,"metadata":null,"transactionId":"${transactionId}",` +
+        `"processor":"simulated","executions":1,"reason":null,"resolution":null,` +
         `"createdAt":"${createdAt}","claimedAt":"${claimedAt}","settledAt":"${settledAt}"}`,
     );
     expect(Date.parse(createdAt as string)).toBeGreaterThanOrEqual(before - CLOCKS_APART_MS);
