@@ -6,7 +6,6 @@ import { ROOT } from '../testkit/programs.js';
 import type { GrowthRow } from './growth/measures.js';
 import { growthTables } from './growth/tables.js';
 import { type LatencyRow, newestResults, type RateRow, type Row, type SavedRun } from './results.js';
-import { type SoakRow, WHOLE_MINUTES } from './soak.js';
 import { capital } from './statistics.js';
 import { latencyTable, peerTable, ratioTable, shortTable, targetSentence } from './tables.js';
 
@@ -16,14 +15,12 @@ const LEAST = { rounds: 3, seconds: 2 };
 
 export async function writeDocument(): Promise<void> {
   const [rates, latency] = [await newestResults('rates', isWholeRate), await newestResults('latency', isWholeLatency)];
-  const soaks = await newestResults<SoakRow>('soak', ({ minutes }) => minutes >= WHOLE_MINUTES);
   const growth = await newestResults<GrowthRow>('growth', ({ isWhole }) => isWhole);
   const parts: Readonly<Record<string, readonly string[]>> = {
     short: ifAny(rates, () => [shortTable(rates)]),
     ratios: ifAny(rates, () => [ratioTable(rates), targetSentence(rates), measuredWhen(rates, extentOf)]),
     peers: ifAny(rates, () => [peerTable(rates)]),
     latency: ifAny(latency, () => [latencyTable(latency), measuredWhen(latency, extentOf)]),
-    soak: ifAny(soaks, () => [...soaks.flatMap(soakParagraphs), measuredWhen(soaks)]),
     growth: ifAny(growth, () => growth.flatMap(growthTables)),
   };
   let text = await readFile(DOCUMENT, 'utf8');
@@ -46,11 +43,7 @@ function ifAny(runs: readonly unknown[], paragraphs: () => readonly string[]): r
   return runs.length > 0 ? paragraphs() : [];
 }
 
-function soakParagraphs({ deployment, rows }: SavedRun<SoakRow>): string[] {
-  return rows.flatMap(({ title, table }) => [`${capital(deployment)}. ${title}`, table]);
-}
-
-function measuredWhen<R extends Row>(runs: readonly SavedRun<R>[], extent: (row: R) => string = () => ''): string {
+function measuredWhen<R extends Row>(runs: readonly SavedRun<R>[], extent: (row: R) => string): string {
   return runs
     .map(({ deployment, machine, rows }) => {
       const days = [...new Set(rows.map(({ measuredAt }) => measuredAt.slice(0, 10)))].toSorted();

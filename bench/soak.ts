@@ -12,8 +12,8 @@ import { generateKeys, startRounds } from './soak-rounds.js';
 import { roundedTable } from './statistics.js';
 
 const KEY_LIFE = { IDEMPOTENCY_TTL_SECONDS: '300' };
-/** A shorter run is a trial: it judges nothing, and docs/engineering/performance.md does not show it. */
-export const WHOLE_MINUTES = 60;
+/** A shorter run is a trial: it judges nothing. */
+const WHOLE_MINUTES = 60;
 const SAMPLES = 240;
 /** As many as the embedded service remembers at most: memory that fills once is no leak. */
 const REMEMBERED_KEYS = 100_000;
@@ -32,7 +32,7 @@ const NAMES = {
 type Sample = Readonly<Record<keyof typeof NAMES, number>>;
 type SoakedService = Awaited<ReturnType<typeof openService>>;
 
-export interface SoakRow extends Row {
+interface SoakRow extends Row {
   readonly minutes: number;
   readonly title: string;
   readonly table: string;
