@@ -8,6 +8,7 @@ const LONG_TESTS = [
   'test/commands/import-killed.test.ts',
   'test/commands/pay-killed.test.ts',
   'test/browser/*.test.ts',
+  'test/examples/own-adapter.test.ts',
   'test/examples/retry-loop.test.ts',
   'test/examples/stripe-adapter-faults.test.ts',
   'test/faults/attacks.test.ts',
