@@ -20,13 +20,13 @@ const PRICES = new Map([
   ['book', { amount: '24.90', currency: 'EUR' }],
   ['lamp', { amount: '89.00', currency: 'EUR' }],
 ]);
-/** The button sends the number that the payer saw, and the form the name of the payer's card at the processor. */
+/** The button sends the number that the payer saw, and the form the name of the payer's card at the processor, never its number. */
 const CLICK = {
   type: 'object',
   required: cards.areAsked ? ['attempt', 'source'] : ['attempt'],
   properties: {
     attempt: { type: 'integer', minimum: 1, maximum: 99 },
-    source: { type: 'string', pattern: '^\\w{1,500}$' },
+    source: { type: 'string', pattern: '^[A-Za-z]\\w{0,499}$' },
   },
 };
 

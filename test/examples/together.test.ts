@@ -74,7 +74,10 @@ describe('shop, Idempay and Stripe adapter, started by one command', { timeout: 
       description: 'A book',
       metadata: { article: 'book', idempay_order: first.order.replace('/orders/', 'order-') },
     });
-    for (const fields of [{ attempt: '1' }, { attempt: '1', source: 'a card' }])
+    for (const fields of [
+      { attempt: '1' },
+      ...['a card', '4242424242424242'].map((source) => ({ attempt: '1', source })),
+    ])
       expect((await form(shop + first.order, fields as Record<string, string>)).status).toBe(400);
 
     child.kill('SIGINT');
