@@ -231,7 +231,7 @@ function openProcessor(
       const report = (cause: string, suppressed: number) => logger.error({ suppressed }, cause);
       const sourceNotRead = () =>
         logger.warn(
-          'payments have a source, and the adapter of the processor does not say that it reads it: see "Content" in docs/guides/processor.md',
+          'payments have a source, and the adapter of the processor does not say that it reads it: see "Content" in docs/reference/processor.md',
         );
       const connections = payments.maxInFlight + RECOVERY_CONCURRENCY;
       return createHttpProcessor({

@@ -17,7 +17,7 @@ def charge_at_company(reference, charge):
 def find_at_company(reference):
     return company("SELECT status, amount, currency FROM charges WHERE reference = ?", (reference,))
 
-# The contract of docs/guides/processor.md.
+# The contract of docs/reference/processor.md.
 class Adapter(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 

@@ -1,4 +1,4 @@
-// Speaks docs/guides/processor.md to Idempay and Stripe's API to Stripe. The guide is docs/guides/stripe.md.
+// Speaks docs/reference/processor.md to Idempay and Stripe's API to Stripe. The guide is docs/guides/stripe.md.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { createCharges } from './charges.ts';

@@ -1,6 +1,6 @@
 import type { Reply } from './stripe.ts';
 
-/** An answer of the contract in docs/guides/processor.md. */
+/** An answer of the contract in docs/reference/processor.md. */
 export interface Answer {
   readonly status: number;
   readonly body: Readonly<Record<string, string>>;

@@ -13,7 +13,7 @@ const REQUEST_MS = 5_000;
 const LONGEST_BODY = 65_536;
 
 /**
- * The contract of docs/guides/processor.md over HTTP. `password` is that of Basic authorization, as in PROCESSOR_URL; if undefined, the
+ * The contract of docs/reference/processor.md over HTTP. `password` is that of Basic authorization, as in PROCESSOR_URL; if undefined, the
  * adapter asks for none.
  */
 export function createAdapter(charges: Charges, password: string | undefined): Server {

@@ -69,7 +69,7 @@ async function open(opened: Opened, deployment: DeploymentName, options: Environ
     PROCESSOR_TIMEOUT_MS: `${PROCESSOR_TIMEOUT_MS}`,
     // Every refused request would else cost a line with its stack.
     LOG_LEVEL: 'fatal',
-    // The service is told what it may rely on, as `docs/guides/processor.md` asks.
+    // The service is told what it may rely on, as `docs/reference/processor.md` asks.
     ...(!deduplicates && { PROCESSOR_DEDUP_SECONDS: '0' }),
     PROCESSOR_URL: proxy.through(processor.url),
     ...stores.settings,

@@ -40,7 +40,7 @@ export async function runTrial(peer: Peer, deduplicates: boolean, random: Random
       ...(redis && { REDIS_URL: redis.url }),
       ...(postgres && { DATABASE_URL: await postgres.createDatabase('idempay') }),
       ...(peer.stores.length === 0 && { DATA_DIR: folder }),
-      // As `docs/guides/processor.md` says for a processor that does not deduplicate: send once, then only look up.
+      // As `docs/reference/processor.md` says for a processor that does not deduplicate: send once, then only look up.
       ...(peer.isOurs && !deduplicates && { PROCESSOR_DEDUP_SECONDS: '0' }),
     };
     const servers: SupervisedService[] = [];

@@ -17,7 +17,7 @@ const LIMIT_MS = 5_000;
 
 type WholeReply = Extract<Reply, { readonly complete: true }>;
 
-/** Looks up a reference that nobody ever charged, as a takeover does (docs/guides/processor.md). Charges nothing. */
+/** Looks up a reference that nobody ever charged, as a takeover does (docs/reference/processor.md). Charges nothing. */
 export async function examineProcessor(settings: { url: string; timeoutMs: number }): Promise<readonly Finding[]> {
   // The configuration was read, so the URL has its form.
   const location = readProcessorUrl(settings.url) as ProcessorLocation;
@@ -42,7 +42,7 @@ export async function examineProcessor(settings: { url: string; timeoutMs: numbe
             ? [result.cause, ...(lookAt === undefined ? [] : [lookAt])].join(': ')
             : `${result.state}, for a reference that was never charged`,
       wanted: '404 for a random reference',
-      why: 'a takeover looks up before it charges; docs/guides/processor.md is the contract',
+      why: 'a takeover looks up before it charges; docs/reference/processor.md is the contract',
     },
     ...(result.state === 'no record' ? [judgeContent(readsContent(reply as WholeReply))] : []),
     {

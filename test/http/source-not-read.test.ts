@@ -40,7 +40,7 @@ describeDeployments('an adapter that does not say that it reads who pays', (depl
     async (...reply) => {
       const withSource = { source: SOURCE, description: 'shoes' };
       const warnings = await warningsOf(await startAdapter({}, ...reply), [{}, withSource, withSource, withSource]);
-      expect(warnings).toMatchObject([{ level: WARN, msg: expect.stringContaining('docs/guides/processor.md') }]);
+      expect(warnings).toMatchObject([{ level: WARN, msg: expect.stringContaining('docs/reference/processor.md') }]);
     },
   );
 

@@ -49,7 +49,7 @@ const LOOK_AT: Readonly<Record<number, string>> = {
 
 type Call = 'a charge' | 'a look-up';
 
-/** The contract of `docs/guides/processor.md`: what an answer to a call means. */
+/** The contract of `docs/reference/processor.md`: what an answer to a call means. */
 function meaningOf(call: Call, status: number, body: string) {
   if (body === SUCCEEDED && (call === 'a charge' ? status < 300 : status === 200)) return { state: 'succeeded' };
   if (body === DECLINED && status === (call === 'a charge' ? 402 : 200)) {

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 
-/** A question of the contract of docs/guides/processor.md, as an adapter gets it. */
+/** A question of the contract of docs/reference/processor.md, as an adapter gets it. */
 export interface Asked {
   readonly reference: string;
   /** Undefined where the body is no JSON object. */

@@ -53,7 +53,7 @@ const lookingUp = (lookUp: (kept: Adapter, asked: Asked) => ReturnType<Adapter['
   return { ...kept, lookUp: (asked: Asked) => lookUp(kept, asked) };
 };
 
-/** Each breaks the contract of docs/guides/processor.md in one way that adapters are known to have. */
+/** Each breaks the contract of docs/reference/processor.md in one way that adapters are known to have. */
 export const BROKEN_ADAPTERS: readonly BrokenAdapter[] = [
   {
     title: 'charges each repeat again',

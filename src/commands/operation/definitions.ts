@@ -18,7 +18,7 @@ export function addOperationCommands(program: Command): void {
     .command('processor')
     .summary('runs the reference processor; check: the contract against an adapter')
     .description(
-      'Runs the reference processor, which plays the company that moves the money (docs/guides/processor.md), until SIGTERM or SIGINT.\nIts settings are environment variables too: PROCESSOR_PORT (8090), CHARGE_LOG, PROCESSOR_DECLINE_RATE and others.',
+      'Runs the reference processor, which plays the company that moves the money (docs/reference/processor.md), until SIGTERM or SIGINT.\nIts settings are environment variables too: PROCESSOR_PORT (8090), CHARGE_LOG, PROCESSOR_DECLINE_RATE and others.',
     )
     .addHelpText(
       'after',
@@ -32,7 +32,7 @@ export function addOperationCommands(program: Command): void {
     .command('check')
     .summary('runs the contract of processors against an adapter, and charges for real')
     .description(
-      `Runs the contract of docs/guides/processor.md against an adapter: charges, repeats, look-ups, lost replies, content, twenty
+      `Runs the contract of docs/reference/processor.md against an adapter: charges, repeats, look-ups, lost replies, content, twenty
 charges at once, wrong requests. It charges for real, with up to nine references, and prints each of them. Exit code: 0 the contract is kept,
 15 it is broken, 5 the adapter cannot be reached.`,
     )

@@ -143,7 +143,7 @@ export function addPaymentCommands(program: Command): void {
     .command('resolve')
     .summary('ends a payment that stays unknown')
     .description(
-      'For operators: ends a payment that stays unknown, once you found its outcome at the processor (docs/guides/processor.md).\nIt asks before it does so.',
+      'For operators: ends a payment that stays unknown, once you found its outcome at the processor (docs/reference/processor.md).\nIt asks before it does so.',
     )
     .addArgument(KEY)
     .addOption(

@@ -35,7 +35,7 @@ const COLOURS: Readonly<Record<Verdict, Colour>> = { kept: 'green', broken: 'red
 const WIDTHS = { verdict: 9, check: 25 } as const;
 
 /**
- * `idempay processor check`: runs the contract of docs/guides/processor.md against somebody's adapter, and charges for real. Killed at
+ * `idempay processor check`: runs the contract of docs/reference/processor.md against somebody's adapter, and charges for real. Killed at
  * any moment: every reference was written to standard error before it was charged. Throws UsageError and UnreachableProcessorError
  * where nothing was charged.
  */

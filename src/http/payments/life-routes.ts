@@ -14,7 +14,7 @@ import { keyIn } from './record-request.js';
 
 const PaymentPath = Type.Object({ key: Type.String() });
 
-/** What an operator looks at alongside a payment, to decide about it (docs/guides/processor.md). */
+/** What an operator looks at alongside a payment, to decide about it (docs/reference/processor.md). */
 export function registerPaymentLifeRoutes(
   server: FastifyInstance,
   { findTimeline, askProcessor }: { findTimeline: FindTimeline; askProcessor: AskProcessor },

@@ -35,7 +35,7 @@ const ListQuery = Type.Object(
 const ExportQuery = Type.Object({ day: Text, processor: Text });
 const PaymentPath = Type.Object({ key: Type.String() });
 
-/** The payments as clients and operators look at them, and the operator's resolution (docs/guides/processor.md). */
+/** The payments as clients and operators look at them, and the operator's resolution (docs/reference/processor.md). */
 export function registerPaymentRecordRoutes(server: FastifyInstance, records: PaymentRecords): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 

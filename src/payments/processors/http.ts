@@ -17,7 +17,7 @@ import { readProcessorUrl } from './processor-url.js';
 const TYPICAL_MS = 1_000;
 
 /**
- * A processor reached over HTTP; `docs/guides/processor.md` is its contract. Only a whole reply that says so is an outcome;
+ * A processor reached over HTTP; `docs/reference/processor.md` is its contract. Only a whole reply that says so is an outcome;
  * everything else is unknown, and nothing is ever sent twice here.
  *
  * The deadline is `timeoutMs` from the call, and the monotonic clock is asked again right before the first byte, so a process

@@ -6,7 +6,7 @@ import { cleanReason } from './decline-reason.js';
 import type { Question, Reply } from './exchange.js';
 import type { ProcessorLocation } from './processor-url.js';
 
-/** The questions of `docs/guides/processor.md`, and what their replies mean. Only a whole reply that says so is an outcome. */
+/** The questions of `docs/reference/processor.md`, and what their replies mean. Only a whole reply that says so is an outcome. */
 export type Asked = 'a charge' | 'a look-up';
 
 const succeeded = Compile(Type.Object({ status: Type.Literal('succeeded') }));
