@@ -98,7 +98,7 @@ describe('the package of the client, installed in an empty folder', () => {
       "runs a shop's own tests against the fake service on Node.js %s",
       async (version) => {
         const printed = await runOn(version, '--test', '--test-reporter=tap', tests);
-        expect(printed).toMatch(/^# pass 8$/m);
+        expect(printed).toMatch(/^# pass 9$/m);
         expect(printed).toMatch(/^# fail 0$/m);
       },
       INSTALLATION_MS,

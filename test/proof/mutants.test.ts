@@ -64,7 +64,7 @@ function planted(edits: readonly Edit[], among: Texts = new Map()): Texts {
 async function compilerErrors(texts: Texts): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'idempay-planted-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  for (const name of ['src', 'client', 'proof', 'testkit', 'package.json', 'tsconfig.json']) {
+  for (const name of ['src', 'client', 'proof', 'testkit', 'examples', 'package.json', 'tsconfig.json']) {
     cpSync(name, join(folder, name), { recursive: true, filter: (path) => !path.endsWith('node_modules') });
   }
   symlinkSync(resolve('dist'), join(folder, 'dist'));
