@@ -1,4 +1,4 @@
-import { METHODS } from 'node:http';
+import { METHODS, maxHeaderSize } from 'node:http';
 import { type Answer, ask } from '../client/http-client.js';
 import { answerTo } from '../client/raw-http.js';
 import { inParallel } from '../concurrency.js';
@@ -102,9 +102,13 @@ export async function fuzz(
   };
 }
 
-/** Errors have the form that the request prefers. The parser reads no headers after a method that it does not know, or too many of them. */
-function formProblems({ method, headers: asked }: Draft, { status, headers }: Answer): string[] {
-  if (status < 400 || status === 431 || !METHODS.includes(method)) return [];
+/**
+ * Errors have the form that the request prefers. The parser reads no headers after a method that it does not know or a target that fills
+ * all its room, nor too many of them.
+ */
+function formProblems({ method, target, headers: asked }: Draft, { status, headers }: Answer): string[] {
+  const isUnread = status === 431 || (status === 414 && target.length + method.length >= maxHeaderSize - 1);
+  if (status < 400 || isUnread || !METHODS.includes(method)) return [];
   const isProblem = headers['content-type'] === 'application/problem+json';
   return isProblem === (asked.Accept !== undefined) ? [] : ['the error has not the form that was asked for'];
 }
