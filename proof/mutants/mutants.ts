@@ -205,6 +205,17 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'an operator does not erase the source, in SQLite':
       "sources.erase(key);\n        recordOutcome(key, final);\n        return { state: 'resolved' → recordOutcome(key, final);\n        return { state: 'resolved'",
   },
+  'src/payments/history/charge.ts': {
+    'nothing is said to be charged where there is no row':
+      "default:\n      return 'unknown'; → default:\n      return 'none';",
+    'a decline that an operator found out counts as certain':
+      "return row.resolution === undefined ? 'none' : 'unknown'; → return 'none';",
+    'only the newest attempt at a reference counts':
+      "attempt >= 1 && charge === 'none' → attempt >= 1 && charge !== 'none'",
+    'a cancellation counts where rows may be lost':
+      "if (row.state === 'CANCELLED' && (await ledger.mayBeLost(key))) return 'unknown'; → ",
+    'the charge of another client is told': '!row || !isVisibleTo(client, row.client) → !row',
+  },
   [`${EMBEDDED}/payment-sources.ts`]: {
     'a source is kept under the key that an erased one had, in SQLite':
       'if (reuse.run(key, padded(source)).changes === 0) → if (reuse.run(NO_KEY, padded(source)).changes === 0)',
