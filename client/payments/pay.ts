@@ -1,4 +1,10 @@
-import { type IdempayError, InvalidRequestError, UnavailableError, UnknownOutcomeError } from '../errors.js';
+import {
+  DeadKeyError,
+  type IdempayError,
+  InvalidRequestError,
+  UnavailableError,
+  UnknownOutcomeError,
+} from '../errors.js';
 import { decidedBy } from '../http/answers.js';
 import { type Call, type CallOptions, unlessAborted } from '../http/call.js';
 import { type GivenUp, repeat } from '../http/repeat.js';
@@ -9,7 +15,7 @@ import type { PaymentRequest } from '../representations.js';
 import type { Settings } from '../settings.js';
 import { type IdempotencyKeys, KEY } from './idempotency-keys.js';
 import type { PaidMoney } from './money.js';
-import { type Paid, type PaymentAnswer, readPaymentAnswer } from './payment-answers.js';
+import { readPaymentAnswer } from './payment-answers.js';
 import { ofKey, paymentIn } from './payment-records.js';
 import {
   type AskedPayment,
@@ -52,7 +58,7 @@ export interface PayResult extends PaidMoney {
   readonly attempts: number;
 }
 
-type Ended = Exclude<PaymentAnswer<Paid>, { state: 'again' }> & { readonly attempts: number };
+type Ended = Exclude<ReturnType<typeof readPaymentAnswer>, { state: 'again' }> & { readonly attempts: number };
 
 /** How long the service is asked to wait for a payment under way; more would only hold connections. */
 const LONGEST_WAIT_SECONDS = 10;
@@ -136,6 +142,11 @@ export class Payer {
         };
       case 'final':
         throw value.error;
+      case 'to refund': {
+        const { error } = value;
+        const details = { ...decidedBy(error), cause: error };
+        throw new DeadKeyError(error.message, named, value.attempts, undefined, details);
+      }
       case 'refused':
         throw mayHaveArrived ? refusedAfterwards(named, value.attempts, value.error) : value.error;
       case 'key refused':

@@ -55,7 +55,7 @@ const OF_ATTEMPT =
   / \(attempt (\d{1,2})(?:, the last one)?\)\. (?:Where the payer wants to try again|Pay with another reference),? .*$/s;
 
 /** Only what is surely the service's own answer is believed (rule P23): everything else may mean a charge. */
-export function readPaymentAnswer(result: Answer | Lost, asked: AskedPayment): PaymentAnswer<Paid> {
+export function readPaymentAnswer(result: Answer | Lost, asked: AskedPayment): PaymentAnswer<Paid> | ToRefund {
   if (result.state === 'lost') return again(result, result.mayHaveArrived);
   const key = keyOfAnswer(result, asked);
   const sentence = jsonOf(result);
@@ -89,10 +89,19 @@ export function readCancelAnswer(result: Answer | Lost, asked: AskedPayment): Pa
   return (key !== undefined && refusedAttempt(result, message, { ...asked, key })) || again(result, true);
 }
 
+/** The payment was cancelled after its row was lost, and was charged all the same. */
+export interface ToRefund {
+  readonly state: 'to refund';
+  readonly error: IdempayError;
+}
+
+const CHARGED = 'The payment is cancelled, but the processor charged it.';
+
 /** A refusal that a row of the service gives. Undefined for a 422 that does not say why. */
-function finalOf(answer: Answer, message: string, payment: PaymentName): RefusedAttempt | undefined {
+function finalOf(answer: Answer, message: string, payment: PaymentName): RefusedAttempt | ToRefund | undefined {
   const { status } = answer;
   if (status === 402) return { state: 'final', error: declined(answer, message, payment) };
+  if (status === 410 && message.startsWith(CHARGED)) return { state: 'to refund', error: refusalOf(answer) };
   if (status === 410) return { state: 'final', error: new CancelledError(message, payment, detailsOf(answer)) };
   if (isComputed(payment.key)) return refusedAttempt(answer, message, payment);
   return { state: 'final', error: new MismatchError(message, payment, detailsOf(answer)) };

@@ -1,3 +1,4 @@
+import { safeJson } from '../platform/safe-json.js';
 import { type Ending, endingOf } from './endings.js';
 import { EXIT } from './exit-codes.js';
 import { endQuietlyWithReader, harmless } from './output/terminal.js';
@@ -40,5 +41,5 @@ function tell({ exitCode, message, ...named }: Ending, asJson: boolean): void {
     return;
   }
   const [error] = Object.entries(EXIT).find(([, code]) => code === exitCode) ?? [];
-  console.error(JSON.stringify({ error, exitCode, message, ...named }));
+  console.error(safeJson({ error, exitCode, message, ...named }));
 }

@@ -211,11 +211,16 @@ function isWithin(ageMs: number, limitMs: number): boolean {
   return limitMs === Number.POSITIVE_INFINITY || (ageMs >= 0 && ageMs < limitMs);
 }
 
+/** A reason that quotes the source would keep it in the row and show it to the payer. */
 export function outcomeOf(
-  claim: Pick<Claim, 'transactionId'>,
+  claim: Pick<Claim, 'transactionId' | 'content'>,
   result: Exclude<ChargeResult, { state: 'unknown' }>,
 ): Outcome {
   return result.state === 'succeeded'
     ? { state: 'COMPLETED', transactionId: claim.transactionId }
-    : { state: 'DECLINED', reason: result.reason };
+    : { state: 'DECLINED', reason: withoutSource(result.reason, claim.content?.source) };
+}
+
+function withoutSource(reason: string, source: string | undefined): string {
+  return source === undefined ? reason : reason.replaceAll(source, '(the source)');
 }

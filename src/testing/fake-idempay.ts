@@ -1,5 +1,6 @@
 import { fixedHeaders } from '../http/connections/fixed-headers.js';
-import { errorBody, PublicError, publicErrors } from '../http/errors/public-errors.js';
+import { formOf } from '../http/errors/error-forms.js';
+import { PublicError, publicErrors } from '../http/errors/public-errors.js';
 import { requestIdOf } from '../http/requests/request-id.js';
 import { headersOf, type SentRequest, type WholeAnswer } from './fake-connection.js';
 import type { FakeAnswer, FakeCharge, FakeListener, FakeRequest } from './fake-exchange.js';
@@ -128,7 +129,7 @@ export class FakeIdempay {
     if (typeof fault !== 'object' || 'decline' in fault) return answer;
     if ('lose' in fault) return 'lost';
     if ('cut' in fault) return { ...answer, body: answer.body.subarray(0, answer.body.length / 2) };
-    return faultAnswer(fault);
+    return faultAnswer(fault, request);
   }
 }
 
@@ -169,22 +170,26 @@ function processingOf(fault: FakeFault | undefined): FakeProcessing {
 
 /** As the service's own answer where it has one with this status, else as a gateway's. */
 function answerBefore(fault: FaultBefore, request: FakeRequest): WholeAnswer {
-  const answer = faultAnswer(fault);
+  const answer = faultAnswer(fault, request);
   if (!(fault.status in MESSAGES)) return answer;
   return { ...answer, headers: { ...answer.headers, ...fixedHeaders(false), 'x-request-id': requestIdOf(request) } };
 }
 
 /** With the service's own text, where a status has one that fits. A fault after the work is no more than this: the answer of a gateway. */
-function faultAnswer({ status, retryAfterSeconds }: { status: number; retryAfterSeconds?: number }): WholeAnswer {
-  const { message, headers } = MESSAGES[status] ?? new PublicError(status, 'A fault that the test asked for.');
+function faultAnswer(
+  { status, retryAfterSeconds }: { status: number; retryAfterSeconds?: number },
+  { path, headers: asked }: FakeRequest,
+): WholeAnswer {
+  const error = MESSAGES[status] ?? new PublicError(status, 'A fault that the test asked for.');
+  const { contentType, text } = formOf(error, asked.accept, path === '/api/payment' ? 'unknown' : undefined);
   return {
     status,
     headers: {
-      'content-type': 'application/json; charset=utf-8',
+      'content-type': contentType,
       'cache-control': 'no-store',
-      ...headers,
+      ...error.headers,
       ...(retryAfterSeconds !== undefined && { 'Retry-After': `${retryAfterSeconds}` }),
     },
-    body: Buffer.from(JSON.stringify(errorBody(status, message))),
+    body: Buffer.from(text),
   };
 }

@@ -3,15 +3,12 @@ import { expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { pay, sendJson } from '../../testkit/client/http-client.js';
 import { expectFirst, expectRefused, expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
+import { metadataOf, REFUSED_CONTENT, SHOE } from '../../testkit/client/payment-bodies.js';
 import { exportDay, listPayments, shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const MONEY = { amount: '100.50', currency: 'USD' };
-/** Four bytes in UTF-8, two units in JavaScript, one character. */
-const SHOE = '\u{1f45f}';
-const metadataOf = (count: number, value = 'x') =>
-  Object.fromEntries(Array.from({ length: count }, (_, n) => [`name ${n}`, value]));
 
 const TAKEN: readonly [what: string, content: Readonly<Record<string, unknown>>][] = [
   ['the shortest source', { source: '!' }],
@@ -31,41 +28,6 @@ const TAKEN: readonly [what: string, content: Readonly<Record<string, unknown>>]
   ['other members', { order: 1, Source: 5, card: { source: null } }],
 ];
 
-const REFUSED: readonly [content: string, message: RegExp][] = [
-  ...['null', '5', '["tok"]', '{"id":"tok"}', 'true'].map((value): [string, RegExp] => [
-    `"source":${value}`,
-    /'source' must be a string/,
-  ]),
-  ['"source":""', /'source' must be 1 to 500/],
-  [`"source":"${'x'.repeat(501)}"`, /'source' must be 1 to 500/],
-  ['"source":"tok 1"', /visible ASCII/],
-  ['"source":"t\u00f6k"', /visible ASCII/],
-  ['"source":"tok\\u0000"', /visible ASCII/],
-  ['"source":"4242424242424242"', /card number/],
-  ['"source":"378282246310005"', /card number/],
-  ['"source":"4222222222222"', /card number/],
-  ['"source":"6011000990139424"', /card number/],
-  ['"description":null', /'description' must be a string/],
-  ['"description":""', /'description' must have 1 to 255/],
-  [`"description":"${SHOE.repeat(256)}"`, /'description' must have 1 to 255/],
-  ['"description":"a\\u0000b"', /'description' holds U\+0000/],
-  ['"description":"\\ud83d"', /half a character/],
-  ['"metadata":null', /'metadata' must be an object/],
-  ['"metadata":["a"]', /'metadata' must be an object/],
-  ['"metadata":"a=b"', /'metadata' must be an object/],
-  ['"metadata":{"a":1}', /Each value in 'metadata' must be a string/],
-  ['"metadata":{"a":null}', /Each value in 'metadata' must be a string/],
-  ['"metadata":{"a":{"b":"c"}}', /Each value in 'metadata' must be a string/],
-  ['"metadata":{"":"x"}', /A name in 'metadata' must have 1 to 40/],
-  [`"metadata":{"${'n'.repeat(41)}":"x"}`, /A name in 'metadata'/],
-  [`"metadata":{"a":"${'x'.repeat(501)}"}`, /Each value in 'metadata'/],
-  ['"metadata":{"a":"\\udc00"}', /half a character/],
-  ['"metadata":{"a":"1","a":"2"}', /'metadata' has a name more than once/],
-  ['"metadata":{"__proto__":"x"}', /__proto__/],
-  [`"metadata":${JSON.stringify(metadataOf(21))}`, /at most 20 members/],
-  ['"source":"a","source":"b"', /'source' appears in the body more than once/],
-];
-
 /** Rule P19; what the processor gets, and where a source is kept: `faults/payment-content`. */
 describeDeployments('the content of a payment', (deployment) => {
   const shared = shareService(deployment);
@@ -76,7 +38,7 @@ describeDeployments('the content of a payment', (deployment) => {
     expect(await shownPaymentOf(shared.url, key)).toMatchObject({ ...MONEY, description, metadata });
   });
 
-  it.each(REFUSED)('is refused with %s, and the key stays unspent', async (content, message) => {
+  it.each(REFUSED_CONTENT)('is refused with %s, and the key stays unspent', async (content, message) => {
     await expectRefused(shared.url, `{"amount":"100.50","currency":"USD",${content}}`, 400, { message });
   });
 

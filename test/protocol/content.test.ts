@@ -57,3 +57,15 @@ test('another content tells no payment from another, also where another amount d
   inState(await payments.pay({ key }, { ...REPEAT, amount: '1.00' }), 'mismatch');
   expect(processor.charges).toHaveLength(1);
 });
+
+test.each(['the charge', 'a look-up'])(
+  'a decline whose reason quotes the source, by %s, is kept without it',
+  async (by) => {
+    const { payments, processor, key } = await composeWithKey();
+    processor.plan({ outcome: 'declined', answerLost: by === 'a look-up' });
+    const request = { ...MONEY, content: { source: 'funds' } };
+    if (by === 'a look-up') inState(await payments.pay({ key }, request), 'unknown');
+    const { final } = inState(await payments.pay({ key }, request), 'processed');
+    expect(final.outcome).toEqual({ state: 'DECLINED', reason: 'insufficient (the source)' });
+  },
+);

@@ -44,3 +44,45 @@ export function nested(levels: number): string {
 export function withMember(bytes: Buffer): Buffer {
   return Buffer.concat([Buffer.from('{"amount":"100.50","currency":"USD","note":"'), bytes, Buffer.from('"}')]);
 }
+
+/** Four bytes in UTF-8, two units in JavaScript, one character. */
+export const SHOE = '\u{1f45f}';
+
+export const metadataOf = (count: number, value = 'x') =>
+  Object.fromEntries(Array.from({ length: count }, (_, n) => [`name ${n}`, value]));
+
+/** Members that make a good payment a bad one, and what is said of them. */
+export const REFUSED_CONTENT: readonly [content: string, message: RegExp][] = [
+  ...['null', '5', '["tok"]', '{"id":"tok"}', 'true'].map((value): [string, RegExp] => [
+    `"source":${value}`,
+    /'source' must be a string/,
+  ]),
+  ['"source":""', /'source' must be 1 to 500/],
+  [`"source":"${'x'.repeat(501)}"`, /'source' must be 1 to 500/],
+  ['"source":"tok 1"', /visible ASCII/],
+  ['"source":"t\u00f6k"', /visible ASCII/],
+  ['"source":"tok\\u0000"', /visible ASCII/],
+  ['"source":"4242424242424242"', /card number/],
+  ['"source":"378282246310005"', /card number/],
+  ['"source":"4222222222222"', /card number/],
+  ['"source":"6011000990139424"', /card number/],
+  ['"description":null', /'description' must be a string/],
+  ['"description":""', /'description' must have 1 to 255/],
+  [`"description":"${SHOE.repeat(256)}"`, /'description' must have 1 to 255/],
+  ['"description":"a\\u0000b"', /'description' must not hold U\+0000/],
+  ['"description":"\\ud83d"', /half a character/],
+  ['"metadata":null', /'metadata' must be an object/],
+  ['"metadata":["a"]', /'metadata' must be an object/],
+  ['"metadata":"a=b"', /'metadata' must be an object/],
+  ['"metadata":{"a":1}', /'metadata' values must be strings/],
+  ['"metadata":{"a":null}', /'metadata' values must be strings/],
+  ['"metadata":{"a":{"b":"c"}}', /'metadata' values must be strings/],
+  ['"metadata":{"":"x"}', /'metadata' names must have 1 to 40/],
+  [`"metadata":{"${'n'.repeat(41)}":"x"}`, /'metadata' names/],
+  [`"metadata":{"a":"${'x'.repeat(501)}"}`, /'metadata' values/],
+  ['"metadata":{"a":"\\udc00"}', /half a character/],
+  ['"metadata":{"a":"1","a":"2"}', /'metadata' has a name more than once/],
+  ['"metadata":{"__proto__":"x"}', /__proto__/],
+  [`"metadata":${JSON.stringify(metadataOf(21))}`, /at most 20 members/],
+  ['"source":"a","source":"b"', /'source' appears in the body more than once/],
+];

@@ -1,5 +1,6 @@
 import { expect } from 'vitest';
 import { isComputed } from '#idempay/payments/values/reference.js';
+import { safeJson } from '#idempay/platform/safe-json.js';
 import { expectError } from './error-body.js';
 import { type Answer, type Ask, ask, nextPage, sendJson } from './http-client.js';
 
@@ -59,7 +60,7 @@ export const shownPaymentOf = async (url: string, key: string) => shownIn(await 
 export function shownPayment(text: string): ShownPayment {
   const payment = JSON.parse(text) as ShownPayment;
   expect(Object.keys(payment)).toEqual(MEMBERS);
-  expect(text).toBe(JSON.stringify(payment));
+  expect(text).toBe(safeJson(payment));
   const { createdAt, claimedAt, settledAt } = payment;
   const moments = [createdAt, claimedAt, settledAt].filter((moment) => moment !== null);
   for (const moment of moments) expect(moment).toMatch(MOMENT);
@@ -93,8 +94,8 @@ export async function listPayments(url: string, target = '') {
   const answer = await ask(`${url}${target.startsWith('/') ? target : `/api/payments${target}`}`);
   expect(answer.status, answer.text).toBe(200);
   expect(answer.headers).toMatchObject({ 'content-type': JSON_UTF8, 'cache-control': 'no-store' });
-  const payments = answer.json<unknown[]>().map((payment) => shownPayment(JSON.stringify(payment)));
-  expect(answer.text).toBe(JSON.stringify(payments));
+  const payments = answer.json<unknown[]>().map((payment) => shownPayment(safeJson(payment)));
+  expect(answer.text).toBe(safeJson(payments));
   const next = nextPage(answer);
   if (next !== undefined) expect(next).toMatch(/^\/api\/payments\?/);
   return { payments, next };

@@ -1,5 +1,6 @@
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
+import { safeJson } from '../../platform/safe-json.js';
 import { spreadsheetText } from '../../statements/spreadsheet-text.js';
 import { UsageError } from '../usage.js';
 import { textOf } from './results.js';
@@ -71,7 +72,7 @@ async function* chunksOf<Row>(
   yield toText(chunk, isFirst);
 }
 
-const ndjson = (rows: readonly unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('');
+const ndjson = (rows: readonly unknown[]): string => rows.map((row) => `${safeJson(row)}\n`).join('');
 
 async function csvOf(members: readonly string[], spreadsheet = false) {
   const { stringify } = await import('csv-stringify/sync');

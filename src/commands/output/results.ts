@@ -1,3 +1,4 @@
+import { safeJson } from '../../platform/safe-json.js';
 import { clipped } from '../../statements/texts.js';
 import { type Colour, harmless, OutputError, painted, report, write } from './terminal.js';
 
@@ -36,7 +37,7 @@ export async function printRows<Row extends object>(
   { json }: OutputOptions,
 ): Promise<void> {
   if (json) {
-    for await (const row of rows) await write(`${JSON.stringify(row)}\n`);
+    for await (const row of rows) await write(`${safeJson(row)}\n`);
   } else if (process.stdout.isTTY) {
     const all: Row[] = [];
     for await (const row of rows) all.push(row);
@@ -85,7 +86,7 @@ export async function* firstOf<Row>(
 }
 
 function linesOf(record: object, { json }: OutputOptions): string[] {
-  if (json) return [JSON.stringify(record)];
+  if (json) return [safeJson(record)];
   const members = Object.entries(record);
   const width = process.stdout.isTTY ? Math.max(...members.map(([name]) => name.length)) + 2 : 0;
   return members.map(([name, value]) => {

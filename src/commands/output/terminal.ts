@@ -50,7 +50,10 @@ export function painted(text: string, colour: Colour | undefined): string {
   return isWanted && colour ? styleText(colour, text) : text;
 }
 
-/** Foreign text without control characters, which a terminal would execute. */
+/** Control characters, which a terminal would execute, and those that end a line or change the direction of the text around. */
+const HARMFUL = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;
+
+/** Foreign text without them. */
 export function harmless(text: string): string {
-  return text.replace(/\p{Cc}/gu, '\ufffd');
+  return text.replace(HARMFUL, '\ufffd');
 }

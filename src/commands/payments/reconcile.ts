@@ -1,6 +1,7 @@
 import { appendFileSync, closeSync, createReadStream, fsyncSync, openSync } from 'node:fs';
 import { addAbortSignal, type Readable } from 'node:stream';
 import type { Payment } from '#idempay/client';
+import { safeJson } from '../../platform/safe-json.js';
 import type { Difference, SettledPayment } from '../../statements/comparison.js';
 import { dayAfter, todayUtc } from '../../statements/days.js';
 import { CSV_HEADER, csvLineOf } from '../../statements/differences-file.js';
@@ -46,7 +47,7 @@ export async function reconcilePayments(statement: string, options: ReconcileOpt
     const result = await (differences === undefined ? compare() : writeDifferences(differences, compare));
     if (result.payments === 0) console.error(noPayments(day, processor));
     const compared = { day, processor, file, result };
-    await write(options.json ? `${JSON.stringify(jsonOf(compared))}\n` : textOf(compared));
+    await write(options.json ? `${safeJson(jsonOf(compared))}\n` : textOf(compared));
     return exitCodeOf(result);
   } catch (error) {
     if ((error as Error).name === 'AbortError') throw new UsageError('Interrupted: nothing was compared.');

@@ -4,6 +4,7 @@ import {
   readProcessorUrl,
 } from '../../payments/processors/processor-url.js';
 import { type Money, readMoney } from '../../payments/values/money.js';
+import { safeJson } from '../../platform/safe-json.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { confirm } from '../output/confirmation.js';
 import type { OutputOptions } from '../output/results.js';
@@ -76,13 +77,13 @@ export async function checkProcessor(
   try {
     for await (const check of runChecks(probe)) {
       checks.push(check);
-      await write(options.json ? `${JSON.stringify(jsonOf(check))}\n` : lineOf(check));
+      await write(options.json ? `${safeJson(jsonOf(check))}\n` : lineOf(check));
     }
   } finally {
     await probe.close();
   }
   const exitCode = exitCodeOf(checks);
-  await write(options.json ? `${JSON.stringify(sumOf(checks, probe.payments))}\n` : endOf(checks, probe.payments));
+  await write(options.json ? `${safeJson(sumOf(checks, probe.payments))}\n` : endOf(checks, probe.payments));
   return exitCode;
 }
 

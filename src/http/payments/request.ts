@@ -60,11 +60,10 @@ function problemOfMetadata(metadata: JsonMember): string | undefined {
   // Frameworks of processors refuse a whole request that has it, and the payment would stay unknown.
   if (members.has('__proto__')) return "'metadata' must not have the name '__proto__'.";
   for (const [name, value] of members) {
+    if (value.type !== 'string') return "'metadata' values must be strings.";
     const problem =
-      textProblem("A name in 'metadata'", name, MOST_METADATA_NAME, 1) ??
-      problemOfText("Each value in 'metadata'", value, (text) =>
-        textProblem("Each value in 'metadata'", text, MOST_METADATA_VALUE),
-      );
+      textProblem("'metadata' names", name, MOST_METADATA_NAME, 1) ??
+      textProblem("'metadata' values", value.text, MOST_METADATA_VALUE);
     if (problem !== undefined) return problem;
   }
   return undefined;

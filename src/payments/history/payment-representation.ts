@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { safeJson } from '../../platform/safe-json.js';
 import type { PaymentRecord } from '../ports/payment-history.js';
 import { shownProcessor } from '../processors/processor-url.js';
 import { keyTimeOf } from '../values/key-time.js';
@@ -11,7 +12,7 @@ import type { ShownPayment } from './payment-records.js';
  */
 export function paymentJson(payment: ShownPayment, client: string | undefined): string {
   const row: Partial<Omit<PaymentRecord, 'state'>> = payment;
-  return JSON.stringify({
+  return safeJson({
     idempotencyKey: payment.key,
     reference: row.reference ?? null,
     attempt: row.attempt ?? null,

@@ -36,7 +36,7 @@ export function textProblem(what: string, text: string, most: number, least = 0)
     return `${what} must have ${least === 0 ? 'at most' : `${least} to`} ${most} characters.`;
   }
   // Neither is text for the databases of most processors: such a charge would fail there again and again.
-  if (!text.isWellFormed() || text.includes('\0')) return `${what} holds U+0000 or half a character. Send text.`;
+  if (!text.isWellFormed() || text.includes('\0')) return `${what} must not hold U+0000 or half a character.`;
   return undefined;
 }
 

@@ -9,7 +9,10 @@ import {
   publicErrors,
   storeRefusal,
 } from '#idempay/http/errors/public-errors.js';
+import { readPaymentRequest } from '#idempay/http/payments/request.js';
+import { readJsonBody } from '#idempay/http/requests/json-body.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
+import { REFUSED_CONTENT } from '../../../testkit/client/payment-bodies.js';
 
 /** As the client sees an error of the service. */
 function answer(
@@ -23,6 +26,12 @@ function answer(
 
 const unavailable = (effect: 'unchanged' | 'unknown', operation: Operation) =>
   storeRefusal(new StoreUnavailable(effect, 'away', undefined), operation);
+
+function problemOf(content: string): string {
+  const request = readPaymentRequest(readJsonBody(Buffer.from(`{"amount":"100.50","currency":"USD",${content}}`)));
+  if (!('problem' in request)) throw new Error(`${content} is no problem`);
+  return request.problem;
+}
 
 /** What the service answers to a request that would change something, and that it refuses for good. */
 const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]>> = {
@@ -42,6 +51,7 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   keyOfAnotherReference: [publicErrors.keyOfAnotherReference()],
   referenceMismatch: [publicErrors.referenceMismatch()],
   paymentCancelled: [publicErrors.paymentCancelled()],
+  chargedAfterCancellation: [publicErrors.chargedAfterCancellation()],
   attemptBeforeUnderWay: [publicErrors.attemptBeforeUnderWay(2, 1)],
   attemptOutOfTurn: (['absent', 'completed', 'cancelled', 'declined too long ago'] as const).map((previous) =>
     publicErrors.attemptOutOfTurn(2, previous),
@@ -64,6 +74,7 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
     "transactions[1]: 'amount' must be more than 0.",
     'transactions[1]: must be a JSON object.',
     'The body must be a JSON object.',
+    ...REFUSED_CONTENT.map(([content]) => problemOf(content)),
   ].map(publicErrors.invalidBody),
   unreadableBody: [publicErrors.unreadableBody('it is not valid UTF-8.')],
   emptyBody: [publicErrors.emptyBody()],
@@ -113,7 +124,6 @@ const OTHERS: readonly (keyof typeof publicErrors)[] = [
   'tooManyPayments',
   'paymentNotSent',
   'paymentOutcomeUnknown',
-  'chargedAfterCancellation',
   'tooManyLookUps',
   'noConsole',
   'unknownMethod',

@@ -1,5 +1,6 @@
 import {
   CancelledError,
+  DeadKeyError,
   DeclinedError,
   InvalidRequestError,
   MismatchError,
@@ -271,6 +272,14 @@ test('a key without a reference that was cancelled is cancelled, also by its rec
   expect(direct).toMatchObject({ key: KEY, reference: undefined });
   const byRecord = [refusal(400, KEY_REFUSED), json({ idempotencyKey: KEY, state: 'CANCELLED', ...NOTHING_PAID })];
   await failureOf(CancelledError, scripted(byRecord).idempay.payments.resume(KEY, HUNDRED));
+});
+
+test('a payment that was charged although it was cancelled is for a person to refund, and is not asked again', async () => {
+  const charged = publicErrors.chargedAfterCancellation();
+  const { idempay, sent } = scripted([about(charged)]);
+  const error = await failureOf(DeadKeyError, idempay.payments.pay(HUNDRED, ORDER));
+  expect(error).toMatchObject({ ...ORDER, key: COMPUTED_KEY, status: 410, message: charged.message, attempts: 1 });
+  expect(sent).toHaveLength(1);
 });
 
 describe('cancel', () => {
