@@ -16,6 +16,7 @@ import { createPaymentLog } from './logs/payment-log.js';
 import { StoreLog } from './logs/store-log.js';
 import { createMetrics } from './metrics/metrics.js';
 import { createBacklogWatch } from './payments/backlog.js';
+import { isNewestOrderNobodys } from './payments/history/newest-owner.js';
 import { createPaymentActivity } from './payments/history/payment-activity.js';
 import { createPaymentArea } from './payments/payment-area.js';
 import type { ProcessorClient } from './payments/ports/processor.js';
@@ -37,6 +38,9 @@ import type { Deployment, StoreEvents } from './stores/shared/deployment.js';
 import type { MeasuredStore, StoreMeasures } from './stores/shared/store-measures.js';
 import type { Traces } from './traces/traces.js';
 import { createTransactions } from './transactions/transactions.js';
+
+const ORDERS_ARE_NEW =
+  'the newest order was paid without credentials: with AUTH every reference is new, so an order that was paid before would be charged again (docs/reference/references.md)';
 
 /** How long a start waits for the first round of recovery before it serves. It never waits for a processor over the network. */
 const RECOVERY_BEFORE_SERVING_MS = { simulated: 2_000, http: 0 } as const;
@@ -156,6 +160,8 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     async serve() {
       await recovery.start(RECOVERY_BEFORE_SERVING_MS[config.processor.kind]);
       await retention.start();
+      if (access && (await isNewestOrderNobodys(deployment.paymentHistory).catch(() => false)))
+        logger.warn(ORDERS_ARE_NEW);
       backlog.start();
       sampler.start();
       await server.ready();

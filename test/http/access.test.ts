@@ -47,6 +47,28 @@ const OPEN = [
 const newKeyPath = '/api/server-generated/generate-key';
 const JSON_TYPE = { 'Content-Type': 'application/json' };
 
+/** Bug: an order that had been paid without credentials was charged again when AUTH was switched on, and nothing said so. */
+describeDeployments('switching AUTH on', (deployment) => {
+  test('is followed by a warning, until an order is paid with credentials', async () => {
+    const [stores, folder] = [await deployment.open(), await mkdtemp(join(tmpdir(), 'idempay-access-'))];
+    const file = join(folder, 'keys.json');
+    await writeFile(file, ALL);
+    const settings = { AUTH: 'required', API_KEYS_FILE: file };
+    const payOnce = async (more: Record<string, string>, headers = {}) => {
+      const { url, logs, stop } = await stores.serve(more);
+      const path = `${url}/api/payment?reference=order-17`;
+      const { status } = await sendJson(path, 'POST', { amount: '100.50', currency: 'USD' }, headers);
+      await stop();
+      return [status, logs.filter(({ msg }) => msg?.includes('would be charged again')).length];
+    };
+    expect(await payOnce({})).toEqual([200, 0]);
+    expect(await payOnce(settings, shop.headers)).toEqual([200, 1]);
+    expect(await payOnce(settings, shop.headers)).toEqual([200, 0]);
+    await stores.close();
+    await rm(folder, { recursive: true });
+  });
+});
+
 describeDeployments('with AUTH=required', (deployment) => {
   let stores: Stores;
   let folder: string;
