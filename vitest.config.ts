@@ -48,14 +48,14 @@ const ALL_TESTS = ['test/**/*.test.ts'];
 const UNIT_TESTS = ['test/unit/**/*.test.ts'];
 
 /**
- * Tests import the build (`#idempay/*` is `dist/*`, see package.json), which is made before any of them runs. Four
- * files run at a time on the smallest machine supported, which has two cores, because most spend half of their time waiting for services.
+ * Tests import the build (`#idempay/*` is `dist/*`, see package.json), which is made before any of them runs. Six
+ * files run at a time on the smallest machine supported, which has two cores, because most spend most of their time waiting for services.
  * `npm test` runs the projects `unit` and `fast`, `npm run test:long` the project `long`; a file named by hand runs in its own project.
  */
 export default defineConfig({
   test: {
     pool: 'forks',
-    maxWorkers: isTopologyRun ? 2 : 4,
+    maxWorkers: isTopologyRun ? 2 : 6,
     testTimeout: isTopologyRun ? 60_000 : 30_000,
     hookTimeout: isTopologyRun ? 90_000 : 30_000,
     passWithNoTests: false,

@@ -61,10 +61,10 @@ export class Canceller {
 
 function askedIn(target: CancelTarget): AskedPayment {
   if (namesReference(target)) {
-    refuseUnknown(target, 'cancel', REFERENCE_MEMBERS);
+    refuseUnknown(target, 'option of cancel', REFERENCE_MEMBERS);
     return askedReference(target);
   }
-  refuseUnknown(target, 'cancel', KEY_MEMBER);
+  refuseUnknown(target, 'option of cancel', KEY_MEMBER);
   const { key } = target;
   if (typeof key !== 'string' || !KEY.test(key)) {
     throw new InvalidRequestError("Give the 'reference' of the payment, or its 'key'.");

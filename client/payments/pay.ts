@@ -80,7 +80,7 @@ export class Payer {
    * resume a payment that the second key has paid.
    */
   async pay(payment: PaymentRequest, options: PayOptions): Promise<PayResult> {
-    refuseUnknown(options, 'pay', OPTIONS);
+    refuseUnknown(options, 'option of pay', OPTIONS);
     if (namesReference(options)) return this.#payReference(payment, options);
     const { onKey } = options;
     const wanted = checked(payment);
@@ -218,8 +218,12 @@ async function handOver(onKey: PayOptions['onKey'], key: string, call: Call): Pr
 }
 
 /** Only these members are sent. The service judges the content: a wrong one charges nothing, and spends no key. */
+/** The service passes over others, so that a misspelt `source` would be charged without its payer. */
+const MEMBERS: ReadonlySet<string> = new Set(['amount', 'currency', 'source', 'description', 'metadata']);
+
 function checked(payment: PaymentRequest): PaymentRequest {
   const { amount, currency, source, description, metadata } = payment ?? {};
+  refuseUnknown(payment ?? {}, 'member of a payment', MEMBERS);
   if (typeof amount !== 'string') throw new InvalidRequestError("'amount' must be a string such as '100.50'.");
   if (typeof currency !== 'string') throw new InvalidRequestError("'currency' must be a string such as 'USD'.");
   return { amount, currency, source, description, metadata };

@@ -109,7 +109,7 @@ export class PaymentRecords {
 const FILTERS = new Set(['reference', 'find', 'processor', 'state', 'from', 'to', 'limit']);
 
 function searchFor(filter: PaymentFilter): Search<Payment> {
-  refuseUnknown(filter, 'list', FILTERS);
+  refuseUnknown(filter, 'option of list', FILTERS);
   const { find, state, processor, limit } = filter;
   const reference = filter.reference === undefined ? undefined : checkedReference(filter.reference);
   const [from, to] = [momentOf('from', filter.from), momentOf('to', filter.to)];

@@ -22,7 +22,7 @@ const ABSENT = 'There is no payment with this reference, or attempt.';
 
 /** The record of the newest attempt at a reference, or of the one that is named. */
 export async function statusOf(requests: Requests, asked: OperatedReference, options: CallOptions): Promise<Payment> {
-  refuseUnknown(asked, 'status', REFERENCE_MEMBERS);
+  refuseUnknown(asked, 'option of status', REFERENCE_MEMBERS);
   const { reference, attempt, client } = asked;
   const query = referenceQuery(checkedReference(reference), checkedAttempt(attempt), client);
   const path = `/api/payment-status?${query}`;

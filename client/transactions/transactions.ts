@@ -177,7 +177,7 @@ export function createTransactions(settings: Settings, requests: Requests, chang
 
     search: (filter = {}, options = {}) =>
       pagedList(requests, options, () => {
-        refuseUnknown(filter, 'search', SEARCH_FILTERS);
+        refuseUnknown(filter, 'option of search', SEARCH_FILTERS);
         const { status, limit } = filter;
         const parameters = { ...accountParameters(filter), status, limit: limit?.toString() };
         return { path: '/api/transactions/search', parameters, isElement: isFound };
@@ -262,7 +262,7 @@ const FILTERS = new Set(['from', 'to']);
 const SEARCH_FILTERS = new Set([...FILTERS, 'status', 'limit']);
 
 function listPathOf(filter: TransactionFilter, method: 'list' | 'ids'): string {
-  refuseUnknown(filter, method, FILTERS);
+  refuseUnknown(filter, `option of ${method}`, FILTERS);
   return `/api/transactions${queryOf(accountParameters(filter))}`;
 }
 

@@ -20,22 +20,24 @@ export interface FakeIdempayOptions {
   readonly keyLifeMs?: number;
 }
 
-export type FakeOperation =
-  | 'generateKey'
-  | 'pay'
-  | 'cancelPayment'
-  | 'getPaymentStatus'
-  | 'getPayment'
-  | 'listPayments'
-  | 'exportPayments'
-  | 'resolvePayment'
-  | 'createTransaction'
-  | 'createTransactions'
-  | 'listTransactions'
-  | 'searchTransactions'
-  | 'getTransaction'
-  | 'changeTransactionStatus'
-  | 'removeTransaction';
+const OPERATIONS = [
+  'generateKey',
+  'pay',
+  'cancelPayment',
+  'getPaymentStatus',
+  'getPayment',
+  'listPayments',
+  'exportPayments',
+  'resolvePayment',
+  'createTransaction',
+  'createTransactions',
+  'listTransactions',
+  'searchTransactions',
+  'getTransaction',
+  'changeTransactionStatus',
+  'removeTransaction',
+] as const;
+export type FakeOperation = (typeof OPERATIONS)[number];
 
 /** What becomes of one request. */
 export type FakeFault =
@@ -82,6 +84,9 @@ export class FakeIdempay {
 
   /** The next requests of this operation meet the fault. Faults of one operation are met in the order in which they were given. */
   next(operation: FakeOperation, fault: FakeFault, times = 1): void {
+    if (!OPERATIONS.includes(operation)) {
+      throw new TypeError(`'${operation}' is no operation of the fake. There are ${OPERATIONS.join(', ')}.`);
+    }
     const operationId = OPERATION_IDS[operation] ?? operation;
     for (let time = 0; time < times; time += 1) this.#faults.push({ operationId, fault });
   }

@@ -55,6 +55,12 @@ test.each<FakeFault>([{ lose: 'answer' }, { status: 504 }, 'unknown'])(
   },
 );
 
+test('a fault for an operation that does not exist is a mistake of the test, and said at once', () => {
+  expect(() => new FakeIdempay().next('status' as never, { status: 503 })).toThrow(
+    /'status' is no operation .*getPaymentStatus/,
+  );
+});
+
 test('what a payment is about is charged as the first call of it said', async () => {
   const { fake, idempay } = clientOf();
   const content = { source: 'tok_first', description: 'A book', metadata: { basket: '7' } };
