@@ -69,7 +69,7 @@ const decimalsByCurrency = [...new Set(MINOR_UNITS.values())].sort().map((decima
 
 const Currency = {
   description:
-    'An ISO 4217 code with a minor unit, of a currency that has not ended. Taken in any case, and kept in upper case.',
+    'An ISO 4217 code of money in use, with decimals or, such as JPY, without. Taken in any case, and kept in upper case.',
   type: 'string',
   enum: currencies,
   examples: ['USD'],
