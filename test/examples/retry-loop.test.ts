@@ -21,7 +21,7 @@ function program(language: string, url: string): string {
   return text.replace('"127.0.0.1", 8080', `"127.0.0.1", ${port}`).replace('127.0.0.1:8080', `127.0.0.1:${port}`);
 }
 
-type Answer = readonly [status: number, body: unknown] | null;
+type Answer = readonly [status: number, body: unknown, reason: string | null] | null;
 type Arguments = readonly string[];
 
 const inPython = async (folder: string, parameters: Arguments): Promise<Answer> =>
@@ -35,9 +35,9 @@ async function inShell(folder: string, parameters: Arguments): Promise<Answer> {
     (fault) => fault as { code: number; stdout: string },
   );
   if (code === 75) return null;
-  const [, status, body = ''] = /^(\d{3}) (.*)\n$/s.exec(stdout) ?? [];
+  const [, status, reason = null, body = ''] = /^(\d{3}) (?:([a-z-]+) )?(.*)\n$/s.exec(stdout) ?? [];
   expect(code).toBe(status === '200' ? 0 : 1);
-  return [Number(status), JSON.parse(body)];
+  return [Number(status), JSON.parse(body), reason];
 }
 
 describe.each([
@@ -64,7 +64,7 @@ describe.each([
   /** In a process of its own. */
   const pay = (order: string, attempt = 1) =>
     start(environment.folder, [`order-${order}`, '24.90', 'EUR', ...(attempt === 1 ? [] : [`${attempt}`])]);
-  const paid = [200, expect.stringMatching(/TXN\d+$/)];
+  const paid = [200, expect.stringMatching(/TXN\d+$/), null];
 
   test('charges an order once, from three processes at once, and again later', async () => {
     await environment.behave({ latencyMs: 300 });
@@ -96,14 +96,23 @@ describe.each([
 
   test('charges again after a decline only with the next attempt', async () => {
     await environment.behave({ declineRate: 1 });
-    expect(await pay('4')).toEqual([402, expect.objectContaining({ message: expect.stringContaining('declined') })]);
+    expect(await pay('4')).toEqual([
+      402,
+      expect.objectContaining({ message: expect.stringContaining('declined') }),
+      null,
+    ]);
     await environment.behave({ declineRate: 0 });
-    expect(await pay('4')).toEqual([402, expect.anything()]);
-    expect(await pay('4', 3)).toEqual([422, expect.anything()]);
+    expect(await pay('4')).toEqual([402, expect.anything(), null]);
+    expect(await pay('4', 3)).toEqual([422, expect.anything(), 'previous-absent']);
     expect(await environment.newCharges()).toHaveLength(1);
     expect(await pay('4', 2)).toEqual(paid);
     expect(await pay('4', 2)).toEqual(paid);
     expect((await environment.newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
+  });
+
+  test('sends the source', async () => {
+    expect(await start(environment.folder, ['order-7', '24.90', 'EUR', '1', 'tok_7'])).toEqual(paid);
+    expect(await environment.newCharges()).toMatchObject([{ order: 'order-7', source: 'tok_7' }]);
   });
 
   test('waits as long as Retry-After says, and ends with "not known yet" when its time is over', async () => {
