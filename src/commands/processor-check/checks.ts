@@ -42,7 +42,7 @@ export async function* runChecks(probe: Probe): AsyncGenerator<Check> {
         return judgement;
       },
     ],
-    ['content is read', async () => contentIsRead(isContentRead)],
+    ['content is read', async () => contentIsRead(isContentRead, probe.settings.source)],
     ['twenty at once', () => atOnce(probe)],
     ['two amounts at once', () => twoAmountsAtOnce(probe, amount, areAmountsCompared)],
     ['cut connection', () => cutConnection(probe)],

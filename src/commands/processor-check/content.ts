@@ -35,13 +35,15 @@ export async function content(probe: Probe): Promise<ContentResult> {
   return { judgement, isRead: first.reply.complete && readsContent(first.reply) };
 }
 
-/** An adapter of the first contract keeps its contract, so this is a note. */
-export function contentIsRead(isRead: boolean | undefined): Judgement {
+/** An adapter of the first contract keeps its contract, so this is a note, unless payments with a source are to be made through it. */
+export function contentIsRead(isRead: boolean | undefined, source: string | undefined): Judgement {
   if (isRead === undefined) return skipped('Not checked: the charge with content has no outcome.');
-  return isRead
-    ? kept('The adapter says that it reads content (Idempay-Contract: 2).')
-    : skipped(
-        'The adapter does not say that it reads content: its replies have no Idempay-Contract: 2. Then who pays (source), order, description and metadata do not arrive at the processor.',
+  if (isRead) return kept('The adapter says that it reads content (Idempay-Contract: 2).');
+  const found = 'The adapter does not say that it reads content: its replies have no Idempay-Contract: 2.';
+  return source === undefined
+    ? skipped(`${found} Then who pays (source), order, description and metadata do not arrive at the processor.`)
+    : broken(
+        `${found} The payer's token (--source) would not arrive at the processor, so another means of payment would be charged, or none.`,
       );
 }
 
