@@ -1,21 +1,25 @@
-import json, sqlite3
+import json, sqlite3, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# These two functions stand for your company. Put the calls of its API here: it charges a reference once, and says later what became of it.
+# These functions stand for your company. Put the calls of its API here: it charges a reference once, and says later what became of it.
 def company(statement, values=()):
     with sqlite3.connect("charges.sqlite", isolation_level=None) as books:
         return books.execute(statement, values).fetchone()
 
-company("CREATE TABLE IF NOT EXISTS charges (reference PRIMARY KEY, amount, currency, card, order_number, status)")
+company("CREATE TABLE IF NOT EXISTS charges (reference PRIMARY KEY, amount, currency, card, order_number, status, known_at)")
 
 def charge_at_company(reference, charge):
-    status = "declined" if charge.get("source") == "tok_declined" else "succeeded"
-    values = (reference, charge["amount"], charge["currency"], charge.get("source"), charge.get("order"), status)
-    company("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
+    card = charge.get("source")
+    status = "declined" if card == "tok_declined" else "succeeded"
+    known_at = time.time() + (1 if card == "tok_slow" else 0)
+    values = (reference, charge["amount"], charge["currency"], card, charge.get("order"), status, known_at)
+    company("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
+    time.sleep(max(0, known_at - time.time()))
     return find_at_company(reference)
 
 def find_at_company(reference):
-    return company("SELECT status, amount, currency FROM charges WHERE reference = ?", (reference,))
+    status = "CASE WHEN known_at > ? THEN 'processing' ELSE status END"
+    return company(f"SELECT 'ch_' || rowid, {status}, amount, currency FROM charges WHERE reference = ?", (time.time(), reference))
 
 # The contract of docs/reference/processor.md.
 class Adapter(BaseHTTPRequestHandler):
@@ -30,14 +34,14 @@ class Adapter(BaseHTTPRequestHandler):
             amount = None
         if self.path != "/charges" or not reference or not amount:
             return self.answer(400, {"error": "a charge has an Idempotency-Key, an amount and a currency"})
-        status, *charged = charge_at_company(reference, charge)
+        id, status, *charged = charge_at_company(reference, charge)
         if charged != [amount, currency]:
             return self.answer(422, {"error": "another amount was charged with this reference"})
-        self.answer(402 if status == "declined" else 200, outcome(status))
+        self.answer({"succeeded": 200, "declined": 402, "processing": 409}[status], outcome(id, status))
 
     def do_GET(self):
         found = find_at_company(self.path.removeprefix("/charges/"))
-        self.answer(200 if found else 404, outcome(found[0]) if found else {"error": "no charge with this reference"})
+        self.answer(200 if found else 404, outcome(*found[:2]) if found else {"error": "no charge with this reference"})
 
     def answer(self, status, body):
         text = json.dumps(body).encode()
@@ -48,7 +52,8 @@ class Adapter(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-def outcome(status):
-    return {"status": status, "reason": "The card was declined."} if status == "declined" else {"status": status}
+# The id is the company's own name of the charge, as it said it now: two charges show only by their ids.
+def outcome(id, status):
+    return {"id": id, "status": status, **({"reason": "The card was declined."} if status == "declined" else {})}
 
 ThreadingHTTPServer(("127.0.0.1", 8092), Adapter).serve_forever()

@@ -30,8 +30,7 @@ describe(`what ${PAGE} says, step by step`, { timeout: 90_000 }, () => {
     });
     [folder, port] = await Promise.all([mkdtemp(join(tmpdir(), 'idempay-own-adapter-')), freePort()]);
     await writeFile(join(folder, 'adapter.py'), local(blockWith('class Adapter').text));
-    startAdapter();
-    await until('the adapter', 10_000, () => fetch(`http://127.0.0.1:${port}/charges/none`).catch(() => undefined));
+    await startAdapter();
     service = await startService({ DATA_DIR: folder, PROCESSOR_URL: `http://127.0.0.1:${port}` });
   }, 60_000);
   afterAll(async () => {
@@ -41,9 +40,10 @@ describe(`what ${PAGE} says, step by step`, { timeout: 90_000 }, () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  function startAdapter(): void {
+  async function startAdapter(): Promise<void> {
     const child = spawn('python3', ['adapter.py'], { cwd: folder, stdio: 'ignore' });
     adapter = { child, ended: once(child, 'close') };
+    await until('the adapter', 10_000, () => fetch(`http://127.0.0.1:${port}/charges/none`).catch(() => undefined));
   }
 
   /** A block of the page in bash. */
@@ -59,9 +59,23 @@ describe(`what ${PAGE} says, step by step`, { timeout: 90_000 }, () => {
   });
 
   test('the check finds nothing broken, and skips nothing', async () => {
-    const summary = await type(blockWith('processor check'));
+    const summary = await type(blockWith('--source tok_works'));
     expect(/^(\d+) kept, 0 broken, 0 skipped\.$/m.exec(summary)?.[0]).toBe('15 kept, 0 broken, 0 skipped.');
     expect(await readFile(join(ROOT, PAGE), 'utf8')).toContain('`15 kept, 0 broken, 0 skipped.`');
+  });
+
+  test('with a slow card it asks while a charge is at work, and finds the same; the charge outlives a killed adapter', async () => {
+    const summary = await type(blockWith('--source tok_slow'));
+    expect(summary).toMatch(/^kept\tcharge\tCharged in \d{4} ms/m);
+    expect(summary).toContain('\n15 kept, 0 broken, 0 skipped.\n');
+    const [, reference = ''] = /^charged\t1\.00 EUR\t(\S+)/m.exec(summary) ?? [];
+    const lookUp = blockWith('charges/REFERENCE').text;
+    const [, shown = ''] = /^# (.*)$/m.exec(lookUp) ?? [];
+    adapter.child.kill('SIGKILL');
+    await adapter.ended;
+    await startAdapter();
+    const found = await type({ text: lookUp.replace('REFERENCE', reference) });
+    expect(found.replace(/ch_\d+/, 'ch_1')).toBe(shown);
   });
 
   test('two payments of one order are one charge, with the card and the order of the first', async () => {
@@ -83,7 +97,7 @@ describe(`what ${PAGE} says, step by step`, { timeout: 90_000 }, () => {
     await adapter.ended;
     const paying = type({ text: 'idempay pay --reference order-3 --amount 24.90 --currency EUR' });
     await until('the attempt that finds no adapter', 10_000, async () => service.logs.some(({ level }) => level >= 40));
-    startAdapter();
+    await startAdapter();
     expect(await paying).toMatch(/TXN\d+/);
     const charged = await type({ text: blockWith('fetchall').text.replace('order-1', 'order-3') });
     expect(charged.match(/succeeded/g)).toHaveLength(1);
