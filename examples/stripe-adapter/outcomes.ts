@@ -67,8 +67,8 @@ function isRefusedContent(error: StripeError): boolean {
   return REFUSED_AMOUNTS.includes(error.code ?? '') || isRefusedCurrency(error);
 }
 
-export function outcomeOfIntent({ status, last_payment_error: error }: PaymentIntent): Answer {
-  if (status === 'succeeded') return { status: 200, body: { status: 'succeeded' } };
+export function outcomeOfIntent({ id, status, last_payment_error: error }: PaymentIntent): Answer {
+  if (status === 'succeeded') return { status: 200, body: { status: 'succeeded', id } };
   if (status === 'canceled') return declined('the payment was canceled');
   // Only one confirmation was ever sent, and it failed.
   if (status === 'requires_payment_method' && error) return declined(error.message ?? error.code ?? 'declined');

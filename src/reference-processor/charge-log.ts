@@ -15,7 +15,10 @@ export interface Charge {
   readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
 
-export type Outcome = { readonly status: 'succeeded' } | { readonly status: 'declined'; readonly reason: string };
+/** `id` names the charge; lines of before it was written have none. */
+export type Outcome =
+  | { readonly status: 'succeeded'; readonly id?: string | undefined }
+  | { readonly status: 'declined'; readonly reason: string };
 
 /** One line of the log. `at` is the time of the outcome, in ISO 8601. */
 export type ChargeLine = Charge & Outcome & { readonly at: string };

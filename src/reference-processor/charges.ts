@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Behaviour } from './behaviour.js';
 import type { Charge, ChargeLine, ChargeLog, Outcome } from './charge-log.js';
@@ -45,7 +46,9 @@ export function createCharges(log: ChargeLog, random: () => number): Charges {
     if (behaviour.latencyMs > 0) await delay(behaviour.latencyMs);
     if (random() < behaviour.failRate) return { kind: 'failed' };
     const outcome: Outcome =
-      random() < behaviour.declineRate ? { status: 'declined', reason: 'insufficient funds' } : { status: 'succeeded' };
+      random() < behaviour.declineRate
+        ? { status: 'declined', reason: 'insufficient funds' }
+        : { status: 'succeeded', id: randomUUID() };
 
     const line = { ...charge, ...outcome, at: new Date().toISOString() };
     await log.append(line);

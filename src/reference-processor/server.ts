@@ -119,7 +119,7 @@ function answer(reply: FastifyReply, result: ChargeResult): FastifyReply {
 
 function outcomeBody(outcome: Outcome): Outcome {
   return outcome.status === 'succeeded'
-    ? { status: outcome.status }
+    ? { status: outcome.status, id: outcome.id }
     : { status: outcome.status, reason: outcome.reason };
 }
 

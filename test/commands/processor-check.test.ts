@@ -10,9 +10,11 @@ import { type ProcessorInProcess, serveReferenceProcessor } from '../../testkit/
 import {
   type Adapter,
   type AdapterReply,
+  type Asked,
   type Books,
   DECLINED_SOURCE,
   keepingAdapter,
+  move,
   serveAdapter,
 } from '../../testkit/servers/adapters.js';
 import { BROKEN_ADAPTERS } from '../../testkit/servers/broken-adapters.js';
@@ -109,6 +111,57 @@ describe('an adapter that keeps the contract', { timeout: 60_000 }, () => {
       { leastCutMs: AT_REPLY_MS },
     );
     expect(notKept(result)).toEqual([]);
+  });
+});
+
+/** Refuses another amount, and charges each repeat again: its replies are those of an adapter that charges once. */
+function chargingRepeats(books: Books, bodyFor: (asked: Asked) => object): Adapter {
+  const kept = keepingAdapter(books, true);
+  const named = (reply: AdapterReply, asked: Asked) =>
+    reply.status === 200 ? { ...reply, body: { status: 'succeeded', ...bodyFor(asked) } } : reply;
+  return {
+    async charge(asked) {
+      const isRepeat = ((await kept.lookUp(asked)) as AdapterReply).status === 200;
+      const reply = (await kept.charge(asked)) as AdapterReply;
+      if (isRepeat && reply.status === 200) move(books, asked);
+      return named(reply, asked);
+    },
+    lookUp: async (asked) => (await kept.lookUp(asked)) as AdapterReply,
+  };
+}
+
+/**
+ * Bug: an adapter that had charged one reference 21 times was found to keep `twenty at once`, because replies without a name of the charge
+ * are all the same. Fix: what such replies cannot show is skipped, with a sentence that says so.
+ */
+describe('an adapter whose replies name no charge', { timeout: 60_000 }, () => {
+  const CANNOT_TELL = 'the replies name no charge, so several charges cannot be told from one: look at the processor.';
+  const NOT_TOLD = [
+    ['repeat', `The charge and its repeat succeeded; ${CANNOT_TELL}`],
+    ['twenty at once', `All of 20 charges at once succeeded; ${CANNOT_TELL}`],
+    ['two amounts at once', `Of two amounts at once with one reference only one succeeded; ${CANNOT_TELL}`],
+  ].map(([check, sentence]) => ({ check, verdict: 'skipped', sentence }));
+
+  it.each<[string, (asked: Asked) => object]>([
+    ['has no name of it', () => ({})],
+    ['repeats what the request said', ({ reference, charge }) => ({ id: reference, ...charge })],
+  ])('is not found to charge once where the reply %s', async (_, bodyFor) => {
+    const books: Books = { moved: [] };
+    const result = await checkAdapter(chargingRepeats(books, bodyFor), { leastCutMs: AT_REPLY_MS });
+    expect(notKept(result)).toEqual(NOT_TOLD);
+    const atOnce = result.payments.find(({ purpose }) => purpose === 'twenty at once')?.reference;
+    expect(books.moved.filter(({ reference }) => reference === atOnce)).toHaveLength(21);
+  });
+
+  it('is not found to charge once where only some replies name it', async () => {
+    const books: Books = { moved: [] };
+    let count = 0;
+    const bodyFor = () => {
+      count += 1;
+      return count === 1 ? { id: 'ch_1' } : {};
+    };
+    const result = await checkAdapter(chargingRepeats(books, bodyFor), { leastCutMs: AT_REPLY_MS });
+    expect(notKept(result)).toEqual(NOT_TOLD);
   });
 });
 
@@ -364,7 +417,7 @@ describe('idempay processor check', { timeout: 60_000 }, () => {
     expect(documents).toHaveLength(16);
     expect(documents[0]).toEqual({ check: 'look-up before a charge', verdict: 'kept', sentence: expect.any(String) });
     const sum = documents.at(-1);
-    expect(sum).toMatchObject({ isKept: true, kept: 15, broken: 0, skipped: 0 });
+    expect(sum).toMatchObject({ isKept: true, kept: 15, broken: 0, skipped: 0, areChargesNamed: true });
     expect(sum.references[0]).toEqual({
       reference: expect.stringMatching(/^[0-9a-f-]{36}$/),
       transactionId: expect.stringMatching(/^TXN\d+$/),
@@ -375,6 +428,20 @@ describe('idempay processor check', { timeout: 60_000 }, () => {
     });
     expect(stdout + stderr).not.toContain('hidden');
     expect(stdout + stderr).not.toContain(DECLINED_SOURCE);
+  });
+
+  it('says in the sum, also as JSON, that the replies name no charge', async () => {
+    const plain = await idempayWith(chargingRepeats({ moved: [] }, () => ({})));
+    expect(plain.code).toBe(0);
+    expect(plain.stdout).toContain(
+      '11 kept, 0 broken, 4 skipped.\nThe replies, or some of them, name no charge, so it is not shown ',
+    );
+    const asJson = await idempayWith(
+      chargingRepeats({ moved: [] }, () => ({})),
+      '--json',
+    );
+    const sum = JSON.parse(asJson.stdout.trimEnd().split('\n').at(-1) ?? '');
+    expect(sum).toMatchObject({ broken: 0, skipped: 4, areChargesNamed: false });
   });
 
   it('ends with 15 where the contract is broken, and prints nothing that a terminal would execute', async () => {

@@ -17,9 +17,10 @@ import {
 const ENDLESS_MS = 60_000;
 /** Long enough to be told from no delay at all. */
 const DELAY_MS = 1_000;
-const SUCCEEDED = [201, { status: 'succeeded' }];
+const CHARGE_ID = expect.stringMatching(/^[0-9a-f-]{36}$/);
+const SUCCEEDED = [201, { status: 'succeeded', id: CHARGE_ID }];
 const DECLINED = { status: 'declined', reason: 'insufficient funds' };
-const FOUND = [200, { status: 'succeeded' }];
+const FOUND = [200, { status: 'succeeded', id: CHARGE_ID }];
 const PROBLEM = { error: expect.stringMatching(/\w/) };
 
 let processor: ProcessorInProcess;
@@ -68,7 +69,7 @@ describe('the reference processor', () => {
     expect(await processor.chargesOf(declined)).toMatchObject([{ ...USUAL_CHARGE, ...DECLINED }]);
     const at = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
     const lines = await processor.chargesOf(reference);
-    expect(lines).toEqual([{ reference, ...sent, status: 'succeeded', at }]);
+    expect(lines).toEqual([{ reference, ...sent, status: 'succeeded', id: CHARGE_ID, at }]);
     expect(Date.parse(lines[0]?.at ?? '')).toBeGreaterThanOrEqual(before);
   });
 
@@ -86,6 +87,14 @@ describe('the reference processor', () => {
     await processor.behave({ ...USUAL_BEHAVIOUR, declineRate: behaviour.declineRate === 1 ? 0 : 1 });
     expect(await charge()).toEqual(later);
     await expectCharges(1);
+  });
+
+  it('names each charge, and has the same name in a repeat and a look-up', async () => {
+    const nameOf = ([, body]: Shown) => (body as { id: string }).id;
+    const names = [await charge(), await charge(), await lookUp()].map(nameOf);
+    expect(new Set(names).size).toBe(1);
+    await processor.behave({ deduplicate: false });
+    expect(names).not.toContain(nameOf(await charge()));
   });
 
   it('answers 422 to a known reference with another member, and logs nothing', async () => {

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type Adapter,
   type AdapterReply,
@@ -196,6 +196,28 @@ export const BROKEN_ADAPTERS: readonly BrokenAdapter[] = [
     says: /1\.00 and 2\.00 EUR at once with one reference were both answered as succeeded.*overlaps.*charged twice/,
     isChargedTwice: true,
     open: (books) => racing(books, true),
+  },
+  {
+    title: 'forgets a charge when it refuses another amount at once',
+    check: 'two amounts at once',
+    says: /Of two amounts at once.*was charged twice: its id is 'ch_\d+', and was 'ch_\d+'\..*overlaps.*charged twice/,
+    isChargedTwice: true,
+    open(books) {
+      const kept = keepingAdapter(books);
+      const refused = new Set<string>();
+      return {
+        ...kept,
+        async charge(asked) {
+          const isRepeat = ((await kept.lookUp(asked)) as AdapterReply).status === 200;
+          const reply = (await kept.charge(asked)) as AdapterReply;
+          if (reply.status === 422) refused.add(asked.reference);
+          if (!isRepeat || reply.status !== 200) return reply;
+          // Those with the other amount arrive meanwhile.
+          await delay(100);
+          return refused.has(asked.reference) ? succeeded(move(books, asked)) : reply;
+        },
+      };
+    },
   },
   {
     title: 'answers a page of HTML',

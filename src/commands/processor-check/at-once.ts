@@ -1,7 +1,7 @@
 import { isStillAtWork } from '../../payments/processors/messages.js';
-import { broken, faultOfOutcome, type Judgement, kept, said, skipped } from './judgement.js';
+import { broken, faultOfOutcome, type Judgement, kept, nameless, said, skipped } from './judgement.js';
 import { faultOfRepeat } from './outcomes.js';
-import { type Answer, AT_ONCE, type Probe } from './probe.js';
+import { type Answer, AT_ONCE, isNameless, type Probe } from './probe.js';
 
 /** After a time limit the service sends a reference again, and the first charge may still be on its way. */
 const OVERLAP = 'Where a repeat overlaps with a charge that is late, the payer is charged twice.';
@@ -29,16 +29,16 @@ export async function atOnce(probe: Probe): Promise<Judgement> {
     );
   }
   const later = await probe.outcomeOf(payment);
-  return (
-    faultOfOutcome(`The look-up after ${AT_ONCE} charges at once`, later) ??
-    (await faultOfRepeat(probe, payment)) ??
-    kept(
-      `${countOf(answers)} of ${AT_ONCE} charges at once got the outcome, none got another one, and a look-up has it.`,
-    )
-  );
+  const fault =
+    faultOfOutcome(`The look-up after ${AT_ONCE} charges at once`, later) ?? (await faultOfRepeat(probe, payment));
+  if (fault) return fault;
+  const count = countOf(answers);
+  return isNameless(payment)
+    ? nameless(`${count === AT_ONCE ? 'All' : count} of ${AT_ONCE} charges at once succeeded`)
+    : kept(`${count} of ${AT_ONCE} charges at once got the outcome, none got another one, and a look-up has it.`);
 }
 
-/** Shows a second charge also where replies do not name their charges: only one of two amounts can have been charged. */
+/** Shows a second charge of the other amount also where replies do not name their charges. */
 export async function twoAmountsAtOnce(probe: Probe, amount: string, areAmountsCompared: boolean): Promise<Judgement> {
   if (!areAmountsCompared) return skipped('Not checked: it needs a processor that refuses another amount.');
   const payment = probe.newPayment('two amounts at once');
@@ -51,11 +51,17 @@ export async function twoAmountsAtOnce(probe: Probe, amount: string, areAmountsC
       `${payment.amount} and ${amount} ${payment.currency} at once with one reference were both answered as succeeded: both were charged. ${OVERLAP}`,
     );
   }
-  const later = await probe.outcomeOf(payment);
-  return (
-    faultOfOutcome('The look-up after two amounts at once', later) ??
-    kept('Of two amounts at once with one reference one was charged.')
-  );
+  const different = answers.flat().find(({ contradiction }) => contradiction !== undefined);
+  if (different) {
+    return broken(
+      `Of two amounts at once with one reference, one was charged twice: ${different.contradiction}. ${OVERLAP}`,
+    );
+  }
+  const fault = faultOfOutcome('The look-up after two amounts at once', await probe.outcomeOf(payment));
+  if (fault) return fault;
+  return isNameless(payment)
+    ? nameless('Of two amounts at once with one reference only one succeeded')
+    : kept('Of two amounts at once with one reference one was charged.');
 }
 
 const countOf = (answers: readonly Answer[]) => answers.filter(({ result }) => result.state === 'succeeded').length;

@@ -12,7 +12,7 @@ import { type Colour, harmless, painted, report, write } from '../output/termina
 import { UsageError } from '../usage.js';
 import { type Check, runChecks } from './checks.js';
 import type { Verdict } from './judgement.js';
-import { type CheckedPayment, openProbe, type ProbeSettings } from './probe.js';
+import { type CheckedPayment, isNameless, openProbe, type ProbeSettings } from './probe.js';
 
 export interface CheckOptions extends OutputOptions {
   readonly yes?: true | undefined;
@@ -110,6 +110,7 @@ function sumOf(checks: readonly Check[], payments: readonly CheckedPayment[]) {
     kept: countOf(checks, 'kept'),
     broken: countOf(checks, 'broken'),
     skipped: countOf(checks, 'skipped'),
+    areChargesNamed: !payments.some(isNameless),
     references: payments.map(({ reference, transactionId, amount, amounts, currency, state, purpose }) => ({
       reference,
       transactionId,
@@ -123,16 +124,20 @@ function sumOf(checks: readonly Check[], payments: readonly CheckedPayment[]) {
 }
 
 function endOf(checks: readonly Check[], payments: readonly CheckedPayment[]): string {
-  const { kept, broken, skipped, references } = sumOf(checks, payments);
+  const { kept, broken, skipped, areChargesNamed, references } = sumOf(checks, payments);
   const rows = references.map(({ state, amounts, currency, reference, purpose }) =>
     [state, `${amounts.join(' and ')} ${currency}`, reference, purpose].join('\t'),
   );
   return [
     `${kept} kept, ${broken} broken, ${skipped} skipped.`,
+    ...(areChargesNamed ? [] : [NAMELESS]),
     ...(rows.length === 0 ? ['Nothing was charged.'] : [LOOK, ...rows]),
     '',
   ].join('\n');
 }
+
+const NAMELESS =
+  'The replies, or some of them, name no charge, so it is not shown that each reference was charged once. Answer each charge and look-up with the id that the processor has for the charge.';
 
 /** Replies prove what the adapter says, not what was charged. */
 const LOOK =

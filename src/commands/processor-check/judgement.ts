@@ -14,6 +14,10 @@ export const kept = (sentence: string): Judgement => ({ verdict: 'kept', sentenc
 export const broken = (sentence: string): Judgement => ({ verdict: 'broken', sentence });
 export const skipped = (sentence: string): Judgement => ({ verdict: 'skipped', sentence });
 
+/** For charges that all got one outcome, in replies that would be the same if each had been charged. */
+export const nameless = (found: string): Judgement =>
+  skipped(`${found}; the replies name no charge, so several charges cannot be told from one: look at the processor.`);
+
 export const UNKNOWN_FOR_HOURS = 'such a payment would stay unknown for hours, and then wait for an operator';
 
 const STATES = { succeeded: 'succeeded', 'no record': 'no record' } as const;

@@ -1,6 +1,6 @@
 import { isStillAtWork } from '../../payments/processors/messages.js';
-import { broken, faultOfOutcome, type Judgement, kept, said, UNKNOWN_FOR_HOURS } from './judgement.js';
-import type { Answer, CheckedPayment, Probe } from './probe.js';
+import { broken, faultOfOutcome, type Judgement, kept, nameless, said, UNKNOWN_FOR_HOURS } from './judgement.js';
+import { type Answer, type CheckedPayment, isNameless, type Probe } from './probe.js';
 
 /** Cannot be reached: no byte of the first question has left. */
 export class UnreachableProcessorError extends Error {
@@ -90,7 +90,11 @@ export async function lookUpAfter(probe: Probe, { payment }: First): Promise<Jud
 }
 
 export async function repeat(probe: Probe, { payment }: First): Promise<Judgement> {
-  return (await faultOfRepeat(probe, payment)) ?? kept('A repeat got the outcome of the first charge.');
+  const fault = await faultOfRepeat(probe, payment);
+  if (fault) return fault;
+  return isNameless(payment)
+    ? nameless('The charge and its repeat succeeded')
+    : kept('A repeat got the outcome of the first charge.');
 }
 
 /** Sends a charge again that has succeeded. Undefined where it was answered as it was before. */

@@ -16,7 +16,7 @@ import type { Money } from '../../payments/values/money.js';
 import { createTransactionIds } from '../../payments/values/transaction-id.js';
 import { systemClock } from '../../platform/clock.js';
 import { type LostReply, sendAndLoseReply } from './lost-reply.js';
-import { detailOf, namesIn, otherReferenceIn, quoted } from './replies.js';
+import { detailOf, namesIn, otherReferenceIn, ownNamesIn, quoted } from './replies.js';
 
 /** So many charges are sent at once at most. */
 export const AT_ONCE = 20;
@@ -65,7 +65,12 @@ export interface CheckedPayment extends Money {
   readonly amounts: Set<string>;
   /** By member, as the first answers named the charge. */
   readonly names: Map<string, string>;
+  /** The members by which every answer that said succeeded named the processor's own charge; undefined before the first one. */
+  namedBy: readonly string[] | undefined;
 }
+
+/** Its replies cannot show whether it was charged more than once, because there is no name that all of them have. */
+export const isNameless = ({ namedBy }: CheckedPayment): boolean => namedBy?.length === 0;
 
 export interface Answer {
   readonly result: ChargeResult | NotSent | { readonly state: 'no record' };
@@ -105,6 +110,7 @@ export function openProbe(settings: ProbeSettings) {
       state: 'not sent',
       amounts: new Set(),
       names: new Map(),
+      namedBy: undefined,
     };
   }
 
@@ -204,6 +210,8 @@ function noted(payment: CheckedPayment, { result, reply }: Pick<Answer, 'result'
   if (result.state === 'declined' && payment.state !== 'charged') payment.state = 'declined';
   if (result.state !== 'succeeded') return undefined;
   if (payment.state !== 'not sent') payment.state = 'charged';
+  const members = ownNamesIn(reply, payment);
+  payment.namedBy = (payment.namedBy ?? members).filter((member) => members.includes(member));
   const other = otherReferenceIn(reply, reference);
   if (other !== undefined) return `it has the reference ${other}`;
   for (const [member, name] of namesIn(reply)) {

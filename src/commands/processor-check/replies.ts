@@ -23,6 +23,15 @@ export function namesIn(reply: Reply): readonly (readonly [member: string, name:
   );
 }
 
+/** The members by which the reply names the processor's own charge. What the request has said itself tells no two charges apart. */
+export function ownNamesIn(
+  reply: Reply,
+  { reference, transactionId }: { readonly reference: string; readonly transactionId: string },
+): readonly string[] {
+  const said = [reference, transactionId];
+  return namesIn(reply).flatMap(([member, name]) => (said.includes(name) ? [] : [member]));
+}
+
 /** Another reference than the one that was asked about, where the reply names one. */
 export function otherReferenceIn(reply: Reply, reference: string): string | undefined {
   const named = membersOf(reply).find(
