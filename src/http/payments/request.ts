@@ -36,7 +36,9 @@ function moneyIn(members: Members): Money | MoneyProblem {
 
 /** Undefined where the body has none of its members, as most. */
 function contentIn(members: Members): Content | { readonly problem: string } | undefined {
-  const [source, description, metadata] = ['source', 'description', 'metadata'].map((name) => members.get(name));
+  const source = members.get('source');
+  const description = members.get('description');
+  const metadata = members.get('metadata');
   if (!source && !description && !metadata) return undefined;
   const problem =
     (source && problemOfText("'source'", source, sourceProblem)) ??
