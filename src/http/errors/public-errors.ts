@@ -266,7 +266,7 @@ const catalogue = {
   attemptSuperseded: (attempt: number, newest: NewestAttempt) =>
     attemptRefused(
       'superseded',
-      `Attempt ${attempt} was declined, and attempt ${newest.attempt} ${whatBecameOf(newest)}. Ask for the newest one with GET /api/payment-status, without 'attempt'.`,
+      `Attempt ${attempt} was declined, and attempt ${newest.attempt} ${whatBecameOf(newest)}. GET /api/payments?reference= has them all.`,
     ),
   rowsLost: (retryAfterSeconds: number) =>
     new PublicError(
