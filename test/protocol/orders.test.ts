@@ -225,3 +225,15 @@ test('of two processes that count the same attempts no one charges after the oth
   expect(await other.payments.pay(order(process, text, 4), MONEY)).toMatchObject({ previous: 'completed' });
   expect(await other.payments.newestOutcome(first)).toMatchObject({ key: third.key });
 });
+
+test('an attempt is bound to its amount, and the next one after a decline may have another', async () => {
+  const process = compose();
+  const [text, { payments, processor }] = [newReference(), process];
+  processor.plan({ outcome: 'declined' }, { outcome: 'succeeded' });
+  const [first, second] = [order(process, text), order(process, text, 2)];
+  expect(await payments.pay(first, MONEY)).toMatchObject({ final: { outcome: { state: 'DECLINED' } } });
+  expect(await payments.pay(first, OTHER_MONEY)).toMatchObject({ state: 'reference mismatch' });
+  expect(await payments.pay(second, OTHER_MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+  expect(await payments.pay(second, MONEY)).toMatchObject({ state: 'reference mismatch' });
+  expect(processor.charges).toMatchObject([MONEY, OTHER_MONEY]);
+});
