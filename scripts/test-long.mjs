@@ -24,7 +24,8 @@ const MUTANTS = [
 ];
 /** The commands of each part. */
 const PARTS = {
-  files: (names) => [[process.execPath, VITEST, 'run', '--project', 'long', ...names]],
+  // Fewer at a time than `npm test`: some measure how fast a service answers while it is attacked.
+  files: (names) => [[process.execPath, VITEST, 'run', '--project', 'long', '--maxWorkers=3', ...names]],
   faults: (options) =>
     ['embedded', 'distributed'].map((deployment) => [
       'npm',
