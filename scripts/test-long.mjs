@@ -1,6 +1,6 @@
 // The checks that take minutes: `npm run test:long` runs all of them, one after the other.
 //   npm run test:long -- files [FILE ...]          the project `long` of vitest.config.ts, or some of its files
-//   npm run test:long -- faults [OPTION ...]       minutes of random faults on each deployment (`npm run faults`)
+//   npm run test:long -- faults [OPTION ...]       minutes of random faults on each deployment (`npm run proof -- faults`)
 //   npm run test:long -- topologies [NAME ...]     see test-topologies.mjs
 //   npm run test:long -- fuzz                      50,000 good and broken requests to each deployment, against the description (FUZZ_REQUESTS, FUZZ_SEED),
 //                                                  and 10,000 bodies of each kind to schema and judge (DESCRIBED_BODIES)
@@ -31,8 +31,9 @@ const PARTS = {
       'npm',
       'run',
       '--silent',
-      'faults',
+      'proof',
       '--',
+      'faults',
       '--minutes',
       '3',
       '--deployment',
@@ -47,8 +48,9 @@ const PARTS = {
       'npm',
       'run',
       '--silent',
-      'mutants',
+      'proof',
       '--',
+      'mutants',
       ...(names.length > 0 ? names : MUTANTS).flatMap((name) => ['--only', name]),
     ],
   ],

@@ -8,7 +8,7 @@ import { DEPLOYMENT_NAMES, type DeploymentName } from './environment.js';
 import { runFaults } from './run.js';
 import { emptyTally, faultsOf, sigkillsOf, tableOf } from './tally.js';
 
-const USAGE = `npm run faults -- [options]
+const USAGE = `npm run proof -- faults [options]
   --deployment embedded|distributed   what is put through it (embedded)
   --minutes M                         how long, from 0.2 to 10,000 (5)
   --seed N                            a whole number: makes the choices of an earlier run again`;

@@ -4,7 +4,7 @@ import { MUTANTS } from './mutants.js';
 import { canNotice, Results } from './results.js';
 import { Workspace } from './workspace.js';
 
-const USAGE = `npm run mutants -- [options]
+const USAGE = `npm run proof -- mutants [options]
   --only TEXT     mutants whose name has this text; may be repeated (all)
   --checks LIST   checks whose name begins with one of these, by comma (all but the faults):
                   ${CHECKS.map(({ name }) => name).join(', ')}

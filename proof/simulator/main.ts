@@ -14,7 +14,7 @@ const INTERRUPTED = 130;
 const PROGRESS_EVERY_MS = 15_000;
 const NAMES = Object.keys(ENVIRONMENTS) as EnvironmentName[];
 /** `--first` ends with the first seed that breaks a promise or a store's rule, tells all that it breaks, and looks for no shorter one. */
-const USAGE = `npm run simulate -- [--seeds N] [--from S] [--environment ${NAMES.join('|')}] [--workers N] [--trace] [--first]`;
+const USAGE = `npm run proof -- simulate [--seeds N] [--from S] [--environment ${NAMES.join('|')}] [--workers N] [--trace] [--first]`;
 
 function readOptions() {
   const { values } = parseArgs({
@@ -49,7 +49,7 @@ async function main(options: Options): Promise<void> {
     const told = options.first ? violations : violations.slice(0, 1);
     for (const violation of told) console.log(`seed ${seed} (${environment}): ${violation}`);
     if (index < MOST_SHRUNK && !options.first && process.exitCode !== INTERRUPTED) await explain(environment, seed);
-    console.log(`  npm run simulate -- --seeds 1 --from ${seed} --environment ${environment} --trace`);
+    console.log(`  npm run proof -- simulate --seeds 1 --from ${seed} --environment ${environment} --trace`);
   }
 }
 

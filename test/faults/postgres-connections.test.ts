@@ -56,7 +56,7 @@ test('each session has the time limits of statements and locks, and learns withi
 });
 
 /**
- * Bug: a service ended with "Unhandled 'error' event" when PostgreSQL was killed (found by `npm run faults`).
+ * Bug: a service ended with "Unhandled 'error' event" when PostgreSQL was killed (found by `npm run proof -- faults`).
  * Cause: the pool takes its listener off a new connection before it is verified, and ours came only when the connection
  * had been handed over. The server's last words, read in one piece with its answer to the verification, met no listener.
  * Fix: a listener for the life of each connection, from the moment it is there.

@@ -20,7 +20,7 @@ test('no mutant is lost, and two mutants with one name are not taken for one of 
   ]);
 });
 
-/** `npm run mutants` takes minutes to find that one can no longer be planted, or built. */
+/** `npm run proof -- mutants` takes minutes to find that one can no longer be planted, or built. */
 test.each(MUTANTS)('the mutant can be planted: $name', ({ edits }) => {
   for (const { find, replace } of edits) expect(replace).not.toBe(find);
   planted(edits);
@@ -74,8 +74,8 @@ function copyOfSources(): string {
   linkPackages(folder);
   const options = {
     extends: './tsconfig.json',
-    // As `npm run mutants` builds them: what a mutant leaves unused is no fault. All is one program here, so the service knows the
-    // browser's types as well, which the client needs.
+    // As `npm run proof -- mutants` builds them: what a mutant leaves unused is no fault. All is one program here, so the service
+    // knows the browser's types as well, which the client needs.
     compilerOptions: {
       noUnusedLocals: false,
       noUnusedParameters: false,
