@@ -164,8 +164,9 @@ export class UnknownOutcomeError extends PaymentError<string | undefined> {
 }
 
 /**
- * The service refuses the key, and cannot say whether anything was charged with it. `resume` does not help, now or later: look for
- * `key` at the processor, where it is the reference. Never pay the same thing again before a person has looked.
+ * The service refuses the key, and cannot say whether anything was charged with it. Or, also with a reference: the payment was cancelled
+ * after its row had been lost, and was charged all the same (410), so it has to be refunded. To pay the same again does not help, now or
+ * later: look for `key` at the processor, where it is the reference. Never pay in another way before a person has looked.
  */
 export class DeadKeyError extends UnknownOutcomeError {
   override readonly name = 'DeadKeyError';

@@ -1,10 +1,4 @@
-import {
-  DeadKeyError,
-  type IdempayError,
-  InvalidRequestError,
-  UnavailableError,
-  UnknownOutcomeError,
-} from '../errors.js';
+import { type IdempayError, InvalidRequestError, UnavailableError, UnknownOutcomeError } from '../errors.js';
 import { decidedBy } from '../http/answers.js';
 import { type Call, type CallOptions, unlessAborted } from '../http/call.js';
 import { type GivenUp, repeat } from '../http/repeat.js';
@@ -15,7 +9,7 @@ import type { PaymentRequest } from '../representations.js';
 import type { Settings } from '../settings.js';
 import { type IdempotencyKeys, KEY } from './idempotency-keys.js';
 import type { PaidMoney } from './money.js';
-import { readPaymentAnswer } from './payment-answers.js';
+import { type Paid, type PaymentAnswer, readPaymentAnswer } from './payment-answers.js';
 import { ofKey, paymentIn } from './payment-records.js';
 import {
   type AskedPayment,
@@ -58,7 +52,7 @@ export interface PayResult extends PaidMoney {
   readonly attempts: number;
 }
 
-type Ended = Exclude<ReturnType<typeof readPaymentAnswer>, { state: 'again' }> & { readonly attempts: number };
+type Ended = Exclude<PaymentAnswer<Paid>, { state: 'again' }> & { readonly attempts: number };
 
 /** How long the service is asked to wait for a payment under way; more would only hold connections. */
 const LONGEST_WAIT_SECONDS = 10;
@@ -124,7 +118,7 @@ export class Payer {
     let named = asked;
     const end = await repeat<Ended>(this.settings, call, async (attempts) => {
       const result = await this.transport.send(call, this.#requestOf(call, asked, body));
-      const answer = readPaymentAnswer(result, named);
+      const answer = readPaymentAnswer(result, named, attempts);
       if (result.state === 'answered') named = withKeyOf(result, named);
       if (answer.state !== 'again') return { state: 'done', value: { ...answer, attempts } };
       mayHaveArrived ||= answer.mayHaveArrived;
@@ -142,11 +136,6 @@ export class Payer {
         };
       case 'final':
         throw value.error;
-      case 'to refund': {
-        const { error } = value;
-        const details = { ...decidedBy(error), cause: error };
-        throw new DeadKeyError(error.message, named, value.attempts, undefined, details);
-      }
       case 'refused':
         throw mayHaveArrived ? refusedAfterwards(named, value.attempts, value.error) : value.error;
       case 'key refused':

@@ -1,5 +1,6 @@
 import {
   CancelledError,
+  DeadKeyError,
   DeclinedError,
   type IdempayError,
   InvalidRequestError,
@@ -55,7 +56,7 @@ const OF_ATTEMPT =
   / \(attempt (\d{1,2})(?:, the last one)?\)\. (?:Where the payer wants to try again|Pay with another reference),? .*$/s;
 
 /** Only what is surely the service's own answer is believed (rule P23): everything else may mean a charge. */
-export function readPaymentAnswer(result: Answer | Lost, asked: AskedPayment): PaymentAnswer<Paid> | ToRefund {
+export function readPaymentAnswer(result: Answer | Lost, asked: AskedPayment, attempts: number): PaymentAnswer<Paid> {
   if (result.state === 'lost') return again(result, result.mayHaveArrived);
   const key = keyOfAnswer(result, asked);
   const sentence = jsonOf(result);
@@ -71,7 +72,7 @@ export function readPaymentAnswer(result: Answer | Lost, asked: AskedPayment): P
   if (status === 429) return again(result, false);
   if (status === 409 || isMomentary(status)) return again(result, true);
   if (status !== 402 && status !== 410 && status !== 422) return refused(result, message, asked);
-  return (key !== undefined && finalOf(result, message, { ...asked, key })) || again(result, true);
+  return (key !== undefined && finalOf(result, message, { ...asked, key }, attempts)) || again(result, true);
 }
 
 /** The same for a cancellation, of which each refusal says that it cancelled nothing. */
@@ -90,18 +91,15 @@ export function readCancelAnswer(result: Answer | Lost, asked: AskedPayment): Pa
 }
 
 /** The payment was cancelled after its row was lost, and was charged all the same. */
-export interface ToRefund {
-  readonly state: 'to refund';
-  readonly error: IdempayError;
-}
-
 const CHARGED = 'The payment is cancelled, but the processor charged it.';
 
 /** A refusal that a row of the service gives. Undefined for a 422 that does not say why. */
-function finalOf(answer: Answer, message: string, payment: PaymentName): RefusedAttempt | ToRefund | undefined {
+function finalOf(answer: Answer, message: string, payment: PaymentName, attempts: number): RefusedAttempt | undefined {
   const { status } = answer;
   if (status === 402) return { state: 'final', error: declined(answer, message, payment) };
-  if (status === 410 && message.startsWith(CHARGED)) return { state: 'to refund', error: refusalOf(answer) };
+  if (status === 410 && message.startsWith(CHARGED)) {
+    return { state: 'final', error: new DeadKeyError(message, payment, attempts, undefined, detailsOf(answer)) };
+  }
   if (status === 410) return { state: 'final', error: new CancelledError(message, payment, detailsOf(answer)) };
   if (isComputed(payment.key)) return refusedAttempt(answer, message, payment);
   return { state: 'final', error: new MismatchError(message, payment, detailsOf(answer)) };

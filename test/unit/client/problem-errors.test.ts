@@ -65,6 +65,12 @@ describe('an error of the client', () => {
       type: '/problems#attempt-superseded',
       charge: 'made',
     });
+    const charged = publicErrors.chargedAfterCancellation();
+    expect(await thrownBy(payOrder([problem(charged, 'made', OF_REFERENCE)]))).toMatchObject({
+      name: 'DeadKeyError',
+      type: '/problems#charged-after-cancellation',
+      charge: 'made',
+    });
     const absent = await thrownBy(scripted([problem(publicErrors.recordNotFound())]).idempay.payments.get(KEY));
     expect([absent.name, absent.type, absent.charge]).toEqual([
       'NotFoundError',
