@@ -1,10 +1,14 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createListener } from '#idempay/http/connections/listener.js';
 import { problemBody } from '#idempay/http/errors/error-forms.js';
 import { type PublicError, publicErrors } from '#idempay/http/errors/public-errors.js';
+import { createServer, type Features } from '#idempay/http/server.js';
 import type { Charge } from '#idempay/payments/history/charge.js';
+import type { Payments } from '#idempay/payments/payments.js';
 import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, type Ask, ask, generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
@@ -32,6 +36,24 @@ function expectProblem(answer: Answer, error: PublicError, charge?: Charge): voi
   // No cache may keep it, so none needs to know what it depends on.
   expect(answer.headers).not.toHaveProperty('vary');
 }
+
+/** No service is made to do this: its row must be lost and cancelled while the processor charges. */
+test('a charge against a cancellation was made, although its row is cancelled', async () => {
+  const silent = pino({ level: 'silent' });
+  const payments = {
+    pay: async () => ({ state: 'charged after cancellation' }),
+    tellCharge: async () => 'none',
+  } as unknown as Payments;
+  const rules = { access: undefined, loopbackOnly: false, trustedNetworks: undefined };
+  const server = createServer(createListener(silent), { payments } as Features, rules, silent, () => {});
+  const { statusCode, body } = await server.inject({
+    method: 'POST',
+    url: '/api/payment',
+    headers: { ...PROBLEM, 'Idempotency-Key': UNKNOWN_KEY },
+    payload: MONEY,
+  });
+  expect([statusCode, JSON.parse(body)]).toEqual([410, problemBody(publicErrors.chargedAfterCancellation(), 'made')]);
+});
 
 describeDeployments('Accept: application/problem+json', (deployment) => {
   const shared = shareService(deployment);

@@ -58,7 +58,12 @@ export function registerPaymentRoutes(
     if (answer.state === 'replayed') reply.header('idempotent-replayed', 'true');
     const paid = paidIn(answer);
     if (paid) return sendPaid(reply, { key: payment.key, ...paid }, applied);
-    return refuse(withPreferences(reply, applied), refusalOf(answer), payment);
+    const error = refusalOf(answer);
+    withPreferences(reply, applied);
+    // The row is cancelled: what it says of the charge is not what the processor answered.
+    if (answer.state !== 'charged after cancellation') return refuse(reply, error, payment);
+    sendError(reply, error, 'made');
+    return undefined;
   }
 
   /**
