@@ -21,12 +21,12 @@ export function detailsOf(answer: Pick<Answer, 'status' | 'headers' | 'text'>, c
 }
 
 /**
- * By what the answer is known that another error is about. Its `charge` is left out: it speaks of the rows of its moment, and an attempt
- * that was sent before may still arrive.
+ * The details of an error whose cause is another one: they name the same answer. `charge` is left out, because an attempt that
+ * was sent before may still arrive, and charge. `otherwise`: the cause where there is no such error.
  */
-export function decidedBy(error: IdempayError | undefined): ErrorDetails {
+export function causedBy(error: IdempayError | undefined, otherwise?: unknown): ErrorDetails {
   const { status, requestId, type } = error ?? {};
-  return { status, requestId, type };
+  return { status, requestId, type, cause: error ?? otherwise };
 }
 
 /** More seconds than a number may hold count as this many, as for ages in RFC 9111 1.2.2. */

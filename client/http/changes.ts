@@ -1,6 +1,6 @@
 import { type IdempayError, MismatchError, UnknownChangeError } from '../errors.js';
 import type { Settings } from '../settings.js';
-import { again, decidedBy, detailsOf, failureOf, isAboutContent, isMomentary, refusalOf } from './answers.js';
+import { again, causedBy, detailsOf, failureOf, isAboutContent, isMomentary, refusalOf } from './answers.js';
 import type { Call, CallOptions } from './call.js';
 import { provenMessageOf } from './proof.js';
 import { type GivenUp, repeat } from './repeat.js';
@@ -71,7 +71,7 @@ function refusedBy<T>(change: Change<T>, answer: Answer, mayBeDone: boolean): T 
 const UNKNOWN = 'It is not known whether the change was made';
 
 function unknown(idempotencyKey: string | undefined, cause: IdempayError): UnknownChangeError {
-  return new UnknownChangeError(`${UNKNOWN}. ${cause.message}`, idempotencyKey, { ...decidedBy(cause), cause });
+  return new UnknownChangeError(`${UNKNOWN}. ${cause.message}`, idempotencyKey, causedBy(cause));
 }
 
 function keyEnded(idempotencyKey: string | undefined): UnknownChangeError {
@@ -82,8 +82,11 @@ function keyEnded(idempotencyKey: string | undefined): UnknownChangeError {
 function unknownAtEnd(idempotencyKey: string | undefined, call: Call, { last }: GivenUp): UnknownChangeError {
   const why = call.wasAborted() ? 'the caller aborted' : 'the deadline ended';
   const tail = last ? ` The last attempt: ${last.message}` : '';
-  const details = { ...decidedBy(last), cause: last ?? call.signal.reason };
-  return new UnknownChangeError(`${UNKNOWN}: ${why} before an answer.${tail}`, idempotencyKey, details);
+  return new UnknownChangeError(
+    `${UNKNOWN}: ${why} before an answer.${tail}`,
+    idempotencyKey,
+    causedBy(last, call.signal.reason),
+  );
 }
 
 /** Whether this attempt was certainly not carried out, and another one may be: the service's own 429, or its 503 that says so. */

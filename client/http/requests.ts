@@ -1,6 +1,6 @@
 import { type IdempayError, UnavailableError, UnexpectedAnswerError } from '../errors.js';
 import { positive, type Settings } from '../settings.js';
-import { again, decidedBy, detailsOf, foreign, isMomentary, refusalOf } from './answers.js';
+import { again, causedBy, detailsOf, foreign, isMomentary, refusalOf } from './answers.js';
 import { type Call, type CallOptions, within } from './call.js';
 import { isOfType, messageOf, parsed } from './proof.js';
 import { type Again, type Done, type GivenUp, repeat } from './repeat.js';
@@ -106,5 +106,5 @@ export function unavailable(call: Call, { last }: Pick<GivenUp, 'last'>): Unavai
   const why = call.wasAborted() ? 'Aborted by the caller' : 'Not within the deadline';
   const after = last ? `. The last attempt: ${last.message}` : ', before anything was sent.';
   const seconds = last instanceof UnavailableError ? last.retryAfterSeconds : undefined;
-  return new UnavailableError(`${why}${after}`, seconds, { ...decidedBy(last), cause: last ?? call.signal.reason });
+  return new UnavailableError(`${why}${after}`, seconds, causedBy(last, call.signal.reason));
 }

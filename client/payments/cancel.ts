@@ -1,5 +1,5 @@
 import { type IdempayError, InvalidRequestError, UnknownChangeError } from '../errors.js';
-import { decidedBy } from '../http/answers.js';
+import { causedBy } from '../http/answers.js';
 import type { Call, CallOptions } from '../http/call.js';
 import { type GivenUp, repeat } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
@@ -83,12 +83,15 @@ const UNKNOWN = 'It is not known whether the payment was cancelled';
 const AGAIN = 'Cancel the same again: it is cancelled once, or paid, and never both.';
 
 function refusedAfterwards(cause: IdempayError): UnknownChangeError {
-  return new UnknownChangeError(`${UNKNOWN}. ${AGAIN} ${cause.message}`, undefined, { ...decidedBy(cause), cause });
+  return new UnknownChangeError(`${UNKNOWN}. ${AGAIN} ${cause.message}`, undefined, causedBy(cause));
 }
 
 function unknownAtEnd(call: Call, { last }: GivenUp): UnknownChangeError {
   const why = call.wasAborted() ? 'the caller aborted' : 'the deadline ended';
   const tail = last ? ` The last attempt: ${last.message}` : '';
-  const details = { ...decidedBy(last), cause: last ?? call.signal.reason };
-  return new UnknownChangeError(`${UNKNOWN}: ${why} before an answer. ${AGAIN}${tail}`, undefined, details);
+  return new UnknownChangeError(
+    `${UNKNOWN}: ${why} before an answer. ${AGAIN}${tail}`,
+    undefined,
+    causedBy(last, call.signal.reason),
+  );
 }

@@ -1,5 +1,5 @@
 import { type IdempayError, InvalidRequestError, UnavailableError, UnknownOutcomeError } from '../errors.js';
-import { decidedBy } from '../http/answers.js';
+import { causedBy } from '../http/answers.js';
 import { type Call, type CallOptions, unlessAborted } from '../http/call.js';
 import { type GivenUp, repeat } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
@@ -176,8 +176,7 @@ const REFUSED =
   'It is not known whether the payment was charged: an attempt may have arrived, and the last one was refused';
 
 function refusedAfterwards(payment: AskedPayment, attempts: number, cause: IdempayError): UnknownOutcomeError {
-  const details = { ...decidedBy(cause), cause };
-  return new UnknownOutcomeError(`${REFUSED}. ${cause.message}`, payment, attempts, undefined, details);
+  return new UnknownOutcomeError(`${REFUSED}. ${cause.message}`, payment, attempts, undefined, causedBy(cause));
 }
 
 function unknownAtEnd(call: Call, payment: AskedPayment, { attempts, last }: GivenUp): UnknownOutcomeError {
@@ -189,8 +188,7 @@ function unknownAtEnd(call: Call, payment: AskedPayment, { attempts, last }: Giv
       : [`${reference} (attempt ${attempt})`, 'Pay the same reference and attempt again.'];
   const tail = last ? ` The last attempt: ${last.message}` : '';
   const message = `It is not known whether ${what} was charged: ${why} before an answer. ${next}${tail}`;
-  const details = { ...decidedBy(last), cause: last ?? call.signal.reason };
-  return new UnknownOutcomeError(message, payment, attempts, undefined, details);
+  return new UnknownOutcomeError(message, payment, attempts, undefined, causedBy(last, call.signal.reason));
 }
 
 const KEY_OF_REFERENCE = "'onKey' is for payments without a 'reference', whose key has to be kept. Leave it out.";
@@ -206,10 +204,10 @@ async function handOver(onKey: PayOptions['onKey'], key: string, call: Call): Pr
   }
 }
 
-/** Only these members are sent. The service judges the content: a wrong one charges nothing, and spends no key. */
-/** The service passes over others, so that a misspelt `source` would be charged without its payer. */
+/** The service ignores other members, so that a payment with a misspelt `source` would be charged without its payer. */
 const MEMBERS: ReadonlySet<string> = new Set(['amount', 'currency', 'source', 'description', 'metadata']);
 
+/** The service judges the values: a wrong one charges nothing, and spends no key. */
 function checked(payment: PaymentRequest): PaymentRequest {
   const { amount, currency, source, description, metadata } = payment ?? {};
   refuseUnknown(payment ?? {}, 'member of a payment', MEMBERS);

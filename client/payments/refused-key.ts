@@ -7,7 +7,7 @@ import {
   UnknownOutcomeError,
   UnusedKeyError,
 } from '../errors.js';
-import { decidedBy } from '../http/answers.js';
+import { causedBy } from '../http/answers.js';
 import type { Call } from '../http/call.js';
 import type { Requests } from '../http/requests.js';
 import type { Payment } from '../representations.js';
@@ -34,7 +34,7 @@ export async function outcomeOfRefusedKey(
 ): Promise<Settled> {
   type Kind = typeof UnknownOutcomeError | typeof DeadKeyError;
   function unclear(kind: Kind, what: string, record?: Payment | null, cause = refusal): UnknownOutcomeError {
-    return new kind(`${what}. ${cause.message}`, { key }, attempts, record, { ...decidedBy(cause), cause });
+    return new kind(`${what}. ${cause.message}`, { key }, attempts, record, causedBy(cause));
   }
 
   let found: LookUpResult;
@@ -45,7 +45,7 @@ export async function outcomeOfRefusedKey(
     const isForbidden = fault instanceof NotAuthorizedError && fault.status === 403;
     throw unclear(isForbidden ? DeadKeyError : UnknownOutcomeError, UNREADABLE, undefined, fault as IdempayError);
   }
-  const details = { ...decidedBy(refusal), cause: refusal };
+  const details = causedBy(refusal);
   if (found.state === 'absent') {
     throw found.isCertain ? new UnusedKeyError(UNUSED, { key }, details) : unclear(DeadKeyError, NO_RECORD, null);
   }
