@@ -9,7 +9,7 @@ import {
   UnexpectedAnswerError,
 } from '../errors.js';
 import { reasonOf } from './connection-faults.js';
-import { messageOf, problemOf } from './proof.js';
+import { messageOf, refusalIn } from './proof.js';
 import type { Again } from './repeat.js';
 import type { Answer, Lost } from './transport.js';
 
@@ -17,7 +17,8 @@ const INVALID = new Set([400, 413, 414, 415, 417, 421, 431]);
 
 export function detailsOf(answer: Pick<Answer, 'status' | 'headers' | 'text'>, cause?: unknown): ErrorDetails {
   const { status, headers } = answer;
-  return { status, requestId: headers.get('x-request-id') ?? undefined, ...problemOf(answer), cause };
+  const { type, charge } = refusalIn(answer) ?? {};
+  return { status, requestId: headers.get('x-request-id') ?? undefined, type, charge, cause };
 }
 
 /**

@@ -16,24 +16,28 @@ interface Whole {
 const OWN_HEADER = 'idempay';
 /** The type of an error by RFC 9457: one page of the service, with a name for each error. */
 const PROBLEM_TYPE = /(?:^|\/)problems#[\w-]+$/;
+const CHARGES: readonly Charge[] = ['made', 'none', 'unknown'];
 
-/** The sentence of a refusal (spec 2.5, or RFC 9457) that has the header and the status of its answer; else undefined. */
-export function messageOf({ status, headers, text }: Whole): string | undefined {
+/** What a refusal says: to people, and in the form of RFC 9457 to programs too. */
+interface Refusal {
+  readonly message: string;
+  readonly type?: string;
+  readonly charge?: Charge | undefined;
+}
+
+/** A refusal (spec 2.5, or RFC 9457) that has the header and the status of its answer; else undefined. */
+export function refusalIn({ status, headers, text }: Whole): Refusal | undefined {
   if (status < 400 || !hasOwnHeader(headers)) return undefined;
   const body = parsed(text);
   if (!isObject(body) || body.status !== status) return undefined;
-  if (typeof body.error === 'string' && typeof body.message === 'string') return body.message;
-  const isProblem = typeof body.type === 'string' && PROBLEM_TYPE.test(body.type);
-  return isProblem && typeof body.detail === 'string' ? body.detail : undefined;
+  const { error, message, type, detail, charge } = body;
+  if (typeof error === 'string' && typeof message === 'string') return { message };
+  if (typeof type !== 'string' || !PROBLEM_TYPE.test(type) || typeof detail !== 'string') return undefined;
+  return { message: detail, type, charge: CHARGES.find((each) => each === charge) };
 }
 
-/** What a refusal says to programs, where it has the form of RFC 9457 and is the service's own. */
-export function problemOf(answer: Whole): { readonly type?: string; readonly charge?: Charge } {
-  if (messageOf(answer) === undefined) return {};
-  const { type, charge } = parsed(answer.text) as Readonly<Record<string, unknown>>;
-  if (typeof type !== 'string') return {};
-  return { type, ...((charge === 'made' || charge === 'none' || charge === 'unknown') && { charge }) };
-}
+/** The sentence of such a refusal. */
+export const messageOf = (answer: Whole): string | undefined => refusalIn(answer)?.message;
 
 /**
  * The sentence for a request that may have changed something. It must be one of the sentences of the service, because a gateway that

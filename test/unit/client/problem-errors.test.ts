@@ -110,5 +110,8 @@ describe('an error of the client', () => {
     }
     const known = await thrownBy(scripted([foreign({ charge: 'maybe' }, { idempay: '1' })]).idempay.payments.get(KEY));
     expect([known.name, known.type, known.charge]).toEqual(['NotFoundError', '/problems#record-not-found', undefined]);
+    const plain = { error: 'Not Found', message: 'None.', type: 'https://gateway.example/errors/404' };
+    const extended = await thrownBy(scripted([foreign(plain, { idempay: '1' })]).idempay.payments.get(KEY));
+    expect([extended.name, extended.type, extended.charge]).toEqual(['NotFoundError', undefined, undefined]);
   });
 });
