@@ -1,4 +1,4 @@
-import type { Payment } from './representations.js';
+import type { Charge, Payment } from './representations.js';
 
 export interface ErrorDetails {
   readonly status?: number | undefined;
@@ -7,12 +7,6 @@ export interface ErrorDetails {
   readonly charge?: Charge | undefined;
   readonly cause?: unknown;
 }
-
-/**
- * Whether what was asked for was charged: the key, or all attempts at the reference where one was given. `none` is certain: nothing was, and
- * nothing will be unless a further attempt is sent. `unknown`: it may have been, or may still be.
- */
-export type Charge = 'made' | 'none' | 'unknown';
 
 /**
  * The base of all errors of the client. There is one class for each possible next step of a caller; its comment describes that step.

@@ -21,6 +21,11 @@ export interface PaymentRequest {
 
 /** A payment as the service shows it. */
 export type Payment = Schemas['Payment'];
+/**
+ * Whether what was asked for was charged: the key, or all attempts at the reference where one was given. `none` is certain: nothing was, and
+ * nothing will be unless a further attempt is sent. `unknown`: it may have been, or may still be.
+ */
+export type Charge = NonNullable<Schemas['ProblemDetails']['charge']>;
 /** How an operator ends a payment that stays unknown. */
 export type Resolution = Schemas['Resolution'];
 

@@ -1,4 +1,4 @@
-import type { Charge } from '../errors.js';
+import type { Charge } from '../representations.js';
 
 /**
  * What proves that an answer is the service's own (rule P23): a gateway in between may write any status and any body, before or after
