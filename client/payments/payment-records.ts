@@ -1,4 +1,5 @@
-import { InvalidRequestError } from '../errors.js';
+import { type ErrorDetails, InvalidRequestError } from '../errors.js';
+import { detailsOf } from '../http/answers.js';
 import type { Call, CallOptions } from '../http/call.js';
 import type { Changes } from '../http/changes.js';
 import { isNotModified, isPayment, jsonOf } from '../http/forms.js';
@@ -34,7 +35,7 @@ export type PaymentList = PagedList<Payment>;
 export type LookUpResult =
   | { readonly state: 'found'; readonly payment: Payment }
   /** `isCertain`: nothing was charged with the key, and nothing can be. */
-  | { readonly state: 'absent'; readonly isCertain: boolean };
+  | { readonly state: 'absent'; readonly isCertain: boolean; readonly details: ErrorDetails };
 
 /** Says in a 404 whether it is certain that nothing was charged with the key. */
 const KEY_STATE_HEADER = 'idempay-key-state';
@@ -44,7 +45,8 @@ const EXPIRED_UNPAID = 'expired-unpaid';
 export function lookUp(requests: Requests, call: Call, key: string): Promise<LookUpResult> {
   return requests.sendWithin<LookUpResult>(call, ofKey(key), (answer) => {
     if (answer.status === 404 && provenMessageOf(answer)?.startsWith(ABSENT)) {
-      return { state: 'absent', isCertain: answer.headers.get(KEY_STATE_HEADER) === EXPIRED_UNPAID };
+      const isCertain = answer.headers.get(KEY_STATE_HEADER) === EXPIRED_UNPAID;
+      return { state: 'absent', isCertain, details: detailsOf(answer) };
     }
     const payment = paymentIn(answer, key);
     return payment && { state: 'found', payment };

@@ -30,7 +30,7 @@ export async function statusOf(requests: Requests, asked: OperatedReference, opt
     const key = await requests.sendWithin(call, { method: 'GET', path }, (answer) => keyIn(answer, reference));
     const found = await lookUp(requests, call, key);
     if (found.state === 'found') return found.payment;
-    throw new NotFoundError(ABSENT, { status: 404 });
+    throw new NotFoundError(ABSENT, found.details);
   });
 }
 

@@ -79,6 +79,16 @@ describe('an error of the client', () => {
     ]);
   });
 
+  test('of a reference without a payment has the type of the record that was looked for', async () => {
+    const answers = [
+      problem(publicErrors.paymentNotFound(), 'unknown', OF_REFERENCE),
+      problem(publicErrors.recordNotFound()),
+    ];
+    const error = await thrownBy(scripted(answers).idempay.payments.status({ reference: 'order-17' }));
+    expect(error).toMatchObject({ name: 'NotFoundError', status: 404, requestId: 'one' });
+    expect(error.type).toBe('/problems#record-not-found');
+  });
+
   test('has neither where a service answers in the plain form', async () => {
     const { message, status } = publicErrors.attemptDeclined('lost card', 1);
     const error = await thrownBy(payOrder([refusal(status, message, OF_REFERENCE)]));
