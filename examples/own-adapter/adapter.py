@@ -1,7 +1,7 @@
 import json, sqlite3, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# These functions stand for your company. Put the calls of its API here: it charges a reference once, and says later what became of it.
+# These functions play your company: it charges a reference once, and says later what became of it. Put the calls of its API here.
 def company(statement, values=()):
     with sqlite3.connect("charges.sqlite", isolation_level=None) as books:
         return books.execute(statement, values).fetchone()
@@ -46,13 +46,13 @@ class Adapter(BaseHTTPRequestHandler):
     def answer(self, status, body):
         text = json.dumps(body).encode()
         self.send_response(status)
-        # The last two: it reads what a payment is about, and moves no money. Leave the last one out when it does.
+        # The last two say that it reads the content of a payment, and that no money moves. Leave the last one out when money moves.
         for name in ("Content-Type: application/json", f"Content-Length: {len(text)}", "Idempay-Contract: 2", "Moves-Money: no"):
             self.send_header(*name.split(": "))
         self.end_headers()
         self.wfile.write(text)
 
-# The id is the company's own name of the charge, as it said it now: two charges show only by their ids.
+# The id is the company's own name of the charge, as it just answered: only two ids show that there are two charges.
 def outcome(id, status):
     return {"id": id, "status": status, **({"reason": "The card was declined."} if status == "declined" else {})}
 
