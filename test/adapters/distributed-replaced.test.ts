@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { NamedPayment } from '#idempay/payments/values/reference.js';
 import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { REPLACED } from '#idempay/stores/shared/replaced-database.js';
 import { type CreationKey, fingerprintOf } from '#idempay/transactions/creation.js';
@@ -71,6 +72,19 @@ const untilSeen = () =>
     SEEN_DEADLINE_MS,
     async () => (await deployment('timeline')) !== ANOTHER_TIMELINE,
   );
+
+/** The same, where nobody can write it down before `untilNoticed`. */
+async function changeUnnoticed(): Promise<void> {
+  await sql(`
+    CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+    CREATE TRIGGER keep BEFORE UPDATE ON idempay.deployment FOR EACH ROW WHEN (old.timeline = '${ANOTHER_TIMELINE}') EXECUTE FUNCTION keep()`);
+  await changeTimeline();
+}
+
+async function untilNoticed(): Promise<void> {
+  await sql('DROP TRIGGER keep ON idempay.deployment');
+  await untilSeen();
+}
 
 /** Generated that much later than now, or earlier. */
 async function issuedKey(laterMs = 0): Promise<string> {
@@ -238,15 +252,32 @@ describe('a database that is replaced', () => {
     const ended = (key: string) => ports.ledger.endedUnclaimed(key, -HOUR_MS);
     const before = newKeyOf(Date.now());
     expect(await ended(before)).toBe(true);
-    await sql(`
-      CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-      CREATE TRIGGER keep BEFORE UPDATE ON idempay.deployment FOR EACH ROW WHEN (old.timeline = '${ANOTHER_TIMELINE}') EXECUTE FUNCTION keep()`);
-    await changeTimeline();
+    await changeUnnoticed();
     expect(await ended(before)).toBe(false);
-    await sql('DROP TRIGGER keep ON idempay.deployment');
-    await untilSeen();
+    await untilNoticed();
     expect(await ended(before)).toBe(false);
     expect(await ended(newKeyOf(Date.now() + HOUR_MS / 2))).toBe(true);
+  });
+
+  /**
+   * Bug: right after a failover that had lost the paid attempt at an order, its decline of before was told as `none`. Cause: whether rows may
+   * be lost was read from what is written down, before the new server was. Fix: on a server that was not checked any row may be lost.
+   */
+  test('says of no declined order that it was not charged, neither before it is written down nor afterwards', async () => {
+    const { payments, processor } = compose(ports);
+    const [declined, paid] = [1, 2].map((attempt) => {
+      const reference = { text: 'order-17', attempt, client: undefined };
+      return { key: payments.computeKey(reference), reference };
+    }) as [NamedPayment, NamedPayment];
+    processor.plan({ outcome: 'declined' }, { outcome: 'succeeded' });
+    await payments.pay(declined, MONEY);
+    expect(await payments.tellCharge(declined)).toBe('none');
+    await payments.pay(paid, MONEY);
+    await changeUnnoticed();
+    await sql('DELETE FROM idempay.payments WHERE key = $1', [paid.key]);
+    expect(await payments.tellCharge(declined)).toBe('unknown');
+    await untilNoticed();
+    expect(await payments.tellCharge(declined)).toBe('unknown');
   });
 
   test('nothing is claimed or taken over before somebody has written the new timeline down', async () => {
@@ -254,10 +285,7 @@ describe('a database that is replaced', () => {
     await ports.ledger.abandon(claim, 0);
     const { key, processor } = claim;
     const takeover = { owner: newOwner(), leaseMs: LONG_MS, processor };
-    await sql(`
-      CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-      CREATE TRIGGER keep BEFORE UPDATE ON idempay.deployment FOR EACH ROW WHEN (old.timeline = '${ANOTHER_TIMELINE}') EXECUTE FUNCTION keep()`);
-    await changeTimeline();
+    await changeUnnoticed();
     expect(await ports.ledger.claim(claimAttempt())).toEqual({ state: 'too late' });
     await expect(ports.transactions.create(NEW)).rejects.toMatchObject({ effect: 'unchanged' });
     const creationKey: CreationKey = {
@@ -268,8 +296,7 @@ describe('a database that is replaced', () => {
       await expect(ports.transactions.createAll([NEW, NEW], key)).rejects.toMatchObject({ effect: 'unchanged' });
     expect(await ports.ledger.takeOver({ key, ...takeover })).toBeUndefined();
     expect(await ports.ledger.takeOverDue({ first: 'longest due', limit: 10, ...takeover })).toEqual([]);
-    await sql('DROP TRIGGER keep ON idempay.deployment');
-    await untilSeen();
+    await untilNoticed();
     expect(await ports.ledger.claim(claimAttempt())).toMatchObject({ state: 'taken over', claim: { epoch: 1 } });
     expect((await ports.transactions.create(NEW)).id).toBeGreaterThan(GAP);
     expect(await ports.transactions.createAll([NEW], creationKey)).toMatchObject({ state: 'created' });

@@ -42,7 +42,7 @@ const STATEMENTS: Statements = {
   database_now: (_tables, _values, [now]) => [{ now }],
   confirm_durable: () => [],
   // No server is replaced here: no row is ever lost.
-  may_be_lost: () => [{ mayBeLost: false }],
+  may_be_lost: () => [{ mayBeLost: false, isKnown: true }],
 };
 
 /** What a statement locks until its commit, one after the other. The others lock nothing. */

@@ -31,7 +31,7 @@ export interface Ledger {
    */
   endedUnclaimed(key: string, lifeMs: number, client?: string): Promise<boolean>;
 
-  /** Whether an earlier row of the key may have been lost, with a failover or a restore. */
+  /** Whether an earlier row of the key may have been lost, with a failover or a restore, also one that is not written down yet. */
   mayBeLost(key: string): Promise<boolean>;
 
   /** Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. */

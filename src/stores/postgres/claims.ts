@@ -17,9 +17,15 @@ import { reasonOf } from '../shared/rows.js';
 import type { QueueMeasure } from '../shared/store-measures.js';
 import { Batcher, LANES } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
-import { MAY_BE_LOST } from './database-identity-statements.js';
-
-import { CANCEL, CLAIM, CLAIM_IN_FULL, EXPLAIN_TURN, TAKE_OVER, TAKE_OVER_DUE } from './ledger-statements.js';
+import {
+  CANCEL,
+  CLAIM,
+  CLAIM_IN_FULL,
+  EXPLAIN_TURN,
+  MAY_BE_LOST,
+  TAKE_OVER,
+  TAKE_OVER_DUE,
+} from './ledger-statements.js';
 import type { PostgresPart } from './part.js';
 import { claimOf, endStateOf, type FindRow, type PaymentRow } from './payment-row.js';
 

@@ -1,4 +1,4 @@
-import { FIRST_COMPUTED_KEY, LOOK_UP_REFERENCES_MS } from '../shared/lost-references.js';
+import { LOOK_UP_REFERENCES_MS } from '../shared/lost-references.js';
 import { CLOCKS_DIFFER_MS, GAP } from '../shared/replaced-database.js';
 import { lowestKeyAt, timeOfMs } from './payment-horizon-statements.js';
 import type { Statement } from './postgres.js';
@@ -103,13 +103,4 @@ export const ADOPT: Statement = {
     UPDATE idempay.transaction_list
     SET last_id = last_id + gap, version = version + gap, last_removal_version = version + gap
     FROM adopted WHERE look_up_before > '00000000-0000-0000-0000-000000000000'`,
-};
-
-/** Whether a missing row of this key may have been lost with an earlier database server. */
-export const MAY_BE_LOST: Statement = {
-  name: 'may_be_lost',
-  text: `
-    SELECT $1::uuid < look_up_before OR ($1::uuid >= '${FIRST_COMPUTED_KEY}'
-      AND look_up_references_until > (SELECT max(until_ms) FROM idempay.retention_hours)) AS "mayBeLost"
-    FROM idempay.deployment`,
 };

@@ -204,6 +204,15 @@ export const ENDED_UNCLAIMED: Statement = {
         SELECT FROM idempay.payments WHERE key = $1 AND ($3::text IS NULL OR client IS NULL OR client = $3))`,
 };
 
+/**
+ * Whether a missing row of the key may have been lost, and whether this database was checked. Before that, rows may be lost that no column
+ * of the deployment tells of.
+ */
+export const MAY_BE_LOST: Statement = {
+  name: 'may_be_lost',
+  text: `SELECT ${mayBeLost('$1::uuid')} AS "mayBeLost", ${ON_KNOWN_DATABASE} AS "isKnown" FROM idempay.deployment`,
+};
+
 /** The mark of an epoch that was never sent, and whether it counts: what was lost since may have been sent. */
 const UNSENT_OF_NOW = `CASE WHEN generation = ${GENERATION} THEN unsent_epoch END`;
 

@@ -12,7 +12,6 @@ import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
 import { Batcher, LANES } from './batcher.js';
 import { createClaims } from './claims.js';
 import type { DatabaseClock } from './database-clock.js';
-import { MAY_BE_LOST } from './database-identity-statements.js';
 import type { ConfirmDurable } from './durability.js';
 import { createExecutionWrites } from './execution-writes.js';
 import * as statements from './ledger-statements.js';
@@ -100,8 +99,9 @@ export function createPostgresLedger(
     },
 
     async mayBeLost(key) {
-      const [known] = await database.read<{ mayBeLost: boolean }>(MAY_BE_LOST, [key]);
-      return known?.mayBeLost ?? true;
+      const values = [key];
+      const [told] = await database.read<{ mayBeLost: boolean; isKnown: boolean }>(statements.MAY_BE_LOST, values);
+      return !told?.isKnown || told.mayBeLost;
     },
 
     async countAbandoned(...ages) {
