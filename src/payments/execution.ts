@@ -5,6 +5,7 @@ import type { Leases } from './leases.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger, SettleResult } from './ports/ledger.js';
 import type { ChargeResult, NotSent, Processor } from './ports/processor.js';
+import { keptReason } from './processors/decline-reason.js';
 import type { ExecutionNote, LookedUp, Origin } from './values/execution-note.js';
 import { type Claim, type FinalOutcome, type Outcome, type UnsentMark, unsentMarkOf } from './values/payment.js';
 
@@ -211,16 +212,11 @@ function isWithin(ageMs: number, limitMs: number): boolean {
   return limitMs === Number.POSITIVE_INFINITY || (ageMs >= 0 && ageMs < limitMs);
 }
 
-/** A reason that quotes the source would keep it in the row and show it to the payer. */
 export function outcomeOf(
   claim: Pick<Claim, 'transactionId' | 'content'>,
   result: Exclude<ChargeResult, { state: 'unknown' }>,
 ): Outcome {
   return result.state === 'succeeded'
     ? { state: 'COMPLETED', transactionId: claim.transactionId }
-    : { state: 'DECLINED', reason: withoutSource(result.reason, claim.content?.source) };
-}
-
-function withoutSource(reason: string, source: string | undefined): string {
-  return source === undefined ? reason : reason.replaceAll(source, '(the source)');
+    : { state: 'DECLINED', reason: keptReason(result.reason, claim.content?.source) };
 }

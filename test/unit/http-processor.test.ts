@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ProcessorClient } from '#idempay/payments/ports/processor.js';
 import { createAlarm } from '#idempay/payments/processors/alarm.js';
-import { cleanReason } from '#idempay/payments/processors/decline-reason.js';
+import { cleanReason, keptReason } from '#idempay/payments/processors/decline-reason.js';
 import { createHttpProcessor } from '#idempay/payments/processors/http.js';
 import { createMovesMoney } from '#idempay/payments/processors/moves-money.js';
 import { processorAt, startHttpServer } from '../../testkit/servers/processor-servers.js';
@@ -205,17 +205,24 @@ describe('the reason of a decline', () => {
     ['🚫'.repeat(501), '🚫'.repeat(500)],
     [`${'x'.repeat(499)} more`, 'x'.repeat(499)],
   ])('%j is kept as %j', (text, kept) => {
-    expect(cleanReason(text)).toBe(kept);
+    expect(keptReason(cleanReason(text), undefined)).toBe(kept);
+  });
+
+  /** Bug: a reason that was cut within a long source kept the first part of it. Cause: it was cut before the source was searched. */
+  test('is kept without the source, also where that is longer than what is kept', () => {
+    const source = 'tok_'.padEnd(500, 'x');
+    expect(keptReason(cleanReason(`No such token: ${source}\n`), source)).toBe('No such token: (the source)');
+    expect(keptReason(cleanReason(`${'-'.repeat(400)}${source}${source}`), source)).not.toContain('tok_');
   });
 
   test('can be stored and shown whatever the processor wrote, and stays as it is when it is cleaned again', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 600 }), (text) => {
-        const reason = cleanReason(text);
+        const reason = keptReason(cleanReason(text), undefined);
         expect(reason).toMatch(/^\P{Cc}{1,500}$/u);
         expect(reason).not.toMatch(/\p{Bidi_Control}/u);
         expect(reason.isWellFormed()).toBe(true);
-        expect(cleanReason(reason)).toBe(reason);
+        expect(keptReason(cleanReason(reason), undefined)).toBe(reason);
       }),
     );
   });

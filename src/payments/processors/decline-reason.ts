@@ -2,9 +2,9 @@
 const LONGEST_REASON = 500;
 
 /**
- * A decline's reason as we keep and show it. The processor's own text goes into databases (PostgreSQL takes no NUL, UTF-8
- * no lone surrogate), logs and a payer's eyes: control characters and ends of lines become spaces, what changes the direction of text (U+202E) is left
- * out, because it makes the text around it look like another one, and what is too long is cut.
+ * A decline's reason as text that we may show. The processor's own text goes into databases (PostgreSQL takes no NUL, UTF-8
+ * no lone surrogate), logs and a payer's eyes: control characters and ends of lines become spaces, and what changes the direction of text
+ * (U+202E) is left out, because it makes the text around it look like another one.
  */
 export function cleanReason(text: string): string {
   const printable = text
@@ -12,6 +12,14 @@ export function cleanReason(text: string): string {
     .replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ' ')
     .replace(/\p{Bidi_Control}/gu, '')
     .trim();
-  const cut = Array.from(printable).slice(0, LONGEST_REASON).join('').trimEnd();
-  return cut === '' ? 'no reason given' : cut;
+  return printable === '' ? 'no reason given' : printable;
+}
+
+/**
+ * The reason as the row keeps it and the payer reads it: without the source, which would stay in the row where the processor quotes it, and
+ * cut where it is too long. It is cut last, because a part of the source could not be found.
+ */
+export function keptReason(reason: string, source: string | undefined): string {
+  const shown = source === undefined ? reason : reason.replaceAll(source, '(the source)');
+  return Array.from(shown).slice(0, LONGEST_REASON).join('').trimEnd();
 }
