@@ -58,6 +58,8 @@ describeDeployments('switching AUTH on', (deployment) => {
       const { url, logs, stop } = await stores.serve(more);
       const path = `${url}/api/payment?reference=order-17`;
       const { status } = await sendJson(path, 'POST', { amount: '100.50', currency: 'USD' }, headers);
+      // Bug: a payment that is none of an order hid the newest order.
+      if (more.AUTH === undefined) await pay(url, await generateKey(url));
       await stop();
       return [status, logs.filter(({ msg }) => msg?.includes('would be charged again')).length];
     };

@@ -1,13 +1,15 @@
 import type { PaymentHistory } from '../ports/payment-history.js';
 
-const ALL = { state: undefined, claimedFrom: undefined, claimedTo: undefined, before: undefined } as const;
+/** More than the payments with a generated key, such as somebody's tries, that are likely to be newer than the newest order. */
+const LOOKED_AT = 100;
+const ANY = { state: undefined, claimedFrom: undefined, claimedTo: undefined, before: undefined } as const;
 
 /**
- * Whether the newest payment of an order is nobody's, made without credentials. Then credentials were asked for since: references belong to their
+ * Whether the newest order among the newest payments was paid without credentials. If they are asked for now, references belong to their
  * client, so that every order is a new one, also one that was paid.
  */
 export async function isNewestOrderNobodys(history: Pick<PaymentHistory, 'newest'>): Promise<boolean> {
-  const { payments } = await history.newest({ ...ALL, limit: 1 }, 1);
-  const [newest] = payments;
-  return newest?.reference !== undefined && newest.client === undefined;
+  const { payments } = await history.newest({ ...ANY, limit: LOOKED_AT }, LOOKED_AT);
+  const order = payments.find(({ reference }) => reference !== undefined);
+  return order !== undefined && order.client === undefined;
 }
