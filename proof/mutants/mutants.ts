@@ -201,7 +201,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'return until > 0 && → return until < 0 &&',
   },
   [`${EMBEDDED}/payment-writes.ts`]: {
-    'a settlement does not erase the source, in SQLite': 'if (hasSource) sources.erase(key); → ',
+    'a settlement does not erase the source, in SQLite':
+      'sources.erase(key);\n        recordOutcome(key, final);\n        return final → recordOutcome(key, final);\n        return final',
     'an operator does not erase the source, in SQLite':
       "sources.erase(key);\n        recordOutcome(key, final);\n        return { state: 'resolved' → recordOutcome(key, final);\n        return { state: 'resolved'",
   },
@@ -219,10 +220,6 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${EMBEDDED}/payment-sources.ts`]: {
     'a source is kept under the key that an erased one had, in SQLite':
       'if (reuse.run(key, padded(source)).changes === 0) → if (reuse.run(NO_KEY, padded(source)).changes === 0)',
-  },
-  [`${EMBEDDED}/ledger.ts`]: {
-    'a takeover does not erase the source, in SQLite':
-      'const hasSource = content?.source !== undefined; → const hasSource = epoch === 1 && content?.source !== undefined;',
   },
   [`${EMBEDDED}/claim-writes.ts`]: {
     'a claim that settles keeps its source, in SQLite': 'if (source !== null && !final) → if (source !== null)',

@@ -140,10 +140,9 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
     abandon,
 
-    async settle({ key, epoch, owner, fingerprint, client, content }, outcome, idempotencyTtlMs, note) {
+    async settle({ key, epoch, owner, fingerprint, client }, outcome, idempotencyTtlMs, note) {
       const event = note && settledEvent({ owner }, note);
-      const hasSource = content?.source !== undefined;
-      const settlement = { key, epoch, owner, fingerprint, client, hasSource, outcome, idempotencyTtlMs, event };
+      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, event };
       const settled = await writer.write('settle', settlement);
       if (typeof settled !== 'number') return settled;
       return { state: 'settled', final: { outcome, fingerprint, client, expiresAt: settled } };

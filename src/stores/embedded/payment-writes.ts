@@ -20,8 +20,6 @@ export interface AbandonWrite extends Fence {
 export interface SettleWrite extends Fence {
   readonly fingerprint: string;
   readonly client: string | undefined;
-  /** The payment's claim has a source, which is erased. */
-  readonly hasSource: boolean;
   readonly outcome: Outcome;
   readonly idempotencyTtlMs: number;
   /** Event for the timeline; undefined for a first attempt that settles. */
@@ -55,7 +53,7 @@ export function createPaymentWrites(database: Database, parts: PaymentWritesPart
 
     /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
     settle(settlement: SettleWrite): number | Exclude<SettleResult, { state: 'settled' }> {
-      const { key, epoch, owner, fingerprint, client, hasSource, outcome, idempotencyTtlMs, event } = settlement;
+      const { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, event } = settlement;
       const now = storeClock();
       const final = { outcome, fingerprint, client, expiresAt: now + idempotencyTtlMs };
       const end = endOf(final, now, currentHour());
@@ -64,7 +62,7 @@ export function createPaymentWrites(database: Database, parts: PaymentWritesPart
           ? settle.run(...end, key, epoch, owner)
           : settleNoted.run(...end, `${now}`, event, key, epoch, owner);
       if (changes > 0) {
-        if (hasSource) sources.erase(key);
+        sources.erase(key);
         recordOutcome(key, final);
         return final.expiresAt;
       }
