@@ -61,9 +61,9 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'the charge is sent although the lease is lost': '(await stillOurs())) → (await stillOurs()) && !leases)',
     "the charge is sent again after the processor's memory": '(ageMs >= 0 && ageMs < limitMs) → ageMs > -1e12',
     'a payment is marked unsent although an earlier attempt may have sent it':
-      "'not sent' && claim.unsent → 'not sent'",
+      "unsentMarkOf(claim) : → (unsentMarkOf(claim) ?? 'unsent') :",
     'a payment is answered as unsent although its row could not be marked':
-      "isUnsent && left === 'given up' → isUnsent || left === 'given up'",
+      "mark === 'unsent' && left === 'given up' → mark === 'unsent' || left === 'given up'",
   },
   'src/payments/processors/messages.ts': {
     'a time-out of the processor is a decline': `return { state: 'unknown', cause: causeOf('a charge', reply) };
@@ -95,6 +95,9 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/payments/values/content.ts': {
     'a card number is taken for a source': 'CARD_NUMBER.test(source) && → CARD_NUMBER.test(`${source} `) &&',
     'a source may have spaces': 'VISIBLE_ASCII = /^[!-~]*$/ → VISIBLE_ASCII = /^[ -~]*$/',
+  },
+  'src/stores/shared/rows.ts': {
+    'a takeover keeps the unsent mark': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',
   },
   'src/stores/shared/content-columns.ts': {
     'the source is kept with the description, which is never erased':
@@ -230,7 +233,6 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'recordOutcome(key, final);\n      return → return',
     'a key below the retention horizon can be claimed again, in SQLite':
       'attempt.claimBefore && !mayBeRemoved(key) → attempt.claimBefore',
-    'a takeover keeps the unsent mark, in SQLite': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',
   },
   'proof/simulator/models/sqlite-file.ts': {
     'settle without epoch, in SQLite (rows have the process as owner, or the owner fences alone)': [
@@ -257,9 +259,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a first claim whose earlier row may be lost charges without a look-up, in PostgreSQL':
       "inserted.mayBeLost ? 'taken over' → inserted.mayBeLost ? 'claimed'",
   },
-  [`${POSTGRES}/payment-row.ts`]: {
-    'a takeover keeps the unsent mark, in PostgreSQL': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',
-  },
+  [`${POSTGRES}/payment-row.ts`]: {},
   [`${POSTGRES}/execution-writes.ts`]: {
     'a lost reply of a settlement counts as its commit, in PostgreSQL': `const { claim } = settlement;
 

@@ -162,12 +162,11 @@ export function createCarryOut(collaborators: {
     done: Done,
   ): Promise<ExecutionResult> {
     const { cause } = result;
-    const isUnsent = result.state === 'not sent' && claim.unsent;
     const mark = result.state === 'not sent' ? unsentMarkOf(claim) : undefined;
     const left = await giveUp(claim, ageMs, mark, { ...done, cause });
     if (left === 'fenced off') counts.fencedOff += 1;
     // Only a row that is known to be marked unsent is answered so.
-    if (isUnsent && left === 'given up') return { state: 'not sent', cause };
+    if (mark === 'unsent' && left === 'given up') return { state: 'not sent', cause };
     return outcomeElsewhere(claim, cause, done);
   }
 

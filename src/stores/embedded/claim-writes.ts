@@ -12,6 +12,7 @@ import { keyTimeOf } from '../../payments/values/key-time.js';
 import type { Claim, FinalOutcome } from '../../payments/values/payment.js';
 import { isComputed } from '../../payments/values/reference.js';
 import { contentColumnsOf, contentOf } from '../shared/content-columns.js';
+import { unsentMarkBefore } from '../shared/rows.js';
 import type { RecordOutcome } from './key-record-writes.js';
 import * as statements from './ledger-statements.js';
 import { endOf, endStateOf, type PaymentRow } from './payment-row.js';
@@ -108,7 +109,7 @@ export function createClaimWrites(
   }
 
   function lostClaim(key: string, now: number): ClaimWriteResult {
-    const claim = { ...claimIn(find.get(key) as PaymentRow, now), unsent: false };
+    const claim = claimIn(find.get(key) as PaymentRow, now);
     return { state: 'taken over', claim: isComputed(key) ? { ...claim, mayBeLost: true } : claim };
   }
 
@@ -154,7 +155,7 @@ export function createClaimWrites(
   /** A mark since a loss counts only while the processor still has to know the charge of the lost row. */
   function takenOver(row: PaymentRow, now: number): Claim {
     const claim = claimIn(row, now);
-    const mayBeLost = row.unsent_epoch === 1 - row.epoch && turns.mayBeLost(row.key);
+    const mayBeLost = unsentMarkBefore(row) === 'unsent since a loss' && turns.mayBeLost(row.key);
     return mayBeLost ? { ...claim, mayBeLost } : claim;
   }
 
@@ -193,7 +194,7 @@ function startOf(attempt: ClaimWrite, now: number, mayBeLost: boolean) {
   return [...payment, owner, leaseUntil, leaseUntil, claimedAt, Math.floor(claimedAtWall)];
 }
 
-/** All columns but those of the reference: of a payment that is closed before it was claimed. */
+/** The columns of a payment that is closed before it was claimed, as INSERT_CLAIM takes them before those of its reference. */
 function closedRow(
   { key, transactionId, client, owner, wallMs, idempotencyTtlMs }: CancelWrite,
   now: number,
@@ -227,7 +228,7 @@ function claimOf(row: PaymentRow, source: string | null, now: number): Claim {
     processor: row.processor as string,
     reference: row.reference ?? undefined,
     content: contentOf({ source, content: row.content }),
-    unsent: row.unsent_epoch === row.epoch - 1,
+    unsent: unsentMarkBefore(row) === 'unsent',
     ageMs: now - row.claimed_at,
     claimedAtWallMs: row.claimed_at_wall,
   };

@@ -1,6 +1,6 @@
 import type { Claim, Fence, FinalOutcome } from '../../payments/values/payment.js';
 import { type ContentColumns, contentOf } from '../shared/content-columns.js';
-import { type FinalRow, finalOf } from '../shared/rows.js';
+import { type FinalRow, finalOf, unsentMarkBefore } from '../shared/rows.js';
 import { GENERATION } from './database-identity-statements.js';
 
 /** Times leave the database as numbers: milliseconds since the epoch, or remaining ones by its own clock. */
@@ -49,9 +49,8 @@ export function claimOf(row: PaymentRow): Claim {
   const { key, epoch, owner, fingerprint } = row;
   const [amount, currency, processor] = [row.amount, row.currency, row.processor] as [string, string, string];
   const client = row.client ?? undefined;
-  const unsent = row.unsent_epoch === row.epoch - 1;
+  const mark = unsentMarkBefore(row);
   const transactionId = row.transaction_id;
-  const mayBeLost = row.unsent_epoch === 1 - row.epoch;
   const claim = {
     key,
     epoch,
@@ -64,8 +63,8 @@ export function claimOf(row: PaymentRow): Claim {
     processor,
     reference: row.reference ?? undefined,
     content: contentOf(row),
-    unsent,
+    unsent: mark === 'unsent',
     ageMs: row.age_ms,
   };
-  return mayBeLost ? { ...claim, mayBeLost } : claim;
+  return mark === 'unsent since a loss' ? { ...claim, mayBeLost: true } : claim;
 }

@@ -38,6 +38,15 @@ export function unsentEpochOf({ epoch }: Pick<Fence, 'epoch'>, mark: UnsentMark 
   return mark === 'unsent' ? epoch : -epoch;
 }
 
+/** The mark of the epoch before, where a takeover has begun this one. A mark says nothing to a later epoch. */
+export function unsentMarkBefore(row: {
+  readonly epoch: number;
+  readonly unsent_epoch: number | null;
+}): UnsentMark | undefined {
+  if (row.unsent_epoch === row.epoch - 1) return 'unsent';
+  return row.unsent_epoch === 1 - row.epoch ? 'unsent since a loss' : undefined;
+}
+
 /** As both databases keep it. */
 export function reasonOf(outcome: Outcome | undefined): string | null {
   return outcome?.state === 'DECLINED' ? outcome.reason : null;
