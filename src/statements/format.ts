@@ -18,8 +18,8 @@ export const DELIMITERS = [',', ';', '\t', '|'] as const;
 /** What a bank writes before the header is not longer. */
 const LINES_BEFORE_HEADER = 40;
 const SAMPLE = 3;
-/** The first line of a file for Excel. */
-const SEPARATOR = /^\ufeff?sep=(.)\s*$/i;
+/** The first line of a file for Excel. A quote separates nothing, because it would end a field and begin the next one. */
+const SEPARATOR = /^\ufeff?sep=([^"])\s*$/i;
 
 export interface StatementHead {
   readonly format: StatementFormat;

@@ -81,6 +81,7 @@ const BEFORE = [
   'sep=^',
   'sep=\\',
   'sep=.',
+  'sep="',
   '"Girokonto";"DE00"',
   'Report of a day',
   '\ufeff',

@@ -182,6 +182,18 @@ describe('a statement', () => {
     expect(readAmount('x'.repeat(900_000))).toMatchObject({ problem: expect.stringMatching(/^.{0,300}$/) });
   });
 
+  /**
+   * Bug: the comparison never ended, and took memory until the process died. Cause: `sep="` made the quote the delimiter, so a
+   * field began at the quote that ends another one. Fix: a quote is no delimiter.
+   */
+  it('whose first line names the quote as its delimiter is read by another one', async () => {
+    const records = await read('sep="\nkey,amount,currency\n"" ""x,5,EUR\nK,5,EUR\n');
+    expect(fieldsOf(records)).toEqual([
+      [3, expect.stringContaining('A quote is not closed')],
+      ['K', '5', 'EUR'],
+    ]);
+  });
+
   it.each([
     ['', 'empty'],
     ['[{"amount":1}]', 'one JSON text'],
