@@ -474,7 +474,16 @@ describe('idempay processor check', { timeout: 60_000 }, () => {
     ['no --yes', [], /Nothing was done\. To charge 1\.00 EUR for real.* add --yes/],
     ['an amount of another currency', ['--yes', '--amount', '1.001'], /--amount has more decimals than EUR has/],
     ['an unknown currency', ['--yes', '--currency', 'XXX'], /--currency must be an ISO 4217 code/],
-    ['a source with a blank', ['--yes', '--source', 'a b'], /--source takes 1 to 500 visible ASCII characters/],
+    [
+      'a source with a blank',
+      ['--yes', '--source', 'a b'],
+      /--source: 'source' must be 1 to 500 visible ASCII characters/,
+    ],
+    [
+      'a card number',
+      ['--yes', '--declining-source', '4242424242424242'],
+      /--declining-source: 'source' looks like a card number/,
+    ],
     ['an empty source', ['--yes', '--source', ''], /--source has an empty value/],
     ['a time limit that is no number', ['--yes', '--timeout-ms', '1s'], /--timeout-ms takes a whole number/],
   ])('charges nothing with %s', async (_, options, message) => {

@@ -3,6 +3,7 @@ import {
   type ProcessorLocation,
   readProcessorUrl,
 } from '../../payments/processors/processor-url.js';
+import { sourceProblem } from '../../payments/values/content.js';
 import { type Money, readMoney } from '../../payments/values/money.js';
 import { safeJson } from '../../platform/safe-json.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -25,12 +26,10 @@ export interface CheckOptions extends OutputOptions {
   readonly deadline: number;
 }
 
-/** What `--source` and `--declining-source` take. */
-const SOURCE = /^[!-~]{1,500}$/;
 /** Shorter than this, a busy machine may cut a connection before the adapter has read the charge. */
 const LEAST_CUT_MS = 50;
 const LEAST_WATCH_MS = 1_000;
-/** References that a run charges, with a decline and three cuts. */
+/** So many references are charged at most, those of a decline and of three cuts among them. */
 const MOST_CHARGES = 9;
 const COLOURS: Readonly<Record<Verdict, Colour>> = { kept: 'green', broken: 'red', skipped: 'yellow' };
 const WIDTHS = { verdict: 9, check: 25 } as const;
@@ -160,6 +159,6 @@ function moneyOf({ amount = '1', currency }: CheckOptions): Money {
 }
 
 function refuseBadSource(option: string, source: string | undefined): void {
-  if (source === undefined || SOURCE.test(source)) return;
-  throw new UsageError(`${option} takes 1 to 500 visible ASCII characters, without blanks.`);
+  const problem = source === undefined ? undefined : sourceProblem(source);
+  if (problem !== undefined) throw new UsageError(`${option}: ${problem}`);
 }
