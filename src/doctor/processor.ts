@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isLoopback } from '../access/loopback.js';
-import { createExchanges, type Reply } from '../payments/processors/exchange.js';
+import { createExchanges } from '../payments/processors/exchange.js';
 import {
   addressed,
   isStillAtWork,
@@ -14,8 +14,6 @@ import { type Finding, milliseconds, verdictOf } from '../platform/finding.js';
 
 /** The doctor waits no longer than this, even where payments do. */
 const LIMIT_MS = 5_000;
-
-type WholeReply = Extract<Reply, { readonly complete: true }>;
 
 /** Looks up a reference that nobody ever charged, as a takeover does (docs/reference/processor.md). Charges nothing. */
 export async function examineProcessor(settings: { url: string; timeoutMs: number }): Promise<readonly Finding[]> {
@@ -44,7 +42,7 @@ export async function examineProcessor(settings: { url: string; timeoutMs: numbe
       wanted: '404 for a random reference',
       why: 'a takeover looks up before it charges; docs/reference/processor.md is the contract',
     },
-    ...(result.state === 'no record' ? [judgeContent(readsContent(reply as WholeReply))] : []),
+    ...(result.state === 'no record' ? [judgeContent(readsContent(reply))] : []),
     {
       verdict: verdictOf(false, isOpen),
       what: 'Processor TLS',

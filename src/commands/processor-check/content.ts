@@ -12,7 +12,7 @@ const OTHER_CONTENT: CheckedContent = { ...CONTENT, description: 'Other content'
 
 export interface ContentResult {
   readonly judgement: Judgement;
-  /** Whether the reply said so; undefined where the charge has no outcome. */
+  /** Whether the reply to the charge said that the adapter reads content. Undefined where the charge has no outcome. */
   readonly isRead?: boolean;
 }
 
@@ -32,7 +32,7 @@ export async function content(probe: Probe): Promise<ContentResult> {
         other.result.state === 'succeeded' ? 'gets the first outcome' : `is not charged (${other.reply.status})`
       }.`,
     );
-  return { judgement, isRead: first.reply.complete && readsContent(first.reply) };
+  return { judgement, isRead: readsContent(first.reply) };
 }
 
 /** An adapter of the first contract keeps its contract, so this is a note, unless payments with a source are to be made through it. */

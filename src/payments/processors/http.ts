@@ -68,7 +68,7 @@ export function createHttpProcessor(settings: {
       const reply = await ask('a charge', chargeQuestion(reference, members));
       const result = chargeResultOf(reply);
       const isSettled = result.state === 'succeeded' || result.state === 'declined';
-      if (source !== undefined && isSettled && reply.complete && !readsContent(reply) && !isWarned) {
+      if (source !== undefined && isSettled && !readsContent(reply) && !isWarned) {
         isWarned = true;
         sourceNotRead?.();
       }

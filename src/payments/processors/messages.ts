@@ -104,8 +104,8 @@ export function causeOf(asked: Asked, reply: Reply): string {
 }
 
 /** Whether the adapter says that it reads what a charge is about: those of the first contract say nothing. */
-export function readsContent({ headers }: Pick<Extract<Reply, { complete: true }>, 'headers'>): boolean {
-  return Number.parseInt(String(headers[CONTRACT_HEADER]), 10) >= CONTRACT;
+export function readsContent(reply: Reply): boolean {
+  return reply.complete && Number.parseInt(String(reply.headers[CONTRACT_HEADER]), 10) >= CONTRACT;
 }
 
 export function isStillAtWork(reply: Reply): boolean {
