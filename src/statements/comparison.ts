@@ -50,7 +50,7 @@ export interface ComparisonResult {
 
 interface Entry {
   readonly row: StatementRow | UnreadRow;
-  /** By a payment, or at the end by an earlier line that names the same. */
+  /** Whether a payment of ours has taken it. */
   isTaken: boolean;
 }
 
@@ -79,6 +79,7 @@ export class Comparison {
     (typeof ALL_GROUPS)[number],
     Group
   >;
+
   constructor(
     statement: StatementContent,
     private readonly found: (difference: Difference) => void,
@@ -139,11 +140,9 @@ export class Comparison {
       for (const candidate of declined) {
         const share = shares.get(candidate) ?? [];
         if (share.some(isPayment)) continue;
-        const free = named.filter((entry) => isPayment(entry) && entry.row.state === 'DECLINED' && !given.has(entry));
-        const line = best(
-          free.map(({ row }) => row as StatementRow),
-          candidate.payment,
-        );
+        const free = named.filter(isPayment).filter((entry) => entry.row.state === 'DECLINED' && !given.has(entry));
+        const rows = free.map(({ row }) => row);
+        const line = best(rows, candidate.payment);
         const entry = free.find(({ row }) => row === line);
         if (!entry) continue;
         given.add(entry);

@@ -20,8 +20,6 @@ export const nameless = (found: string): Judgement =>
 
 export const UNKNOWN_FOR_HOURS = 'such a payment would stay unknown for hours, and then wait for an operator';
 
-const STATES = { succeeded: 'succeeded', 'no record': 'no record' } as const;
-
 /** What was answered, as a part of a sentence. */
 export function said({ result, detail }: Answer): string {
   switch (result.state) {
@@ -32,7 +30,7 @@ export function said({ result, detail }: Answer): string {
     case 'unknown':
       return detail === '' ? result.cause : `${result.cause}: ${detail}`;
     default:
-      return STATES[result.state];
+      return result.state;
   }
 }
 
