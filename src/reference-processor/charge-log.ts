@@ -8,14 +8,14 @@ export interface Charge {
   /** A decimal number as text, and kept as text: money never passes through a binary fraction. */
   readonly amount: string;
   readonly currency: string;
-  /** What the charge is about, since the second contract, as it came. */
+  /** The content of the charge, as it came. A charge of the first contract has none. */
   readonly order?: string | undefined;
   readonly source?: string | undefined;
   readonly description?: string | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
 
-/** `id` names the charge; lines of before it was written have none. */
+/** `id` names the charge. Lines that an earlier version wrote have none. */
 export type Outcome =
   | { readonly status: 'succeeded'; readonly id?: string | undefined }
   | { readonly status: 'declined'; readonly reason: string };

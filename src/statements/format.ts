@@ -48,13 +48,13 @@ export function readHead(lines: readonly string[], delimiter?: string): Statemen
 
 const SYMBOLS: Readonly<Record<string, string>> = { '€': 'EUR', '£': 'GBP' };
 
-/** As the name of the column of the amount says (`Betrag (€)`); undefined where it does not. */
+/** The currency in the name of the column of amounts, such as `Betrag (€)`. Undefined where the name has none. */
 export function currencyOfAmounts({ names }: StatementFormat, { amount }: Columns): string | undefined {
   const [, text = ''] = /\(([A-Z]{3}|[€£])\)$/.exec(names[amount ?? -1] ?? '') ?? [];
   return SYMBOLS[text] ?? (text || undefined);
 }
 
-/** Its payments; the header of a CSV file and what stands before it are skipped. */
+/** Reads the payments of a statement. The header of a CSV file and what stands before it are skipped. */
 export function recordsOf(format: StatementFormat): RecordReader {
   if (format.kind === 'NDJSON') return createNdjsonRecords(format.names);
   const { delimiter, headerLine, names } = format;

@@ -5,15 +5,15 @@ export type GroupName = keyof ComparisonResult['groups'];
 interface GroupText {
   /** For scripts, which depend on it. */
   readonly name: string;
-  /** In words. */
+  /** For a person. */
   readonly title: string;
-  /** What is to know of it, in two or three words. */
+  /** Two or three words next to the title, which explain the count. */
   readonly hint?: string;
-  /** What a person has to know of one. */
+  /** A sentence above the list of its payments, which says what such a difference means. */
   readonly meaning?: string;
 }
 
-/** In the order in which they are shown. */
+/** The texts of each group, in the order in which groups are shown. */
 export const GROUPS: Readonly<Record<GroupName, GroupText>> = {
   matched: { name: 'matched', title: 'The same on both sides' },
   otherDay: { name: 'otherDay', title: 'The same, settled in Idempay on a day next to it' },
@@ -52,7 +52,7 @@ export const GROUPS: Readonly<Record<GroupName, GroupText>> = {
 
 const ALWAYS_SHOWN: readonly GroupName[] = ['matched', 'different', 'theirs', 'ours'];
 
-/** Those that have anything, and those that everybody looks for. */
+/** The groups that are not empty, and those that everybody looks for. */
 export function shownGroups(groups: ComparisonResult['groups']): readonly GroupName[] {
   return (Object.keys(GROUPS) as GroupName[]).filter((name) => groups[name].count > 0 || ALWAYS_SHOWN.includes(name));
 }

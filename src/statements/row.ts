@@ -10,7 +10,7 @@ export type RowKind = 'payment' | 'refund' | 'chargeback' | 'fee' | 'other';
 /** One line of the processor's statement that could be read. */
 export interface StatementRow {
   readonly line: number;
-  /** As the statement says it: a key of ours, or an order number. Empty: it does not say. */
+  /** A key of ours or an order number, as the statement has it. Empty where it has none. */
   readonly reference: string;
   readonly order: string;
   /** Ours, `TXN...`; empty: the statement does not say. */

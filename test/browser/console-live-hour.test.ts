@@ -10,7 +10,7 @@ const HOUR_STEPS = 3_600_000 / INTERVAL_MS;
 const PROCESSES = 3;
 /** Told at once; then the page draws. */
 const STEPS_AT_ONCE = 4;
-/** What engines keep alongside what a page holds (compiled code, caches) moves by so much. */
+/** What engines keep besides what a page holds (compiled code, caches) moves by so much. */
 const MOST_GROWTH_BYTES = 500_000;
 const HOSTILE = '<img src=x onerror="document.title=1"> \u202Etxt.exe';
 

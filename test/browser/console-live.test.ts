@@ -133,7 +133,7 @@ describe('the last 24 hours in the live view', () => {
   });
 });
 
-/** Bug: "last 24 hours" had the count of the last ten minutes alongside its name. Cause: the legend shows the latest point of every chart. */
+/** Bug: "last 24 hours" had the count of the last ten minutes next to its name. Cause: the legend shows the latest point of every chart. */
 describe('the legend of the last 24 hours', () => {
   const shared = shareService(embedded);
   const tabs = consoles();

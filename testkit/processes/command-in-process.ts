@@ -6,9 +6,9 @@ import type { Environment } from './service.js';
 let last: Promise<unknown> = Promise.resolve();
 
 /**
- * What `runCommand` gives, from a command in the process of the test, which saves the start of a process. Commands run one at
- * a time, because the outputs, the environment and the exit code are those of the whole process. One that is killed, that
- * runs at the same time as another, or whose input, terminal or end is what the test looks at needs a process of its own.
+ * Runs a command in the process of the test, which saves the start of a process, and gives what `runCommand` gives. Commands run
+ * one at a time, because the outputs, the environment and the exit code are those of the whole process. A command needs a process
+ * of its own where it is killed, runs at the same time as another, or the test looks at its input, its terminal or its end.
  */
 export function runCommandHere(
   url: string,

@@ -58,7 +58,7 @@ export async function serveFolder(binaries: string, folder: string, settings: re
   /** Resolves when it serves; starts it if it does not run. */
   async function start(): Promise<void> {
     const answers = async () => {
-      // It refuses to start alongside the last process of one that was killed, and on a port that another program has for a moment.
+      // It refuses to start while the last process of one that was killed still runs, and on a port that another program has for a moment.
       if (!isRunning()) launch();
       const [row] = await runSql<{ data_directory: string }>(url('postgres'), 'SHOW data_directory').catch(() => []);
       return row?.data_directory === join(folder, 'data');

@@ -10,7 +10,7 @@ const RIGHTS =
 export type SecuredRedis = Awaited<ReturnType<typeof startSecuredRedis>>;
 
 /**
- * A server with the certificate alongside `authority` and a user who may touch our keys only. The plain port stays, for the
+ * A server with the certificate next to `authority` and a user who may touch our keys only. The plain port stays, for the
  * test's own client; without a log-in only PING, INFO and connection commands are allowed.
  */
 export async function startSecuredRedis(authority: string) {

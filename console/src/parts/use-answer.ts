@@ -11,7 +11,7 @@ export interface Asked<T> {
 }
 
 /**
- * Asks when the view opens, when one of `inputs` changes, and again on demand; the request of before is given up. `ask` gives undefined
+ * Asks when the view opens, when one of `inputs` changes, and again on demand; the request before it is given up. `ask` gives undefined
  * where it cannot ask yet.
  */
 export function useAnswer<T>(

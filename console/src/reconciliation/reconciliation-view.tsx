@@ -10,7 +10,7 @@ import { StatementReading } from './statement-reading.js';
 import { useReconciliation } from './use-reconciliation.js';
 import './reconciliation.css';
 
-/** Our payments of a day alongside the statement of who moved the money. */
+/** Compares our payments of a day with the statement of the company that moved the money. */
 export default function ReconciliationView({ http, session, route }: ViewProperties) {
   const asked = route.query.get('day') ?? '';
   const day = isDay(asked) ? asked : dayAfter(todayUtc(), -1);

@@ -83,7 +83,7 @@ async function csvOf(members: readonly string[], spreadsheet = false) {
       header: isFirst,
       columns: [...members],
       quoted_match: OUTER_BLANK,
-      // Without it objects are JSON as well.
+      // Without a cast, csv-stringify writes objects as JSON as well.
       ...(spreadsheet && { cast: SAFE_CASTS }),
     });
 }

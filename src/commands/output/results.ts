@@ -124,7 +124,7 @@ function cell<Row>({ of }: Column<Row>, row: Row): string {
   return harmless(String(of(row) ?? ''));
 }
 
-/** An object, such as the metadata of a payment, is JSON. */
+/** The value as text: an object, such as the metadata of a payment, as JSON. */
 export function textOf(value: unknown): string {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '');
 }

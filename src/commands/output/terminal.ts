@@ -53,7 +53,7 @@ export function painted(text: string, colour: Colour | undefined): string {
 /** Control characters, which a terminal would execute, and those that end a line or change the direction of the text around. */
 const HARMFUL = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;
 
-/** Foreign text without them. */
+/** Foreign text, in which each harmful character is replaced, so that it can be printed. */
 export function harmless(text: string): string {
   return text.replace(HARMFUL, '\ufffd');
 }

@@ -76,7 +76,7 @@ function noPayments(day: string, processor: string | undefined): string {
   return `No payment was settled on ${day} at ${processor}. Give the processor as a payment shows it, or leave --processor out.`;
 }
 
-/** The faults of the statement's own file. */
+/** The bytes of the statement. Throws UsageError where its file cannot be read; a fault of another file passes by it. */
 async function* readable(input: AsyncIterable<Uint8Array>, statement: string): AsyncGenerator<Uint8Array, void, void> {
   try {
     yield* input;

@@ -14,7 +14,7 @@ export const kept = (sentence: string): Judgement => ({ verdict: 'kept', sentenc
 export const broken = (sentence: string): Judgement => ({ verdict: 'broken', sentence });
 export const skipped = (sentence: string): Judgement => ({ verdict: 'skipped', sentence });
 
-/** For charges that all got one outcome, in replies that would be the same if each had been charged. */
+/** Skips a check whose replies would be the same if the reference had been charged several times. */
 export const nameless = (found: string): Judgement =>
   skipped(`${found}; the replies name no charge, so several charges cannot be told from one: look at the processor.`);
 

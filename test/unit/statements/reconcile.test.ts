@@ -52,10 +52,10 @@ const ndjson = (objects: readonly object[]) => objects.map((object) => `${JSON.s
 function compare(
   rows: readonly StatedRow[],
   payments: readonly SettledPayment[],
-  beside: Partial<Record<DayOffset, SettledPayment[]>> = {},
+  daysNextToIt: Partial<Record<DayOffset, SettledPayment[]>> = {},
 ) {
   return compareText(ndjson(rows.length > 0 ? rows : [{ reference: '', amount: '', currency: '' }]), (day) =>
-    day === 0 ? payments : (beside[day] ?? []),
+    day === 0 ? payments : (daysNextToIt[day] ?? []),
   );
 }
 
@@ -198,7 +198,7 @@ describe('a reconciliation', () => {
     });
   });
 
-  it('takes another text alongside the order number for no difference', async () => {
+  it('takes another text next to the order number for no difference', async () => {
     const result = await compareText('custom,order,amount,currency\ncust-77,order-17,100.50,USD\n', () => [
       paymentOf(1, { reference: 'order-17', attempt: 1 }),
     ]);
@@ -421,7 +421,7 @@ describe('a reconciliation', () => {
     });
   });
 
-  it('asks for the days alongside it only for rows that are left over', async () => {
+  it('asks for the days next to the chosen one only for rows that are left over', async () => {
     const asked: DayOffset[] = [];
     const days: Partial<Record<DayOffset, SettledPayment[]>> = { 0: [paymentOf(1)], 1: [paymentOf(2), paymentOf(3)] };
     const ask = (day: DayOffset) => {

@@ -308,7 +308,7 @@ describe('a row', () => {
     ['Chargeback Fee', '-1', 'fee'],
     ['Stripe_fee', '-1', 'fee'],
     ['payout', '-1', 'other'],
-    // Each names the order alongside the payment itself.
+    // Each is another line of an order, besides the one of its payment.
     ['General Authorization', '1', 'other'],
     ['General hold release', '1', 'other'],
     ['Payment Release', '1', 'other'],
