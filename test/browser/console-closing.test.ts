@@ -38,6 +38,15 @@ describeDeployments('closing an order in the console', (deployment) => {
   const processed = shareProcessedService(deployment);
   const tabs = consoles();
   const open = (hash = '#/payments') => tabs.open(processed().url, { hash, locale: 'en-GB' });
+  /** The first attempt at the order. Returns its key. */
+  async function declineOrder(reference: string): Promise<string> {
+    const { url, processor } = processed();
+    await processor.behave({ declineRate: 1 });
+    const declined = await payOrder(url, reference);
+    await processor.behave({ declineRate: 0 });
+    expect(declined.status).toBe(402);
+    return String(declined.headers['idempotency-key']);
+  }
 
   test('an order that nobody paid is found missing, closed, and cannot be paid', LIMIT, async () => {
     const { url, processor } = processed();
@@ -75,11 +84,8 @@ describeDeployments('closing an order in the console', (deployment) => {
   });
 
   test('after a decline the next attempt is closed; the attempts lead to each other', LIMIT, async () => {
-    const { url, processor } = processed();
-    await processor.behave({ declineRate: 1 });
-    const declined = await payOrder(url, '1001');
-    expect(declined.status).toBe(402);
-    await processor.behave({ declineRate: 0 });
+    const { url } = processed();
+    await declineOrder('1001');
     const { page } = await open();
     await searchField(page).fill('1001');
     await page.getByRole('link', { name: '1001 · attempt 1' }).click();
@@ -112,12 +118,8 @@ describeDeployments('closing an order in the console', (deployment) => {
    * Fix: there is no answer before the payment is read, and a failure is shown in place of an earlier answer.
    */
   test('an order is not closed while its other attempts are unknown, or have no next one', LIMIT, async () => {
-    const { url, processor } = processed();
-    await processor.behave({ declineRate: 1 });
-    const declined = await payOrder(url, 'order-19');
-    expect(declined.status).toBe(402);
-    await processor.behave({ declineRate: 0 });
-    const key = String(declined.headers['idempotency-key']);
+    const { url } = processed();
+    const key = await declineOrder('order-19');
     const { page } = await open();
     const attempts = (address: URL) => address.searchParams.get('reference') === 'order-19';
     await page.route(attempts, (route) => route.fulfill({ status: 503, body: 'busy' }));

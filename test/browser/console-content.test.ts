@@ -119,7 +119,7 @@ describe('what a payment is about', () => {
     await page.getByRole('link', { name: key }).waitFor();
     expect(await page.locator('tbody .content').count()).toBe(0);
     await page.getByRole('link', { name: key }).click();
-    await page.getByRole('heading', { name: 'Payment' }).waitFor();
+    await fact(page, 'Key').waitFor();
     expect(await page.getByText(/Description|Metadata/).count()).toBe(0);
   });
 });

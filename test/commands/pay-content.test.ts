@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { todayUtc } from '#idempay/statements/days.js';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
@@ -134,9 +135,8 @@ describe('what a payment is about', () => {
   });
 
   it('is exported in the last two columns, exact, or so that no spreadsheet runs it', async () => {
-    const day = new Date().toISOString().slice(0, '2026-11-20'.length);
     const rowOf = async (...parameters: string[]) => {
-      const { stdout, stderr } = await idempay('export', '--day', day, '--format', 'csv', ...parameters);
+      const { stdout, stderr } = await idempay('export', '--day', todayUtc(), '--format', 'csv', ...parameters);
       const rows = parse(stdout, { bom: true }) as string[][];
       expect(rows[0]?.slice(-2)).toEqual(['description', 'metadata']);
       return { cells: rows.find(([first]) => first === key)?.slice(-2), stdout, stderr };
@@ -156,8 +156,7 @@ describe('what a payment is about', () => {
       const { url } = await stores.serve();
       await pay(url, await generateKey(url), { amount: '5.00', currency: 'EUR', metadata: { a: 'x;=cmd()' } });
       await pay(url, await generateKey(url), { amount: '5.00', currency: 'EUR', metadata: { a: 'b' } });
-      const day = new Date().toISOString().slice(0, '2026-11-20'.length);
-      const { stderr } = await runCommandHere(url, ['payments', 'export', '--day', day, '--format', 'csv']);
+      const { stderr } = await runCommandHere(url, ['payments', 'export', '--day', todayUtc(), '--format', 'csv']);
       expect(stderr).toMatch(/^1 rows have a text/m);
     } finally {
       await stores.close();
