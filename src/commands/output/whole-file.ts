@@ -5,7 +5,7 @@ import { UsageError } from '../usage.js';
 
 /**
  * The file has another name until it is complete and durable, so that a part is never taken for the whole. `write` creates and syncs the
- * part. An existing file is never replaced: UsageError.
+ * part. Throws UsageError where the file cannot be written or is there already: it is never replaced.
  */
 export async function writeWhole<Result>(path: string, write: (part: string) => Promise<Result>): Promise<Result> {
   if (existsSync(path)) throw isThere(path);
@@ -16,11 +16,18 @@ export async function writeWhole<Result>(path: string, write: (part: string) => 
     syncFolderOf(path);
     return result;
   } catch (error) {
-    throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? isThere(path) : error;
+    const { code, path: failed } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') throw isThere(path);
+    throw failed === part ? cannotBeWritten(path, code) : error;
   } finally {
     // The error of the writing counts, also where nothing can be removed.
     if (existsSync(part)) rmSync(part, { force: true });
   }
 }
+
+const cannotBeWritten = (path: string, code: string | undefined) =>
+  new UsageError(
+    `${path} cannot be written (${code}): name a file in a folder that is there and that you may write to.`,
+  );
 
 const isThere = (path: string) => new UsageError(`${path} is there already: name another file, or remove it.`);
