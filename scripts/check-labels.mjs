@@ -1,5 +1,5 @@
 // Checks that every rule label leads to docs/engineering/specification.md and every number of a decision to its record, that every test that
-// is named exists, and that every relative link of a Markdown file leads to a file. Run by `npm run check`.
+// is named exists, and that every relative link of a Markdown file leads to a file and a heading in it. Run by `npm run check`.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -15,7 +15,7 @@ const RECORDS = /\b[Dd]ecisions?[ /](\d{4})\b/g;
 /** `spec 2.5`, `spec 4.1 rule 3`, `spec 4.1 rules 2 to 4`, `spec 4.3 caching rule 1`. */
 const SPEC = /\bspec (\d(?:\.\d)?)(?: (caching )?rules? (\d)(?:(?:, | and | to |-)(\d))?)?/g;
 const PROTOCOL = /\bprotocol,? step (\d)/g;
-const LINK = /\]\((?!https?:|#|mailto:)([^)#]+)(?:#[^)]*)?\)/g;
+const LINK = /\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)/g;
 const NAMED_TEST =
   /`(?:test\/)?((?:unit|contracts|protocol|adapters|http|faults|proof|topologies|reference-processor|package|browser|examples|documents)(?:\/[a-z0-9-]+)+)`/g;
 
@@ -46,8 +46,12 @@ for (const file of execFileSync('git', ['ls-files'], { encoding: 'utf8' }).split
     }
   }
   if (!file.endsWith('.md')) continue;
-  for (const [, path] of text.matchAll(LINK)) {
-    if (!existsSync(join(dirname(file), path))) problems.push(`${file}: the link to ${path} leads nowhere`);
+  for (const [, path, anchor] of text.matchAll(LINK)) {
+    const target = path === '' ? file : join(dirname(file), path);
+    if (!existsSync(target)) problems.push(`${file}: the link to ${path} leads nowhere`);
+    else if (anchor !== undefined && target.endsWith('.md') && !anchorsOf(target).includes(anchor)) {
+      problems.push(`${file}: ${target} has no heading #${anchor}`);
+    }
   }
 }
 
@@ -65,4 +69,15 @@ function* labelsIn(text) {
         yield `spec ${section} ${caching}rule ${number}`;
   }
   for (const [, step] of text.matchAll(PROTOCOL)) yield `protocol step ${step}`;
+}
+
+/** As GitHub makes them of headings. */
+function anchorsOf(file) {
+  return [...readFileSync(file, 'utf8').matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
+    heading
+      .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}_ -]/gu, '')
+      .replaceAll(' ', '-'),
+  );
 }
