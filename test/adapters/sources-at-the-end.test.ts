@@ -21,7 +21,7 @@ import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit
 import { untilPast } from '../../testkit/time/until.js';
 
 /**
- * The commit that makes a payment final erases its source, whoever makes it (decisions P19). No port tells the source of a final row, so
+ * The commit that makes a payment final erases its source, whoever makes it (rule P19). No port tells the source of a final row, so
  * the tables are read. That nothing of it stays in the file of SQLite: `embedded-sources`.
  */
 

@@ -85,7 +85,7 @@ export class PaymentClients {
     return this.#ended(key, answered(exchange, reply));
   }
 
-  /** Of another source in each request, as a payment page sends it. After the outcome no request makes the row. */
+  /** Each request has another source, as from a payment page. It may be what is charged only if no outcome is known yet. */
   #nextContent(key: KeyHistory): Content | undefined {
     this.#contents += 1;
     const content = someContent(this.#contents, `${this.#contents}`);

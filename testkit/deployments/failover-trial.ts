@@ -66,7 +66,7 @@ export async function startTrial(redisUrl: string) {
   return {
     /**
      * Lets `fail` happen under load, and `heal` once payments succeed again, and asserts everything that was promised.
-     * Prints how long payments were down.
+     * Prints how long no payment succeeded.
      */
     async round(name: string, fail: () => Promise<void>, heal = () => {}): Promise<void> {
       const [keysBefore, changesBefore] = [history.keys.length, acknowledgedChanges()];

@@ -26,7 +26,7 @@ const HTTP_HEADERS = ['date', 'connection', 'keep-alive', 'content-length', 'con
 /** Headers that only the response `default` has. Its other headers are those of every answer, `Cache-Control` that of every error. */
 const OF_ANY_REQUEST = ['allow', 'retry-after'];
 const OF_ERRORS = ['cache-control'];
-/** What they say of a charge, no other operation does. */
+/** Only the errors of these operations have the member `charge`. */
 const OF_CHARGES = ['generateKey', 'pay', 'getPaymentStatus', 'getPaymentStatusHead', 'cancelPayment'];
 /** `default` has them for what is no operation. */
 const NOT_AN_OPERATION = [404, 405];

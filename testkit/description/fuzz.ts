@@ -103,8 +103,8 @@ export async function fuzz(
 }
 
 /**
- * Errors have the form that the request prefers. The parser reads no headers after a method that it does not know or a target that fills
- * all its room, nor too many of them.
+ * An error has the form that the request prefers, unless `Accept` was not read: the parser stops at a method that it does not know, at a
+ * target that fills all its room, and at too many headers.
  */
 function formProblems({ method, target, headers: asked }: Draft, { status, headers }: Answer): string[] {
   const isUnread = status === 431 || (status === 414 && target.length + method.length >= maxHeaderSize - 1);

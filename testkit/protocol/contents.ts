@@ -1,13 +1,13 @@
 import type { Content } from '#idempay/payments/values/content.js';
 
-/** How each source begins, and nothing else does. */
+/** Each source begins with this, and no other text does. */
 export const SOURCE_START = 'tok_';
-/** What changes on its way through a store, if anything does. */
+/** Characters that a store changes, if it changes any. */
 const ODD = ' \u{1f45f}\n"\\\' \u00e9 e\u0301 ';
 
 /**
- * What a request is about, one kind after the other: now and then nothing, and else another source or text for each name. No part of it
- * is drawn from an RNG, so the histories of seeds are what they would be without content.
+ * The content of request `n`: four kinds in turn, of which one is none. Texts and sources have `name` in them, so each name has its own.
+ * Nothing is drawn from an RNG, so a seed has the history that it would have without content.
  */
 export function someContent(n: number, name: string): Content | undefined {
   const source = `${SOURCE_START}${name}`;
