@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type CodeBlock, codeBlocks } from '../../testkit/documents/code-blocks.js';
+import { requirePython } from '../../testkit/processes/python.js';
 import { type Service, startService } from '../../testkit/processes/service.js';
 import { ROOT, SERVICE } from '../../testkit/programs.js';
 import { freePort } from '../../testkit/servers/server-process.js';
@@ -25,9 +26,7 @@ describe(`what ${PAGE} says, step by step`, { timeout: 90_000 }, () => {
   const local = (text: string) => text.replaceAll('8092', `${port}`);
 
   beforeAll(async () => {
-    await run('python3', ['--version']).catch((cause) => {
-      throw new Error('Python 3 is needed for the samples in Python: apt-get install python3', { cause });
-    });
+    await requirePython();
     [folder, port] = await Promise.all([mkdtemp(join(tmpdir(), 'idempay-own-adapter-')), freePort()]);
     await writeFile(join(folder, 'adapter.py'), local(blockWith('class Adapter').text));
     await startAdapter();

@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sharePayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import { codeBlocks } from '../../testkit/documents/code-blocks.js';
+import { requirePython } from '../../testkit/processes/python.js';
 import { type Gateway, ownJson, ownPage, startGateway } from '../../testkit/servers/gateway.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -48,9 +49,7 @@ describe.each([
   let gateway: Gateway;
 
   beforeAll(async () => {
-    await run('python3', ['--version']).catch((cause) => {
-      throw new Error('Python 3 is needed for the samples in Python: apt-get install python3', { cause });
-    });
+    await requirePython();
     gateway = await startGateway(environment.url);
     await writeFile(join(environment.folder, file), program(language, gateway.url));
   }, 60_000);

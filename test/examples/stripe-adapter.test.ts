@@ -207,13 +207,20 @@ describe('the Stripe adapter of examples/', { timeout: 60_000 }, () => {
   });
 
   test('charges the card of the first click where two clicks come with two cards', async () => {
-    environment.stripe.meet({ latencyMs: 200 });
-    const clicks = ['pm_card_visa', 'pm_card_amex'].map((source) =>
-      sendJson(`${environment.url}/api/payment?reference=order-24`, 'POST', { ...USD, source }, { Prefer: 'wait=10' }),
-    );
-    const answers = await Promise.all(clicks);
+    environment.stripe.meet({ latencyMs: 500 });
+    const { requests } = environment.stripe;
+    const before = requests.length;
+    const click = (source: string) =>
+      sendJson(`${environment.url}/api/payment?reference=order-24`, 'POST', { ...USD, source }, { Prefer: 'wait=10' });
+    const first = click('pm_card_amex');
+    await until('the first charge at Stripe', 10_000, async () => requests.length > before);
+    const answers = await Promise.all([first, click('pm_card_visa')]);
     expect(answers.map(({ status }) => status)).toEqual([200, 200]);
-    expect(environment.stripe.intentsOf('order-24')).toHaveLength(1);
+    const ids = answers.map(({ text }) => /TXN\d+/.exec(text)?.[0]);
+    expect(ids[1]).toBe(ids[0]);
+    expect(environment.stripe.intentsOf('order-24')).toMatchObject([
+      { payment_method: 'pm_card_amex', metadata: { idempay_transaction: ids[0] } },
+    ]);
   });
 
   test('says with every reply that it reads the content', async () => {
