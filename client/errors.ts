@@ -19,7 +19,7 @@ export abstract class IdempayError extends Error {
   readonly requestId: string | undefined;
   /** What that answer means, for programs: `/problems#payment-declined`. The service explains each at `/problems`. Undefined where it gave none. */
   readonly type: string | undefined;
-  /** What the service knew of the charge when it refused. Undefined: it did not say, which means no more than `unknown`. */
+  /** What the service knew of the charge when it refused. If undefined, it did not say, which means no more than `unknown`. */
   readonly charge: Charge | undefined;
 
   constructor(message: string, { status, requestId, type, charge, cause }: ErrorDetails = {}) {

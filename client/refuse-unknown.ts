@@ -1,6 +1,6 @@
 import { InvalidRequestError } from './errors.js';
 
-/** A member that is misspelt would be left out without a word: another attempt would be cancelled, or everything listed. */
+/** A misspelt member would be ignored silently, so that another attempt would be cancelled, or everything listed. */
 export function refuseUnknown(
   given: object,
   kind: `option of ${string}` | 'member of a payment',

@@ -7,7 +7,7 @@ export function jsonOf({ status, headers, text }: Answer, wanted: 200 | 201 = 20
   return status === wanted && isOfType(headers, 'application/json') ? parsed(text) : undefined;
 }
 
-/** What was paid is checked as well as whose payment it is: a program that compares it must not compare nothing. */
+/** Without the members that say what was paid it is no payment, because a program compares them with what it wanted. */
 export function isPayment(value: unknown): value is Payment {
   if (!isObject(value)) return false;
   const { idempotencyKey, state, transactionId, amount, currency } = value;

@@ -134,7 +134,7 @@ export function createTransport(settings: Settings): Transport {
   };
 }
 
-/** Errors with their type, from a service that has them. Another one sends JSON all the same. */
+/** Asks for errors with their type. A service that has none sends plain JSON all the same. */
 const ACCEPTED = 'application/problem+json, application/json;q=0.9, application/x-ndjson;q=0.9';
 
 const NO_TOKEN = "'token' must give text without spaces or line ends";

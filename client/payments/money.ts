@@ -3,7 +3,7 @@ import type { PaymentRequest } from '../representations.js';
 /** An amount and its currency, as far as they are known. */
 export type PaidMoney = { readonly [Member in keyof Money]: string | null };
 
-/** What tells one payment from another: what else a request says is no part of it. */
+/** The members by which one payment differs from another; the content of a request makes no difference. */
 export type Money = Pick<PaymentRequest, 'amount' | 'currency'>;
 
 /**

@@ -1,6 +1,6 @@
 import { escaped } from './text.ts';
 
-/** How a payer says who pays: what the order's form has besides its button. */
+/** What the form of an order has besides its button, so that the payer chooses a card. */
 export interface Cards {
   /** Whether an order is paid with a source. Without one the processor must know by itself who pays. */
   readonly areAsked: boolean;
@@ -12,9 +12,9 @@ export interface Cards {
 const PUBLISHABLE_KEY = /^pk_test_\w+$/;
 
 /**
- * `testCards`: JSON such as `{"pm_card_visa":"works"}`, for a processor that takes such names. `publishableKey`: of Stripe, whose script is
- * loaded into the page, so that the card goes from the browser to Stripe, and the shop gets a name for it. If both are omitted, there is
- * only a button.
+ * `testCards` is JSON such as `{"pm_card_visa":"works"}`, for a processor that takes such names. With Stripe's `publishableKey` the page loads
+ * Stripe's script, so that the card goes from the browser to Stripe, and the shop gets a name for it. If both are undefined, there is only
+ * a button.
  */
 export function cardsOf(testCards: string | undefined, publishableKey: string | undefined): Cards {
   if (publishableKey) {

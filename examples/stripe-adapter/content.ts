@@ -16,7 +16,7 @@ export interface Charge {
   readonly order?: string;
 }
 
-/** Undefined where the body is none. What Idempay may add later is passed over. */
+/** Undefined where the body is no charge. Members that Idempay may add later are ignored. */
 export function readCharge(reference: unknown, body: Readonly<Record<string, unknown>>): Charge | undefined {
   const { transactionId, amount, currency, source, description, metadata, order } = body;
   const isText = (member: unknown) => typeof member === 'string';
@@ -32,10 +32,9 @@ export function readCharge(reference: unknown, body: Readonly<Record<string, unk
 
 /** Idempay's own names come last: a look-up finds the charge by them. */
 export function aboutParameters({ reference, transactionId, description, metadata, order }: Charge): Parameters {
-  const about = { ...(description !== undefined && { description }) };
   const given = Object.entries(metadata ?? {}).map(([name, value]) => [`metadata[${stripeName(name)}]`, value]);
   return {
-    ...about,
+    ...(description !== undefined && { description }),
     ...Object.fromEntries(given),
     ...(order !== undefined && { 'metadata[idempay_order]': order }),
     [`metadata[${REFERENCE}]`]: reference,

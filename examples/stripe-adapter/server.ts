@@ -7,7 +7,7 @@ import type { Answer } from './outcomes.ts';
 
 /** Idempay's keys: nothing else is ever put into a query. */
 const KEY = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-/** The second contract: what a payment is about is read. */
+/** The adapter reads what a payment is about, which is the second contract. */
 const HEADERS = { 'content-type': 'application/json', 'idempay-contract': '2' };
 const REQUEST_MS = 5_000;
 const LONGEST_BODY = 65_536;

@@ -68,7 +68,7 @@ const MOST_AMOUNT = 99_999_999;
 /** Stripe has no code for the refusal of another one. */
 const CURRENCIES = 'usd eur jpy xof kwd isk ugx mga'.split(' ');
 const DECLINED_CARD = 'pm_card_chargeDeclined';
-/** Of the stand-in alone. */
+/** Stripe has no such cards; the stand-in has them to show what a slow or a lost reply does. */
 const SLOW_CARD = 'pm_slow';
 const LOST_REPLY_CARD = 'pm_lostReply';
 const CONDITIONS_OF_CARD: Readonly<Record<string, Partial<StripeConditions>>> = {
@@ -104,7 +104,7 @@ export async function startStripeStandIn(random: () => number = Math.random) {
   const server = createServer(async (request, response) => {
     const url = new URL(request.url ?? '/', 'http://stripe');
     requests.push({ method: request.method ?? '', path: url.pathname });
-    // Not of Stripe: for people who look.
+    // Stripe has no such page. It shows people what was charged.
     if (url.pathname === '/charges') return send(response, { status: 200, body: charges() });
     if (request.headers.authorization !== `Bearer ${SECRET_KEY}`) {
       return send(response, refusal(401, { type: 'invalid_request_error', message: 'Invalid API Key provided' }));
@@ -126,7 +126,7 @@ export async function startStripeStandIn(random: () => number = Math.random) {
 
   async function create(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await text(request).catch(() => undefined);
-    // Cut before it was here whole: nothing is carried out.
+    // The connection was cut before the whole request arrived, so nothing is carried out.
     if (body === undefined) return;
     const parameters = new URLSearchParams(body);
     const missing = REQUIRED.find((name) => !parameters.has(name));

@@ -34,7 +34,7 @@ try {
   });
   const idempay = await start('idempay', fileURLToPath(import.meta.resolve('#idempay/main.js')), {
     PROCESSOR_URL: adapter.url,
-    // The same name in the rows after another start, whose adapter has another port.
+    // The rows name the same processor after another start, whose adapter has another port.
     PROCESSOR_ACCOUNT: stripe ? 'stripe-stand-in' : 'stripe-tests',
     DATA_DIR: folder,
     PORT: IDEMPAY_PORT,

@@ -22,7 +22,7 @@ interface Start {
   readonly log: string;
 }
 
-/** A program that logs its port when it listens. In a group of its own, so that Ctrl-C reaches only who started it. */
+/** A program that logs its port when it listens. It has a process group of its own, so that Ctrl-C reaches only the program that started it. */
 export function startProgram({ name, file, settings, log }: Start): Program {
   const { PATH, NODE_EXTRA_CA_CERTS } = process.env;
   const env = { PATH, NODE_EXTRA_CA_CERTS, HOST: '127.0.0.1', ...settings };

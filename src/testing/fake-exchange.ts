@@ -23,7 +23,7 @@ export interface FakeCharge {
   /** With all decimals of the currency. */
   readonly amount: string;
   readonly currency: string;
-  /** What the request that was charged said, where it said it. */
+  /** The content of the request that was charged; undefined where it had none. */
   readonly source?: string | undefined;
   readonly description?: string | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;

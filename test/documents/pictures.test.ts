@@ -18,12 +18,12 @@ const SHOWN = readdirSync(join(ROOT, 'docs/images')).map((name) =>
 
 /** `node scripts/screenshots.mjs` makes them all again; no test compares pixels. */
 describe('the pictures of the console', () => {
-  test('are of every view', () => {
+  test('show every view', () => {
     expect(VIEWS.length).toBeGreaterThan(5);
     expect(VIEWS.filter((view) => !PICTURES.some((name) => name === view || name.startsWith(`${view}-`)))).toEqual([]);
   });
 
-  test('that documents show are made by a test', () => {
+  test('in the documents are made by a test', () => {
     expect(SHOWN.length).toBeGreaterThan(0);
     expect(SHOWN.filter((shown) => !PICTURES.some((name) => shown.startsWith(name)))).toEqual([]);
   });

@@ -16,7 +16,7 @@ import { openFaultyEnvironment } from './faulty-environment.js';
 
 const CALLER = join(ROOT, 'testkit', 'client-library', 'crashing-caller.mjs');
 const LONGEST_LIFE_MS = 500;
-/** Longer than a caller is ever away. */
+/** Longer than a caller is ever down. */
 const KEY_LIFE_SECONDS = 600;
 
 export interface CallerCrashesResult {

@@ -22,7 +22,7 @@ export const REPLAYED = 'Transaction ID: TXN1';
 /** The key of a reference. */
 export const COMPUTED_KEY = 'f9f4cbd7-c89a-8e3d-8df2-2a15d2a4a0c7';
 export const KEY_REFUSED = 'Invalid or missing Idempotency-Key.';
-/** What the record of a payment has of money while nothing is paid. */
+/** The members of a payment's record that say what was paid, while nothing is. */
 export const NOTHING_PAID = { transactionId: null, amount: null, currency: null };
 export const HUNDRED = { amount: '100.50', currency: 'USD' };
 

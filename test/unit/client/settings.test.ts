@@ -58,7 +58,7 @@ describe('credentials', () => {
     let times = 0;
     const token = () => {
       times += 1;
-      return times === 1 ? Promise.reject(new Error('the identity provider is away')) : 'token';
+      return times === 1 ? Promise.reject(new Error('the identity provider is down')) : 'token';
     };
     const { idempay } = scripted([json(KEY), json(PAID)], { token });
     expect(await idempay.payments.pay({ amount: '1', currency: 'EUR' })).toMatchObject({ transactionId: 'TXN1' });
