@@ -257,7 +257,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'an outcome that another claim wrote counts as its own when the reply is lost, in PostgreSQL':
       'row?.owner !== attempt.owner || row.epoch !== 1 → !row',
     'a first claim whose earlier row may be lost charges without a look-up, in PostgreSQL':
-      "inserted.mayBeLost ? 'taken over' → inserted.mayBeLost ? 'claimed'",
+      "mayBeLost ? 'taken over' → mayBeLost ? 'claimed'",
   },
   [`${POSTGRES}/payment-row.ts`]: {},
   [`${POSTGRES}/execution-writes.ts`]: {

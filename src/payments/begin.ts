@@ -33,7 +33,7 @@ export function createBegin(collaborators: {
     const money = { amount, currency };
     const fingerprint = fingerprintOf(money);
     const askedAt = clock.monotonic();
-    // Listed member by member: a copy of an object costs every repeat two microseconds.
+    // Listed member by member, because a copy of the object would cost every repeat two microseconds.
     const attempt: PayAttempt = { key, reference, money, content, client, owner, fingerprint, askedAt };
     const makes = reference && { reference, lifeMs: recordLifeMs };
     const begun = keys.begin({ key, owner, leaseMs, fingerprint, client, makes });

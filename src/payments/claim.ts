@@ -28,7 +28,7 @@ export interface PayAttempt {
   /** Undefined where the request names the key alone. */
   readonly reference: Reference | undefined;
   readonly money: Money;
-  /** Counts where this attempt makes the row. */
+  /** Kept where this attempt makes the row. An existing row keeps its own. */
   readonly content: Content | undefined;
   /** The client that asks. Where it is undefined, it sees every key. */
   readonly client: string | undefined;

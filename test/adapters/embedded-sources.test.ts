@@ -56,7 +56,7 @@ test('no byte of a source that was erased stays in the file', async () => {
 });
 
 /** Bug: a restored backup kept the first seven sources. Cause: VACUUM INTO ran without `secure_delete`, and divided the first page. */
-test('nor in a file that was restored from a backup of before', async () => {
+test('no byte of a source that was erased stays in a file that was restored from a backup of before', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'idempay-sources-'));
   onTestFinished(() => rm(folder, { recursive: true }));
   const [path, copy] = [join(folder, 'idempay.sqlite'), join(folder, 'copy.sqlite')];

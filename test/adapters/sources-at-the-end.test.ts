@@ -73,22 +73,13 @@ describe.each([
   });
   afterAll(() => opened.close());
 
-  async function expectErased(
-    end: (steps: Steps, content: { source: string; description: string }) => Promise<string>,
-  ) {
+  test.each(Object.entries(ENDS))('is erased by %s, and the description is kept', async (_name, end) => {
     const content = { source: `tok_${randomUUID()}`, description: `Shoes ${randomUUID()}` };
-    const key = await end(
-      stepsOn(opened.ports, () => opened.text(), content.source),
-      content,
-    );
+    const key = await end(stepsOn(opened, content.source), content);
     const text = await opened.text();
     expect(text).toContain(key);
     expect(text).toContain(content.description);
     expect(text).not.toContain(content.source);
-  }
-
-  test.each(Object.keys(ENDS))('is erased by %s, and the description is kept', async (name) => {
-    await expectErased(ENDS[name] as End);
   });
 });
 
@@ -115,7 +106,7 @@ test('a build that knows no sources cannot settle a payment that has one, so tha
 type Steps = ReturnType<typeof stepsOn>;
 type End = (steps: Steps, content: { source: string; description: string }) => Promise<string>;
 
-function stepsOn(ports: Ports, text: () => Promise<string>, source: string) {
+function stepsOn({ ports, text }: Opened, source: string) {
   const given = paymentSteps({ ...ports, clock: systemClock, pass: untilPast, endClaims: async () => {} });
   /** It is there as long as the payment may have to be sent again. */
   const expectKept = async () => expect(await text()).toContain(source);

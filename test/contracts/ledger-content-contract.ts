@@ -47,7 +47,7 @@ export function ledgerContentContract(ports: ContractPorts): void {
     expect((await given.claim()).content).toBeUndefined();
   });
 
-  test('1: each takeover has that of the first claim, whatever the repeats say', async () => {
+  test('1: each takeover has the content of the first claim, whatever the repeats say', async () => {
     const text = newReference();
     const first = await given.claim({ ...turn(text), content: CONTENT, leaseMs: SHORT_MS });
     await pass(SHORT_MS);
@@ -58,7 +58,7 @@ export function ledgerContentContract(ports: ContractPorts): void {
     for (const { content } of [second, third]) expect(JSON.stringify(content)).toBe(JSON.stringify(CONTENT));
   });
 
-  test('1: recovery has it, and a row without content gets none later', async () => {
+  test('1: a takeover by recovery has the content, and a row without content gets none later', async () => {
     const processor = newProcessorName();
     const [with_, without] = [
       await given.abandoned({ processor, content: CONTENT }),
@@ -74,7 +74,7 @@ export function ledgerContentContract(ports: ContractPorts): void {
     expect(later.content).toBeUndefined();
   });
 
-  test('2: a payment that is given up keeps it', async () => {
+  test('2: a payment that is given up keeps its content', async () => {
     const { key } = await given.abandoned({ content: CONTENT }, LONG_MS, 'unsent');
     const taken = inState(await claim({ key, content: OTHER }), 'taken over').claim;
     expect(JSON.stringify(taken.content)).toBe(JSON.stringify(CONTENT));
@@ -102,7 +102,7 @@ export function ledgerContentContract(ports: ContractPorts): void {
     expect(await history.find(closed.key)).toMatchObject({ description: undefined, metadata: undefined });
   });
 
-  test('4: claims of every kind that arrive together each keep their own, also in their rows', async () => {
+  test('4: claims of every kind that arrive together each keep their own content, also in their rows', async () => {
     const kinds = Array.from({ length: 60 }, (_, n) => ({
       ...(n % 2 === 0 && turn(newReference())),
       ...(n % 3 === 0 && { content: { source: `tok_${n}`, description: `Item ${n}` } }),

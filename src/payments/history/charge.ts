@@ -12,7 +12,7 @@ export const CHARGES = ['made', 'none', 'unknown'] as const;
  */
 export type Charge = (typeof CHARGES)[number];
 
-/** Reads the rows. A store that is down knows nothing, so this never fails for it. */
+/** Reads the rows. It does not fail where the store is down: then the charge is unknown. */
 export type TellCharge = (named: NamedPayment) => Promise<Charge>;
 
 export function createTellCharge(collaborators: {

@@ -52,9 +52,9 @@ export interface Ledger {
   /**
    * Ends the lease at once if it is still the attempt's: the outcome is unknown. `takeOver` and `claim` may take it over
    * from now on, `takeOverDue` only after `recoverAfterMs`. The attempt is fenced off: a renewal or settlement of it
-   * that arrives later changes nothing. `mark`: surely nothing was ever sent for it, or for its row since an earlier one was lost; only the
-   * next takeover sees this, and of a loss only while rows of computed keys are looked up. `note`: kept for its timeline. Resolves to
-   * whether it was still the attempt's.
+   * that arrives later changes nothing. A `mark` says that surely nothing was ever sent for it, or nothing for its row, before which an
+   * earlier one may have been lost. Only the next takeover sees the mark; one of a loss counts only while rows of computed keys are looked
+   * up. The `note` is kept for its timeline. Resolves to whether it was still the attempt's.
    */
   abandon(fence: Fence, recoverAfterMs: number, mark?: UnsentMark, note?: ExecutionNote): Promise<boolean>;
 
@@ -146,8 +146,8 @@ export interface ClaimAttempt extends Money {
   /** The reference that the key is computed from, and when its turn is. Undefined where the key was generated. */
   readonly turn?: Turn | undefined;
   /**
-   * After rows were lost, the claim of a new row with a turn waits for so long: a charge that was under way for a lost one must have arrived
-   * at the processor, which does not deduplicate. 0: it does.
+   * After rows were lost, the claim of a new row with a turn waits for so long, because a charge that was under way for a lost one must have
+   * arrived at a processor that does not deduplicate. 0 where the processor does.
    */
   readonly waitAfterLossMs: number;
 }
@@ -170,7 +170,7 @@ export interface Cancellation
   /** The processor was asked, and has no record of the key: also where an earlier row may have been lost. */
   readonly isLookedUp: boolean;
   /**
-   * As that of a claim, and for every key: a charge that was under way for a lost row may arrive after the processor was asked, and a
+   * The same wait, for every key and processor: a charge that was under way for a lost row may arrive after the processor was asked, and a
    * cancellation has no charge of its own that the processor could recognize it by.
    */
   readonly waitAfterLossMs: number;

@@ -7,7 +7,7 @@ import { openForReading } from './sqlite.js';
  */
 const { source, target } = workerData as { source: string; target: string };
 const database = openForReading(source);
-// Else the new file keeps what a page held before it was divided (see `payment-sources.ts`).
+// Without this the new file would keep what a page held before it was divided (see `payment-sources.ts`).
 database.exec('PRAGMA secure_delete = FAST');
 database.prepare('VACUUM INTO ?').run(target);
 database.close();

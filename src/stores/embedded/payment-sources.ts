@@ -9,16 +9,16 @@ export interface PaymentSources {
   erase(key: string): void;
 }
 
-/** Holds nothing. As long as a key, so that every row has the same size. */
+/** The key of a row that holds nothing. It is as long as any other, so that every row has the same size. */
 const NO_KEY = '-'.repeat(36);
-/** No source has a blank in it, so blanks at its end are none of it. */
+/** Blanks at the end are no part of a source, which has none in it. */
 const padded = (source: string) => source.padEnd(MOST_SOURCE, ' ');
 
 /**
  * The sources of payments that are not final, in a table of their own whose rows all have one size and are never removed. So SQLite
- * overwrites a row where it lies, and no byte of an erased source stays in the file. In the row of the payment it would: a page that is
- * split or joined leaves copies of rows in the room between them, whatever `secure_delete` says. (It erases what the first page of this
- * table leaves when it becomes two.)
+ * overwrites a row where it lies, and no byte of an erased source stays in the file. Of a source in the row of its payment some would,
+ * because a page that is split or joined leaves copies of rows between the others, whatever `secure_delete` says. Here that pragma is needed
+ * once, for what the first page of this table leaves when it becomes two.
  */
 export function createPaymentSources(database: Database): PaymentSources {
   const reuse = database.prepare(

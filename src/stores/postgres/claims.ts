@@ -152,7 +152,10 @@ export function createClaims(
     key,
     turn,
     waitAfterLossMs,
-  }: Pick<Cancellation, 'key' | 'turn' | 'waitAfterLossMs'>): Promise<{ refusal?: TurnRefusal; mayBeLost: boolean }> {
+  }: Pick<Cancellation, 'key' | 'turn' | 'waitAfterLossMs'>): Promise<{
+    refusal: TurnRefusal | undefined;
+    mayBeLost: boolean;
+  }> {
     const { previousKey, lateMs } = turn ?? {};
     const values = [key, previousKey ?? null, lateMs ?? null, waitAfterLossMs];
     const [found] = await database.read<ExplainedTurn>(EXPLAIN_TURN, values);
@@ -160,8 +163,8 @@ export function createClaims(
     if (mayBeLost && waitAfterLossMs > 0 && found.remainingMs > 0) {
       return { refusal: { state: 'too soon', remainingMs: found.remainingMs }, mayBeLost };
     }
-    const refusal = previousKey && refusalAfter(found?.previous ?? undefined, found?.inTime === true);
-    return refusal ? { refusal, mayBeLost } : { mayBeLost };
+    if (previousKey === undefined) return { refusal: undefined, mayBeLost };
+    return { refusal: refusalAfter(found?.previous ?? undefined, found?.inTime === true), mayBeLost };
   }
 
   /** When the reply was lost, the row is read to find out whether this cancellation was written. */
@@ -202,12 +205,12 @@ export function createClaims(
       return { state: 'settled', final };
     }
     // The attempt of a lost row may have charged, so the processor is asked first.
-    const ageMs = inserted.mayBeLost ? inserted.ageMs : 0;
-    const payment = { amount, currency, fingerprint, client, processor, reference: turn?.reference.text, content };
     const { mayBeLost } = inserted;
+    const ageMs = mayBeLost ? inserted.ageMs : 0;
+    const payment = { amount, currency, fingerprint, client, processor, reference: turn?.reference.text, content };
     const row = { key, epoch: 1, owner, transactionId, ...payment, unsent: !mayBeLost, ageMs };
     const claim = mayBeLost && isComputed(key) ? { ...row, mayBeLost } : row;
-    return { state: inserted.mayBeLost ? 'taken over' : 'claimed', claim };
+    return { state: mayBeLost ? 'taken over' : 'claimed', claim };
   }
 
   /** Inserts once more where the attempt before was declined while the first statement ran, which did not see it. */

@@ -101,7 +101,7 @@ function isTurnAfter(previousKey: string, lateMs: string): string {
             AND (${lateMs} IS NULL OR ${AGE_OF_HOUR} < ${lateMs}))`;
 }
 
-/** `more`: what only payments with content or a reference need. */
+/** `more` is what only payments with content or a reference need. */
 function claimOf(
   name: string,
   more: Readonly<Record<'arrays' | 'columns' | 'inserted' | 'values' | 'losable' | 'condition', string>>,

@@ -8,7 +8,7 @@ import type { Postgres, Statement } from './postgres.js';
 /** For statements that commit by themselves, over any connection. */
 export type PostgresPart = Pick<Postgres, 'read' | 'write' | 'writeHoweverLate' | 'lastCommits'>;
 
-/** As many as wait for a connection of the pool. */
+/** The limit that the pool has for those that wait for a connection. */
 const MAX_WAITING = 10_000;
 
 interface WaitingStatement {

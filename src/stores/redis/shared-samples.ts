@@ -14,8 +14,8 @@ const BEFORE_ALL = '0-0';
 type Entry = readonly [id: string, fields: readonly string[]];
 
 /**
- * One stream for the deployment, which expires by itself. It needs `MINID` (Redis 6.2); with an older server nothing is shared. No hash,
- * because one would be sent whole for each new sample.
+ * One stream for the deployment, which expires by itself. It needs `MINID` (Redis 6.2); with an older server nothing is shared. A hash would
+ * not do, because it would be sent whole for each new sample.
  */
 export function createRedisSharedSamples(
   client: RedisClient,

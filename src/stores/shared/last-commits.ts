@@ -4,7 +4,10 @@ import type { Clock } from '../../platform/clock.js';
 
 /** A process that has written nothing for this long has probably ended. */
 const IDLE_MS = 600_000;
-/** Settled rows that were read, of which those that were settled last are kept: more than are settled while one statement runs. */
+/**
+ * So many settled rows that were read are kept, those that were settled last. A database that has one of them has what was settled long
+ * before it. These are more than are settled while one statement runs, so what is not kept was settled long before one that is.
+ */
 const MOST_SEEN = 64;
 
 /**
@@ -22,8 +25,8 @@ interface PaymentCommit {
   readonly epoch: number;
   readonly settled: boolean;
   /**
-   * When it was settled, or known before that; ms since the epoch. Only of a computed key, which has no time that says whether retention
-   * may have removed its row.
+   * When it became known, or was settled where its row was read, ms since the epoch. Only a computed key needs it, because it has no time
+   * that says whether retention may have removed its row.
    */
   readonly atMs?: number;
 }
@@ -61,7 +64,7 @@ interface Known {
   /** How many commits were known when its statement began, and when it was known itself. */
   readonly begunAt: number;
   readonly knownAt: number;
-  /** When it was settled, ms since the epoch, where its row was read. */
+  /** When it was settled, ms since the epoch. Undefined where its row was not read, but written. */
   readonly seenSettledAtMs?: number;
 }
 

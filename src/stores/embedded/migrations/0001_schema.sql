@@ -49,8 +49,8 @@ CREATE TABLE payments (
   -- Why an operator resolved it; NULL where the processor's own answer settled it.
   resolution      TEXT,
   -- The epoch that was given up with nothing ever sent for the payment, by it or by any epoch before it. It counts only while
-  -- it is the row's epoch: whoever takes the payment over ends it with the same commit. Negative: nothing was sent for this row, but an
-  -- earlier one may have been lost, with a charge.
+  -- it is the row's epoch: whoever takes the payment over ends it with the same commit. A negative one says that nothing was sent for
+  -- this row, and that an earlier row may have been lost, with a charge.
   unsent_epoch    INTEGER,
   -- `claimed_at` by the wall clock of the machine. The store's clock stands still while the machine is suspended, and may while
   -- the service is stopped; a charge is sent again only where both clocks say that it is recent enough.
@@ -78,7 +78,7 @@ CREATE TABLE payments (
 ) STRICT, WITHOUT ROWID;
 
 -- Who pays: the sources of payments that are not final. Every row has one size and is written over, never removed, so that
--- nothing of an erased source stays in the file (`payment-sources.ts`). A key of dashes: the row holds nothing.
+-- nothing of an erased source stays in the file (`payment-sources.ts`). A row whose key is dashes holds nothing.
 CREATE TABLE payment_sources (
   slot   INTEGER NOT NULL PRIMARY KEY,
   key    TEXT    NOT NULL CHECK (length(key) = 36),

@@ -69,8 +69,8 @@ CREATE TABLE idempay.payments (
   -- Why an operator resolved it; NULL where the processor's own answer settled it.
   resolution     text,
   -- The epoch that was given up with nothing ever sent for the payment, by it or by any epoch before it. It counts only while
-  -- it is the row's epoch: whoever takes the payment over ends it with the same commit. Negative: nothing was sent for this row, but an
-  -- earlier one may have been lost, with a charge.
+  -- it is the row's epoch: whoever takes the payment over ends it with the same commit. A negative one says that nothing was sent for
+  -- this row, and that an earlier row may have been lost, with a charge.
   unsent_epoch   integer,
   -- Of the deployment when the row's epoch began. `unsent_epoch` counts only while it is the deployment's: a database that lost
   -- its newest rows may have lost a takeover that sent the charge.
