@@ -33,7 +33,7 @@ const ProblemDetails = {
       type: 'string',
       enum: CHARGES,
       description:
-        'Of payments: whether the key was charged, or any attempt at the reference where one is named. `made`: it was. `none`: certainly nothing was, and nothing will be without another attempt. Absent: `unknown`.',
+        'For payments: whether the key was charged, or any attempt at the reference where one is named. `made`: it was. `none`: it is certain that nothing was, and nothing will be without another attempt. If absent, it is `unknown`.',
     },
   },
   additionalProperties: false,

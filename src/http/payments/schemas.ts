@@ -99,7 +99,8 @@ const PaymentRequest = {
       examples: ['tok_1a2b3c'],
     },
     description: {
-      description: 'What is paid. It is no part of what tells one payment from another, as `source` and `metadata`.',
+      description:
+        'What is paid. A repeat may have another one, and another `source` and `metadata`: those of the first claim are charged.',
       type: 'string',
       minLength: 1,
       maxLength: MOST_DESCRIPTION,
