@@ -132,25 +132,12 @@ export class Comparison {
   private shareOut(reference: string, candidates: readonly Candidate[]): ReadonlyMap<Candidate, readonly Entry[]> {
     const shares = new Map(candidates.map((candidate) => [candidate, [...this.aboutKey(candidate.payment)]]));
     const direct = new Set([...shares.values()].flat());
-    const named = this.withId(reference).filter((entry) => !entry.isTaken && !direct.has(entry));
+    const free = new Set(this.withId(reference).filter((entry) => !entry.isTaken && !direct.has(entry)));
     const isOf = (state: SettledPayment['state']) => candidates.filter(({ payment }) => payment.state === state);
     const [declined, completed] = [isOf('DECLINED'), isOf('COMPLETED')];
-    const given = new Set<Entry>();
-    if (completed.length > 0) {
-      for (const candidate of declined) {
-        const share = shares.get(candidate) ?? [];
-        if (share.some(isPayment)) continue;
-        const free = named.filter(isPayment).filter((entry) => entry.row.state === 'DECLINED' && !given.has(entry));
-        const rows = free.map(({ row }) => row);
-        const line = best(rows, candidate.payment);
-        const entry = free.find(({ row }) => row === line);
-        if (!entry) continue;
-        given.add(entry);
-        share.push(entry);
-      }
-    }
+    if (completed.length > 0) shareDeclines(declined, free, shares);
     const only = onlyOf(completed.length > 0 ? completed : declined);
-    if (only) shares.get(only)?.push(...named.filter((entry) => !given.has(entry)));
+    if (only) shares.get(only)?.push(...free);
     return shares;
   }
 
@@ -220,6 +207,28 @@ export class Comparison {
   }
 }
 
+/** Moves declined lines out of `free` to the declined attempts: the equal ones first, then for each attempt the one that differs least. */
+function shareDeclines(
+  declined: readonly Candidate[],
+  free: Set<Entry>,
+  shares: ReadonlyMap<Candidate, Entry[]>,
+): void {
+  const inOrder = [...declined].sort((one, other) => compareRanks(rankOfAttempt(one), rankOfAttempt(other)));
+  for (const areEqual of [true, false]) {
+    for (const candidate of inOrder) {
+      const share = shares.get(candidate) ?? [];
+      if (share.some(isPayment)) continue;
+      const lines = [...free].filter(isPayment).filter(({ row }) => row.state === 'DECLINED');
+      const rows = lines.map(({ row }) => row);
+      const line = best(rows, candidate.payment);
+      const entry = lines.find(({ row }) => row === line);
+      if (!entry || (areEqual && differencesOf(candidate.payment, entry.row).length > 0)) continue;
+      free.delete(entry);
+      share.push(entry);
+    }
+  }
+}
+
 /** The one of the day, or the one of all. Undefined where it may be several. */
 function onlyOf(candidates: readonly Candidate[]): Candidate | undefined {
   const today = candidates.filter(({ isOfTheDay }) => isOfTheDay);
@@ -268,6 +277,10 @@ function rankOf(row: StatementRow, payment: SettledPayment): Rank {
     distance < 0n ? -distance : distance,
     ...rankAlone(row),
   ];
+}
+
+function rankOfAttempt({ payment: { attempt, idempotencyKey }, isOfTheDay }: Candidate): Rank {
+  return [isOfTheDay ? 0 : 1, attempt ?? 0, idempotencyKey];
 }
 
 /** What moved money counts: a declined line of the same payment must not hide it. */

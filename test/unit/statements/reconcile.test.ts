@@ -389,6 +389,29 @@ describe('a reconciliation', () => {
       }
     });
 
+    /**
+     * Bug: a declined line was compared with the first declined attempt that came, which differed. Cause: each attempt took the
+     * line that differs least from it, also where that line is another attempt. Fix: equal lines are taken first.
+     */
+    it('gives a declined line to the attempt that it equals, in whatever order the attempts come', async () => {
+      const attempts = [
+        attempt(1, { state: 'DECLINED' }),
+        attempt(2, { state: 'DECLINED', amount: '90.00' }),
+        attempt(3),
+      ];
+      for (const order of [
+        [0, 1, 2],
+        [2, 1, 0],
+      ]) {
+        const payments = order.map((index) => attempts[index] as SettledPayment);
+        const lines = [lineOf('90.00', 'failed'), lineOf('100.50', 'paid')];
+        expect(countsOf(await compareOrders(lines, () => payments))).toEqual({ matched: 2, unlisted: 1 });
+        const [first] = (await compareOrders([lineOf('80.00', 'failed'), ...lines.slice(1)], () => payments)).shown
+          .different;
+        expect(first?.ours?.attempt).toBe(1);
+      }
+    });
+
     it('looks at the days next to it for an attempt that is none of the day', async () => {
       const [declined, paid] = [attempt(1, { state: 'DECLINED' }), attempt(2)];
       const on = (days: Partial<Record<DayOffset, SettledPayment[]>>) => (day: DayOffset) => days[day] ?? [];
