@@ -1,4 +1,4 @@
-import { PREFERENCE } from './prefer.js';
+import { listElements } from './list-elements.js';
 
 const JSON_TYPE = 'application/json';
 export const PROBLEM_TYPE = 'application/problem+json';
@@ -13,11 +13,11 @@ const WEIGHT = /^\s*q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\s*$/i;
 export function prefersProblem(header: string | undefined): boolean {
   if (header === undefined || !header.toLowerCase().includes(PROBLEM_TYPE)) return false;
   const weights = new Map<string, number>();
-  for (const [element] of header.matchAll(PREFERENCE)) {
+  for (const element of listElements(header)) {
     const [range = '', ...parameters] = element.split(';');
     const weight = weightIn(parameters);
     const name = range.trim().toLowerCase();
-    // The first of a name counts.
+    // Where a media type is named twice, its first weight counts.
     if (weight !== undefined && !weights.has(name)) weights.set(name, weight);
   }
   const problem = weights.get(PROBLEM_TYPE);
@@ -25,7 +25,7 @@ export function prefersProblem(header: string | undefined): boolean {
   return problem > (weights.get(JSON_TYPE) ?? weights.get('application/*') ?? weights.get('*/*') ?? 0);
 }
 
-/** Undefined for a weight that is none. */
+/** 1 where none is given; undefined where it is malformed. */
 function weightIn(parameters: readonly string[]): number | undefined {
   const weight = parameters.find((parameter) => /^\s*q\s*=/i.test(parameter));
   if (weight === undefined) return 1;

@@ -1,8 +1,8 @@
+import { listElements } from './list-elements.js';
+
 /** The longest wait: half of a proxy's usual time-out of 60 s. */
 const LONGEST_WAIT_SECONDS = 30;
 
-/** Of headers that are lists: what stands between two commas; one in a quoted string separates nothing. A string that is never closed ends the list. */
-export const PREFERENCE = /(?:[^",]|"(?:[^"\\]|\\.)*(?:"|\\?$))+/g;
 /** A token, or a quoted string without escapes, which neither a number nor `representation` needs. */
 const WAIT = /^wait\s*=\s*(?:(\d+)|"(\d+)")$/i;
 const RETURN = /^return\s*=\s*(?:([!#$%&'*+.^_`|~\w-]+)|"([^"\\]*)")$/i;
@@ -23,7 +23,7 @@ export function prefersRepresentation(header: string | string[] | undefined): bo
 
 function firstValue(header: string | string[] | undefined, preferred: RegExp): string | undefined {
   if (header === undefined) return undefined;
-  for (const [preference] of String(header).matchAll(PREFERENCE)) {
+  for (const preference of listElements(String(header))) {
     const [withoutParameters = ''] = preference.split(';');
     const found = preferred.exec(withoutParameters.trim());
     if (found) return found[1] ?? found[2];
