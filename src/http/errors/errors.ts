@@ -54,11 +54,7 @@ export function installErrorHandler(
  * promise costs as much as a replay. A fault of either, the result or `send`, is answered as an error.
  * `send` must not return the reply: it is a thenable, and would be waited for until the client has it all.
  */
-export function answerWith<T>(
-  reply: FastifyReply,
-  result: NowOrLater<T>,
-  send: (value: T) => undefined | Promise<void>,
-): void {
+export function answerWith<T>(reply: FastifyReply, result: NowOrLater<T>, send: (value: T) => NowOrLater<void>): void {
   const sent = result instanceof Promise ? result.then(send) : send(result);
   if (sent) reply.server.requestsUnderWay.add(sent.catch((fault: unknown) => void reply.send(fault)));
 }

@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { PayAnswer, RefusedTurn } from '../../payments/answers.js';
-import type { CancelAnswer } from '../../payments/cancel.js';
+import type { PayAnswer } from '../../payments/answers.js';
 import type { PaymentRecords } from '../../payments/history/payment-records.js';
 import type { Payments } from '../../payments/payments.js';
 import { readKeyHeader } from '../../payments/values/idempotency-key.js';
 import type { FinalOutcome } from '../../payments/values/payment.js';
 import type { ComputeKey, NamedPayment } from '../../payments/values/reference.js';
+import type { NowOrLater } from '../../platform/now-or-later.js';
 import { answerWith, sendError } from '../errors/errors.js';
 import { type PublicError, publicErrors } from '../errors/public-errors.js';
 import { prefersProblem } from '../requests/accept.js';
@@ -26,6 +26,7 @@ import {
   referenceIn,
   refuseOtherKey,
 } from './reference-request.js';
+import { cancelRefusalOf, refusalOf } from './refusals.js';
 import { readPaymentRequest } from './request.js';
 
 declare module 'fastify' {
@@ -53,7 +54,7 @@ export function registerPaymentRoutes(
     payment: NamedPayment,
     answer: PayAnswer,
     applied: readonly string[],
-  ): undefined | Promise<void> {
+  ): NowOrLater<void> {
     measures.paid(countedAs(answer));
     if (answer.state === 'replayed') reply.header('idempotent-replayed', 'true');
     const paid = paidIn(answer);
@@ -70,13 +71,12 @@ export function registerPaymentRoutes(
    * What is known of the charge is read only for a program that asks for it (rule P20), and not where the refusal itself says that
    * it is not known: 409, and from 500 on.
    */
-  function refuse(reply: FastifyReply, error: PublicError, payment: NamedPayment): undefined | Promise<void> {
+  function refuse(reply: FastifyReply, error: PublicError, payment: NamedPayment): NowOrLater<void> {
     const mayBeKnown = error.status < 500 && error.status !== 409;
     if (mayBeKnown && prefersProblem(reply.request.headers.accept)) {
       return payments.tellCharge(payment).then((charge) => void sendError(reply, error, charge));
     }
     sendError(reply, error);
-    return undefined;
   }
 
   /** The record of what is paid, where the request prefers it (rule P20); else the sentence. */
@@ -84,11 +84,11 @@ export function registerPaymentRoutes(
     reply: FastifyReply,
     { key, transactionId, sentence }: Paid & { readonly key: string },
     applied: readonly string[] = [],
-  ): undefined | Promise<void> {
+  ): NowOrLater<void> {
     const { request } = reply;
     if (!prefersRepresentation(request.headers.prefer)) {
       sendText(withPreferences(reply, applied), sentence);
-      return undefined;
+      return;
     }
     return paidRecord(key, transactionId, visibleClient(request)).then((record) => {
       if (record === undefined) sendText(withPreferences(reply, applied), sentence);
@@ -130,7 +130,6 @@ export function registerPaymentRoutes(
     answerWith(reply, payments.issueComputedKey(key, reference), (answer) => {
       if (answer.state !== 'issued') return refuse(reply, refusalOf(answer), { key, reference });
       sendText(reply, key);
-      return undefined;
     });
   }
 
@@ -152,9 +151,8 @@ export function registerPaymentRoutes(
       const payment = request.payment;
       const body = requiredBody(request);
       if (!payment) {
-        const answer: PayAnswer = { state: 'invalid key' };
-        measures.paid(countedAs(answer));
-        sendError(reply, refusalOf(answer));
+        measures.paid('invalid_key');
+        sendError(reply, publicErrors.invalidIdempotencyKey());
         return;
       }
       const waitSeconds = preferredWaitSeconds(request.headers.prefer);
@@ -195,11 +193,7 @@ export function registerPaymentRoutes(
     });
   }
 
-  function sendStatus(
-    reply: FastifyReply,
-    payment: NamedPayment,
-    final: FinalOutcome | undefined,
-  ): undefined | Promise<void> {
+  function sendStatus(reply: FastifyReply, payment: NamedPayment, final: FinalOutcome | undefined): NowOrLater<void> {
     if (final?.outcome.state !== 'COMPLETED') return refuse(reply, publicErrors.paymentNotFound(), payment);
     const { transactionId } = final.outcome;
     return sendPaid(reply, { key: payment.key, transactionId, sentence: `Transaction ID: ${transactionId}` });
@@ -225,7 +219,6 @@ export function registerPaymentRoutes(
           return refuse(reply, cancelRefusalOf(answer, payment.reference?.attempt), payment);
         }
         sendText(reply, 'Payment cancelled.');
-        return undefined;
       });
     },
   );
@@ -297,81 +290,6 @@ function paidIn(answer: PayAnswer): Paid | undefined {
 
 function withPreferences(reply: FastifyReply, applied: readonly string[]): FastifyReply {
   return applied.length > 0 ? reply.header('preference-applied', applied.join(', ')) : reply;
-}
-
-function declineOf({ final, attempt }: Extract<PayAnswer, { state: 'processed' | 'replayed' }>): PublicError {
-  const reason = final.outcome.state === 'DECLINED' ? final.outcome.reason : '';
-  return attempt === undefined ? publicErrors.paymentDeclined(reason) : publicErrors.attemptDeclined(reason, attempt);
-}
-
-function refusalOf(answer: PayAnswer): PublicError {
-  switch (answer.state) {
-    case 'processed':
-    case 'replayed':
-      return declineOf(answer);
-    case 'in progress':
-      return publicErrors.paymentInProgress(answer.retryAfterSeconds);
-    case 'busy':
-      return publicErrors.tooManyPayments(answer.retryAfterSeconds);
-    case 'invalid key':
-      return publicErrors.invalidIdempotencyKey();
-    case 'invalid content':
-      return publicErrors.invalidBody(answer.problem);
-    case 'mismatch':
-      return publicErrors.paymentMismatch();
-    case 'reference mismatch':
-      return publicErrors.referenceMismatch();
-    case 'cancelled':
-      return publicErrors.paymentCancelled();
-    case 'charged after cancellation':
-      return publicErrors.chargedAfterCancellation();
-    case 'not its turn':
-      return outOfTurn(answer);
-    case 'superseded':
-      return publicErrors.attemptSuperseded(answer.attempt, {
-        ...answer.newest,
-        attempt: answer.newest.attempt ?? answer.attempt,
-      });
-    case 'too soon':
-      return publicErrors.rowsLost(answer.retryAfterSeconds);
-    case 'not sent':
-      return publicErrors.paymentNotSent();
-    case 'unknown':
-      return publicErrors.paymentOutcomeUnknown();
-  }
-}
-
-function outOfTurn({ attempt, previous }: RefusedTurn): PublicError {
-  return previous === 'under way'
-    ? publicErrors.attemptBeforeUnderWay(attempt, UNDER_WAY_RETRY_SECONDS)
-    : publicErrors.attemptOutOfTurn(attempt, previous);
-}
-
-/** Most payments take less. */
-const UNDER_WAY_RETRY_SECONDS = 1;
-
-function cancelRefusalOf(
-  answer: Exclude<CancelAnswer, { state: 'cancelled' }>,
-  attempt: number | undefined,
-): PublicError {
-  switch (answer.state) {
-    case 'completed':
-      return publicErrors.cancelledTooLate(answer.transactionId);
-    case 'declined':
-      return publicErrors.cancelledAfterDecline(attempt);
-    case 'in progress':
-      return publicErrors.paymentInProgress(answer.retryAfterSeconds);
-    case 'invalid key':
-      return publicErrors.invalidIdempotencyKey();
-    case 'not its turn':
-      return outOfTurn(answer);
-    case 'too soon':
-      return publicErrors.rowsLost(answer.retryAfterSeconds);
-    case 'charged before':
-      return publicErrors.cancelledAtProcessor();
-    case 'unknown':
-      return publicErrors.paymentOutcomeUnknown();
-  }
 }
 
 /** A JSON document of one string (spec 2.4). The texts are ours and hold nothing that would need escaping. */
