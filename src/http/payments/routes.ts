@@ -48,23 +48,16 @@ export function registerPaymentRoutes(
   const computeKey: ComputeKey = (reference) => payments.computeKey(reference);
   const paidRecord = createPaidRecord((key, client) => records.get(key, client));
 
-  /** Every answer is counted once: here, or where its exception is answered. `applied`: preferences of the request that were applied. */
-  function answerPayment(
-    reply: FastifyReply,
-    payment: NamedPayment,
-    answer: PayAnswer,
-    applied: readonly string[],
-  ): NowOrLater<void> {
+  /** Every answer is counted once: here, or where its exception is answered. */
+  function answerPayment(reply: FastifyReply, payment: NamedPayment, answer: PayAnswer): NowOrLater<void> {
     measures.paid(countedAs(answer));
     if (answer.state === 'replayed') reply.header('idempotent-replayed', 'true');
     const paid = paidIn(answer);
-    if (paid) return sendPaid(reply, { key: payment.key, ...paid }, applied);
+    if (paid) return sendPaid(reply, { key: payment.key, ...paid });
     const error = refusalOf(answer);
-    withPreferences(reply, applied);
     // The row is cancelled: what it says of the charge is not what the processor answered.
     if (answer.state !== 'charged after cancellation') return refuse(reply, error, payment);
     sendError(reply, error, 'made');
-    return undefined;
   }
 
   /**
@@ -83,16 +76,15 @@ export function registerPaymentRoutes(
   function sendPaid(
     reply: FastifyReply,
     { key, transactionId, sentence }: Paid & { readonly key: string },
-    applied: readonly string[] = [],
   ): NowOrLater<void> {
     const { request } = reply;
     if (!prefersRepresentation(request.headers.prefer)) {
-      sendText(withPreferences(reply, applied), sentence);
+      sendText(reply, sentence);
       return;
     }
     return paidRecord(key, transactionId, visibleClient(request)).then((record) => {
-      if (record === undefined) sendText(withPreferences(reply, applied), sentence);
-      else sendJson(withPreferences(reply, [...applied, RECORD_APPLIED]), record);
+      if (record === undefined) sendText(reply, sentence);
+      else sendJson(withPreference(reply, 'return=representation'), record);
     });
   }
 
@@ -158,7 +150,8 @@ export function registerPaymentRoutes(
       const waitSeconds = preferredWaitSeconds(request.headers.prefer);
       const patience = waitSeconds === undefined ? undefined : { ms: waitSeconds * 1000, gone: clientGone(reply) };
       answerWith(reply, payments.pay(payment, readPaymentRequest(body), patience), (answer) => {
-        return answerPayment(reply, payment, answer, answer.waited ? [`wait=${waitSeconds}`] : []);
+        if (answer.waited) withPreference(reply, `wait=${waitSeconds}`);
+        return answerPayment(reply, payment, answer);
       });
     },
   );
@@ -225,7 +218,7 @@ export function registerPaymentRoutes(
 }
 
 const KEY_HEADER = 'idempotency-key';
-const RECORD_APPLIED = 'return=representation';
+const APPLIED_HEADER = 'preference-applied';
 
 /**
  * Rule 1 of spec 4.1 comes before the body is read, so it wins over a fault of the body (rule P3). A reference stands for the key, which
@@ -288,8 +281,10 @@ function paidIn(answer: PayAnswer): Paid | undefined {
   };
 }
 
-function withPreferences(reply: FastifyReply, applied: readonly string[]): FastifyReply {
-  return applied.length > 0 ? reply.header('preference-applied', applied.join(', ')) : reply;
+/** Names a preference of the request that was applied, after those that were named before. */
+function withPreference(reply: FastifyReply, applied: string): FastifyReply {
+  const before = reply.getHeader(APPLIED_HEADER);
+  return reply.header(APPLIED_HEADER, before === undefined ? applied : `${before}, ${applied}`);
 }
 
 /** A JSON document of one string (spec 2.4). The texts are ours and hold nothing that would need escaping. */
