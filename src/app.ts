@@ -12,7 +12,7 @@ import { createServer } from './http/server.js';
 import { RequestLimit } from './limits/request-limit.js';
 import { LiveView } from './live/live-view.js';
 import { createSampler } from './live/sampler.js';
-import { createPaymentLog } from './logs/payment-log.js';
+import { createPaymentLog, type PaymentLog } from './logs/payment-log.js';
 import { StoreLog } from './logs/store-log.js';
 import { createMetrics } from './metrics/metrics.js';
 import { createBacklogWatch } from './payments/backlog.js';
@@ -38,9 +38,6 @@ import type { Deployment, StoreEvents } from './stores/shared/deployment.js';
 import type { MeasuredStore, StoreMeasures } from './stores/shared/store-measures.js';
 import type { Traces } from './traces/traces.js';
 import { createTransactions } from './transactions/transactions.js';
-
-const ORDERS_ARE_NEW =
-  'the newest order was paid without credentials: with AUTH every reference is new, so an order that was paid before would be charged again (docs/reference/references.md)';
 
 /** How long a start waits for the first round of recovery before it serves. It never waits for a processor over the network. */
 const RECOVERY_BEFORE_SERVING_MS = { simulated: 2_000, http: 0 } as const;
@@ -77,6 +74,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       ? createAccess(config.access, clock, (sentence) => logger.error(sentence))
       : undefined;
   const storeLog = new StoreLog(logger, clock);
+  const paymentLog = createPaymentLog(logger, storeLog);
   const instance = randomUUID();
   const metrics = createMetrics(
     config.deployment.kind,
@@ -86,7 +84,10 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   const storeMeasures = traces?.stores(metrics.stores) ?? metrics.stores;
   const deployment = await openDeployment(config, logger, clock, storeLog, storeMeasures);
 
-  const opened = { ...deployment, processor: metrics.measured(openProcessor(config, logger, clock, traces?.headers)) };
+  const opened = {
+    ...deployment,
+    processor: metrics.measured(openProcessor(config, paymentLog, clock, traces?.headers)),
+  };
   const traced = traces?.ports(opened) ?? opened;
   const ports = config.crashAt ? withCrashPoint(traced, config.crashAt) : traced;
   const { keys, ledger, processor } = ports;
@@ -103,7 +104,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     computeKey: createComputeKey(deployment.id),
     newTransactionId: createTransactionIds(clock.now),
     newOwner: createOwners(instance),
-    events: createPaymentLog(logger, storeLog),
+    events: paymentLog,
     counts: metrics.payments,
     traceAttempts: traces?.attempts,
   });
@@ -160,8 +161,9 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     async serve() {
       await recovery.start(RECOVERY_BEFORE_SERVING_MS[config.processor.kind]);
       await retention.start();
-      if (access && (await isNewestOrderNobodys(deployment.paymentHistory).catch(() => false)))
-        logger.warn(ORDERS_ARE_NEW);
+      if (access && (await isNewestOrderNobodys(deployment.paymentHistory).catch(() => false))) {
+        paymentLog.ordersAreNew();
+      }
       backlog.start();
       sampler.start();
       await server.ready();
@@ -226,7 +228,7 @@ function openDeployment(
 
 function openProcessor(
   { processor, payments }: Config,
-  logger: Logger,
+  log: PaymentLog,
   clock: Clock,
   traceHeaders: Traces['headers'] | undefined,
 ): ProcessorClient {
@@ -234,17 +236,12 @@ function openProcessor(
     case 'simulated':
       return createSimulatedProcessor(processor.delayMs);
     case 'http': {
-      const report = (cause: string, suppressed: number) => logger.error({ suppressed }, cause);
-      const sourceNotRead = () =>
-        logger.warn(
-          'payments have a source, and the adapter of the processor does not say that it reads it: see "Content" in docs/reference/processor.md',
-        );
       const connections = payments.maxInFlight + RECOVERY_CONCURRENCY;
       return createHttpProcessor({
         ...processor,
         connections,
-        alarm: createAlarm(report, clock),
-        sourceNotRead,
+        alarm: createAlarm(log.processorAlarm, clock),
+        sourceNotRead: log.sourceNotRead,
         traceHeaders,
       });
     }

@@ -4,11 +4,17 @@ import type { RetentionEvents } from '../payments/retention.js';
 import { StoreUnavailable } from '../platform/faults.js';
 import type { StoreLog } from './store-log.js';
 
-/** Logs what recovery, retention and operators do to payments. */
-export function createPaymentLog(
-  logger: Logger,
-  storeLog: Pick<StoreLog, 'refused'>,
-): RecoveryEvents & RetentionEvents {
+/** What is logged of payments: what recovery, retention and operators do to them, and what an operator has to know of their processor and clients. */
+export interface PaymentLog extends RecoveryEvents, RetentionEvents {
+  /** `suppressed` such alarms came since the last one that was logged. */
+  processorAlarm(cause: string, suppressed: number): void;
+  /** The adapter does not say that it reads `source`, and a payment has one. */
+  sourceNotRead(): void;
+  /** Credentials are required, and the newest order was paid without any. */
+  ordersAreNew(): void;
+}
+
+export function createPaymentLog(logger: Logger, storeLog: Pick<StoreLog, 'refused'>): PaymentLog {
   return {
     fault(fault) {
       if (fault instanceof StoreUnavailable) storeLog.refused(fault, 'background');
@@ -35,10 +41,19 @@ export function createPaymentLog(
       logger.error(
         { transactionId, processor, answered, kept },
         kept === 'CANCELLED'
-          ? 'the processor charged a payment whose row was lost, and which was cancelled since, which is final: refund it at the processor'
+          ? 'the processor charged a payment that was cancelled after its row had been lost: the cancellation is final, so refund the payment at the processor'
           : `the processor says that a payment is ${answered}, and it was settled as ${kept}, which is final: correct it at the processor, or with the payer`,
       ),
     overdue: (count) =>
       logger.error({ count }, 'payments wait for an operator: GET /api/payments?state=PROCESSING, then resolve them'),
+    processorAlarm: (cause, suppressed) => logger.error({ suppressed }, cause),
+    sourceNotRead: () =>
+      logger.warn(
+        'payments have a source, and the adapter of the processor does not say that it reads it: see "Content" in docs/reference/processor.md',
+      ),
+    ordersAreNew: () =>
+      logger.warn(
+        'the newest order was paid without credentials: with AUTH every reference is new, so an order that was paid before would be charged again (docs/reference/references.md)',
+      ),
   };
 }
