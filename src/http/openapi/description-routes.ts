@@ -8,7 +8,7 @@ import { type Page, pageOf, sendPage } from '../requests/pages.js';
 import type { OpenApiDocuments } from './document.js';
 import { openApi, problems, referencePage, referencePageFile, wholeOpenApi } from './own-description.js';
 
-/** Beside this file in the build. The first two are those of Swagger UI, which the build copies there. */
+/** Next to this file in the build. The first two are those of Swagger UI, which the build copies there. */
 const FOLDER = new URL('reference-page/', import.meta.url);
 const FILES = {
   'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
@@ -40,9 +40,8 @@ export function registerDescriptionRoutes(server: FastifyInstance): void {
   });
 
   app.get('/problems', { config: { scopes: 'open', page: true, description: problems } }, (request, reply) => {
-    const page = pages.get('problems') ?? pageOf(Buffer.from(problemsPage()), 'text/html; charset=utf-8', POLICY);
-    pages.set('problems', page);
-    sendPage(request, reply, page);
+    const make = () => pageOf(Buffer.from(problemsPage()), 'text/html; charset=utf-8', POLICY);
+    sendPage(request, reply, kept('problems', make));
   });
 
   app.get('/docs', { config: { scopes: 'open', page: true, description: referencePage } }, (request, reply) => {
@@ -62,17 +61,19 @@ export function registerDescriptionRoutes(server: FastifyInstance): void {
     },
   );
 
-  /** Written at the first request, as the files below are read. */
   function documentPage(name: keyof OpenApiDocuments): Page {
-    const text = () => Buffer.from(JSON.stringify(server.openApiDocuments()[name]));
-    const page = pages.get(name) ?? pageOf(text(), 'application/json; charset=utf-8');
-    pages.set(name, page);
-    return page;
+    return kept(name, () =>
+      pageOf(Buffer.from(JSON.stringify(server.openApiDocuments()[name])), 'application/json; charset=utf-8'),
+    );
   }
 
-  /** Read at the first request and not at the start, because few processes ever get one. */
   function read(name: string, contentType: string): Page {
-    const page = pages.get(name) ?? pageOf(readFileSync(new URL(name, FOLDER)), contentType, POLICY);
+    return kept(name, () => pageOf(readFileSync(new URL(name, FOLDER)), contentType, POLICY));
+  }
+
+  /** Made at the first request and not at the start, because few processes ever get one. */
+  function kept(name: string, make: () => Page): Page {
+    const page = pages.get(name) ?? make();
     pages.set(name, page);
     return page;
   }
