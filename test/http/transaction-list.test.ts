@@ -204,7 +204,7 @@ describeDeployments('the list of transactions', (deployment) => {
     const rest = ids.filter((id, n) => !isRemoved(id, n));
     await expectListed({ from: account }, rest);
 
-    // It costs the others nothing when its readers want no body or go down.
+    // It costs the others nothing when its readers want no body or disconnect.
     const plain = await list();
     for (let n = 0; n < 20; n++) {
       const head = await list({}, {}, 'HEAD');

@@ -141,7 +141,7 @@ describeDeployments('the search of transactions', (deployment) => {
     expectError(await ask(`${shared.url}${PATH}?from=a&from=b`), 400);
   });
 
-  describe('beside the list', () => {
+  describe('next to the list', () => {
     it('leaves its tag alone, and the list ignores the parameters of a search', async () => {
       const { from, created } = await givenMany(2);
       const list = await ask(`${shared.url}/api/transactions?from=${from}&status=FLAGGED&limit=1`);

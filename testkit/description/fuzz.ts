@@ -110,7 +110,7 @@ function formProblems({ method, target, headers: asked }: Draft, { status, heade
   const isUnread = status === 431 || (status === 414 && target.length + method.length >= maxHeaderSize - 1);
   if (status < 400 || isUnread || !METHODS.includes(method)) return [];
   const isProblem = headers['content-type'] === 'application/problem+json';
-  return isProblem === (asked.Accept !== undefined) ? [] : ['the error has not the form that was asked for'];
+  return isProblem === (asked.Accept !== undefined) ? [] : ['the error does not have the form that was asked for'];
 }
 
 function isCutEarly(body: Draft['body']): boolean {

@@ -10,7 +10,7 @@ export interface ErrorForm {
 
 /**
  * An error in the form that the request asks for with `Accept`: RFC 9457 where it prefers that (rule P20), else the body of spec 2.5.
- * `charge`: of an error of a payment. No error may be kept by a cache, so none needs `Vary`.
+ * `charge` is given for an error of a payment. No error may be kept by a cache, so none needs `Vary`.
  */
 export function formOf(error: PublicError, accept: string | undefined, charge?: Charge): ErrorForm {
   if (!prefersProblem(accept)) {
@@ -21,7 +21,7 @@ export function formOf(error: PublicError, accept: string | undefined, charge?: 
   return { contentType: PROBLEM_TYPE, text: JSON.stringify(problemBody(error, charge)) };
 }
 
-/** The members of RFC 9457 3.1. `charge`: only where it is of a payment. */
+/** The members of RFC 9457 3.1, and `charge` if the error is of a payment. */
 export function problemBody(error: PublicError, charge?: Charge) {
   const { title } = PROBLEMS[error.problem];
   const { status, message: detail } = error;

@@ -18,7 +18,10 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** What the route does: it decides the advice in a 503. */
     operation?: Operation;
-    /** Its errors are those of payments, and say what is known of the charge to programs that ask for it (rule P20). */
+    /**
+     * Its errors are those of payments, and say what is known of the charge to programs that ask for it (rule P20): all of them, or those
+     * of requests that name a reference.
+     */
     tellsCharge?: true | 'with reference';
   }
 }
@@ -59,7 +62,7 @@ export function answerWith<T>(reply: FastifyReply, result: NowOrLater<T>, send: 
   if (sent) reply.server.requestsUnderWay.add(sent.catch((fault: unknown) => void reply.send(fault)));
 }
 
-/** `charge`: what is known of a payment's charge. If omitted, nothing is, and only errors of payments say so. */
+/** `charge` is what is known of a payment's charge. If omitted, an error of a payment says that it is unknown. */
 export function sendError(reply: FastifyReply, error: PublicError, charge?: Charge): FastifyReply {
   const { headers, complete } = reply.request.raw;
   // What is left of it may be endless, and Node would read it all.

@@ -41,7 +41,7 @@ export function sometimes(header: ResponseHeader): ResponseHeader {
   return { ...header, component: `${header.component}-sometimes`, required: false };
 }
 
-/** `component`: its name in `components.headers`. `cursor`: that of the example. */
+/** `component` is its name in `components.headers`, and the example has `cursor`. */
 export function linkToNextPage(path: string, component: string, cursor: string | number): ResponseHeader {
   return sometimes({
     ...always(

@@ -9,7 +9,7 @@ export const LIVENESS_PATH = '/livez';
 export const READINESS_PATH = '/readyz';
 export const ALIVE = { status: 'alive' } as const;
 
-/** Rule O1. Before the stores are open `starting.ts` answers in their place. */
+/** Rule O1. Before the stores are open `bare-answers.ts` answers in their place. */
 export function registerProbeRoutes(server: FastifyInstance, readiness: Readiness): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 

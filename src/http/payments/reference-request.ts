@@ -76,7 +76,7 @@ export function isAttemptNamed({ query }: FastifyRequest): boolean {
   return (query as Readonly<Record<string, unknown>>).attempt !== undefined;
 }
 
-/** Beside a reference, a header must name the same payment. */
+/** A header that is sent with a reference must name the same payment. */
 export function refuseOtherKey(header: string | undefined, key: string): void {
   if (isKeyHeaderMissing(header)) return;
   const read = readKeyHeader(header);

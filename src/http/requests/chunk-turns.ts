@@ -9,7 +9,7 @@ const TURN_MS = 50;
 
 let chunks = 0;
 let isTurnOpen = false;
-/** Continues a connection. Addresses take turns, so that one with many connections delays no other one by more than a round. */
+/** Each entry continues one connection. Addresses take turns, so that one with many connections delays no other by more than a round. */
 const line = new FairLine<() => void>();
 const waiting = new WeakSet<object>();
 

@@ -21,7 +21,7 @@ const TransactionPath = Type.Object({ id: Type.String() });
 /** A list's tag says nothing about statuses, so a cache that revalidates with it would show old ones (rule T7). */
 const NO_STORE = 'no-store';
 
-/** Spec 4.3, with what rules T1 to T8 add to it; `transaction-creation-routes.ts` has the creates. */
+/** Spec 4.3, with what rules T1 to T8 add to it; `creation-routes.ts` has the creates. */
 export function registerTransactionRoutes(server: FastifyInstance, transactions: Transactions): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 
