@@ -123,6 +123,11 @@ describeDeployments('Accept: application/problem+json', (deployment) => {
         'unknown',
       );
       expectProblem(await pay(url, key, '', asking), publicErrors.emptyBody(), 'unknown');
+      const refused = await pay(url, key, { currency: 'USD' }, asking);
+      expect([refused.status, refused.json()]).toMatchObject([
+        400,
+        { type: '/problems#invalid-body', detail: expect.stringContaining("'amount'"), charge: 'unknown' },
+      ]);
       const wrongType = { headers: { ...PROBLEM, 'Content-Type': 'text/plain' } };
       expectProblem(await pay(url, key, 'x', wrongType), publicErrors.unsupportedMediaType(), 'unknown');
       const generating = `${url}/api/server-generated/generate-key`;
@@ -141,7 +146,7 @@ describeDeployments('Accept: application/problem+json', (deployment) => {
       expect(answer.headers['retry-after']).toMatch(/^[1-9]\d*$/);
     });
 
-    test('made, and none, of a key that was paid, cancelled, or refused for its content', async () => {
+    test('made of a key that was paid, and none of one that was cancelled', async () => {
       const { url } = shared;
       const [paid, closed] = [await generateKey(url), await generateKey(url)];
       const { json } = await pay(url, paid);
