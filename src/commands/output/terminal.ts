@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import { HARMFUL } from '../../platform/printed-text.js';
 
 export type Colour = 'green' | 'red' | 'yellow' | 'bold' | 'dim';
 /** As a shell reports a program that SIGPIPE ended. */
@@ -49,9 +50,6 @@ export function painted(text: string, colour: Colour | undefined): string {
   const isWanted = process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== 'dumb';
   return isWanted && colour ? styleText(colour, text) : text;
 }
-
-/** Control characters, which a terminal would execute, and those that end a line or change the direction of the text around. */
-const HARMFUL = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;
 
 /** Foreign text, in which each harmful character is replaced, so that it can be printed. */
 export function harmless(text: string): string {

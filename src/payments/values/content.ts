@@ -1,3 +1,5 @@
+import { codePointsIn } from '../../platform/printed-text.js';
+
 /** What a charge is about, as the first claim of its payment had it (rule P19). No part of it tells one payment from another. */
 export interface Content {
   /** Stands for the payer at the processor. The store erases it when the payment is final. */
@@ -31,7 +33,7 @@ export function sourceProblem(source: string): string | undefined {
 
 /** The same for a text of the content; `what` names it. */
 export function textProblem(what: string, text: string, most: number, least = 0): string | undefined {
-  const length = [...text].length;
+  const length = codePointsIn(text);
   if (length < least || length > most) {
     return `${what} must have ${least === 0 ? 'at most' : `${least} to`} ${most} characters.`;
   }
