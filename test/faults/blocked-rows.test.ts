@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
-import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '#idempay/stores/shared/time-limits.js';
+import { reasonOf } from '#idempay/platform/faults.js';
+import { LOCK_TIMEOUT_MS } from '#idempay/stores/shared/time-limits.js';
 import { fingerprintOf } from '#idempay/transactions/creation.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { expectError } from '../../testkit/client/error-body.js';
@@ -19,8 +21,8 @@ import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit
 
 /** As the issue has them: these and one that is blocked. */
 const OTHERS = 40;
-/** The wait of the batch, that of the blocked one alone, and a busy machine. Below the 5 s that nothing may take. */
-const LIMIT_MS = 2 * LOCK_TIMEOUT_MS + 4_000;
+
+const ROW: NewTransaction = { fromAccount: 'a', toAccount: 'b', amount: '1', status: 'PENDING' };
 
 let stores: Awaited<ReturnType<typeof openSqlStores>>;
 let ports: Ports;
@@ -43,11 +45,9 @@ const unblock = () => stores.client.query('ROLLBACK');
 
 const members = <T>(make: () => T): T[] => Array.from({ length: OTHERS + 1 }, make);
 
-/** How the blocked operation ended, which is the first of `asked`, and how many others succeeded, all within LIMIT_MS. */
+/** How the blocked operation ended, which is the first of `asked`, and how many others succeeded. */
 async function outcomesOf(asked: readonly Promise<unknown>[]) {
-  const begunAt = performance.now();
   const [blocked, ...others] = await Promise.allSettled(asked);
-  expect(performance.now() - begunAt).toBeLessThan(LIMIT_MS);
   return { blocked: blocked?.status, others: others.filter(({ status }) => status === 'fulfilled').length };
 }
 
@@ -75,34 +75,45 @@ test('a blocked row fails its own claim, settlement, renewal or end of a lease, 
 
 test('a blocked key of a create fails none of the other creates, with a key or without one', async () => {
   const { transactions } = ports;
-  const row: NewTransaction = { fromAccount: 'a', toAccount: 'b', amount: '1', status: 'PENDING' };
   const key = () => ({
     ...{ client: '', endpoint: 'one' as const, key: randomUUID() },
-    ...{ fingerprint: fingerprintOf([row]), idempotencyTtlMs: LONG_MS },
+    ...{ fingerprint: fingerprintOf([ROW]), idempotencyTtlMs: LONG_MS },
   });
   const known = key();
-  await transactions.createAll([row], known);
+  await transactions.createAll([ROW], known);
   await block('UPDATE idempay.creation_keys SET expires_at = expires_at WHERE key = $1', [known.key]);
   const withKeys = members(key).slice(1);
   const found = await Promise.all([
-    outcomesOf([known, ...withKeys].map((each) => transactions.createAll([row], each))),
-    outcomesOf([Promise.reject(new Error()), ...withKeys.map(() => transactions.create(row))]),
+    outcomesOf([known, ...withKeys].map((each) => transactions.createAll([ROW], each))),
+    outcomesOf([Promise.reject(new Error()), ...withKeys.map(() => transactions.create(ROW))]),
   ]);
   await unblock();
   expect(found.map(({ others }) => others)).toEqual([OTHERS, OTHERS]);
 });
 
-test('a blocked row of the list refuses creates and deletes sooner than a statement may take, and stops nothing for good', async () => {
+/**
+ * Bug: of 40 creates that came with one whose key was blocked, one was refused. Cause: the blocked one holds the row of the list while it
+ * waits for its key, and a create that waited for that row was refused a moment before the blocked one was.
+ */
+test('a create outlasts one wait for the row of the list', async () => {
   const { transactions } = ports;
-  const row: NewTransaction = { fromAccount: 'a', toAccount: 'b', amount: '1', status: 'PENDING' };
-  const { id } = await transactions.create(row);
   await block('UPDATE idempay.transaction_list SET version = version');
-  const begunAt = performance.now();
-  const refused = await Promise.allSettled([transactions.create(row), transactions.remove(id)]);
-  expect(performance.now() - begunAt).toBeLessThan(STATEMENT_TIMEOUT_MS);
+  const created = transactions.create(ROW);
+  await delay(1.25 * LOCK_TIMEOUT_MS);
   await unblock();
-  expect(refused.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
-  expect((await transactions.create(row)).id).toBeGreaterThan(id);
+  expect(await created).toMatchObject(ROW);
+});
+
+test('a blocked row of the list refuses creates and deletes because of the lock, and stops nothing for good', async () => {
+  const { transactions } = ports;
+  const { id } = await transactions.create(ROW);
+  await block('UPDATE idempay.transaction_list SET version = version');
+  const creates = Array.from({ length: 3 }, () => transactions.create(ROW));
+  const refused = await Promise.allSettled([...creates, transactions.remove(id)]);
+  await unblock();
+  // Not by the limit of a statement (57014).
+  for (const each of refused) expect(each.status === 'rejected' && reasonOf(each.reason)).toContain('(55P03)');
+  expect((await transactions.create(ROW)).id).toBeGreaterThan(id);
   expect(await transactions.remove(id)).toBe('removed');
 });
 

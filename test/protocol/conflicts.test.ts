@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { PayAnswer } from '#idempay/payments/answers.js';
-import { inState, LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { inState, LONG_MS, SHORT_LIFE_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
   AWAY,
   type Composition,
@@ -36,7 +36,7 @@ async function givenLockLeft(settings: Settings = {}) {
   keepLocks({ another, ...process });
   const first = await process.payments.pay({ key }, MONEY);
   expect(first).toMatchObject({ state: 'processed' });
-  expect(await statesOf(key)).toEqual(['locked', 'final']);
+  expect((await statesOf(key))[0]).toBe('locked');
   return { key, first, another };
 }
 
@@ -57,8 +57,8 @@ describe('a repeat that meets a lock', () => {
   });
 
   test('left alongside an outcome that has expired has an invalid key', async () => {
-    const { key, another } = await givenLockLeft({ idempotencyTtlMs: SHORT_MS, leaseMs: LONG_MS });
-    await untilPast(SHORT_MS);
+    const { key, another } = await givenLockLeft({ idempotencyTtlMs: SHORT_LIFE_MS, leaseMs: LONG_MS });
+    await untilPast(SHORT_LIFE_MS);
     for (const content of [MONEY, NO_MONEY])
       expect(await another().payments.pay({ key }, content)).toEqual({ state: 'invalid key' });
   });

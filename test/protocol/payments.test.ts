@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { PayAnswer } from '#idempay/payments/answers.js';
-import { LONG_MS, newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { LONG_MS, newKey, SHORT_LIFE_MS } from '../../testkit/protocol/payment-attempts.js';
 import { MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';
 import { untilPast } from '../../testkit/time/until.js';
@@ -9,9 +9,6 @@ import { untilPast } from '../../testkit/time/until.js';
  * The payment protocol over real stores, with a processor that the test owns: a first payment, its repeats, and that no
  * reference is ever charged twice. Two compositions over the same ports are two processes.
  */
-
-/** The life of a key that is used before it expires, also on a busy machine, and again afterwards. */
-const SHORT_LIFE_MS = 15 * SHORT_MS;
 
 const { compose, composeWithKey, statesOf } = await shareProtocol();
 /** A key store that has never heard of any key: what is left after all of it was lost. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { inState, LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { inState, LONG_MS, SHORT_LIFE_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { AWAY, MONEY, type Settings, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { untilPast } from '../../testkit/time/until.js';
@@ -10,8 +10,6 @@ import { untilPast } from '../../testkit/time/until.js';
  * nothing was sent, and the next takeover sends it (rule P15).
  */
 
-/** The life of a key or a lease that ends during its test. */
-const SHORT_LIFE_MS = 15 * SHORT_MS;
 const NO_ANSWER = { state: 'unknown', cause: 'connection refused' } as const;
 
 const { ports, compose, composeWithKey } = await shareProtocol();

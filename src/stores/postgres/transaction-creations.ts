@@ -16,7 +16,7 @@ import type { StoreMeasures } from '../shared/store-measures.js';
 import { Batcher } from './batcher.js';
 import * as statements from './creation-statements.js';
 import type { ConfirmDurable } from './durability.js';
-import type { Postgres } from './postgres.js';
+import { type Postgres, StatementRefused } from './postgres.js';
 
 interface KeyedCreate {
   readonly transactions: readonly NewTransaction[];
@@ -43,7 +43,7 @@ export function createPostgresCreations(
   const batches = new OneAtATime('PostgreSQL', clock);
 
   async function createTogether(transactions: readonly NewTransaction[]): Promise<Transaction[]> {
-    const rows = await database.write<TransactionRow>(statements.CREATE, columnsOf(transactions));
+    const rows = await waitingTwice(() => database.write<TransactionRow>(statements.CREATE, columnsOf(transactions)));
     if (rows.length === 0) throw replaced();
     // Ids were given in the order of the batch; the rows may come back in any.
     return rows.map(transactionOf).sort((a, b) => a.id - b.id);
@@ -105,6 +105,29 @@ export function createPostgresCreations(
 
     findCreation,
   };
+}
+
+/**
+ * A create without a key waits for nothing but the row of the list. A statement that holds that row may itself wait for a blocked key, and
+ * is refused as late as this one, so this one waits once more. It is not the fault of one item if the row is still held then.
+ */
+async function waitingTwice<T>(create: () => Promise<T>): Promise<T> {
+  try {
+    return await create();
+  } catch (fault) {
+    if (!isBlocked(fault)) throw fault;
+  }
+  try {
+    return await create();
+  } catch (fault) {
+    throw isBlocked(fault)
+      ? new StoreUnavailable('unchanged', 'another session holds the list of transactions', fault)
+      : fault;
+  }
+}
+
+function isBlocked(fault: unknown): boolean {
+  return fault instanceof StatementRefused && fault.sqlState === '55P03';
 }
 
 /** One create for each key: repeats in the same batch get its result. */
