@@ -16,7 +16,7 @@ const PAGE_MS = 120_000;
 const PRINTED: Readonly<Record<string, RegExp>> = {
   'docs/guides/getting-started.md': /^paid: TXN\d+\n$/,
   'docs/reference/client.md':
-    /^TXN\d+ false 1\nCANCELLED 1\n1 COMPLETED\ntrue\nTXN\d+ false 1\ntrue\nCOMPLETED 100\.50 TXN[\s\S]*\n5 1\n/,
+    /^TXN\d+ false 1\nCANCELLED 1\n1 COMPLETED\nTXN\d+ false 1\npaid: TXN\d+\nCOMPLETED 100\.50 TXN[\s\S]*\n5 1\n/,
 };
 const TESTS = [(name: string) => `test/examples/${name}.test.ts`, (name: string) => `test/browser/${name}.test.ts`];
 const inRoot = (path: string) => join(ROOT, path);
