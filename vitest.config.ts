@@ -56,8 +56,8 @@ export default defineConfig({
   test: {
     pool: 'forks',
     maxWorkers: isTopologyRun ? 2 : 6,
-    testTimeout: isTopologyRun ? 60_000 : 30_000,
-    hookTimeout: isTopologyRun ? 90_000 : 30_000,
+    testTimeout: 60_000,
+    hookTimeout: isTopologyRun ? 90_000 : 60_000,
     passWithNoTests: false,
     allowOnly: false,
     // Loaded by Node.js as it is, as users run it.

@@ -357,10 +357,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   [`${POSTGRES}/transaction-creations.ts`]: {
     "the list's version moves outside the commit, in PostgreSQL": [
-      `const rows = await database.write<TransactionRow>(statements.CREATE,
+      `const rows = await waitingTwice(
 → const text = 'UPDATE idempay.transaction_list SET version = version + $1';
     await database.write({ name: 'next_version', text }, [transactions.length]);
-    const rows = await database.write<TransactionRow>(statements.CREATE,`,
+    const rows = await waitingTwice(`,
     ],
   },
   [`${EMBEDDED}/transaction-creation-writes.ts`]: {

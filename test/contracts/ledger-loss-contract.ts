@@ -35,7 +35,14 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
   const cancel = (members: Partial<Cancellation>) => ledger.cancel(cancellation(members));
   const takenOver = async (key: string) =>
     (await ledger.takeOver({ key, owner: newOwner(), leaseMs: LONG_MS, processor: 'test' })) as Claim;
-  const before = newKey();
+  /** Their time is that of the loss, however long this takes. */
+  const [before, plain, later, generated, lateToo] = Array.from({ length: 5 }, newKey) as [
+    string,
+    string,
+    string,
+    string,
+    string,
+  ];
 
   async function expectLookedUp(): Promise<void> {
     expect(await ledger.mayBeLost(turn(newReference()).key)).toBe(true);
@@ -83,7 +90,6 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
   });
   expect(await claim(waiting)).toMatchObject({ state: 'under way' });
 
-  const [plain, later] = [newKey(), newKey()];
   expect(await cancel({ key: plain })).toEqual({ state: 'may be lost' });
   expect(await cancel({ key: plain, isLookedUp: true, waitAfterLossMs: LONG_MS })).toMatchObject({ state: 'too soon' });
   expect(await cancel({ key: plain, isLookedUp: true })).toEqual({ state: 'cancelled' });
@@ -114,10 +120,10 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
   expect(late).toMatchObject({ epoch: 2, unsent: false });
   expect(late).not.toHaveProperty('mayBeLost');
   const [paid, closed] = [turn(newReference(), 1, { waitAfterLossMs: LONG_MS }), turn(newReference())];
-  expect([await ledger.mayBeLost(paid.key), await ledger.mayBeLost(newKey())]).toEqual([false, true]);
+  expect([await ledger.mayBeLost(paid.key), await ledger.mayBeLost(generated)]).toEqual([false, true]);
   const { claim: claimed } = inState(await claim(paid), 'claimed');
   expect(claimed).toMatchObject({ unsent: true });
   expect(claimed).not.toHaveProperty('mayBeLost');
   expect(await cancel({ ...closed, waitAfterLossMs: LONG_MS })).toEqual({ state: 'cancelled' });
-  expect(await claim({ key: newKey() })).toMatchObject({ state: 'taken over' });
+  expect(await claim({ key: lateToo })).toMatchObject({ state: 'taken over' });
 }

@@ -26,6 +26,8 @@ const LIMITS = {
   unreadTimeout: 400,
   connectionsCheckingInterval: 50,
 };
+/** Forty handshakes take a busy machine longer than three hundred milliseconds, and the first of them must still be open after the last. */
+const TLS_LIMITS = { ...LIMITS, keepAliveTimeout: 2_000 };
 /** Node closes an idle connection a second later than it says; the rest is for a busy machine. */
 const CUT_MS = 5_000;
 const TRICKLE_MS = 50;
@@ -178,13 +180,13 @@ describe('a connection', () => {
   });
 });
 
-test('over TLS the same holds', { timeout: 30_000 }, async () => {
+test('over TLS the same holds', async () => {
   const [folder, certificates] = await Promise.all([
     mkdtemp(join(tmpdir(), 'idempay-connections-')),
     makeCertificates(),
   ]);
   const { certificate: TLS_CERT_FILE, key: TLS_KEY_FILE } = certificates;
-  const service = await serveInProcess({ DATA_DIR: folder, TLS_CERT_FILE, TLS_KEY_FILE }, LIMITS);
+  const service = await serveInProcess({ DATA_DIR: folder, TLS_CERT_FILE, TLS_KEY_FILE }, TLS_LIMITS);
   onTestFinished(async () => {
     await service.stop(50);
     await Promise.all([rm(folder, { recursive: true }), certificates.remove()]);

@@ -13,7 +13,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { noteChunk } from '#idempay/http/requests/chunk-turns.js';
 import { until } from '../../testkit/time/until.js';
 
-const DEADLINE_MS = 25_000;
+const DEADLINE_MS = 50_000;
 /** One read of a socket has 65,536 bytes, and a chunk of one byte takes six. */
 const CHUNKS_OF_A_READ = 11_000;
 const LONG = 100_000;
@@ -96,5 +96,5 @@ test('a body does not wait for the turns of connections that are closed', async 
   send('a', SHORT);
   await until('the body is read', DEADLINE_MS, () => ended.length > 0);
   // The turns of sixty connections take 3 s.
-  expect(performance.now() - since).toBeLessThan(1_500);
+  expect(performance.now() - since).toBeLessThan(2_500);
 });

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { SERVICE } from '../programs.js';
 
 /** A start that takes longer is killed: far longer than any real start, on a loaded machine too. */
-const START_DEADLINE_MS = 20_000;
+const START_DEADLINE_MS = 40_000;
 
 export type Exit = Readonly<{ code: number | null; signal: NodeJS.Signals | null }>;
 
