@@ -1,5 +1,20 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
+/** In a clean clone, where nothing is known of earlier runs, these would begin among the last, and end alone. */
+const SLOWEST = [
+  'test/http/fuzz.test.ts',
+  'test/faults/creation-crash.test.ts',
+  'test/http/payment-wait.test.ts',
+  'test/http/client-gateway.test.ts',
+  'test/http/client-calls.test.ts',
+  'test/documents/samples.test.ts',
+  'test/faults/redis-moves.test.ts',
+  'test/http/half-open.test.ts',
+  'test/unit/client/gateway.test.ts',
+  'test/unit/import/generated-files.test.ts',
+  'test/unit/chunk-turns.test.ts',
+];
+
 /**
  * A worker goes on only with a file of the same project, so the files of a project follow each other. In a run of both, `fast`
  * comes before `unit`, whose short files leave no worker idle at the end.
@@ -7,6 +22,12 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 export default class ProjectSequencer extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    return sorted.toSorted((one, other) => one.project.name.localeCompare(other.project.name));
+    const order = ({ moduleId }: TestSpecification) => {
+      const index = SLOWEST.findIndex((name) => moduleId.endsWith(name));
+      return index < 0 ? SLOWEST.length : index;
+    };
+    return sorted.toSorted(
+      (one, other) => one.project.name.localeCompare(other.project.name) || order(one) - order(other),
+    );
   }
 }
