@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { KeyFileError } from './access/api-keys.js';
+import { isLoopback } from './access/loopback.js';
 import { createApp } from './app.js';
 import { ConfigError, type DeploymentSettings, doubtsAbout, readConfig } from './config.js';
 import { CertificateError } from './http/connections/certificate-files.js';
@@ -66,7 +67,10 @@ async function serveUntilSignal(): Promise<void> {
 
   await app.serve();
   logger.info({ version: VERSION, host, port, ...nameStores(deployment), processor: app.processorName }, 'listening');
-  if (access.kind === 'none') logger.warn('everybody who reaches the port may do everything: set AUTH=required');
+  if (access.kind === 'none') {
+    const callers = isLoopback(host) ? 'every program on this machine' : 'everybody who reaches the port';
+    logger.warn(`${callers} may do everything: set AUTH=required`);
+  }
   if (processor.kind === 'simulated') {
     logger.warn('payments are simulated and move no money: set PROCESSOR_URL to the processor that moves it');
   }

@@ -57,13 +57,14 @@ describeDeployments('a process', (deployment) => {
     }
   });
 
-  it('warns that payments are simulated, and of a name that looks like a setting and is none', async () => {
+  it('warns of who may do everything, that payments are simulated, and of a name that looks like a setting and is none', async () => {
     const { logs } = shared.service;
     await until('the warning of the simulated processor', 5_000, () =>
       warnings(logs).some((sentence) => /simulated.*PROCESSOR_URL/.test(sentence)),
     );
     const misspelt = expect.stringMatching(/^PROCESOR_URL .*PROCESSOR_URL was probably meant/);
     expect(warnings(logs)).toContainEqual(misspelt);
+    expect(warnings(logs)).toContain('every program on this machine may do everything: set AUTH=required');
     expect(JSON.stringify(logs)).not.toContain('topsecret');
   });
 
