@@ -127,7 +127,7 @@ export function createPaymentArea(collaborators: {
     rules: { processor: processor.traits.name, dedupMs, idempotencyTtlMs },
     clock,
   });
-  const askProcessor = createAskProcessor({ history, processor, clock });
+  const askProcessor = createAskProcessor({ history, ledger, processor, clock });
   const recovery = createRecovery({
     ledger,
     processor,

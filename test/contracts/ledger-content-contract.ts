@@ -30,6 +30,7 @@ const OTHER: Content = { source: 'tok_other', description: 'Other shoes', metada
  *  1. A claim, and each takeover of its row, has the content of the first claim, character for character, whatever came later.
  *  2. A row that is not final keeps it, also one that is given up. 3. The description and the metadata stay in the record.
  *  4. Claims with and without content, and with and without a reference, that arrive together do not change each other.
+ *  5. `sourceOf` is the source of a payment that is not final, and of no other.
  *  (That the source is erased with the end of a payment: `adapters/sources-at-the-end`.)
  */
 export function ledgerContentContract(ports: ContractPorts): void {
@@ -124,5 +125,14 @@ export function ledgerContentContract(ports: ContractPorts): void {
       expect(JSON.stringify(taken.content)).toBe(JSON.stringify(kinds[n]?.content));
       expect(taken.reference).toBe(kinds[n]?.turn?.reference.text);
     }
+  });
+
+  test('5: the source is known until the payment is final, whoever has it', async () => {
+    const [paid, resolved] = [await given.claim({ content: CONTENT }), await given.abandoned({ content: CONTENT })];
+    const without = await given.claim({ content: { description: 'Hat' } });
+    for (const { key } of [paid, resolved]) expect(await ledger.sourceOf(key)).toBe(CONTENT.source);
+    await given.settled(paid);
+    await given.resolve(resolved.key);
+    for (const { key } of [paid, resolved, without, claimAttempt()]) expect(await ledger.sourceOf(key)).toBeUndefined();
   });
 }

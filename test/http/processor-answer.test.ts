@@ -73,6 +73,28 @@ describeDeployments('GET /api/payments/{key}/processor-answer', (deployment) => 
   });
 });
 
+describeDeployments('a processor that quotes the source of a payment', (deployment) => {
+  it('is shown to operators without it, before and after the payment is final', async () => {
+    const source = 'tok_4b/+=%2F$&';
+    let isDown = true;
+    const processor = await startHttpServer((response, { method }) => {
+      response.writeHead(isDown ? 503 : method === 'GET' ? 200 : 402, { 'content-type': 'application/json' });
+      response.end(isDown ? '{}' : `{"status":"declined","reason":"${source}: no funds on ${source}"}`);
+    });
+    const stores = await deployment.open();
+    onTestFinished(() => stores.close());
+    const { url } = await stores.serve({ PROCESSOR_URL: `http://127.0.0.1:${processor.port}` });
+    const reasonOf = async (key: string) => (await askFor(url, key)).json<{ reason: string }>().reason;
+    const [unclear, declined] = [await generateKey(url), await generateKey(url)];
+    const payment = { amount: '100.50', currency: 'USD', source };
+    expectError(await pay(url, unclear, payment), 504);
+    isDown = false;
+    expect(await reasonOf(unclear)).toBe('(the source): no funds on (the source)');
+    expectError(await pay(url, declined, payment), 402);
+    expect(await reasonOf(declined)).toBe('(the source): no funds on (the source)');
+  });
+});
+
 describeDeployments('a processor that does not answer to operators', (deployment) => {
   it(`is asked for ${AT_ONCE} payments at once, by all clients together, and payments go on alongside it`, async () => {
     const waiting: ServerResponse[] = [];

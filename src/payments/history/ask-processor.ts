@@ -1,6 +1,8 @@
 import type { Clock } from '../../platform/clock.js';
-import type { PaymentHistory } from '../ports/payment-history.js';
+import type { Ledger } from '../ports/ledger.js';
+import type { ClaimedPayment, PaymentHistory } from '../ports/payment-history.js';
 import type { Processor } from '../ports/processor.js';
+import { quotesSource, withoutSource } from '../processors/decline-reason.js';
 
 /** Look-ups for operators under way in this process: a page that asks again and again must not take the connections of payments. */
 const MAX_UNDER_WAY = 4;
@@ -26,14 +28,17 @@ export type ProcessorKnowledge =
   | { readonly state: 'not found' };
 
 export function createAskProcessor(collaborators: {
-  history: PaymentHistory;
+  history: Pick<PaymentHistory, 'find'>;
+  ledger: Pick<Ledger, 'sourceOf'>;
   processor: Processor;
   clock: Clock;
 }): AskProcessor {
-  const { history, processor, clock } = collaborators;
+  const { history, ledger, processor, clock } = collaborators;
   let underWay = 0;
 
   return async function askProcessor(key) {
+    // Before the row is read: of one that is not final then it is the source.
+    const source = await ledger.sourceOf(key);
     const payment = await history.find(key);
     if (!payment || payment.state === 'CANCELLED') return { state: 'not found' };
     if (payment.processor !== processor.traits.name) {
@@ -44,10 +49,17 @@ export function createAskProcessor(collaborators: {
     try {
       const askedAt = clock.now();
       const found = await processor.lookUp(key);
-      const reason = found.state === 'declined' ? found.reason : found.state === 'unknown' ? found.cause : undefined;
+      const declined = found.state === 'declined' ? shownReason(found.reason, payment, source) : undefined;
+      const reason = found.state === 'unknown' ? found.cause : declined;
       return { state: 'answered', processor: payment.processor, askedAt, answer: found.state, reason };
     } finally {
       underWay -= 1;
     }
   };
+}
+
+/** Without the source (rule P19). Of a payment that is final it is not known any more: then the row has the reason without it. */
+function shownReason(told: string, { state, reason }: ClaimedPayment, source: string | undefined): string {
+  if (source === undefined && state === 'DECLINED' && reason !== undefined && quotesSource(reason)) return reason;
+  return withoutSource(told, source);
 }

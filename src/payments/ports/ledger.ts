@@ -34,6 +34,9 @@ export interface Ledger {
   /** Whether an earlier row of the key may have been lost, with a failover or a restore, also one that is not written down yet. */
   mayBeLost(key: string): Promise<boolean>;
 
+  /** The source of a payment that is not final (rule P19). Undefined where it has none, or none any more. */
+  sourceOf(key: string): Promise<string | undefined>;
+
   /** Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. */
   takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined>;
 

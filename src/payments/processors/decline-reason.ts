@@ -15,11 +15,20 @@ export function cleanReason(text: string): string {
   return printable === '' ? 'no reason given' : printable;
 }
 
+/** Stands in a reason for the source of the payment, where the processor quotes it. */
+const THE_SOURCE = '(the source)';
+
+export function withoutSource(reason: string, source: string | undefined): string {
+  return source === undefined ? reason : reason.replaceAll(source, THE_SOURCE);
+}
+
+/** Whether the source stood in what became this reason. */
+export const quotesSource = (reason: string): boolean => reason.includes(THE_SOURCE);
+
 /**
  * The reason as the row keeps it and the payer reads it: without the source, which would stay in the row where the processor quotes it, and
  * cut where it is too long. It is cut last, because a part of the source could not be found.
  */
 export function keptReason(reason: string, source: string | undefined): string {
-  const shown = source === undefined ? reason : reason.replaceAll(source, '(the source)');
-  return Array.from(shown).slice(0, LONGEST_REASON).join('').trimEnd();
+  return Array.from(withoutSource(reason, source)).slice(0, LONGEST_REASON).join('').trimEnd();
 }

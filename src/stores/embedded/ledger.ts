@@ -7,6 +7,7 @@ import type { StoreUnavailable } from '../../platform/faults.js';
 import { abandonedEvent, settledEvent } from '../shared/payment-events.js';
 import { FIND, LOSSES, SEEN_MS } from './ledger-statements.js';
 import { endStateOf, type PaymentRow } from './payment-row.js';
+import { FIND_SOURCE } from './payment-sources.js';
 import type { Reader } from './reader.js';
 import { type Losses, mayBeLost } from './turns.js';
 import type { Writer } from './writer.js';
@@ -38,6 +39,7 @@ export const BACKLOG = `
 export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock, wallClock: () => number): Ledger {
   const find = reader.prepare(FIND);
   const endedUnclaimed = reader.prepare(ENDED_UNCLAIMED);
+  const findSource = reader.prepare(FIND_SOURCE);
   const losses = reader.prepare(LOSSES);
   const seenMs = reader.prepare(SEEN_MS);
   const countAbandoned = reader.prepare(COUNT_ABANDONED);
@@ -130,6 +132,8 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
     async mayBeLost(key) {
       return mayBeLost(key, losses.get() as unknown as Losses, () => (seenMs.get() as { ms: number }).ms);
     },
+
+    sourceOf: async (key) => (findSource.get(key) as { source: string } | undefined)?.source,
 
     takeOver: async (takeover) =>
       (await claimInTime(writer.write('takeOver', takeover), (late) => (late ? [late] : []))) ?? undefined,

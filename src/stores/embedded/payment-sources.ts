@@ -13,6 +13,7 @@ export interface PaymentSources {
 const NO_KEY = '-'.repeat(36);
 /** Blanks at the end are no part of a source, which has none in it. */
 const padded = (source: string) => source.padEnd(MOST_SOURCE, ' ');
+export const FIND_SOURCE = 'SELECT rtrim(source) AS source FROM payment_sources WHERE key = ?';
 
 /**
  * The sources of payments that are not final, in a table of their own whose rows all have one size and are never removed. So SQLite
@@ -26,7 +27,7 @@ export function createPaymentSources(database: Database): PaymentSources {
      WHERE slot = (SELECT min(slot) FROM payment_sources WHERE key = '${NO_KEY}')`,
   );
   const append = database.prepare('INSERT INTO payment_sources (key, source) VALUES (?, ?)');
-  const find = database.prepare('SELECT rtrim(source) AS source FROM payment_sources WHERE key = ?');
+  const find = database.prepare(FIND_SOURCE);
   const erase = database.prepare(
     `UPDATE payment_sources SET key = '${NO_KEY}', source = '${padded('')}' WHERE key = ?`,
   );

@@ -104,6 +104,8 @@ export function createPostgresLedger(
       return !told?.isKnown || told.mayBeLost;
     },
 
+    sourceOf: async (key) => (await finds.add(key))?.source ?? undefined,
+
     async countAbandoned(...ages) {
       const [counted] = await database.read<{ abandoned: number }>(statements.COUNT_ABANDONED, [...ages, MOST_COUNTED]);
       return counted?.abandoned ?? 0;
