@@ -33,7 +33,9 @@ const ENDLESS_MS = 600_000;
 const DEDUP_SECONDS = 2;
 const RESOLVABLE_DEADLINE_MS = 15_000;
 /** As many as the tests take, all made at the beginning so that they come of age together. */
-const UNCLEAR_PAYMENTS = 4;
+const UNCLEAR_PAYMENTS = 5;
+const SOURCE = 'pm_1Px$&/+=';
+const PAYMENT = { amount: '100.50', currency: 'USD', source: SOURCE };
 const UNCLEAR = { PROCESSOR_DEDUP_SECONDS: `${DEDUP_SECONDS}`, PROCESSOR_TIMEOUT_MS: '900', LOCK_TTL_SECONDS: '1' };
 
 const TOO_EARLY = /^The service may still find out .* Retry-After/;
@@ -49,11 +51,11 @@ const BAD_RESOLUTIONS: readonly [names: RegExp, body: string][] = [
 ];
 
 /** A payment whose outcome the processor does not tell. */
-function givenUnclear(url: string): Promise<string> {
+function givenUnclear(url: string, body?: object): Promise<string> {
   return until('a payment whose outcome is unknown', RESOLVABLE_DEADLINE_MS, async () => {
     const key = await generateKey(url);
     // On a busy machine one may not be sent in time (503).
-    return (await pay(url, key)).status === 504 && key;
+    return (await pay(url, key, body)).status === 504 && key;
   });
 }
 
@@ -98,7 +100,7 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
 
     beforeAll(async () => {
       await shared().processor.behave({ refuseWith: 503 });
-      unclear = await Promise.all(Array.from({ length: UNCLEAR_PAYMENTS }, () => givenUnclear(shared().url)));
+      unclear = await Promise.all(Array.from({ length: UNCLEAR_PAYMENTS }, () => givenUnclear(shared().url, PAYMENT)));
     });
 
     const takeUnclear = () => unclear.pop() as string;
@@ -164,6 +166,22 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
       }
       expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
       await expectKeyValue(url, key, 'DECLINED');
+    });
+
+    it('keeps a reason without the source that it quotes, and takes the same again', async () => {
+      const { url } = shared();
+      const key = takeUnclear();
+      const quoting = { outcome: 'declined', reason: `no ${SOURCE} at the processor (${SOURCE})` };
+      const kept = 'no (the source) at the processor ((the source))';
+      const resolved = await resolveWhenOfAge(key, quoting);
+      expect(shownIn(resolved)).toMatchObject({ state: 'DECLINED', reason: kept, resolution: kept });
+      expectError(await pay(url, key), 402, `Payment declined: ${kept}`);
+      for (const reason of [quoting.reason, kept]) {
+        expect((await resolvePayment(url, key, { outcome: 'declined', reason })).text).toBe(resolved.text);
+      }
+      for (const reason of ['no pm_1 at the processor (pm_2)', 'no  at the processor ()', 'no']) {
+        expectError(await resolvePayment(url, key, { outcome: 'declined', reason }), 409);
+      }
     });
 
     it('answers the same resolution the same, however it is written, and refuses any other', async () => {

@@ -5,6 +5,7 @@ import { createPaymentCounts, type PaymentCounts } from '../payment-counts.js';
 import type { KeyStore } from '../ports/key-store.js';
 import type { Ledger } from '../ports/ledger.js';
 import type { NewestPage, PaymentHistory, PaymentRecord, Selection } from '../ports/payment-history.js';
+import { isKeptOf, keptReason } from '../processors/decline-reason.js';
 import type { RecoveryEvents } from '../recovery.js';
 import { mayBeGenerated } from '../values/idempotency-key.js';
 import { isVisibleTo, type Outcome } from '../values/payment.js';
@@ -140,7 +141,8 @@ export function createPaymentRecords(collaborators: {
     async resolve(key, { state, reason }) {
       await finishByLookUp(key);
       const owner = newOwner();
-      const resolved = await ledger.resolve({ key, owner, state, reason, dedupMs, idempotencyTtlMs });
+      const kept = keptReason(reason, await ledger.sourceOf(key));
+      const resolved = await ledger.resolve({ key, owner, state, reason: kept, dedupMs, idempotencyTtlMs });
       switch (resolved.state) {
         case 'resolved': {
           counts.settled.operator += 1;
@@ -155,7 +157,7 @@ export function createPaymentRecords(collaborators: {
         }
         case 'settled before': {
           const payment = await history.find(key);
-          const sameVerdict = payment?.state === state && payment.resolution === reason;
+          const sameVerdict = payment?.state === state && isKeptOf(payment.resolution, reason);
           return { state: sameVerdict ? 'resolved' : 'final', payment };
         }
         case 'under way':

@@ -32,3 +32,13 @@ export const quotesSource = (reason: string): boolean => reason.includes(THE_SOU
 export function keptReason(reason: string, source: string | undefined): string {
   return Array.from(withoutSource(reason, source)).slice(0, LONGEST_REASON).join('').trimEnd();
 }
+
+/** Whether `kept` is what `keptReason` made of this reason, with whatever source: a final payment has none to compare with. */
+export function isKeptOf(kept: string | undefined, reason: string): boolean {
+  if (kept === undefined || kept === reason) return kept === reason;
+  const parts = kept.split(THE_SOURCE);
+  const sourceLength = (reason.length - parts.join('').length) / (parts.length - 1);
+  if (!Number.isInteger(sourceLength) || sourceLength < 1) return false;
+  const [{ length: start } = ''] = parts;
+  return keptReason(reason, reason.slice(start, start + sourceLength)) === kept;
+}
