@@ -93,6 +93,21 @@ describe.each([
     expect(await environment.newCharges()).toHaveLength(2);
   });
 
+  test('takes no answer for clear whose body is cut or another one, though its header is left', async () => {
+    const idempay = { idempay: '1' };
+    const spoilt = [
+      { status: 200, headers: idempay, text: '"Transaction ID: TXN17' },
+      { status: 402, headers: idempay, text: '<h1>Payment Required</h1>' },
+    ];
+    gateway.use(async (_request, forward) => {
+      const answer = await forward();
+      return spoilt.shift() ?? answer;
+    });
+    expect(await pay('8')).toEqual(paid);
+    expect(spoilt).toEqual([]);
+    expect(await environment.newCharges()).toHaveLength(1);
+  });
+
   test('charges again after a decline only with the next attempt', async () => {
     await environment.behave({ declineRate: 1 });
     expect(await pay('4')).toEqual([
