@@ -12,6 +12,8 @@ const LOOKED_AT =
 const NUMBERED_RULES = /\b[Rr]ules? ((?:[GPHTAO]\d{1,2}(?:, | and | to |-)?)+)/g;
 /** `decision 0035`, `docs/engineering/decisions/0035`. */
 const RECORDS = /\b[Dd]ecisions?[ /](\d{4})\b/g;
+/** Rules were called decisions once; now a decision is a record. */
+const RULES_AS_DECISIONS = /\b[Dd]ecisions? [GPHTAO]\d{1,2}\b/g;
 /** `spec 2.5`, `spec 4.1 rule 3`, `spec 4.1 rules 2 to 4`, `spec 4.3 caching rule 1`. */
 const SPEC = /\bspec (\d(?:\.\d)?)(?: (caching )?rules? (\d)(?:(?:, | and | to |-)(\d))?)?/g;
 const PROTOCOL = /\bprotocol,? step (\d)/g;
@@ -40,6 +42,8 @@ for (const file of execFileSync('git', ['ls-files'], { encoding: 'utf8' }).split
   for (const [, number] of text.matchAll(RECORDS)) {
     if (!records.has(number)) problems.push(`${file}: ${RECORD_FILES} has no record ${number}`);
   }
+  for (const [label] of text.matchAll(RULES_AS_DECISIONS))
+    problems.push(`${file}: "${label}" is a rule, not a decision`);
   for (const [, name] of text.matchAll(NAMED_TEST)) {
     if (![`test/${name}.test.ts`, `test/${name}.ts`, `test/${name}`, name].some((path) => existsSync(path))) {
       problems.push(`${file}: there is no test/${name}.test.ts`);

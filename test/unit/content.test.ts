@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { MOST_SOURCE, sourceProblem, textProblem } from '#idempay/payments/values/content.js';
 
-/** Decisions P19; the same over HTTP: `http/payment-content`. */
+/** Rule P19, which `http/payment-content` tests over HTTP. */
 
 test.each([
   '!',
@@ -17,11 +17,9 @@ test.each([
   expect(sourceProblem(source)).toBeUndefined();
 });
 
-test.each([...['', 'x'.repeat(MOST_SOURCE + 1), 'tok 1', ' tok', 'tok\n', 'tök', 'tok\0', 'tok\u007f', '\u{1f45f}']])(
+test.each(['', 'x'.repeat(MOST_SOURCE + 1), 'tok 1', ' tok', 'tok\n', 'tök', 'tok\0', 'tok\u007f', '\u{1f45f}'])(
   '%j is no source',
-  (source) => {
-    expect(sourceProblem(source)).toMatch(/visible ASCII/);
-  },
+  (source) => expect(sourceProblem(source)).toMatch(/visible ASCII/),
 );
 
 /** Numbers that card companies publish for tests, of 13 to 19 digits. */
