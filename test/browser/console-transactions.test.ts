@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { credentialOf } from '../../testkit/client/credentials.js';
+import { requireKeys, secretOf } from '../../testkit/client/key-file.js';
 import {
   changeStatus,
   createdIn,
@@ -10,7 +11,6 @@ import {
   type Transaction,
 } from '../../testkit/client/transactions.js';
 import { accessibilityProblems, consoles, expectClean, type OpenConsole } from '../../testkit/console/console.js';
-import { requireKeys, secretOf } from '../../testkit/console/key-file.js';
 import { takeScreenshots } from '../../testkit/console/screenshots.js';
 import { givenTransactions, hashOf, type Members, rowOf } from '../../testkit/console/transactions.js';
 import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';

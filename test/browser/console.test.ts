@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { credentialOf } from '../../testkit/client/credentials.js';
 import { ask } from '../../testkit/client/http-client.js';
+import { requireKeys, secretOf } from '../../testkit/client/key-file.js';
 import { accessibilityProblems, consoles, expectClean } from '../../testkit/console/console.js';
-import { requireKeys, secretOf } from '../../testkit/console/key-file.js';
 import { takeScreenshots } from '../../testkit/console/screenshots.js';
 import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';

@@ -1,14 +1,12 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
+import { describe, expect, test } from 'vitest';
+import { credentialOf } from '../../testkit/client/credentials.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
+import { requireKeys } from '../../testkit/client/key-file.js';
 import { beginPayment, expectFirst, payPreferring } from '../../testkit/client/payment-answers.js';
 import { readPayment, shownPayment } from '../../testkit/client/payment-records.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
-import { openProcessedService, type ProcessedService } from '../../testkit/deployments/processed-service.js';
+import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const RECORD = 'return=representation';
@@ -103,26 +101,15 @@ describeDeployments('Prefer: return=representation', (deployment) => {
     expect(answer.headers).not.toHaveProperty('preference-applied');
   });
 
-  describe('with AUTH=required', () => {
+  describe('with AUTH=required', async () => {
     const payer = credentialOf('shop', ['payments:write']);
     const reader = credentialOf('shop', ['payments:read']);
     const operator = credentialOf('operator', ['operations', 'payments:read']);
-    let folder: string;
-    let processed: ProcessedService;
-
-    beforeAll(async () => {
-      folder = await mkdtemp(join(tmpdir(), 'idempay-representation-'));
-      const file = join(folder, 'keys.json');
-      await writeFile(file, keyFileOf(payer, reader, operator));
-      processed = await openProcessedService(deployment, {}, { AUTH: 'required', API_KEYS_FILE: file });
-    });
-    afterAll(async () => {
-      await processed?.close();
-      await rm(folder, { recursive: true });
-    });
+    const keys = await requireKeys(payer, reader, operator);
+    const processed = shareProcessedService(deployment, {}, keys.environment);
 
     test('shows to each caller what the record shows to it', async () => {
-      const { url } = processed;
+      const { url } = processed();
       const paid = await sendJson(`${url}/api/payment?reference=order-2`, 'POST', MONEY, {
         ...payer.headers,
         ...PREFERS,

@@ -1,22 +1,20 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pino } from 'pino';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createListener } from '#idempay/http/connections/listener.js';
 import { problemBody } from '#idempay/http/errors/error-forms.js';
 import { type PublicError, publicErrors } from '#idempay/http/errors/public-errors.js';
 import { createServer, type Features } from '#idempay/http/server.js';
 import type { Charge } from '#idempay/payments/history/charge.js';
 import type { Payments } from '#idempay/payments/payments.js';
-import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
+import { credentialOf } from '../../testkit/client/credentials.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, type Ask, ask, generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
+import { requireKeys } from '../../testkit/client/key-file.js';
 import { beginPayment, UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
 import { resolvePayment } from '../../testkit/client/payment-records.js';
 import { answerTo, requestText } from '../../testkit/client/raw-http.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
-import { openProcessedService, type ProcessedService } from '../../testkit/deployments/processed-service.js';
+import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -161,36 +159,25 @@ describeDeployments('Accept: application/problem+json', (deployment) => {
     });
   });
 
-  describe('with a processor that declines', () => {
-    let processed: ProcessedService;
-    let folder: string;
+  describe('with a processor that declines', async () => {
     const shop = credentialOf('shop', ['payments:write', 'payments:read']);
     const rival = credentialOf('rival', ['payments:write', 'payments:read']);
     const operator = credentialOf('operator', ['operations']);
-
-    beforeAll(async () => {
-      folder = await mkdtemp(join(tmpdir(), 'idempay-problems-'));
-      const file = join(folder, 'keys.json');
-      await writeFile(file, keyFileOf(shop, rival, operator));
-      const settings = { PROCESSOR_DEDUP_SECONDS: '1', PROCESSOR_TIMEOUT_MS: '900', LOCK_TTL_SECONDS: '1' };
-      processed = await openProcessedService(
-        deployment,
-        { declineRate: 1 },
-        { AUTH: 'required', API_KEYS_FILE: file, PAYLOAD_MISMATCH: 'reject', ...settings },
-      );
-    });
-    afterAll(async () => {
-      await processed?.close();
-      await rm(folder, { recursive: true });
-    });
+    const { environment } = await requireKeys(shop, rival, operator);
+    const limits = { PROCESSOR_DEDUP_SECONDS: '1', PROCESSOR_TIMEOUT_MS: '900', LOCK_TTL_SECONDS: '1' };
+    const processed = shareProcessedService(
+      deployment,
+      { declineRate: 1 },
+      { ...environment, ...limits, PAYLOAD_MISMATCH: 'reject' },
+    );
     const asking = { ...PROBLEM, ...shop.headers };
     const payOrder = (reference: string, attempt = 1, body: unknown = MONEY) =>
-      sendJson(`${processed.url}/api/payment?reference=${reference}&attempt=${attempt}`, 'POST', body, asking);
-    const statusOf = (query: string) => ask(`${processed.url}/api/payment-status?${query}`, { headers: asking });
+      sendJson(`${processed().url}/api/payment?reference=${reference}&attempt=${attempt}`, 'POST', body, asking);
+    const statusOf = (query: string) => ask(`${processed().url}/api/payment-status?${query}`, { headers: asking });
 
     test('a reference is answered for all its attempts, and a key for itself', async () => {
-      const { url } = processed;
-      await processed.processor.behave({ declineRate: 1 });
+      const { url } = processed();
+      await processed().processor.behave({ declineRate: 1 });
       const declined = publicErrors.attemptDeclined('declined by the reference processor', 1);
       const first = await payOrder('order-1');
       expect([first.status, first.json()]).toMatchObject([402, { type: problemBody(declined).type, charge: 'none' }]);
@@ -199,7 +186,7 @@ describeDeployments('Accept: application/problem+json', (deployment) => {
       expectProblem(await statusOf('reference=order-1'), publicErrors.paymentNotFound(), 'none');
       expectProblem(await payOrder('order-1', 1, { ...MONEY, amount: '7' }), publicErrors.referenceMismatch(), 'none');
 
-      await processed.processor.behave({ declineRate: 0 });
+      await processed().processor.behave({ declineRate: 0 });
       const paid = await payOrder('order-1', 2);
       const [id = ''] = /TXN\d+/.exec(paid.text) ?? [];
       const superseded = publicErrors.attemptSuperseded(1, { attempt: 2, state: 'COMPLETED', transactionId: id });
@@ -213,8 +200,8 @@ describeDeployments('Accept: application/problem+json', (deployment) => {
     });
 
     test('another client learns nothing', async () => {
-      const { url } = processed;
-      await processed.processor.behave({ declineRate: 1 });
+      const { url } = processed();
+      await processed().processor.behave({ declineRate: 1 });
       const key = String((await payOrder('order-2')).headers['idempotency-key']);
       const answer = await pay(url, key, MONEY, { headers: { ...PROBLEM, ...rival.headers } });
       expectProblem(answer, publicErrors.invalidIdempotencyKey(), 'unknown');
@@ -223,8 +210,8 @@ describeDeployments('Accept: application/problem+json', (deployment) => {
     });
 
     test('what an operator found declined is unknown', async () => {
-      const { url } = processed;
-      await processed.processor.behave({ declineRate: 0, refuseWith: 500 });
+      const { url } = processed();
+      await processed().processor.behave({ declineRate: 0, refuseWith: 500 });
       const key = await until('a payment whose outcome is unknown', RESOLVABLE_DEADLINE_MS, async () => {
         const answer = await payOrder('order-3');
         return answer.status === 504 && String(answer.headers['idempotency-key']);

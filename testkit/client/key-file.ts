@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
-import { type Credential, keyFileOf } from '../client/credentials.js';
+import { type Credential, keyFileOf } from './credentials.js';
 
 /** For a suite: a file of API keys, and the settings of a service that wants one of them. */
 export async function requireKeys(...credentials: readonly Credential[]) {
