@@ -1,9 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { reasonOf } from '#idempay/platform/faults.js';
-import { LOCK_TIMEOUT_MS } from '#idempay/stores/shared/time-limits.js';
 import { fingerprintOf } from '#idempay/transactions/creation.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { expectError } from '../../testkit/client/error-body.js';
@@ -12,6 +10,8 @@ import { expectFirst, KEY_GENERATED } from '../../testkit/client/payment-answers
 import { openTestStores } from '../../testkit/deployments/distributed-stores.js';
 import { claimAttempt, completed, givenClaim, LONG_MS } from '../../testkit/protocol/payment-attempts.js';
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
+import { runSql } from '../../testkit/servers/postgres.js';
+import { until } from '../../testkit/time/until.js';
 
 /**
  * Bug: a repeat of a key whose row another session held failed 40 of 40 first payments that came with it, with 503 after 5 s. Cause: they
@@ -22,6 +22,7 @@ import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit
 /** As the issue has them: these and one that is blocked. */
 const OTHERS = 40;
 
+const WAIT_DEADLINE_MS = 20_000;
 const ROW: NewTransaction = { fromAccount: 'a', toAccount: 'b', amount: '1', status: 'PENDING' };
 
 let stores: Awaited<ReturnType<typeof openSqlStores>>;
@@ -42,6 +43,13 @@ const block = (statement: string, values: unknown[] = []) =>
 const blockPayments = (keys: readonly string[]) =>
   block('UPDATE idempay.payments SET owner = owner WHERE key = ANY ($1)', [keys]);
 const unblock = () => stores.client.query('ROLLBACK');
+
+/** When the statement began that waits for a lock, if there is one. */
+async function waitSince(): Promise<string | undefined> {
+  const waiting = `SELECT query_start::text AS since FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  const [row] = await runSql<{ since: string }>(stores.databaseUrl, waiting);
+  return row?.since;
+}
 
 const members = <T>(make: () => T): T[] => Array.from({ length: OTHERS + 1 }, make);
 
@@ -99,7 +107,8 @@ test('a create outlasts one wait for the row of the list', async () => {
   const { transactions } = ports;
   await block('UPDATE idempay.transaction_list SET version = version');
   const created = transactions.create(ROW);
-  await delay(1.25 * LOCK_TIMEOUT_MS);
+  const first = await until('the first wait', WAIT_DEADLINE_MS, waitSince);
+  await until('the second wait', WAIT_DEADLINE_MS, async () => ![undefined, first].includes(await waitSince()));
   await unblock();
   expect(await created).toMatchObject(ROW);
 });
