@@ -3,7 +3,6 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSy
 import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Idempay } from '@idempay/client';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
@@ -13,7 +12,7 @@ import { shareService } from '../../testkit/deployments/shared-service.js';
 import { startCommand } from '../../testkit/processes/command.js';
 import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 import { freePort } from '../../testkit/servers/server-process.js';
-import { until } from '../../testkit/time/until.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const IMPORT = ['transactions', 'import'];
 const SMALL_BATCHES = ['--batch-rows', '20'];
@@ -209,7 +208,7 @@ describe('idempay transactions import', () => {
     await until('some batches are there', 10_000, async () => (await transactions.ids()).length > 100);
     importing.kill();
     await importing.result;
-    await setTimeout(2_500);
+    await pause(2_500);
 
     const doubtful = await runCommandHere(url, parameters);
     const [, firstLine] = /lines (\d+) to/.exec(doubtful.stderr) ?? [];

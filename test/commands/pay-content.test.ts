@@ -35,8 +35,7 @@ describe('idempay pay with what the payment is about', () => {
   const shared = shareProcessedService(embedded, {}, { PROCESSOR_TIMEOUT_MS: '1000' });
   const idempay = (parameters: readonly string[], environment = {}) =>
     runCommandHere(shared().url, ['pay', ...MONEY, ...parameters], environment);
-  const chargesOf = async (key: string) =>
-    (await shared().processor.charges()).filter(({ reference }) => reference === key);
+  const chargesOf = (key: string) => shared().processor.chargesOf(key);
 
   it.each([
     ['--source', ['--source', SOURCE], {}],
@@ -54,7 +53,7 @@ describe('idempay pay with what the payment is about', () => {
   it('keeps no part of it in a key file, and the same command sends it again', async () => {
     const file = join(folder, 'donation.key');
     const key = await generateKey(shared().url);
-    // As a command left it that was killed before its first request.
+    // A command that was killed before its first request leaves such a file.
     writeFileSync(file, JSON.stringify({ idempotencyKey: key, amount: '100.00', currency: 'USD' }));
     expect((await idempay([...ABOUT, '--key-file', file], BY_VARIABLE)).code).toBe(0);
     expect(await chargesOf(key)).toMatchObject([{ ...SHOWN, source: SOURCE }]);
@@ -150,7 +149,7 @@ describe('what a payment is about', () => {
     expect(safe.stderr).toBe('');
   });
 
-  it('is a formula for the warning of an export also where only its metadata is one', async () => {
+  it('is counted by the warning of an export where only its metadata would be a formula', async () => {
     const stores = await embedded.open();
     try {
       const { url } = await stores.serve();

@@ -1,19 +1,26 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { BODY_LIMIT_BYTES } from '#idempay/http/requests/body-parser.js';
+import { todayUtc } from '#idempay/statements/days.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, generateKey, pay, sendJson, transactionIdOf } from '../../testkit/client/http-client.js';
 import { expectReplay, untilPaid } from '../../testkit/client/payment-answers.js';
+import { SHOE } from '../../testkit/client/payment-bodies.js';
 import { exportLines, resolvePayment, shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
-import { type ProcessorInProcess, serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import {
+  type ChargeLine,
+  type ProcessorInProcess,
+  serveReferenceProcessor,
+} from '../../testkit/processes/reference-processor.js';
+import { textOf } from '../../testkit/protocol/contents.js';
 import { storedText } from '../../testkit/protocol/stored-text.js';
 import { type Collector, startCollector } from '../../testkit/servers/otlp-collector.js';
 import { until } from '../../testkit/time/until.js';
 
 const MONEY = { amount: '100.50', currency: 'USD' };
 const DEADLINE_MS = 20_000;
-/** From the first line that may leave something to the last. Before the claim the second request's is the first claim. */
+/** From the first step that may leave something to the last one. Where the process dies before the claim, the second request makes the first claim. */
 const POINTS = ['begin', 'claim', 'charge', 'settle', 'finish'].flatMap((step) => [`before-${step}`, `after-${step}`]);
 const CLAIMED_FROM = POINTS.indexOf('after-claim');
 /** The same for recovery, which takes over from an owner that died with nothing sent. */
@@ -30,8 +37,6 @@ const contentOf = (name: string) => ({
 });
 type Content = ReturnType<typeof contentOf>;
 
-const SHOE = '\u{1f45f}';
-
 /** With the most members, and as many bytes as a body may have. */
 function largestContent() {
   const metadata = Object.fromEntries(
@@ -47,10 +52,6 @@ function largestContent() {
   };
   return { content: filled, body: JSON.stringify({ ...MONEY, ...filled }) };
 }
-
-/** The text of a charge's members, in the order of the contract. */
-const membersOf = ({ source, description, metadata }: Partial<Content>) =>
-  JSON.stringify([source, description, metadata]);
 
 describeDeployments('what a payment is about', (deployment) => {
   let processor: ProcessorInProcess;
@@ -76,10 +77,10 @@ describeDeployments('what a payment is about', (deployment) => {
     ...{ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ...more },
   });
 
-  async function chargeOf(key: string): Promise<Partial<Content>> {
+  async function chargeOf(key: string): Promise<ChargeLine> {
     const charges = await processor.chargesOf(key);
     expect(charges, `charges of ${key}`).toHaveLength(1);
-    return charges[0] as Partial<Content>;
+    return charges[0] as ChargeLine;
   }
 
   const startDying = (point: string) => stores.start(settings({ CRASH_AT: `${point}:1`, NODE_ENV: 'test' }));
@@ -108,11 +109,9 @@ describeDeployments('what a payment is about', (deployment) => {
       const { status } = await pay(next.url, key, { ...MONEY, ...repeated });
       return status === 200;
     });
-    expect(membersOf(await chargeOf(key))).toBe(membersOf(charged));
+    expect(textOf(await chargeOf(key))).toBe(textOf(charged));
     const { description, metadata } = await shownPaymentOf(next.url, key);
-    expect(membersOf({ description, metadata } as Partial<Content>)).toBe(
-      membersOf({ ...charged, source: undefined } as never),
-    );
+    expect(textOf({ description, metadata })).toBe(textOf({ ...charged, source: null }));
     said.push(JSON.stringify(next.logs));
     await next.stop();
   }
@@ -123,14 +122,14 @@ describeDeployments('what a payment is about', (deployment) => {
     await expectCharged(key, POINTS.indexOf(point) >= CLAIMED_FROM ? first : second, second);
   });
 
-  it.each(RECOVERY_POINTS)('is charged so too when recovery dies at %s', async (point) => {
+  it.each(RECOVERY_POINTS)('is charged as the first claim had it also where recovery dies at %s', async (point) => {
     const first = contentOf('first');
     const key = await payDying('before-charge', first);
     await recoverDying(point);
     await expectCharged(key, first, contentOf('second'));
   });
 
-  it('has one charge for two clicks with two tokens at once, and both are told of it', async () => {
+  it('is charged once for two clicks at once with two tokens, and both get the same transaction id', async () => {
     const { url, stop } = await stores.serve(settings());
     const path = `${url}/api/payment?reference=order-${randomUUID()}`;
     const clicks = [contentOf('one'), contentOf('two')];
@@ -143,7 +142,7 @@ describeDeployments('what a payment is about', (deployment) => {
     expect(first?.text).toContain('Payment processed successfully with Transaction ID: ');
     expectReplay(repeat as Answer, transactionIdOf(first as Answer));
     const charged = await chargeOf(String(first?.headers['idempotency-key']));
-    expect(clicks.map(membersOf)).toContain(membersOf(charged));
+    expect(clicks.map(textOf)).toContain(textOf(charged));
     await stop();
   });
 
@@ -155,7 +154,7 @@ describeDeployments('what a payment is about', (deployment) => {
     expectError(await send(`${large.body} `), 413);
     expect((await send(large.body)).status).toBe(200);
     await pay(url, plain, MONEY);
-    expect(membersOf(await chargeOf(key))).toBe(membersOf(large.content));
+    expect(textOf(await chargeOf(key))).toBe(textOf(large.content));
     const { metadata } = await shownPaymentOf(url, key);
     expect(JSON.stringify(metadata)).toBe(JSON.stringify(large.content.metadata));
     await stop();
@@ -170,7 +169,7 @@ describeDeployments('what a payment is about', (deployment) => {
     expect(shapeOf(key)).toEqual(shapeOf(plain));
   });
 
-  it('keeps its source while the outcome is unknown, and nowhere else or afterwards', async () => {
+  it('has its source in the store of record while the outcome is unknown, and nowhere else and never afterwards', async () => {
     const service = await stores.serve(settings({ PROCESSOR_DEDUP_SECONDS: '0' }));
     const { url } = service;
     const sources: string[] = [];
@@ -208,7 +207,6 @@ describeDeployments('what a payment is about', (deployment) => {
     expect(await shownPaymentOf(url, unknown.key)).toMatchObject({ state: 'PROCESSING' });
 
     const read = async (path: string) => (await ask(`${url}${path}`)).text;
-    const day = new Date().toISOString().slice(0, 10);
     const live = ask(`${url}/api/live`, { firstPart: true }).then(({ text }) => text);
     const shown = [
       live,
@@ -219,7 +217,7 @@ describeDeployments('what a payment is about', (deployment) => {
         read(`/api/payments/${key}/processor-answer`),
       ]),
     ];
-    said.push(...(await Promise.all(shown)), ...(await exportLines(url, day)));
+    said.push(...(await Promise.all(shown)), ...(await exportLines(url, todayUtc())));
     await service.stop();
     await processor.behave({ failRate: 0 });
     said.push(JSON.stringify(service.logs), ...collector.bodies);

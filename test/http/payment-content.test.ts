@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
+import { todayUtc } from '#idempay/statements/days.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { pay, sendJson } from '../../testkit/client/http-client.js';
 import { expectFirst, expectRefused, expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
@@ -66,7 +67,7 @@ describeDeployments('the content of a payment', (deployment) => {
     });
     const shown = { description: 'Hat', metadata: { a: 'b' } };
     const { payments } = await listPayments(shared.url, '?limit=1');
-    const lines = await exportDay(shared.url, new Date().toISOString().slice(0, 10));
+    const lines = await exportDay(shared.url, todayUtc());
     for (const list of [payments, lines]) {
       expect(list.find(({ idempotencyKey }) => idempotencyKey === key)).toMatchObject(shown);
       expect(JSON.stringify(list)).not.toContain('tok_secret');

@@ -1,4 +1,5 @@
-import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { pause } from '../time/until.js';
 import {
   type Adapter,
   type AdapterReply,
@@ -213,7 +214,7 @@ export const BROKEN_ADAPTERS: readonly BrokenAdapter[] = [
           if (reply.status === 422) refused.add(asked.reference);
           if (!isRepeat || reply.status !== 200) return reply;
           // Those with the other amount arrive meanwhile.
-          await delay(100);
+          await pause(100);
           return refused.has(asked.reference) ? succeeded(move(books, asked)) : reply;
         },
       };
