@@ -104,7 +104,7 @@ export function scripted(steps: readonly Step[], options: Partial<IdempayOptions
 
 /** The error that a promise rejects with. */
 export async function failureOf<E extends Error>(
-  kind: new (...parts: never[]) => E,
+  kind: abstract new (...parts: never[]) => E,
   promise: Promise<unknown>,
 ): Promise<E> {
   const fault = await promise.then(

@@ -5,7 +5,9 @@ import { type PublicError, publicErrors } from '#idempay/http/errors/public-erro
 import type { Charge } from '#idempay/payments/history/charge.js';
 import {
   COMPUTED_KEY,
+  failureOf,
   HUNDRED,
+  json,
   KEY,
   page,
   refusal,
@@ -16,26 +18,11 @@ import {
 
 /** An error of the service in the form of RFC 9457. */
 function problem(error: PublicError, charge?: Charge, headers: Record<string, string> = {}): Response {
-  return new Response(JSON.stringify(problemBody(error, charge)), {
-    status: error.status,
-    headers: {
-      'content-type': 'application/problem+json',
-      idempay: '1',
-      'x-request-id': 'one',
-      ...error.headers,
-      ...headers,
-    },
-  });
+  const own = { 'content-type': 'application/problem+json', idempay: '1', 'x-request-id': 'one' };
+  return json(problemBody(error, charge), error.status, { ...own, ...error.headers, ...headers });
 }
 
-async function thrownBy(call: Promise<unknown>): Promise<IdempayError> {
-  const error = await call.then(
-    () => undefined,
-    (fault: unknown) => fault,
-  );
-  expect(error).toBeInstanceOf(IdempayError);
-  return error as IdempayError;
-}
+const thrownBy = (call: Promise<unknown>) => failureOf(IdempayError, call);
 
 const OF_REFERENCE = { 'idempotency-key': COMPUTED_KEY };
 const payOrder = (steps: readonly Step[]) => scripted(steps).idempay.payments.pay(HUNDRED, { reference: 'order-17' });
@@ -105,10 +92,7 @@ describe('an error of the client', () => {
 
   test('takes no type and no charge from a gateway', async () => {
     const foreign = (changes: object, headers: Record<string, string> = {}) =>
-      new Response(JSON.stringify({ ...problemBody(publicErrors.recordNotFound(), 'none'), ...changes }), {
-        status: 404,
-        headers,
-      });
+      json({ ...problemBody(publicErrors.recordNotFound(), 'none'), ...changes }, 404, headers);
     for (const answer of [
       page(404),
       foreign({}),
