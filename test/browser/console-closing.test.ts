@@ -5,7 +5,7 @@ import { expectError } from '../../testkit/client/error-body.js';
 import { ask, generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
 import { requireKeys, secretOf } from '../../testkit/client/key-file.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
-import { accessibilityProblems, consoles, expectClean } from '../../testkit/console/console.js';
+import { accessibilityProblems, consoles, expectClean, factOf } from '../../testkit/console/console.js';
 import { takeScreenshots } from '../../testkit/console/screenshots.js';
 import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
@@ -19,7 +19,6 @@ const payOrder = (url: string, reference: string, attempt = 1, headers: Record<s
   sendJson(`${url}/api/payment?${new URLSearchParams({ reference, attempt: String(attempt) })}`, 'POST', BODY, headers);
 const searchField = (page: Page) => page.getByLabel('Order number, key or transaction id');
 const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
-const fact = (page: Page, name: string) => page.locator(`.facts dt:text-is("${name}") + dd`);
 const keyShown = (page: Page) => new URL(page.url()).hash.split('/').at(-1) ?? '';
 
 async function confirm(page: Page, what: 'order' | 'payment'): Promise<void> {
@@ -125,7 +124,7 @@ describeDeployments('closing an order in the console', (deployment) => {
     await page.route(attempts, (route) => route.fulfill({ status: 503, body: 'busy' }));
     await page.goto(`${url}/console#/payment/${key}`);
     await page.locator('h1 .badge', { hasText: 'DECLINED' }).waitFor();
-    const others = fact(page, 'Other attempts');
+    const others = factOf(page, 'Other attempts');
     const closing = page.getByRole('button', { name: 'Close this order…' });
     await others.getByText('503').waitFor();
     expect([await others.getByText('none').count(), await closing.count()]).toEqual([0, 0]);
@@ -139,7 +138,7 @@ describeDeployments('closing an order in the console', (deployment) => {
       await route.fulfill({ response, json: { ...(await response.json()), attempt: 99 } });
     });
     await page.reload();
-    await fact(page, 'Attempt').getByText('99').waitFor();
+    await factOf(page, 'Attempt').getByText('99').waitFor();
     await others.getByText('none').waitFor();
     expect(await closing.count()).toBe(0);
   });

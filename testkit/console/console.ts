@@ -68,6 +68,9 @@ export function expectClean({ complaints, asked }: OpenConsole, url: string, exp
   expect(complaints.filter((text) => !expected?.test(text))).toEqual([]);
 }
 
+/** The value that a view shows next to this name. */
+export const factOf = (page: Page, name: string) => page.locator(`.facts dt:text-is("${name}") + dd`);
+
 /** What axe finds in both themes, in words; none is good. */
 export async function accessibilityProblems(page: Page): Promise<string[]> {
   // Evaluated, and not added as a script: the policy of the page would refuse that.
