@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { NamedPayment } from '#idempay/payments/values/reference.js';
 import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { REPLACED } from '#idempay/stores/shared/replaced-database.js';
 import { type CreationKey, fingerprintOf } from '#idempay/transactions/creation.js';
@@ -14,7 +13,7 @@ import {
   newOwner,
   newProcessorName,
 } from '../../testkit/protocol/payment-attempts.js';
-import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { compose, MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { openRedisClient } from '../../testkit/protocol/redis-process.js';
@@ -265,10 +264,7 @@ describe('a database that is replaced', () => {
    */
   test('says of no declined order that it was not charged, neither before it is written down nor afterwards', async () => {
     const { payments, processor } = compose(ports);
-    const [declined, paid] = [1, 2].map((attempt) => {
-      const reference = { text: 'order-17', attempt, client: undefined };
-      return { key: payments.computeKey(reference), reference };
-    }) as [NamedPayment, NamedPayment];
+    const [declined, paid] = [orderOf('order-17'), orderOf('order-17', 2)];
     processor.plan({ outcome: 'declined' }, { outcome: 'succeeded' });
     await payments.pay(declined, MONEY);
     expect(await payments.tellCharge(declined)).toBe('none');

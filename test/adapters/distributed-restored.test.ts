@@ -1,9 +1,8 @@
 import pg from 'pg';
 import { expect, test } from 'vitest';
-import type { NamedPayment } from '#idempay/payments/values/reference.js';
 import { openStores } from '../../testkit/deployments/topologies/open-stores.js';
 import { inState, LONG_MS } from '../../testkit/protocol/payment-attempts.js';
-import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { compose, MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';
 import { openDistributedPortsOn } from '../../testkit/protocol/ports.js';
 import { openRedisClient } from '../../testkit/protocol/redis-process.js';
 import { runSql } from '../../testkit/servers/postgres.js';
@@ -50,8 +49,7 @@ test('a restored PostgreSQL charges nothing again, with a Redis that is newer an
   const second = compose(after, {}, first.processor);
   const toldLater = await second.payments.pay({ key: paidLater }, MONEY);
   await second.payments.pay({ key: paidLaterToo }, MONEY);
-  const reference = { text: 'order-17', attempt: 1, client: undefined };
-  const order: NamedPayment = { key: second.payments.computeKey(reference), reference };
+  const order = orderOf('order-17');
   await second.payments.pay(order, MONEY);
   inState(await second.payments.pay({ key: withSource }, MONEY), 'processed');
   await after.close();

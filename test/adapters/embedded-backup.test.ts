@@ -17,9 +17,8 @@ import {
   newKeyOf,
   newOwner,
   newProcessorName,
-  newReference,
 } from '../../testkit/protocol/payment-attempts.js';
-import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { compose, MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { pause } from '../../testkit/time/until.js';
 import { expectLossHandled } from '../contracts/ledger-loss-contract.js';
@@ -166,10 +165,7 @@ describe('a backup of a service that runs', () => {
     const dataDir = newDataDir();
     const original = await openWithWarnings(dataDir);
     const before = compose(original);
-    const named = (client?: string) => {
-      const reference = { text: newReference(), attempt: 1, client };
-      return { key: before.payments.computeKey(reference), reference, client };
-    };
+    const named = (client?: string) => orderOf(undefined, 1, client);
     const [paid, lost, declined] = [named('key:shop'), named('key:shop'), named()] as const;
     const file = await backUpOf(dataDir);
     await before.payments.pay(paid, MONEY);
@@ -213,9 +209,8 @@ describe('a backup of a service that runs', () => {
     await openWithWarnings(dataDir);
     const copy = await restored(await backUpOf(dataDir));
     const processor = new RecordingProcessor(newProcessorName(), 0);
-    const reference = { text: newReference(), attempt: 1, client: undefined };
     const patient = compose(copy, {}, processor).payments;
-    const named = { key: patient.computeKey(reference), reference };
+    const named = orderOf();
     const tooSoon = await patient.pay(named, MONEY);
     expect(tooSoon).toEqual({ state: 'too soon', retryAfterSeconds: expect.any(Number) });
     expect([processor.lookUps, await copy.ledger.find(named.key)]).toEqual([[], { state: 'absent' }]);

@@ -11,7 +11,7 @@ import { backUp } from '#idempay/stores/embedded/backup.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { openWithWarnings } from '../../testkit/protocol/embedded-with-warnings.js';
 import { LONG_MS, newKey } from '../../testkit/protocol/payment-attempts.js';
-import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { compose, MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';
 import { untilPast } from '../../testkit/time/until.js';
 import { expectLossHandled } from '../contracts/ledger-loss-contract.js';
 
@@ -69,8 +69,7 @@ async function lifeWithCopy(dataDir: string, file: string) {
   await later.payments.pay({ key: paid }, MONEY);
   processor.plan({ outcome: 'succeeded', answerLost: true });
   await later.payments.pay({ key: lost }, MONEY);
-  const reference = { text: 'order-17', attempt: 1, client: undefined };
-  const order: NamedPayment = { key: later.payments.computeKey(reference), reference };
+  const order = orderOf('order-17');
   await later.payments.pay(order, MONEY);
   const lostTransaction = await second.transactions.create(NEW);
   expect(lostTransaction.id).toBe(id + 1);
@@ -135,11 +134,7 @@ describe('a plain copy of the database', () => {
     });
     // The time in which a charge of the lost row may still arrive.
     await untilPast(LEASE_MS);
-    const order = (text: string): NamedPayment => {
-      const reference = { text, attempt: 1, client: undefined };
-      return { key: payments.computeKey(reference), client: undefined, reference };
-    };
-    const pay = (text: string) => payments.pay(order(text), MONEY);
+    const pay = (text: string) => payments.pay(orderOf(text), MONEY);
 
     processor.planLookUp(NO_ANSWER, NO_ANSWER);
     // A charge of the lost row may be there, so it is not answered as not sent.
@@ -148,7 +143,10 @@ describe('a plain copy of the database', () => {
     processor.planLookUp(NO_ANSWER);
     expect(await pay('order-2')).toEqual({ state: 'unknown' });
     expect(await recovery.runOnce()).toBe(1);
-    expect(processor.charges.map(({ reference }) => reference)).toEqual([order('order-1').key, order('order-2').key]);
+    expect(processor.charges.map(({ reference }) => reference)).toEqual([
+      orderOf('order-1').key,
+      orderOf('order-2').key,
+    ]);
 
     processor.planLookUp(NO_ANSWER, { state: 'succeeded' });
     expect(await pay('order-3')).toEqual({ state: 'unknown' });
@@ -158,8 +156,8 @@ describe('a plain copy of the database', () => {
     expect(await pay('order-4')).toEqual({ state: 'unknown' });
     processor.plan({ outcome: 'none' });
     for (const _ of [1, 2]) expect(await pay('order-4')).toEqual({ state: 'unknown' });
-    expect(processor.chargesOf(order('order-3').key)).toEqual([]);
-    expect(processor.chargesOf(order('order-4').key)).toEqual([]);
+    expect(processor.chargesOf(orderOf('order-3').key)).toEqual([]);
+    expect(processor.chargesOf(orderOf('order-4').key)).toEqual([]);
     expect(unknown).toHaveLength(7);
   });
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { textOf } from '../../testkit/protocol/contents.js';
-import { inState, newReference } from '../../testkit/protocol/payment-attempts.js';
-import { MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
+import { inState } from '../../testkit/protocol/payment-attempts.js';
+import { MONEY, orderOf, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 
 /** What a charge is about, in every send (rule P19). */
 
@@ -14,11 +14,10 @@ const { compose, composeWithKey } = await shareProtocol();
 
 test('a charge has the content of its request, and the order that the client named', async () => {
   const { payments, processor } = compose();
-  const reference = { text: newReference(), attempt: 1, client: undefined };
-  const key = payments.computeKey(reference);
-  inState(await payments.pay({ key, reference }, FIRST), 'processed');
+  const named = orderOf();
+  inState(await payments.pay(named, FIRST), 'processed');
   const [charge] = processor.charges;
-  expect(charge).toMatchObject({ reference: key, order: reference.text, ...MONEY });
+  expect(charge).toMatchObject({ reference: named.key, order: named.reference.text, ...MONEY });
   expect(textOf(charge?.content)).toBe(textOf(CONTENT));
 });
 

@@ -8,6 +8,7 @@ import {
   MONEY,
   NO_MONEY,
   OTHER_MONEY,
+  orderOf,
   shareProtocol,
 } from '../../testkit/protocol/payment-composition.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';
@@ -24,10 +25,7 @@ const { compose, ports } = await shareProtocol();
 /** A key store that has never heard of any key, as after all of it was lost. */
 const { keys: emptyKeys } = await sharePorts();
 
-function order({ payments }: Composition, text = newReference(), attempt = 1) {
-  const reference = { text, attempt, client: 'key:shop' };
-  return { key: payments.computeKey(reference), client: 'key:shop', reference };
-}
+const order = (text?: string, attempt?: number) => orderOf(text, attempt, 'key:shop');
 
 type Fault = (process: Composition) => void;
 
@@ -40,7 +38,7 @@ test.each<[title: string, fail: Fault]>([
   ['loses a settle', ({ ledger }) => ledger.loseNextAnswer('settle', LOST)],
 ])('a store that %s is a fault, and the same request pays the order once', async (_, fail) => {
   const process = compose({ leaseMs: SHORT_LEASE_MS });
-  const named = order(process);
+  const named = order();
   fail(process);
   await expect(process.payments.pay(named, MONEY)).rejects.toBeInstanceOf(StoreUnavailable);
   const paid = () => Promise.resolve(process.another().payments.pay(named, MONEY));
@@ -60,7 +58,7 @@ describe('a cancellation', () => {
   ])('whose store %s is a fault; the order is closed by its repeat, or paid once', async (_, fail, isClosed) => {
     for (const isRepeated of [true, false]) {
       const process = compose({ leaseMs: SHORT_LEASE_MS });
-      const named = order(process);
+      const named = order();
       fail(process);
       await expect(process.payments.cancel(named)).rejects.toBeInstanceOf(StoreUnavailable);
       const { payments } = process.another();
@@ -75,7 +73,7 @@ describe('a cancellation', () => {
 
   test('whose record could not be removed is one all the same, and the record answers nothing', async () => {
     const process = compose({ leaseMs: SHORT_LEASE_MS });
-    const named = order(process);
+    const named = order();
     expect(await process.payments.issueComputedKey(named.key, named.reference)).toEqual({ state: 'issued' });
     process.keys.failAll('forget', FULL);
     process.keys.failAll('release', FULL);
@@ -96,7 +94,7 @@ describe('a cancellation', () => {
    */
   test.each(['an order', 'a key'])('that finds %s paid tells the key store, which had lost it', async (what) => {
     const process = compose();
-    const named = what === 'an order' ? order(process) : { key: await process.payments.issueKey() };
+    const named = what === 'an order' ? order() : { key: await process.payments.issueKey() };
     expect(await process.payments.pay(named, MONEY)).toMatchObject({ state: 'processed' });
     expect(await emptyKeys.look(named.key)).toEqual({ state: 'absent' });
     expect(await process.another({}, emptyKeys).payments.cancel(named)).toMatchObject({ state: 'completed' });
@@ -105,7 +103,7 @@ describe('a cancellation', () => {
 
   test('holds the lock: a payment meanwhile is in progress, whatever its amount, and closed afterwards', async () => {
     const process = compose();
-    const named = order(process);
+    const named = order();
     const { opened, open } = gate();
     const { opened: reached, open: reach } = gate();
     process.ledger.interruptNext('cancel', async (proceed) => {
@@ -133,7 +131,7 @@ describe('a charge whose row was lost, and whose payment was cancelled since,', 
   /** The claim is answered, and there is no row of it; the order is cancelled while its charge is under way. */
   async function cancelledWhileCharging(plan: { outcome: 'succeeded' | 'declined' | 'none'; answerLost?: boolean }) {
     const process = compose();
-    const named = order(process);
+    const named = order();
     const { opened, open } = gate();
     process.processor.plan({ ...plan, after: opened });
     let transactionId = '';
@@ -178,7 +176,7 @@ describe('a charge whose row was lost, and whose payment was cancelled since,', 
 test('an order is charged once by processes that share no key store, with payments and cancellations at once', async () => {
   for (let round = 0; round < 10; round += 1) {
     const process = compose();
-    const named = order(process);
+    const named = order();
     const processes = [process, process.another(), process.another({}, emptyKeys), process.another({}, emptyKeys)];
     const answers = await Promise.all(
       processes.flatMap(({ payments }, index) => [
@@ -203,7 +201,7 @@ test('of two processes that count the same attempts no one charges after the oth
   const text = newReference();
   const other = process.another({}, emptyKeys);
   process.processor.plan({ outcome: 'declined' }, { outcome: 'declined', answerLost: true }, { outcome: 'succeeded' });
-  const [first, second, third] = [1, 2, 3].map((attempt) => order(process, text, attempt)) as [
+  const [first, second, third] = [1, 2, 3].map((attempt) => order(text, attempt)) as [
     ReturnType<typeof order>,
     ReturnType<typeof order>,
     ReturnType<typeof order>,
@@ -222,7 +220,7 @@ test('of two processes that count the same attempts no one charges after the oth
   expect(thirds.filter(({ state }) => state === 'processed')).toHaveLength(1);
   expect(process.processor.chargesOf(third.key)).toHaveLength(1);
   expect(await other.payments.pay(second, MONEY)).toMatchObject({ state: 'superseded', newest: { attempt: 3 } });
-  expect(await other.payments.pay(order(process, text, 4), MONEY)).toMatchObject({ previous: 'completed' });
+  expect(await other.payments.pay(order(text, 4), MONEY)).toMatchObject({ previous: 'completed' });
   expect(await other.payments.newestOutcome(first)).toMatchObject({ key: third.key });
 });
 
@@ -230,7 +228,7 @@ test('an attempt is bound to its amount, and the next one after a decline may ha
   const process = compose();
   const [text, { payments, processor }] = [newReference(), process];
   processor.plan({ outcome: 'declined' }, { outcome: 'succeeded' });
-  const [first, second] = [order(process, text), order(process, text, 2)];
+  const [first, second] = [order(text), order(text, 2)];
   expect(await payments.pay(first, MONEY)).toMatchObject({ final: { outcome: { state: 'DECLINED' } } });
   expect(await payments.pay(first, OTHER_MONEY)).toMatchObject({ state: 'reference mismatch' });
   expect(await payments.pay(second, OTHER_MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });

@@ -6,7 +6,15 @@ import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { gate } from '../concurrency.js';
 import { until } from '../time/until.js';
 import { failingPort } from './failing-ports.js';
-import { inState, LONG_MS, newKey, newOwner, newProcessorName, newTransactionId } from './payment-attempts.js';
+import {
+  inState,
+  LONG_MS,
+  newKey,
+  newOwner,
+  newProcessorName,
+  newReference,
+  newTransactionId,
+} from './payment-attempts.js';
 import { paymentSteps } from './payment-steps.js';
 import { type Ports, sharePorts } from './ports.js';
 import { type NextCharge, RecordingProcessor } from './recording-processor.js';
@@ -18,6 +26,14 @@ export const NO_MONEY = { problem: "Member 'amount' is missing." };
 export const AWAY = new StoreUnavailable('unchanged', 'the store is away');
 export const LOST = new StoreUnavailable('unknown', 'the answer was lost');
 const CHARGED_DEADLINE_MS = 10_000;
+
+const computeKey = createComputeKey('test');
+
+/** An attempt at an order, with the key that every composition computes for it. */
+export function orderOf(text = newReference(), attempt = 1, client?: string) {
+  const reference = { text, attempt, client };
+  return { key: computeKey(reference), client, reference };
+}
 
 type Rules = Parameters<typeof createPaymentArea>[0]['rules'];
 /** `dedupMs` is of a new processor too, which has none unless it is given. */
@@ -62,7 +78,7 @@ export function compose(
     clock,
     counts: seen.counts,
     newKey,
-    computeKey: createComputeKey('test'),
+    computeKey,
     newTransactionId,
     newOwner() {
       const owner = newOwner();
