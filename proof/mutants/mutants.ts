@@ -259,7 +259,6 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a first claim whose earlier row may be lost charges without a look-up, in PostgreSQL':
       "mayBeLost ? 'taken over' → mayBeLost ? 'claimed'",
   },
-  [`${POSTGRES}/payment-row.ts`]: {},
   [`${POSTGRES}/execution-writes.ts`]: {
     'a lost reply of a settlement counts as its commit, in PostgreSQL': `const { claim } = settlement;
 
