@@ -23,7 +23,7 @@ const LONG_TESTS = [
   'test/faults/payment-content.test.ts',
   'test/faults/orders-failover.test.ts',
   'test/faults/orders.test.ts',
-  'test/faults/live-away.test.ts',
+  'test/faults/live-redis-down.test.ts',
   'test/faults/poolers.test.ts',
   'test/faults/processor-restarts.test.ts',
   'test/faults/store-log.test.ts',

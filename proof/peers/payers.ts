@@ -16,7 +16,7 @@ export const PAUSE_MS = 120;
 export const PATIENCE_MS = 60_000;
 export const REPEAT_EVERY_MS = 2_000;
 
-export const SCENARIOS = ['duplicates', 'crash', 'lost reply', 'Redis away', 'FLUSHALL', 'other body'] as const;
+export const SCENARIOS = ['duplicates', 'crash', 'lost reply', 'Redis down', 'FLUSHALL', 'other body'] as const;
 export type Scenario = (typeof SCENARIOS)[number];
 
 export interface PaymentAnswer {

@@ -66,7 +66,7 @@ function outageTable(trials: readonly Trial[]): string {
     ...outage('stopped'),
     ['processes that ended by themselves', ({ ownEnds }) => bold(ownEnds)],
   ];
-  return `Requests that were sent while Redis was away:\n\n${table(withOutages, columns)}`;
+  return `Requests that were sent while Redis was down:\n\n${table(withOutages, columns)}`;
 }
 
 /** What this service promises; the other results are only reported. */
@@ -79,7 +79,7 @@ const of = (scenario: Scenario, payments: readonly Payment[]) =>
 const chargesOf = ({ charges }: Trial, { key }: Payment) => charges.filter((reference) => reference === key).length;
 
 function chargedTwiceIn(scenario: Scenario, trial: Trial): string {
-  if (!trial.peer.stores.includes('redis') && (scenario === 'Redis away' || scenario === 'FLUSHALL')) return '-';
+  if (!trial.peer.stores.includes('redis') && (scenario === 'Redis down' || scenario === 'FLUSHALL')) return '-';
   return bold(of(scenario, trial.payments).filter((payment) => chargesOf(trial, payment) > 1));
 }
 

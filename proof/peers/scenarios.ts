@@ -96,7 +96,7 @@ async function redisAway({ payers, processor, servers }: Environment, redis: Red
   await processor.behave({ latencyMs: 20 });
   const outage = async ([leave, comeBack]: readonly [() => unknown, () => unknown]): Promise<Window> => {
     let window: Window = [0, 0];
-    await underLoad(payers, 'Redis away', AWAY, async () => {
+    await underLoad(payers, 'Redis down', AWAY, async () => {
       await pause(AWAY.afterMs / 3);
       await leave();
       const leftAt = payers.now();

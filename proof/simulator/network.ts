@@ -92,7 +92,7 @@ export function createLink(simulation: Simulation, triggered: TriggeredFaults, s
         const refuse = (reason: unknown) => arriveBack(transitMs(), () => reject(reason), said('refused'));
 
         if (now.down && random.fraction() < 0.5) {
-          refuse(new StoreUnavailable('unchanged', `${name} is away`));
+          refuse(new StoreUnavailable('unchanged', `${name} is down`));
           return;
         }
         const fault = triggered.injectAt('sent', asked, caller);

@@ -85,7 +85,7 @@ describe('the settings of Redis', () => {
    * Bug: a Redis whose memory was full refused every key, and metrics and log called it up. Cause: it answers `INFO`. Fix: the
    * watch writes something.
    */
-  test('that leave no memory make it away until there is room', async () => {
+  test('that leave no memory count as a Redis that is down, until there is room', async () => {
     const { redis, serve } = await openTestStores();
     const { url, logs } = await serve();
     const isUp = async () => sumOf(await scrape(url), 'idempay_store_up', { store: 'redis' });

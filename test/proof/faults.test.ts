@@ -25,7 +25,7 @@ describe('under load, no promise is broken', () => {
     ['while the service and the processor are killed and stopped, embedded', 'embedded', PROCESSES, [PROCESSES]],
     ['while three services and the processor are killed and stopped', 'distributed', PROCESSES, [PROCESSES]],
     ['while Redis is emptied again and again', 'distributed', ['redis'], [['redis']], /flushed/],
-    ['while Redis and PostgreSQL are away and come back', 'distributed', STORES, [['redis'], ['postgres']], OUTAGES],
+    ['while Redis and PostgreSQL go down and come back', 'distributed', STORES, [['redis'], ['postgres']], OUTAGES],
   ])(
     '%s',
     async (title, deployment, hits, shown, names = /./) => {

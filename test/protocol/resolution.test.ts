@@ -6,7 +6,7 @@ import { until, untilPast } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 10_000;
 const VERDICT = { state: 'DECLINED', reason: 'not on the statement' } as const;
-const AWAY_THERE = { state: 'unknown', cause: 'the processor is away' } as const;
+const AWAY_THERE = { state: 'unknown', cause: 'the processor is down' } as const;
 const SUCCEEDED = { state: 'succeeded' } as const;
 const FOUND = { state: 'final', payment: { state: 'COMPLETED' } };
 

@@ -9,7 +9,7 @@ import { givenClaim, givenSettled, LONG_MS, newKey, newOwner } from '../../testk
 import { sharePorts } from '../../testkit/protocol/ports.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
-const AWAY = new StoreUnavailable('unchanged', 'the store is away');
+const AWAY = new StoreUnavailable('unchanged', 'the store is down');
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
 const LONGEST_MS = 600_000;

@@ -98,7 +98,7 @@ describe('the backlog of recovery', () => {
   });
 
   test('stays as it was last seen while the store is down, and is looked at again', async () => {
-    const away = new StoreUnavailable('unchanged', 'the store is away');
+    const away = new StoreUnavailable('unchanged', 'the store is down');
     const { watching, pass, asked } = watch([{ payments: 1, oldestMs: 0 }, away, { payments: 3, oldestMs: 7 }]);
     await pass(EVERY_MS);
     expect(watching.latest()).toMatchObject({ payments: 1, oldestMs: EVERY_MS });

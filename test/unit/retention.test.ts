@@ -15,7 +15,7 @@ const BATCH_INTERVAL_MS = 50;
 const RETENTION_MS = 24 * HOUR_MS;
 /** More than one batch. */
 const PAYMENTS = 600;
-const AWAY = new StoreUnavailable('unchanged', 'the store is away');
+const AWAY = new StoreUnavailable('unchanged', 'the store is down');
 
 const folder = openEmbeddedFolder();
 

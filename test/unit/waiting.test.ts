@@ -12,7 +12,7 @@ const LOOK_AGAIN_MS = 1_000;
 /** Between the tries of one waiter while the attempt that it waits for goes on. */
 const PAUSES_MS = [0, 50, 100, 200, 400, 800, 1_000, 1_000, 1_000];
 const PATIENCE_MS = 30_000;
-const AWAY = new StoreUnavailable('unchanged', 'the store is away');
+const AWAY = new StoreUnavailable('unchanged', 'the store is down');
 
 /** The part of a key store that waiting needs, in memory: it loses an announcement, or fails, when a test says so. */
 class WatchedLocks implements Pick<KeyStore, 'watch'> {

@@ -22,7 +22,7 @@ test.each([
   ['refuse connections', (wire: Wire) => wire.cutOff()],
   ['take requests and answer none', (wire: Wire) => wire.blackhole('to client')],
 ])(
-  'metrics are shown at once while the stores %s, and say that they are away',
+  'metrics are shown at once while the stores %s, and say that they are down',
   { timeout: 60_000 },
   async (_what, damage) => {
     const { url, stop } = await stores.serve(wires.environment);
