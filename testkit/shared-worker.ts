@@ -1,6 +1,6 @@
 import { afterAll, expect, vi } from 'vitest';
 
-/** Not `exit`, to which the logger listens while it has streams that are open, nor `unhandledRejection`: the simulator listens for good. */
+/** Looked at are all but `exit`, to which the logger listens while it has open streams, and `unhandledRejection`, to which the simulator listens for good. */
 const LISTENED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'warning', 'uncaughtException'];
 
 /**

@@ -5,7 +5,7 @@ export interface Cards {
   /** Whether an order is paid with a source. Without one the processor must know by itself who pays. */
   readonly areAsked: boolean;
   readonly fields: string;
-  /** After the form. */
+  /** What follows the form. */
   readonly script: string;
 }
 

@@ -1,2 +1,2 @@
-/** As text of a page, or the value of an attribute. */
+/** Shown as it is in the text of a page, and in the value of an attribute. */
 export const escaped = (text: string) => text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);

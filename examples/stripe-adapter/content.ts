@@ -9,7 +9,7 @@ export interface Charge {
   readonly transactionId: string;
   readonly amount: string;
   readonly currency: string;
-  /** The payment method of Stripe that the payer's browser got there. In no log. */
+  /** The payment method of Stripe that the payer's browser got there. No log has it. */
   readonly source?: string;
   readonly description?: string;
   readonly metadata?: Readonly<Record<string, string>>;

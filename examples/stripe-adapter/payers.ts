@@ -17,7 +17,7 @@ export const payersBySource = (others: Payers): Payers => ({
     charge.source === undefined ? others.of(charge, deadline) : { paymentMethod: charge.source },
 });
 
-/** No decline: an earlier send may have met an adapter that knew a payer. */
+/** It is no decline, because an earlier send may have met an adapter that knew a payer. */
 export const noPayer: Payers = {
   async of() {
     throw new Error('the payment has no source, and neither PAYER_URL nor STRIPE_PAYMENT_METHOD is set');

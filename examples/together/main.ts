@@ -1,4 +1,4 @@
-// The shop, Idempay and the Stripe adapter, joined on this machine by one command. Installs nothing. The guide is docs/guides/shop.md.
+// The shop, Idempay and the Stripe adapter, joined on this machine by one command. It installs nothing. The guide is docs/guides/shop.md.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { extname, join, resolve } from 'node:path';

@@ -60,7 +60,7 @@ export class Results {
     return seen.length > LONGEST_TEXT ? `${seen.slice(0, LONGEST_TEXT)} ...` : seen;
   }
 
-  /** What it took; empty: the check does not run the changed code. */
+  /** What it took to notice the mutant; empty where the check does not run the changed code. */
   #cells(mutant: Mutant): string[] {
     return CHECKS.map((check) => {
       if (!canNotice(check, mutant)) return '';

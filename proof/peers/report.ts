@@ -57,7 +57,7 @@ function openTable(trials: readonly Trial[]): string {
   return `${title}\n\n${table(trials, columns)}`;
 }
 
-/** Nothing, where no server has a Redis that can go down. */
+/** An empty text where no server has a Redis that can go down. */
 function outageTable(trials: readonly Trial[]): string {
   const withOutages = trials.filter(({ outages }) => outages.killed);
   if (withOutages.length === 0) return '';

@@ -72,7 +72,7 @@ const untilSeen = () =>
     async () => (await deployment('timeline')) !== ANOTHER_TIMELINE,
   );
 
-/** The same, where nobody can write it down before `untilNoticed`. */
+/** Changes the timeline so that nobody can write it down before `untilNoticed`. */
 async function changeUnnoticed(): Promise<void> {
   await sql(`
     CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
@@ -259,10 +259,10 @@ describe('a database that is replaced', () => {
   });
 
   /**
-   * Bug: right after a failover that had lost the paid attempt at an order, its decline of before was told as `none`. Cause: whether rows may
+   * Bug: right after a failover that had lost the paid attempt at an order, its earlier decline was told as `none`. Cause: whether rows may
    * be lost was read from what is written down, before the new server was. Fix: on a server that was not checked any row may be lost.
    */
-  test('says of no declined order that it was not charged, neither before it is written down nor afterwards', async () => {
+  test('says of no declined order that it was not charged, neither before the loss is written down nor afterwards', async () => {
     const { payments, processor } = compose(ports);
     const [declined, paid] = [orderOf('order-17'), orderOf('order-17', 2)];
     processor.plan({ outcome: 'declined' }, { outcome: 'succeeded' });

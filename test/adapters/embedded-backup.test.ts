@@ -56,7 +56,7 @@ const backUpOf = async (dataDir: string) => {
   return file;
 };
 
-/** Those of payments that are not final. */
+/** The sources of payments that are not final. */
 function sourcesIn(dataDir: string): string[] {
   const database = new DatabaseSync(join(dataDir, 'idempay.sqlite'), { readOnly: true });
   const rows = database.prepare('SELECT rtrim(source) AS source FROM payment_sources').all();

@@ -123,7 +123,7 @@ describe('a plain copy of the database', () => {
    * Bug: after rows were lost, one look-up without an answer left an order to an operator for ever, where the processor does not
    * deduplicate. Cause: the next takeover could not know that nothing was sent. Fix: the row says so, and that an earlier one may be lost.
    */
-  test('leaves an order that could not be looked up to the next repeat or recovery, and charges it once', async () => {
+  test('leaves an order that could not be looked up to the next repeat or to recovery, and charges it once', async () => {
     const [dataDir, other] = [newFolder(), newFolder()];
     await (await openWithWarnings(dataDir)).close();
     await run('mkdir', [other]);

@@ -22,7 +22,7 @@ import { untilPast } from '../../testkit/time/until.js';
 
 /**
  * The commit that makes a payment final erases its source, whoever makes it (rule P19). No port tells the source of a final row, so
- * the tables are read. That nothing of it stays in the file of SQLite: `embedded-sources`.
+ * the tables are read. `embedded-sources` tests that nothing of it stays in the file of SQLite.
  */
 
 interface Opened {

@@ -40,7 +40,7 @@ describe('what a payment is about', () => {
     return key;
   }
 
-  test('is in the list in short, below its order, and in full in the view of the payment', LIMIT, async () => {
+  test('is shown in short in the list, below its order, and in full in the view of the payment', LIMIT, async () => {
     expect((await payOrder('order-17', SHOP)).status).toBe(200);
     const tab = await open('#/payments?reference=order-17');
     const { page } = tab;

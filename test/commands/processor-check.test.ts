@@ -145,7 +145,7 @@ describe('an adapter whose replies name no charge', { timeout: 60_000 }, () => {
   it.each<[string, (asked: Asked) => object]>([
     ['has no name of it', () => ({})],
     ['repeats what the request said', ({ reference, charge }) => ({ id: reference, ...charge })],
-  ])('is not found to charge once where the reply %s', async (_, bodyFor) => {
+  ])('is not said to charge once where the reply %s', async (_, bodyFor) => {
     const books: Books = { moved: [] };
     const result = await checkAdapter(chargingRepeats(books, bodyFor), { leastCutMs: AT_REPLY_MS });
     expect(notKept(result)).toEqual(NOT_TOLD);
@@ -153,7 +153,7 @@ describe('an adapter whose replies name no charge', { timeout: 60_000 }, () => {
     expect(books.moved.filter(({ reference }) => reference === atOnce)).toHaveLength(21);
   });
 
-  it('is not found to charge once where only some replies name it', async () => {
+  it('is not said to charge once where only some replies name it', async () => {
     const books: Books = { moved: [] };
     let count = 0;
     const bodyFor = () => {
@@ -193,7 +193,7 @@ describe('the content of a charge', { timeout: 60_000 }, () => {
     expect(bodies).toHaveLength(3);
   });
 
-  it('may be refused where it changes', async () => {
+  it('may be refused under a reference that was charged with other content', async () => {
     const seen = new Map<string, unknown>();
     const { result, books } = await bodiesAt((kept) => ({
       charge(asked) {
@@ -214,13 +214,13 @@ describe('the content of a charge', { timeout: 60_000 }, () => {
     lookUp: async (asked) => ({ ...((await kept.lookUp(asked)) as AdapterReply), headers: first }),
   });
 
-  it('is noted as not read by an adapter of the first contract, which keeps its contract', async () => {
+  it('is skipped with a note for an adapter of the first contract, which keeps its own', async () => {
     const result = await checkAdapter(ofFirstContract(keepingAdapter({ moved: [] })), { leastCutMs: AT_REPLY_MS });
     const sentence = expect.stringMatching(/Idempay-Contract: 2.*source.*do not arrive/);
     expect(notKept(result)).toEqual([{ check: 'content is read', verdict: 'skipped', sentence }]);
   });
 
-  // Bug: the check ended with 0 where a source was given that the adapter does not say it reads. Fix: with a source that is broken.
+  // Bug: the check ended with 0 where a source was given that the adapter does not say it reads. Fix: with a source, this check is broken.
   it('is broken where the check has a source and the adapter does not say that it reads it', async () => {
     const { result } = await bodiesAt(ofFirstContract);
     const sentence = expect.stringMatching(/no Idempay-Contract: 2\. The payer's token \(--source\) would not arrive/);

@@ -42,7 +42,7 @@ describe('idempay payments reconcile', () => {
   const idempay = (...parameters: string[]) => runCommandHere(shared().url, parameters);
   /** Three payments of orders, in the order of settling. */
   let paid: readonly Paid[];
-  /** They are settled within a second: at midnight of UTC this fails once in a year. */
+  /** The day of the first one (UTC). All are settled within a second, so midnight hardly ever divides them. */
   let day: string;
   beforeAll(async () => {
     for (const [index, amount] of AMOUNTS.entries()) {

@@ -35,7 +35,7 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
   const cancel = (members: Partial<Cancellation>) => ledger.cancel(cancellation(members));
   const takenOver = async (key: string) =>
     (await ledger.takeOver({ key, owner: newOwner(), leaseMs: LONG_MS, processor: 'test' })) as Claim;
-  /** Their time is that of the loss, however long this takes. */
+  /** Keys from the moment of the loss, however long this takes. */
   const [before, plain, later, generated, lateToo] = Array.from({ length: 5 }, newKey) as [
     string,
     string,

@@ -15,7 +15,7 @@ import { until } from '../../testkit/time/until.js';
 const run = promisify(execFile);
 const PAGE = 'docs/guides/own-adapter.md';
 
-/** In the order of the page, as its reader does: an empty folder for the adapter, and one for Idempay. */
+/** Follows the page in its order, as its reader does, in an empty folder. */
 describe(`what ${PAGE} says, step by step`, { timeout: 90_000 }, () => {
   let folder: string;
   let port: number;
@@ -45,7 +45,7 @@ describe(`what ${PAGE} says, step by step`, { timeout: 90_000 }, () => {
     await until('the adapter', 10_000, () => fetch(`http://127.0.0.1:${port}/charges/none`).catch(() => undefined));
   }
 
-  /** A block of the page in bash. */
+  /** Runs a block of the page in bash. */
   const type = async ({ text }: Pick<CodeBlock, 'text'>) => {
     const idempay = `npx() { "$@"; }; idempay() { '${process.execPath}' '${SERVICE}' "$@"; }`;
     const env = { PATH: process.env.PATH, IDEMPAY_URL: service.url };

@@ -124,7 +124,7 @@ describe.each([
     expect((await environment.newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
   });
 
-  test('sends the source', async () => {
+  test('sends the source of the order to the processor', async () => {
     expect(await start(environment.folder, ['order-7', '24.90', 'EUR', '1', 'tok_7'])).toEqual(paid);
     expect(await environment.newCharges()).toMatchObject([{ order: 'order-7', source: 'tok_7' }]);
   });

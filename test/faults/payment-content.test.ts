@@ -129,7 +129,7 @@ describeDeployments('what a payment is about', (deployment) => {
     await expectCharged(key, first, contentOf('second'));
   });
 
-  it('is charged once for two clicks at once with two tokens, and both get the same transaction id', async () => {
+  it('is charged once for two clicks at once with two tokens, and both clicks get its transaction id', async () => {
     const { url, stop } = await stores.serve(settings());
     const path = `${url}/api/payment?reference=order-${randomUUID()}`;
     const clicks = [contentOf('one'), contentOf('two')];

@@ -73,7 +73,7 @@ test(
     others.live.ended.finally(() => (hasEnded = true)).catch(() => {});
 
     const openConnections = async () => sumOf(await scrape(url, kept.headers), 'idempay_http_connections');
-    /** Those of the other client's answers, of all three live views, which may stay open when they have ended, and of the one who asks. */
+    /** The connections of the other client's answers, of all three live views, which may stay open when they have ended, and of the one who asks. */
     const left = others.rests.length + lost.length + 1 + 1;
 
     const { entry, headers } = demoted;

@@ -257,7 +257,7 @@ describeDeployments('with AUTH=required', (deployment) => {
       expect((await payOrder(shop, 'shared-2')).status).toBe(200);
     });
 
-    test('is that of the client whom an operator names; nobody else may name one', async () => {
+    test('belongs to the client whom an operator names; nobody else may name one', async () => {
       const [ofShop, ofRival] = [keyOf(await payOrder(shop, 'shared-3')), keyOf(await payOrder(rival, 'shared-3'))];
       expectError(await statusOf(operator, 'shared-3'), 400, /^'client' must say whose reference it is/);
       const named = ['key:shop', 'key:rival'].map((client) => statusOf(operator, `shared-3&client=${client}`));

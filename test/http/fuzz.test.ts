@@ -106,7 +106,7 @@ describe.each(DEPLOYMENTS)('every answer is described ($name)', (deployment) => 
   );
 });
 
-/** What every list has. */
+/** The entries that every list has. */
 function inAll([first = [], ...others]: readonly (readonly string[])[]): readonly string[] {
   return first.filter((each) => others.every((list) => list.includes(each)));
 }

@@ -185,7 +185,7 @@ describeDeployments('the live view', (deployment) => {
     expect(sumOf(await scrape(url), 'idempay_http_requests_total', heads)).toBe(1);
   });
 
-  // Bug: a stream behind another one on a connection kept its place for three minutes. Cause: `test/unit/client-gone`.
+  // Bug: a stream behind another one on a connection kept its place for three minutes. `test/unit/client-gone` has the cause.
   test.each<[how: string, leave: (socket: Socket) => void]>([
     ['resets its connection', (socket) => socket.resetAndDestroy()],
     ['ends its sending side', (socket) => socket.end()],

@@ -50,7 +50,7 @@ describeDeployments('the content of a payment', (deployment) => {
     expect(await shownPaymentOf(shared.url, key)).toMatchObject({ description: 'Shoes', metadata: null });
   });
 
-  it('with another amount is refused as that, whatever else is wrong', async () => {
+  it('with another amount is refused because of the amount, whatever else is wrong', async () => {
     const path = `${shared.url}/api/payment?reference=order-${randomUUID()}`;
     const send = (body: object) => sendJson(path, 'POST', body);
     expectFirst(await send({ ...MONEY, source: 'tok_1' }));

@@ -94,7 +94,7 @@ describeDeployments('Prefer: return=representation', (deployment) => {
     expectError(await ask(`${url}/api/payment-status`, { headers: { 'Idempotency-Key': key, ...PREFERS } }), 404);
   });
 
-  test('is not applied where it is not asked for', async () => {
+  test('is not applied where another preference for the answer comes first', async () => {
     const { url } = shared;
     const answer = await payPreferring(url, await generateKey(url), 'return=minimal, return=representation');
     expectFirst(answer);
@@ -108,7 +108,7 @@ describeDeployments('Prefer: return=representation', (deployment) => {
     const keys = await requireKeys(payer, reader, operator);
     const processed = shareProcessedService(deployment, {}, keys.environment);
 
-    test('shows to each caller what the record shows to it', async () => {
+    test('gives each caller what the record shows to that caller', async () => {
       const { url } = processed();
       const paid = await sendJson(`${url}/api/payment?reference=order-2`, 'POST', MONEY, {
         ...payer.headers,

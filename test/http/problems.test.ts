@@ -35,7 +35,7 @@ function expectProblem(answer: Answer, error: PublicError, charge?: Charge): voi
   expect(answer.headers).not.toHaveProperty('vary');
 }
 
-/** No service is made to do this: its row must be lost and cancelled while the processor charges. */
+/** Tested without a service, because its row would have to be lost and cancelled while the processor charges. */
 test('a charge against a cancellation was made, although its row is cancelled', async () => {
   const silent = pino({ level: 'silent' });
   const payments = {
@@ -76,13 +76,13 @@ describeDeployments('Accept: application/problem+json', (deployment) => {
         '/api/transactions',
         { method: 'POST', headers: { 'Content-Type': 'text/plain' }, body: 'x' },
       ],
-    ])('refuses %s with its type, and without a charge', async (_what, error, path, { headers, ...options } = {}) => {
+    ])('has its type and no charge: %s', async (_what, error, path, { headers, ...options } = {}) => {
       const url = `${shared.url}${path}`;
       expectProblem(await ask(url, { ...options, headers: { ...headers, ...PROBLEM } }), error);
       expectError(await ask(url, { ...options, headers: { ...headers } }), error.status, error.message);
     });
 
-    test('also outside of all routes, and without a body to HEAD', async () => {
+    test('has its type also outside of all routes, and no body in an answer to HEAD', async () => {
       expectProblem(
         await raw('CONNECT example.com:443 HTTP/1.1'),
         publicErrors.methodNotAllowed('DELETE, GET, HEAD, POST, PUT'),
@@ -93,7 +93,7 @@ describeDeployments('Accept: application/problem+json', (deployment) => {
       expect([head.status, head.text, head.headers['content-type']]).toEqual([404, '', 'application/problem+json']);
     });
 
-    test('what the parser refuses has no headers to ask with', async () => {
+    test('is plain JSON where the parser refuses, because the headers are not known then', async () => {
       expectError(await raw('BREW / HTTP/1.1'), 501);
     });
   });
@@ -108,7 +108,7 @@ describeDeployments('Accept: application/problem+json', (deployment) => {
   });
 
   describe('an error of a payment says what is known of its charge', () => {
-    test('unknown, where nothing is known', async () => {
+    test('unknown, where the key names no payment', async () => {
       const { url } = shared;
       const asking = { headers: PROBLEM };
       expectProblem(await pay(url, UNKNOWN_KEY, MONEY, asking), publicErrors.invalidIdempotencyKey(), 'unknown');
@@ -195,7 +195,7 @@ describeDeployments('Accept: application/problem+json', (deployment) => {
       const generating = `${url}/api/server-generated/generate-key?reference=order-1&attempt=3`;
       const refused = publicErrors.attemptOutOfTurn(3, 'completed');
       expectProblem(await ask(generating, { headers: asking }), refused, 'made');
-      // By the key of the first attempt alone.
+      // Asked by the key of the first attempt alone.
       const status = await ask(`${url}/api/payment-status`, { headers: { ...asking, 'Idempotency-Key': key } });
       expectProblem(status, publicErrors.paymentNotFound(), 'none');
     });

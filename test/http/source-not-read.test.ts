@@ -16,7 +16,7 @@ function startAdapter(headers: Record<string, string>, status = 200, state = 'su
 }
 
 describeDeployments('an adapter that does not say that it reads who pays', (deployment) => {
-  /** Pays so, one after the other, and gives what the log says of it once the service has ended. */
+  /** Pays with each content, one after the other, and returns what the log says of it once the service has ended. */
   async function warningsOf(adapter: Awaited<ReturnType<typeof startAdapter>>, contents: readonly object[]) {
     const stores = await deployment.open();
     try {
@@ -35,7 +35,7 @@ describeDeployments('an adapter that does not say that it reads who pays', (depl
     [200, 'succeeded'],
     [402, 'declined'],
   ])(
-    'is a warning of the log, once, when it settles such a charge with %i',
+    'is warned of in the log, once, when it settles such a charge with %i',
     { timeout: DEADLINE_MS },
     async (...reply) => {
       const withSource = { source: SOURCE, description: 'shoes' };
@@ -47,7 +47,7 @@ describeDeployments('an adapter that does not say that it reads who pays', (depl
   test.each([
     ['no payment has a source', {}, { description: 'shoes', metadata: { cart: 'c-1' } }],
     ['the adapter answers with Idempay-Contract: 2', { 'idempay-contract': '2' }, { source: SOURCE }],
-  ])('is no warning where %s', { timeout: DEADLINE_MS }, async (_what, headers, content) => {
+  ])('is not warned of where %s', { timeout: DEADLINE_MS }, async (_what, headers, content) => {
     expect(await warningsOf(await startAdapter(headers), [content, content])).toEqual([]);
   });
 });

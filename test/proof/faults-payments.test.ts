@@ -106,7 +106,7 @@ const twoKeysOfAReference = {
 };
 const FIRST_CONTENT = { source: 'tok_1', description: 'Shoes', metadata: { b: '1', a: '2' } };
 const SECOND_CONTENT = { source: 'tok_2', description: 'Hat' };
-/** Two requests, each about something else, before the outcome; what was charged, and what is shown. */
+/** Two requests with different contents were sent before the outcome. `line` is what was charged, and `shown` what the record shows. */
 const charged = (line: Partial<ChargeLine>, shown: Partial<KeptPayment>): Evidence => {
   const contents = new Set([FIRST_CONTENT, SECOND_CONTENT].map(textOf));
   return { keys: [history([first(100)], { contents })], charges: [charge(line)], kept: [kept(shown)] };

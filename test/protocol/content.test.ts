@@ -49,7 +49,7 @@ test('a payment whose first claim had no content gets none from a repeat', async
   expect(processor.charges.map(({ content }) => content)).toEqual([undefined]);
 });
 
-test('another content tells no payment from another, also where another amount does', async () => {
+test('a repeat with other content is the same payment, also where one with another amount is a mismatch', async () => {
   const { payments, processor, key } = await composeWithKey({ payloadMismatch: 'reject' });
   inState(await payments.pay({ key }, FIRST), 'processed');
   inState(await payments.pay({ key }, REPEAT), 'replayed');

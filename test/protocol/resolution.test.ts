@@ -111,7 +111,7 @@ describe('an outcome at the processor', () => {
   test.each([
     ['succeeded', 'an alarm that names the transaction'],
     ['declined', 'no alarm'],
-  ] as const)('that is "%s" where the row was lost, and cancelled since, is %s', async (outcome, alarm) => {
+  ] as const)('that is "%s", after the row was lost and cancelled, is %s', async (outcome, alarm) => {
     const { key, transactionId, processor } = claimAttempt();
     inState(await ports.ledger.cancel(cancellation({ key })), 'cancelled');
     const times = { executions: 1, claimedAt: 1, settledAt: undefined, reason: undefined, resolution: undefined };

@@ -28,7 +28,7 @@ function tellWith(rows: readonly (Row | undefined)[], mayBeLost = false) {
   });
 }
 
-describe('of a key', () => {
+describe('the charge of a key', () => {
   test.each<[Charge, string, Row | undefined]>([
     ['made', 'a completed payment', COMPLETED],
     ['made', 'one that an operator found completed', { ...COMPLETED, resolution: 'on the statement' }],
@@ -37,24 +37,24 @@ describe('of a key', () => {
     ['unknown', 'one that an operator found declined', BY_OPERATOR],
     ['unknown', 'one that is under way', PROCESSING],
     ['unknown', 'one that has no row', undefined],
-  ])('the charge is %s: %s', async (charge, _what, row) => {
+  ])('is %s: %s', async (charge, _what, row) => {
     expect(await tellWith([row])({ key: KEY })).toBe(charge);
   });
 
-  test('nothing is told to another client', async () => {
+  test('is not told to another client', async () => {
     const tell = tellWith([{ ...DECLINED, client: 'key:shop' }]);
     expect(await tell({ key: KEY, client: 'key:rival' })).toBe('unknown');
     expect(await tell({ key: KEY, client: 'key:shop' })).toBe('none');
     expect(await tell({ key: KEY })).toBe('none');
   });
 
-  test('a cancelled one may have been charged where rows were lost, and a declined one not', async () => {
+  test('is unknown of a cancelled payment where rows were lost, and none of a declined one', async () => {
     expect(await tellWith([CANCELLED], true)({ key: KEY })).toBe('unknown');
     expect(await tellWith([DECLINED], true)({ key: KEY })).toBe('none');
   });
 });
 
-describe('of a reference', () => {
+describe('the charge of a reference', () => {
   test.each<[Charge, readonly (Row | undefined)[]]>([
     ['unknown', []],
     ['none', [DECLINED]],
@@ -69,14 +69,14 @@ describe('of a reference', () => {
     ['unknown', [undefined, DECLINED]],
     ['made', [COMPLETED, DECLINED]],
     ['unknown', [PROCESSING, DECLINED]],
-  ])('the charge is %s by the rows of all attempts: %j', async (charge, rows) => {
+  ])('is %s by the rows of all attempts: %j', async (charge, rows) => {
     for (const attempt of [1, 2, 9]) {
       const reference = { ...REFERENCE, attempt };
       expect(await tellWith(rows)({ key: computeKey(reference), reference })).toBe(charge);
     }
   });
 
-  test('nothing is certain where the row of a later attempt may be lost, but what was charged', async () => {
+  test('is unknown where the row of a later attempt may be lost, unless an attempt was charged', async () => {
     const named = { key: KEY, reference: REFERENCE };
     expect(await tellWith([DECLINED], true)(named)).toBe('unknown');
     expect(await tellWith([DECLINED, COMPLETED], true)(named)).toBe('made');

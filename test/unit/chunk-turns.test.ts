@@ -17,7 +17,7 @@ const DEADLINE_MS = 50_000;
 /** One read of a socket has 65,536 bytes, and a chunk of one byte takes six. */
 const CHUNKS_OF_A_READ = 11_000;
 const LONG = 100_000;
-/** A few reads. */
+/** Three reads. */
 const SHORT = 3 * CHUNKS_OF_A_READ;
 
 /** Reads bodies whose path is their address. */
@@ -84,7 +84,7 @@ test('a body waits for one turn of another address in each round, however many c
   const before = chunks.many ?? 0;
   send('one', SHORT);
   await until('the body is read', DEADLINE_MS, () => ended.includes('one'));
-  // In a line of all connections: a read of each of the twenty before each read of this one.
+  // In a line of all connections each of the twenty would be read before each read of this one.
   expect((chunks.many ?? 0) - before).toBeLessThan(10 * CHUNKS_OF_A_READ);
 });
 

@@ -39,7 +39,7 @@ async function asked(count: number) {
 test.each<[how: string, leave: (client: Socket) => void]>([
   ['resets its connection', (client) => client.resetAndDestroy()],
   ['breaks it off in the middle of the first answer', (client) => client.destroy()],
-])('each of many pipelined requests is told once that the client %s', async (_how, leave) => {
+])('each of many pipelined requests learns once that the client %s', async (_how, leave) => {
   const warnings: Error[] = [];
   const note = (warning: Error) => warnings.push(warning);
   process.on('warning', note);
@@ -56,7 +56,7 @@ test.each<[how: string, leave: (client: Socket) => void]>([
   expect(warnings).toEqual([]);
 });
 
-test('a request whose answer is over is not told of the end of its connection', async () => {
+test('a request whose answer is over does not learn of the end of its connection', async () => {
   const { client, replies, first, gone, socket } = await asked(3);
   first.raw.end('whole');
   await once(client, 'data');
@@ -67,7 +67,7 @@ test('a request whose answer is over is not told of the end of its connection', 
   expect(socket.destroyed).toBe(true);
 });
 
-test('a request whose connection is closed already is told at once', async () => {
+test('a request whose connection is closed already learns it at once', async () => {
   const { client, first, gone, socket } = await asked(1);
   client.resetAndDestroy();
   await until('its end', DEADLINE_MS, () => socket.closed);

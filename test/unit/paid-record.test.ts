@@ -9,7 +9,7 @@ const row = { key: KEY, state: 'COMPLETED', transactionId: ID } as ShownPayment;
 const recordWhere = (get: PaymentRecords['get'], transactionId = ID) =>
   createPaidRecord(get)(KEY, transactionId, undefined);
 
-test('a paid payment is told by its record', async () => {
+test('the record of a paid payment is read', async () => {
   expect(JSON.parse((await recordWhere(async () => row)) ?? '')).toMatchObject({
     idempotencyKey: KEY,
     transactionId: ID,
@@ -17,7 +17,7 @@ test('a paid payment is told by its record', async () => {
 });
 
 /** The outcome is known, so the sentence says it. */
-test('there is no record of it where the row was lost, has another outcome, or cannot be read', async () => {
+test('there is no record of a paid payment whose row was lost, has another outcome, or cannot be read', async () => {
   expect(await recordWhere(async () => ({ state: 'ABSENT', endedUnpaid: false }))).toBeUndefined();
   expect(await recordWhere(async () => ({ ...row, state: 'PROCESSING' }) as ShownPayment)).toBeUndefined();
   expect(await recordWhere(async () => row, 'TXN2')).toBeUndefined();

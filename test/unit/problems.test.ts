@@ -111,7 +111,7 @@ test('the types of errors have stable names', () => {
 });
 
 describe('each error of the catalogue', () => {
-  test.each(CATALOGUE)('is the plain body for who does not ask, byte by byte: %s', (_name, error) => {
+  test.each(CATALOGUE)('is the plain body for those who do not ask, byte by byte: %s', (_name, error) => {
     const { status, message } = error;
     for (const accept of [undefined, '*/*', 'application/json', 'application/json, application/problem+json']) {
       expect(formOf(error, accept, 'made')).toEqual({
@@ -121,7 +121,7 @@ describe('each error of the catalogue', () => {
     }
   });
 
-  test.each(CATALOGUE)('is RFC 9457 for who asks: %s', (name, error) => {
+  test.each(CATALOGUE)('is RFC 9457 for those who ask: %s', (name, error) => {
     const { contentType, text } = formOf(error, 'application/problem+json');
     expect(contentType).toBe('application/problem+json');
     const { title, status } = PROBLEMS[name];

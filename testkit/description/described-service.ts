@@ -205,7 +205,7 @@ export class DescribedService {
     return isKnown ? [] : [`the parameter ${repeated} is not described`];
   }
 
-  /** The type is that of an entry of the catalogue with this status and title. `charge` is of payments only. */
+  /** The type is that of an entry of the catalogue with this status and title. Only errors of payments have `charge`. */
   #typeProblems(purpose: Purpose, { type, title, status, charge }: ProblemBody): string[] {
     const entry = Object.entries(PROBLEMS).find(([name]) => type === `/problems#${problemNameOf(name as ProblemName)}`);
     if (!entry) return [`the type ${type} is unknown`];

@@ -36,7 +36,7 @@ export interface KeyHistory {
   /** What its first request is to pay. */
   readonly amount: string;
   readonly currency: string;
-  /** Those of all requests that may have made its row, as `textOf` writes them. Undefined where none was sent. */
+  /** The contents of all requests that may have made its row, as `textOf` writes them. Omitted where none was sent. */
   contents?: Set<string>;
   readonly issuedAt: number;
   /** Also each time that the key of a reference is asked for again. */

@@ -26,6 +26,6 @@ export function someContent(n: number, name: string): Content | undefined {
 
 type Shown = { readonly [member in keyof Content]?: Content[member] | null };
 
-/** As text, in which every character counts. */
+/** A content as text, to be compared character by character. */
 export const textOf = ({ source, description, metadata }: Shown = {}): string =>
   JSON.stringify([source ?? null, description ?? null, metadata ?? null]);

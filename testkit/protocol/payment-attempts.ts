@@ -10,7 +10,7 @@ import { createTransactionIds, lowestTransactionIdAt } from '#idempay/payments/v
 /** A lease or a life that no test outlives, however slow the machine. */
 export const LONG_MS = 600_000;
 export const SHORT_MS = 30;
-/** For a key that is used before it expires, also on a busy machine, and again afterwards. */
+/** The life of a key that is used before it expires, also on a busy machine, and again afterwards. */
 export const SHORT_LIFE_MS = 15 * SHORT_MS;
 export const DECLINED = { state: 'DECLINED', reason: 'no funds' } as const satisfies Outcome;
 

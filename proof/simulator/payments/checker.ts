@@ -95,7 +95,7 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
         issued?.asked.every(
           (asked) => asked.kind !== 'pay' || asked.amount !== amount || !isContentOf(row, asked.content),
         ),
-      // Whatever column it is in.
+      // No column may have it.
       'is final and still has a source':
         state !== 'PROCESSING' && JSON.stringify({ ...row, claimed: null }).includes(SOURCE_START),
       // The key of a reference is made by its request.

@@ -30,7 +30,7 @@ export interface Asked extends Request<PayAnswer> {
   /** With a bad source it cannot be the first request of a payment, and may repeat one. */
   readonly kind: PlannedRequest['kind'] | 'pay with a bad source';
   readonly amount: string;
-  /** Of another source in each request; only that of the first claim may be sent. */
+  /** Each request has another source; only that of the first claim may be sent. */
   readonly content: Content | undefined;
   readonly patienceMs: number;
   /** Whether a row existed when it was sent: then the key is known. */
@@ -55,7 +55,7 @@ export interface Issued {
   readonly inquiries: (Request<FinalOutcome | 'none'> & { readonly finalAtSend: boolean })[];
   /** Which attempt at the order counts. */
   readonly orderInquiries: (Request<NewestOutcome> & { readonly completedAtSend: boolean })[];
-  /** What a refusal says of the charge: of the key, or of all attempts at its order. `rowsAtSend`: those that were there. */
+  /** What a refusal says of the charge of the key, or of all attempts at its order. `rowsAtSend` are the rows that they had then. */
   readonly chargeInquiries: (Request<Charge> & {
     readonly ofOrder: boolean;
     readonly rowsAtSend: readonly ObservedPayment[];

@@ -61,7 +61,7 @@ test.each<FakeFault>([{ lose: 'answer' }, { status: 504 }, 'unknown'])(
   },
 );
 
-test('a fault for an operation that does not exist is a mistake of the test, and said at once', () => {
+test('a fault for an operation that does not exist is refused at once, as a mistake of the test', () => {
   expect(() => new FakeIdempay().next('status' as never, { status: 503 })).toThrow(
     /'status' is no operation .*getPaymentStatus/,
   );

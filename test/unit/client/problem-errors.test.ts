@@ -76,7 +76,7 @@ describe('an error of the client', () => {
     expect(error.type).toBe('/problems#record-not-found');
   });
 
-  test('has neither where a service answers in the plain form', async () => {
+  test('has neither type nor charge where a service answers in the plain form', async () => {
     const { message, status } = publicErrors.attemptDeclined('lost card', 1);
     const error = await thrownBy(payOrder([refusal(status, message, OF_REFERENCE)]));
     expect([error.name, error.type, error.charge]).toEqual(['DeclinedError', undefined, undefined]);

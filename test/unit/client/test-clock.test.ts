@@ -29,7 +29,7 @@ const PAYMENT = { amount: '100.50', currency: 'USD' };
 const TIMES = 20;
 /** Many times what the clock took for the end of all work. */
 const SLOW_MS = 40;
-/** After an answer: longer than the clock waits for the next piece of it, and much shorter than for one that does not come. */
+/** Longer than the clock waits for the next piece of an answer, and much shorter than for an answer that does not come. */
 const ANSWERED_MS = 100;
 const MEGABYTE = 'x'.repeat(1_000_000);
 

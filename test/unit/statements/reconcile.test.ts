@@ -412,7 +412,7 @@ describe('a reconciliation', () => {
       }
     });
 
-    it('looks at the days next to it for an attempt that is none of the day', async () => {
+    it('looks for an attempt that is not of the chosen day on the days next to it', async () => {
       const [declined, paid] = [attempt(1, { state: 'DECLINED' }), attempt(2)];
       const on = (days: Partial<Record<DayOffset, SettledPayment[]>>) => (day: DayOffset) => days[day] ?? [];
       const next = await compareOrders([lineOf('100.50', 'paid')], on({ 0: [declined], 1: [paid] }));

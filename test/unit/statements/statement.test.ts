@@ -175,7 +175,7 @@ describe('a statement', () => {
     expect(fieldsOf(records)).toHaveLength(301);
   });
 
-  it('of a cell over many lines is read, however long it is, and a long text is not repeated', async () => {
+  it('with a cell of many lines is read, however long it is, and a problem does not repeat a long text', async () => {
     const long = Array.from({ length: 3 }, () => '""'.repeat(400_000)).join('\n');
     const records = await read(`key,amount,currency\n"${long}",5,EUR\n`, 1_000_000);
     expect(records.at(-1)).toMatchObject({ line: 2, lines: 3 });
