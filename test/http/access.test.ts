@@ -231,7 +231,7 @@ describeDeployments('with AUTH=required', (deployment) => {
         .map(({ idempotencyKey }) => idempotencyKey);
     const keyOf = ({ headers }: Answer) => headers['idempotency-key'];
 
-    test('is an order of each: both pay, with content of their own, and each sees its own', async () => {
+    test('is an order of each: both pay their own amount, and each sees only its own payment', async () => {
       const first = await payOrder(shop, 'shared-1');
       expectError(await statusOf(rival, 'shared-1'), 404);
       const second = await payOrder(rival, 'shared-1', { amount: '7.00', currency: 'USD' });
