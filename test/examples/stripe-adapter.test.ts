@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
-import { generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
+import { generateKey, pay, sendJson, transactionIdOf } from '../../testkit/client/http-client.js';
 import { expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
 import { openStripeEnvironment, type StripeEnvironment } from '../../testkit/deployments/stripe-environment.js';
 import { lookUpCharge } from '../../testkit/processes/reference-processor.js';
@@ -216,7 +216,7 @@ describe('the Stripe adapter of examples/', { timeout: 60_000 }, () => {
     await until('the first charge at Stripe', 10_000, async () => requests.length > before);
     const answers = await Promise.all([first, click('pm_card_visa')]);
     expect(answers.map(({ status }) => status)).toEqual([200, 200]);
-    const ids = answers.map(({ text }) => /TXN\d+/.exec(text)?.[0]);
+    const ids = answers.map(transactionIdOf);
     expect(ids[1]).toBe(ids[0]);
     expect(environment.stripe.intentsOf('order-24')).toMatchObject([
       { payment_method: 'pm_card_amex', metadata: { idempay_transaction: ids[0] } },

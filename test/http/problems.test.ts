@@ -10,7 +10,7 @@ import { credentialOf } from '../../testkit/client/credentials.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, type Ask, ask, generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
 import { requireKeys } from '../../testkit/client/key-file.js';
-import { beginPayment, UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
+import { beginPayment, expectFirst, UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
 import { resolvePayment } from '../../testkit/client/payment-records.js';
 import { answerTo, requestText } from '../../testkit/client/raw-http.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
@@ -147,8 +147,7 @@ describeDeployments('Accept: application/problem+json', (deployment) => {
     test('made of a key that was paid, and none of one that was cancelled', async () => {
       const { url } = shared;
       const [paid, closed] = [await generateKey(url), await generateKey(url)];
-      const { json } = await pay(url, paid);
-      const [id = ''] = /TXN\d+/.exec(json()) ?? [];
+      const id = expectFirst(await pay(url, paid));
       const cancel = (key: string) =>
         ask(`${url}/api/payment-cancellation`, { method: 'POST', headers: { ...PROBLEM, 'Idempotency-Key': key } });
       expectProblem(await cancel(paid), publicErrors.cancelledTooLate(id), 'made');
@@ -188,9 +187,8 @@ describeDeployments('Accept: application/problem+json', (deployment) => {
       expectProblem(await payOrder('order-1', 1, { ...MONEY, amount: '7' }), publicErrors.referenceMismatch(), 'none');
 
       await processed().processor.behave({ declineRate: 0 });
-      const paid = await payOrder('order-1', 2);
-      const [id = ''] = /TXN\d+/.exec(paid.text) ?? [];
-      const superseded = publicErrors.attemptSuperseded(1, { attempt: 2, state: 'COMPLETED', transactionId: id });
+      const transactionId = expectFirst(await payOrder('order-1', 2));
+      const superseded = publicErrors.attemptSuperseded(1, { attempt: 2, state: 'COMPLETED', transactionId });
       expectProblem(await payOrder('order-1'), superseded, 'made');
       const generating = `${url}/api/server-generated/generate-key?reference=order-1&attempt=3`;
       const refused = publicErrors.attemptOutOfTurn(3, 'completed');
