@@ -7,9 +7,10 @@ import { takeScreenshots } from '../../testkit/console/screenshots.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
-import { until } from '../../testkit/time/until.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const TIMEOUT_MS = 90_000;
+const LONG_GAP_MS = 1_500;
 
 const stateShown = (page: Page, state: string) => page.locator('h1 .badge', { hasText: state }).waitFor();
 const eventsOf = (page: Page) => page.locator('.timeline li strong').allInnerTexts();
@@ -27,7 +28,7 @@ describeDeployments('the life of a payment', (deployment) => {
     const tab = await open(key);
     const { page } = tab;
     await stateShown(page, 'COMPLETED');
-    await page.getByText('1,234,567.80 EUR').waitFor();
+    await page.getByText('1 234 567.80 EUR').waitFor();
     await page.getByText(transactionId ?? '').waitFor();
     await page.getByRole('heading', { name: 'Timeline' }).waitFor();
     expect(await eventsOf(page)).toEqual(['Key issued', 'Claimed', 'Charged', 'Settled', 'Next']);
@@ -57,6 +58,8 @@ describeDeployments('a payment that is recovered after kill -9', (deployment) =>
       await expect(pay(first.url, key)).rejects.toThrow();
       expect((await first.ended).signal).toBe('SIGKILL');
 
+      // A start takes little time, and only a long gap is shown.
+      await pause(LONG_GAP_MS);
       const second = await stores.start(settings);
       const tab = await tabs.open(second.url, { hash: `#/payment/${key}`, locale: 'en-GB' });
       const { page } = tab;
