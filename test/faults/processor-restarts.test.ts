@@ -70,19 +70,19 @@ describeDeployments('a service over a processor', (deployment) => {
   /** The process that was killed has written nothing after its claim: the takeover tells whose claim it was. */
   function expectTakenFromKilled({ events, omitted, next }: ShownTimeline, wasCharged: boolean): void {
     const [issued, claimed, ...rest] = events;
-    expect([issued, claimed]).toMatchObject([{ event: 'issued' }, { event: 'claimed', attempt: 1 }]);
+    expect([issued, claimed]).toMatchObject([{ event: 'issued' }, { event: 'claimed', execution: 1 }]);
     const killed = claimed?.process;
     expect(killed).toMatch(UUID);
     const taken = rest.find(({ event }) => event === 'taken over');
     const other = taken?.process;
     expect(other).toMatch(UUID);
     expect(other).not.toBe(killed);
-    expect(taken).toMatchObject({ attempt: 2, detail: `from process ${killed}, which left it without an outcome` });
+    expect(taken).toMatchObject({ execution: 2, detail: `from process ${killed}, which left it without an outcome` });
     // The charge that was under way may still have been at work when it was looked up first.
     const end = rest.slice(-3);
-    const attempt = end.at(-1)?.execution;
+    const execution = end.at(-1)?.execution;
     expect(end.at(-1)).toMatchObject({ event: 'settled', process: other, detail: 'COMPLETED' });
-    const found = { event: 'looked up', attempt, process: other, detail: 'the processor knows its outcome' };
+    const found = { event: 'looked up', execution, process: other, detail: 'the processor knows its outcome' };
     if (wasCharged) expect(end.at(-2)).toMatchObject(found);
     else expect([found.event, 'charged']).toContain(end.at(-2)?.event);
     expect({ omitted, what: next.what }).toEqual({ omitted: 0, what: 'replayed' });
