@@ -12,6 +12,10 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const VITEST = 'node_modules/vitest/vitest.mjs';
+/** Fewer at a time than `npm test`: some measure how fast a service answers. */
+const LONG_FILES = [process.execPath, VITEST, 'run', '--project', 'long', '--maxWorkers=3'];
+/** It needs both cores to attack a service with, and to be answered. */
+const ALONE = 'test/faults/attacks.test.ts';
 const NODE_24 = ['--yes', '--package=node@24.21.0', '--', 'node'];
 /** One for each kind of promise; each is noticed within seconds. */
 const MUTANTS = [
@@ -24,8 +28,13 @@ const MUTANTS = [
 ];
 /** The commands of each part. */
 const PARTS = {
-  // Fewer at a time than `npm test`: some measure how fast a service answers while it is attacked.
-  files: (names) => [[process.execPath, VITEST, 'run', '--project', 'long', '--maxWorkers=3', ...names]],
+  files: (names) =>
+    names.length > 0
+      ? [[...LONG_FILES, ...names]]
+      : [
+          [...LONG_FILES, '--exclude', ALONE],
+          [...LONG_FILES, ALONE],
+        ],
   faults: (options) =>
     ['embedded', 'distributed'].map((deployment) => [
       'npm',
