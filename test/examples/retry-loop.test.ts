@@ -93,11 +93,12 @@ describe.each([
     expect(await environment.newCharges()).toHaveLength(2);
   });
 
-  test('takes no answer for clear whose body is cut or another one, though its header is left', async () => {
+  test('takes no answer for clear whose body is cut or another one, though its header is left, and no odd Retry-After for a time', async () => {
     const idempay = { idempay: '1' };
     const spoilt = [
       { status: 200, headers: idempay, text: '"Transaction ID: TXN17' },
       { status: 402, headers: idempay, text: '<h1>Payment Required</h1>' },
+      ...['\u00b2', '08'].map((odd) => ({ status: 503, headers: { ...idempay, 'retry-after': odd }, text: '"busy"' })),
     ];
     gateway.use(async (_request, forward) => {
       const answer = await forward();
