@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { KeyFileError } from './access/api-keys.js';
-import { isLoopback } from './access/loopback.js';
+import { isOpenToOthers } from './access/loopback.js';
 import { createApp } from './app.js';
 import { ConfigError, type DeploymentSettings, doubtsAbout, readConfig } from './config.js';
 import { CertificateError } from './http/connections/certificate-files.js';
@@ -68,7 +68,7 @@ async function serveUntilSignal(): Promise<void> {
   await app.serve();
   logger.info({ version: VERSION, host, port, ...nameStores(deployment), processor: app.processorName }, 'listening');
   if (access.kind === 'none') {
-    const callers = isLoopback(host) ? 'every program on this machine' : 'everybody who reaches the port';
+    const callers = isOpenToOthers(config) ? 'everybody who reaches the port' : 'every program on this machine';
     logger.warn(`${callers} may do everything: set AUTH=required`);
   }
   if (processor.kind === 'simulated') {

@@ -9,6 +9,14 @@ export function isLoopback(host: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost') || name === '::1' || isLoopbackAddress(name);
 }
 
+/** Whether others than this machine may reach the port: at its address, or through a proxy, which may run on this machine. */
+export function isOpenToOthers(settings: {
+  readonly host: string;
+  readonly trustedNetworks: readonly string[] | undefined;
+}): boolean {
+  return !isLoopback(settings.host) || settings.trustedNetworks !== undefined;
+}
+
 function isLoopbackAddress(name: string): boolean {
   return isIPv4(name) && name.startsWith('127.');
 }

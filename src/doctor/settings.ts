@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { statSync } from 'node:fs';
 import type { AccessSettings } from '../access/access-settings.js';
 import { apiKeysIn } from '../access/key-file-edits.js';
-import { isLoopback } from '../access/loopback.js';
+import { isLoopback, isOpenToOthers } from '../access/loopback.js';
 import type { Config } from '../config.js';
 import { type CertificateFiles, readCertificate } from '../http/connections/certificate-files.js';
 import { type Finding, noAnswer, verdictOf } from '../platform/finding.js';
@@ -36,16 +36,16 @@ export function examineSettings(config: Config, doubts: readonly string[], nowMs
   ];
 }
 
-function judgeAccess(access: AccessSettings, { host, trustedNetworks }: Config): Finding {
+function judgeAccess(access: AccessSettings, config: Config): Finding {
+  const { host } = config;
   const reach = { what: 'AUTH and HOST', wanted: 'AUTH=required where others reach it' };
   if (access.kind === 'required') {
     const credentials = [access.apiKeysFile && 'API keys', access.tokens && 'tokens'].filter(Boolean).join(' and ');
     return { ...reach, verdict: 'ok', found: `required on ${host}: ${credentials}`, why: 'each caller has scopes' };
   }
-  const isOpen = !isLoopback(host) || trustedNetworks !== undefined;
   return {
     ...reach,
-    verdict: verdictOf(isOpen, true),
+    verdict: verdictOf(isOpenToOthers(config), true),
     found: `none on ${host}`,
     why: 'everybody who reaches the port may pay, resolve and delete',
   };

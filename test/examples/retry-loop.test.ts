@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { sharePayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import { codeBlocks } from '../../testkit/documents/code-blocks.js';
 import { requirePython } from '../../testkit/processes/python.js';
-import { type Gateway, ownJson, ownPage, startGateway } from '../../testkit/servers/gateway.js';
+import { type Gateway, type GatewayAnswer, ownJson, ownPage, startGateway } from '../../testkit/servers/gateway.js';
 import { until } from '../../testkit/time/until.js';
 
 const run = promisify(execFile);
@@ -60,6 +60,14 @@ describe.each([
     gateway.use((_request, forward) => forward());
   });
 
+  /** The gateway passes each request on, and answers with these, one after the other, in place of what it gets. */
+  function answerInstead(answers: GatewayAnswer[]): void {
+    gateway.use(async (_request, forward) => {
+      const answer = await forward();
+      return answers.shift() ?? answer;
+    });
+  }
+
   /** In a process of its own. */
   const pay = (order: string, attempt = 1) =>
     start(environment.folder, [`order-${order}`, '24.90', 'EUR', ...(attempt === 1 ? [] : [`${attempt}`])]);
@@ -74,10 +82,7 @@ describe.each([
 
   test('charges once where a gateway answers by itself, and where Idempay is killed', async () => {
     const own = [ownPage(200), ownJson(400), ownPage(502)];
-    gateway.use(async (_request, forward) => {
-      const answer = await forward();
-      return own.shift() ?? answer;
-    });
+    answerInstead(own);
     expect(await pay('2')).toEqual(paid);
     expect(own).toEqual([]);
     expect(await environment.newCharges()).toHaveLength(1);
@@ -100,10 +105,7 @@ describe.each([
       { status: 402, headers: idempay, text: '<h1>Payment Required</h1>' },
       ...['\u00b2', '08'].map((odd) => ({ status: 503, headers: { ...idempay, 'retry-after': odd }, text: '"busy"' })),
     ];
-    gateway.use(async (_request, forward) => {
-      const answer = await forward();
-      return spoilt.shift() ?? answer;
-    });
+    answerInstead(spoilt);
     expect(await pay('8')).toEqual(paid);
     expect(spoilt).toEqual([]);
     expect(await environment.newCharges()).toHaveLength(1);

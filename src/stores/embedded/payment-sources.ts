@@ -9,7 +9,7 @@ export interface PaymentSources {
   erase(key: string): void;
 }
 
-/** The key of a row that holds nothing. It is as long as any other, so that every row has the same size. */
+/** The key of a row that holds nothing. It has the length of a payment's key, so that every row has the same size. */
 const NO_KEY = '-'.repeat(36);
 /** Blanks at the end are no part of a source, which has none in it. */
 const padded = (source: string) => source.padEnd(MOST_SOURCE, ' ');
