@@ -2,7 +2,7 @@
 // import the client; and copies what the compiler leaves out: SQL, and the client, which the service brings along as dist/client/.
 // Does nothing that is already done: the compiler is incremental, so `npm start` may call this every time.
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildConsole } from '../console/build.mjs';
@@ -19,6 +19,8 @@ const REFERENCE_PAGE = join('http', 'openapi', 'reference-page');
 const SWAGGER_UI_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'];
 /** Where the commands find the client (`#idempay/client` in package.json). */
 const BUILT_CLIENT = 'client';
+/** What `require` gets of a package, next to what `import` gets. */
+const REQUIRED = 'required';
 const swaggerUi = join(root, 'node_modules', '@fastify', 'swagger-ui', 'static');
 const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 
@@ -28,13 +30,19 @@ if (!existsSync(compiler)) {
   console.error('TypeScript is not installed, so there is nothing to build with: npm ci --include=dev');
   process.exit(1);
 }
-removeOutputsWithoutSource(client, join(client, 'dist'));
+removeOutputsWithoutSource(client, join(client, 'dist'), [REQUIRED]);
 removeOutputsWithoutSource(client, join(output, BUILT_CLIENT));
-removeOutputsWithoutSource(source, output, [REFERENCE_PAGE, BUILT_CLIENT]);
+removeOutputsWithoutSource(source, output, [REFERENCE_PAGE, BUILT_CLIENT, join('testing', REQUIRED)]);
 compile(join('client', 'tsconfig.json'));
+writeRequiredEntry(join(client, 'dist'));
 // With the declarations, from which the compiler has the types of the commands.
-copyNewer(join(client, 'dist'), join(output, BUILT_CLIENT), (path) => !path.endsWith('.tsbuildinfo'));
+copyNewer(
+  join(client, 'dist'),
+  join(output, BUILT_CLIENT),
+  (path) => !path.endsWith('.tsbuildinfo') && path !== join(client, 'dist', REQUIRED),
+);
 compile('tsconfig.build.json');
+writeRequiredEntry(join(output, 'testing'));
 copyNewer(source, output, (path) => !path.endsWith('.ts'));
 for (const name of SWAGGER_UI_FILES) cpSync(join(swaggerUi, name), join(output, REFERENCE_PAGE, name));
 await buildConsole(join(output, 'console'));
@@ -42,6 +50,22 @@ await buildConsole(join(output, 'console'));
 function compile(project) {
   const compiled = spawnSync(process.execPath, [compiler, '-p', join(root, project)], { stdio: 'inherit' });
   if (compiled.status !== 0) process.exit(compiled.status ?? 1);
+}
+
+/**
+ * TypeScript does not let a CommonJS module import the types of an ES module (TS1479), so it gets the same declarations in a folder of
+ * CommonJS. The code is not copied: the entry passes on the ES module, so that `instanceof` holds in a program that uses both. Node.js can
+ * require ES modules since 20.19.
+ */
+function writeRequiredEntry(built) {
+  const folder = join(built, REQUIRED);
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }\n');
+  writeFileSync(join(folder, 'index.js'), "module.exports = require('../index.js');\n");
+  for (const path of readdirSync(built, { recursive: true })) {
+    if (!path.startsWith(REQUIRED) && path.endsWith('.d.ts'))
+      copyNewer(join(built, path), join(folder, path), () => true);
+  }
 }
 
 /** A file that is up to date is not written again, because a process that starts at the same time may be reading it. */

@@ -11,6 +11,26 @@ export const USERS_ENVIRONMENT = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => !name.toLowerCase().startsWith('npm_')),
 );
 
+/** Uses values, types and errors of the client, and the fake service. Without `await` at its top, which CommonJS does not have. */
+const CLIENT_PROGRAM = `import { DeclinedError, Idempay, type PayResult, UnknownOutcomeError } from '@idempay/client';
+import { FakeIdempay } from 'idempay/testing';
+
+const fake = new FakeIdempay();
+const idempay = new Idempay({ baseUrl: fake.baseUrl, fetch: fake.fetch });
+fake.next('pay', { lose: 'answer' });
+export async function payTwice(): Promise<string | undefined> {
+  const { key, attempts }: PayResult = await idempay.payments.pay({ amount: '1.00', currency: 'EUR' });
+  const { state } = await idempay.payments.get(key);
+  fake.next('pay', { decline: 'lost card' });
+  try {
+    await idempay.payments.pay({ amount: '1.00', currency: 'EUR' });
+  } catch (error) {
+    if (error instanceof UnknownOutcomeError) throw error;
+    if (error instanceof DeclinedError) return [state, attempts, fake.charges.length, error.reason].join(' ');
+  }
+}
+`;
+
 /** Packs the service and the client into a folder, as they are built. Resolves to the two files. */
 export async function packInto(folder: string): Promise<{ service: string; client: string }> {
   const packages = ['--workspace', '@idempay/client', '--include-workspace-root'];
@@ -46,6 +66,40 @@ export async function compileShopTests(folder: string): Promise<string> {
   const compiler = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
   await promisify(execFile)(process.execPath, [compiler, '-p', folder], { cwd: folder, env: USERS_ENVIRONMENT });
   return 'payments.test.js';
+}
+
+interface ProgramSettings {
+  /** Of the package that the program belongs to. */
+  readonly type: 'module' | 'commonjs';
+  readonly module: string;
+  readonly moduleResolution?: string;
+  readonly lib?: readonly string[];
+}
+
+/** Checks a program that uses both packages, which are installed in the folder, and all their declarations. Resolves to the errors of the compiler. */
+export async function compileProgram(
+  [command = '', ...args]: readonly string[],
+  folder: string,
+  { type, ...settings }: ProgramSettings,
+): Promise<string> {
+  const program = await mkdtemp(join(folder, 'program-'));
+  const compilerOptions = {
+    target: 'ES2022',
+    lib: ['ES2022', 'DOM'],
+    types: [],
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noUncheckedIndexedAccess: true,
+    skipLibCheck: false,
+    noEmit: true,
+    ...settings,
+  };
+  await writeFile(join(program, 'package.json'), JSON.stringify({ type }));
+  await writeFile(join(program, 'program.ts'), CLIENT_PROGRAM);
+  await writeFile(join(program, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['program.ts'] }));
+  const options = { cwd: folder, env: USERS_ENVIRONMENT };
+  const { stdout } = await promisify(execFile)(command, [...args, '-p', program], options).catch((fault) => fault);
+  return stdout;
 }
 
 /** As a user runs npm in a folder. */

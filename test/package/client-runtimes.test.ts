@@ -6,7 +6,14 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
-import { compileShopTests, installAlone, npm, packInto, USERS_ENVIRONMENT } from '../../testkit/packed.js';
+import {
+  compileProgram,
+  compileShopTests,
+  installAlone,
+  npm,
+  packInto,
+  USERS_ENVIRONMENT,
+} from '../../testkit/packed.js';
 import { startChromium } from '../../testkit/servers/chromium.js';
 
 const run = promisify(execFile);
@@ -93,6 +100,21 @@ describe('the package of the client, installed in an empty folder', () => {
       await npm(['install', '--prefer-offline', '--engine-strict', packed.service], folder);
       tests = await compileShopTests(folder);
     }, INSTALLATION_MS);
+
+    test.each([
+      ['commonjs', 'node16', 'node16'],
+      ['commonjs', 'commonjs', 'node10'],
+      ['commonjs', 'esnext', 'bundler'],
+      ['module', 'node16', 'node16'],
+      ['module', 'esnext', 'bundler'],
+    ] as const)(
+      'has types for TypeScript 5.6 in a package of type %s, with module %s and moduleResolution %s',
+      async (type, module, moduleResolution) => {
+        const compiler = ['npx', '--yes', '--prefer-offline', '--package=typescript@5.6.3', '--', 'tsc'];
+        expect(await compileProgram(compiler, folder, { type, module, moduleResolution })).toBe('');
+      },
+      INSTALLATION_MS,
+    );
 
     test.each(VERSIONS)(
       "runs a shop's own tests against the fake service on Node.js %s",

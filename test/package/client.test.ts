@@ -5,29 +5,14 @@ import { tmpdir } from 'node:os';
 import { join, sep } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { installAlone, packedFiles, packInto, unheldMaps } from '../../testkit/packed.js';
+import { compileProgram, installAlone, packedFiles, packInto, unheldMaps } from '../../testkit/packed.js';
 import { ROOT } from '../../testkit/programs.js';
 
 const run = promisify(execFile);
 const PACKING_MS = 60_000;
-const FOR_USERS = /^package\/(dist\/.+\.(js|d\.ts)|package\.json|README\.md|LICENSE)$/;
+const FOR_USERS = /^package\/(dist\/.+\.(js|d\.ts)|(dist\/required\/)?package\.json|README\.md|LICENSE)$/;
 
-const PROGRAM = `import { DeclinedError, Idempay, UnknownOutcomeError } from '@idempay/client';
-import { FakeIdempay } from 'idempay/testing';
-
-const fake = new FakeIdempay();
-const idempay = new Idempay({ baseUrl: fake.baseUrl, fetch: fake.fetch });
-fake.next('pay', { lose: 'answer' });
-const { key, attempts } = await idempay.payments.pay({ amount: '1.00', currency: 'EUR' });
-const { state } = await idempay.payments.get(key);
-fake.next('pay', { decline: 'lost card' });
-try {
-  await idempay.payments.pay({ amount: '1.00', currency: 'EUR' });
-} catch (error) {
-  if (error instanceof UnknownOutcomeError) throw error;
-  if (error instanceof DeclinedError) console.log(state, attempts, fake.charges.length, error.reason);
-}
-`;
+const COMPILER = [process.execPath, join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')];
 
 describe('the package of the client, installed in an empty folder', () => {
   let folder: string;
@@ -79,22 +64,32 @@ describe('the package of the client, installed in an empty folder', () => {
     ['a browser', ['DOM']],
     ['a browser that iterates', ['DOM', 'DOM.Iterable', 'DOM.AsyncIterable']],
   ])('has types for the strictest TypeScript, with the library of %s', async (_, dom) => {
-    await writeFile(join(folder, 'strict.ts'), PROGRAM);
-    const compilerOptions = {
-      target: 'ES2022',
-      lib: ['ES2022', ...dom],
-      types: [],
-      module: 'NodeNext',
-      strict: true,
-      exactOptionalPropertyTypes: true,
-      noUncheckedIndexedAccess: true,
-      // The declarations of the package are checked too.
-      skipLibCheck: false,
-      noEmit: true,
-    };
-    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['strict.ts'] }));
-    const compiler = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
-    const { stdout } = await run(process.execPath, [compiler, '-p', folder]).catch((fault) => fault);
-    expect(stdout).toBe('');
+    expect(
+      await compileProgram(COMPILER, folder, { type: 'module', module: 'NodeNext', lib: ['ES2022', ...dom] }),
+    ).toBe('');
+  });
+
+  test.each([
+    ['node16', 'node16'],
+    ['nodenext', 'nodenext'],
+    ['commonjs', 'bundler'],
+    ['esnext', 'bundler'],
+  ])('has types for a CommonJS package, with module %s and moduleResolution %s', async (module, moduleResolution) => {
+    expect(await compileProgram(COMPILER, folder, { type: 'commonjs', module, moduleResolution })).toBe('');
+  });
+
+  test('has the same classes for require as for import', async () => {
+    const program = `const { DeclinedError } = require('@idempay/client');
+      import('@idempay/client').then((client) => console.log(DeclinedError === client.DeclinedError));`;
+    await writeFile(join(folder, 'required.cjs'), program);
+    const { stdout, stderr } = await run(process.execPath, ['required.cjs'], { cwd: folder });
+    expect(stdout + stderr).toBe('true\n');
+  });
+
+  test('is named by the package of the service, which exports nothing itself', async () => {
+    for (const statement of ["require('idempay')", "import('idempay')"]) {
+      const failed = run(process.execPath, ['-e', statement], { cwd: folder });
+      await expect(failed).rejects.toThrow("Import '@idempay/client' to call the service, or 'idempay/testing'");
+    }
   });
 });
