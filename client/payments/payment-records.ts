@@ -11,11 +11,11 @@ import { linesOf } from '../http/streams.js';
 import type { Answer, Outgoing } from '../http/transport.js';
 import { refuseUnknown } from '../refuse-unknown.js';
 import type { Payment, Resolution } from '../representations.js';
-import { checkedReference } from './references.js';
+import { checkedFilter } from './references.js';
 
 export interface PaymentFilter {
-  /** Exactly this one: all its attempts. */
-  readonly reference?: string | undefined;
+  /** Exactly this one: all its attempts. One that is undefined or empty is refused, because it would list the payments of every order. */
+  readonly reference?: string;
   /** How the key begins (hexadecimal digits), or the transaction id (`TXN` and digits). */
   readonly find?: string | undefined;
   /** Exactly this processor. */
@@ -113,7 +113,7 @@ const FILTERS = new Set(['reference', 'find', 'processor', 'state', 'from', 'to'
 function searchFor(filter: PaymentFilter): Search<Payment> {
   refuseUnknown(filter, 'option of list', FILTERS);
   const { find, state, processor, limit } = filter;
-  const reference = filter.reference === undefined ? undefined : checkedReference(filter.reference);
+  const reference = 'reference' in filter ? checkedFilter(filter.reference) : undefined;
   const [from, to] = [momentOf('from', filter.from), momentOf('to', filter.to)];
   const parameters = { reference, find, state, processor, from, to, limit: limit?.toString() };
   return { path: '/api/payments', parameters, isElement: isPayment };

@@ -21,15 +21,19 @@ export type AskedPayment = PaymentName<string | undefined>;
 
 const REFERENCE = /^[A-Za-z0-9\-._~:/@]{1,128}$/;
 /** What programs write where the number of an order is missing. */
-const LOST_NUMBER = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
+const ABSENT_VALUE = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
+/** Words and years, with a separator after each: what an empty variable leaves of a name, as in `order-`. No text is matched in two ways. */
+const WORDS_ALONE = /^(?:(?:[a-z]+|[A-Z][a-z]*|[A-Z]{2,}|(?:19|20)\d\d)[-._~:/@])+$/;
 const COMPUTED_KEY = /^f[0-9a-f]{7}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
 const KEY_HEADER = 'idempotency-key';
 
 /** The service's own sentences, before anything is sent. */
 const INVALID_REFERENCE =
   "'reference' must name one order by 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : / @, sent once. A '+' is read as a blank.";
-const WITHOUT_NUMBER =
+const WITH_ABSENT_VALUE =
   "'reference' ends with 'undefined', 'null', 'NaN' or 'None': the number of the order is missing, and all such orders would share one payment. Send the order's own number.";
+const WITH_WORDS_ALONE =
+  "'reference' has only words or years, with a separator after each: the number of the order is missing, and all such orders would share one payment. Send the order's own number, encoded for a URL: '#' is %23.";
 const INVALID_ATTEMPT = `'attempt' must be a whole number from 1 to ${LAST_ATTEMPT}, sent once.`;
 const WITHOUT_REFERENCE = "'attempt' says which payment of a 'reference' is meant: send both.";
 
@@ -53,8 +57,15 @@ export function namesReference(options: object): options is NamingReference {
 }
 
 export function checkedReference(reference: unknown): string {
+  const checked = checkedFilter(reference);
+  if (WORDS_ALONE.test(checked)) throw new InvalidRequestError(WITH_WORDS_ALONE);
+  return checked;
+}
+
+/** Payments that were made before words alone were refused can still be listed. */
+export function checkedFilter(reference: unknown): string {
   if (typeof reference !== 'string' || !REFERENCE.test(reference)) throw new InvalidRequestError(INVALID_REFERENCE);
-  if (LOST_NUMBER.test(reference)) throw new InvalidRequestError(WITHOUT_NUMBER);
+  if (ABSENT_VALUE.test(reference)) throw new InvalidRequestError(WITH_ABSENT_VALUE);
   return reference;
 }
 

@@ -107,6 +107,12 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'computed keys lie among those that are generated': '${FIRST_DIGIT}${digits.slice(1, 8)} → ${digits.slice(0, 8)}',
     'two clients have one key for the same reference':
       "(client === undefined ? '-' : partOf(client)) + partOf(text) → (client === '' ? '-' : '') + partOf(text)",
+    'all orders that lost their number share one payment':
+      "TEXT.test(text) && lostNumberIn(text) === undefined → TEXT.test(text) && lostNumberIn(text) !== 'absent value'",
+  },
+  'src/http/payments/record-request.ts': {
+    'a page that lost the number of its order lists the orders of everybody':
+      'query.reference === undefined ? undefined : referenceOf → !query.reference ? undefined : referenceOf',
   },
   'src/payments/answers.ts': {
     'Retry-After rounded up beyond the remaining lease': 'Math.floor(running.rem → Math.ceil(running.rem',

@@ -9,6 +9,9 @@ import { UsageError } from './usage.js';
 /** For tests alone, so not offered. */
 const NOT_OFFERED = ['CRASH_AT'];
 
+/** Options whose values are collected. */
+const REPEATABLE: ReadonlySet<string> = new Set(['metadata', 'column']);
+
 /** Every command with its options; the code of a command is loaded when it runs. `settings`: name and default of each, for the help. */
 export function createProgram(settings: ReadonlyMap<string, string> = new Map()): Command {
   const program = new Command('idempay')
@@ -29,8 +32,25 @@ export function createProgram(settings: ReadonlyMap<string, string> = new Map())
   addTransactionCommands(plain);
   addOperationCommands(plain);
   addCompletionCommand(plain);
+  refuseRepeatedOptions(plain);
   program.addHelpText('after', () => settingsText(settings));
   return plain;
+}
+
+/**
+ * Throws UsageError while the arguments are read. The parser takes the last of two values without a word: of two orders, one would be
+ * paid.
+ */
+function refuseRepeatedOptions(command: CommandUnknownOpts): void {
+  for (const each of command.commands) refuseRepeatedOptions(each);
+  for (const option of command.options) {
+    if (!option.required || REPEATABLE.has(option.attributeName())) continue;
+    let isGiven = false;
+    command.on(`option:${option.name()}`, () => {
+      if (isGiven) throw new UsageError(`${option.long} is given more than once. Give it the one value that is meant.`);
+      isGiven = true;
+    });
+  }
 }
 
 /**

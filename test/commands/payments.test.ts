@@ -200,6 +200,7 @@ describe('idempay pay', () => {
     ['--reference and --resume together', ['--reference', 'x', '--resume', 'y'], /without --key-file and --resume/],
     ['--attempt without --reference', ['--attempt', '2'], /belongs to --reference/],
     ['a reference that is empty', ['--reference', ''], /--reference has an empty value/],
+    ['a reference that lost its number', ['--reference', 'order-'], /'reference' has only words or years/],
     ['a reference with a blank', ['--reference', 'order 17'], /'reference' must name one order/],
     [
       'an attempt that is none',
@@ -213,6 +214,21 @@ describe('idempay pay', () => {
     const { code, stderr, stdout } = await idempay('pay', ...HUNDRED, ...parameters);
     expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(sentence)]);
     expect(stderr).not.toMatch(/^\s+at /m);
+  });
+
+  /** Bug: the last one was paid. Cause: the parser takes the last of several values. Fix: every option that collects none is refused. */
+  it.each([
+    ['pay', '--reference', 'order-1', '--reference', 'order-2', ...HUNDRED],
+    ['pay', '--reference', 'order-1', '--amount=1.00', ...HUNDRED],
+    ['pay', '--reference', 'order-1', ...HUNDRED, '--attempt', '1', '--attempt', '2'],
+    ['status', '--reference', 'order-1', '--reference', 'order-1'],
+    ['payments', 'cancel', '--yes', '--reference', 'order-1', '--client', 'key:a', '--client', 'key:b'],
+    ['payments', 'list', '--reference', 'order-1', '--reference=order-2'],
+    ['transactions', 'list', '--from', 'alice', '--from', 'bob'],
+    ['keys', 'revoke', 'shop', '--id', '1', '--id', '2'],
+  ])('an option that is given twice ends with 1 and one sentence: %s %s', async (...parameters) => {
+    const { code, stdout, stderr } = await idempay(...parameters);
+    expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(/^--\w+ is given more than once\. .*\n$/)]);
   });
 
   it.each([

@@ -127,6 +127,17 @@ describe.each([
     expect((await environment.newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
   });
 
+  /** Bug: the shell paid `order-` for `order-#1001`, and `order` for `order#1`. Cause: it did not encode. Fix: it encodes each byte. */
+  test('encodes the reference', async () => {
+    const payOrder = (reference: string) => start(environment.folder, [reference, '24.90', 'EUR']);
+    for (const reference of ['order-#1001', 'order#1', 'order-9&attempt=2', 'order-%31']) {
+      const refused = expect.objectContaining({ message: expect.stringMatching(/^'reference' must name one order/) });
+      expect(await payOrder(reference)).toEqual([400, refused, null]);
+    }
+    expect(await payOrder('o/r~d:e_r@9.-9')).toEqual(paid);
+    expect(await environment.newCharges()).toMatchObject([{ order: 'o/r~d:e_r@9.-9' }]);
+  });
+
   test('sends the source of the order to the processor', async () => {
     expect(await start(environment.folder, ['order-7', '24.90', 'EUR', '1', 'tok_7'])).toEqual(paid);
     expect(await environment.newCharges()).toMatchObject([{ order: 'order-7', source: 'tok_7' }]);

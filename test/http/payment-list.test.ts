@@ -38,6 +38,9 @@ const REFUSED: readonly [query: string, message: string | RegExp][] = [
   ['find=order-17', /^'find' must be the beginning of a key .* or of a transaction id /],
   [`cursor=${UNKNOWN_KEY}`, /^'cursor' must /],
   ['reference=order+17', /^'reference' must /],
+  // Bug: the payments of everybody, which a page took for those of its order. Cause: an empty filter counted as absent.
+  ['reference=', /^'reference' must name one order/],
+  ['reference=order-undefined', /^'reference' ends with 'undefined'/],
   ...[
     'find=0',
     'reference=order-17',

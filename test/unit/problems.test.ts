@@ -19,7 +19,7 @@ const ERRORS: { readonly [Name in ProblemName]: ReturnType<(typeof publicErrors)
   paymentDeclined: publicErrors.paymentDeclined('lost card'),
   attemptDeclined: publicErrors.attemptDeclined('lost card', 1),
   invalidReference: publicErrors.invalidReference(),
-  referenceWithoutNumber: publicErrors.referenceWithoutNumber(),
+  referenceWithoutNumber: publicErrors.referenceWithoutNumber('words alone'),
   withoutReference: publicErrors.withoutReference('attempt'),
   clientForOperators: publicErrors.clientForOperators(),
   keyOfAnotherReference: publicErrors.keyOfAnotherReference(),

@@ -6,9 +6,12 @@ import {
   isComputed,
   isReference,
   LAST_ATTEMPT,
+  lostNumberIn,
+  mayBeListed,
   type Reference,
   readAttempt,
 } from '#idempay/payments/values/reference.js';
+import { NAMES_WITH_NUMBER, NAMES_WITHOUT_NUMBER } from '../../testkit/client/orders.js';
 import { newKeyOf } from '../../testkit/protocol/payment-attempts.js';
 
 const DEPLOYMENT = '0123456789abcdef';
@@ -114,6 +117,33 @@ test('a reference has 1 to 128 of its characters, and nothing else', () => {
   ]) {
     expect(isReference(text), JSON.stringify(text)).toBe(false);
   }
+});
+
+/**
+ * Bug: `order-#1001` and `order-#1002`, whose URLs are cut at the `#`, shared one payment, and so did `order-` with an empty variable.
+ * Cause: a name without its number was a reference. Fix: words and years alone are refused; rows that have such a name can be listed.
+ */
+test('a name that lost its number is no reference, and can be listed', () => {
+  for (const text of NAMES_WITHOUT_NUMBER) {
+    expect([text, lostNumberIn(text), isReference(text), mayBeListed(text)]).toEqual([
+      text,
+      'words alone',
+      false,
+      true,
+    ]);
+  }
+  for (const text of NAMES_WITH_NUMBER) {
+    expect([text, lostNumberIn(text), isReference(text), mayBeListed(text)]).toEqual([text, undefined, true, true]);
+  }
+  for (const text of ['undefined', 'order-undefined', 'shop/null', 'order:NaN', 'order-None']) {
+    expect([text, lostNumberIn(text), isReference(text), mayBeListed(text)]).toEqual([
+      text,
+      'absent value',
+      false,
+      false,
+    ]);
+  }
+  for (const text of ['', 'order 17-', 'order+']) expect([text, mayBeListed(text)]).toEqual([text, false]);
 });
 
 test('an attempt is a number from 1 to 99 in plain digits', () => {

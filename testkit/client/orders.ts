@@ -12,6 +12,42 @@ export interface Order {
   readonly currency: string;
 }
 
+/** Names that lost their number: words and years with a separator after each (rule P18). */
+export const NAMES_WITHOUT_NUMBER = [
+  ...[
+    'order-',
+    'Order-',
+    'ORDER-',
+    'o-',
+    'O-',
+    'INV-2026-',
+    '1999/',
+    'shop:order-',
+    'eu.shop/Order@',
+    'ORD_2026_Q~',
+    'A-A-A-',
+  ],
+  `${'A-'.repeat(63)}A-`,
+];
+/** Names that could be taken for them: a number that is there, and ids that are random. */
+export const NAMES_WITH_NUMBER = [
+  ...[
+    'order',
+    'order-1',
+    'INV-2026',
+    'INV-2026-7',
+    '1001-',
+    'order-1899-',
+    'order-20261-',
+    'orderNo-',
+    'oRDER-',
+    'order2-',
+  ],
+  ...['V1StGXR8_Z5jdHi6B-', 'a1b2-', '-', 'order--', '-order-', '2026-11-'],
+  // Exponential time, if a single capital were matched in two ways.
+  `${'A-'.repeat(63)}A1`,
+];
+
 const NO_ANSWER = { status: 0, headers: {}, text: '' } as const;
 
 /** What was answered to a caller in the end: the last clear answer, of the attempt that it ended with. */

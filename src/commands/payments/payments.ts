@@ -82,7 +82,8 @@ export async function listPayments(
 ): Promise<void> {
   const { idempay, call } = await connect(options);
   const { reference, find, state, processor, from, to, limit } = options;
-  const payments = idempay.payments.list({ reference, find, state, processor, from, to }, call);
+  const filter = { ...(reference !== undefined && { reference }), find, state, processor, from, to };
+  const payments = idempay.payments.list(filter, call);
   await printRows(firstOf(payments, limit, options), COLUMNS, options);
 }
 

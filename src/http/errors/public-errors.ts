@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import { LAST_ATTEMPT } from '../../payments/values/reference.js';
+import { LAST_ATTEMPT, type LostNumber } from '../../payments/values/reference.js';
 import type { AllSnapshotsInUse, StoreUnavailable } from '../../platform/faults.js';
 import type { RefusalReason } from '../requests/measures.js';
 import type { ProblemName } from './problems.js';
@@ -223,10 +223,12 @@ const catalogue = {
       400,
       "'reference' must name one order by 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : / @, sent once. A '+' is read as a blank.",
     ),
-  referenceWithoutNumber: () =>
+  referenceWithoutNumber: (lost: LostNumber) =>
     new PublicError(
       400,
-      "'reference' ends with 'undefined', 'null', 'NaN' or 'None': the number of the order is missing, and all such orders would share one payment. Send the order's own number.",
+      lost === 'absent value'
+        ? "'reference' ends with 'undefined', 'null', 'NaN' or 'None': the number of the order is missing, and all such orders would share one payment. Send the order's own number."
+        : "'reference' has only words or years, with a separator after each: the number of the order is missing, and all such orders would share one payment. Send the order's own number, encoded for a URL: '#' is %23.",
     ),
   withoutReference: (name: string) =>
     new PublicError(400, `'${name}' says which payment of a 'reference' is meant: send both.`),

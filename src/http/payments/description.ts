@@ -11,7 +11,7 @@ import { readPaymentRequest } from './request.js';
 const { idempotencyKey, prefer } = PAYMENT_REQUEST_HEADERS;
 
 const reference: ParameterDescription = {
-  text: 'Names what is to be paid once, such as an order: 1 to 128 of `A-Z a-z 0-9 - . _ ~ : / @`. The key is computed from it, the same each time, so that the same request can be sent again whenever there was no clear answer. It belongs to the client that sends it.',
+  text: 'Names what is to be paid once, such as an order: 1 to 128 of `A-Z a-z 0-9 - . _ ~ : / @`, but no name that lost its number (`order-`). The key is computed from it, the same each time, so that the same request can be sent again whenever there was no clear answer. It belongs to the client that sends it.',
   schema: { type: 'string', pattern: '^[A-Za-z0-9._~:/@-]{1,128}$' },
 };
 const attempt: ParameterDescription = {
@@ -25,7 +25,8 @@ const client: ParameterDescription = {
 
 const referenceErrors = {
   invalidReference: publicErrors.invalidReference(),
-  referenceWithoutNumber: publicErrors.referenceWithoutNumber(),
+  referenceWithoutNumber: publicErrors.referenceWithoutNumber('absent value'),
+  referenceOfWordsAlone: publicErrors.referenceWithoutNumber('words alone'),
   invalidAttempt: refusalBy(() => attemptOf('0')),
   attemptWithoutReference: publicErrors.withoutReference('attempt'),
   unknownParameter: refusalBy(() => refuseUnknownParameters({ atempt: '' }, REFERENCE_PARAMETERS)),

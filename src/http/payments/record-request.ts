@@ -1,10 +1,11 @@
 import type { Verdict } from '../../payments/history/payment-records.js';
 import type { Prefix, Selection } from '../../payments/ports/payment-history.js';
 import { readKeyHeader } from '../../payments/values/idempotency-key.js';
-import { isReference } from '../../payments/values/reference.js';
+import { mayBeListed } from '../../payments/values/reference.js';
 import { codePointsIn, isPrinted } from '../../platform/printed-text.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { type JsonBody, membersOf } from '../requests/json-body.js';
+import { refusalOf } from './reference-request.js';
 
 export const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED', 'CANCELLED'] as const;
 export const DEFAULT_LIMIT = 50;
@@ -34,13 +35,16 @@ export function keyIn({ key }: { key: string }, notFound = publicErrors.paymentN
   return header.key;
 }
 
-/** What a list asks for; throws the 400 that names the parameter. An empty one counts as absent. */
+/**
+ * What a list asks for; throws the 400 that names the parameter. An empty one counts as absent, except for `reference`: a page that asks
+ * for the payments of its order, and has lost the number, must not get those of everybody.
+ */
 export function readSelection(query: ListQuery): Selection {
   return {
     find: query.find ? prefixOf(query.find) : undefined,
     state: query.state ? stateNamed(query.state) : undefined,
     processor: query.processor ? processorNamed(query.processor) : undefined,
-    reference: query.reference ? referenceOf(query.reference) : undefined,
+    reference: query.reference === undefined ? undefined : referenceOf(query.reference),
     claimedFrom: query.from ? momentOf('from', query.from) : undefined,
     claimedTo: query.to ? momentOf('to', query.to) : undefined,
     before: query.cursor ? cursorOf(query.cursor) : undefined,
@@ -123,8 +127,8 @@ function startOfDay(day: string): number | undefined {
 }
 
 function referenceOf(text: string): string {
-  if (isReference(text)) return text;
-  throw publicErrors.invalidReference();
+  if (mayBeListed(text)) return text;
+  throw refusalOf(text);
 }
 
 /** Where a page begins: the transaction id at which the one before ended, in a form that nobody takes for one. */

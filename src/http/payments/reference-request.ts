@@ -5,7 +5,7 @@ import {
   type ComputeKey,
   isReference,
   LAST_ATTEMPT,
-  lacksNumber,
+  lostNumberIn,
   type NamedPayment,
   type Reference,
   readAttempt,
@@ -58,10 +58,9 @@ export function referenceIn(
   };
 }
 
-function refusalOf(reference: unknown): PublicError {
-  return typeof reference === 'string' && lacksNumber(reference)
-    ? publicErrors.referenceWithoutNumber()
-    : publicErrors.invalidReference();
+export function refusalOf(reference: unknown): PublicError {
+  const lost = typeof reference === 'string' ? lostNumberIn(reference) : undefined;
+  return lost === undefined ? publicErrors.invalidReference() : publicErrors.referenceWithoutNumber(lost);
 }
 
 /** The key of a reference. Who may name it sees it as the client does whose it is. */

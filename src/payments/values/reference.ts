@@ -24,19 +24,32 @@ export const LAST_ATTEMPT = 99;
 
 const TEXT = /^[A-Za-z0-9\-._~:/@]{1,128}$/;
 /** What programs write where the number of an order is missing: all such orders would share one payment. */
-const LOST_NUMBER = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
+const ABSENT_VALUE = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
+/**
+ * Words and years, with a separator after each: an empty variable, or a URL that was cut at its `#`, leaves this of a name. No text is
+ * matched in two ways: if `A` were also a word in capitals, `A-A-A-` with a digit at its end would take exponential time.
+ */
+export const WORDS_ALONE = /^(?:(?:[a-z]+|[A-Z][a-z]*|[A-Z]{2,}|(?:19|20)\d\d)[-._~:/@])+$/;
 const ATTEMPT = /^[1-9]\d?$/;
 /** Above every UUIDv7 until the year 10,000: so nothing that is said of keys below a moment is said of a computed key. */
 const FIRST_DIGIT = 'f';
 const COMPUTED = /^f.{13}8/;
 
+/** How the number of an order was lost: `order-undefined` has text in its place, and `order-` has nothing. */
+export type LostNumber = 'absent value' | 'words alone';
+
 export function isReference(text: string): boolean {
-  return TEXT.test(text) && !lacksNumber(text);
+  return TEXT.test(text) && lostNumberIn(text) === undefined;
 }
 
-/** Whether it is, or ends with, what a program writes for a value that is not there: `order-undefined`. */
-export function lacksNumber(text: string): boolean {
-  return LOST_NUMBER.test(text);
+/** Whether a row may have it. Rows from before the rule about words alone can still be listed. */
+export function mayBeListed(text: string): boolean {
+  return TEXT.test(text) && lostNumberIn(text) !== 'absent value';
+}
+
+export function lostNumberIn(text: string): LostNumber | undefined {
+  if (ABSENT_VALUE.test(text)) return 'absent value';
+  return TEXT.test(text) && WORDS_ALONE.test(text) ? 'words alone' : undefined;
 }
 
 /** Undefined for text that counts no attempt. */

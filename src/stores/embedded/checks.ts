@@ -3,8 +3,9 @@ import { constants, existsSync } from 'node:fs';
 import { access, open, rm, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
+import { lostNumberIn } from '../../payments/values/reference.js';
 import { type Finding, median, milliseconds, noAnswer, verdictOf } from '../../platform/finding.js';
-import type { Check } from '../shared/checks.js';
+import { type Check, ENDS_WITH_SEPARATOR, judgeLostNumbers } from '../shared/checks.js';
 import { examineSchema } from '../shared/found-schema.js';
 import { DATABASE } from './exclusive-folder.js';
 import { readLastCommit } from './last-commit.js';
@@ -62,6 +63,7 @@ export const FOLDER_CHECKS: readonly Check<ExaminedFolder>[] = [
   examineSyncs,
   ({ folder }) => examineSchema('SQLite', () => readDatabase(folder, readSchema)),
   examineStoreClock,
+  examineLostNumbers,
 ];
 
 function examineSqlite(): Finding {
@@ -182,6 +184,27 @@ function examineStoreClock({ folder }: ExaminedFolder): Finding | [] {
   } catch {
     return [];
   }
+}
+
+/** Reads the index of references, for seconds if it has millions. Other rows say what is wrong with the file. */
+function examineLostNumbers({ folder }: ExaminedFolder): Finding | [] {
+  try {
+    return judgeLostNumbers(readDatabase(folder, lostNumbersIn));
+  } catch {
+    return [];
+  }
+}
+
+function lostNumbersIn(database: Database): { payments: number; example: string } | undefined {
+  const select = `SELECT reference FROM payments WHERE reference IS NOT NULL AND ${ENDS_WITH_SEPARATOR}`;
+  let found: { payments: number; example: string } | undefined;
+  for (const row of database.prepare(select).iterate()) {
+    const { reference } = row as { reference: string };
+    if (lostNumberIn(reference) === undefined) continue;
+    found ??= { payments: 0, example: reference };
+    found.payments += 1;
+  }
+  return found;
 }
 
 /** Undefined where there is no database. */

@@ -1,7 +1,8 @@
 import type { Client, Notification } from 'pg';
+import { WORDS_ALONE } from '../../payments/values/reference.js';
 import type { Clock } from '../../platform/clock.js';
 import { type Finding, median, milliseconds, verdictOf } from '../../platform/finding.js';
-import { type Check, examineClock, judgeTransport } from '../shared/checks.js';
+import { type Check, ENDS_WITH_SEPARATOR, examineClock, judgeLostNumbers, judgeTransport } from '../shared/checks.js';
 import { examineSchema } from '../shared/found-schema.js';
 import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '../shared/time-limits.js';
 import { CONFIRM } from './durability.js';
@@ -67,6 +68,15 @@ const TRANSPORT: Statement = {
   text: `SELECT version, inet_server_addr() IS NULL AS local
     FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND (ssl OR inet_server_addr() IS NULL)`,
 };
+/** The pattern means the same in both languages. */
+const LOST_NUMBERS: Statement = {
+  name: 'examined_lost_numbers',
+  text: `SELECT count(*)::int AS payments, min(reference) AS example FROM idempay.payments
+    WHERE reference IS NOT NULL AND ${ENDS_WITH_SEPARATOR} AND reference ~ '${WORDS_ALONE.source}'`,
+};
+/** SQLSTATEs: the statement took too long; there is no such table yet; or the user may not read it, which another row says. */
+const CANCELLED = '57014';
+const NO_TABLE = new Set(['42P01', '3F000', '42501']);
 export const RIGHTS_ADVICE =
   'Let the user of DATABASE_URL own the schema idempay and what is in it, or name a user who does: it needs CREATE on the database where the schema is not there yet';
 
@@ -81,6 +91,7 @@ export const POSTGRES_CHECKS: readonly Check<ExaminedPostgres>[] = [
   examineRights,
   ({ client }) => examineSchema('PostgreSQL', () => readSchema(client)),
   examineCommits,
+  examineLostNumbers,
 ];
 
 function judgeServer({ settings }: ExaminedPostgres): Finding[] {
@@ -240,4 +251,17 @@ async function examineCommits({ ask, client, cancel, settings }: ExaminedPostgre
     verdict: verdictOf(false, typicalMs > SLOW_COMMIT_MS),
     found: `${milliseconds(typicalMs)}, at most ${milliseconds(longestMs)} (${COMMITS} commits)`,
   };
+}
+
+/** Last, because with many millions of references it takes as long as a statement may. */
+async function examineLostNumbers({ ask }: Pick<ExaminedPostgres, 'ask'>): Promise<Finding | []> {
+  try {
+    const { payments, example } = await ask(LOST_NUMBERS);
+    return judgeLostNumbers(payments === 0 ? undefined : { payments: Number(payments), example: String(example) });
+  } catch (error) {
+    const { code = '' } = error as { code?: string };
+    if (code === CANCELLED) return { ...judgeLostNumbers(undefined), found: 'not counted, because it takes too long' };
+    if (NO_TABLE.has(code)) return [];
+    throw error;
+  }
 }

@@ -57,3 +57,17 @@ export function judgeTransport(store: string, host: string, tls: string | undefi
     why: 'passwords and payments can be read on the way',
   };
 }
+
+/** The rows whose reference ends with a separator: a cheap condition before the whole pattern of a name that lost its number. */
+export const ENDS_WITH_SEPARATOR = "rtrim(reference, '-._~:/@') <> reference";
+
+/** Payments from before such references were refused. `example`: one of their references. */
+export function judgeLostNumbers(found: { readonly payments: number; readonly example: string } | undefined): Finding {
+  return {
+    verdict: verdictOf(false, found !== undefined),
+    what: 'orders without a number',
+    found: found ? `${found.payments}, for example ${found.example}` : 'none',
+    wanted: 'none',
+    why: 'one payment may stand for several orders; list each such reference, and compare it with the orders of the shop',
+  };
+}

@@ -205,6 +205,15 @@ test('a list is of one moment, whatever is removed while it is read', async () =
   expect(await idempay.transactions.ids()).toHaveLength(2_998);
 });
 
+test('a name that lost its number, and an empty filter, are refused as the service refuses them', async () => {
+  const { fake } = clientOf();
+  const paying = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(PAYMENT) };
+  expect((await fake.fetch(`${fake.baseUrl}/api/payment?reference=order-`, paying)).status).toBe(400);
+  expect((await fake.fetch(`${fake.baseUrl}/api/payments?reference=`)).status).toBe(400);
+  expect((await fake.fetch(`${fake.baseUrl}/api/payments?reference=order-`)).status).toBe(200);
+  expect(fake.charges).toEqual([]);
+});
+
 test.each([
   ['an object of its own', new URLSearchParams({ a: 'b' }), 415],
   ['text without a media type', '{"amount":"1","currency":"EUR"}', 415],

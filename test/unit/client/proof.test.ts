@@ -45,7 +45,9 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   paymentDeclined: [publicErrors.paymentDeclined('lost card')],
   attemptDeclined: [publicErrors.attemptDeclined('lost card', 1), publicErrors.attemptDeclined('lost card', 99)],
   invalidReference: [publicErrors.invalidReference()],
-  referenceWithoutNumber: [publicErrors.referenceWithoutNumber()],
+  referenceWithoutNumber: (['absent value', 'words alone'] as const).map((lost) =>
+    publicErrors.referenceWithoutNumber(lost),
+  ),
   withoutReference: [publicErrors.withoutReference('attempt')],
   clientForOperators: [publicErrors.clientForOperators()],
   keyOfAnotherReference: [publicErrors.keyOfAnotherReference()],

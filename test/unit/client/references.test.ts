@@ -15,6 +15,7 @@ import {
 } from '@idempay/client';
 import { describe, expect, test } from 'vitest';
 import { type PublicError, publicErrors } from '#idempay/http/errors/public-errors.js';
+import { NAMES_WITH_NUMBER, NAMES_WITHOUT_NUMBER } from '../../../testkit/client/orders.js';
 import {
   allOf,
   COMPUTED_KEY,
@@ -99,7 +100,7 @@ describe('pay with a reference', () => {
         () => idempay.payments.pay(HUNDRED, wrong),
         () => idempay.payments.cancel(wrong),
         () => idempay.payments.status(wrong),
-        ...(reference === undefined ? [] : [() => allOf(idempay.payments.list(wrong))]),
+        () => allOf(idempay.payments.list(wrong)),
       ];
       for (const call of calls) {
         expect((await failureOf(InvalidRequestError, call())).message).toBe(publicErrors.invalidReference().message);
@@ -108,12 +109,32 @@ describe('pay with a reference', () => {
     },
   );
 
-  test('an order without its number, and a misspelt option, are refused before anything is sent', async () => {
+  test('an order without its number is refused before anything is sent', async () => {
     const { idempay, sent } = scripted([]);
     for (const reference of ['undefined', 'order-undefined', 'shop/null', 'order:NaN', 'order-None']) {
       const { message } = await failureOf(InvalidRequestError, idempay.payments.pay(HUNDRED, { reference }));
-      expect(message).toBe(publicErrors.referenceWithoutNumber().message);
+      expect(message).toBe(publicErrors.referenceWithoutNumber('absent value').message);
+      await failureOf(InvalidRequestError, allOf(idempay.payments.list({ reference })));
     }
+    for (const reference of NAMES_WITHOUT_NUMBER) {
+      for (const call of [
+        () => idempay.payments.pay(HUNDRED, { reference }),
+        () => idempay.payments.cancel({ reference }),
+        () => idempay.payments.status({ reference }),
+      ]) {
+        const { message } = await failureOf(InvalidRequestError, call());
+        expect(message).toBe(publicErrors.referenceWithoutNumber('words alone').message);
+      }
+    }
+    expect(sent).toEqual([]);
+    for (const reference of NAMES_WITH_NUMBER) {
+      const other = scripted([about(publicErrors.paymentCancelled())]);
+      await failureOf(CancelledError, other.idempay.payments.pay(HUNDRED, { reference }));
+    }
+  });
+
+  test('a misspelt option is refused before anything is sent', async () => {
+    const { idempay, sent } = scripted([]);
     for (const wrong of [{ refrence: 'order-17' }, { reference: 'order-17', atempt: 2 }]) {
       const { message } = await failureOf(InvalidRequestError, idempay.payments.pay(HUNDRED, wrong as never));
       expect(message).toMatch(/is no option of pay/);
@@ -385,6 +406,12 @@ describe('status and list', () => {
     ]) {
       await failureOf(UnexpectedAnswerError, scripted([answer]).idempay.payments.status(ORDER));
     }
+  });
+
+  test('list takes a reference that lost its number, because such payments may have been made', async () => {
+    const { idempay, sent } = scripted([json([])]);
+    await allOf(idempay.payments.list({ reference: 'order-' }));
+    expect(sent[0]?.path).toBe('/api/payments?reference=order-');
   });
 
   test('list takes a reference', async () => {
