@@ -45,7 +45,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     ],
     'new reference per attempt': [
       'charge({ reference: key, → charge({ reference: `${key}/${claim.epoch}`,',
-      'lookUp(claim.key) → lookUp(`${claim.key}/${claim.epoch}`)',
+      'lookUp(claim.key, claim) → lookUp(`${claim.key}/${claim.epoch}`, claim)',
     ],
     'new transaction id per attempt': `transactionId: claim.transactionId }
 → transactionId: \`\${claim.transactionId}\${'epoch' in claim && Number(claim.epoch) > 1 ? claim.epoch : ''}\` }`,

@@ -3,9 +3,12 @@ import { isLoopback } from '../access/loopback.js';
 import { createExchanges } from '../payments/processors/exchange.js';
 import {
   addressed,
+  doubtIn,
   isStillAtWork,
   lookUpQuestion,
   lookUpResultOf,
+  NOTHING_CARRIED,
+  namesReference,
   readsContent,
   whereToLook,
 } from '../payments/processors/messages.js';
@@ -21,11 +24,13 @@ export async function examineProcessor(settings: { url: string; timeoutMs: numbe
   const location = readProcessorUrl(settings.url) as ProcessorLocation;
   const exchanges = createExchanges(location.origin, Math.min(settings.timeoutMs, LIMIT_MS), 1);
   const startedAt = performance.now();
-  const reply = await exchanges.ask(addressed(location, lookUpQuestion(randomUUID())));
+  const reference = randomUUID();
+  const reply = await exchanges.ask(addressed(location, lookUpQuestion(reference)));
   const tookMs = performance.now() - startedAt;
   await exchanges.close();
-  const result = lookUpResultOf(reply);
-  const lookAt = whereToLook('a look-up', reply);
+  const doubt = doubtIn('a look-up', reply, { reference }, NOTHING_CARRIED);
+  const result = lookUpResultOf(reply, doubt);
+  const lookAt = whereToLook('a look-up', reply, doubt);
   const { protocol, hostname } = new URL(settings.url);
   const isOpen = protocol === 'http:' && !isLoopback(hostname);
   return [
@@ -39,10 +44,12 @@ export async function examineProcessor(settings: { url: string; timeoutMs: numbe
           : 'cause' in result
             ? [result.cause, ...(lookAt === undefined ? [] : [lookAt])].join(': ')
             : `${result.state}, for a reference that was never charged`,
-      wanted: '404 for a random reference',
+      wanted: '404 with a JSON object for a random reference',
       why: 'a takeover looks up before it charges; docs/reference/processor.md is the contract',
     },
-    ...(result.state === 'no record' ? [judgeContent(readsContent(reply))] : []),
+    ...(result.state === 'no record'
+      ? [judgeContent(readsContent(reply)), judgeNames(namesReference(reply, reference))]
+      : []),
     {
       verdict: verdictOf(false, isOpen),
       what: 'Processor TLS',
@@ -61,5 +68,16 @@ function judgeContent(isRead: boolean): Finding {
     found: isRead ? 'read' : 'the adapter does not say that it reads it',
     wanted: 'Idempay-Contract: 2 in its replies',
     why: 'without it the source of a payment, who pays, does not arrive at the processor',
+  };
+}
+
+/** A copy of another reply, or the page of an ingress, cannot be told from an adapter's reply that names nothing. */
+function judgeNames(isNamed: boolean): Finding {
+  return {
+    verdict: verdictOf(false, !isNamed),
+    what: 'Processor names',
+    found: isNamed ? 'the reference' : 'the reply does not name the reference that was asked for',
+    wanted: 'reference in each reply, also in a 404',
+    why: 'without it a reply about another charge is taken for the outcome of this one',
   };
 }

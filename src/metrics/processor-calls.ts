@@ -34,9 +34,9 @@ export function measureProcessor(exposition: Exposition, processor: ProcessorCli
       charges[result.state]((performance.now() - begun) / 1000);
       return result;
     },
-    lookUp: (next) => async (reference) => {
+    lookUp: (next) => async (reference, money) => {
       const begun = performance.now();
-      const result = await next(reference);
+      const result = await next(reference, money);
       lookUps[result.state]((performance.now() - begun) / 1000);
       return result;
     },

@@ -113,7 +113,7 @@ export function createCarryOut(collaborators: {
     stillOurs: () => Promise<boolean>,
   ): Promise<ChargeResult | NotSent> {
     if (origin !== 'first claim') {
-      const found = await processor.lookUp(claim.key);
+      const found = await processor.lookUp(claim.key, claim);
       done.lookedUp = lookedUpAs(found.state);
       if (found.state === 'unknown') return { state: 'not sent', cause: found.cause };
       if (found.state !== 'no record') return found;

@@ -5,15 +5,15 @@ import type { Charge, ChargeLine, ChargeLog, Outcome } from './charge-log.js';
 
 export type ChargeResult =
   /** Charged or declined by this request: it is in the log. */
-  | { readonly kind: 'new'; readonly outcome: Outcome }
+  | { readonly kind: 'new'; readonly outcome: ChargeLine }
   /** The outcome that this reference has had before; nothing was done. */
-  | { readonly kind: 'repeat'; readonly outcome: Outcome }
+  | { readonly kind: 'repeat'; readonly outcome: ChargeLine }
   | { readonly kind: 'at work' }
   /** The reference belongs to a charge with another transaction id, amount, currency or content. */
   | { readonly kind: 'another charge' }
   | { readonly kind: 'failed' };
 
-type LookUp = Outcome | 'at work' | 'no record';
+type LookUp = ChargeLine | 'at work' | 'no record';
 
 export interface Charges {
   /** Charges once per reference. Throws ChargeNotLogged when the outcome could not be kept: then there is none. */
@@ -53,7 +53,7 @@ export function createCharges(log: ChargeLog, random: () => number): Charges {
     const line = { ...charge, ...outcome, at: new Date().toISOString() };
     await log.append(line);
     remember(line);
-    return { kind: 'new', outcome };
+    return { kind: 'new', outcome: line };
   }
 
   /** Without deduplication a reference can have several outcomes: then a decline must not hide that money has moved. */

@@ -10,7 +10,7 @@ import {
 } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { type Behaviour, changeBehaviour } from './behaviour.js';
-import { type Charge, ChargeNotLogged, type Outcome } from './charge-log.js';
+import { type Charge, type ChargeLine, ChargeNotLogged } from './charge-log.js';
 import type { ChargeResult, Charges } from './charges.js';
 
 /** Longer than any sensible reference. */
@@ -84,13 +84,14 @@ export function createServer(
         if (replyLatencyMs > 0) await delay(replyLatencyMs);
         if (random() < lostReplyRate) return cutConnection(reply);
       }
-      return answer(reply, result);
+      return answer(reply, reference, result);
     });
 
     routes.get('/charges/:reference', { schema: { params: ChargePath } }, (request, reply) => {
-      const found = charges.lookUp(request.params.reference);
-      if (found === 'at work') return reply.code(409).send(AT_WORK);
-      if (found === 'no record') return reply.code(404).send({ error: 'no record of this reference' });
+      const { reference } = request.params;
+      const found = charges.lookUp(reference);
+      if (found === 'at work') return reply.code(409).send({ ...AT_WORK, reference });
+      if (found === 'no record') return reply.code(404).send({ error: 'no record of this reference', reference });
       return reply.send(outcomeBody(found));
     });
   });
@@ -103,24 +104,27 @@ function chargeOf(body: Static<typeof ChargeBody>): Omit<Charge, 'reference'> {
   return { transactionId, amount, currency, order, source, description, metadata };
 }
 
-function answer(reply: FastifyReply, result: ChargeResult): FastifyReply {
+function answer(reply: FastifyReply, reference: string, result: ChargeResult): FastifyReply {
   switch (result.kind) {
     case 'new':
     case 'repeat':
       return reply.code(result.outcome.status === 'succeeded' ? 201 : 402).send(outcomeBody(result.outcome));
     case 'at work':
-      return reply.code(409).send(AT_WORK);
+      return reply.code(409).send({ ...AT_WORK, reference });
     case 'another charge':
-      return reply.code(422).send({ error: 'this reference belongs to another charge' });
+      return reply.code(422).send({ error: 'this reference belongs to another charge', reference });
     case 'failed':
-      return reply.code(500).send({ error: 'the processor failed' });
+      return reply.code(500).send({ error: 'the processor failed', reference });
   }
 }
 
-function outcomeBody(outcome: Outcome): Outcome {
-  return outcome.status === 'succeeded'
-    ? { status: outcome.status, id: outcome.id }
-    : { status: outcome.status, reason: outcome.reason };
+/** Says which charge it is about, so that a copy of another reply is recognised. */
+function outcomeBody(line: ChargeLine): object {
+  const { reference, transactionId, amount, currency } = line;
+  const about = { reference, transactionId, amount, currency };
+  return line.status === 'succeeded'
+    ? { status: line.status, id: line.id, ...about }
+    : { status: line.status, reason: line.reason, ...about };
 }
 
 function cutConnection(reply: FastifyReply): FastifyReply {

@@ -30,7 +30,7 @@ describeDeployments('the session', (deployment) => {
 
   it('says that another processor moves money once it has answered', async () => {
     const { port } = await startHttpServer((response, { method }) =>
-      method === 'GET' ? response.writeHead(404).end() : response.writeHead(201).end('{"status":"succeeded"}'),
+      method === 'GET' ? response.writeHead(404).end('{}') : response.writeHead(201).end('{"status":"succeeded"}'),
     );
     const url = await servedWith(`http://127.0.0.1:${port}`);
     expect(await processorOf(url)).toMatchObject({ movesMoney: true });

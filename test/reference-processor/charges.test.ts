@@ -39,8 +39,13 @@ beforeEach(async () => {
 
 type Shown = [status: number, body: unknown];
 const shownOf = (answer: Answer): Shown => [answer.status, answer.json()];
-const charge = async (body?: unknown, of = reference) => shownOf(await sendCharge(url, of, body));
-const lookUp = async (of = reference) => shownOf(await lookUpCharge(url, of));
+/** Without what the reply is about, which a test of its own looks at. */
+function outcomeOf(answer: Answer): Shown {
+  const { reference: _, transactionId, amount, currency, ...outcome } = answer.json() as Record<string, unknown>;
+  return [answer.status, outcome];
+}
+const charge = async (body?: unknown, of = reference) => outcomeOf(await sendCharge(url, of, body));
+const lookUp = async (of = reference) => outcomeOf(await lookUpCharge(url, of));
 const expectCharges = async (count: number) => expect(await processor.chargesOf(reference)).toHaveLength(count);
 
 describe('the reference processor', () => {
@@ -87,6 +92,26 @@ describe('the reference processor', () => {
     await processor.behave({ ...USUAL_BEHAVIOUR, declineRate: behaviour.declineRate === 1 ? 0 : 1 });
     expect(await charge()).toEqual(later);
     await expectCharges(1);
+  });
+
+  it('says what each reply is about: the reference, and of a charge its members as they were sent', async () => {
+    const about = { reference, ...USUAL_CHARGE };
+    for (const declineRate of [0, 1]) {
+      await processor.behave({ declineRate });
+      expect(shownOf(await sendCharge(url, reference))).toMatchObject([declineRate === 0 ? 201 : 402, about]);
+      expect(shownOf(await lookUpCharge(url, reference))).toMatchObject([200, about]);
+      const other = { ...USUAL_CHARGE, amount: '7.00' };
+      expect(shownOf(await sendCharge(url, reference, other))).toEqual([422, { ...PROBLEM, reference }]);
+      reference = about.reference = randomUUID();
+      expect(shownOf(await lookUpCharge(url, reference))).toEqual([404, { ...PROBLEM, reference }]);
+    }
+    await processor.behave({ failRate: 1 });
+    expect(shownOf(await sendCharge(url, reference))).toEqual([500, { ...PROBLEM, reference }]);
+    await processor.behave({ failRate: 0, declineRate: 0, latencyMs: DELAY_MS });
+    const underWay = charge();
+    await untilAtWork(processor, reference);
+    expect(shownOf(await lookUpCharge(url, reference))).toEqual([409, { ...PROBLEM, reference }]);
+    expect(await underWay).toMatchObject([201, {}]);
   });
 
   it('names each charge, and has the same name in a repeat and a look-up', async () => {

@@ -35,6 +35,14 @@ const NONSENSE: Readonly<Record<string, string | Buffer>> = {
   'JSON nested thousands deep': `{"status":${'['.repeat(20_000)}${']'.repeat(20_000)}}`,
 };
 
+function isObject(text: string): boolean {
+  try {
+    return /^\{/.test(JSON.stringify(JSON.parse(text)));
+  } catch {
+    return false;
+  }
+}
+
 const STATUSES = `
   200 201 202 204 206 226 299 300 304 400 401 402 403 404 405 407 408 409 410 413 418 422 425 428 429 451 500 502 503 504 599`;
 
@@ -49,13 +57,22 @@ const LOOK_AT: Readonly<Record<number, string>> = {
 
 type Call = 'a charge' | 'a look-up';
 
+const NO_PROOF = {
+  state: 'unknown',
+  cause: 'the processor answered 404 to a look-up without a body that is a JSON object, which proves nothing',
+};
+
+const alarmOf = (status: number, { cause }: ReturnType<typeof meaningOf>) =>
+  expect.stringContaining(`${cause}: ${cause === NO_PROOF.cause ? 'look at the adapter' : LOOK_AT[status]}`);
+
 /** The contract of `docs/reference/processor.md`: what an answer to a call means. */
-function meaningOf(call: Call, status: number, body: string) {
+function meaningOf(call: Call, status: number, body: string): { state: string; reason?: string; cause?: string } {
   if (body === SUCCEEDED && (call === 'a charge' ? status < 300 : status === 200)) return { state: 'succeeded' };
   if (body === DECLINED && status === (call === 'a charge' ? 402 : 200)) {
     return { state: 'declined', reason: 'insufficient funds' };
   }
-  if (call === 'a look-up' && status === 404) return { state: 'no record' };
+  // An empty body comes from whatever stands before the adapter.
+  if (call === 'a look-up' && status === 404) return body === '' ? NO_PROOF : { state: 'no record' };
   const isAtWork = status === 409 || status === 425 || body === PROCESSING;
   const end = isAtWork ? ': still at work' : ', which settles nothing';
   return { state: 'unknown', cause: `the processor answered ${status} to ${call}${end}` };
@@ -71,7 +88,7 @@ describe('an answer of the processor', () => {
       expect(await charge(CHARGE), body).toEqual(charged);
       expect(await lookUp(KEY), body).toEqual(found);
       const unknown = [charged, found].filter(({ state }) => LOOK_AT[status] && state === 'unknown');
-      expected.push(...unknown.map(({ cause }) => expect.stringContaining(`${cause}: ${LOOK_AT[status]}`)));
+      expected.push(...unknown.map((meaning) => alarmOf(status, meaning)));
     }
     expect(alarms).toEqual(expected);
   });
@@ -93,7 +110,7 @@ describe('an answer of the processor', () => {
       fc.asyncProperty(anyStatus, anyBody, async (status, body) => {
         Object.assign(answer, { status, body });
         expect(await charge(CHARGE)).toEqual(meaningOf('a charge', status, ''));
-        expect(await lookUp(KEY)).toEqual(meaningOf('a look-up', status, ''));
+        expect(await lookUp(KEY)).toEqual(meaningOf('a look-up', status, isObject(body) ? '{}' : ''));
       }),
       { numRuns: 300 },
     );
@@ -123,6 +140,116 @@ describe('an answer of the processor', () => {
     const broken = processorAt(server);
     expect(await broken.lookUp(KEY)).toMatchObject({ state: 'unknown', cause: expect.stringContaining('404') });
     expect(broken.alarms).toEqual([]);
+  });
+});
+
+/** Bug: a reply that named another charge was recorded as this payment's success. Cause: only its status was read. */
+describe('an answer that names a charge', () => {
+  const OTHER = '0193a5b4-7c1e-7000-8000-000000000002';
+  const OTHER_ID = 'TXN1795170621886000522919';
+  const asked = (members: object) => JSON.stringify({ status: 'succeeded', ...members });
+  const MONEY = { amount: '100.50', currency: 'USD' };
+  const LOOK_AT_BOTH = ': look at the adapter, and at whatever stands between it and this service';
+
+  const believed = async (body: string, headers: Record<string, string> = {}) => {
+    const processor = await answering(200, body, headers);
+    const results = [await processor.charge(CHARGE), await processor.lookUp(KEY, MONEY)];
+    return { states: results.map(({ state }) => state), results, alarms: processor.alarms };
+  };
+
+  test.each<[string, object, Record<string, string>?]>([
+    ['its reference', { reference: KEY }],
+    ['its reference in upper case', { reference: KEY.toUpperCase() }],
+    ['its reference in the header', {}, { 'Idempotency-Key': KEY }],
+    ['its reference in the header, quoted as the draft of the header has it', {}, { 'Idempotency-Key': `"${KEY}"` }],
+    ['a reference of its own', { reference: 'ch_7' }],
+    ['a header of its own', {}, { 'Idempotency-Key': 'ch_7' }],
+    ['a transaction id of its own', { transactionId: 'TXN7' }],
+    ['its transaction id', { transactionId: ORDER.transactionId }],
+    ['the amount in another form', { amount: '0100.5000', currency: 'usd' }],
+    ['the amount as a number', { amount: 10050, currency: 'usd' }],
+    ['an amount without its currency', { amount: '7.00' }],
+    ['a currency alone', { currency: 'EUR' }],
+    ['an amount in what is no currency', { amount: '7.00', currency: 'points' }],
+    ['an amount that is no plain decimal', { amount: '100,50', currency: 'USD' }],
+    ['members in members', { charge: { reference: OTHER, amount: '7.00', currency: 'EUR' } }],
+  ])('by %s is believed', async (_, members, headers) => {
+    expect(await believed(asked(members), headers)).toMatchObject({ states: ['succeeded', 'succeeded'], alarms: [] });
+  });
+
+  test.each<[string, object, Record<string, string>, string]>([
+    ['reference', { reference: OTHER }, {}, `its reference is ${OTHER}, not ${KEY}`],
+    ['reference in upper case', { reference: OTHER.toUpperCase() }, {}, `its reference is ${OTHER}, not ${KEY}`],
+    ['header', { reference: KEY }, { 'Idempotency-Key': OTHER }, `its reference is ${OTHER}, not ${KEY}`],
+    ['amount', { amount: '100.5', currency: 'EUR' }, {}, 'its amount is 100.50 EUR, not 100.50 USD'],
+    ['amount', { amount: '10050', currency: 'usd' }, {}, 'its amount is 10050.00 USD, not 100.50 USD'],
+    [
+      'amount',
+      { amount: '0.00', currency: 'USD' },
+      {},
+      "its amount is that of no payment: 'amount' must be more than 0.",
+    ],
+    ['amount', { amount: '100.501', currency: 'USD' }, {}, 'its amount is that of no payment'],
+  ])('with another %s is unknown, with an alarm', async (_, members, headers, difference) => {
+    for (const status of ['succeeded', 'declined']) {
+      const body = JSON.stringify({ status, reason: 'no cover', ...members });
+      const { states, results, alarms } = await believed(body, headers);
+      expect(states).toEqual(['unknown', 'unknown']);
+      const causes = ['a charge', 'a look-up'].map(
+        (call) => `the processor answered 200 to ${call}, and names another charge: ${difference}`,
+      );
+      expect(results).toMatchObject(causes.map((cause) => ({ cause: expect.stringContaining(cause) })));
+      expect(alarms).toEqual(results.map((result) => `${'cause' in result && result.cause}${LOOK_AT_BOTH}`));
+    }
+  });
+
+  /** After rows were lost, a look-up finds the charge of another transaction. */
+  test('by the transaction id of another is unknown to a charge, and believed of a look-up', async () => {
+    const { states, alarms } = await believed(asked({ transactionId: OTHER_ID }));
+    expect(states).toEqual(['unknown', 'succeeded']);
+    expect(alarms).toEqual([expect.stringContaining(`its transactionId is ${OTHER_ID}, not ${ORDER.transactionId}`)]);
+  });
+
+  test('tells a look-up what was charged, in canonical form, if it is not told what must have been', async () => {
+    const { lookUp, answer } = await answering(200, asked({ amount: '025', currency: 'eur' }));
+    expect(await lookUp(KEY)).toEqual({ state: 'succeeded', charged: { amount: '25.00', currency: 'EUR' } });
+    answer.body = asked({ amount: 25, currency: 'eur' });
+    expect(await lookUp(KEY)).toEqual({ state: 'succeeded', charged: undefined });
+    answer.body = asked({ amount: '0.00', currency: 'eur' });
+    expect(await lookUp(KEY)).toMatchObject({ state: 'unknown' });
+  });
+});
+
+/** Bug: the 404 page of an ingress was taken as "no record", so that a charged payment could be cancelled. Cause: its body was not read. */
+describe('a 404 to a look-up', () => {
+  const JSON_404 = '{"error":"no record"}';
+
+  test.each(['', '404 page not found', '<html></html>', '[]', 'null', '"none"', '{"error":'])(
+    'with the body %j proves nothing',
+    async (body) => {
+      const { lookUp, alarms } = await answering(404, body);
+      expect(await lookUp(KEY)).toEqual(NO_PROOF);
+      expect(alarms).toEqual([expect.stringContaining(NO_PROOF.cause)]);
+    },
+  );
+
+  test.each<[string, Record<string, string>, object]>([
+    ['the header Idempay-Contract', { 'Idempay-Contract': '2' }, {}],
+    ['the reference', {}, { reference: KEY }],
+    ['the reference', { 'Idempotency-Key': KEY }, {}],
+  ])('without %s proves nothing after a reply that had it', async (what, headers, members) => {
+    const sent = { status: 404, headers: {} as Record<string, string>, body: JSON_404 };
+    const server = await startHttpServer((response) => response.writeHead(sent.status, sent.headers).end(sent.body));
+    const { charge, lookUp, alarms } = processorAt(server);
+    expect(await lookUp(KEY)).toEqual({ state: 'no record' });
+    Object.assign(sent, { status: 200, headers, body: JSON.stringify({ status: 'succeeded', ...members }) });
+    expect(await charge(CHARGE)).toEqual({ state: 'succeeded' });
+    Object.assign(sent, { status: 404, headers: {}, body: JSON_404 });
+    const cause = `the processor answered 404 to a look-up without ${what}, which earlier replies`;
+    expect(await lookUp(KEY)).toEqual({ state: 'unknown', cause: expect.stringContaining(cause) });
+    expect(alarms).toEqual([expect.stringContaining(cause)]);
+    Object.assign(sent, { headers, body: JSON.stringify({ error: 'no record', ...members }) });
+    expect(await lookUp(KEY)).toEqual({ state: 'no record' });
   });
 });
 

@@ -8,6 +8,8 @@ import { startHttpServer } from '../../testkit/servers/processor-servers.js';
  */
 test.each([
   [404, '{}', 'ok', /^no record/],
+  [404, '', 'wrong', /404 to a look-up without a body that is a JSON object.*look at the adapter/],
+  [404, '{"reference":"0193a5b4-7c1e-7000-8000-000000000002"}', 'wrong', /names another charge/],
   [425, '{}', 'warning', /425.*still at work/],
   [401, '{}', 'wrong', /401.*user and password/],
   [503, '{}', 'wrong', /503/],
@@ -49,4 +51,17 @@ describe('the finding about the content of payments', () => {
   test.each([401, 425, 503])('is none where the look-up is answered with %i', async (status) => {
     expect(await contentFinding(status, {})).toBeUndefined();
   });
+});
+
+test('the doctor warns if a 404 does not name the reference that was asked for', async () => {
+  const named = async (isNamed: boolean) => {
+    const { port } = await startHttpServer((response, { url }) => {
+      const reference = url.split('/').at(-1);
+      response.writeHead(404).end(JSON.stringify({ error: 'no record', ...(isNamed && { reference }) }));
+    });
+    const findings = await examineProcessor({ url: `http://127.0.0.1:${port}`, timeoutMs: 20_000 });
+    return findings.find(({ what }) => what === 'Processor names');
+  };
+  expect(await named(true)).toMatchObject({ verdict: 'ok', found: 'the reference' });
+  expect(await named(false)).toMatchObject({ verdict: 'warning', found: expect.stringContaining('does not name') });
 });

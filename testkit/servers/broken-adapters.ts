@@ -309,7 +309,7 @@ export const BROKEN_ADAPTERS: readonly BrokenAdapter[] = [
   {
     title: 'answers a look-up with the reference of another charge',
     check: 'look-up after a charge',
-    says: /names another charge: it has the reference 00000000-/,
+    says: /names another charge: its reference is 00000000-.*unknown for hours/,
     open: lookingUp(async (kept, asked) => {
       const reply = await kept.lookUp(asked);
       if (typeof reply !== 'object' || reply.status !== 200) return reply;

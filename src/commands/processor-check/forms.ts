@@ -39,7 +39,7 @@ export async function wrongRequests(probe: Probe): Promise<Judgement> {
   for (const { what, questionFor } of WRONG_CHARGES) {
     const payment = probe.newPayment('wrong requests');
     const reply = await probe.ask(what, questionFor(payment));
-    const { state } = chargeResultOf(reply);
+    const { state } = chargeResultOf(reply, undefined);
     if (state === 'succeeded') {
       await probe.announced(payment);
       payment.state = 'charged';

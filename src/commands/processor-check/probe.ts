@@ -1,13 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ChargeResult, NotSent } from '../../payments/ports/processor.js';
+import type { ChargeResult, LookUpResult, NotSent } from '../../payments/ports/processor.js';
 import { createExchanges, type Question, type Reply } from '../../payments/processors/exchange.js';
 import {
+  type Asked,
   addressed,
+  carriedWith,
   chargeQuestion,
   chargeResultOf,
+  doubtIn,
   isStillAtWork,
   lookUpQuestion,
   lookUpResultOf,
+  NOTHING_CARRIED,
+  type Subject,
 } from '../../payments/processors/messages.js';
 import type { ProcessorLocation } from '../../payments/processors/processor-url.js';
 import type { Metadata } from '../../payments/values/content.js';
@@ -73,7 +78,7 @@ export interface CheckedPayment extends Money {
 export const isNameless = ({ namedBy }: CheckedPayment): boolean => namedBy?.length === 0;
 
 export interface Answer {
-  readonly result: ChargeResult | NotSent | { readonly state: 'no record' };
+  readonly result: ChargeResult | LookUpResult | NotSent;
   readonly reply: Reply;
   /** What keeps the reply from being an outcome, if anything. */
   readonly detail: string;
@@ -92,6 +97,14 @@ export function openProbe(settings: ProbeSettings) {
   const announcements = new Map<CheckedPayment, Promise<unknown>>();
   const replies: { readonly asked: string; readonly reply: Reply }[] = [];
   let chargeMs = 0;
+  let carried = NOTHING_CARRIED;
+
+  /** As the service judges it, with what the earlier replies of this run carried. */
+  function doubtOf(asked: Asked, reply: Reply, subject: Subject): string | undefined {
+    const doubt = doubtIn(asked, reply, subject, carried);
+    if (doubt === undefined) carried = carriedWith(carried, reply, subject);
+    return doubt;
+  }
 
   async function ask(asked: string, question: Question): Promise<Reply> {
     const reply = await exchanges.ask(addressed(location, question));
@@ -133,16 +146,20 @@ export function openProbe(settings: ProbeSettings) {
   ): Promise<Answer> {
     await announced(payment);
     const startedAt = systemClock.monotonic();
-    const reply = await ask('a charge', questionFor({ ...payment, ...other }));
+    const sent = { ...payment, ...other };
+    const reply = await ask('a charge', questionFor(sent));
     if (chargeMs === 0) chargeMs = systemClock.monotonic() - startedAt;
-    const answer = { result: chargeResultOf(reply), reply, detail: detailOf('a charge', reply) };
+    const { reference, transactionId, amount, currency } = sent;
+    const doubt = doubtOf('a charge', reply, { reference, transactionId, money: { amount, currency } });
+    const answer = { result: chargeResultOf(reply, doubt), reply, detail: detailOf('a charge', reply, doubt) };
     if (answer.result.state === 'succeeded') payment.amounts.add(other.amount ?? payment.amount);
     return { ...answer, contradiction: noted(payment, answer) };
   }
 
   async function lookUp(payment: CheckedPayment): Promise<Answer> {
     const reply = await ask('a look-up', lookUpQuestion(payment.reference));
-    const answer = { result: lookUpResultOf(reply), reply, detail: detailOf('a look-up', reply) };
+    const doubt = doubtOf('a look-up', reply, { reference: payment.reference, money: payment });
+    const answer = { result: lookUpResultOf(reply, doubt), reply, detail: detailOf('a look-up', reply, doubt) };
     return { ...answer, contradiction: noted(payment, answer) };
   }
 

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { Reply } from '../../payments/processors/exchange.js';
-import { type Asked, isStillAtWork, readJson, whereToLook } from '../../payments/processors/messages.js';
+import { type Asked, isStillAtWork, membersOf, readJson, whereToLook } from '../../payments/processors/messages.js';
 import { clipped } from '../../statements/texts.js';
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json$/i;
@@ -16,7 +16,7 @@ const LONGEST_QUOTE = 60;
 
 /** The names that the reply has for its charge; none where it has no JSON object. */
 export function namesIn(reply: Reply): readonly (readonly [member: string, name: string])[] {
-  return membersOf(reply).flatMap(([member, value]) =>
+  return Object.entries(membersOf(reply)).flatMap(([member, value]) =>
     NAME_OF_CHARGE.test(member) && (typeof value === 'string' || typeof value === 'number')
       ? [[member, String(value)] as const]
       : [],
@@ -34,7 +34,7 @@ export function ownNamesIn(
 
 /** Another reference than the one that was asked about, where the reply names one. */
 export function otherReferenceIn(reply: Reply, reference: string): string | undefined {
-  const named = membersOf(reply).find(
+  const named = Object.entries(membersOf(reply)).find(
     ([member, value]) =>
       NAME_OF_REFERENCE.test(member) && typeof value === 'string' && UUID.test(value) && value !== reference,
   );
@@ -42,11 +42,12 @@ export function otherReferenceIn(reply: Reply, reference: string): string | unde
 }
 
 /** What keeps a reply from being an outcome, for who writes the adapter. Empty where the status alone says it. */
-export function detailOf(asked: Asked, reply: Reply): string {
-  if (!reply.complete || isStillAtWork(reply)) return '';
+export function detailOf(asked: Asked, reply: Reply, doubt: string | undefined): string {
+  // The doubt itself says what is wrong.
+  if (!reply.complete || doubt !== undefined || isStillAtWork(reply)) return '';
   const { status } = reply;
   if (status >= 300 && status <= 399) return 'redirects are not followed, so give the address that it leads to';
-  const lookAt = whereToLook(asked, reply);
+  const lookAt = whereToLook(asked, reply, undefined);
   if (lookAt !== undefined) return lookAt;
   return status >= 500 ? '' : detailOfBody(asked, reply);
 }
@@ -80,7 +81,7 @@ export function formProblemOf(reply: Reply): string | undefined {
 
 /** Whether a refusal says what is wrong: a JSON object with a text. */
 export function hasErrorBody(reply: Reply): boolean {
-  return membersOf(reply).some(
+  return Object.entries(membersOf(reply)).some(
     ([, value]) => value !== '' && value !== null && ['string', 'object'].includes(typeof value),
   );
 }
@@ -89,11 +90,6 @@ export const saysNoMoney = (reply: Reply): boolean =>
   reply.complete && String(reply.headers['moves-money']).toLowerCase() === 'no';
 
 export const quoted = (text: string): string => `'${clipped(text, LONGEST_QUOTE)}'`;
-
-function membersOf(reply: Reply): [string, unknown][] {
-  const value = reply.complete ? readJson(reply.body) : undefined;
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : [];
-}
 
 function mediaTypeOf(reply: WholeReply): string {
   return String(reply.headers['content-type'] ?? '')

@@ -48,7 +48,7 @@ export function createAskProcessor(collaborators: {
     underWay += 1;
     try {
       const askedAt = clock.now();
-      const found = await processor.lookUp(key);
+      const found = await processor.lookUp(key, payment);
       const declined = found.state === 'declined' ? shownReason(found.reason, payment, source) : undefined;
       const reason = found.state === 'unknown' ? found.cause : declined;
       return { state: 'answered', processor: payment.processor, askedAt, answer: found.state, reason };

@@ -22,7 +22,7 @@ export function createFinishByLookUp(collaborators: {
   return async function finishByLookUp(key) {
     const payment = await history.find(key);
     if (payment?.state !== 'PROCESSING' || payment.processor !== processor.traits.name) return;
-    const { state } = await processor.lookUp(key);
+    const { state } = await processor.lookUp(key, payment);
     if (state === 'no record' || state === 'unknown') return;
     const answered = state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
     const askedAt = clock.monotonic();

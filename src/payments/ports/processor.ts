@@ -8,8 +8,11 @@ export interface Processor {
   /** Charges once per reference. Never throws for what the processor does; anything unclear is 'unknown'. */
   charge(charge: Charge): Promise<ChargeResult | NotSent>;
 
-  /** What became of an earlier charge of that reference. */
-  lookUp(reference: string): Promise<ChargeResult | { readonly state: 'no record' }>;
+  /**
+   * What became of an earlier charge of that reference. `money`: what must have been charged; an answer that names other money is
+   * unknown. If omitted, the answer is not compared.
+   */
+  lookUp(reference: string, money?: Money): Promise<LookUpResult>;
 }
 
 /** A processor that was opened: what its last calls say of it, and the end of its connections. */
@@ -55,6 +58,12 @@ export interface Charge extends Money {
   /** The same in every send. */
   readonly content?: Content | undefined;
 }
+
+export type LookUpResult =
+  /** `charged`: what the processor says that it charged, in canonical form. If omitted, it does not say. */
+  | { readonly state: 'succeeded'; readonly charged?: Money | undefined }
+  | Exclude<ChargeResult, { readonly state: 'succeeded' }>
+  | { readonly state: 'no record' };
 
 export type ChargeResult =
   | { readonly state: 'succeeded' }

@@ -1,14 +1,18 @@
 import type { ProcessorClient } from '../ports/processor.js';
-import { createExchanges, type Question, type Reply } from './exchange.js';
+import { createExchanges, type Question } from './exchange.js';
 import {
   type Asked,
   addressed,
+  carriedWith,
   causeOf,
   chargeQuestion,
   chargeResultOf,
+  doubtIn,
   lookUpQuestion,
   lookUpResultOf,
+  NOTHING_CARRIED,
   readsContent,
+  type Subject,
   whereToLook,
 } from './messages.js';
 import { readProcessorUrl } from './processor-url.js';
@@ -25,8 +29,8 @@ const TYPICAL_MS = 1_000;
  * and bytes that wait in a socket or on the way. Such a charge arrives late, under the same `Idempotency-Key` as the one that
  * a takeover sent meanwhile, and the processor's own deduplication makes them one.
  *
- * `alarm` is called for answers that only a person can repair (a refused password, a path that is not there), `sourceNotRead` once, when
- * an adapter settles a charge that names its payer, and does not say that it reads that.
+ * `alarm` is called for answers that only a person can repair (a refused password, a path that is not there, a reply about another charge),
+ * `sourceNotRead` once, when an adapter settles a charge that names its payer, and does not say that it reads that.
  */
 export function createHttpProcessor(settings: {
   url: string;
@@ -49,14 +53,17 @@ export function createHttpProcessor(settings: {
   let isAway = false;
   let isWarned = false;
   let movesMoney: boolean | null = null;
+  let carried = NOTHING_CARRIED;
 
-  const ask = async (asked: Asked, question: Question): Promise<Reply> => {
+  const ask = async (asked: Asked, question: Question, subject: Subject) => {
     const reply = await exchanges.ask(addressed(location, question, traceHeaders?.()));
     isAway = !reply.complete || reply.status >= 500;
     if (reply.complete) movesMoney = String(reply.headers['moves-money']).toLowerCase() !== 'no';
-    const lookAt = whereToLook(asked, reply);
-    if (lookAt !== undefined) alarm(`${causeOf(asked, reply)}: ${lookAt}`);
-    return reply;
+    const doubt = doubtIn(asked, reply, subject, carried);
+    if (doubt === undefined) carried = carriedWith(carried, reply, subject);
+    const lookAt = whereToLook(asked, reply, doubt);
+    if (lookAt !== undefined) alarm(`${doubt ?? causeOf(asked, reply)}: ${lookAt}`);
+    return { reply, doubt };
   };
 
   return {
@@ -65,8 +72,9 @@ export function createHttpProcessor(settings: {
     async charge({ reference, transactionId, amount, currency, order, content }) {
       const { source, description, metadata } = content ?? {};
       const members = { transactionId, amount, currency, order, source, description, metadata };
-      const reply = await ask('a charge', chargeQuestion(reference, members));
-      const result = chargeResultOf(reply);
+      const subject = { reference, transactionId, money: { amount, currency } };
+      const { reply, doubt } = await ask('a charge', chargeQuestion(reference, members), subject);
+      const result = chargeResultOf(reply, doubt);
       const isSettled = result.state === 'succeeded' || result.state === 'declined';
       if (source !== undefined && isSettled && !readsContent(reply) && !isWarned) {
         isWarned = true;
@@ -75,8 +83,9 @@ export function createHttpProcessor(settings: {
       return result;
     },
 
-    async lookUp(reference) {
-      return lookUpResultOf(await ask('a look-up', lookUpQuestion(reference)));
+    async lookUp(reference, money) {
+      const { reply, doubt } = await ask('a look-up', lookUpQuestion(reference), { reference, money });
+      return lookUpResultOf(reply, doubt);
     },
 
     get isAway() {

@@ -1,7 +1,10 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { ChargeResult, NotSent } from '../ports/processor.js';
+import type { ChargeResult, LookUpResult, NotSent } from '../ports/processor.js';
 import type { Metadata } from '../values/content.js';
+import { readKeyHeader, UUID } from '../values/idempotency-key.js';
+import { fingerprintOf, type Money, type MoneyProblem, readNamedMoney } from '../values/money.js';
+import { TRANSACTION_ID } from '../values/transaction-id.js';
 import { cleanReason } from './decline-reason.js';
 import type { Question, Reply } from './exchange.js';
 import type { ProcessorLocation } from './processor-url.js';
@@ -17,6 +20,7 @@ const processing = Compile(Type.Object({ status: Type.Literal('processing') }));
 const STILL_AT_WORK = [409, 425];
 
 const LOOK_AT_CONTRACT = 'look at PROCESSOR_URL: what answers there does not take our requests';
+const LOOK_AT_DOUBT = 'look at the adapter, and at whatever stands between it and this service';
 const LOOK_AT_CREDENTIALS = 'look at the user and password in PROCESSOR_URL';
 /** Answers that only a person can repair, and where to look. */
 const LOOK_UP_REFUSED: Readonly<Record<number, string>> = {
@@ -72,7 +76,25 @@ export function addressed(
   };
 }
 
-export function chargeResultOf(reply: Reply): ChargeResult | NotSent {
+/** What a question is about. If a member is omitted, the reply is not compared with it. */
+export interface Subject {
+  readonly reference: string;
+  /** Of a charge. After rows were lost a look-up finds the charge of another transaction. */
+  readonly transactionId?: string | undefined;
+  readonly money?: Money | undefined;
+}
+
+/** What an adapter's replies have carried: a 404 without it may come from something else on the way. */
+export interface Carried {
+  readonly contract: boolean;
+  readonly reference: boolean;
+}
+
+export const NOTHING_CARRIED: Carried = { contract: false, reference: false };
+
+/** `doubt`: of `doubtIn`. */
+export function chargeResultOf(reply: Reply, doubt: string | undefined): ChargeResult | NotSent {
+  if (doubt !== undefined) return { state: 'unknown', cause: doubt };
   if (reply.complete) {
     const body = readJson(reply.body);
     if (reply.status >= 200 && reply.status <= 299 && succeeded.Check(body)) return { state: 'succeeded' };
@@ -82,26 +104,103 @@ export function chargeResultOf(reply: Reply): ChargeResult | NotSent {
   return { state: 'unknown', cause: causeOf('a charge', reply) };
 }
 
-export function lookUpResultOf(reply: Reply): ChargeResult | { readonly state: 'no record' } {
+/** `doubt`: of `doubtIn`. */
+export function lookUpResultOf(reply: Reply, doubt: string | undefined): LookUpResult {
+  if (doubt !== undefined) return { state: 'unknown', cause: doubt };
   if (reply.complete && reply.status === 404) return { state: 'no record' };
   if (reply.complete && reply.status === 200) {
     const body = readJson(reply.body);
-    if (succeeded.Check(body)) return { state: 'succeeded' };
+    if (succeeded.Check(body)) return { state: 'succeeded', charged: chargedIn(reply) };
     if (declined.Check(body)) return { state: 'declined', reason: cleanReason(body.reason) };
   }
   return { state: 'unknown', cause: causeOf('a look-up', reply) };
 }
 
+/**
+ * Why the reply cannot be believed (rule P23): it names another charge than the one that was asked about, or is a 404 that lacks what
+ * `carried` says. Undefined if there is no doubt.
+ */
+export function doubtIn(asked: Asked, reply: Reply, subject: Subject, carried: Carried): string | undefined {
+  const other = otherNameIn(reply, subject);
+  if (other !== undefined) return `${answered(asked, reply)}, and names another charge: ${other}`;
+  return asked === 'a look-up' ? missingFrom(reply, subject, carried) : undefined;
+}
+
+/** What the reply names in a form of its own is not compared. */
+function otherNameIn(reply: Reply, { reference, transactionId, money }: Subject): string | undefined {
+  const otherReference = referencesIn(reply).find((named) => named !== reference);
+  if (otherReference !== undefined) return `its reference is ${otherReference}, not ${reference}`;
+  const { transactionId: id } = membersOf(reply);
+  const isOurs = typeof id === 'string' && TRANSACTION_ID.test(id);
+  if (isOurs && transactionId !== undefined && id.toUpperCase() !== transactionId) {
+    return `its transactionId is ${id}, not ${transactionId}`;
+  }
+  const named = moneyIn(reply);
+  if (named === undefined) return undefined;
+  if ('problem' in named) return `its amount is that of no payment: ${named.problem}`;
+  if (money === undefined || fingerprintOf(named) === fingerprintOf(money)) return undefined;
+  return `its amount is ${fingerprintOf(named)}, not ${fingerprintOf(money)}`;
+}
+
+/** Why a 404 may come from something between here and the adapter, such as an ingress without a route. */
+function missingFrom(reply: Reply, { reference }: Subject, carried: Carried): string | undefined {
+  if (!reply.complete || reply.status !== 404) return undefined;
+  const missing = [
+    ...(isObject(readJson(reply.body)) ? [] : ['a body that is a JSON object']),
+    ...(carried.contract && !hasContract(reply) ? ['the header Idempay-Contract, which earlier replies had'] : []),
+    ...(carried.reference && !namesReference(reply, reference) ? ['the reference, which earlier replies named'] : []),
+  ];
+  if (missing.length === 0) return undefined;
+  return `${answered('a look-up', reply)} without ${missing.join(' and without ')}, which proves nothing`;
+}
+
+/** What was carried so far, this reply included. */
+export function carriedWith(carried: Carried, reply: Reply, { reference }: Subject): Carried {
+  return {
+    contract: carried.contract || hasContract(reply),
+    reference: carried.reference || namesReference(reply, reference),
+  };
+}
+
+const hasContract = (reply: Reply) => reply.complete && reply.headers[CONTRACT_HEADER] !== undefined;
+
+export const namesReference = (reply: Reply, reference: string): boolean => referencesIn(reply).includes(reference);
+
+/** By the member `reference` if it is a UUID, and by the header `Idempotency-Key`, in the form of our keys. */
+function referencesIn(reply: Reply): readonly string[] {
+  if (!reply.complete) return [];
+  const { reference } = membersOf(reply);
+  const inBody = typeof reference === 'string' ? [reference.toLowerCase()].filter((name) => UUID.test(name)) : [];
+  const inHeader = [reply.headers['idempotency-key'] ?? []].flat().flatMap((value) => {
+    const read = readKeyHeader(value);
+    return read.state === 'present' ? [read.key] : [];
+  });
+  return [...inBody, ...inHeader];
+}
+
+function chargedIn(reply: Reply): Money | undefined {
+  const named = moneyIn(reply);
+  return named === undefined || 'problem' in named ? undefined : named;
+}
+
+function moneyIn(reply: Reply): Money | MoneyProblem | undefined {
+  const { amount, currency } = membersOf(reply);
+  return readNamedMoney(amount, currency);
+}
+
 /** Where a person has to look after this reply. Undefined for one that no person has to repair. */
-export function whereToLook(asked: Asked, reply: Reply): string | undefined {
+export function whereToLook(asked: Asked, reply: Reply, doubt: string | undefined): string | undefined {
+  if (doubt !== undefined) return LOOK_AT_DOUBT;
   return REFUSED[asked][reply.status ?? 0];
 }
 
 export function causeOf(asked: Asked, reply: Reply): string {
-  const answered = `the processor answered ${reply.status} to ${asked}`;
-  if (!reply.complete) return reply.status === undefined ? reply.cause : `${answered}, but ${reply.cause}`;
-  return isStillAtWork(reply) ? `${answered}: still at work` : `${answered}, which settles nothing`;
+  const said = answered(asked, reply);
+  if (!reply.complete) return reply.status === undefined ? reply.cause : `${said}, but ${reply.cause}`;
+  return isStillAtWork(reply) ? `${said}: still at work` : `${said}, which settles nothing`;
 }
+
+const answered = (asked: Asked, reply: Reply) => `the processor answered ${reply.status} to ${asked}`;
 
 /** Whether the adapter says that it reads what a charge is about: those of the first contract say nothing. */
 export function readsContent(reply: Reply): boolean {
@@ -110,6 +209,16 @@ export function readsContent(reply: Reply): boolean {
 
 export function isStillAtWork(reply: Reply): boolean {
   return reply.complete && (STILL_AT_WORK.includes(reply.status) || processing.Check(readJson(reply.body)));
+}
+
+/** The members of the reply's JSON object; none if it has no such body. */
+export function membersOf(reply: Reply): Readonly<Record<string, unknown>> {
+  const value = reply.complete ? readJson(reply.body) : undefined;
+  return isObject(value) ? value : {};
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Undefined when it is not JSON in UTF-8: no schema takes that. */

@@ -66,6 +66,23 @@ function readAmount(amount: string, currency: string, decimals: number | undefin
   return { amount: (point < 0 ? `${amount}.` : amount).padEnd(digits - fractionDigits + 1 + decimals, '0'), currency };
 }
 
+/** Decimal text as others write it: `25`, `25.0` and `025.000` are the same amount. The bound keeps the reading of it short. */
+const DECIMAL_OF_OTHERS = /^0{0,30}(\d{1,30})(?:\.(\d{1,30}))?$/;
+
+/**
+ * Money as another company names it: decimal text with an ISO code in any letter case. Undefined if it is something else, which is
+ * that company's own naming; a problem if no payment can have such money.
+ */
+export function readNamedMoney(amount: unknown, currencyCode: unknown): Money | MoneyProblem | undefined {
+  if (typeof amount !== 'string' || typeof currencyCode !== 'string') return undefined;
+  const currency = CURRENCY_CODE.test(currencyCode) ? currencyCode.toUpperCase() : '';
+  const [, whole, fraction = ''] = DECIMAL_OF_OTHERS.exec(amount) ?? [];
+  if (whole === undefined || !(MINOR_UNITS.has(currency) || ENDED_CURRENCIES.has(currency))) return undefined;
+  const digits = fraction.replace(/0+$/, '');
+  const read = readMoney(digits === '' ? whole : `${whole}.${digits}`, currency);
+  return 'problem' in read ? (read.money ?? read) : read;
+}
+
 /** Two requests with the same fingerprint ask for the same payment (rule P6). */
 export function fingerprintOf(money: Money): string {
   return `${money.amount} ${money.currency}`;

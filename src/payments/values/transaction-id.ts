@@ -7,6 +7,9 @@ const RANDOM_DIGITS = 6;
 const TIME_DIGITS = 16;
 const LATEST = 10 ** TIME_DIGITS - 1;
 
+/** The form of our ids. Others have ids that begin alike. */
+export const TRANSACTION_ID = new RegExp(`^TXN\\d{${TIME_DIGITS + RANDOM_DIGITS}}$`, 'i');
+
 /** The lowest id that can be made at or after this moment (milliseconds since the epoch). */
 export function lowestTransactionIdAt(ms: number): string {
   const time = Math.min(Math.max(Math.ceil(ms) * STEPS_PER_MS, 0), LATEST);
