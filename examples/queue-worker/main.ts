@@ -4,43 +4,55 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   CancelledError,
+  DeadKeyError,
   DeclinedError,
   Idempay,
   InvalidRequestError,
   MismatchError,
+  OutOfTurnError,
   type PaymentRequest,
-  UnavailableError,
-  UnknownOutcomeError,
 } from '@idempay/client';
 
 const { IDEMPAY_URL = 'http://127.0.0.1:8080', IDEMPAY_API_KEY, QUEUE = './data/queue' } = process.env;
 const idempay = new Idempay({ baseUrl: IDEMPAY_URL, ...(IDEMPAY_API_KEY && { apiKey: IDEMPAY_API_KEY }) });
 const POLL_MS = 200;
 
-/** May run twice for one job, also at the same time, and may be killed at any line. */
+/** May run twice for one job, also at the same time, and may be killed at any line. One job never ends the worker. */
 async function work(job: string): Promise<void> {
-  const payment = JSON.parse(await readFile(join(QUEUE, `${job}.job`), 'utf8')) as PaymentRequest;
   try {
-    const { transactionId } = await idempay.payments.pay(payment, { reference: job });
-    await acknowledge(`paid ${transactionId}`);
+    await acknowledge(job, await outcomeOf(job));
   } catch (error) {
-    if (error instanceof DeclinedError) await acknowledge(`declined ${error.reason}`);
-    else if (error instanceof CancelledError) await acknowledge('cancelled');
-    else if (error instanceof InvalidRequestError) await acknowledge(`refused ${error.message}`);
-    // The job came again with another amount, and is charged neither now nor later.
-    else if (error instanceof MismatchError) await acknowledge(`changed: ${error.message}`);
-    // Not acknowledged, so the queue delivers it again.
-    else if (error instanceof UnknownOutcomeError || error instanceof UnavailableError)
-      console.error(`${job}: ${error.message}`);
-    else throw error;
+    // Not known yet, not possible now, or a fault of this worker. Not acknowledged, so the queue delivers it again.
+    console.error(`${job}: ${(error as Error).message}`);
   }
+}
 
-  /** Killed before it: the next delivery gets the same outcome. */
-  async function acknowledge(outcome: string): Promise<void> {
-    const draft = join(QUEUE, `${job}.${process.pid}.draft`);
-    await writeFile(draft, outcome);
-    await rename(draft, join(QUEUE, `${job}.done`));
+/** Rejects for as long as there is no final outcome. */
+async function outcomeOf(job: string): Promise<string> {
+  try {
+    const payment = JSON.parse(await readFile(join(QUEUE, `${job}.job`), 'utf8')) as PaymentRequest;
+    const { transactionId } = await idempay.payments.pay(payment, { reference: job });
+    return `paid ${transactionId}`;
+  } catch (error) {
+    if (error instanceof DeclinedError) return `declined ${error.reason}`;
+    if (error instanceof CancelledError) return 'cancelled';
+    // Declined before, and the order has a later attempt by now: that attempt has the outcome.
+    if (error instanceof OutOfTurnError) return `superseded: ${error.message}`;
+    // The job came again with another amount, and is charged neither now nor later.
+    if (error instanceof MismatchError) return `changed: ${error.message}`;
+    // Cancelled after its row had been lost, and charged all the same. Delivering it again does not help: a person refunds it.
+    if (error instanceof DeadKeyError) return `to refund: ${error.message}`;
+    // The job itself is wrong.
+    if (error instanceof InvalidRequestError || error instanceof SyntaxError) return `refused ${error.message}`;
+    throw error;
   }
+}
+
+/** Killed before it: the next delivery gets the same outcome. */
+async function acknowledge(job: string, outcome: string): Promise<void> {
+  const draft = join(QUEUE, `${job}.${process.pid}.draft`);
+  await writeFile(draft, outcome);
+  await rename(draft, join(QUEUE, `${job}.done`));
 }
 
 let isStopping = false;

@@ -1,6 +1,6 @@
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Idempay } from '@idempay/client';
+import { DeclinedError, Idempay } from '@idempay/client';
 import { describe, expect, test } from 'vitest';
 import { sharePayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import { spawnProgram } from '../../testkit/processes/service.js';
@@ -88,5 +88,36 @@ describe('the worker of examples/', { timeout: FINAL_MS }, () => {
     expect(await environment.newCharges()).toHaveLength(2);
     child.kill('SIGTERM');
     await ended;
+  });
+
+  /**
+   * Bug: the worker ended at such a job, at every start, and never paid the rest of its queue. Cause: it threw what it did not expect. Fix:
+   * every final refusal ends its job, and anything else leaves the job to the next delivery.
+   */
+  test('pays the rest of the queue after a job that is superseded, refused, or no payment at all', async () => {
+    const { payments } = new Idempay({ baseUrl: environment.url });
+    const payment = { amount: '7.00', currency: 'EUR' };
+    await environment.behave({ declineRate: 1 });
+    await expect(payments.pay(payment, { reference: 'a-1' })).rejects.toThrow(DeclinedError);
+    await environment.behave({ declineRate: 0 });
+    await payments.pay(payment, { reference: 'a-1', attempt: 2 });
+    const jobs = { 'a-1': payment, 'b-': payment, 'b 2': payment, 'b-3': null, 'b-4': [], 'z-5': payment };
+    for (const [job, text] of Object.entries(jobs)) await writeFile(file(`${job}.job`), JSON.stringify(text));
+    await writeFile(file('b-6.job'), '{"amount":');
+    // It cannot be read, now or later, and has no outcome.
+    await mkdir(file('b-7.job'));
+
+    const { child, ended } = start();
+    expect(await outcome('z-5')).toMatch(/^paid TXN/);
+    expect(await outcome('a-1')).toMatch(/^superseded: .* attempt 2 is completed/);
+    for (const job of ['b-', 'b 2', 'b-3', 'b-4', 'b-6']) expect(await outcome(job), job).toMatch(/^refused /);
+    child.kill('SIGTERM');
+    await ended;
+    expect(await done()).not.toContain('b-7.done');
+    expect((await environment.newCharges()).map(({ status }) => status)).toEqual([
+      'declined',
+      'succeeded',
+      'succeeded',
+    ]);
   });
 });
