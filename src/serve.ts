@@ -7,8 +7,8 @@ import { ConfigError, type DeploymentSettings, doubtsAbout, readConfig } from '.
 import { CertificateError } from './http/connections/certificate-files.js';
 import { CONNECTION_LIMITS } from './http/connections/connection-limits.js';
 import { createListener } from './http/connections/listener.js';
-import { createLogger } from './logs/logger.js';
 import { reasonOf, StoreUnavailable } from './platform/faults.js';
+import { createLogger, endProcess } from './platform/logger.js';
 import { VERSION } from './platform/version.js';
 import { databaseName } from './stores/postgres/url.js';
 import { redisName } from './stores/redis/connection/url.js';
@@ -55,14 +55,14 @@ async function serveUntilSignal(): Promise<void> {
   const app = await Promise.race([createApp(config, logger, listener, traces), stop]);
   if (typeof app === 'string') {
     logger.info({ signal: app }, 'ended before the start was complete');
-    process.exit(0);
+    return endProcess(logger, 0);
   }
   app.broken.then(async (error) => {
     // What a disk does is expected; anything else that ends the writer thread is a mistake of ours, with its stack.
     const detail = error instanceof StoreUnavailable ? { reason: reasonOf(error) } : { err: error };
     logger.fatal(detail, 'the store is broken; the process ends, and a new start recovers');
     await Promise.race([app.drain(BROKEN_DRAIN_MS).catch(() => {}), delay(2 * BROKEN_DRAIN_MS)]);
-    process.exit(1);
+    return endProcess(logger, 1);
   });
 
   await app.serve();
@@ -81,7 +81,7 @@ async function serveUntilSignal(): Promise<void> {
   await delay(config.drainDelayMs);
   await app.drain();
   logger.info('drained');
-  process.exit(0);
+  return endProcess(logger, 0);
 }
 
 /** For the log: where everything is kept, without user and password. */

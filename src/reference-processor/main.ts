@@ -1,5 +1,5 @@
 import type { AddressInfo } from 'node:net';
-import { type Logger, pino } from 'pino';
+import { createLogger, endProcess } from '../platform/logger.js';
 import { ChargeLogError, openChargeLog } from './charge-log.js';
 import { createCharges } from './charges.js';
 import { createServer } from './server.js';
@@ -7,7 +7,7 @@ import { readSettings, SettingsError } from './settings.js';
 
 /**
  * The reference processor: a small payment processor of its own, which Idempay sends charges to over HTTP. It shares no
- * code with the service, and its log of charges decides what was charged.
+ * code with the service but the output of its log, and its log of charges decides what was charged.
  */
 try {
   await serve();
@@ -21,14 +21,14 @@ async function serve(): Promise<void> {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => process.exit(0));
 
   const settings = readSettings(process.env);
-  const logger = await createLogger();
+  const logger = await createLogger('info');
   const log = await openChargeLog(settings.chargeLog);
   log.broken.then((fault) => {
     logger.fatal(
       { reason: fault.message },
       'the charge log is broken; the process ends, and a new start reads what it holds',
     );
-    process.exit(1);
+    return endProcess(logger, 1);
   });
 
   const { host, chargeLog, behaviour } = settings;
@@ -38,13 +38,6 @@ async function serve(): Promise<void> {
   await app.listen({ host, port: settings.port });
   const { port } = app.server.address() as AddressInfo;
   logger.info({ host, port, chargeLog, charges: log.earlier.length }, 'listening');
-}
-
-/** JSON lines; readable text on a terminal. */
-async function createLogger(): Promise<Logger> {
-  if (!process.stdout.isTTY) return pino();
-  const { default: pretty } = await import('pino-pretty');
-  return pino(pretty({ sync: true, ignore: 'pid,hostname' }));
 }
 
 function sentenceFor(error: unknown): string {
