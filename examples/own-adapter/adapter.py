@@ -36,12 +36,14 @@ class Adapter(BaseHTTPRequestHandler):
             return self.answer(400, {"error": "a charge has an Idempotency-Key, an amount and a currency"})
         id, status, *charged = charge_at_company(reference, charge)
         if charged != [amount, currency]:
-            return self.answer(422, {"error": "another amount was charged with this reference"})
-        self.answer({"succeeded": 200, "declined": 402, "processing": 409}[status], outcome(id, status))
+            return self.answer(422, {"error": "another amount was charged with this reference", "reference": reference})
+        self.answer({"succeeded": 200, "declined": 402, "processing": 409}[status], outcome(reference, id, status, *charged))
 
     def do_GET(self):
-        found = find_at_company(self.path.removeprefix("/charges/"))
-        self.answer(200 if found else 404, outcome(*found[:2]) if found else {"error": "no charge with this reference"})
+        reference = self.path.removeprefix("/charges/")
+        found = find_at_company(reference)
+        missing = {"error": "no charge with this reference", "reference": reference}
+        self.answer(200 if found else 404, outcome(reference, *found) if found else missing)
 
     def answer(self, status, body):
         text = json.dumps(body).encode()
@@ -52,8 +54,10 @@ class Adapter(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-# The id is the company's own name of the charge, as it just answered: only two ids show that there are two charges.
-def outcome(id, status):
-    return {"id": id, "status": status, **({"reason": "The card was declined."} if status == "declined" else {})}
+# The id is the company's own name of the charge, as it just answered: only two ids show that there are two charges. The last three say
+# which charge the reply is about, so that Idempay takes no other reply for it. They are what was charged, not what was asked for.
+def outcome(reference, id, status, amount, currency):
+    reason = {"reason": "The card was declined."} if status == "declined" else {}
+    return {"id": id, "status": status, **reason, "reference": reference, "amount": amount, "currency": currency}
 
 ThreadingHTTPServer(("127.0.0.1", 8092), Adapter).serve_forever()

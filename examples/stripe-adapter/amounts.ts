@@ -5,6 +5,14 @@ const THREE_DECIMALS = new Set('BHD JOD KWD OMR TND'.split(' '));
 /** Without decimals today, and sent with two that are 00. */
 const TWO_ZEROS = new Set(['ISK', 'UGX']);
 
+/** The amount as decimal text, with the decimals that Stripe counts. */
+export function decimalText(units: number, currency: string): string {
+  const code = currency.toUpperCase();
+  const decimals = NO_DECIMALS.has(code) ? 0 : THREE_DECIMALS.has(code) ? 3 : 2;
+  const digits = `${units}`.padStart(decimals + 1, '0');
+  return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`;
+}
+
 export type MinorUnits = { readonly units: number } | { readonly problem: string };
 
 /**

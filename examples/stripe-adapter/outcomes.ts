@@ -1,3 +1,4 @@
+import { decimalText } from './amounts.ts';
 import type { Reply } from './stripe.ts';
 
 /** An answer of the contract in docs/reference/processor.md. */
@@ -17,6 +18,8 @@ interface StripeError {
 export interface PaymentIntent {
   readonly id: string;
   readonly status: string;
+  readonly amount: number;
+  readonly currency: string;
   readonly last_payment_error?: StripeError | null;
   readonly metadata?: Readonly<Record<string, string>>;
 }
@@ -67,8 +70,12 @@ function isRefusedContent(error: StripeError): boolean {
   return REFUSED_AMOUNTS.includes(error.code ?? '') || isRefusedCurrency(error);
 }
 
-export function outcomeOfIntent({ id, status, last_payment_error: error }: PaymentIntent): Answer {
-  if (status === 'succeeded') return { status: 200, body: { status: 'succeeded', id } };
+/** A success says what was charged: Idempay compares it with what it asked for. */
+export function outcomeOfIntent(intent: PaymentIntent): Answer {
+  const { id, status, amount, currency, last_payment_error: error } = intent;
+  if (status === 'succeeded') {
+    return { status: 200, body: { status: 'succeeded', id, amount: decimalText(amount, currency), currency } };
+  }
   if (status === 'canceled') return declined('the payment was canceled');
   // Only one confirmation was ever sent, and it failed.
   if (status === 'requires_payment_method' && error) return declined(error.message ?? error.code ?? 'declined');

@@ -12,6 +12,9 @@ const HEADERS = { 'content-type': 'application/json', 'idempay-contract': '2' };
 const REQUEST_MS = 5_000;
 const LONGEST_BODY = 65_536;
 
+/** Each reply names the reference, so that no other reply is taken for it. */
+const about = (reference: string, { status, body }: Answer): Answer => ({ status, body: { ...body, reference } });
+
 /**
  * The contract of docs/reference/processor.md over HTTP. `password` is that of Basic authorization, as in PROCESSOR_URL; if undefined, the
  * adapter asks for none.
@@ -35,7 +38,8 @@ export function createAdapter(charges: Charges, password: string | undefined): S
     const [, reference] = /^\/charges\/([^/?]+)$/.exec(url) ?? [];
     if (method === 'GET' && reference !== undefined) {
       // Such a charge is refused, so there can be none.
-      return KEY.test(reference) ? charges.lookUp(reference) : { status: 404, body: { error: 'not a key of Idempay' } };
+      if (!KEY.test(reference)) return { status: 404, body: { error: 'not a key of Idempay' } };
+      return about(reference, await charges.lookUp(reference));
     }
     return { status: 400, body: { error: 'POST /charges and GET /charges/{reference} are served' } };
   }
@@ -48,7 +52,7 @@ export function createAdapter(charges: Charges, password: string | undefined): S
       | undefined;
     const charged = readCharge(reference, body ?? {});
     if (!charged || !KEY.test(charged.reference)) return { status: 400, body: { error: 'not a charge of Idempay' } };
-    return charges.charge(charged);
+    return about(charged.reference, await charges.charge(charged));
   }
 
   function isAllowed(authorization: string | undefined): boolean {

@@ -165,6 +165,26 @@ describe('an adapter whose replies name no charge', { timeout: 60_000 }, () => {
   });
 });
 
+describe('the reference in replies', { timeout: 60_000 }, () => {
+  it('is noted as missing, by kind of reply, if the adapter names it in none', async () => {
+    const nameless = { 'idempotency-key': '' };
+    const kept = keepingAdapter({ moved: [] });
+    const result = await checkAdapter({
+      charge: async (asked) => ({ ...((await kept.charge(asked)) as AdapterReply), headers: nameless }),
+      lookUp: async (asked) => ({ ...((await kept.lookUp(asked)) as AdapterReply), headers: nameless }),
+    });
+    expect(notKept(result)).toMatchObject([
+      {
+        check: 'reference in replies',
+        verdict: 'skipped',
+        sentence: expect.stringMatching(
+          /: a look-up \(404\), a charge \(200\), .*a charge \(422\).* member reference\.$/,
+        ),
+      },
+    ]);
+  });
+});
+
 describe('the content of a charge', { timeout: 60_000 }, () => {
   /** The bodies of the charges, in their order, of one reference. */
   async function bodiesAt(adapterOf: (kept: Adapter) => Partial<Adapter>) {
@@ -306,7 +326,7 @@ describe('an adapter that answers anything', { timeout: 60_000 }, () => {
     };
     const result = await checkAdapter(adapter);
     expect(verdicts(result)).toMatchObject({ charge: 'kept', 'look-up after a charge': 'broken' });
-    expect(result.checks).toHaveLength(15);
+    expect(result.checks).toHaveLength(16);
   });
 
   it.each(HOSTILE_BYTES)('does not keep the command where it sends %s', async (_, bytes) => {
@@ -384,7 +404,7 @@ describe('idempay processor check', { timeout: 60_000 }, () => {
       expect.stringContaining(`This will charge 2.50 EUR for real, with up to 9 references, at ${processor.url}.`),
     ]);
     expect(stdout).toContain('kept\trepeat\tA repeat got the outcome of the first charge.\n');
-    expect(stdout).toContain('14 kept, 0 broken, 1 skipped.\nLook at the processor: ');
+    expect(stdout).toContain('15 kept, 0 broken, 1 skipped.\nLook at the processor: ');
     const made = (await processor.charges()).slice(before);
     expect(made).not.toEqual([]);
     for (const { reference, amount, currency } of made) {
@@ -414,10 +434,10 @@ describe('idempay processor check', { timeout: 60_000 }, () => {
       .split('\n')
       .map((line) => JSON.parse(line));
     expect(code).toBe(0);
-    expect(documents).toHaveLength(16);
+    expect(documents).toHaveLength(17);
     expect(documents[0]).toEqual({ check: 'look-up before a charge', verdict: 'kept', sentence: expect.any(String) });
     const sum = documents.at(-1);
-    expect(sum).toMatchObject({ isKept: true, kept: 15, broken: 0, skipped: 0, areChargesNamed: true });
+    expect(sum).toMatchObject({ isKept: true, kept: 16, broken: 0, skipped: 0, areChargesNamed: true });
     expect(sum.references[0]).toEqual({
       reference: expect.stringMatching(/^[0-9a-f-]{36}$/),
       transactionId: expect.stringMatching(/^TXN\d+$/),
@@ -434,7 +454,7 @@ describe('idempay processor check', { timeout: 60_000 }, () => {
     const plain = await idempayWith(chargingRepeats({ moved: [] }, () => ({})));
     expect(plain.code).toBe(0);
     expect(plain.stdout).toContain(
-      '11 kept, 0 broken, 4 skipped.\nThe replies, or some of them, name no charge, so it is not shown ',
+      '12 kept, 0 broken, 4 skipped.\nThe replies, or some of them, name no charge, so it is not shown ',
     );
     const asJson = await idempayWith(
       chargingRepeats({ moved: [] }, () => ({})),

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { readNamedMoney } from '#idempay/payments/values/money.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { generateKey, pay, sendJson, transactionIdOf } from '../../testkit/client/http-client.js';
 import { expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
@@ -44,9 +45,16 @@ describe('the Stripe adapter of examples/', { timeout: 60_000 }, () => {
     ['7', 'ISK', 700],
     ['7', 'UGX', 700],
     ['100.00', 'MGA', 100],
-  ])('sends %s %s as %d of its smallest unit', async (amount, currency, units) => {
-    expect((await environment.charge(key, { amount, currency })).status).toBe(200);
+  ])('sends %s %s as %d of its smallest unit, and answers what Idempay reads as the same', async (...sample) => {
+    const [amount, currency, units] = sample;
+    const charged = await environment.charge(key, { amount, currency });
     expect(intents()).toMatchObject([{ amount: units, currency: currency.toLowerCase() }]);
+    for (const answer of [charged, await lookUpCharge(environment.adapterUrl, key)]) {
+      expect(answer.status).toBe(200);
+      const about = answer.json() as Readonly<Record<string, unknown>>;
+      expect(about).toMatchObject({ status: 'succeeded', reference: key });
+      expect(readNamedMoney(about.amount, about.currency)).toEqual({ amount, currency });
+    }
   });
 
   test.each([
@@ -64,7 +72,8 @@ describe('the Stripe adapter of examples/', { timeout: 60_000 }, () => {
     await environment.restartAdapter({ STRIPE_PAYMENT_METHOD: 'pm_card_chargeDeclined' });
     expectError(await pay(environment.url, key, USD), 402, 'Payment declined: Your card was declined.');
     const answer = await lookUpCharge(environment.adapterUrl, key);
-    expect([answer.status, answer.json()]).toEqual([200, { status: 'declined', reason: 'Your card was declined.' }]);
+    const declined = { status: 'declined', reason: 'Your card was declined.', reference: key };
+    expect([answer.status, answer.json()]).toEqual([200, declined]);
     await environment.restartAdapter();
   });
 

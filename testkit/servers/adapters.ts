@@ -67,7 +67,10 @@ export const anotherAmount = (): AdapterReply => ({ status: 422, body: { error: 
 export const declined = (): AdapterReply => ({ status: 402, body: { status: 'declined', reason: 'No cover.' } });
 export const noRecord = (): AdapterReply => ({ status: 404, body: { error: 'no record' } });
 
-/** Serves an adapter on a port of 127.0.0.1. It says that it reads content, unless its headers say otherwise. */
+/**
+ * Serves an adapter on a port of 127.0.0.1. It says that it reads content, and names the reference in a header, unless its headers say
+ * otherwise. An empty header is left out.
+ */
 export async function serveAdapter({ charge, lookUp }: Adapter) {
   const server = createServer(async (request, response) => {
     const body = await text(request).catch(() => '');
@@ -83,7 +86,7 @@ export async function serveAdapter({ charge, lookUp }: Adapter) {
     const answer = await (method === 'POST' ? charge(asked) : lookUp(asked));
     if (answer === 'hang') return;
     if (answer === 'cut') return void request.socket.destroy();
-    send(response, answer);
+    send(response, asked.reference, answer);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -97,11 +100,11 @@ export async function serveAdapter({ charge, lookUp }: Adapter) {
   };
 }
 
-function send(response: ServerResponse, { status, body, headers }: AdapterReply): void {
+function send(response: ServerResponse, reference: string, { status, body, headers }: AdapterReply): void {
+  const usual = { 'content-type': 'application/json', 'idempay-contract': '2', 'idempotency-key': reference };
+  const sent = Object.entries({ ...usual, ...headers }).filter(([, value]) => value !== '');
   const isRaw = typeof body === 'string' || body instanceof Uint8Array;
-  response
-    .writeHead(status, { 'content-type': 'application/json', 'idempay-contract': '2', ...headers })
-    .end(isRaw ? body : JSON.stringify(body));
+  response.writeHead(status, Object.fromEntries(sent)).end(isRaw ? body : JSON.stringify(body));
 }
 
 function gone({ socket }: IncomingMessage): Promise<unknown> {

@@ -317,6 +317,57 @@ export const BROKEN_ADAPTERS: readonly BrokenAdapter[] = [
     }),
   },
   {
+    title: 'has an empty 404, as an ingress without a route',
+    check: 'look-up before a charge',
+    says: /404 to a look-up without a body that is a JSON object, which proves nothing.*unknown for hours/,
+    open: lookingUp(async (kept, asked) => withoutRecord(await kept.lookUp(asked), { status: 404, body: '' })),
+  },
+  {
+    title: 'names the reference in each reply but a 404',
+    check: 'unknown reference',
+    says: /404 to a look-up without the reference, which earlier replies named.*not sent again/,
+    open: lookingUp(async (kept, asked) =>
+      withoutRecord(await kept.lookUp(asked), { ...noRecord(), headers: { 'idempotency-key': '' } }),
+    ),
+  },
+  {
+    title: 'names its contract in each reply but a 404',
+    check: 'unknown reference',
+    says: /404 to a look-up without the header Idempay-Contract, which earlier replies had.*not sent again/,
+    open(books) {
+      const kept = keepingAdapter(books);
+      const [first, later] = [{ 'idempay-contract': '' }, { 'idempay-contract': '2' }];
+      return {
+        charge: async (asked) => ({ ...((await kept.charge(asked)) as AdapterReply), headers: later }),
+        lookUp: async (asked) => ({ ...((await kept.lookUp(asked)) as AdapterReply), headers: first }),
+      };
+    },
+  },
+  {
+    title: 'answers with the amount in the smallest unit',
+    check: 'charge',
+    says: /its amount is 100\.00 EUR, not 1\.00 EUR.*told to try again although the money has moved/,
+    open: replying((reply) => ({ ...reply, body: { ...Object(reply.body), amount: '100', currency: 'eur' } })),
+  },
+  {
+    title: 'answers each charge of another payment with the reply to the first one',
+    check: 'content',
+    says: /did not succeed.*names another charge: its reference is /,
+    open(books) {
+      const kept = keepingAdapter(books);
+      let first: string | undefined;
+      return {
+        ...kept,
+        charge: async (asked) => {
+          const reply = await kept.charge(asked);
+          first ??= asked.reference;
+          const body = { ...Object((reply as AdapterReply).body), reference: first };
+          return typeof reply === 'object' && reply.status === 200 ? { ...reply, body } : reply;
+        },
+      };
+    },
+  },
+  {
     title: 'has no record of what it has charged',
     check: 'look-up after a charge',
     says: /no record of a charge that was made.*charged twice/,
@@ -384,6 +435,9 @@ export const BROKEN_ADAPTERS: readonly BrokenAdapter[] = [
     },
   },
 ];
+
+const withoutRecord = (reply: Awaited<ReturnType<Adapter['lookUp']>>, other: AdapterReply) =>
+  typeof reply === 'object' && reply.status === 404 ? other : reply;
 
 function withoutMemory(books: Books, replyFor: (id: string) => AdapterReply): Adapter {
   const kept = keepingAdapter(books);

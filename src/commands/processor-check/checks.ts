@@ -2,7 +2,7 @@ import { readMoney } from '../../payments/values/money.js';
 import { atOnce, twoAmountsAtOnce } from './at-once.js';
 import { content, contentIsRead } from './content.js';
 import { decline } from './declines.js';
-import { mediaTypes, wrongRequests } from './forms.js';
+import { mediaTypes, references, wrongRequests } from './forms.js';
 import { type Judgement, skipped } from './judgement.js';
 import { cutConnection, timeLimit } from './lost-replies.js';
 import { anotherAmount, firstCharge, lookUpAfter, lookUpBefore, repeat, unknownReference } from './outcomes.js';
@@ -56,6 +56,7 @@ export async function* runChecks(probe: Probe): AsyncGenerator<Check> {
     ended ||= judgement.isEnd === true;
     yield { check, ...judgement };
   }
+  yield { check: 'reference in replies', ...references(probe) };
   yield { check: 'media types', ...(await mediaTypes(probe)) };
 }
 

@@ -62,6 +62,16 @@ export async function wrongRequests(probe: Probe): Promise<Judgement> {
   return kept('Wrong requests are refused with 4xx and a body that says what is wrong.');
 }
 
+/** A note: the contract allows an adapter to name the reference in no reply. One that leaves it out of its 404 alone was found before. */
+export function references({ namings }: Probe): Judgement {
+  const nameless = [...namings].flatMap(([kind, isNamed]) => (isNamed ? [] : [kind]));
+  if (namings.size === 0) return skipped('Not checked: no reply came whole.');
+  if (nameless.length === 0) return kept('Every reply names the reference that it is about.');
+  return skipped(
+    `These replies do not name the reference that they are about: ${nameless.join(', ')}. Then a late copy of another reply, or the page of a gateway, can be taken for their outcome. Answer with the member reference.`,
+  );
+}
+
 /** Checks the form of every reply that came: the service reads only JSON in UTF-8, and a gateway's page is something else. */
 export async function mediaTypes(probe: Probe): Promise<Judgement> {
   for (const { asked, reply } of probe.replies) {

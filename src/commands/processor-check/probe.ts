@@ -12,6 +12,7 @@ import {
   lookUpQuestion,
   lookUpResultOf,
   NOTHING_CARRIED,
+  namesReference,
   type Subject,
 } from '../../payments/processors/messages.js';
 import type { ProcessorLocation } from '../../payments/processors/processor-url.js';
@@ -96,6 +97,7 @@ export function openProbe(settings: ProbeSettings) {
   const payments: CheckedPayment[] = [];
   const announcements = new Map<CheckedPayment, Promise<unknown>>();
   const replies: { readonly asked: string; readonly reply: Reply }[] = [];
+  const namings = new Map<string, boolean>();
   let chargeMs = 0;
   let carried = NOTHING_CARRIED;
 
@@ -103,6 +105,10 @@ export function openProbe(settings: ProbeSettings) {
   function doubtOf(asked: Asked, reply: Reply, subject: Subject): string | undefined {
     const doubt = doubtIn(asked, reply, subject, carried);
     if (doubt === undefined) carried = carriedWith(carried, reply, subject);
+    if (reply.complete) {
+      const kind = `${asked} (${reply.status})`;
+      namings.set(kind, (namings.get(kind) ?? true) && namesReference(reply, subject.reference));
+    }
     return doubt;
   }
 
@@ -183,6 +189,8 @@ export function openProbe(settings: ProbeSettings) {
     /** Those that were sent, in their order. */
     payments: payments as readonly CheckedPayment[],
     replies: replies as readonly { readonly asked: string; readonly reply: Reply }[],
+    /** Kinds of replies, such as `a look-up (404)`, and whether each reply of the kind named the reference that was asked about. */
+    namings: namings as ReadonlyMap<string, boolean>,
     newPayment,
     charge,
     ask,
