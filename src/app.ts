@@ -69,10 +69,7 @@ export interface App {
 /** The composition root: opens the deployment, builds the features on it, and wires them to HTTP. */
 export async function createApp(config: Config, logger: Logger, listener: Listener, traces?: Traces): Promise<App> {
   const clock = traces?.clock(systemClock) ?? systemClock;
-  const access =
-    config.access.kind === 'required'
-      ? createAccess(config.access, clock, (sentence) => logger.error(sentence))
-      : undefined;
+  const access = config.access.kind === 'required' ? createAccess(config.access, clock, logger) : undefined;
   const storeLog = new StoreLog(logger, clock);
   const paymentLog = createPaymentLog(logger, storeLog);
   const instance = randomUUID();

@@ -46,8 +46,13 @@ function readTokens(settings: Settings): TokenSettings | undefined {
   if (issuer === undefined || audience === undefined) return undefined;
   if (!settings.has('JWT_JWKS_URL') && !isDiscoverable(issuer)) {
     settings.problem(
-      `JWT_ISSUER ${issuer} is no URL to ask for its keys (https, without query and fragment): set JWT_JWKS_URL too`,
+      `JWT_ISSUER ${withoutUser(issuer)} is no URL to ask for its keys (https, without query and fragment): set JWT_JWKS_URL too`,
     );
   }
   return { issuer, audience, jwksUrl };
+}
+
+/** A user may have a password, which no log may have. */
+function withoutUser(issuer: string): string {
+  return issuer.replace(/^([a-z]+:\/\/)?.*@/is, '$1');
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../platform/clock.js';
+import type { AccessLog } from './access-log.js';
 import type { AccessSettings } from './access-settings.js';
 import { SECRET_PREFIX } from './api-keys.js';
 import type { AuthenticationResult } from './caller.js';
@@ -15,14 +16,14 @@ export interface Access {
 /** RFC 6750 2.1; the scheme in any case (RFC 9110 11.1). */
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 
-/** Throws when the file of API keys cannot be read or used. `warn` is told when that happens later. */
+/** Throws when the file of API keys cannot be read or used. If that happens later, it is logged. */
 export function createAccess(
   { apiKeysFile, tokens }: Extract<AccessSettings, { kind: 'required' }>,
   clock: Clock,
-  warn: (sentence: string) => void,
+  log: AccessLog,
 ): Access {
-  const keyFile = apiKeysFile === undefined ? undefined : openKeyFile(apiKeysFile, warn);
-  const tokenCheck = tokens && createTokenCheck(tokens, clock);
+  const keyFile = apiKeysFile === undefined ? undefined : openKeyFile(apiKeysFile, (sentence) => log.error(sentence));
+  const tokenCheck = tokens && createTokenCheck(tokens, clock, log);
 
   return {
     authenticate(authorization) {

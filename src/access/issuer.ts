@@ -47,11 +47,11 @@ async function readJson(url: string, signal: AbortSignal): Promise<Readonly<Reco
   const { status, body } = await fetch(url, { headers, signal, redirect: 'manual' });
   if (status !== 200) {
     await body?.cancel();
-    throw new Error(`${url} answered ${status}, not 200 OK`);
+    throw new Error(`${shown(url)} answered ${status}, not 200 OK`);
   }
   const value: unknown = JSON.parse(new TextDecoder().decode(await bytesOf(body, url)));
   if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
-  throw new Error(`the JSON of ${url} is not an object`);
+  throw new Error(`the JSON of ${shown(url)} is not an object`);
 }
 
 async function bytesOf(body: ReadableStream<Uint8Array> | null, url: string): Promise<Uint8Array> {
@@ -60,8 +60,14 @@ async function bytesOf(body: ReadableStream<Uint8Array> | null, url: string): Pr
   for await (const part of body ?? []) {
     length += part.length;
     // An exception here ends the connection.
-    if (length > ANSWER_LIMIT_BYTES) throw new Error(`the answer of ${url} has more than ${ANSWER_LIMIT_BYTES} bytes`);
+    if (length > ANSWER_LIMIT_BYTES)
+      throw new Error(`the answer of ${shown(url)} has more than ${ANSWER_LIMIT_BYTES} bytes`);
     parts.push(part);
   }
   return Buffer.concat(parts);
+}
+
+/** For messages: a query may have a secret in it. */
+function shown(url: string): string {
+  return url.replace(/\?.*/s, '');
 }

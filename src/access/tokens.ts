@@ -1,6 +1,7 @@
 import { errors, type JWTPayload, jwtVerify } from 'jose';
 import type { Clock } from '../platform/clock.js';
 import { codePointsIn, isPrinted } from '../platform/printed-text.js';
+import type { AccessLog } from './access-log.js';
 import type { AuthenticationResult } from './caller.js';
 import type { TokenSettings } from './issuer.js';
 import { IssuerKeys } from './issuer-keys.js';
@@ -24,9 +25,9 @@ const CLOCK_TOLERANCE_SECONDS = 5;
 const MAX_CLIENT_CODE_POINTS = 255;
 
 /** Checks JSON Web Tokens against the key set of their issuer (RFC 7519, RFC 9068). */
-export function createTokenCheck(settings: TokenSettings, clock: Clock): TokenCheck {
+export function createTokenCheck(settings: TokenSettings, clock: Clock, log: AccessLog): TokenCheck {
   const { issuer, audience } = settings;
-  const keys = new IssuerKeys(settings, clock);
+  const keys = new IssuerKeys(settings, clock, log);
 
   async function check(token: string): Promise<AuthenticationResult> {
     try {
@@ -41,7 +42,7 @@ export function createTokenCheck(settings: TokenSettings, clock: Clock): TokenCh
       if (client === undefined || !isAccessType(protectedHeader.typ)) return { state: 'invalid' };
       return { state: 'authenticated', caller: { client, scopes: scopesOf(payload) } };
     } catch (error) {
-      // Any other fault is one of the issuer or its keys.
+      // Any other fault is one of the issuer or its keys, and is logged there.
       return { state: error instanceof errors.JOSEError ? 'invalid' : 'unavailable' };
     }
   }

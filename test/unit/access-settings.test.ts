@@ -81,6 +81,15 @@ describe('access', () => {
       { AUTH: 'required', JWT_ISSUER: 'https://id.example/?tenant=1', JWT_AUDIENCE: 'idempay' },
       /^JWT_ISSUER .* is no URL to ask for its keys/,
     ],
+    // The password was printed.
+    [
+      { AUTH: 'required', JWT_ISSUER: 'https://user:p@ss/word@id.example/a', JWT_AUDIENCE: 'idempay' },
+      /^JWT_ISSUER https:\/\/id\.example\/a is no URL to ask for its keys/,
+    ],
+    [
+      { AUTH: 'required', JWT_ISSUER: 'user:password@id.example', JWT_AUDIENCE: 'idempay' },
+      /^JWT_ISSUER id\.example is no URL to ask for its keys/,
+    ],
     [
       'keys over plain HTTP',
       { AUTH: 'required', ...TOKENS, JWT_JWKS_URL: 'http://id.example/' },

@@ -38,7 +38,12 @@ async function openIssuer(answer: (path: string, origin: string) => string | num
 
 function checkOf(issuer: string, jwksUrl?: string) {
   const clock = new HandClock();
-  const check = createTokenCheck({ issuer, audience: AUDIENCE, jwksUrl }, clock);
+  const lines: string[] = [];
+  const log = {
+    error: (sentence: string) => void lines.push(`error: ${sentence}`),
+    info: (sentence: string) => void lines.push(`info: ${sentence}`),
+  };
+  const check = createTokenCheck({ issuer, audience: AUDIENCE, jwksUrl }, clock, log);
   onTestFinished(() => check.close());
   const states = async (kid: string, count = 1) => {
     const token = await new SignJWT({ client_id: 'shop' })
@@ -50,7 +55,7 @@ function checkOf(issuer: string, jwksUrl?: string) {
     const results = await Promise.all(Array.from({ length: count }, () => check.check(token)));
     return [...new Set(results.map(({ state }) => state))];
   };
-  return { clock, states };
+  return { clock, states, lines };
 }
 
 /**
@@ -85,6 +90,60 @@ test.each<[string, string | number]>([
   expect(await states('unknown', 100)).toEqual(['unavailable']);
   expect(await states('unknown', 100)).toEqual(['unavailable']);
   expect(asked).toHaveLength(5);
+});
+
+/**
+ * Bug: the keys of an issuer could not be renewed for hours, and no line of the log said so.
+ * Cause: the background question dropped its failure, and a token's 503 named no reason.
+ * Fix: the first failure, each hour of it, and its end are logged.
+ */
+test('an issuer that fails is logged at once, then every hour, and when it answers again', async () => {
+  let said: string | number = 500;
+  const { origin, asked } = await openIssuer(() => said);
+  const { clock, states, lines } = checkOf('shop', `${origin}/jwks?api-key=secret`);
+  const failure = (time: string, effect: string) =>
+    `error: the keys of the token issuer cannot be fetched${time}: ${origin}/jwks answered 500, not 200 OK. ${effect}.`;
+  expect(await states('known', 100)).toEqual(['unavailable']);
+  clock.advance(COOLDOWN_MS);
+  expect(await states('known', 100)).toEqual(['unavailable']);
+  expect(lines.splice(0)).toEqual([failure('', 'Every token gets 503')]);
+
+  said = JSON.stringify(keySet);
+  clock.advance(COOLDOWN_MS);
+  expect(await states('known')).toEqual(['authenticated']);
+  expect(lines.splice(0)).toEqual(['info: the keys of the token issuer are fetched again']);
+
+  said = 500;
+  const refresh = async () => {
+    const before = asked.length;
+    clock.advance(REFRESH_MS);
+    await expect.poll(() => asked.length).toBe(before + 1);
+    // The answer has been read as soon as a token that has to wait for it is judged.
+    await states('unknown');
+  };
+  for (let minute = 0; minute < 61; minute += 1) await refresh();
+  const effect = 'Tokens with a known key are accepted, also if the issuer has withdrawn it since; the others get 503';
+  expect(lines.splice(0)).toEqual([failure('', effect), failure(' for 60 minutes', effect)]);
+  expect(await states('known')).toEqual(['authenticated']);
+  said = JSON.stringify(keySet);
+  await refresh();
+  expect(lines).toEqual([
+    'info: the keys of the token issuer are fetched again, after they could not be for 61 minutes',
+  ]);
+});
+
+test('a key of the issuer that cannot be used is logged once in an hour', async () => {
+  const keys = [{ kty: 'EC', crv: 'P-256', x: 'AA', y: 'AA', kid: 'broken' }, ...keySet.keys];
+  const { origin } = await openIssuer(() => JSON.stringify({ keys }));
+  const { clock, states, lines } = checkOf('shop', `${origin}/jwks`);
+  expect(await states('broken', 10)).toEqual(['unavailable']);
+  expect(await states('known')).toEqual(['authenticated']);
+  expect(lines).toEqual([
+    expect.stringMatching(/^error: the key "broken" of the token issuer cannot be used: .+ Its tokens get 503\.$/),
+  ]);
+  clock.advance(60 * REFRESH_MS);
+  expect(await states('broken')).toEqual(['unavailable']);
+  expect(lines).toHaveLength(2);
 });
 
 test('a key that the issuer withdrew is refused after a minute, and one that it added is taken after the pause', async () => {

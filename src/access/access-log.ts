@@ -1,0 +1,5 @@
+/** Where operators read that credentials cannot be checked as they should be. */
+export interface AccessLog {
+  error(sentence: string): void;
+  info(sentence: string): void;
+}
