@@ -36,6 +36,9 @@ const edited =
   (key) =>
     paymentText(key).replace(from, to);
 
+const emptyHeaders = (count: number): string[] => Array.from({ length: count }, () => 'a:');
+const SOME_KEY = '00000000-0000-4000-8000-000000000000';
+
 /** What no HTTP client sends and every port on the internet receives. All but the broken part is a good payment. */
 const MALFORMED: readonly [label: string, write: Write, status?: number][] = [
   ['noise', () => 'NOISE\r\n\r\n'],
@@ -69,6 +72,10 @@ const MALFORMED: readonly [label: string, write: Write, status?: number][] = [
   ['a target of 12,000 characters', edited('/api/payment', `/api/payment?${'x'.repeat(12_000)}`), 414],
   ['one header of 40,000 characters', plus(`X-Long: ${'a'.repeat(40_000)}`), 431],
   ['800 headers', plus(...Array.from({ length: 800 }, (_, index) => `X-${index}: ${'a'.repeat(50)}`)), 431],
+  // Node reads the first 1,000 by default, and says nothing of the others.
+  ['a second Host after 1,500 headers', plus(...emptyHeaders(1_500), 'Host: elsewhere.example')],
+  ['another key after 1,500 headers', plus(...emptyHeaders(1_500), `Idempotency-Key: ${SOME_KEY}`)],
+  ['more than 2,000 headers', plus(...emptyHeaders(2_000)), 431],
   ['an unknown expectation', plus('Expect: a-miracle'), 417],
   ['an unknown expectation alongside the known one', plus('Expect: 100-continue, a-miracle'), 417],
   // Refused by the declared length, without waiting for the rest.

@@ -180,6 +180,55 @@ describe('a connection', () => {
   });
 });
 
+/** Only what the limit of connections does ends any of them. */
+const ENDLESS = { maxConnections: 20, handshakeTimeout: 600_000, headersTimeout: 600_000, requestTimeout: 600_000 };
+
+/**
+ * Bug: 310 connections that sent nothing took the hundred places that are kept for probes, and kept them.
+ * Cause: they had the time of any other connection, and over TLS those without a handshake were not counted.
+ * Fix: a connection beyond the limit has a second from its accept to the end of its request's head.
+ */
+test.each([
+  ['', 'nothing', ''],
+  ['', 'half a head', 'GET /livez HTTP/1.1\r\nHost: a\r\n'],
+  [' over TLS', 'nothing, not even a handshake', undefined],
+  [' over TLS', 'nothing after their handshake', ''],
+])(
+  'connections beyond the limit%s that send %s leave their places to probes in a second',
+  async (over, _what, sent) => {
+    const isSecured = over !== '';
+    const [folder, certificates] = await Promise.all([
+      mkdtemp(join(tmpdir(), 'idempay-connections-')),
+      makeCertificates(),
+    ]);
+    const tls = isSecured ? { TLS_CERT_FILE: certificates.certificate, TLS_KEY_FILE: certificates.key } : {};
+    const service = await serveInProcess({ DATA_DIR: folder, ...tls }, ENDLESS);
+    const sockets: Socket[] = [];
+    onTestFinished(async () => {
+      for (const socket of sockets) socket.destroy();
+      await service.stop(50);
+      await Promise.all([rm(folder, { recursive: true }), certificates.remove()]);
+    });
+    const authority = isSecured ? await readFile(certificates.authority) : undefined;
+    const open = (bytes: string | undefined) => {
+      const socket = openConnection(service.port, bytes ?? '', bytes === undefined ? {} : { authority }).resume();
+      sockets.push(socket);
+      return socket;
+    };
+    const within = Array.from({ length: ENDLESS.maxConnections }, () => open(sent));
+    // One after another: those that come first are those within the limit.
+    await Promise.all(
+      within.map((socket) => once(socket, isSecured && sent !== undefined ? 'secureConnect' : 'connect')),
+    );
+    const beyond = Array.from({ length: 150 }, () => open(sent));
+    await Promise.all(beyond.map((socket) => closed(socket)));
+    expect(within.filter((socket) => socket.closed)).toEqual([]);
+    for (const path of ['/livez', '/readyz']) {
+      expect((await answerTo(service.port, requestText(`GET ${path} HTTP/1.1`), authority)).status).toBe(200);
+    }
+  },
+);
+
 test('over TLS the same holds', async () => {
   const [folder, certificates] = await Promise.all([
     mkdtemp(join(tmpdir(), 'idempay-connections-')),

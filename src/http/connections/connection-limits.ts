@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
 
 /** What a connection may take of the process. Durations are milliseconds. */
@@ -38,6 +39,8 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
 
 /** Accepted beyond the limit, to serve probes and to answer 503. Node closes any further connection without an answer. */
 const RESERVED_CONNECTIONS = 100;
+/** What such a connection has from its accept to the end of its request's head, with TLS: else those that send nothing take these places. */
+const CROWDED_MS = 1_000;
 
 /** Connections of the process, as `/metrics` shows them. */
 export interface ConnectionCounts {
@@ -47,29 +50,43 @@ export interface ConnectionCounts {
   readonly refused: number;
 }
 
-const crowded = new WeakSet<Socket>();
+/** The connections beyond the limit, by the socket beneath TLS and by the one above it: that one counts as soon as it is there. */
+const crowded = new WeakMap<Socket, { socket: Socket }>();
 
 /** The log is for the first of many. */
 const WARN_AGAIN_AFTER_MS = 60_000;
 
+/** Node's own name for the connection beneath. */
+export type SecuredSocket = TLSSocket & { readonly _parent: Socket };
+
 /**
- * Marks each connection beyond the limit; `open` has all that are established, also the one that begins. `onDropped` is called
- * for each that Node closes unseen.
+ * Marks each connection beyond the limit, and bounds its time. `accepted` counts those that are open, also the one that begins, and
+ * those whose TLS is not set up yet. `onDropped` is called for each that Node closes unseen.
  */
 export function limitConnections(
   server: Server,
   { maxConnections, unreadTimeout }: ConnectionLimits,
-  established: 'connection' | 'secureConnection',
-  open: ReadonlySet<Socket>,
+  accepted: () => number,
   log: Pick<FastifyBaseLogger, 'warn'>,
   onDropped: () => void,
 ): void {
   let warnedAt = Number.NEGATIVE_INFINITY;
   server.maxConnections = maxConnections + RESERVED_CONNECTIONS;
   server.on('drop', onDropped);
-  server.on(established, (socket: Socket) => {
-    if (open.size <= maxConnections) return;
-    crowded.add(socket);
+  server.on('secureConnection', (socket: SecuredSocket) => {
+    const place = crowded.get(socket._parent);
+    if (!place) return;
+    place.socket = socket;
+    crowded.set(socket, place);
+  });
+  server.on('connection', (socket: Socket) => {
+    if (accepted() <= maxConnections) return;
+    const place = { socket };
+    crowded.set(socket, place);
+    // The answer to a probe takes less than a second, and ends its connection.
+    const cut = () => answerOn(place.socket) ?? place.socket.destroy();
+    const limit = setTimeout(cut, CROWDED_MS).unref();
+    socket.once('close', () => clearTimeout(limit));
     if (performance.now() - warnedAt < WARN_AGAIN_AFTER_MS) return;
     warnedAt = performance.now();
     log.warn({ maxConnections }, 'too many connections are open: further ones are refused (MAX_CONNECTIONS)');

@@ -2,12 +2,11 @@ import type { Server } from 'node:http';
 import { Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
 import { formOf } from '../errors/error-forms.js';
 import { type PublicError, publicErrors, reasonPhrase } from '../errors/public-errors.js';
 import { newRequestId, REQUEST_ID_HEADER } from '../requests/request-id.js';
-import { answerOn, type ConnectionLimits, limitConnections } from './connection-limits.js';
+import { answerOn, type ConnectionLimits, limitConnections, type SecuredSocket } from './connection-limits.js';
 import { fixedHeadersOn } from './fixed-headers.js';
 import { isHeadRequest, type ParserError, parserErrorOf } from './parser-errors.js';
 
@@ -21,9 +20,6 @@ const ANSWERS_BEFORE_CONNECT_MS = 20_000;
 
 /** From the first closing of idle connections on, clients have this long to read their answers. One that reads nothing must not delay a drain for longer. */
 const SLOW_CLIENT_MS = 5_000;
-
-/** Node's own name for the connection beneath. */
-type SecuredSocket = TLSSocket & { readonly _parent: Socket };
 
 /** Sockets whose last answer is written by this module, now or after the answers before it. */
 const ending = new WeakSet<Socket>();
@@ -59,8 +55,8 @@ export function guardConnections(
   server.on('connection', keepIn(isSecured ? handshakes : sockets));
   if (isSecured) {
     server.on('secureConnection', keepIn(sockets));
-    server.on('secureConnection', (socket) => {
-      handshakes.delete((socket as SecuredSocket)._parent);
+    server.on('secureConnection', (socket: SecuredSocket) => {
+      handshakes.delete(socket._parent);
       // Not as an option of the server: a connection that ends before its handshake would stay until its time-out.
       socket.allowHalfOpen = true;
       // A reset may arrive as an end here, and Node never reports that the answer could not be written.
@@ -70,7 +66,7 @@ export function guardConnections(
     server.removeAllListeners('tlsClientError').on('tlsClientError', (_error, socket) => socket.destroy());
   }
   waitForReaders(server, sockets);
-  limitConnections(server, limits, isSecured ? 'secureConnection' : 'connection', sockets, log, onDropped);
+  limitConnections(server, limits, () => sockets.size + handshakes.size, log, onDropped);
   return {
     open: sockets,
     // Browsers connect in advance. Node takes such a connection for busy, and a drain would wait for it.

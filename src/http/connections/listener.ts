@@ -45,6 +45,8 @@ export function createListener(
   const server = certificateFiles
     ? createSecuredServer(certificateFiles, options, onRequest, log)
     : createServer(options, onRequest);
+  // Node drops all headers after the first thousand or so, and says nothing. Here none is dropped: `headProblem` refuses too many.
+  server.maxHeadersCount = 0;
   server.on('clientError', answerMalformedHttp);
   answerExpectations(server);
   const { open, closeUnused } = guardConnections(server, limits, log, () => {

@@ -1,5 +1,7 @@
 import { PublicError, publicErrors } from '../errors/public-errors.js';
-import { MAX_TARGET_LENGTH } from './request-head.js';
+
+/** Longer than any path and query that mean something here, shorter than the header section may be. */
+export const MAX_TARGET_LENGTH = 10_000;
 
 /** What Node's parser says of bytes that are no request. */
 export interface ParserError extends NodeJS.ErrnoException {

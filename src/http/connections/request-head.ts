@@ -1,9 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { isLoopback } from '../../access/loopback.js';
 import { type PublicError, publicErrors } from '../errors/public-errors.js';
+import { HEADERS_TOO_LARGE, MAX_TARGET_LENGTH } from './parser-errors.js';
 
-/** Longer than any path and query that mean something here, shorter than the header section may be. */
-export const MAX_TARGET_LENGTH = 10_000;
+/** More than any client or chain of proxies sends. The header section has room for twice as many empty ones. */
+const MAX_HEADERS = 2_000;
 
 /** `uri-host [ ":" port ]` (RFC 9110 7.2), or nothing, where the target has no authority. */
 const HOST = /^(?:\[[0-9A-Za-z.:]+\]|[\w.~!$&'()*+,;=%-]*)(?::\d*)?$/;
@@ -23,6 +24,7 @@ export function headProblem(request: IncomingMessage): { error: PublicError; fra
     const error = transferCodingProblem(coding, httpVersion);
     if (error) return { error, framing: true };
   }
+  if (request.rawHeaders.length > 2 * MAX_HEADERS) return { error: HEADERS_TOO_LARGE, framing: false };
   const repeated = repeatedHeader(request)?.toLowerCase();
   if (repeated === 'host' || !isHostValid(request)) return { error: publicErrors.invalidHost(), framing: false };
   if (repeated !== undefined) return { error: publicErrors.repeatedHeader(), framing: false };

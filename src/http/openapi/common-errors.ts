@@ -4,9 +4,10 @@ import {
   CHUNK_EXTENSIONS_TOO_LARGE,
   HEADERS_TOO_LARGE,
   MALFORMED,
+  MAX_TARGET_LENGTH,
   REQUEST_TOO_SLOW,
 } from '../connections/parser-errors.js';
-import { MAX_TARGET_LENGTH, transferCodingProblem } from '../connections/request-head.js';
+import { transferCodingProblem } from '../connections/request-head.js';
 import { publicErrorOf } from '../errors/errors.js';
 import { type Operation, type PublicError, publicErrors } from '../errors/public-errors.js';
 import { readJsonBody } from '../requests/json-body.js';
