@@ -9,7 +9,7 @@ import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const MESSAGE =
-  'Without AUTH a page of another site may not ask this service. Ask from a program, from a page of the same site, or set AUTH.';
+  'Without AUTH a page of another site may not ask this service. Ask from a program, from a page of the same origin, or set AUTH.';
 const IMAGE = { 'Sec-Fetch-Site': 'cross-site', 'Sec-Fetch-Mode': 'no-cors', 'Sec-Fetch-Dest': 'image' };
 const LINK = { 'Sec-Fetch-Site': 'cross-site', 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Dest': 'document' };
 const NEW_KEY = '/api/server-generated/generate-key';
@@ -47,7 +47,41 @@ describe.each([
     expect(await statusOf('/console/', LINK)).toBe(308);
   });
 
-  test.each(['same-origin', 'same-site', 'none'])('a request that a browser marks as %s is served', async (site) => {
+  /**
+   * Bug: a form on another page of the machine, or on any page in a browser without `Sec-Fetch-Site`, closed an order.
+   * Cause: only the value `cross-site` was refused, and `Origin` was not read.
+   * Fix: `Sec-Fetch-Site` decides alone, and if it is absent, the host of `Origin` must be the host that is asked.
+   */
+  test('a page of another origin closes no order, whether its browser sends Sec-Fetch-Site or not', async () => {
+    const close = (reference: string, headers: Record<string, string>) =>
+      ask(`${shared.url}/api/payment-cancellation?reference=${reference}`, { method: 'POST', headers });
+    const { host, port } = new URL(shared.url);
+    const foreign = [
+      { 'Sec-Fetch-Site': 'same-site' },
+      { 'Sec-Fetch-Site': 'cross-site', Origin: `http://${host}` },
+      ...[
+        'null',
+        '',
+        'https://shop.example',
+        'http://127.0.0.1',
+        `http://127.0.0.1:${Number(port) + 1}`,
+        'about:blank',
+      ].map((Origin) => ({ Origin })),
+      { Origin: `http://${host}, http://${host}` },
+    ];
+    for (const headers of foreign) expectError(await close('order-7', headers), 403, MESSAGE);
+    const own = [
+      { Origin: `http://${host}` },
+      { Origin: `https://${host}` },
+      { Origin: 'null', 'Sec-Fetch-Site': 'same-origin' },
+      { Origin: 'https://shop.example', 'Sec-Fetch-Site': 'none' },
+      {},
+    ];
+    for (const headers of own) expect((await close('order-7', headers)).status).toBe(200);
+    expect((await close('order-8', { Origin: 'http://LOCALHOST', Host: 'localhost:80' })).status).toBe(200);
+  });
+
+  test.each(['same-origin', 'none'])('a request that a browser marks as %s is served', async (site) => {
     expect(await statusOf(NEW_KEY, { 'Sec-Fetch-Site': site, 'Sec-Fetch-Mode': 'cors' })).toBe(200);
   });
 });

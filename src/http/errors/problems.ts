@@ -145,7 +145,7 @@ export const PROBLEMS = {
   otherSite: problem(
     403,
     'A page of another site may not ask this service.',
-    'Ask from a page of the same site, or set AUTH.',
+    'Ask from a page of the same origin, or set AUTH.',
   ),
   storeUnavailable: problem(503, 'A store is down; this request changed nothing.', SAME_AGAIN),
   storeOutcomeUnknown: problem(

@@ -424,7 +424,7 @@ const catalogue = {
   otherSite: () =>
     new PublicError(
       403,
-      'Without AUTH a page of another site may not ask this service. Ask from a program, from a page of the same site, or set AUTH.',
+      'Without AUTH a page of another site may not ask this service. Ask from a program, from a page of the same origin, or set AUTH.',
     ),
 
   // The service itself.
