@@ -201,7 +201,9 @@ test.each([
       mkdtemp(join(tmpdir(), 'idempay-connections-')),
       makeCertificates(),
     ]);
-    const tls = isSecured ? { TLS_CERT_FILE: certificates.certificate, TLS_KEY_FILE: certificates.key } : {};
+    const tls: Record<string, string> = isSecured
+      ? { TLS_CERT_FILE: certificates.certificate, TLS_KEY_FILE: certificates.key }
+      : {};
     const service = await serveInProcess({ DATA_DIR: folder, ...tls }, ENDLESS);
     const sockets: Socket[] = [];
     onTestFinished(async () => {

@@ -56,7 +56,7 @@ describe.each([
     const close = (reference: string, headers: Record<string, string>) =>
       ask(`${shared.url}/api/payment-cancellation?reference=${reference}`, { method: 'POST', headers });
     const { host, port } = new URL(shared.url);
-    const foreign = [
+    const foreign: Record<string, string>[] = [
       { 'Sec-Fetch-Site': 'same-site' },
       { 'Sec-Fetch-Site': 'cross-site', Origin: `http://${host}` },
       ...[
@@ -70,7 +70,7 @@ describe.each([
       { Origin: `http://${host}, http://${host}` },
     ];
     for (const headers of foreign) expectError(await close('order-7', headers), 403, MESSAGE);
-    const own = [
+    const own: Record<string, string>[] = [
       { Origin: `http://${host}` },
       { Origin: `https://${host}` },
       { Origin: 'null', 'Sec-Fetch-Site': 'same-origin' },

@@ -83,10 +83,12 @@ describe('access', () => {
     ],
     // The password was printed.
     [
+      'an issuer with a password, which is not printed,',
       { AUTH: 'required', JWT_ISSUER: 'https://user:p@ss/word@id.example/a', JWT_AUDIENCE: 'idempay' },
       /^JWT_ISSUER https:\/\/id\.example\/a is no URL to ask for its keys/,
     ],
     [
+      'a name with a password, which is not printed,',
       { AUTH: 'required', JWT_ISSUER: 'user:password@id.example', JWT_AUDIENCE: 'idempay' },
       /^JWT_ISSUER id\.example is no URL to ask for its keys/,
     ],
