@@ -23,17 +23,17 @@ const EMBEDDED = 'src/stores/embedded';
  */
 const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>> = {
   'src/payments/execution.ts': {
-    'answer before commit': `const settled = await ledger.settle(claim, outcome, idempotencyTtlMs, note);
-→ ledger.settle(claim, outcome, idempotencyTtlMs, note).catch(() => {});
+    'answer before commit': `const settled = await settle(claim, result, outcome, note);
+→ settle(claim, result, outcome, note).catch(() => {});
       const final = { outcome, fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
       const settled = { state: 'settled' as 'settled' | 'final' | 'cancelled' | 'fenced off', final };`,
-    'the key store is finished before the row is settled': `const settled = await ledger.settle(
+    'the key store is finished before the row is settled': `const settled = await settle(
 → const early = { fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
-      await endings.finish(claim.key, claim.owner, { ...early, outcome: outcomeOf(claim, result) });
-      const settled = await ledger.settle(`,
+      await endings.finish(claim.key, claim.owner, { ...early, outcome });
+      const settled = await settle(`,
     'a fenced-off attempt answers as if it had settled': [
-      `const settled = await ledger.settle(claim, outcome, idempotencyTtlMs, note);
-→ await ledger.settle(claim, outcome, idempotencyTtlMs, note);
+      `const settled = await settle(claim, result, outcome, note);
+→ await settle(claim, result, outcome, note);
       const final = { outcome, fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
       const settled = { state: 'settled' as 'settled' | 'final' | 'cancelled' | 'fenced off', final };`,
     ],
@@ -58,6 +58,14 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     await endings.release(claim.key, claim.owner);
 → note).catch(ignoreUnavailable);`,
     ],
+    'an attempt of a lost row is sent although the next attempt has a record':
+      'claim.mayBeLost ? lookUpNext(referenceOf(claim)) : undefined → claim.mayBeLost ? NO_NEXT : undefined',
+    'a takeover after a loss asks nothing of the next attempt':
+      'isComputed(claim.key) && ( → isComputed(claim.owner) && (',
+    'an attempt of a lost row is sent although the next attempt cannot be looked up':
+      "next.state === 'unknown' ? { state: 'not sent', cause: next.cause } : next; → next.state === 'unknown' ? NO_NEXT : next;",
+    'a decline that is known by the next attempt counts as answered by the processor':
+      "result.state !== 'superseded' || !note → note !== undefined || result.state !== 'superseded' || !note",
     'the charge is sent although the lease is lost': '(await stillOurs())) → (await stillOurs()) && !leases)',
     "the charge is sent again after the processor's memory": '(ageMs >= 0 && ageMs < limitMs) → ageMs > -1e12',
     'a payment is marked unsent although an earlier attempt may have sent it':
@@ -85,12 +93,15 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
         return { state: 'taken' as const, claimBy: attempt.askedAt + leaseMs, client };`,
   },
   'src/payments/claim.ts': {
+    'an attempt that was paid and whose row is lost is refused as out of turn':
+      'if (!(await ledger.mayBeLost(key))) return claimed; → if (key) return claimed;',
+    'an attempt out of turn is claimed although the processor has no record of it':
+      "if (found.state === 'no record') → if (found.state === 'no record' && !found)",
     "takeover with the request's amount":
       'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, ...money }, askedAt',
     "takeover with the repeat's content":
       'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, content }, askedAt',
-    'claim after expiry accepted':
-      '        claimBy,\n        turn →         claimBy: claimBy + 3_600_000,\n        turn',
+    'claim after expiry accepted': '      claimBy,\n      turn →       claimBy: claimBy + 3_600_000,\n      turn',
   },
   'src/payments/values/content.ts': {
     'a card number is taken for a source': 'CARD_NUMBER.test(source) && → CARD_NUMBER.test(`${source} `) &&',
@@ -211,7 +222,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   [`${EMBEDDED}/payment-writes.ts`]: {
     'a settlement does not erase the source, in SQLite':
-      'sources.erase(key);\n        recordOutcome(key, final);\n        return final → recordOutcome(key, final);\n        return final',
+      'sources.erase(key);\n      recordOutcome(key, final);\n      return final → recordOutcome(key, final);\n      return final',
     'an operator does not erase the source, in SQLite':
       "sources.erase(key);\n        recordOutcome(key, final);\n        return { state: 'resolved' → recordOutcome(key, final);\n        return { state: 'resolved'",
   },
@@ -249,6 +260,12 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
           const result = JSON.parse(text, (member, value) => (isOwned && member === 'owner' ? input.owner : value));`,
     ],
   },
+  'src/payments/cancel.ts': {
+    'an attempt is cancelled although the next one has a record':
+      'lookUpNext(turn?.reference)] → lookUpNext(undefined)]',
+    'an attempt is cancelled although the next one cannot be looked up':
+      "if (next.state === 'unknown') return { state: 'unknown' }; → if (next.state === 'unknown') return ledger.cancel({ ...cancellation, isLookedUp: true });",
+  },
   [`${POSTGRES}/claims.ts`]: {
     'claims of one batch get the content of each other, in PostgreSQL':
       '...contentsOf(sorted)] → ...contentsOf(attempts)]',
@@ -256,9 +273,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'contents.map(({ source }) => source), → contents.map(() => contents[0]?.source ?? null),',
     'a claim that inserted no row is granted, in PostgreSQL':
       'inserted.get(attempt.owner); → inserted.get(attempt.owner) ?? { mayBeLost: false, ageMs: 0, expiresAt: null };',
-    'a lost reply of a claim counts as its commit, in PostgreSQL': `return await claims.add(attempt);
-→ return await claims
-        .add(attempt)
+    'a lost reply of a claim counts as its commit, in PostgreSQL': `return await insertOnce(attempt);
+→ return await insertOnce(attempt)
         .catch((fault) => (isUnknown(fault) ? { mayBeLost: false, ageMs: 0, expiresAt: null } : Promise.reject(fault)));`,
     'an outcome that another claim wrote counts as its own when the reply is lost, in PostgreSQL':
       'row?.owner !== attempt.owner || row.epoch !== 1 → !row',

@@ -26,6 +26,8 @@ export type PayAnswer =
     | RefusedTurn
     /** It was declined, and a later attempt at the reference was made. */
     | { readonly state: 'superseded'; readonly attempt: number; readonly newest: PaymentRecord }
+    /** Rows were lost, and the processor has a record of the attempt after this one, which was declined before that. */
+    | { readonly state: 'superseded at processor'; readonly attempt: number; readonly by: number }
     /** Rows were lost, and the processor may still receive charges of before: nothing was begun. */
     | { readonly state: 'too soon'; readonly retryAfterSeconds: number }
     | { readonly state: 'unknown' }
@@ -40,7 +42,8 @@ export type PayAnswer =
 export interface RefusedTurn {
   readonly state: 'not its turn';
   readonly attempt: number;
-  readonly previous: Extract<TurnRefusal, { state: 'not its turn' }>['previous'];
+  /** `may be lost`: there is no row of it, rows were lost, and the processor has no record of this attempt. */
+  readonly previous: Extract<TurnRefusal, { state: 'not its turn' }>['previous'] | 'may be lost';
 }
 
 /** An attempt that is under way, as its lock or its row describes it. */

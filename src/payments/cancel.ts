@@ -1,9 +1,10 @@
 import { isUnknown, StoreUnavailable } from '../platform/faults.js';
 import { CANCELLATION, type RefusedTurn } from './answers.js';
 import type { Endings } from './endings.js';
+import { type LookUpNext, mayHideOwnRow } from './lost-attempts.js';
 import type { KeyStore, Taken } from './ports/key-store.js';
 import type { Cancellation, CancelResult, FindResult, Ledger } from './ports/ledger.js';
-import type { Processor } from './ports/processor.js';
+import type { ChargeResult, Processor } from './ports/processor.js';
 import type { TurnOf } from './turn.js';
 import type { FinalOutcome } from './values/payment.js';
 import type { NamedPayment } from './values/reference.js';
@@ -22,6 +23,8 @@ export type CancelAnswer =
   | { readonly state: 'too soon'; readonly retryAfterSeconds: number }
   /** Its row may be lost, and the processor has an outcome that belongs into it. */
   | { readonly state: 'charged before' }
+  /** Rows were lost, and the processor has a record of the attempt after this one. */
+  | { readonly state: 'superseded at processor'; readonly attempt: number; readonly by: number }
   /** Its row may be lost, and the processor did not say what it has. */
   | { readonly state: 'unknown' };
 
@@ -37,14 +40,15 @@ export type CancelPayment = (named: NamedPayment) => Promise<CancelAnswer>;
 export function createCancelPayment(collaborators: {
   keys: Pick<KeyStore, 'begin'>;
   endings: Endings;
-  ledger: Pick<Ledger, 'find' | 'cancel'>;
+  ledger: Pick<Ledger, 'find' | 'cancel' | 'mayBeLost'>;
   processor: Pick<Processor, 'lookUp' | 'traits'>;
+  lookUpNext: LookUpNext;
   turnOf: TurnOf;
   rules: { readonly leaseMs: number; readonly idempotencyTtlMs: number };
   newOwner: () => string;
   newTransactionId: () => string;
 }): CancelPayment {
-  const { keys, endings, ledger, processor, turnOf, rules, newOwner, newTransactionId } = collaborators;
+  const { keys, endings, ledger, processor, lookUpNext, turnOf, rules, newOwner, newTransactionId } = collaborators;
   const { leaseMs, idempotencyTtlMs } = rules;
   /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
   const waitAfterLossMs = leaseMs + processor.traits.timeoutMs;
@@ -93,15 +97,28 @@ export function createCancelPayment(collaborators: {
     return ofClosed(closed, reference?.attempt ?? 1);
   }
 
-  /** Where an earlier row may be lost the processor is asked; only a clear "no record" permits the cancellation. */
-  async function cancelOnce(
-    cancellation: Omit<Cancellation, 'isLookedUp'>,
-  ): Promise<CancelResult | Extract<CancelAnswer, { state: 'unknown' | 'charged before' }>> {
+  /**
+   * Where an earlier row may be lost the processor is asked, about the next attempt at the reference too; only two clear "no record" permit
+   * the cancellation.
+   */
+  async function cancelOnce(cancellation: Omit<Cancellation, 'isLookedUp'>): Promise<CancelResult | FoundAtProcessor> {
     const closed = await ledger.cancel({ ...cancellation, isLookedUp: false });
+    const { key, turn } = cancellation;
+    if (closed.state === 'not its turn') return outOfTurn(key, closed);
     if (closed.state !== 'may be lost') return closed;
-    const found = await processor.lookUp(cancellation.key);
-    if (found.state === 'no record') return ledger.cancel({ ...cancellation, isLookedUp: true });
-    return { state: found.state === 'unknown' ? 'unknown' : 'charged before' };
+    const [found, next] = await Promise.all([processor.lookUp(key), lookUpNext(turn?.reference)]);
+    if (found.state !== 'no record') return atProcessor(found.state);
+    if (next.state === 'no record') return ledger.cancel({ ...cancellation, isLookedUp: true });
+    if (next.state === 'unknown') return { state: 'unknown' };
+    return { state: 'superseded at processor', attempt: next.by - 1, by: next.by };
+  }
+
+  /** If rows were lost, the row of an attempt that is out of turn may be one of them. */
+  async function outOfTurn(key: string, refused: TurnOut): Promise<TurnOut | FoundAtProcessor> {
+    if (!mayHideOwnRow(refused) || !(await ledger.mayBeLost(key))) return refused;
+    const found = await processor.lookUp(key);
+    if (found.state !== 'no record') return atProcessor(found.state);
+    return refused.previous === 'absent' ? { ...refused, previous: 'may be lost' } : refused;
   }
 
   function ofClosed(closed: Awaited<ReturnType<typeof cancelOnce>>, attempt: number): CancelAnswer {
@@ -109,6 +126,7 @@ export function createCancelPayment(collaborators: {
       case 'cancelled':
       case 'unknown':
       case 'charged before':
+      case 'superseded at processor':
         return closed;
       case 'final':
         return ofOutcome(closed.final);
@@ -126,6 +144,16 @@ export function createCancelPayment(collaborators: {
     }
   }
 }
+
+type TurnOut = Extract<CancelResult, { state: 'not its turn' }>;
+
+type FoundAtProcessor =
+  | Extract<CancelAnswer, { state: 'unknown' | 'charged before' | 'superseded at processor' }>
+  | Omit<RefusedTurn, 'attempt'>;
+
+const atProcessor = (found: ChargeResult['state']): FoundAtProcessor => ({
+  state: found === 'unknown' ? 'unknown' : 'charged before',
+});
 
 /** The state of a payment that another request has, or had. */
 function ofRow(found: FindResult, lock?: { readonly remainingMs: number }): CancelAnswer {

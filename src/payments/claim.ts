@@ -1,18 +1,19 @@
 import type { Clock } from '../platform/clock.js';
 import { StoreUnavailable } from '../platform/faults.js';
 import type { NowOrLater } from '../platform/now-or-later.js';
-import { type Answers, mismatch, type PayAnswer, SOON } from './answers.js';
+import { type Answers, mismatch, type PayAnswer, type RefusedTurn, SOON } from './answers.js';
 import type { Endings } from './endings.js';
 import { type CarryOut, type ExecutionResult, outcomeOf } from './execution.js';
+import { knownAttemptOf, mayHideOwnRow } from './lost-attempts.js';
 import type { PaymentCounts } from './payment-counts.js';
 import type { Taken } from './ports/key-store.js';
-import type { Ledger } from './ports/ledger.js';
+import type { ClaimAttempt, ClaimResult, Ledger } from './ports/ledger.js';
 import type { Processor } from './ports/processor.js';
 import type { TurnOf } from './turn.js';
 import type { Content } from './values/content.js';
 import type { Money } from './values/money.js';
 import type { Claim } from './values/payment.js';
-import type { NamedPayment, Reference } from './values/reference.js';
+import type { ComputeKey, NamedPayment, Reference } from './values/reference.js';
 
 export interface PaymentRules {
   readonly idempotencyTtlMs: number;
@@ -53,6 +54,7 @@ export function createClaims(collaborators: {
   carryOut: CarryOut;
   answers: Answers;
   turnOf: TurnOf;
+  computeKey: ComputeKey;
   rules: Omit<PaymentRules, 'payloadMismatch'>;
   clock: Clock;
   newTransactionId: () => string;
@@ -60,8 +62,20 @@ export function createClaims(collaborators: {
   onUnknown: (claim: Claim, cause: string) => void;
   counts: Pick<PaymentCounts, 'attemptsOfRequests' | 'settled'>;
 }): Claims {
-  const { endings, ledger, processor, carryOut, answers, turnOf, rules, clock, newTransactionId, onUnknown, counts } =
-    collaborators;
+  const {
+    endings,
+    ledger,
+    processor,
+    carryOut,
+    answers,
+    turnOf,
+    computeKey,
+    rules,
+    clock,
+    newTransactionId,
+    onUnknown,
+  } = collaborators;
+  const { counts } = collaborators;
   const { idempotencyTtlMs, leaseMs } = rules;
   const { certainResult, dedupMs, timeoutMs } = processor.traits;
   /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
@@ -79,26 +93,24 @@ export function createClaims(collaborators: {
     const { key, money, content, owner, fingerprint, askedAt } = attempt;
     const named = { key, reference };
     const transactionId = newTransactionId();
-    const claimed = await ledger
-      .claim({
-        ...money,
-        content,
-        key,
-        owner,
-        fingerprint,
-        client,
-        transactionId,
-        processor: processor.traits.name,
-        leaseMs,
-        claimBy,
-        turn: reference && turnOf(reference),
-        waitAfterLossMs,
-        settleAs: certainResult && { outcome: outcomeOf({ transactionId }, certainResult), idempotencyTtlMs },
-      })
-      .catch(async (fault: unknown) => {
-        await endings.release(key, owner);
-        throw fault;
-      });
+    const claimed = await claimOrLookUp({
+      ...money,
+      content,
+      key,
+      owner,
+      fingerprint,
+      client,
+      transactionId,
+      processor: processor.traits.name,
+      leaseMs,
+      claimBy,
+      turn: reference && turnOf(reference),
+      waitAfterLossMs,
+      settleAs: certainResult && { outcome: outcomeOf({ transactionId }, certainResult), idempotencyTtlMs },
+    }).catch(async (fault: unknown) => {
+      await endings.release(key, owner);
+      throw fault;
+    });
     switch (claimed.state) {
       case 'claimed':
         return answerOf(
@@ -127,6 +139,9 @@ export function createClaims(collaborators: {
       case 'not its turn':
         await endings.release(key, owner);
         return { ...claimed, attempt: reference?.attempt ?? 1 };
+      case 'unknown':
+        await endings.release(key, owner);
+        return claimed;
       case 'too soon':
         await endings.release(key, owner);
         return { state: 'too soon', retryAfterSeconds: Math.ceil(claimed.remainingMs / 1000) };
@@ -137,6 +152,28 @@ export function createClaims(collaborators: {
         await endings.release(key, owner);
         throw new StoreUnavailable('unchanged', 'the claim came after the lease of its begin');
     }
+  }
+
+  /**
+   * If rows were lost, the row of an attempt that is out of turn may be one of them: the processor is asked about it before its turn is
+   * judged. If it has a record, this attempt is claimed with the rows before it, and looked up again as every claim of a lost row.
+   *
+   * Dies before the second claim: nothing was written. Dies after it: the rows are there, and recovery looks this attempt up. Run twice:
+   * the second finds the row.
+   */
+  async function claimOrLookUp(
+    attempt: ClaimAttempt,
+  ): Promise<ClaimResult | Omit<RefusedTurn, 'attempt'> | { readonly state: 'unknown' }> {
+    const claimed = await ledger.claim(attempt);
+    const { key, turn } = attempt;
+    if (!turn || claimed.state !== 'not its turn' || !mayHideOwnRow(claimed)) return claimed;
+    if (!(await ledger.mayBeLost(key))) return claimed;
+    const found = await processor.lookUp(key);
+    if (found.state === 'unknown') return { state: 'unknown' };
+    if (found.state === 'no record')
+      return claimed.previous === 'absent' ? { ...claimed, previous: 'may be lost' } : claimed;
+    const keysAndIds = { computeKey, newTransactionId };
+    return ledger.claim({ ...attempt, knownAtProcessor: knownAttemptOf(turn.reference, keysAndIds, idempotencyTtlMs) });
   }
 
   async function takeOver(
@@ -173,6 +210,9 @@ export function createClaims(collaborators: {
     }
     if (result.state === 'cancelled') {
       return { state: result.answered === 'COMPLETED' ? 'charged after cancellation' : 'cancelled' };
+    }
+    if (result.state === 'superseded') {
+      return { state: 'superseded at processor', attempt: result.by - 1, by: result.by };
     }
     const { final } = result;
     if (result.state !== 'settled') return replay({ key: claim.key, reference }, final, fingerprint);

@@ -2,16 +2,20 @@ import type { Clock } from '../platform/clock.js';
 import { StoreUnavailable } from '../platform/faults.js';
 import type { Endings } from './endings.js';
 import type { Leases } from './leases.js';
+import { knownBy, type LookUpNext, type NextAttempt, NO_NEXT, type Superseded, supersededBy } from './lost-attempts.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger, SettleResult } from './ports/ledger.js';
 import type { ChargeResult, NotSent, Processor } from './ports/processor.js';
 import { keptReason } from './processors/decline-reason.js';
 import type { ExecutionNote, LookedUp, Origin } from './values/execution-note.js';
 import { type Claim, type FinalOutcome, type Outcome, type UnsentMark, unsentMarkOf } from './values/payment.js';
+import { isComputed, type Reference } from './values/reference.js';
 
 export type ExecutionResult =
   /** This attempt wrote the outcome: it alone gives the first answer (rule P13). */
   | { readonly state: 'settled'; readonly final: FinalOutcome }
+  /** Rows were lost, and the processor has a record of the next attempt: this one was declined before that, and its row says so now. */
+  | { readonly state: 'superseded'; readonly by: number }
   /** Another attempt wrote it. */
   | { readonly state: 'finished elsewhere'; readonly final: FinalOutcome }
   /** Its row was lost, and the payment was cancelled since. Only the processor has what it answered. */
@@ -35,6 +39,7 @@ export function createCarryOut(collaborators: {
   endings: Endings;
   ledger: Ledger;
   processor: Processor;
+  lookUpNext: LookUpNext;
   leases: Leases;
   idempotencyTtlMs: number;
   /** The processor answered one outcome, and the row is final with another. */
@@ -46,9 +51,8 @@ export function createCarryOut(collaborators: {
   clock: Clock;
   counts?: Pick<PaymentCounts, 'settled' | 'fencedOff'>;
 }): CarryOut {
-  const { endings, ledger, processor, leases, idempotencyTtlMs, onContradiction, recoverAfterMs, clock } =
-    collaborators;
-  const { counts = createPaymentCounts(), onKnown } = collaborators;
+  const { endings, ledger, processor, lookUpNext, leases, idempotencyTtlMs, recoverAfterMs, clock } = collaborators;
+  const { onContradiction, counts = createPaymentCounts(), onKnown } = collaborators;
 
   /**
    * Dies before `askProcessor`: the row is PROCESSING, nothing was charged; recovery looks up, then charges.
@@ -76,8 +80,8 @@ export function createCarryOut(collaborators: {
       }
       charged = true;
       const note = origin === 'first claim' ? undefined : done;
-      const outcome = outcomeOf(claim, result);
-      const settled = await ledger.settle(claim, outcome, idempotencyTtlMs, note);
+      const outcome = result.state === 'superseded' ? supersededBy(result.by) : outcomeOf(claim, result);
+      const settled = await settle(claim, result, outcome, note);
       noteSettlement(claim, origin, outcome.state, settled);
       if (settled.state === 'fenced off') {
         await endings.release(claim.key, claim.owner);
@@ -90,6 +94,7 @@ export function createCarryOut(collaborators: {
       }
       // The commit is known, so the answer is the outcome, also when the key store fails now.
       await endings.finish(claim.key, claim.owner, settled.final);
+      if (result.state === 'superseded' && settled.state === 'settled') return result;
       return { state: settled.state === 'settled' ? 'settled' : 'finished elsewhere', final: settled.final };
     } catch (fault) {
       lease.drop();
@@ -111,12 +116,10 @@ export function createCarryOut(collaborators: {
     ageMs: () => number,
     done: Done,
     stillOurs: () => Promise<boolean>,
-  ): Promise<ChargeResult | NotSent> {
+  ): Promise<ChargeResult | NotSent | Superseded> {
     if (origin !== 'first claim') {
-      const found = await processor.lookUp(claim.key, claim);
-      done.lookedUp = lookedUpAs(found.state);
-      if (found.state === 'unknown') return { state: 'not sent', cause: found.cause };
-      if (found.state !== 'no record') return found;
+      const known = await lookUp(claim, done);
+      if (known.state !== 'no record') return known;
       const obstacle = obstacleToSending(claim, origin, ageMs());
       if (obstacle) return { state: 'not sent', cause: `no record at the processor, ${obstacle}` };
     }
@@ -128,6 +131,28 @@ export function createCarryOut(collaborators: {
     return answer;
   }
 
+  /** What the processor says of the payment, and of the next attempt if its row may be lost. Only a clear answer permits a send. */
+  async function lookUp(
+    claim: Claim,
+    done: Done,
+  ): Promise<ChargeResult | NotSent | Superseded | { readonly state: 'no record' }> {
+    // At the same time if it is known already that nothing may be sent without both answers.
+    const [found, early] = await Promise.all([
+      processor.lookUp(claim.key, claim),
+      claim.mayBeLost ? lookUpNext(referenceOf(claim)) : undefined,
+    ]);
+    done.lookedUp = lookedUpAs(found.state);
+    if (found.state === 'unknown') return { state: 'not sent', cause: found.cause };
+    if (found.state !== 'no record') return found;
+    const next = early ?? (await lookUpNextIfLost(claim));
+    return next.state === 'unknown' ? { state: 'not sent', cause: next.cause } : next;
+  }
+
+  /** A takeover of a row that was there before the loss, or whose first claim died before it looked up. */
+  async function lookUpNextIfLost(claim: Claim): Promise<NextAttempt> {
+    return isComputed(claim.key) && (await ledger.mayBeLost(claim.key)) ? lookUpNext(referenceOf(claim)) : NO_NEXT;
+  }
+
   /** Why a payment that the processor has no record of is not sent now; undefined when it is. */
   function obstacleToSending(claim: Claim, origin: Origin, ageMs: number): string | undefined {
     if (origin === 'operator') return "and an operator's request never sends";
@@ -137,6 +162,17 @@ export function createCarryOut(collaborators: {
     // A payer who repeats wants to pay. After the life of a key without a repeat the payer may have paid elsewhere.
     const mayBeSent = origin !== 'recovery' || isWithin(ageMs, idempotencyTtlMs);
     return mayBeSent ? undefined : 'never sent, and too old to be sent without a repeat';
+  }
+
+  /** With how it is known, if that is not the processor's own answer: then the decline never counts as one that it answered. */
+  function settle(
+    claim: Claim,
+    result: Exclude<ChargeResult, { state: 'unknown' }> | Superseded,
+    outcome: Outcome,
+    note: ExecutionNote | undefined,
+  ): Promise<SettleResult> {
+    if (result.state !== 'superseded' || !note) return ledger.settle(claim, outcome, idempotencyTtlMs, note);
+    return ledger.settleAfterLoss(claim, { outcome, idempotencyTtlMs, note, resolution: knownBy(result.by) });
   }
 
   /** Counts a settlement, and tells where an outcome became known, or is another one than the processor's. */
@@ -194,6 +230,11 @@ export function createCarryOut(collaborators: {
     if (isGivenUp === undefined) return undefined;
     return isGivenUp ? 'given up' : 'fenced off';
   }
+}
+
+/** Undefined for a key that was generated. */
+function referenceOf({ reference: text, attempt, client }: Claim): Reference | undefined {
+  return text === undefined || attempt === undefined ? undefined : { text, attempt, client };
 }
 
 function lookedUpAs(state: ChargeResult['state'] | 'no record'): LookedUp {

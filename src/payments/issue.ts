@@ -18,18 +18,22 @@ export type IssueComputedKey = (key: string, reference: Reference) => Promise<Is
 export function createIssueComputedKey(collaborators: {
   keys: Pick<KeyStore, 'issue'>;
   endings: Pick<Endings, 'finish'>;
-  ledger: Pick<Ledger, 'find'>;
+  ledger: Pick<Ledger, 'find' | 'mayBeLost'>;
   turnOf: TurnOf;
   idempotencyTtlMs: number;
 }): IssueComputedKey {
   const { keys, endings, ledger, turnOf, idempotencyTtlMs } = collaborators;
 
-  /** The claim decides, and knows whether a decline is young enough; this only tells before. */
+  /**
+   * The claim decides, and knows whether a decline is young enough; this only tells before. If the row before may be lost, the payment asks the
+   * processor, so that the key of an attempt that was paid is given out again.
+   */
   async function refusalOf(reference: Reference): Promise<RefusedTurn | undefined> {
     const { previousKey } = turnOf(reference);
     if (previousKey === undefined) return undefined;
     const refusal = refusalAfter(stateOf(await ledger.find(previousKey)), true);
-    return refusal && { ...refusal, attempt: reference.attempt };
+    if (!refusal || (refusal.previous === 'absent' && (await ledger.mayBeLost(previousKey)))) return undefined;
+    return { ...refusal, attempt: reference.attempt };
   }
 
   return async function issueComputedKey(key, reference) {

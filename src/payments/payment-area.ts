@@ -8,6 +8,7 @@ import { createFinishByLookUp } from './history/finish-by-look-up.js';
 import { createPaymentRecords, type PaymentRecords } from './history/payment-records.js';
 import { createKeyTimes } from './key-times.js';
 import { createLeases } from './leases.js';
+import { createLookUpNext } from './lost-attempts.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import { createPayments, type Payments } from './payments.js';
 import type { KeyStore } from './ports/key-store.js';
@@ -61,14 +62,16 @@ export function createPaymentArea(collaborators: {
 }): PaymentArea {
   const { keys, ledger, history, processor, rules, recoverAfterMs, clock, newKey, newTransactionId, newOwner, events } =
     collaborators;
-  const { counts = createPaymentCounts(), traceAttempts } = collaborators;
+  const { computeKey, counts = createPaymentCounts(), traceAttempts } = collaborators;
   const { idempotencyTtlMs, leaseMs, dedupMs, retentionMs } = rules;
   const endings = createEndings(keys, clock);
   const leases = createLeases(ledger, leaseMs, clock, counts);
+  const lookUpNext = createLookUpNext(processor, computeKey);
   const untraced = createCarryOut({
     endings,
     ledger,
     processor,
+    lookUpNext,
     leases,
     idempotencyTtlMs,
     onContradiction: events.contradiction,
@@ -98,7 +101,8 @@ export function createPaymentArea(collaborators: {
     history,
     processor,
     carryOut,
-    computeKey: collaborators.computeKey,
+    lookUpNext,
+    computeKey,
     rules,
     clock,
     newKey: keyTimes.newKey,

@@ -8,6 +8,7 @@ import type { Endings } from './endings.js';
 import type { CarryOut } from './execution.js';
 import { createTellCharge, type TellCharge } from './history/charge.js';
 import { createIssueComputedKey, type IssueComputedKey } from './issue.js';
+import type { LookUpNext } from './lost-attempts.js';
 import { createNewestOutcome, createOutcomes, type NewestOutcome } from './outcomes.js';
 import { createPayPatiently } from './patience.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
@@ -49,6 +50,7 @@ export function createPayments(collaborators: {
   ledger: Ledger;
   processor: Processor;
   carryOut: CarryOut;
+  lookUpNext: LookUpNext;
   history: Pick<PaymentHistory, 'find' | 'newestAttempt'>;
   computeKey: ComputeKey;
   rules: PaymentRules & { readonly retentionMs?: number | undefined };
@@ -63,7 +65,7 @@ export function createPayments(collaborators: {
 }): Payments {
   const { keys, endings, ledger, history, processor, carryOut, rules, clock, newKey, newTransactionId, newOwner } =
     collaborators;
-  const { computeKey, waiting, onUnknown, counts = createPaymentCounts() } = collaborators;
+  const { computeKey, lookUpNext, waiting, onUnknown, counts = createPaymentCounts() } = collaborators;
   const { idempotencyTtlMs, leaseMs, payloadMismatch } = rules;
   const turnOf = createTurnOf(computeKey, rules);
   const { typicalMs } = processor.traits;
@@ -75,6 +77,7 @@ export function createPayments(collaborators: {
     carryOut,
     answers,
     turnOf,
+    computeKey,
     rules,
     clock,
     newTransactionId,
@@ -103,6 +106,16 @@ export function createPayments(collaborators: {
     outcome,
     newestOutcome: createNewestOutcome(outcome, history),
     tellCharge: createTellCharge({ history, ledger, computeKey }),
-    cancel: createCancelPayment({ keys, endings, ledger, processor, turnOf, rules, newOwner, newTransactionId }),
+    cancel: createCancelPayment({
+      keys,
+      endings,
+      ledger,
+      processor,
+      lookUpNext,
+      turnOf,
+      rules,
+      newOwner,
+      newTransactionId,
+    }),
   };
 }

@@ -200,7 +200,9 @@ describe('a backup of a service that runs', () => {
     expect(await payments.cancel(given)).toEqual({ state: 'cancelled' });
     expect(await payments.pay(given, MONEY)).toEqual({ state: 'cancelled' });
     expect(await payments.pay(paidNow, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
-    expect(processor.lookUps.slice(-2)).toEqual([given.key, paidNow.key]);
+    // Each of them together with the next attempt.
+    const next = [given, paidNow].map(({ reference }) => orderOf(reference.text, 2, reference.client).key);
+    expect(processor.lookUps.slice(-4)).toEqual([given.key, next[0], paidNow.key, next[1]]);
     expect([given, paidNow].map(({ key }) => processor.chargesOf(key).length)).toEqual([0, 1]);
   });
 
@@ -217,7 +219,10 @@ describe('a backup of a service that runs', () => {
     await pause(LEASE_MS);
     const { payments } = compose(copy, { leaseMs: LEASE_MS }, processor);
     expect(await payments.pay(named, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
-    expect([processor.lookUps, processor.chargesOf(named.key).length]).toEqual([[named.key], 1]);
+    expect([processor.lookUps, processor.chargesOf(named.key).length]).toEqual([
+      [named.key, orderOf(named.reference.text, 2).key],
+      1,
+    ]);
   });
 
   test('gives no transaction id again, and a list no version; a second start changes nothing more', async () => {

@@ -27,6 +27,7 @@ const RESTORED = expect.stringMatching(/^The database was replaced by a standby 
 const GAP = 1_000_000_000;
 const LEASE_MS = 1_000;
 const NO_ANSWER = { state: 'unknown', cause: 'no answer' } as const;
+const NO_RECORD = { state: 'no record' } as const;
 const DATABASE = 'idempay.sqlite';
 const LOG = `${DATABASE}-wal`;
 
@@ -136,11 +137,12 @@ describe('a plain copy of the database', () => {
     await untilPast(LEASE_MS);
     const pay = (text: string) => payments.pay(orderOf(text), MONEY);
 
-    processor.planLookUp(NO_ANSWER, NO_ANSWER);
+    // The next attempt is looked up each time as well.
+    processor.planLookUp(NO_ANSWER, NO_RECORD, NO_ANSWER, NO_RECORD);
     // A charge of the lost row may be there, so it is not answered as not sent.
     for (const _ of [1, 2]) expect(await pay('order-1')).toEqual({ state: 'unknown' });
     expect(await pay('order-1')).toMatchObject({ state: 'processed' });
-    processor.planLookUp(NO_ANSWER);
+    processor.planLookUp(NO_ANSWER, NO_RECORD);
     expect(await pay('order-2')).toEqual({ state: 'unknown' });
     expect(await recovery.runOnce()).toBe(1);
     expect(processor.charges.map(({ reference }) => reference)).toEqual([
@@ -148,11 +150,11 @@ describe('a plain copy of the database', () => {
       orderOf('order-2').key,
     ]);
 
-    processor.planLookUp(NO_ANSWER, { state: 'succeeded' });
+    processor.planLookUp(NO_ANSWER, NO_RECORD, { state: 'succeeded' }, NO_RECORD);
     expect(await pay('order-3')).toEqual({ state: 'unknown' });
     expect(await pay('order-3')).toMatchObject({ state: 'processed' });
     // What was sent once is not sent again, as ever.
-    processor.planLookUp(NO_ANSWER);
+    processor.planLookUp(NO_ANSWER, NO_RECORD);
     expect(await pay('order-4')).toEqual({ state: 'unknown' });
     processor.plan({ outcome: 'none' });
     for (const _ of [1, 2]) expect(await pay('order-4')).toEqual({ state: 'unknown' });

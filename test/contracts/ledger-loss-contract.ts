@@ -1,5 +1,6 @@
 import { expect } from 'vitest';
 import type { Cancellation, ClaimAttempt } from '#idempay/payments/ports/ledger.js';
+import { fingerprintOf } from '#idempay/payments/values/money.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import type { Deployment } from '#idempay/stores/shared/deployment.js';
 import {
@@ -12,6 +13,7 @@ import {
   newKey,
   newOwner,
   newReference,
+  newTransactionId,
   turnsOf,
 } from '../../testkit/protocol/payment-attempts.js';
 import { passHours } from '../../testkit/time/retention-time.js';
@@ -28,6 +30,8 @@ const CLOCKS_APART_MS = 1_000;
  *     that are there, and a row that is there answers by itself.
  *  5. After thirty days of time that was seen, and not before, computed keys are claimed as ever. Generated keys from before the loss are not.
  *  6. `mayBeLost` says of a key what a claim of it would find.
+ *  7. `settleAfterLoss` settles only for the owner of the claim, and writes its money; a resolution has an epoch, and is no execution.
+ *  8. An attempt that is known at the processor is inserted with the missing rows before it, and only if no row before it says otherwise.
  */
 export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 'ledger'>): Promise<void> {
   const turn = turnsOf(id);
@@ -111,17 +115,64 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
     expect(await asked).toMatchObject({ state: 'final', final: { outcome: { state: 'COMPLETED' } } });
   }
 
+  const found = { outcome: DECLINED, idempotencyTtlMs: LONG_MS, note: { sent: false }, resolution: 'known otherwise' };
+  const open = inState(await claim(turn(newReference())), 'taken over').claim;
+  for (const stale of [
+    { ...open, epoch: 2 },
+    { ...open, owner: newOwner() },
+  ]) {
+    expect(await ledger.settleAfterLoss(stale, found)).toEqual({ state: 'fenced off' });
+  }
+  const other = { amount: '5000', currency: 'JPY', fingerprint: fingerprintOf({ amount: '5000', currency: 'JPY' }) };
+  const settled = inState(await ledger.settleAfterLoss({ ...open, ...other }, found), 'settled').final;
+  expect(settled).toMatchObject({ outcome: DECLINED, fingerprint: other.fingerprint });
+  expect(await ledger.find(open.key)).toMatchObject({
+    state: 'final',
+    final: { ...settled, expiresAt: expect.any(Number) },
+  });
+  expect(await ledger.settleAfterLoss(open, found)).toMatchObject({ state: 'final' });
+
+  const known = (order: string, attempt: number): Pick<ClaimAttempt, 'knownAtProcessor'> => {
+    const before = Array.from({ length: attempt - 1 }, (_, index) => {
+      return { key: turn(order, index + 1).key, attempt: index + 1, transactionId: newTransactionId() };
+    });
+    return { knownAtProcessor: { before, reason: 'r', resolution: 'known', idempotencyTtlMs: LONG_MS } };
+  };
+  const lost = newReference();
+  const third = claimAttempt({ ...turn(lost, 3, { waitAfterLossMs: LONG_MS }), ...known(lost, 3) });
+  const late = { ...third, owner: newOwner(), claimBy: performance.now() - 1 };
+  expect(await ledger.claim(late)).not.toMatchObject({ state: 'taken over' });
+  expect(await ledger.find(turn(lost).key)).toEqual({ state: 'absent' });
+  expect(inState(await ledger.claim(third), 'taken over').claim).toMatchObject({
+    epoch: 1,
+    attempt: 3,
+    mayBeLost: true,
+  });
+  for (const attempt of [1, 2]) {
+    const before = inState(await ledger.find(turn(lost, attempt).key), 'final').final;
+    expect(before.outcome).toEqual({ state: 'DECLINED', reason: 'r' });
+  }
+  expect(await ledger.claim({ ...third, owner: newOwner() })).toMatchObject({ state: 'under way' });
+  const paid = newReference();
+  const first = inState(await claim(turn(paid)), 'taken over').claim;
+  const refused = [{ previous: 'under way' }, { previous: 'completed' }] as const;
+  expect(await claim({ ...turn(paid, 2), ...known(paid, 2) })).toEqual({ state: 'not its turn', ...refused[0] });
+  inState(await ledger.settle(first, completed(first), LONG_MS), 'settled');
+  expect(await claim({ ...turn(paid, 2), ...known(paid, 2) })).toEqual({ state: 'not its turn', ...refused[1] });
+  expect(await claim({ ...turn(paid, 3), ...known(paid, 3) })).toMatchObject({ state: 'not its turn' });
+  expect(await ledger.find(turn(paid, 2).key)).toEqual({ state: 'absent' });
+
   await passHours(ledger, DAYS_OF_LOOK_UPS * 24 - 2);
   await expectLookedUp();
   const marked = inState(await claim(turn(newReference())), 'taken over').claim;
   await ledger.abandon(marked, 0, 'unsent since a loss');
   await passHours(ledger, 3);
-  const late = await takenOver(marked.key);
-  expect(late).toMatchObject({ epoch: 2, unsent: false });
-  expect(late).not.toHaveProperty('mayBeLost');
-  const [paid, closed] = [turn(newReference(), 1, { waitAfterLossMs: LONG_MS }), turn(newReference())];
-  expect([await ledger.mayBeLost(paid.key), await ledger.mayBeLost(generated)]).toEqual([false, true]);
-  const { claim: claimed } = inState(await claim(paid), 'claimed');
+  const tooLate = await takenOver(marked.key);
+  expect(tooLate).toMatchObject({ epoch: 2, unsent: false });
+  expect(tooLate).not.toHaveProperty('mayBeLost');
+  const [ordinary, closed] = [turn(newReference(), 1, { waitAfterLossMs: LONG_MS }), turn(newReference())];
+  expect([await ledger.mayBeLost(ordinary.key), await ledger.mayBeLost(generated)]).toEqual([false, true]);
+  const { claim: claimed } = inState(await claim(ordinary), 'claimed');
   expect(claimed).toMatchObject({ unsent: true });
   expect(claimed).not.toHaveProperty('mayBeLost');
   expect(await cancel({ ...closed, waitAfterLossMs: LONG_MS })).toEqual({ state: 'cancelled' });

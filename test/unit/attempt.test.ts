@@ -64,6 +64,7 @@ describe('an attempt', () => {
       endings: createEndings(ports.keys, clock),
       ledger: ledger.port,
       processor,
+      lookUpNext: async () => ({ state: 'no record' }),
       leases,
       idempotencyTtlMs: LONG_MS,
       onContradiction() {},

@@ -9,6 +9,8 @@ export interface NextCharge {
   readonly after?: Promise<void>;
 }
 
+type LookedUp = ChargeResult | { readonly state: 'no record' };
+
 /**
  * A processor that a test controls. It moves money each time it is asked to, and remembers that. It does not deduplicate, so
  * that a second charge of one reference is detected.
@@ -19,7 +21,7 @@ export class RecordingProcessor implements Processor {
   readonly lookUps: string[] = [];
   private readonly outcomes = new Map<string, ChargeResult>();
   private readonly plans: NextCharge[] = [];
-  private readonly lookUpPlans: (ChargeResult | (() => Promise<ChargeResult>))[] = [];
+  private readonly lookUpPlans: (LookedUp | (() => Promise<LookedUp>))[] = [];
 
   constructor(name: string, dedupMs = Number.POSITIVE_INFINITY) {
     this.traits = { name, typicalMs: 0, timeoutMs: 0, dedupMs };
@@ -29,7 +31,7 @@ export class RecordingProcessor implements Processor {
     this.plans.push(...charges);
   }
 
-  planLookUp(...answers: (ChargeResult | (() => Promise<ChargeResult>))[]): void {
+  planLookUp(...answers: (LookedUp | (() => Promise<LookedUp>))[]): void {
     this.lookUpPlans.push(...answers);
   }
 
@@ -44,7 +46,7 @@ export class RecordingProcessor implements Processor {
     return answerLost ? { state: 'unknown', cause: 'the answer was lost' } : result;
   }
 
-  async lookUp(reference: string): Promise<ChargeResult | { readonly state: 'no record' }> {
+  async lookUp(reference: string): Promise<LookedUp> {
     this.lookUps.push(reference);
     const planned = this.lookUpPlans.shift();
     if (typeof planned === 'function') return planned();

@@ -231,6 +231,23 @@ export const PAYMENT_STATEMENTS: Statements = {
     ...(fenced[6] !== null && { events: noted(row, now, fenced[6]) }),
   })),
 
+  /** No server is replaced here, so that no attempt is known by the processor alone. */
+  claim_known: () => [],
+
+  settle_after_loss({ payments, retention }, values: (string | number | null)[], [now]) {
+    const [key, epoch, owner, state, reason, ttlMs, event, amount, currency, fingerprint, resolution] = values;
+    const row = payments.get(key as string);
+    if (row?.state !== 'PROCESSING' || row.epoch !== epoch || row.owner !== owner) return [];
+    const found = { state, reason, amount, currency, fingerprint, resolution } as Partial<StoredPayment>;
+    const settled: StoredPayment = {
+      ...{ ...row, ...found, source: null, epoch: resolution === null ? row.epoch : row.epoch + 1 },
+      ...{ settled_at: now, settled_hour: currentHour(retention).hour, expires_at: now + Number(ttlMs) },
+      events: noted(row, now, event),
+    };
+    payments.set(row.key, settled);
+    return [{ key, epoch: settled.epoch, owner, expires_at: floor(settled.expires_at) }];
+  },
+
   resolve({ payments, retention }, values: [string, string, State, string, number, number], [now]) {
     const [key, owner, state, reason, dedupMs, idempotencyTtlMs] = values;
     const row = payments.get(key);

@@ -119,6 +119,10 @@ const UNAVAILABLE = {
 /** What the attempt before is, for programs, and what to do. */
 const OUT_OF_TURN = {
   absent: ['previous-absent', 'and it was never made. Make it first, with the number before.'],
+  'may be lost': [
+    'previous-absent',
+    'which has no record: rows were lost, and its row may be one of them. The processor has no record of this attempt either. Send the attempt with the number before; it is looked up first.',
+  ],
   completed: ['previous-completed', 'and it is completed: the order is paid. Nothing was charged now.'],
   cancelled: ['previous-cancelled', 'and it was cancelled: the order is closed. Nothing was charged.'],
   'declined too long ago': [
@@ -131,6 +135,11 @@ interface NewestAttempt {
   readonly attempt: number;
   readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED' | 'CANCELLED';
   readonly transactionId?: string | undefined;
+}
+
+/** Rows were lost, and of this attempt only the processor has a record. */
+interface RecordAtProcessor {
+  readonly attempt: number;
 }
 
 function whatBecameOf({ state, transactionId }: NewestAttempt): string {
@@ -265,10 +274,12 @@ const catalogue = {
     const [state, what] = OUT_OF_TURN[previous];
     return attemptRefused(state, `Attempt ${attempt} needs attempt ${attempt - 1} to be declined, ${what}`);
   },
-  attemptSuperseded: (attempt: number, newest: NewestAttempt) =>
+  attemptSuperseded: (attempt: number, newest: NewestAttempt | RecordAtProcessor) =>
     attemptRefused(
       'superseded',
-      `Attempt ${attempt} was declined, and attempt ${newest.attempt} ${whatBecameOf(newest)}. GET /api/payments?reference= has them all.`,
+      'state' in newest
+        ? `Attempt ${attempt} was declined, and attempt ${newest.attempt} ${whatBecameOf(newest)}. GET /api/payments?reference= has them all.`
+        : `Rows were lost, and the processor has a record of attempt ${newest.attempt}, so attempt ${attempt} was declined before. Send attempt ${newest.attempt}: it is looked up, and the answer says what became of it.`,
     ),
   rowsLost: (retryAfterSeconds: number) =>
     new PublicError(

@@ -137,6 +137,8 @@ export const pay: RouteDescription = {
       state: 'COMPLETED',
       transactionId: EXAMPLE_PAYMENT_ID,
     }),
+    attemptMayBeLost: publicErrors.attemptOutOfTurn(2, 'may be lost'),
+    attemptSupersededAtProcessor: publicErrors.attemptSuperseded(1, { attempt: 2 }),
     rowsLost: publicErrors.rowsLost(40),
     paymentInProgress: publicErrors.paymentInProgress(1),
     paymentMismatch: publicErrors.paymentMismatch(),

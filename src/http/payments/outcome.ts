@@ -23,6 +23,7 @@ export function countedAs(answer: PayAnswer): PaymentOutcome {
       return 'cancelled';
     case 'not its turn':
     case 'superseded':
+    case 'superseded at processor':
       return 'out_of_turn';
     case 'too soon':
       return 'unavailable';

@@ -34,6 +34,8 @@ export function refusalOf(answer: PayAnswer): PublicError {
         ...answer.newest,
         attempt: answer.newest.attempt ?? answer.attempt,
       });
+    case 'superseded at processor':
+      return publicErrors.attemptSuperseded(answer.attempt, { attempt: answer.by });
     case 'too soon':
       return publicErrors.rowsLost(answer.retryAfterSeconds);
     case 'not sent':
@@ -61,6 +63,8 @@ export function cancelRefusalOf(
       return outOfTurn(answer);
     case 'too soon':
       return publicErrors.rowsLost(answer.retryAfterSeconds);
+    case 'superseded at processor':
+      return publicErrors.attemptSuperseded(answer.attempt, { attempt: answer.by });
     case 'charged before':
       return publicErrors.cancelledAtProcessor();
     case 'unknown':

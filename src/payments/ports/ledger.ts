@@ -52,6 +52,9 @@ export interface Ledger {
    */
   settle(claim: Claim, outcome: Outcome, idempotencyTtlMs: number, note?: ExecutionNote): Promise<SettleResult>;
 
+  /** The same, and writes what was found out because rows may have been lost: only for such a row, and never part of a first payment. */
+  settleAfterLoss(claim: Claim, settlement: SettlementAfterLoss): Promise<SettleResult>;
+
   /**
    * Ends the lease at once if it is still the attempt's: the outcome is unknown. `takeOver` and `claim` may take it over
    * from now on, `takeOverDue` only after `recoverAfterMs`. The attempt is fenced off: a renewal or settlement of it
@@ -153,6 +156,29 @@ export interface ClaimAttempt extends Money {
    * arrived at a processor that does not deduplicate. 0 where the processor does.
    */
   readonly waitAfterLossMs: number;
+  /** Rows were lost, and the processor has a record of this attempt at a reference. Its turn, and the wait, are not asked for then. */
+  readonly knownAtProcessor?: KnownAttempt | undefined;
+}
+
+/** An attempt that has no row and a record at the processor proves that each attempt before it was declined. */
+export interface KnownAttempt {
+  /**
+   * Those before it. The commit that inserts this one inserts each of them that has no row, as DECLINED: a row of an attempt implies
+   * the rows before it. Nothing is inserted if one of them has another state.
+   */
+  readonly before: readonly { readonly key: string; readonly attempt: number; readonly transactionId: string }[];
+  /** The reason and the resolution of those that are inserted. */
+  readonly reason: string;
+  readonly resolution: string;
+  readonly idempotencyTtlMs: number;
+}
+
+export interface SettlementAfterLoss {
+  readonly outcome: Outcome;
+  readonly idempotencyTtlMs: number;
+  readonly note: ExecutionNote;
+  /** How the outcome is known, if the processor did not say it of this payment. The settlement then has an epoch of its own. */
+  readonly resolution?: string | undefined;
 }
 
 /** The place of a payment among the attempts at its reference (rule P18). */

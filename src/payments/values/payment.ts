@@ -57,8 +57,9 @@ export interface Claim extends Fence, Money {
   /** The client that owns the key. Where it is undefined, every client sees it (rule A5). */
   readonly client: string | undefined;
   readonly processor: string;
-  /** The order that the key is computed from. Undefined where the key was generated. */
+  /** The order that the key is computed from, and which attempt at it. Undefined where the key was generated. */
   readonly reference?: string | undefined;
+  readonly attempt?: number | undefined;
   /** As the first claim had it, whatever later requests of the payment say. */
   readonly content?: Content | undefined;
   /**

@@ -4,6 +4,7 @@ import type {
   ClaimAttempt,
   ClaimResult,
   DueTakeover,
+  KnownAttempt,
   Takeover,
   Turn,
   TurnRefusal,
@@ -67,6 +68,7 @@ export function createClaimWrites(
   { sources, recordOutcome, forgetRecord, mayBeRemoved, currentHour, storeClock, passTime }: PaymentWritesParts,
 ) {
   const insertClaim = database.prepare(statements.INSERT_CLAIM);
+  const setResolution = database.prepare(statements.SET_RESOLUTION);
   const find = database.prepare(statements.FIND);
   const takeOver = database.prepare(statements.TAKE_OVER);
   const takeOverDue = {
@@ -78,13 +80,31 @@ export function createClaimWrites(
 
   /** Undefined where the row was there before, or the claim came too late. */
   function insert(attempt: ClaimWrite, now: number): ClaimWriteResult | undefined {
-    const { key, turn, waitAfterLossMs } = attempt;
+    const { key, turn, waitAfterLossMs, knownAtProcessor } = attempt;
     if (!(now <= attempt.claimBefore && !mayBeRemoved(key))) return undefined;
     const mayBeLost = turns.mayBeLost(key);
+    if (knownAtProcessor) return insertKnown(attempt, knownAtProcessor, now);
     const isAsked = turn !== undefined && (mayBeLost || turn.previousKey !== undefined);
     const refusal = isAsked && !find.get(key) ? refusalOf(turn, mayBeLost ? waitAfterLossMs : 0, now) : undefined;
     if (refusal) return refusal;
     return insertRow(attempt, now, mayBeLost);
+  }
+
+  /** With the rows before it that are missing. Undefined if there is a row, or one before it says that this attempt was not made. */
+  function insertKnown(attempt: ClaimWrite, known: KnownAttempt, now: number): ClaimWriteResult | undefined {
+    const rows = known.before.map(({ key }) => find.get(key) as PaymentRow | undefined);
+    if (rows.some((row) => row && row.state !== 'DECLINED')) return turns.afterPrevious(attempt.turn as Turn);
+    for (const [index, { key, transactionId, attempt: number }] of known.before.entries()) {
+      if (rows[index]) continue;
+      const { client, turn, amount, currency, fingerprint, processor, wallMs } = attempt;
+      const payment = [key, transactionId, amount, currency, fingerprint, client ?? null, processor];
+      const final = { outcome: { state: 'DECLINED', reason: known.reason }, fingerprint, client } as const;
+      const end = endOf({ ...final, expiresAt: now + known.idempotencyTtlMs }, now, currentHour());
+      const place = placeOf(turn && { ...turn, reference: { ...turn.reference, attempt: number } });
+      insertClaim.run(...payment, '', 0, now, now, Math.floor(wallMs), ...end, ...place, null);
+      setResolution.run(known.resolution, key);
+    }
+    return insertRow(attempt, now, true);
   }
 
   function refusalOf(turn: Turn, waitAfterLossMs: number, now: number): TurnRefusal | undefined {
@@ -227,6 +247,7 @@ function claimOf(row: PaymentRow, source: string | null, now: number): Claim {
     client: row.client ?? undefined,
     processor: row.processor as string,
     reference: row.reference ?? undefined,
+    attempt: row.attempt ?? undefined,
     content: contentOf({ source, content: row.content }),
     unsent: unsentMarkBefore(row) === 'unsent',
     ageMs: now - row.claimed_at,

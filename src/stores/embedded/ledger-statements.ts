@@ -10,6 +10,9 @@ export const INSERT_CLAIM = `
   VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (key) DO NOTHING`;
 
+/** Of a row that was inserted in the same commit. */
+export const SET_RESOLUTION = 'UPDATE payments SET resolution = ? WHERE key = ?';
+
 /** What an adoption left behind; it changes at a start only. */
 export const LOSSES = 'SELECT look_up_before, look_up_references_until, adopted_at FROM deployment';
 
@@ -76,6 +79,11 @@ export const ABANDON = `
 export const SETTLE = settleAnd('');
 /** The same with an event for the timeline. */
 export const SETTLE_NOTED = settleAnd(`, events = ${eventsWith('epoch', '?')}`);
+
+/** The settlement of a payment whose row may be lost: with what was charged, and how that is known. A resolution has an epoch of its own. */
+export const SETTLE_AFTER_LOSS =
+  settleAnd(`, events = ${eventsWith('epoch', '?')}, amount = ?, currency = ?, fingerprint = ?, resolution = ?,
+      epoch = CASE WHEN ? IS NULL THEN epoch ELSE epoch + 1 END`);
 
 function settleAnd(set: string): string {
   return `

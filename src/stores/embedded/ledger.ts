@@ -76,7 +76,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
   return {
     async claim(attempt) {
       const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs } = attempt;
-      const { turn, content, waitAfterLossMs } = attempt;
+      const { turn, content, waitAfterLossMs, knownAtProcessor } = attempt;
       const claimed = await claimInTime(
         writer.write('claim', {
           key,
@@ -94,6 +94,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
           turn,
           waitAfterLossMs,
           content,
+          knownAtProcessor,
         }),
         (late) => {
           if (late === 'claimed') return [firstClaim(attempt)];
@@ -152,6 +153,15 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return { state: 'settled', final: { outcome, fingerprint, client, expiresAt: settled } };
     },
 
+    async settleAfterLoss(claim, { outcome, idempotencyTtlMs, note, resolution }) {
+      const { key, epoch, owner, fingerprint, client, amount, currency } = claim;
+      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs };
+      const found = { amount, currency, resolution, event: settledEvent(claim, note) };
+      const settled = await writer.write('settleAfterLoss', { ...settlement, ...found });
+      if (typeof settled !== 'number') return settled;
+      return { state: 'settled', final: { outcome, fingerprint, client, expiresAt: settled } };
+    },
+
     resolve: (resolution) => writer.write('resolve', { ...resolution, wallMs: wallClock() }),
 
     async countAbandoned(dedupMs, idempotencyTtlMs) {
@@ -186,6 +196,7 @@ function firstClaim(attempt: ClaimAttempt): Claim {
     client: attempt.client,
     processor: attempt.processor,
     reference: attempt.turn?.reference.text,
+    attempt: attempt.turn?.reference.attempt,
     content: attempt.content,
     unsent: true,
     ageMs: 0,

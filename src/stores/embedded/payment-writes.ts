@@ -26,6 +26,13 @@ export interface SettleWrite extends Fence {
   readonly event?: string | undefined;
 }
 
+export interface SettleAfterLossWrite extends SettleWrite {
+  readonly amount: string;
+  readonly currency: string;
+  readonly resolution?: string | undefined;
+  readonly event: string;
+}
+
 /** The ledger's writes. They run in the writer thread, inside the transaction of their batch, by its clock. */
 export function createPaymentWrites(database: Database, parts: PaymentWritesParts) {
   const { sources, recordOutcome, currentHour, storeClock } = parts;
@@ -34,7 +41,23 @@ export function createPaymentWrites(database: Database, parts: PaymentWritesPart
   const abandon = database.prepare(statements.ABANDON);
   const settle = database.prepare(statements.SETTLE);
   const settleNoted = database.prepare(statements.SETTLE_NOTED);
+  const settleAfterLoss = database.prepare(statements.SETTLE_AFTER_LOSS);
   const resolve = database.prepare(statements.RESOLVE);
+
+  /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
+  function settleBy(
+    { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs }: SettleWrite,
+    run: (end: ReturnType<typeof endOf>, now: number, fence: [string, number, string]) => boolean,
+  ): number | Exclude<SettleResult, { state: 'settled' }> {
+    const now = storeClock();
+    const final = { outcome, fingerprint, client, expiresAt: now + idempotencyTtlMs };
+    if (run(endOf(final, now, currentHour()), now, [key, epoch, owner])) {
+      sources.erase(key);
+      recordOutcome(key, final);
+      return final.expiresAt;
+    }
+    return settledElsewhere(find.get(key) as PaymentRow | undefined);
+  }
 
   return {
     ...createClaimWrites(database, parts),
@@ -51,22 +74,21 @@ export function createPaymentWrites(database: Database, parts: PaymentWritesPart
       return abandon.run(recoverAt, unsentEpoch, `${now}`, event, key, epoch, owner).changes > 0;
     },
 
-    /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
     settle(settlement: SettleWrite): number | Exclude<SettleResult, { state: 'settled' }> {
-      const { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, event } = settlement;
-      const now = storeClock();
-      const final = { outcome, fingerprint, client, expiresAt: now + idempotencyTtlMs };
-      const end = endOf(final, now, currentHour());
-      const { changes } =
-        event === undefined
-          ? settle.run(...end, key, epoch, owner)
-          : settleNoted.run(...end, `${now}`, event, key, epoch, owner);
-      if (changes > 0) {
-        sources.erase(key);
-        recordOutcome(key, final);
-        return final.expiresAt;
-      }
-      return settledElsewhere(find.get(key) as PaymentRow | undefined);
+      return settleBy(settlement, (end, now, fence) => {
+        const { event } = settlement;
+        const { changes } =
+          event === undefined ? settle.run(...end, ...fence) : settleNoted.run(...end, `${now}`, event, ...fence);
+        return changes > 0;
+      });
+    },
+
+    settleAfterLoss(settlement: SettleAfterLossWrite): number | Exclude<SettleResult, { state: 'settled' }> {
+      return settleBy(settlement, (end, now, fence) => {
+        const { amount, currency, fingerprint, resolution = null, event } = settlement;
+        const found = [amount, currency, fingerprint, resolution, resolution];
+        return settleAfterLoss.run(...end, `${now}`, event, ...found, ...fence).changes > 0;
+      });
     },
 
     resolve({ key, owner, state, reason, dedupMs, idempotencyTtlMs, wallMs }: ResolutionWrite): ResolveResult {

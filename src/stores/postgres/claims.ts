@@ -3,6 +3,7 @@ import type {
   CancelResult,
   ClaimAttempt,
   ClaimResult,
+  KnownAttempt,
   Ledger,
   Takeover,
   Turn,
@@ -21,6 +22,7 @@ import {
   CANCEL,
   CLAIM,
   CLAIM_IN_FULL,
+  CLAIM_KNOWN,
   EXPLAIN_TURN,
   MAY_BE_LOST,
   TAKE_OVER,
@@ -101,10 +103,32 @@ export function createClaims(
     });
   }
 
+  /** One of a reference whose row, and maybe rows before it, are lost. */
+  async function insertKnown(attempt: ClaimAttempt, known: KnownAttempt): Promise<Inserted | undefined> {
+    const { key, transactionId, amount, currency, fingerprint, client, processor, owner, leaseMs, claimBy } = attempt;
+    const { reference } = attempt.turn ?? {};
+    const { source, content } = contentColumnsOf(attempt.content);
+    const all = [...known.before, { key, transactionId, attempt: reference?.attempt ?? null }];
+    const claimed = [amount, currency, fingerprint, client ?? null, processor, owner, leaseMs, clock.at(claimBy)];
+    const rows = await database.write<InsertedRow>(CLAIM_KNOWN, [
+      all.map((each) => each.key),
+      all.map((each) => each.transactionId),
+      all.map((each) => each.attempt),
+      ...[...claimed, reference?.text ?? null, source, content, known.reason, known.resolution, known.idempotencyTtlMs],
+    ]);
+    const row = rows.find((each) => each.owner === owner);
+    return row && { mayBeLost: true, ageMs: row.age_ms, expiresAt: null };
+  }
+
+  async function insertOnce(attempt: ClaimAttempt): Promise<Inserted | undefined> {
+    const { knownAtProcessor } = attempt;
+    return knownAtProcessor ? insertKnown(attempt, knownAtProcessor) : claims.add(attempt);
+  }
+
   /** A claim whose reply was lost is read back by its owner; a second claim would conflict with the first. */
   async function insertOrReadBack(attempt: ClaimAttempt): Promise<Inserted | undefined> {
     try {
-      return await claims.add(attempt);
+      return await insertOnce(attempt);
     } catch (fault) {
       if (!isUnknown(fault)) throw fault;
       const row = await findRow(attempt.key, { ...attempt, epoch: 1 }).catch(() => undefined);
@@ -207,7 +231,8 @@ export function createClaims(
     // The attempt of a lost row may have charged, so the processor is asked first.
     const { mayBeLost } = inserted;
     const ageMs = mayBeLost ? inserted.ageMs : 0;
-    const payment = { amount, currency, fingerprint, client, processor, reference: turn?.reference.text, content };
+    const { text: reference, attempt: number } = turn?.reference ?? {};
+    const payment = { amount, currency, fingerprint, client, processor, reference, attempt: number, content };
     const row = { key, epoch: 1, owner, transactionId, ...payment, unsent: !mayBeLost, ageMs };
     const claim = mayBeLost && isComputed(key) ? { ...row, mayBeLost } : row;
     return { state: mayBeLost ? 'taken over' : 'claimed', claim };

@@ -1,5 +1,5 @@
-import type { Ledger, SettleResult } from '../../payments/ports/ledger.js';
-import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/values/payment.js';
+import type { Ledger, SettlementAfterLoss, SettleResult } from '../../payments/ports/ledger.js';
+import type { Claim, Fence, Outcome } from '../../payments/values/payment.js';
 import { isUnknown } from '../../platform/faults.js';
 import { abandonedEvent, settledEvent } from '../shared/payment-events.js';
 import { reasonOf, settledElsewhere, unsentEpochOf } from '../shared/rows.js';
@@ -34,7 +34,7 @@ export function createExecutionWrites(
   { clock }: DatabaseClock,
   findRow: FindRow,
   queue: (name: string) => QueueMeasure,
-): Pick<Ledger, 'renew' | 'abandon' | 'settle'> {
+): Pick<Ledger, 'renew' | 'abandon' | 'settle' | 'settleAfterLoss'> {
   const settlements = new Batcher<Settlement, number | undefined>(settleAll, clock, LANES, queue('settlements'));
   const renewals = new Batcher<FencedMs, boolean>(renewAll, clock, LANES, queue('renewals'));
   const abandonments = new Batcher<Abandonment, boolean>(abandonAll, clock, LANES, queue('abandonments'));
@@ -91,6 +91,29 @@ export function createExecutionWrites(
     }
   }
 
+  /** The same for one payment whose row may be lost. A resolution has another epoch, so that only the owner tells. */
+  async function settleLostOrReadBack(claim: Claim, settlement: SettlementAfterLoss): Promise<number | undefined> {
+    const { key, epoch, owner, amount, currency, fingerprint } = claim;
+    const { outcome, idempotencyTtlMs, note, resolution } = settlement;
+    const end = [outcome.state, reasonOf(outcome), idempotencyTtlMs, settledEvent(claim, note)];
+    const values = [key, epoch, owner, ...end, amount, currency, fingerprint, resolution ?? null];
+    try {
+      const [row] = await database.writeHoweverLate<{ expires_at: number }>(statements.SETTLE_AFTER_LOSS, values);
+      return row?.expires_at;
+    } catch (fault) {
+      if (!isUnknown(fault)) throw fault;
+      const row = await findRow(key).catch(() => undefined);
+      if (!row || row.state === 'PROCESSING') throw fault;
+      return row.owner === owner ? (row.expires_at ?? undefined) : undefined;
+    }
+  }
+
+  async function settlementOf(claim: Claim, outcome: Outcome, expiresAt: number | undefined): Promise<SettleResult> {
+    if (expiresAt === undefined) return settledElsewhere(await findRow(claim.key));
+    const { fingerprint, client } = claim;
+    return { state: 'settled', final: { outcome, fingerprint, client, expiresAt } };
+  }
+
   return {
     renew: (fence, leaseMs) => renewals.add({ fence, ms: leaseMs }),
 
@@ -101,13 +124,11 @@ export function createExecutionWrites(
 
     async settle(claim, outcome, idempotencyTtlMs, note): Promise<SettleResult> {
       const event = note ? settledEvent(claim, note) : null;
-      const expiresAt = await settleOrReadBack({ claim, outcome, idempotencyTtlMs, event });
-      if (expiresAt !== undefined) {
-        const { fingerprint, client } = claim;
-        const final: FinalOutcome = { outcome, fingerprint, client, expiresAt };
-        return { state: 'settled', final };
-      }
-      return settledElsewhere(await findRow(claim.key));
+      return settlementOf(claim, outcome, await settleOrReadBack({ claim, outcome, idempotencyTtlMs, event }));
+    },
+
+    async settleAfterLoss(claim, settlement) {
+      return settlementOf(claim, settlement.outcome, await settleLostOrReadBack(claim, settlement));
     },
   };
 }

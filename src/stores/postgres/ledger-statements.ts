@@ -170,6 +170,46 @@ export const CANCEL: Statement = {
   commitOf: ([row]) => row && { key: row.key, epoch: 1, settled: true },
 };
 
+/**
+ * Claims an attempt that the processor has a record of although its row is lost, with the rows before it that are missing, as DECLINED: $1
+ * to $3 are the keys, transaction ids and numbers of all of them, the claimed one last; $4 to $9 what a claim has (amount, currency,
+ * fingerprint, client, processor, owner); $10 the lease (ms), $11 the last moment (ms), $12 the reference, $13 and $14 source and content; $15 to $17
+ * reason, resolution and life (ms) of the others. Nothing is inserted if one of them has another state.
+ */
+export const CLAIM_KNOWN: Statement = {
+  name: 'claim_known',
+  text: `
+    INSERT INTO idempay.payments
+      (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at, generation,
+        state, reason, resolution, settled_at, settled_hour, expires_at, reference, attempt, source, content)
+    SELECT key, transaction_id, $4::numeric, $5::text, $6::text, $7::text, $8::text, 1, CASE WHEN is_claimed THEN $9::text ELSE '' END,
+      CASE WHEN is_claimed THEN at + $10::float8 * interval '1 millisecond' ELSE to_timestamp(0) END,
+      at + $10::float8 * interval '1 millisecond', at, generation,
+      CASE WHEN is_claimed THEN 'PROCESSING' ELSE 'DECLINED' END, CASE WHEN NOT is_claimed THEN $15::text END,
+      CASE WHEN NOT is_claimed THEN $16::text END, CASE WHEN NOT is_claimed THEN at END,
+      CASE WHEN NOT is_claimed THEN ${CURRENT_HOUR} END,
+      CASE WHEN NOT is_claimed THEN at + $17::float8 * interval '1 millisecond' END,
+      $12::text, attempt, CASE WHEN is_claimed THEN $13::text END, CASE WHEN is_claimed THEN $14::text END
+    FROM (
+      SELECT sent.*, attempt = cardinality($1::uuid[]) AS is_claimed
+      FROM unnest($1::uuid[], $2::text[], $3::integer[]) AS sent (key, transaction_id, attempt)
+      ORDER BY key OFFSET 0) AS sent,
+      (SELECT clock_timestamp() AS at) AS now, idempay.deployment
+    WHERE at <= to_timestamp($11::float8 / 1000)
+      AND ${ENDS_IN_TIME}
+      AND ${ON_KNOWN_DATABASE}
+      AND ${REFERENCES_ARE_LOOKED_UP}
+      AND NOT EXISTS (
+        SELECT FROM idempay.payments AS before
+        WHERE before.key = ANY (trim_array($1::uuid[], 1)) AND before.reason IS NULL)
+    ON CONFLICT (key) DO NOTHING
+    RETURNING owner, key, true AS may_be_lost, 0::float8 AS age_ms, NULL::float8 AS expires_at`,
+  commitOf(rows) {
+    const row = rows.find(({ owner }) => owner !== '');
+    return row && { key: row.key, epoch: 1, settled: false };
+  },
+};
+
 /** Why a row of this turn was not inserted: parameters as in `CANCEL`, from `$1` to `$4` the key, the key before, its age, and the wait. */
 export const EXPLAIN_TURN: Statement = {
   name: 'explain_turn',
@@ -317,6 +357,23 @@ function settleOf(name: string, more: Readonly<Record<'arrays' | 'columns' | 'se
     commitOf: settled,
   };
 }
+
+/**
+ * The settlement of one payment whose row may be lost: $1 to $6 as in `SETTLE`, $7 the event, $8 to $10 what was charged (amount, currency
+ * and fingerprint), and $11 how the outcome is known, or NULL if the processor said it. A resolution has an epoch of its own.
+ */
+export const SETTLE_AFTER_LOSS: Statement = {
+  name: 'settle_after_loss',
+  text: `
+    UPDATE idempay.payments
+    SET state = $4, reason = $5, source = NULL, settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
+      expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond', events = ${eventsWith('epoch', '$7::jsonb')},
+      amount = $8, currency = $9, fingerprint = $10, resolution = $11::text,
+      epoch = CASE WHEN $11::text IS NULL THEN epoch ELSE epoch + 1 END
+    WHERE key = $1 AND epoch = $2 AND owner = $3 AND ${UNDER_WAY}
+    RETURNING key, epoch, owner, floor(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at`,
+  commitOf: settled,
+};
 
 /** With one epoch more and an owner of its own, so that no earlier attempt can settle the payment. */
 export const RESOLVE: Statement = {

@@ -1,0 +1,217 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { systemClock } from '#idempay/platform/clock.js';
+import { markFolderAsRestored } from '#idempay/stores/embedded/adoption.js';
+import { openEmbedded } from '#idempay/stores/embedded/open.js';
+import { newReference } from '../../testkit/protocol/payment-attempts.js';
+import { type Composition, compose, MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';
+import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
+import { changeStored } from '../../testkit/protocol/stored-rows.js';
+import { until } from '../../testkit/time/until.js';
+
+/**
+ * Orders whose rows were lost a moment ago, with a failover or a restore, so that only the processor knows of the charges. Bugs: an order
+ * whose first attempt an operator had declined, and whose second one was charged, was charged again by a request for the first, and a
+ * cancellation of the first succeeded; a repeat of the paid second attempt was refused as never made. Cause: only the row of the attempt
+ * itself counted as lost. Fix: the next attempt is looked up as well, and an attempt is looked up before its turn is judged.
+ */
+
+const SEEN_DEADLINE_MS = 10_000;
+const NO_ANSWER = { state: 'unknown', cause: 'no answer' } as const;
+
+/** So that nothing waits for charges that were under way at the loss. */
+const LOST_LONG_AGO = {
+  embedded: 'UPDATE deployment SET adopted_at = 1',
+  distributed: 'UPDATE idempay.deployment SET adopted_at = to_timestamp(1)',
+};
+
+interface Restored {
+  readonly ports: Ports;
+  close(): Promise<void>;
+}
+
+async function openRestoredFolder(): Promise<Restored> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'idempay-lost-'));
+  const open = () => openEmbedded({ dataDir, transactionCacheTtlMs: 1_000, clock: systemClock });
+  await (await open()).close();
+  markFolderAsRestored(dataDir);
+  await (await open()).close();
+  await changeStored({ environment: { DATA_DIR: dataDir } }, LOST_LONG_AGO);
+  const ports = await open();
+  return {
+    ports,
+    async close() {
+      await ports.close();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function openReplacedDatabase(): Promise<Restored> {
+  const stores = await openSqlStores();
+  const ports = await openDistributedPortsOn(stores);
+  await stores.client.query("UPDATE idempay.deployment SET timeline = 'FFFFFFFF'");
+  await until('the new timeline to be seen', SEEN_DEADLINE_MS, async () => {
+    const { rows } = await stores.client.query('SELECT timeline FROM idempay.deployment');
+    return rows[0].timeline !== 'FFFFFFFF';
+  });
+  await changeStored({ environment: { DATABASE_URL: stores.databaseUrl } }, LOST_LONG_AGO);
+  return {
+    ports,
+    async close() {
+      await ports.close();
+      await stores.close();
+    },
+  };
+}
+
+describe.each([
+  ['embedded', openRestoredFolder],
+  ['distributed', openReplacedDatabase],
+])('after rows were lost (%s)', (_, openRestored) => {
+  let restored: Restored;
+  let process: Composition;
+  beforeAll(async () => {
+    restored = await openRestored();
+    process = compose(restored.ports);
+  });
+  afterAll(() => restored.close());
+
+  const order = (text: string, attempt = 1) => orderOf(text, attempt, 'key:shop');
+  type Order = ReturnType<typeof order>;
+
+  /** A charge whose row is lost. */
+  async function chargedBefore({ key }: Order, outcome: 'succeeded' | 'declined' = 'succeeded'): Promise<void> {
+    process.processor.plan({ outcome });
+    await process.processor.charge({ reference: key, transactionId: 'TXN1', ...MONEY });
+  }
+
+  const chargesOf = (...orders: Order[]) => orders.map(({ key }) => process.processor.chargesOf(key).length);
+  const record = (named: Order) => restored.ports.paymentHistory.find(named.key);
+
+  test('an attempt whose next one has a record is declined without a charge, and its answer names the next', async () => {
+    for (const outcome of ['succeeded', 'declined'] as const) {
+      const text = newReference();
+      const [first, second] = [order(text), order(text, 2)];
+      await chargedBefore(second, outcome);
+      const superseded = { state: 'superseded at processor', attempt: 1, by: 2 };
+      expect(await process.payments.pay(first, MONEY)).toEqual(superseded);
+      const { state, resolution, executions } = (await record(first)) ?? {};
+      expect([state, resolution, executions]).toEqual([
+        'DECLINED',
+        expect.stringContaining('a record of attempt 2'),
+        1,
+      ]);
+      expect(await process.payments.tellCharge(first)).toBe('unknown');
+      const paid = await process.payments.pay(second, MONEY);
+      expect(paid).toMatchObject({ final: { outcome: { state: outcome === 'succeeded' ? 'COMPLETED' : 'DECLINED' } } });
+      expect(chargesOf(first, second)).toEqual([0, 1]);
+    }
+  });
+
+  test('an attempt whose next one cannot be looked up is not sent, and its repeat decides', async () => {
+    const text = newReference();
+    const [first, second] = [order(text), order(text, 2)];
+    await chargedBefore(second);
+    process.processor.planLookUp({ state: 'no record' }, NO_ANSWER);
+    expect(await process.payments.pay(first, MONEY)).toEqual({ state: 'unknown' });
+    expect(await process.payments.pay(first, MONEY)).toMatchObject({ state: 'superseded at processor', by: 2 });
+    expect(chargesOf(first, second)).toEqual([0, 1]);
+  });
+
+  test('recovery asks about the next attempt too, also for a claim that died before its look-up', async () => {
+    const text = newReference();
+    const [first, second] = [order(text), order(text, 2)];
+    await chargedBefore(second);
+    const dying = compose(restored.ports, {}, process.processor);
+    dying.processor.planLookUp({ state: 'no record' }, NO_ANSWER);
+    dying.ledger.interruptNext('abandon', async () => {
+      const [owner] = dying.owners.slice(-1);
+      return restored.ports.ledger.abandon({ key: first.key, epoch: 1, owner: owner ?? '' }, 0);
+    });
+    expect(await dying.payments.pay(first, MONEY)).toEqual({ state: 'unknown' });
+    expect(await process.recovery.runOnce()).toBe(1);
+    expect(await record(first)).toMatchObject({ state: 'DECLINED', resolution: expect.stringContaining('attempt 2') });
+    expect(chargesOf(first, second)).toEqual([0, 1]);
+  });
+
+  test('an attempt is not cancelled if the next one has a record, or cannot be looked up', async () => {
+    const text = newReference();
+    const [first, second] = [order(text), order(text, 2)];
+    await chargedBefore(second);
+    const { payments } = process;
+    process.processor.planLookUp({ state: 'no record' }, NO_ANSWER);
+    expect(await payments.cancel(first)).toEqual({ state: 'unknown' });
+    expect(await payments.cancel(first)).toEqual({ state: 'superseded at processor', attempt: 1, by: 2 });
+    expect(await payments.cancel(second)).toEqual({ state: 'charged before' });
+    expect(await payments.cancel(order(text, 3))).toMatchObject({ state: 'not its turn', previous: 'may be lost' });
+    expect([await record(first), await record(second)]).toEqual([undefined, undefined]);
+  });
+
+  test('a repeat of a paid attempt is answered as paid, and the attempts before it are declined with it', async () => {
+    const text = newReference();
+    const [first, second, third, fourth] = [1, 2, 3, 4].map((attempt) => order(text, attempt)) as [
+      Order,
+      Order,
+      Order,
+      Order,
+    ];
+    await chargedBefore(third);
+    process.processor.planLookUp(NO_ANSWER);
+    expect(await process.payments.pay(third, MONEY)).toEqual({ state: 'unknown' });
+    expect(await record(third)).toBeUndefined();
+    expect(await process.payments.pay(third, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+    for (const before of [first, second]) {
+      const known = { state: 'DECLINED', executions: 0, resolution: expect.stringContaining('attempt 3') };
+      expect(await record(before)).toMatchObject(known);
+      expect(await process.payments.pay(before, MONEY)).toMatchObject({ state: 'superseded', newest: { attempt: 3 } });
+      expect(await process.payments.tellCharge({ key: before.key, client: 'key:shop' })).toBe('unknown');
+    }
+    expect(await process.payments.pay(fourth, MONEY)).toMatchObject({ state: 'not its turn', previous: 'completed' });
+    expect(await process.payments.newestOutcome(first)).toMatchObject({ key: third.key });
+    expect(chargesOf(first, second, third, fourth)).toEqual([0, 0, 1, 0]);
+  });
+
+  test('a repeat by the key alone finds its attempt too, after generate-key', async () => {
+    const text = newReference();
+    const second = order(text, 2);
+    await chargedBefore(second);
+    expect(await process.payments.issueComputedKey(second.key, second.reference)).toEqual({ state: 'issued' });
+    const named = { key: second.key, client: second.client };
+    expect(await process.payments.pay(named, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+    expect(chargesOf(second)).toEqual([1]);
+  });
+
+  test('an attempt out of turn that the processor does not know is refused, and not as one that was never made', async () => {
+    const text = newReference();
+    const second = order(text, 2);
+    const refused = { state: 'not its turn', previous: 'may be lost', attempt: 2 };
+    expect(await process.payments.pay(second, MONEY)).toEqual(refused);
+    expect(await process.payments.pay(order(text), MONEY)).toMatchObject({ state: 'processed' });
+    expect(await process.payments.pay(second, MONEY)).toMatchObject({ previous: 'completed' });
+    expect([await record(second), ...chargesOf(order(text), second)]).toEqual([undefined, 1, 0]);
+  });
+
+  test('an attempt with a record is not claimed over one before it that is not declined', async () => {
+    const text = newReference();
+    const [first, third] = [order(text), order(text, 3)];
+    await chargedBefore(third);
+    expect(await process.payments.pay(first, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await process.payments.pay(third, MONEY)).toMatchObject({ state: 'not its turn' });
+    expect([await record(third), await record(order(text, 2))]).toEqual([undefined, undefined]);
+  });
+
+  test('several repeats of a paid attempt at once, over one that is claimed at the same time, charge nothing', async () => {
+    const text = newReference();
+    const [first, second] = [order(text), order(text, 2)];
+    await chargedBefore(second);
+    const others = [process, process.another(), process.another()];
+    const ask = () => others.flatMap(({ payments }) => [payments.pay(second, MONEY), payments.pay(first, MONEY)]);
+    await Promise.all(ask());
+    expect(await process.payments.pay(second, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+    expect(await record(first)).toMatchObject({ state: 'DECLINED' });
+    expect(chargesOf(first, second)).toEqual([0, 1]);
+  });
+});
