@@ -1,6 +1,6 @@
 import type { PoolClient } from 'pg';
 import { StoreUnavailable } from '../../platform/faults.js';
-import { askSessionLimits, endsInTime, type SessionLimits, setUpSession } from './session.js';
+import { askSessionLimits, endsInTime, type SessionLimits, type SessionStart, setUpSession } from './session.js';
 
 /** A pooler may change the session behind an open connection; it is noticed within this time. */
 export const WATCH_LIMITS_EVERY_MS = 1_000;
@@ -20,19 +20,21 @@ export class LimitWatch {
   private badAt = Number.NEGATIVE_INFINITY;
 
   /** For every new connection. */
-  async setUp(client: PoolClient, limitMs: number): Promise<{ readonly standby: boolean }> {
-    const { standby, mark } = await setUpSession(client, limitMs);
+  async setUp(client: PoolClient, limitMs: number): Promise<Omit<SessionStart, 'mark'>> {
+    const { mark, ...start } = await setUpSession(client, limitMs);
     this.sessions.set(client, { mark, setUpAt: performance.now() });
-    if (!standby) await this.look(client);
-    return { standby };
+    if (!start.standby) await this.look(client);
+    return start;
   }
 
   /** Asks behind a connection that was set up. */
-  async look(client: PoolClient): Promise<void> {
+  async look(client: PoolClient): Promise<SessionLimits> {
     const limits = await askSessionLimits(client, this.sessions.get(client)?.mark ?? '');
-    if (endsInTime(limits)) return;
-    this.latest = limits;
-    this.badAt = performance.now();
+    if (!endsInTime(limits)) {
+      this.latest = limits;
+      this.badAt = performance.now();
+    }
+    return limits;
   }
 
   /** Whether it is to be closed after use: it was set up before a bad session was found, and may have lost its settings with that one. */

@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Notification, Pool, type PoolClient, type QueryResultRow } from 'pg';
+import { Client, type Notification, Pool, type PoolClient, type QueryResultRow } from 'pg';
 import { StoreUnavailable } from '../../platform/faults.js';
 import { CannotOpen } from '../shared/deployment.js';
 import type { Commit, LastCommits } from '../shared/last-commits.js';
 import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
 import { STATEMENT_TIMEOUT_MS } from '../shared/time-limits.js';
 import { LimitWatch, WATCH_LIMITS_EVERY_MS } from './limit-watch.js';
+import { IS_READ_ONLY, type SessionStart } from './session.js';
 
 const CONNECT_TIMEOUT_MS = 2_000;
 /** The client gives up after the server should have: what is still unanswered then is unknown. */
@@ -45,7 +46,18 @@ export class StatementRefused extends StoreUnavailable {
   get isOfServer(): boolean {
     return /^(53|58|42501|25006)/.test(this.sqlState);
   }
+
+  /** The session stays read-only, also when the server is not any more. */
+  get isOfReadOnlySession(): boolean {
+    return this.sqlState === '25006';
+  }
 }
+
+const STANDBY = 'this PostgreSQL server is a standby; connect to the primary';
+const READ_ONLY = 'PostgreSQL is set to read only (default_transaction_read_only)';
+const ASK_READ_ONLY = `SELECT pg_is_in_recovery() AS standby, ${IS_READ_ONLY} AS "readOnly"`;
+
+type ReadOnlyRow = Omit<SessionStart, 'mark'>;
 
 /** Connected to a server that follows another one, which nothing can be written to. */
 export class StandbyRefused extends Error {
@@ -68,13 +80,15 @@ export class Postgres {
   private readonly refused = new Set<string>();
   private readonly limits = new LimitWatch();
   private watching: NodeJS.Timeout | undefined;
+  /** Why the newest session cannot write, by what the server says of it. Meanwhile those that only read are kept. */
+  private readOnly: typeof STANDBY | typeof READ_ONLY | undefined;
   private readonly onServed: () => void;
   private readonly measures: StoreMeasures;
   readonly lastCommits: LastCommits | undefined;
 
   /** `onFailed` is called for each call that failed because the server is down or takes no writes. */
   constructor(
-    url: string,
+    private readonly url: string,
     private readonly size: number,
     private readonly onFailed: (fault: StoreUnavailable) => void,
     { onConnect = async () => {}, onServed = () => {}, measures = NOT_MEASURED, lastCommits }: PostgresOptions = {},
@@ -136,7 +150,7 @@ export class Postgres {
 
   /** Why nothing may be changed, although the server answers; undefined where it may. */
   get refusal(): StoreUnavailable | undefined {
-    return this.limits.refusal;
+    return this.limits.refusal ?? (this.readOnly && new StoreUnavailable('unchanged', this.readOnly));
   }
 
   /**
@@ -162,21 +176,46 @@ export class Postgres {
   }
 
   private async lookAtLimits(): Promise<void> {
+    // One session a second is opened while new ones cannot write: this one, which is never used.
+    if (this.readOnly) await this.judgeNewSession();
     const client = await this.connect().catch(ignore);
     if (!client) return;
-    const answered = await this.limits.look(client).then(
-      () => true,
-      () => false,
-    );
-    client.release(!answered || this.limits.isDoubtful(client));
-    const { refusal } = this.limits;
+    const limits = await this.limits.look(client).catch(ignore);
+    const isStale = limits?.readOnly === true && !this.readOnly;
+    client.release(!limits || isStale || this.limits.isDoubtful(client));
+    if (isStale) await this.judgeNewSession();
+    const { refusal } = this;
     if (refusal) this.failed(refusal);
+  }
+
+  /** Where none can be opened, what was known stays: calls report a server that is down. */
+  private async judgeNewSession(): Promise<void> {
+    const connection = { connectionString: this.url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS };
+    const client = new Client({ ...connection, query_timeout: CONNECT_TIMEOUT_MS, application_name: 'idempay' });
+    client.on('error', ignore);
+    try {
+      await client.connect();
+      this.judge((await client.query<ReadOnlyRow>(ASK_READ_ONLY)).rows[0]);
+    } catch {
+      // It is asked again in a second.
+    } finally {
+      client.end().catch(ignore);
+    }
+  }
+
+  private judge(session: ReadOnlyRow | undefined): void {
+    if (session?.standby) this.readOnly = STANDBY;
+    else this.readOnly = session?.readOnly ? READ_ONLY : undefined;
   }
 
   /** A connection of one's own, for a transaction; `release(true)` closes it. */
   async connect(): Promise<PoolClient> {
     if (this.pool.waitingCount >= MAX_WAITING_FOR_CONNECTION) {
       throw new StoreUnavailable('unchanged', `${MAX_WAITING_FOR_CONNECTION} requests wait for PostgreSQL already`);
+    }
+    // A pool without sessions would open one for each request, and each would be refused. `start` looks for itself.
+    if (this.readOnly === STANDBY && this.watching && this.pool.totalCount === 0) {
+      throw this.failed(new StoreUnavailable('unchanged', STANDBY));
     }
     const connecting = this.pool.connect();
     let timer: NodeJS.Timeout | undefined;
@@ -206,8 +245,9 @@ export class Postgres {
    * then does not answer is given up as soon.
    */
   private async setUp(client: PoolClient): Promise<void> {
-    const { standby } = await this.limits.setUp(client, CONNECT_TIMEOUT_MS);
-    if (standby) throw new StandbyRefused('this PostgreSQL server is a standby; connect to the primary');
+    const session = await this.limits.setUp(client, CONNECT_TIMEOUT_MS);
+    this.judge(session);
+    if (session.standby) throw new StandbyRefused(STANDBY);
   }
 
   private failed(fault: StoreUnavailable): StoreUnavailable {
@@ -234,12 +274,13 @@ export class Postgres {
       if (standbyWaitCancelled)
         throw new StoreUnavailable('unknown', 'the wait for a synchronous standby was cancelled');
       if (this.refused.size > 0 && this.refused.has(statement.name)) this.refused.clear();
-      if (this.refused.size === 0 && !this.limits.refusal) this.onServed();
+      if (this.refused.size === 0 && !this.refusal) this.onServed();
       return rows;
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
       const refusal = refusalOf(error);
-      unusable = refusal === undefined;
+      // While new sessions cannot write either, another one would only be refused again.
+      unusable = refusal === undefined || (refusal.isOfReadOnlySession && !this.readOnly);
       if (refusal?.isOfServer) {
         this.refused.add(statement.name);
         this.failed(refusal);

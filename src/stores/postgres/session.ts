@@ -41,9 +41,13 @@ const MARK = 'idempay.session';
 export const ENDS_IN_TIME = `current_setting('statement_timeout')::interval
         BETWEEN interval '1 ms' AND interval '${STATEMENT_TIMEOUT_MS} ms'`;
 
-/** Whether the server is a standby, and the name by which the session is recognized. */
+/** In recovery every transaction is read-only; without it, a user, a database or the server may be set to it. */
+export const IS_READ_ONLY = `current_setting('transaction_read_only') = 'on'`;
+
+/** What the server lets a session do, and the name by which the session is recognized. */
 export interface SessionStart {
   readonly standby: boolean;
+  readonly readOnly: boolean;
   readonly mark: string;
 }
 
@@ -56,9 +60,10 @@ export async function setUpSession(client: ClientBase, limitMs: number): Promise
   const settings = Object.entries({ ...SESSION_SETTINGS, [MARK]: mark }).map(
     ([name, value]) => `set_config('${name}', '${value}', false)`,
   );
-  const text = `SELECT pg_is_in_recovery() AS standby, ${settings.join(', ')}`;
-  const { rows } = await client.query<{ standby: boolean }>({ text, query_timeout: limitMs } as { text: string });
-  return { standby: rows[0]?.standby === true, mark };
+  const text = `SELECT pg_is_in_recovery() AS standby, ${IS_READ_ONLY} AS "readOnly", ${settings.join(', ')}`;
+  const question = { text, query_timeout: limitMs } as { text: string };
+  const { rows } = await client.query<{ standby: boolean; readOnly: boolean }>(question);
+  return { standby: rows[0]?.standby === true, readOnly: rows[0]?.readOnly === true, mark };
 }
 
 /** What the server uses behind a connection at this moment; 0 means that there is no limit. */
@@ -67,6 +72,8 @@ export interface SessionLimits {
   readonly lockTimeoutMs: number;
   /** The session is another one than that which was set up, or its settings were reset. */
   readonly isAnother: boolean;
+  /** Nothing can be written in it: the server is a standby, or it, the database or the user is set to that. */
+  readonly readOnly: boolean;
 }
 
 /**
@@ -74,10 +81,17 @@ export interface SessionLimits {
  * was never set up, so what counts then is what new sessions of this user begin with.
  */
 export async function askSessionLimits(client: ClientBase, mark: string): Promise<SessionLimits> {
-  const { rows } = await client.query<{ name: string; setting: number; initial: number; mark: string | null }>({
+  const { rows } = await client.query<{
+    name: string;
+    setting: number;
+    initial: number;
+    mark: string | null;
+    readOnly: boolean;
+  }>({
     name: 'session_limits',
     text: `
-      SELECT name, setting::float8 AS setting, reset_val::float8 AS initial, current_setting('${MARK}', true) AS mark
+      SELECT name, setting::float8 AS setting, reset_val::float8 AS initial, current_setting('${MARK}', true) AS mark,
+        ${IS_READ_ONLY} AS "readOnly"
       FROM pg_settings WHERE name IN ('statement_timeout', 'lock_timeout')`,
   });
   const isAnother = rows.some((row) => row.mark !== mark);
@@ -85,7 +99,13 @@ export async function askSessionLimits(client: ClientBase, mark: string): Promis
     const row = rows.find(({ name }) => name === wanted);
     return weakest(row?.setting ?? 0, isAnother ? (row?.initial ?? 0) : (row?.setting ?? 0));
   };
-  return { statementTimeoutMs: limitOf('statement_timeout'), lockTimeoutMs: limitOf('lock_timeout'), isAnother };
+  const readOnly = rows.some((row) => row.readOnly);
+  return {
+    statementTimeoutMs: limitOf('statement_timeout'),
+    lockTimeoutMs: limitOf('lock_timeout'),
+    isAnother,
+    readOnly,
+  };
 }
 
 function weakest(oneMs: number, otherMs: number): number {
