@@ -92,6 +92,13 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
 → void outcomeWithoutKeyStore;
         return { state: 'taken' as const, claimBy: attempt.askedAt + leaseMs, client };`,
   },
+  'src/payments/fair-places.ts': {
+    'a client takes more places than its share': '< share) return false; → < this.places) return false;',
+    'a refusal limits the other clients for longer than a second': 'now - refused.lastAt > CONTENDED_MS || → ',
+    'a client that does not come back limits the others for ever': ' || now - refused.firstAt > MOST_CONTENDED_MS → ',
+    'a client that asks for more than its share does not prolong the time':
+      'for (const refused of waiting) refused.lastAt = now; → ',
+  },
   'src/payments/claim.ts': {
     'an attempt that was paid and whose row is lost is refused as out of turn':
       'if (!(await ledger.mayBeLost(key))) return claimed; → if (key) return claimed;',

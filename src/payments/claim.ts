@@ -4,6 +4,7 @@ import type { NowOrLater } from '../platform/now-or-later.js';
 import { type Answers, mismatch, type PayAnswer, type RefusedTurn, SOON } from './answers.js';
 import type { Endings } from './endings.js';
 import { type CarryOut, type ExecutionResult, outcomeOf } from './execution.js';
+import { FairPlaces } from './fair-places.js';
 import { knownAttemptOf, mayHideOwnRow } from './lost-attempts.js';
 import type { PaymentCounts } from './payment-counts.js';
 import type { Taken } from './ports/key-store.js';
@@ -81,11 +82,13 @@ export function createClaims(collaborators: {
   /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
   const waitAfterLossMs = dedupMs === 0 ? leaseMs + timeoutMs : 0;
   const { replay, conflict, conflictWith, busy, differs, took } = answers;
+  const places = new FairPlaces(rules.maxInFlight, clock);
 
   return {
-    payWithLock: (attempt, begun) => (hasRoom() ? counted(claimAndPay(attempt, begun)) : turnAway(attempt)),
+    payWithLock: (attempt, begun) =>
+      places.take(attempt.client) ? counted(attempt.client, claimAndPay(attempt, begun)) : turnAway(attempt),
     takeOver: (named, owner, askedAt, fingerprint) =>
-      hasRoom() ? counted(takeOver(named, owner, askedAt, fingerprint)) : SOON,
+      places.take(named.client) ? counted(named.client, takeOver(named, owner, askedAt, fingerprint)) : SOON,
   };
 
   /** The lock is ours. Each path from here releases it, or leaves it to the running attempt. */
@@ -226,16 +229,13 @@ export function createClaims(collaborators: {
     return result;
   }
 
-  function hasRoom(): boolean {
-    return counts.attemptsOfRequests < rules.maxInFlight;
-  }
-
-  async function counted(attempt: Promise<PayAnswer>): Promise<PayAnswer> {
+  async function counted(client: string | undefined, attempt: Promise<PayAnswer>): Promise<PayAnswer> {
     counts.attemptsOfRequests += 1;
     try {
       return await attempt;
     } finally {
       counts.attemptsOfRequests -= 1;
+      places.giveBack(client);
     }
   }
 

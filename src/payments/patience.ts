@@ -18,7 +18,7 @@ export function createPayPatiently(
   return async function payPatiently(named, request, patience) {
     const first = await pay(named, request);
     if (first.state !== 'in progress') return first;
-    const place = waiting.enter(named.key, patience);
+    const place = waiting.enter(named.key, patience, named.client);
     if (!place) return first;
     try {
       let answer = await payWhenFree(place, first, () => pay(named, request));

@@ -1,4 +1,5 @@
 import type { Clock } from '../platform/clock.js';
+import { FairPlaces } from './fair-places.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { KeyStore, Watch } from './ports/key-store.js';
 
@@ -21,8 +22,8 @@ export interface Patience {
 
 /** Lets requests wait for the attempt that is under way on their key, in this process or in another. */
 export interface Waiting {
-  /** A place among the waiters, returned with `leave`; undefined when all are taken. */
-  enter(key: string, patience: Patience): WaitingPlace | undefined;
+  /** A place among the waiters, returned with `leave`; undefined when all are taken, or the client has its share (rule P16). */
+  enter(key: string, patience: Patience, client?: string): WaitingPlace | undefined;
   /** At the beginning of a drain: begins no more waits. Those that are begun go on, because their payments may end in the drain. */
   close(): void;
   /** At the limit of a drain: ends all waits. */
@@ -43,6 +44,7 @@ export function createWaiting(
   const watched = new Map<string, SharedWatch>();
   /** One for each waiter; aborted when its wait is over. */
   const waiters = new Set<AbortController>();
+  const places = new FairPlaces(MAX_WAITERS, clock);
   let closed = false;
 
   /** All waiters of one key share one subscription and one look a second. */
@@ -53,8 +55,8 @@ export function createWaiting(
   }
 
   return {
-    enter(key, { ms, gone }) {
-      if (closed || waiters.size >= MAX_WAITERS) return undefined;
+    enter(key, { ms, gone }, client) {
+      if (closed || !places.take(client)) return undefined;
       const waiter = new AbortController();
       const over = waiter.signal;
       const giveUp = () => waiter.abort();
@@ -78,7 +80,7 @@ export function createWaiting(
         leave() {
           cancelLimit();
           gone.removeEventListener('abort', giveUp);
-          waiters.delete(waiter);
+          if (waiters.delete(waiter)) places.giveBack(client);
           counts.waiters = waiters.size;
         },
       };

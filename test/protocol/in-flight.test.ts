@@ -78,6 +78,22 @@ test('a row that cannot be asked at the limit is a fault, and the lock is given 
   await end();
 });
 
+test('a client that holds more than its share gets no further place while another client is refused', async () => {
+  const { payments, chargingPayment } = await composeWithKey({ maxInFlight: LIMIT });
+  const issue = async (client: string) => ({ key: await payments.issueKey(client), client });
+  const charging = await Promise.all(Array.from({ length: LIMIT }, () => chargingPayment('succeeded', 'greedy')));
+  const [greedy, payer] = await Promise.all([issue('greedy'), issue('payer')]);
+  expect(await payments.pay(payer, MONEY)).toMatchObject({ state: 'busy' });
+  charging[0]?.finish();
+  expect(await charging[0]?.answer).toMatchObject({ state: 'processed' });
+  expect(await payments.pay(greedy, MONEY)).toMatchObject({ state: 'busy' });
+  expect(await statesOf(greedy.key)).toEqual(['generated', 'absent']);
+  expect(await payments.pay(payer, MONEY)).toMatchObject({ state: 'processed' });
+  for (const { finish } of charging) finish();
+  for (const { answer } of charging) expect(await answer).toMatchObject({ state: 'processed' });
+  expect(await payments.pay(greedy, MONEY)).toMatchObject({ state: 'processed' });
+});
+
 test('a payment that fails gives its place back', async () => {
   const { payments, ledger, processor, key } = await composeWithKey({ maxInFlight: 1 });
   ledger.failNext('claim', AWAY);

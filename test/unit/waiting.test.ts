@@ -58,8 +58,8 @@ describe('waiting for the end of an attempt', () => {
   });
 
   /** A place; undefined, against its type, where all are taken. */
-  function enter({ of = key, ms = PATIENCE_MS, gone = new AbortController().signal } = {}): WaitingPlace {
-    return waiting.enter(of, { ms, gone }) as WaitingPlace;
+  function enter({ of = key, ms = PATIENCE_MS, gone = new AbortController().signal, client = '' } = {}): WaitingPlace {
+    return waiting.enter(of, { ms, gone }, client === '' ? undefined : client) as WaitingPlace;
   }
 
   /** A wait that has begun, with its lock watched. `ended` is what it resolved to, undefined while it lasts. */
@@ -204,6 +204,18 @@ describe('waiting for the end of an attempt', () => {
     expect(enter()).toBeUndefined();
     for (const place of places) place.leave();
     enter().leave();
+    expect(clock.pending).toBe(0);
+  });
+
+  test('leaves a client no place beyond its share while another client has none', () => {
+    const places = Array.from({ length: PLACES }, () => enter({ of: newKey(), client: 'greedy' }));
+    expect(enter({ client: 'payer' })).toBeUndefined();
+    for (const place of places.splice(0, 2)) place.leave();
+    expect(enter({ client: 'greedy' })).toBeUndefined();
+    places.push(enter({ client: 'payer' }));
+    clock.advance(1_001);
+    places.push(enter({ client: 'greedy' }));
+    for (const place of places) place.leave();
     expect(clock.pending).toBe(0);
   });
 

@@ -114,11 +114,11 @@ export function compose(
     },
 
     /** A payment whose charge is with the processor, which answers it after `finish`. */
-    async chargingPayment(outcome: NextCharge['outcome'] = 'succeeded') {
-      const key = await payments.issueKey();
+    async chargingPayment(outcome: NextCharge['outcome'] = 'succeeded', client?: string) {
+      const key = await payments.issueKey(client);
       const { opened, open } = gate();
       processor.plan({ outcome, after: opened });
-      const answer = payments.pay({ key }, MONEY);
+      const answer = payments.pay({ key, client }, MONEY);
       await until('the charge to be sent', CHARGED_DEADLINE_MS, () => processor.chargesOf(key).length === 1);
       return { key, answer, finish: open };
     },

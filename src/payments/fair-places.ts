@@ -1,0 +1,79 @@
+import type { Clock } from '../platform/clock.js';
+
+/** While a client was refused so recently, the others get no more than their shares. */
+const CONTENDED_MS = 1_000;
+/**
+ * A client that was refused comes back when Retry-After has passed, which is when the second is over too. Until it has a place, a
+ * client that goes on asking for more than its share prolongs the time, for this long at most.
+ */
+const MOST_CONTENDED_MS = 10_000;
+
+interface Refused {
+  readonly firstAt: number;
+  lastAt: number;
+}
+
+/**
+ * Places of which each client may have all while nobody else needs one, and no more than its share while another client was refused in
+ * the last second (rule P16). Requests without a client, as without `AUTH`, share all places. Only clients that hold a place, or were
+ * refused lately, are remembered.
+ */
+export class FairPlaces {
+  private held = 0;
+  private readonly holders = new Map<string, number>();
+  private readonly refused = new Map<string, Refused>();
+
+  constructor(
+    private readonly places: number,
+    private readonly clock: Clock,
+  ) {}
+
+  /** False if the client gets no place now. */
+  take(client: string | undefined): boolean {
+    if (this.held >= this.places || (client !== undefined && this.hasItsShare(client))) {
+      this.noteRefused(client);
+      return false;
+    }
+    this.held += 1;
+    if (client === undefined) return true;
+    this.holders.set(client, (this.holders.get(client) ?? 0) + 1);
+    this.refused.delete(client);
+    return true;
+  }
+
+  giveBack(client: string | undefined): void {
+    this.held -= 1;
+    if (client === undefined) return;
+    const left = (this.holders.get(client) ?? 0) - 1;
+    if (left > 0) this.holders.set(client, left);
+    else this.holders.delete(client);
+  }
+
+  /** Whether others were refused lately, and one more place would be more than its share. */
+  private hasItsShare(client: string): boolean {
+    if (this.refused.size === 0) return false;
+    const now = this.clock.monotonic();
+    const waiting: Refused[] = [];
+    let clients = this.holders.size + (this.holders.has(client) ? 0 : 1);
+    for (const [other, refused] of this.refused) {
+      if (now - refused.lastAt > CONTENDED_MS || now - refused.firstAt > MOST_CONTENDED_MS) this.refused.delete(other);
+      else if (other !== client) {
+        waiting.push(refused);
+        if (!this.holders.has(other)) clients += 1;
+      }
+    }
+    const share = Math.max(1, Math.floor(this.places / clients));
+    if (waiting.length === 0 || (this.holders.get(client) ?? 0) < share) return false;
+    for (const refused of waiting) refused.lastAt = now;
+    return true;
+  }
+
+  /** A client that was refused only because it holds its share is owed nothing by the others. */
+  private noteRefused(client: string | undefined): void {
+    if (client === undefined || this.held < this.places) return;
+    const now = this.clock.monotonic();
+    const known = this.refused.get(client);
+    if (known && now - known.lastAt <= CONTENDED_MS) known.lastAt = now;
+    else this.refused.set(client, { firstAt: now, lastAt: now });
+  }
+}
