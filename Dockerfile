@@ -4,7 +4,7 @@
 #     -e AUTH=required -e API_KEYS_FILE=/run/idempay/api-keys.json idempay
 # Mount the folder, because `idempay keys` replaces the file. User 1000 of the container must be able to read it.
 
-FROM node:24-bookworm-slim AS build
+FROM node:24-bookworm-slim@sha256:6f7b03f7c2c8e2e784dcf9295400527b9b1270fd37b7e9a7285cf83b6951452d AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 COPY client/package.json client/package.json
@@ -16,12 +16,12 @@ COPY client client
 COPY console console
 COPY src src
 RUN npm run build
-# What runs, and the optional packages for traces.
-RUN peers=$(node -p "Object.entries(require('./package.json').peerDependencies).map((each) => each.join('@')).join(' ')") \
+# What runs, and the optional packages for traces, all in the versions of the lock file: `npm prune` fetches nothing.
+RUN npm pkg set $(node -p "const { peerDependencies, devDependencies } = require('./package.json'); Object.keys(peerDependencies).map((name) => 'dependencies[' + name + ']=' + devDependencies[name]).join(' ')") \
   && npm pkg delete devDependencies peerDependencies peerDependenciesMeta \
-  && npm install --omit=dev --no-save $peers && rm -r node_modules/@idempay
+  && npm prune --omit=dev --offline && rm -r node_modules/@idempay
 
-FROM node:24-bookworm-slim
+FROM node:24-bookworm-slim@sha256:6f7b03f7c2c8e2e784dcf9295400527b9b1270fd37b7e9a7285cf83b6951452d
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data
 WORKDIR /app
 COPY --from=build /app/package.json ./
@@ -32,7 +32,7 @@ RUN install --directory --owner=node --group=node /data && ln -s /app/bin/idempa
 USER node
 VOLUME /data
 EXPOSE 8080
-# Asks no store, so that a container is not restarted because a store is away.
+# Asks no store, so that a container is not restarted because a store is down.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/livez`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 # An array, so that SIGTERM reaches the service and drains it.

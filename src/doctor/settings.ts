@@ -10,10 +10,16 @@ import { type Finding, noAnswer, verdictOf } from '../platform/finding.js';
 const DAY_MS = 86_400_000;
 /** Time to make another one. */
 const EXPIRES_SOON_MS = 14 * DAY_MS;
+const ROOT = 0;
 const TELLING_LEVELS = ['debug', 'trace'];
 
 /** What the settings and their files say by themselves; `doubts` are names that are probably misspelt. */
-export function examineSettings(config: Config, doubts: readonly string[], nowMs: number): Finding[] {
+export function examineSettings(
+  config: Config,
+  doubts: readonly string[],
+  nowMs: number,
+  userId = process.getuid?.(),
+): Finding[] {
   const { access, certificateFiles } = config;
   return [
     ...doubts.map(
@@ -25,6 +31,7 @@ export function examineSettings(config: Config, doubts: readonly string[], nowMs
         why: 'an ignored variable may be a misspelt setting',
       }),
     ),
+    ...(userId === undefined ? [] : [judgeUser(userId)]),
     judgeAccess(access, config),
     ...(access.kind === 'required' && access.apiKeysFile !== undefined
       ? examineKeyFile(access.apiKeysFile, nowMs, access.tokens !== undefined)
@@ -34,6 +41,16 @@ export function examineSettings(config: Config, doubts: readonly string[], nowMs
     judgeRetention(config),
     judgeLogLevel(config),
   ];
+}
+
+function judgeUser(userId: number): Finding {
+  return {
+    verdict: verdictOf(false, userId === ROOT),
+    what: 'user',
+    found: userId === ROOT ? 'root' : `id ${userId}`,
+    wanted: 'the user of the service, not root',
+    why: 'what root writes the service may be unable to open, and root may do more than the service should',
+  };
 }
 
 function judgeAccess(access: AccessSettings, config: Config): Finding {

@@ -77,7 +77,7 @@ describe('what is asked of the metrics', () => {
 
   test.each(alertNames)('%s has a section of the runbook and a test of its own', (name) => {
     const [, rule = ''] = ALERTS.split(`alert: ${name}\n`);
-    expect(rule.split('- alert:')[0]).toContain(`runbook_url: docs/operations/operations.md#${name.toLowerCase()}\n`);
+    expect(rule.split('- alert:')[0]).toContain(`runbook: docs/operations/operations.md#${name.toLowerCase()}\n`);
     const [, section = ''] = RUNBOOK.split(`## ${name}\n`);
     for (const part of ['**It means**', '**Look at**', '**Do**']) expect(section.split('\n## ')[0]).toContain(part);
     expect(ALERT_TESTS).toContain(`alertname: ${name}\n`);

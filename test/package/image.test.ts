@@ -31,3 +31,31 @@ test('what the image copies is enough to build, and is let through to it', { tim
   for (const file of ['dist/main.js', 'dist/client/index.js', 'dist/console/index.html.gz'])
     expect(existsSync(join(folder, file)), file).toBe(true);
 });
+
+/** Bug: an image had versions that no test had run with, because its last step installed ranges and its bases were names that move. */
+test('the image has the versions of the lock file, and every image is named by its digest', () => {
+  expect(read('Dockerfile')).not.toMatch(/npm (install|i|add|update) /);
+  const images = [...`${read('Dockerfile')}\n${read('compose.yaml')}`.matchAll(/^(?:FROM| +image:) (\S+)/gm)].map(
+    ([, image = '']) => image,
+  );
+  expect(images).toContain('idempay');
+  for (const image of images.filter((each) => each !== 'idempay')) expect(image).toMatch(/:\S+@sha256:[0-9a-f]{64}$/);
+});
+
+const HARDENED = ['read_only: true', 'cap_drop: [ALL]', 'no-new-privileges:true'];
+
+test('every container of compose.yaml is hardened, and has the secrets of its own only', () => {
+  const [head = '', services = ''] = read('compose.yaml').split(/^services:$/m);
+  for (const line of HARDENED) expect(head.split('x-service:')[0]).toContain(line);
+  const containers =
+    services
+      .split(/^networks:$/m)[0]
+      ?.split(/^ {2}(?=[a-z])/m)
+      .slice(1) ?? [];
+  expect(containers).toHaveLength(7);
+  for (const container of containers) expect(container).toMatch(/<<: \*hardened|\*service/);
+  expect(head.match(/ops\/secrets\/[a-z]*/g)).toEqual(['ops/secrets/idempay']);
+  expect(services.match(/ops\/secrets\/[a-z]*/g)).toEqual(['ops/secrets/prometheus']);
+  for (const store of ['redis', 'postgres'])
+    expect(containers.find((each) => each.startsWith(`${store}:`))).toMatch(/_PASSWORD:\?set/);
+});

@@ -35,6 +35,12 @@ test('AUTH and TLS are judged by who can reach the service', () => {
   });
 });
 
+test('root is found as the user of the service', () => {
+  const userOf = (id: number) => examineSettings(readConfig({}), [], NOW, id).find(({ what }) => what === 'user');
+  expect(userOf(0)).toMatchObject({ verdict: 'warning', found: 'root' });
+  expect(userOf(1000)).toMatchObject({ verdict: 'ok', found: 'id 1000' });
+});
+
 test('a key file is found that is missing, damaged, or open to others', () => {
   const required = { AUTH: 'required', API_KEYS_FILE: keys };
   expect(rows(required)).toMatchObject({ API_KEYS_FILE: 'wrong' });

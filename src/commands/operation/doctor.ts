@@ -61,5 +61,6 @@ function lineOf(row: Readonly<Record<keyof typeof HEADER, string>>): string {
 
 function sumOf(findings: readonly Finding[]): string {
   const count = (verdict: Verdict) => findings.filter((finding) => finding.verdict === verdict).length;
-  return `${count('wrong')} wrong, ${count('warning')} warnings, ${count('ok')} ok.`;
+  const warnings = count('warning');
+  return `${count('wrong')} wrong, ${warnings} ${warnings === 1 ? 'warning' : 'warnings'}, ${count('ok')} ok.`;
 }
