@@ -1,9 +1,12 @@
+import dns from 'node:dns';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { CONNECTIONS_MAX_AGE_MS, createExchanges } from '#idempay/payments/processors/exchange.js';
 import {
   MOST_CONNECTIONS,
   processorAt,
@@ -11,6 +14,7 @@ import {
   startHttpServer,
 } from '../../testkit/servers/processor-servers.js';
 import { freePort } from '../../testkit/servers/server-process.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
 
 /** Short where the end of a deadline is what happens; nothing is asserted about how long it took. */
 const SHORT_MS = 400;
@@ -202,6 +206,26 @@ describe('a reply', () => {
     expect(server.connections()).toBe(2);
   });
 
+  /** Bug: a late copy of a reply was the outcome of the next payment, and each later reply that of the payment after it. */
+  test('that is a late copy of the one before is unknown, and its connection is not used again', async () => {
+    const keys = [1, 2, 3].map((number) => `0193a5b4-7c1e-7000-8000-00000000000${number}`);
+    const about = (reference = '') => {
+      const body = JSON.stringify({ status: 'succeeded', reference });
+      return `${OK}content-length: ${body.length}\r\n\r\n${body}`;
+    };
+    const { server, charge, alarms } = await atBytes((socket, before) => {
+      if (before === 1) socket.write(about(keys[0]));
+      else socket.write(about(keys[before]));
+    });
+    const results = [];
+    for (const key of keys) {
+      results.push(await charge(key));
+      await nextTurn();
+    }
+    expect(results).toEqual([SUCCEEDED, unknown(`its reference is ${keys[0]}, not ${keys[1]}`), SUCCEEDED]);
+    expect([server.connections(), server.received.length, alarms.length]).toEqual([2, 3, 1]);
+  });
+
   test('that comes after its deadline is not taken for the next request', async () => {
     const { charge } = await atBytes((socket, before) => {
       if (before > 0) socket.write(SUCCESS);
@@ -213,6 +237,47 @@ describe('a reply', () => {
 });
 
 describe('the connections to a processor', () => {
+  /** Bug: an address that changed was never seen while payments kept the connections busy. Cause: they had no maximum age. */
+  test('are renewed by the next question when they are old, and none is cut that waits for its reply', async () => {
+    const held: ServerResponse[] = [];
+    const server = await startHttpServer((response, { url }) =>
+      url === '/held' ? held.push(response) : response.end(BODY),
+    );
+    // Only now: a server that listens asks for its own address, too.
+    const lookUps = vi.spyOn(dns, 'lookup').mockImplementation(((_name: string, options: dns.LookupOptions, done) => {
+      const found = { address: '127.0.0.1', family: 4 };
+      return options.all ? done(null, [found]) : done(null, found.address, found.family);
+    }) as (...parameters: [string, dns.LookupOptions, (...result: unknown[]) => void]) => void as typeof dns.lookup);
+    onTestFinished(() => lookUps.mockRestore());
+    const clock = new HandClock(0);
+    const exchanges = createExchanges(`http://processor.test:${server.port}`, 20_000, 2, clock);
+    onTestFinished(() => exchanges.close());
+    const ask = async (path: string) => {
+      const { complete } = await exchanges.ask({ method: 'GET', path, headers: {} });
+      await nextTurn();
+      return complete;
+    };
+    const held1 = ask('/held');
+    await vi.waitUntil(() => held.length === 1);
+    expect(await ask('/')).toBe(true);
+    clock.advance(CONNECTIONS_MAX_AGE_MS - 1);
+    expect(await ask('/')).toBe(true);
+    const before = lookUps.mock.calls.length;
+    expect([before, server.connections()]).toEqual([2, 2]);
+    clock.advance(1);
+    expect(await ask('/')).toBe(true);
+    expect([lookUps.mock.calls.length, server.connections()]).toEqual([3, 3]);
+    held[0]?.end(BODY);
+    expect(await held1).toBe(true);
+    // The end of the processor ends those, too, that wait on an old connection.
+    const held2 = ask('/held');
+    await vi.waitUntil(() => held.length === 2);
+    exchanges.renew();
+    expect(await ask('/')).toBe(true);
+    await exchanges.close();
+    expect(await held2).toBe(false);
+  });
+
   test('are used again, and do not go through a proxy of the environment', async () => {
     const proxy = await startHttpServer((response) => response.end(BODY));
     const names = ['HTTP_PROXY', 'http_proxy', 'ALL_PROXY', 'all_proxy', 'NODE_USE_ENV_PROXY'];

@@ -1,8 +1,10 @@
-import { type Dispatcher, Pool } from 'undici';
+import { buildConnector, type Dispatcher, Pool } from 'undici';
 import { type Clock, systemClock } from '../../platform/clock.js';
 
 /** A reply is one short JSON object; a longer one does not keep the contract. */
 const LONGEST_REPLY_BYTES = 64 * 1024;
+/** A busy connection would live for ever, and a new address of the processor would never be seen. Rare enough for a TLS handshake. */
+export const CONNECTIONS_MAX_AGE_MS = 5 * 60_000;
 
 export interface Question {
   readonly method: 'GET' | 'POST';
@@ -22,6 +24,8 @@ export type Reply =
 export interface Exchanges {
   /** Never throws and never asks twice: every failure is an incomplete reply with a readable cause. */
   ask(question: Question): Promise<Reply>;
+  /** Later questions get new connections. An old one ends with the reply that it waits for. */
+  renew(): void;
   /** Closes the connections; what is still under way gets an incomplete reply. */
   close(): Promise<void>;
 }
@@ -36,16 +40,35 @@ export function createExchanges(
   connections: number,
   clock: Clock = systemClock,
 ): Exchanges {
-  const pool = new Pool(origin, {
-    connections,
-    // One request at a time: a lost connection never leaves others in doubt.
-    pipelining: 1,
-    maxResponseSize: LONGEST_REPLY_BYTES,
-    connectTimeout: timeoutMs,
-    // These time-outs restart with every byte; our own deadline does not.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-  });
+  // Shared by the pools, so that TLS sessions are resumed.
+  const connect = buildConnector({ timeout: timeoutMs });
+  const openPool = () =>
+    new Pool(origin, {
+      connections,
+      // One request at a time: a lost connection never leaves others in doubt.
+      pipelining: 1,
+      maxResponseSize: LONGEST_REPLY_BYTES,
+      connect,
+      // These time-outs restart with every byte; our own deadline does not.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+  const retired = new Set<Pool>();
+  let pool = openPool();
+  let openedAt = clock.monotonic();
+
+  /**
+   * The whole pool is replaced. With undici's `clientTtl`, 7.30 counts an old connection that is at work as one of `connections`, and gives
+   * requests that wait to connections that it has closed (nodejs/undici issue 5144, pull request 5677).
+   */
+  function renew(): void {
+    const old = pool;
+    if (old.closed || old.destroyed) return;
+    retired.add(old);
+    old.close().finally(() => retired.delete(old));
+    pool = openPool();
+    openedAt = clock.monotonic();
+  }
 
   function ask(question: Question): Promise<Reply> {
     return new Promise((resolve) => {
@@ -72,6 +95,7 @@ export function createExchanges(
       const tooLate = () => `${progress} within ${timeoutMs} ms`;
       const timer = setTimeout(() => breakOff(tooLate()), timeoutMs);
 
+      if (clock.monotonic() - openedAt >= CONNECTIONS_MAX_AGE_MS) renew();
       pool.dispatch(question, {
         onRequestStart(controller) {
           // An error before the first byte removes the request from the queue and keeps the connection: a request that was
@@ -106,7 +130,13 @@ export function createExchanges(
     });
   }
 
-  return { ask, close: () => pool.destroy() };
+  return {
+    ask,
+    renew,
+    async close() {
+      await Promise.all([pool, ...retired].map((each) => each.destroy()));
+    },
+  };
 }
 
 /** Some errors of connecting have a code and no message. */

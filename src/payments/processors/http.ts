@@ -61,6 +61,8 @@ export function createHttpProcessor(settings: {
     if (reply.complete) movesMoney = String(reply.headers['moves-money']).toLowerCase() !== 'no';
     const doubt = doubtIn(asked, reply, subject, carried);
     if (doubt === undefined) carried = carriedWith(carried, reply, subject);
+    // After a copy of an earlier reply, each reply on that connection would be the one before.
+    else exchanges.renew();
     const lookAt = whereToLook(asked, reply, doubt);
     if (lookAt !== undefined) alarm(`${doubt ?? causeOf(asked, reply)}: ${lookAt}`);
     return { reply, doubt };
