@@ -74,6 +74,18 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       "mark === 'unsent' && left === 'given up' → mark === 'unsent' || left === 'given up'",
   },
   'src/payments/processors/messages.ts': {
+    'a reply that names another reference is believed':
+      'find((named) => named !== reference) → find((named) => named.length !== reference.length)',
+    'a reply that names another amount is believed':
+      'fingerprintOf(named) === fingerprintOf(money)) return undefined; → named.currency === money.currency) return undefined;',
+    'a reply that names another transaction is believed':
+      'id.toUpperCase() !== transactionId → id.length !== transactionId.length',
+    'the page of an ingress is taken for no record':
+      '...(isObject(readJson(reply.body)) ? [] : → ...(isObject({}) ? [] :',
+    'a 404 without the reference that other replies name is no record':
+      'carried.reference && !namesReference(reply, reference) → carried.reference && !reply.complete',
+    'a 404 without the contract that other replies have is no record':
+      'carried.contract && !hasContract(reply) → carried.contract && !reply.complete',
     'a time-out of the processor is a decline': `return { state: 'unknown', cause: causeOf('a charge', reply) };
 → return reply.complete
     ? { state: 'unknown', cause: causeOf('a charge', reply) }
