@@ -45,7 +45,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     ],
     'new reference per attempt': [
       'charge({ reference: key, → charge({ reference: `${key}/${claim.epoch}`,',
-      'lookUp(claim.key, claim) → lookUp(`${claim.key}/${claim.epoch}`, claim)',
+      'lookUp(claim.key, claim.claimedAfterLoss → lookUp(`${claim.key}/${claim.epoch}`, claim.claimedAfterLoss',
     ],
     'new transaction id per attempt': `transactionId: claim.transactionId }
 → transactionId: \`\${claim.transactionId}\${'epoch' in claim && Number(claim.epoch) > 1 ? claim.epoch : ''}\` }`,
@@ -60,14 +60,16 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     ],
     'an attempt of a lost row is sent although the next attempt has a record':
       'claim.mayBeLost ? lookUpNext(referenceOf(claim)) : undefined → claim.mayBeLost ? NO_NEXT : undefined',
+    'a row that was claimed after a loss keeps the amount of its request':
+      "result.state === 'succeeded' && claim.claimedAfterLoss ? result.charged → result.state === 'succeeded' && claim.mayBeLost === null ? result.charged",
+    'a charge whose amount is not known settles a row that was claimed after a loss':
+      'claim.claimedAfterLoss && !found.charged) → claim.claimedAfterLoss && !found)',
     'a takeover after a loss asks nothing of the next attempt':
       'isComputed(claim.key) && ( → isComputed(claim.owner) && (',
     'an attempt of a lost row is sent although the next attempt cannot be looked up':
       "next.state === 'unknown' ? { state: 'not sent', cause: next.cause } : next; → next.state === 'unknown' ? NO_NEXT : next;",
     'a decline that is known by the next attempt counts as answered by the processor':
-      "result.state !== 'superseded' || !note → note !== undefined || result.state !== 'superseded' || !note",
-    'the charge is sent although the lease is lost': '(await stillOurs())) → (await stillOurs()) && !leases)',
-    "the charge is sent again after the processor's memory": '(ageMs >= 0 && ageMs < limitMs) → ageMs > -1e12',
+      "if (result.state === 'superseded') {\n      return ledger → if (result.state === 'superseded' && !outcome) {\n      return ledger",
     'a payment is marked unsent although an earlier attempt may have sent it':
       "unsentMarkOf(claim) : → (unsentMarkOf(claim) ?? 'unsent') :",
     'a payment is answered as unsent although its row could not be marked':
@@ -184,6 +186,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       "      AND (previous_key IS NULL OR ${isTurnAfter('previous_key', 'late_ms')})\n → ",
     'the first claim of a reference charges without a look-up after rows were lost, in PostgreSQL':
       'look_up_references_until > (SELECT max(until_ms) FROM idempay.retention_hours) → look_up_references_until < 0',
+    'a settlement after a loss without owner, in PostgreSQL':
+      "WHERE key = $1 AND epoch = $2 AND owner = $3 AND → WHERE key = $1 AND epoch = $2 AND $3::text > '' AND",
+    'an attempt with a record is claimed over one that is not declined, in PostgreSQL':
+      'ANY (trim_array($1::uuid[], 1)) AND before.reason IS NULL) → ANY (trim_array($1::uuid[], 1)) AND before.key IS NULL)',
     'settle without epoch, in PostgreSQL': 'payment.epoch = settled.epoch AND  → ',
     'settle without owner, in PostgreSQL': ' AND payment.owner = settled.owner\n → \n',
     'a takeover forgets whom it took the payment from, in PostgreSQL': "'from', nullif(owner, '') → 'from', NULL",
@@ -263,6 +269,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${EMBEDDED}/claim-writes.ts`]: {
     'a claim that settles keeps its source, in SQLite': 'if (source !== null && !final) → if (source !== null)',
     'an attempt is claimed whatever the one before it is, in SQLite': ' ?? turns.afterPrevious(turn); → ;',
+    'an attempt with a record is claimed over one that is not declined, in SQLite':
+      "row && row.state !== 'DECLINED' → row && row.key === ''",
     'a first claim whose earlier row may be lost is settled at once, in SQLite':
       'mayBeLost ? undefined : finalAt( → finalAt(',
     'a claim that is settled leaves its record as generated, in SQLite':

@@ -5,9 +5,10 @@ import type { Leases } from './leases.js';
 import { knownBy, type LookUpNext, type NextAttempt, NO_NEXT, type Superseded, supersededBy } from './lost-attempts.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger, SettleResult } from './ports/ledger.js';
-import type { ChargeResult, NotSent, Processor } from './ports/processor.js';
+import type { ChargeResult, LookUpResult, NotSent, Processor } from './ports/processor.js';
 import { keptReason } from './processors/decline-reason.js';
 import type { ExecutionNote, LookedUp, Origin } from './values/execution-note.js';
+import { fingerprintOf } from './values/money.js';
 import { type Claim, type FinalOutcome, type Outcome, type UnsentMark, unsentMarkOf } from './values/payment.js';
 import { isComputed, type Reference } from './values/reference.js';
 
@@ -31,6 +32,14 @@ export type CarryOut = (claim: Claim, askedAt: number, origin: Origin) => Promis
 /** The row of an unclear charge was lost, and then the payment was cancelled. */
 const CANCELLED_MEANWHILE =
   'and the payment was cancelled meanwhile: nobody looks for its charge, so look at the processor, and refund it there';
+
+/** What is known of a payment, or why it is not. */
+type Answer = LookUpResult | NotSent | Superseded | { readonly state: 'of unknown amount'; readonly cause: string };
+
+const OF_UNKNOWN_AMOUNT = {
+  state: 'of unknown amount',
+  cause: 'charged, and the processor does not say which amount; rows were lost, so resolve it',
+} as const;
 
 /** What an attempt has done so far. */
 type Done = { -readonly [Member in Exclude<keyof ExecutionNote, 'cause'>]: ExecutionNote[Member] };
@@ -73,7 +82,7 @@ export function createCarryOut(collaborators: {
     let charged = false;
     try {
       const result = await askProcessor(claim, origin, ageMs, done, () => lease.outlives(processor.traits.timeoutMs));
-      if (result.state === 'unknown' || result.state === 'not sent') {
+      if (result.state === 'unknown' || result.state === 'not sent' || result.state === 'of unknown amount') {
         // First stop renewing: a renewal after the end of the lease would begin a new one for a dead attempt.
         lease.drop();
         return await leaveUnfinished(claim, result, ageMs(), done);
@@ -116,7 +125,7 @@ export function createCarryOut(collaborators: {
     ageMs: () => number,
     done: Done,
     stillOurs: () => Promise<boolean>,
-  ): Promise<ChargeResult | NotSent | Superseded> {
+  ): Promise<Exclude<Answer, { state: 'no record' }>> {
     if (origin !== 'first claim') {
       const known = await lookUp(claim, done);
       if (known.state !== 'no record') return known;
@@ -132,17 +141,15 @@ export function createCarryOut(collaborators: {
   }
 
   /** What the processor says of the payment, and of the next attempt if its row may be lost. Only a clear answer permits a send. */
-  async function lookUp(
-    claim: Claim,
-    done: Done,
-  ): Promise<ChargeResult | NotSent | Superseded | { readonly state: 'no record' }> {
+  async function lookUp(claim: Claim, done: Done): Promise<Answer> {
     // At the same time if it is known already that nothing may be sent without both answers.
     const [found, early] = await Promise.all([
-      processor.lookUp(claim.key, claim),
+      processor.lookUp(claim.key, claim.claimedAfterLoss ? undefined : claim),
       claim.mayBeLost ? lookUpNext(referenceOf(claim)) : undefined,
     ]);
     done.lookedUp = lookedUpAs(found.state);
     if (found.state === 'unknown') return { state: 'not sent', cause: found.cause };
+    if (found.state === 'succeeded' && claim.claimedAfterLoss && !found.charged) return OF_UNKNOWN_AMOUNT;
     if (found.state !== 'no record') return found;
     const next = early ?? (await lookUpNextIfLost(claim));
     return next.state === 'unknown' ? { state: 'not sent', cause: next.cause } : next;
@@ -164,15 +171,26 @@ export function createCarryOut(collaborators: {
     return mayBeSent ? undefined : 'never sent, and too old to be sent without a repeat';
   }
 
-  /** With how it is known, if that is not the processor's own answer: then the decline never counts as one that it answered. */
+  /**
+   * With how it is known, if that is not the processor's own answer: then the decline never counts as one that it answered. A row that was
+   * claimed after a loss gets what was charged, which is the amount that the lost row had.
+   */
   function settle(
     claim: Claim,
-    result: Exclude<ChargeResult, { state: 'unknown' }> | Superseded,
+    result: Extract<Answer, { state: 'succeeded' | 'declined' | 'superseded' }>,
     outcome: Outcome,
     note: ExecutionNote | undefined,
   ): Promise<SettleResult> {
-    if (result.state !== 'superseded' || !note) return ledger.settle(claim, outcome, idempotencyTtlMs, note);
-    return ledger.settleAfterLoss(claim, { outcome, idempotencyTtlMs, note, resolution: knownBy(result.by) });
+    if (!note) return ledger.settle(claim, outcome, idempotencyTtlMs, note);
+    if (result.state === 'superseded') {
+      return ledger.settleAfterLoss(claim, { outcome, idempotencyTtlMs, note, resolution: knownBy(result.by) });
+    }
+    const charged = result.state === 'succeeded' && claim.claimedAfterLoss ? result.charged : undefined;
+    const fingerprint = charged && fingerprintOf(charged);
+    if (!charged || !fingerprint || fingerprint === claim.fingerprint) {
+      return ledger.settle(claim, outcome, idempotencyTtlMs, note);
+    }
+    return ledger.settleAfterLoss({ ...claim, ...charged, fingerprint }, { outcome, idempotencyTtlMs, note });
   }
 
   /** Counts a settlement, and tells where an outcome became known, or is another one than the processor's. */
@@ -193,12 +211,12 @@ export function createCarryOut(collaborators: {
   /** Leaves the row PROCESSING for the next attempt. */
   async function leaveUnfinished(
     claim: Claim,
-    result: Extract<ChargeResult | NotSent, { cause: string }>,
+    result: Extract<Answer, { cause: string }>,
     ageMs: number,
     done: Done,
   ): Promise<ExecutionResult> {
     const { cause } = result;
-    const mark = result.state === 'not sent' ? unsentMarkOf(claim) : undefined;
+    const mark = markOf(claim, result.state);
     const left = await giveUp(claim, ageMs, mark, { ...done, cause });
     if (left === 'fenced off') counts.fencedOff += 1;
     // Only a row that is known to be marked unsent is answered so.
@@ -230,6 +248,11 @@ export function createCarryOut(collaborators: {
     if (isGivenUp === undefined) return undefined;
     return isGivenUp ? 'given up' : 'fenced off';
   }
+}
+
+function markOf(claim: Claim, state: Extract<Answer, { cause: string }>['state']): UnsentMark | undefined {
+  if (state === 'of unknown amount') return 'charged an amount that is not known';
+  return state === 'not sent' ? unsentMarkOf(claim) : undefined;
 }
 
 /** Undefined for a key that was generated. */

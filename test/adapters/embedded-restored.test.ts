@@ -150,7 +150,7 @@ describe('a plain copy of the database', () => {
       orderOf('order-2').key,
     ]);
 
-    processor.planLookUp(NO_ANSWER, NO_RECORD, { state: 'succeeded' }, NO_RECORD);
+    processor.planLookUp(NO_ANSWER, NO_RECORD, { state: 'succeeded', charged: MONEY }, NO_RECORD);
     expect(await pay('order-3')).toEqual({ state: 'unknown' });
     expect(await pay('order-3')).toMatchObject({ state: 'processed' });
     // What was sent once is not sent again, as ever.

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/platform/clock.js';
 import { markFolderAsRestored } from '#idempay/stores/embedded/adoption.js';
 import { openEmbedded } from '#idempay/stores/embedded/open.js';
-import { newReference } from '../../testkit/protocol/payment-attempts.js';
-import { type Composition, compose, MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';
+import { LONG_MS, newKeyOf, newReference } from '../../testkit/protocol/payment-attempts.js';
+import { type Composition, compose, MONEY, OTHER_MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
 import { changeStored } from '../../testkit/protocol/stored-rows.js';
 import { until } from '../../testkit/time/until.js';
@@ -213,5 +213,51 @@ describe.each([
     expect(await process.payments.pay(second, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
     expect(await record(first)).toMatchObject({ state: 'DECLINED' });
     expect(chargesOf(first, second)).toEqual([0, 1]);
+  });
+
+  /**
+   * Bug: a request for another amount than the one that was charged was answered as paid with its own amount. Cause: the new row had the
+   * amount of the request. Fix: a look-up brings what was charged, and the row gets that.
+   */
+  test('an order that was charged another amount is refused, and its row gets what was charged', async () => {
+    const named = order(newReference());
+    await chargedBefore(named);
+    const { payments } = process;
+    expect(await payments.pay(named, OTHER_MONEY)).toEqual({ state: 'reference mismatch' });
+    expect(await record(named)).toMatchObject({ state: 'COMPLETED', executions: 1, ...MONEY });
+    expect(await payments.pay(named, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+    expect(await payments.pay(named, OTHER_MONEY)).toEqual({ state: 'reference mismatch' });
+    expect(chargesOf(named)).toEqual([1]);
+  });
+
+  test.each(['replay', 'reject'] as const)(
+    'a key that was charged another amount is answered by P6 (%s)',
+    async (payloadMismatch) => {
+      const { payments } = compose(restored.ports, { payloadMismatch }, process.processor);
+      const key = newKeyOf(Date.now() - 1_000);
+      await restored.ports.keys.issue(key, LONG_MS);
+      await process.processor.charge({ reference: key, transactionId: 'TXN1', ...MONEY });
+      const answer = await payments.pay({ key }, OTHER_MONEY);
+      expect(answer).toMatchObject(payloadMismatch === 'replay' ? { state: 'processed' } : { state: 'mismatch' });
+      expect(await restored.ports.paymentHistory.find(key)).toMatchObject({ state: 'COMPLETED', ...MONEY });
+      expect(process.processor.chargesOf(key)).toHaveLength(1);
+    },
+  );
+
+  test('a charge whose amount the processor does not say stays unknown, and an operator may resolve it at once', async () => {
+    const [paid, declined] = [order(newReference()), order(newReference())];
+    process.processor.tellsAmounts = false;
+    await chargedBefore(paid);
+    await chargedBefore(declined, 'declined');
+    process.processor.tellsAmounts = true;
+    for (const _ of [1, 2]) expect(await process.payments.pay(paid, OTHER_MONEY)).toEqual({ state: 'unknown' });
+    expect(await process.recovery.runOnce()).toBe(0);
+    expect(await process.payments.pay(declined, OTHER_MONEY)).toMatchObject({
+      final: { outcome: { state: 'DECLINED' } },
+    });
+    expect(await restored.ports.ledger.countAbandoned(LONG_MS, LONG_MS)).toBeGreaterThan(0);
+    const verdict = { state: 'COMPLETED', reason: 'on the statement' } as const;
+    expect(await process.records.resolve(paid.key, verdict)).toMatchObject({ state: 'resolved' });
+    expect(chargesOf(paid, declined)).toEqual([1, 1]);
   });
 });

@@ -1,4 +1,11 @@
-import type { Charge, ChargeResult, NotSent, Processor, ProcessorTraits } from '#idempay/payments/ports/processor.js';
+import type {
+  Charge,
+  ChargeResult,
+  LookUpResult,
+  NotSent,
+  Processor,
+  ProcessorTraits,
+} from '#idempay/payments/ports/processor.js';
 
 /** What the processor does with the next charge: the outcome that it keeps, and the answer that is seen of it. */
 export interface NextCharge {
@@ -9,8 +16,6 @@ export interface NextCharge {
   readonly after?: Promise<void>;
 }
 
-type LookedUp = ChargeResult | { readonly state: 'no record' };
-
 /**
  * A processor that a test controls. It moves money each time it is asked to, and remembers that. It does not deduplicate, so
  * that a second charge of one reference is detected.
@@ -19,9 +24,12 @@ export class RecordingProcessor implements Processor {
   readonly traits: ProcessorTraits;
   readonly charges: Charge[] = [];
   readonly lookUps: string[] = [];
-  private readonly outcomes = new Map<string, ChargeResult>();
+  private readonly outcomes = new Map<string, LookUpResult>();
   private readonly plans: NextCharge[] = [];
-  private readonly lookUpPlans: (LookedUp | (() => Promise<LookedUp>))[] = [];
+  private readonly lookUpPlans: (LookUpResult | (() => Promise<LookUpResult>))[] = [];
+
+  /** Whether a look-up says what was charged. */
+  tellsAmounts = true;
 
   constructor(name: string, dedupMs = Number.POSITIVE_INFINITY) {
     this.traits = { name, typicalMs: 0, timeoutMs: 0, dedupMs };
@@ -31,7 +39,7 @@ export class RecordingProcessor implements Processor {
     this.plans.push(...charges);
   }
 
-  planLookUp(...answers: (LookedUp | (() => Promise<LookedUp>))[]): void {
+  planLookUp(...answers: (LookUpResult | (() => Promise<LookUpResult>))[]): void {
     this.lookUpPlans.push(...answers);
   }
 
@@ -42,11 +50,13 @@ export class RecordingProcessor implements Processor {
     await after;
     if (outcome === 'none') return { state: 'unknown', cause: 'the charge never arrived' };
     const result = outcome === 'succeeded' ? { state: outcome } : { state: outcome, reason: 'insufficient funds' };
-    this.outcomes.set(charge.reference, result);
+    const { amount, currency } = charge;
+    const charged = outcome === 'succeeded' && this.tellsAmounts ? { charged: { amount, currency } } : {};
+    this.outcomes.set(charge.reference, { ...result, ...charged });
     return answerLost ? { state: 'unknown', cause: 'the answer was lost' } : result;
   }
 
-  async lookUp(reference: string): Promise<LookedUp> {
+  async lookUp(reference: string): Promise<LookUpResult> {
     this.lookUps.push(reference);
     const planned = this.lookUpPlans.shift();
     if (typeof planned === 'function') return planned();

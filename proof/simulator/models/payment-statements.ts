@@ -158,6 +158,7 @@ function claim(tables: Tables, values: Values, at: readonly number[]) {
     const claimed: StoredPayment = {
       ...{ ...row, epoch: 1, lease_until: now + leaseMs, recover_at: now + leaseMs, claimed_at: now },
       ...{ unsent_epoch: null, resolution: null, events: null, state: outcome ?? 'PROCESSING' },
+      claimed_after_loss: null,
       ...(outcome ? endedAt(now, ttlMs, tables) : { expires_at: null, settled_at: null, settled_hour: null }),
     };
     payments.set(key, claimed);
@@ -184,6 +185,7 @@ export const PAYMENT_STATEMENTS: Statements = {
       ...{ reference, attempt, epoch: 1, lease_until: 0, recover_at: now, claimed_at: now, state: 'CANCELLED' },
       ...{
         unsent_epoch: null,
+        claimed_after_loss: null,
         resolution: null,
         events: null,
         reason: null,

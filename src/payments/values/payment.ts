@@ -41,8 +41,11 @@ export interface Fence {
   readonly owner: string;
 }
 
-/** What the next takeover learns of a payment that was given up before anything was sent for its row. */
-export type UnsentMark = 'unsent' | 'unsent since a loss';
+/**
+ * What is kept of a payment that was given up: nothing was sent for its row, or the processor charged it and does not say how much, so that
+ * an operator may resolve it at once.
+ */
+export type UnsentMark = 'unsent' | 'unsent since a loss' | 'charged an amount that is not known';
 
 /** The mark with which this claim is given up where its attempt sent nothing. Undefined where an earlier one may have sent something. */
 export function unsentMarkOf({ unsent, mayBeLost }: Pick<Claim, 'unsent' | 'mayBeLost'>): UnsentMark | undefined {
@@ -72,6 +75,8 @@ export interface Claim extends Fence, Money {
    * first, and where it clearly has no record, one send is permitted whatever time has passed. It is not `unsent`.
    */
   readonly mayBeLost?: boolean | undefined;
+  /** When it was claimed, an earlier row of its key may have been lost: what was charged may be another amount than this row has. */
+  readonly claimedAfterLoss?: boolean | undefined;
   /** Milliseconds since the first claim, by the store's clock; negative when that was set back meanwhile. */
   readonly ageMs: number;
   /**

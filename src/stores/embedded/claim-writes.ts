@@ -68,6 +68,7 @@ export function createClaimWrites(
   { sources, recordOutcome, forgetRecord, mayBeRemoved, currentHour, storeClock, passTime }: PaymentWritesParts,
 ) {
   const insertClaim = database.prepare(statements.INSERT_CLAIM);
+  const setClaimedAfterLoss = database.prepare(statements.SET_CLAIMED_AFTER_LOSS);
   const setResolution = database.prepare(statements.SET_RESOLUTION);
   const find = database.prepare(statements.FIND);
   const takeOver = database.prepare(statements.TAKE_OVER);
@@ -125,7 +126,9 @@ export function createClaimWrites(
       recordOutcome(key, final);
       return final.expiresAt;
     }
-    return mayBeLost ? lostClaim(key, now) : 'claimed';
+    if (!mayBeLost) return 'claimed';
+    setClaimedAfterLoss.run(key);
+    return lostClaim(key, now);
   }
 
   function lostClaim(key: string, now: number): ClaimWriteResult {
@@ -252,5 +255,6 @@ function claimOf(row: PaymentRow, source: string | null, now: number): Claim {
     unsent: unsentMarkBefore(row) === 'unsent',
     ageMs: now - row.claimed_at,
     claimedAtWallMs: row.claimed_at_wall,
+    ...(row.claimed_after_loss && { claimedAfterLoss: true }),
   };
 }

@@ -11,6 +11,8 @@ export const INSERT_CLAIM = `
   ON CONFLICT (key) DO NOTHING`;
 
 /** Of a row that was inserted in the same commit. */
+export const SET_CLAIMED_AFTER_LOSS = 'UPDATE payments SET claimed_after_loss = 1 WHERE key = ?';
+
 export const SET_RESOLUTION = 'UPDATE payments SET resolution = ? WHERE key = ?';
 
 /** What an adoption left behind; it changes at a start only. */
@@ -97,8 +99,8 @@ export const RESOLVE = `
   SET state = ?, reason = ?, resolution = ?, expires_at = ?, settled_at = ?, settled_hour = ?, epoch = epoch + 1, owner = ?,
     events = ${eventsWithEpoch('resolved')}
   WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ?
-    AND (claimed_at <= CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END
-      OR claimed_at_wall <= CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END)
+    AND (claimed_at <= CASE WHEN unsent_epoch = epoch THEN ? WHEN unsent_epoch = 0 THEN claimed_at ELSE ? END
+      OR claimed_at_wall <= CASE WHEN unsent_epoch = epoch THEN ? WHEN unsent_epoch = 0 THEN claimed_at_wall ELSE ? END)
   RETURNING *`;
 
 /** Only this process can hold leases in this folder, so at its start every claim is abandoned and due for recovery. */

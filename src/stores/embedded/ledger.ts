@@ -29,7 +29,7 @@ const OLDEST_UNDER_WAY = `(
 export const COUNT_ABANDONED = `
   SELECT count(*) AS abandoned FROM ${OLDEST_UNDER_WAY}
   WHERE (lease_until <= ? OR epoch > 1) AND (
-    claimed_at < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END
+    unsent_epoch = 0 OR claimed_at < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END
     OR claimed_at_wall < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END)`;
 
 export const BACKLOG = `

@@ -10,6 +10,8 @@ export interface PaymentRow extends FinalRow, HistoryRow {
   readonly claimed_at_wall: number;
   /** The epoch that was given up with nothing ever sent; it counts while it is the row's, or the takeover's before. */
   readonly unsent_epoch: number | null;
+  /** When it was claimed, an earlier row of its key may have been lost. */
+  readonly claimed_after_loss: number | null;
   /** Retention's, in which it was settled. */
   readonly settled_hour: number | null;
 }

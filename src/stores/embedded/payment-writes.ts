@@ -108,7 +108,7 @@ export function createPaymentWrites(database: Database, parts: PaymentWritesPart
       if (!row) return { state: 'absent' };
       if (row.state !== 'PROCESSING') return { state: 'settled before' };
       if (row.lease_until > now) return { state: 'under way', remainingMs: row.lease_until - now };
-      const unresolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : dedupMs;
+      const unresolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : row.unsent_epoch === 0 ? 0 : dedupMs;
       const ageMs = Math.max(now - row.claimed_at, wallMs - row.claimed_at_wall);
       return { state: 'too early', remainingMs: unresolvableMs - ageMs };
     },

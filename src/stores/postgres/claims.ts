@@ -234,7 +234,8 @@ export function createClaims(
     const { text: reference, attempt: number } = turn?.reference ?? {};
     const payment = { amount, currency, fingerprint, client, processor, reference, attempt: number, content };
     const row = { key, epoch: 1, owner, transactionId, ...payment, unsent: !mayBeLost, ageMs };
-    const claim = mayBeLost && isComputed(key) ? { ...row, mayBeLost } : row;
+    const lost = isComputed(key) ? { claimedAfterLoss: true, mayBeLost } : { claimedAfterLoss: true };
+    const claim = mayBeLost ? { ...row, ...lost } : row;
     return { state: mayBeLost ? 'taken over' : 'claimed', claim };
   }
 

@@ -111,12 +111,12 @@ function claimOf(
     text: `
     INSERT INTO idempay.payments
       (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at,
-        generation, state, reason, settled_at, settled_hour, expires_at${more.inserted})
+        generation, claimed_after_loss, state, reason, settled_at, settled_hour, expires_at${more.inserted})
     SELECT key, transaction_id, amount, currency, fingerprint, client, processor, 1, owner,
       clock_timestamp() + lease_ms * interval '1 millisecond', clock_timestamp() + lease_ms * interval '1 millisecond',
       CASE WHEN key < look_up_before
         THEN least(clock_timestamp(), to_timestamp(${timeOfMs('key')} / 1000.0)) ELSE clock_timestamp() END,
-      generation, CASE WHEN settles THEN outcome ELSE 'PROCESSING' END, CASE WHEN settles THEN reason END,
+      generation, CASE WHEN may_be_lost THEN true END, CASE WHEN settles THEN outcome ELSE 'PROCESSING' END, CASE WHEN settles THEN reason END,
       CASE WHEN settles THEN clock_timestamp() END, CASE WHEN settles THEN ${CURRENT_HOUR} END,
       CASE WHEN settles THEN clock_timestamp() + idempotency_ttl_ms * interval '1 millisecond' END${more.values}
     FROM (
@@ -181,10 +181,10 @@ export const CLAIM_KNOWN: Statement = {
   text: `
     INSERT INTO idempay.payments
       (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at, generation,
-        state, reason, resolution, settled_at, settled_hour, expires_at, reference, attempt, source, content)
+        claimed_after_loss, state, reason, resolution, settled_at, settled_hour, expires_at, reference, attempt, source, content)
     SELECT key, transaction_id, $4::numeric, $5::text, $6::text, $7::text, $8::text, 1, CASE WHEN is_claimed THEN $9::text ELSE '' END,
       CASE WHEN is_claimed THEN at + $10::float8 * interval '1 millisecond' ELSE to_timestamp(0) END,
-      at + $10::float8 * interval '1 millisecond', at, generation,
+      at + $10::float8 * interval '1 millisecond', at, generation, true,
       CASE WHEN is_claimed THEN 'PROCESSING' ELSE 'DECLINED' END, CASE WHEN NOT is_claimed THEN $15::text END,
       CASE WHEN NOT is_claimed THEN $16::text END, CASE WHEN NOT is_claimed THEN at END,
       CASE WHEN NOT is_claimed THEN ${CURRENT_HOUR} END,
@@ -385,7 +385,7 @@ export const RESOLVE: Statement = {
       expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond'
     WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp()
       AND claimed_at <= clock_timestamp()
-        - CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $6::float8 ELSE $5::float8 END * interval '1 millisecond'
+        - CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $6::float8 WHEN ${UNSENT_OF_NOW} = 0 THEN 0 ELSE $5::float8 END * interval '1 millisecond'
     RETURNING ${PAYMENT_COLUMNS}`,
   commitOf: settled,
 };
@@ -401,7 +401,7 @@ export const COUNT_ABANDONED: Statement = {
     SELECT count(*)::float8 AS abandoned FROM ${oldestUnderWay('$3')}
     WHERE (lease_until <= clock_timestamp() OR epoch > 1)
       AND claimed_at < clock_timestamp()
-        - CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $2::float8 ELSE $1::float8 END * interval '1 millisecond'`,
+        - CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $2::float8 WHEN ${UNSENT_OF_NOW} = 0 THEN 0 ELSE $1::float8 END * interval '1 millisecond'`,
 };
 
 export const BACKLOG: Statement = {

@@ -90,7 +90,8 @@ export function createPostgresLedger(
       if (!row) return { state: 'absent' };
       if (row.state !== 'PROCESSING') return { state: 'settled before' };
       if (row.remaining_ms > 0) return { state: 'under way', remainingMs: row.remaining_ms };
-      const unresolvableMs = row.unsent_epoch === row.epoch ? resolution.idempotencyTtlMs : resolution.dedupMs;
+      const { idempotencyTtlMs, dedupMs } = resolution;
+      const unresolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : row.unsent_epoch === 0 ? 0 : dedupMs;
       return { state: 'too early', remainingMs: Math.max(0, unresolvableMs - row.age_ms) };
     },
 

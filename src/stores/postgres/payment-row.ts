@@ -5,7 +5,7 @@ import { GENERATION } from './database-identity-statements.js';
 
 /** Times leave the database as numbers: milliseconds since the epoch, or remaining ones by its own clock. */
 export const PAYMENT_COLUMNS = `
-  key, transaction_id, amount::text AS amount, currency, fingerprint, client, processor, state, epoch, owner, reason, reference, attempt, source, content,
+  key, transaction_id, amount::text AS amount, currency, fingerprint, client, processor, state, epoch, owner, reason, reference, attempt, source, content, claimed_after_loss,
   CASE WHEN generation = ${GENERATION} THEN unsent_epoch END AS unsent_epoch,
   greatest(0, extract(epoch FROM lease_until - clock_timestamp()) * 1000)::float8 AS remaining_ms,
   (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms,
@@ -22,6 +22,8 @@ export interface PaymentRow extends FinalRow, ContentColumns {
   processor: string | null;
   reference: string | null;
   attempt: number | null;
+  /** When it was claimed, an earlier row of its key may have been lost. */
+  claimed_after_loss: boolean | null;
   epoch: number;
   owner: string;
   /** The epoch that was given up with nothing ever sent; it counts while it is the row's, or the takeover's before. See the schema. */
@@ -67,6 +69,7 @@ export function claimOf(row: PaymentRow): Claim {
     content: contentOf(row),
     unsent: mark === 'unsent',
     ageMs: row.age_ms,
+    ...(row.claimed_after_loss && { claimedAfterLoss: true }),
   };
   return mark === 'unsent since a loss' ? { ...claim, mayBeLost: true } : claim;
 }

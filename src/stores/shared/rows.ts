@@ -32,9 +32,10 @@ export function settledElsewhere(row: FinalRow | undefined): Exclude<SettleResul
   return row.state === 'CANCELLED' ? { state: 'cancelled' } : { state: 'final', final: finalOf(row) };
 }
 
-/** As both databases keep the mark of an epoch that is given up: negative where an earlier row may have been lost. */
+/** As both databases keep the mark of an epoch that is given up: negative where an earlier row may have been lost, 0 if it was charged. */
 export function unsentEpochOf({ epoch }: Pick<Fence, 'epoch'>, mark: UnsentMark | undefined): number | null {
   if (mark === undefined) return null;
+  if (mark === 'charged an amount that is not known') return 0;
   return mark === 'unsent' ? epoch : -epoch;
 }
 
@@ -43,6 +44,7 @@ export function unsentMarkBefore(row: {
   readonly epoch: number;
   readonly unsent_epoch: number | null;
 }): UnsentMark | undefined {
+  if (row.unsent_epoch === 0) return undefined;
   if (row.unsent_epoch === row.epoch - 1) return 'unsent';
   return row.unsent_epoch === 1 - row.epoch ? 'unsent since a loss' : undefined;
 }

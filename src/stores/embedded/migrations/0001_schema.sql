@@ -50,11 +50,13 @@ CREATE TABLE payments (
   resolution      TEXT,
   -- The epoch that was given up with nothing ever sent for the payment, by it or by any epoch before it. It counts only while
   -- it is the row's epoch: whoever takes the payment over ends it with the same commit. A negative one says that nothing was sent for
-  -- this row, and that an earlier row may have been lost, with a charge.
+  -- this row, and that an earlier row may have been lost, with a charge. 0 says that it was charged, and that nobody knows how much.
   unsent_epoch    INTEGER,
   -- `claimed_at` by the wall clock of the machine. The store's clock stands still while the machine is suspended, and may while
   -- the service is stopped; a charge is sent again only where both clocks say that it is recent enough.
   claimed_at_wall INTEGER NOT NULL,
+  -- When it was claimed, an earlier row of its key may have been lost: what was charged may be another amount. NULL: no.
+  claimed_after_loss INTEGER CHECK (claimed_after_loss = 1),
   settled_hour    INTEGER,                                 -- the hour of `retention_hours` in which it was settled
   client          TEXT,                                    -- whose key it is (rule A5); NULL: everybody's
   -- What became of the payment beyond one attempt that claims and settles it, a JSON array for its timeline

@@ -70,11 +70,13 @@ CREATE TABLE idempay.payments (
   resolution     text,
   -- The epoch that was given up with nothing ever sent for the payment, by it or by any epoch before it. It counts only while
   -- it is the row's epoch: whoever takes the payment over ends it with the same commit. A negative one says that nothing was sent for
-  -- this row, and that an earlier row may have been lost, with a charge.
+  -- this row, and that an earlier row may have been lost, with a charge. 0 says that it was charged, and that nobody knows how much.
   unsent_epoch   integer,
   -- Of the deployment when the row's epoch began. `unsent_epoch` counts only while it is the deployment's: a database that lost
   -- its newest rows may have lost a takeover that sent the charge.
   generation     integer     NOT NULL,
+  -- When it was claimed, an earlier row of its key may have been lost: what was charged may be another amount. NULL: no.
+  claimed_after_loss boolean,
   settled_hour   integer,                                  -- the hour of `retention_hours` in which it was settled
   client         text,                                     -- whose key it is (rule A5); NULL: everybody's
   -- What became of the payment beyond one attempt that claims and settles it, an array for its timeline
