@@ -6,6 +6,8 @@ import { UsageError } from './usage.js';
 
 const DEADLINE_SECONDS = 30;
 const MOST_SECONDS = 86_400;
+/** From the keyboard, from a supervisor, and from a terminal that was closed. */
+const ENDING_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** Options that every command has which talks to a running service. */
 export interface ConnectionOptions {
@@ -43,7 +45,7 @@ export interface Connection {
 
 /**
  * The client of the service. The API key is no argument: everybody on the machine could read it in the list of processes. The first
- * Ctrl-C ends the call, which then says what is known of it; the next one ends the program.
+ * Ctrl-C, SIGTERM or SIGHUP ends the call, which then says what is known of it; the next one ends the program.
  */
 export async function connect({ url, apiKeyFile, deadline, keyLife }: ConnectionOptions): Promise<Connection> {
   const { Idempay } = await import('#idempay/client');
@@ -81,7 +83,9 @@ function reportingFetch(address: string, deadline: number): typeof fetch {
 
 function signalOfUser(): AbortSignal {
   const user = new AbortController();
-  process.once('SIGINT', () => user.abort(new DOMException('Interrupted.', 'AbortError')));
+  for (const name of ENDING_SIGNALS) {
+    process.once(name, () => user.abort(new DOMException('Interrupted.', 'AbortError')));
+  }
   return user.signal;
 }
 

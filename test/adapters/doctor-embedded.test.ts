@@ -33,6 +33,7 @@ describe('idempay doctor on the embedded deployment', { timeout: 60_000 }, () =>
     await service.stop();
     expect(output).toMatch(/^ok +DATA_DIR .*mode 700/m);
     expect(output).toMatch(/^ok +SQLite schema +that of this version /m);
+    expect(output).toMatch(/^ok +DATA_DIR lock +a file can be locked/m);
     expect(output).toMatch(/^\w+ +DATA_DIR sync time +[\d.]+ ms, .*5 writes/m);
     expect(output).not.toMatch(/^wrong/m);
     expect(output.trimEnd().split('\n').at(-1)).toMatch(/^0 wrong, \d+ warnings?, \d+ ok\.$/);

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { copyFile, mkdtemp, readdir, readlink, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -283,4 +284,16 @@ test('a log that grew behind a slow reader is small again once the reader has en
   for (let piece = 0; piece < 2; piece += 1) insert.run(Buffer.alloc(MIB));
   expect(statSync(`${path}-wal`).size).toBeLessThanOrEqual(64 * MIB);
   writer.close();
+});
+
+/**
+ * Bug: on a file system without shared memory a start ended with "disk I/O error" alone. Cause: SQLite has no other words for it. Fix: its
+ * extended codes. A pipe in the place of the shared file cannot be mapped either.
+ */
+test('a database whose shared memory cannot be had is refused with a sentence that says what to set', async () => {
+  const parent = await mkdtemp(join(tmpdir(), 'idempay-'));
+  onTestFinished(() => rm(parent, { recursive: true }));
+  const path = join(parent, 'idempay.sqlite');
+  execFileSync('mkfifo', [`${path}-shm`]);
+  expect(() => openForWriting(path)).toThrow(/without shared memory .* DATA_DIR to a folder on a local disk/);
 });

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vit
 import { expectImported, importAndKill } from '../../testkit/client/imports.js';
 import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
-import { startCommand } from '../../testkit/processes/command.js';
+import { runCommand, startCommand } from '../../testkit/processes/command.js';
 import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 import { freePort } from '../../testkit/servers/server-process.js';
 import { pause, until } from '../../testkit/time/until.js';
@@ -164,6 +164,18 @@ describe('idempay transactions import', () => {
     expect((await throughPipe(state))[0]).toMatchObject({ code: 0, stdout: 'created\t1\nrejected\t0\n' });
     expect((await throughPipe(state))[0].stderr).toContain('nothing was sent now');
     expect(await rowsFrom('piped')).toHaveLength(1);
+  });
+
+  it('that cannot keep its state, or a copy of its input, says which option or setting names another place', async () => {
+    const file = given('unkept.csv', 'fromAccount,toAccount,amount\nunkept,b,1\n');
+    const nowhere = join(folder, 'nowhere', 'state');
+    const noState = await idempay(file, '--state', nowhere);
+    expect(noState).toMatchObject({ code: 1, stderr: expect.stringMatching(/cannot be written \(ENOENT\).* --state/) });
+    const parameters = ['transactions', 'import', '-', '--format', 'csv', '--state', join(folder, 'state')];
+    // Node.js reads TMPDIR of the process, not of `process.env`.
+    const noCopy = await runCommand(shared.url, parameters, { TMPDIR: join(folder, 'nowhere') });
+    expect(noCopy).toMatchObject({ code: 1, stderr: expect.stringMatching(/cannot be written \(ENOENT\).* TMPDIR/) });
+    expect(await rowsFrom('unkept')).toEqual([]);
   });
 
   it('interrupted, says how to go on, and goes on', async () => {

@@ -146,18 +146,21 @@ describe('idempay pay', () => {
     expect(await chargesOf(key)).toBe(1);
   });
 
-  it('interrupted while it pays, ends with 4 and the command that goes on', async () => {
-    await shared().processor.behave({ latencyMs: 3_000 });
-    const paying = startCommand(shared().url, ['pay', ...HUNDRED]);
-    const told = await until('the key is told', 10_000, () => KEY.exec(paying.output.stderr)?.[0]);
-    await until('the payment is under way', 10_000, async () => (await idempay('status', told)).code === 4);
-    paying.interrupt();
-    const { code, stderr } = await paying.result;
-    await shared().processor.behave({ latencyMs: 0 });
-    expect([code, stderr]).toEqual([4, expect.stringContaining('idempay pay --resume')]);
-    expect(await idempay('pay', '--resume', told, ...HUNDRED)).toMatchObject({ code: 0 });
-    expect(await chargesOf(told)).toBe(1);
-  });
+  it.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+    'ended by %s while it pays, ends with 4 and the command that goes on',
+    async (signal) => {
+      await shared().processor.behave({ latencyMs: 3_000 });
+      const paying = startCommand(shared().url, ['pay', ...HUNDRED]);
+      const told = await until('the key is told', 10_000, () => KEY.exec(paying.output.stderr)?.[0]);
+      await until('the payment is under way', 10_000, async () => (await idempay('status', told)).code === 4);
+      paying.interrupt(signal);
+      const { code, stderr } = await paying.result;
+      await shared().processor.behave({ latencyMs: 0 });
+      expect([code, stderr]).toEqual([4, expect.stringContaining('idempay pay --resume')]);
+      expect(await idempay('pay', '--resume', told, ...HUNDRED)).toMatchObject({ code: 0 });
+      expect(await chargesOf(told)).toBe(1);
+    },
+  );
 
   it('a declined payment ends with 3, as JSON where that is asked for, and stays declined', async () => {
     await shared().processor.behave({ declineRate: 1 });

@@ -3,6 +3,8 @@ import { run } from '#idempay/commands/command-line.js';
 import type { CommandResult } from './command.js';
 import type { Environment } from './service.js';
 
+/** That a command listens for. */
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 let last: Promise<unknown> = Promise.resolve();
 
 /**
@@ -38,7 +40,7 @@ async function runAlone(parameters: readonly string[], environment: Environment)
     }),
   ];
   const { env, exitCode } = process;
-  const listeners = process.listeners('SIGINT');
+  const before = SIGNALS.map((name) => process.listeners(name));
   process.env = { PATH: env.PATH, ...environment };
   process.exitCode = undefined;
   try {
@@ -47,8 +49,10 @@ async function runAlone(parameters: readonly string[], environment: Environment)
   } finally {
     process.env = env;
     process.exitCode = exitCode;
-    for (const listener of process.listeners('SIGINT')) {
-      if (!listeners.includes(listener)) process.off('SIGINT', listener);
+    for (const [index, name] of SIGNALS.entries()) {
+      for (const listener of process.listeners(name)) {
+        if (!before[index]?.includes(listener)) process.off(name, listener);
+      }
     }
     for (const spy of spies) spy.mockRestore();
   }

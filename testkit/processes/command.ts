@@ -21,7 +21,12 @@ export function startCommand(
     });
   }
   const result = ended.then((exit): CommandResult => ({ ...exit, ...output }));
-  return { output, result, kill: () => void child.kill('SIGKILL'), interrupt: () => void child.kill('SIGINT') };
+  return {
+    output,
+    result,
+    kill: () => void child.kill('SIGKILL'),
+    interrupt: (signal: NodeJS.Signals = 'SIGINT') => void child.kill(signal),
+  };
 }
 
 export function runCommand(...parameters: Parameters<typeof startCommand>) {

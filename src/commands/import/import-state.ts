@@ -55,7 +55,14 @@ export function batchKey(importId: string, offset: number): string {
  * it there may want another file to be overwritten.
  */
 export function openStateFile(path: string): StateFile {
-  createPrivate(path);
+  try {
+    createPrivate(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new UsageError(
+      `${path} cannot be written (${code}), and the state of the import is kept there. Name another file with --state.`,
+    );
+  }
   if (!lstatSync(path).isFile()) {
     throw new UsageError(
       `${path} is a link or no file, and no state is written there. Name another file with --state.`,

@@ -42,7 +42,11 @@ export async function openInput(file: string): Promise<Input> {
 
 /** In a file without a name, which is gone with this process. */
 async function copyOf(pipe: Readable): Promise<FileHandle> {
-  const folder = await mkdtemp(join(tmpdir(), 'idempay-import-'));
+  const folder = await mkdtemp(join(tmpdir(), 'idempay-import-')).catch((error: NodeJS.ErrnoException) => {
+    throw new UsageError(
+      `${tmpdir()} cannot be written (${error.code}), and a copy of the input is kept there. Set TMPDIR to a folder that you may write to.`,
+    );
+  });
   try {
     const handle = await open(join(folder, 'input'), 'wx+', 0o600);
     await writeFile(handle, pipe);

@@ -1,7 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, linkSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, linkSync, openSync, renameSync, rmSync } from 'node:fs';
 import { syncFolderOf } from '../../platform/sync-folder.js';
 import { UsageError } from '../usage.js';
+
+/** What exFAT, SMB, virtiofs, 9p and FUSE say to a hard link. */
+const NO_HARD_LINKS = new Set(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP']);
+const MODE = 0o600;
 
 /**
  * The file has another name until it is complete and durable, so that a part is never taken for the whole. `write` creates and syncs the
@@ -12,7 +16,7 @@ export async function writeWhole<Result>(path: string, write: (part: string) => 
   const part = `${path}.${randomUUID()}.part`;
   try {
     const result = await write(part);
-    linkSync(part, path);
+    appear(part, path);
     syncFolderOf(path);
     return result;
   } catch (error) {
@@ -22,6 +26,21 @@ export async function writeWhole<Result>(path: string, write: (part: string) => 
   } finally {
     // The error of the writing counts, also where nothing can be removed.
     if (existsSync(part)) rmSync(part, { force: true });
+  }
+}
+
+/**
+ * Gives a complete file its name; throws EEXIST if another file has it. A hard link does both at once. Without hard links the name is
+ * taken by an empty file first, so that of two commands one wins: one that dies after that leaves the empty file, which never counts as
+ * whole, and after the rename the whole one.
+ */
+export function appear(part: string, path: string): void {
+  try {
+    linkSync(part, path);
+  } catch (error) {
+    if (!NO_HARD_LINKS.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    closeSync(openSync(path, 'wx', MODE));
+    renameSync(part, path);
   }
 }
 

@@ -1,6 +1,7 @@
-import { closeSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import type { PaymentRequest } from '#idempay/client';
 import { syncFolderOf } from '../../platform/sync-folder.js';
+import { appear } from '../output/whole-file.js';
 import { UsageError } from '../usage.js';
 
 const MODE = 0o600;
@@ -48,12 +49,18 @@ function keptPayment(path: string): KeptPayment | undefined {
   }
   const kept = parsed(text);
   if (kept) return kept;
+  if (text === '') {
+    throw new UsageError(
+      `${path} is empty: another command is writing it now, or one ended before it had kept its key, and sent nothing. If none runs, remove the file.`,
+    );
+  }
   throw new UsageError(`${path} holds no payment. Name another file, which is not there yet.`);
 }
 
 /**
  * Durable when it returns. The file appears complete or not at all, and never replaces another one: false where another command was
- * earlier. A crash before the link leaves no file, and nothing was sent; a crash after it leaves a key that counts as sent.
+ * earlier. A crash before it appears leaves no file (without hard links: or an empty one), and nothing was sent; a crash after it leaves a
+ * key that counts as sent.
  */
 export function keepPayment(path: string, payment: KeptPayment): boolean {
   try {
@@ -69,7 +76,7 @@ function writeOnce(path: string, payment: KeptPayment): boolean {
   try {
     writeSync(file, `${JSON.stringify(payment)}\n`);
     fsyncSync(file);
-    linkSync(draft, path);
+    appear(draft, path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
     throw error;

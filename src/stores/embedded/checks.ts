@@ -7,7 +7,7 @@ import { lostNumberIn } from '../../payments/values/reference.js';
 import { type Finding, median, milliseconds, noAnswer, verdictOf } from '../../platform/finding.js';
 import { type Check, ENDS_WITH_SEPARATOR, judgeLostNumbers } from '../shared/checks.js';
 import { examineSchema } from '../shared/found-schema.js';
-import { DATABASE } from './exclusive-folder.js';
+import { canLockIn, DATABASE } from './exclusive-folder.js';
 import { readLastCommit } from './last-commit.js';
 import { readSchema } from './migrate.js';
 import { type Database, isSqliteTooOld, LEAST_SQLITE_VERSION, openUnchanged, sqliteVersion } from './sqlite.js';
@@ -60,6 +60,7 @@ export const FOLDER_CHECKS: readonly Check<ExaminedFolder>[] = [
   examineSqlite,
   examineRights,
   examineFileSystem,
+  examineLock,
   examineSyncs,
   ({ folder }) => examineSchema('SQLite', () => readDatabase(folder, readSchema)),
   examineStoreClock,
@@ -136,6 +137,19 @@ export function judgeFileSystem(type: number): Finding {
     wanted: 'a local disk that lasts',
     why: 'locks and syncs of a network file system are not reliable, and memory forgets',
   };
+}
+
+/** In a file of its own: the service may hold the lock of the folder. */
+function examineLock({ folder, existing }: ExaminedFolder): Finding | [] {
+  if (existing !== folder) return [];
+  const row = { what: 'DATA_DIR lock', why: 'it keeps a second process out, which would pay the same orders' };
+  try {
+    const canLock = canLockIn(folder);
+    const found = canLock ? 'a file can be locked' : 'the file system gives no locks';
+    return { ...row, verdict: verdictOf(!canLock), found, wanted: 'a file can be locked' };
+  } catch (error) {
+    return noAnswer(row.what, (error as Error).message, row.why);
+  }
 }
 
 async function examineSyncs({ folder, existing }: ExaminedFolder): Promise<Finding | []> {

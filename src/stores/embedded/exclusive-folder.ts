@@ -1,4 +1,5 @@
-import { mkdirSync, type Stats, statSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, rmSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { CannotOpen } from '../shared/deployment.js';
@@ -68,11 +69,32 @@ export function takeExclusively(folder: string): ExclusiveFolder {
     return holdFolder(lock, path, isHeld);
   } catch (error) {
     const code = (error as { errcode?: number }).errcode;
+    if (code === SQLITE_BUSY && !canLockIn(folder)) {
+      const message = `DATA_DIR ${folder} is on a file system that gives no locks, so no process can have it alone. Set it to a folder on a local disk.`;
+      throw new CannotOpen(message, { cause: error });
+    }
     const message =
       code === SQLITE_BUSY
         ? `DATA_DIR ${folder} is in use by another Idempay process. Stop that one, or set another DATA_DIR.`
         : `DATA_DIR ${folder} cannot be used: ${(error as Error).message}. It must be a folder this process may write to.`;
     throw new CannotOpen(message, { cause: error });
+  }
+}
+
+/** Whether a file that no other process has can be locked: SQLite says of a file system without locks (ENOLCK) that it is busy. */
+export function canLockIn(folder: string): boolean {
+  const path = join(folder, `lock-trial-${randomUUID()}.sqlite`);
+  createPrivate(path);
+  const trial = new DatabaseSync(path, { timeout: 0 });
+  try {
+    trial.exec('BEGIN EXCLUSIVE; ROLLBACK');
+    return true;
+  } catch (error) {
+    if (faultOf(error) === 'busy') return false;
+    throw error;
+  } finally {
+    trial.close();
+    rmSync(path, { force: true });
   }
 }
 

@@ -20,12 +20,24 @@ const READER_CACHE_KIB = 8_192;
 /** A list reads each page of the file once; the caches of all snapshots together must not be large. */
 const LIST_CACHE_KIB = 2_048;
 
+/** SQLITE_IOERR_SHMOPEN, SHMLOCK and SHMMAP: their text is "disk I/O error" only. SHMSIZE is a full disk. */
+const NO_SHARED_MEMORY = new Set([4618, 5130, 5386]);
+
 /** `PRAGMA synchronous` as SQLite reports it: FULL means that a commit is on the disk before it returns. */
 const SYNCHRONOUS_FULL = 2;
 
 export function openForWriting(path: string): Database {
   const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
-  database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -${WRITER_CACHE_KIB}`);
+  try {
+    database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -${WRITER_CACHE_KIB}`);
+    // The first read opens the shared memory.
+    database.exec('PRAGMA user_version');
+  } catch (error) {
+    database.close();
+    if (!NO_SHARED_MEMORY.has((error as { errcode?: number }).errcode ?? 0)) throw error;
+    const message = `${path} is on a file system without shared memory (mmap), which SQLite needs. Set DATA_DIR to a folder on a local disk.`;
+    throw new CannotOpen(message, { cause: error });
+  }
   database.exec(`PRAGMA journal_size_limit = ${MOST_IDLE_WAL_BYTES}`);
   // What is erased is overwritten where that costs no more writes (see `payment-sources.ts`).
   database.exec('PRAGMA secure_delete = FAST');
