@@ -123,6 +123,12 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     "takeover with the repeat's content":
       'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, content }, askedAt',
     'claim after expiry accepted': '      claimBy,\n      turn →       claimBy: claimBy + 3_600_000,\n      turn',
+    'an order waits for the lease alone after rows were lost':
+      'dedupMs === 0 ? leaseMs + timeoutMs : 0 → dedupMs === 0 ? leaseMs : 0',
+    'the record of a cancelled payment stays after the next payment': `await endings.forget(key, owner);
+        return { state: 'cancelled' };
+→ await endings.release(key, owner);
+        return { state: 'cancelled' };`,
   },
   'src/payments/values/content.ts': {
     'a card number is taken for a source': 'CARD_NUMBER.test(source) && → CARD_NUMBER.test(`${source} `) &&',
@@ -147,6 +153,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'query.reference === undefined ? undefined : referenceOf → !query.reference ? undefined : referenceOf',
   },
   'src/payments/answers.ts': {
+    'the lock of a cancellation is another amount than that of every payment':
+      ' && lock.fingerprint !== CANCELLATION; → ;',
     'Retry-After rounded up beyond the remaining lease': 'Math.floor(running.rem → Math.ceil(running.rem',
   },
   'src/payments/leases.ts': {
@@ -214,6 +222,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${POSTGRES}/database-identity-statements.ts`]: {
     'a claim in the tables of a dump that was just restored, in PostgreSQL':
       'known.table_oid = known.tableoid AND known.checked_start → known.checked_start',
+    'a server counts as checked after another one behind a pooler was checked':
+      '${START} = $1 AND checked_start → $1 = $1 AND checked_start',
+    'a server counts as checked since any start':
+      'coalesce(checked_start = pg_postmaster_start_time(), false) AS checked → checked_start IS NOT NULL AS checked',
   },
   [`${POSTGRES}/database-identity.ts`]: {
     'commits that a restored database lacks are not missed': '.missing.has(commit)); → .missing.has(commit) && false);',
@@ -244,6 +256,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${EMBEDDED}/turns.ts`]: {
     'the first claim of a reference charges without a look-up after rows were lost, in SQLite':
       'return until > 0 && → return until < 0 &&',
+    'a decline whose hour was forgotten is a young one, in SQLite':
+      'age === undefined || age.ms >= lateMs → age !== undefined && age.ms >= lateMs',
   },
   [`${EMBEDDED}/payment-writes.ts`]: {
     'a settlement does not erase the source, in SQLite':
@@ -267,6 +281,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'if (reuse.run(key, padded(source)).changes === 0) → if (reuse.run(NO_KEY, padded(source)).changes === 0)',
   },
   [`${EMBEDDED}/claim-writes.ts`]: {
+    'the claim of a lost row begins anew by the wall clock, in SQLite':
+      'mayBeLost ? Math.min(wallMs - (now - claimedAt), claimedAt) : wallMs → wallMs',
     'a claim that settles keeps its source, in SQLite': 'if (source !== null && !final) → if (source !== null)',
     'an attempt is claimed whatever the one before it is, in SQLite': ' ?? turns.afterPrevious(turn); → ;',
     'an attempt with a record is claimed over one that is not declined, in SQLite':
@@ -288,6 +304,11 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     ],
   },
   'src/payments/cancel.ts': {
+    'a cancellation waits for the lease alone after rows were lost': 'leaseMs + processor.traits.timeoutMs → leaseMs',
+    "a cancellation takes the lock of another client's key":
+      'fingerprint: CANCELLATION, client, makes → fingerprint: CANCELLATION, client: undefined, makes',
+    "a cancellation reads another client's row":
+      'const found = await ledger.find(key, client); → const found = await ledger.find(key);',
     'an attempt is cancelled although the next one has a record':
       'lookUpNext(turn?.reference)] → lookUpNext(undefined)]',
     'an attempt is cancelled although the next one cannot be looked up':
@@ -307,6 +328,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'row?.owner !== attempt.owner || row.epoch !== 1 → !row',
     'a first claim whose earlier row may be lost charges without a look-up, in PostgreSQL':
       "mayBeLost ? 'taken over' → mayBeLost ? 'claimed'",
+    'a claim whose reply was lost charges without a look-up where it cannot be asked whether rows were lost':
+      'known?.mayBeLost ?? true → known?.mayBeLost ?? false',
+    'a takeover whose reply was lost counts as ours although the row is of another owner':
+      "row?.state !== 'PROCESSING' || row.owner !== owner) throw → row?.state !== 'PROCESSING') throw",
   },
   [`${POSTGRES}/execution-writes.ts`]: {
     'a lost reply of a settlement counts as its commit, in PostgreSQL': `const { claim } = settlement;
@@ -327,6 +352,17 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   [`${REDIS}/scripts/release.lua`]: {
     'unlock without token, in Redis': 'if lock[1] ~= ARGV[1] then → if not lock[1] then',
+  },
+  [`${REDIS}/scripts/finish.lua`]: {
+    "another client's outcome is told where there was no record, in Redis": ",\n  'client', ARGV[7]) → )",
+  },
+  [`${EMBEDDED}/store-clock.ts`]: {
+    "the store's clock stands still after a start with a late wall clock":
+      'Math.max(clock.now(), lastWrittenMs) → clock.now()',
+    "the store's clock runs back before a time that was written": '    this.runTo(ms);\n → ',
+  },
+  'src/commands/processor-check/probe.ts': {
+    'a reference that was charged is listed as declined': " && payment.state !== 'charged') payment → ) payment",
   },
   [`${EMBEDDED}/last-commit.ts`]: {
     'a copy of the database that lacks commits is started as if it were whole':
@@ -432,6 +468,9 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'throw mayHaveArrived ? unknownAtEnd(call, named, end) : → throw ',
     'resume begins as if nothing had been sent':
       'this.#settle(call, { key }, wanted, true) → this.#settle(call, { key }, wanted, false)',
+  },
+  'client/payments/cancel.ts': {
+    'the client forgets that a cancellation may have arrived': 'mayBeDone ||= answer → mayBeDone = answer',
   },
   'client/payments/payment-answers.ts': {
     'a refusal that is not about the content ends a payment as if nothing had been sent':

@@ -98,6 +98,51 @@ test('what is read of payments is confirmed when it is final, and not when it ma
   expect(confirmed()).toBe(ofSettling + 2);
 });
 
+describe('a claim whose reply is lost on its way from PostgreSQL', () => {
+  test('is read back, and is the first claim of its key', async () => {
+    const lost = wire.loseReply(executionOf('claim'));
+    expect(await ledger.claim(claimAttempt())).toMatchObject({ state: 'claimed', claim: { epoch: 1, unsent: true } });
+    await lost;
+  });
+
+  /** Otherwise it would charge without a look-up, although an attempt of a lost row may have charged. */
+  test('counts as the claim of a lost row when the question whether rows may be lost gets no answer', async () => {
+    const lost = Promise.all([wire.loseReply(executionOf('claim')), wire.loseReply(executionOf('may_be_lost'))]);
+    const claimed = await ledger.claim(claimAttempt());
+    await lost;
+    expect(claimed).toMatchObject({ state: 'taken over', claim: { epoch: 1, unsent: false } });
+  });
+
+  test("is not taken for ours when the row is another owner's", async () => {
+    const { key } = await givenClaim(ledger);
+    const lost = wire.loseReply(executionOf('claim'));
+    await expect(ledger.claim(claimAttempt({ key }))).rejects.toMatchObject({ effect: 'unknown' });
+    await lost;
+  });
+});
+
+describe('a takeover whose reply is lost on its way from PostgreSQL', () => {
+  const takeOver = ({ key, processor }: Claim) =>
+    ledger.takeOver({ key, processor, owner: newOwner(), leaseMs: LONG_MS });
+
+  test('is read back, and is ours', async () => {
+    const abandoned = await givenClaim(ledger);
+    await ledger.abandon(abandoned, 0);
+    const lost = wire.loseReply(executionOf('take_over'));
+    expect(await takeOver(abandoned)).toMatchObject({ key: abandoned.key, epoch: 2 });
+    await lost;
+  });
+
+  /** Otherwise two owners would be at work at once. */
+  test("is not taken for ours when the row is another owner's", async () => {
+    const held = await givenClaim(ledger);
+    const lost = wire.loseReply(executionOf('take_over'));
+    await expect(takeOver(held)).rejects.toMatchObject({ effect: 'unknown' });
+    await lost;
+    expect(await ledger.renew(held, LONG_MS)).toBe(true);
+  });
+});
+
 describe('a resolution whose reply is lost on its way from PostgreSQL', () => {
   const resolve = (key: string) =>
     ledger.resolve({ key, owner: newOwner(), ...DECLINED, dedupMs: 0, idempotencyTtlMs: LONG_MS });

@@ -1,4 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { CHECKED, IDENTIFY, MISSING_COMMITS } from '#idempay/stores/postgres/database-identity-statements.js';
+import type { Statement } from '#idempay/stores/postgres/postgres.js';
 import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { REPLACED } from '#idempay/stores/shared/replaced-database.js';
 import { type CreationKey, fingerprintOf } from '#idempay/transactions/creation.js';
@@ -297,6 +299,27 @@ describe('a database that is replaced', () => {
     expect((await ports.transactions.create(NEW)).id).toBeGreaterThan(GAP);
     expect(await ports.transactions.createAll([NEW], creationKey)).toMatchObject({ state: 'created' });
     expect(await ports.ledger.takeOverDue({ first: 'longest due', limit: 10, ...takeover })).toMatchObject([{ key }]);
+  });
+
+  /** A pooler may answer two statements of one connection from two servers. */
+  test('counts as checked for the start of the server that was checked, and for no other', async () => {
+    const asked = async (statement: Statement, values?: unknown[]) => stores.client.query({ ...statement, values });
+    const isChecked = async () => (await asked(IDENTIFY)).rows[0].checked;
+    // The process that watches the database sees none of it.
+    await sql('BEGIN');
+    try {
+      for (const start of ['NULL', "pg_postmaster_start_time() - interval '1 second'"]) {
+        await sql(`UPDATE idempay.deployment SET checked_start = ${start}`);
+        expect(await isChecked()).toBe(false);
+        const [{ start: present }] = (await asked(MISSING_COMMITS, Array(6).fill([]))).rows;
+        expect(await asked(CHECKED, [`${BigInt(present) - 1n}`])).toMatchObject({ rowCount: 0 });
+        expect(await isChecked()).toBe(false);
+        expect(await asked(CHECKED, [present])).toMatchObject({ rowCount: 1 });
+        expect(await isChecked()).toBe(true);
+      }
+    } finally {
+      await sql('ROLLBACK');
+    }
   });
 
   test('a connection that leads to the database of another deployment is refused', async () => {

@@ -13,6 +13,7 @@ import {
   type Asked,
   type Books,
   DECLINED_SOURCE,
+  declined,
   keepingAdapter,
   move,
   serveAdapter,
@@ -283,6 +284,22 @@ describe('our own adapters', { timeout: 60_000 }, () => {
       await other.close();
     }
   });
+});
+
+/** The references are listed for whoever refunds them. */
+it('a reference that was charged is listed as charged although its repeat is declined', {
+  timeout: 60_000,
+}, async () => {
+  const books: Books = { moved: [] };
+  const kept = keepingAdapter(books);
+  const isCharged = ({ reference }: Asked) => books.moved.some((moved) => moved.reference === reference);
+  const result = await checkAdapter({
+    ...kept,
+    charge: (asked) => (isCharged(asked) ? declined() : kept.charge(asked)),
+  });
+  expect(verdicts(result)).toMatchObject({ repeat: 'broken' });
+  const charged = result.payments.filter(({ state }) => state === 'charged').map(({ reference }) => reference);
+  expect(charged).toEqual(books.moved.map(({ reference }) => reference));
 });
 
 /** What no adapter should send. */

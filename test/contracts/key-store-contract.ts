@@ -185,17 +185,29 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
     expect(final.client).toBe(client);
   });
 
+  test('17: finish hides an outcome from other clients where there was no record', async () => {
+    const [key, client] = [newKey(), 'key:shop'];
+    const final = await settledKey(key, undefined, client);
+    await keys.finish(key, newOwner(), final);
+    const asking = { key, owner: newOwner(), leaseMs: LONG_MS, fingerprint: '1.00 USD', client: 'key:rival' };
+    expect([await keys.begin(asking), await keys.look(key, 'key:rival')]).toEqual([
+      { state: 'absent' },
+      { state: 'absent' },
+    ]);
+    expect(await keys.look(key, client)).toEqual({ state: 'final', final });
+  });
+
   test("17: a key without a client is everybody's, and a lock hides a key of a client whose record is gone", async () => {
     const key = await issuedKey();
     const asking = { key, owner: newOwner(), leaseMs: LONG_MS, fingerprint: '1.00 USD', client: 'key:shop' };
     expect(await keys.begin(asking)).toEqual({ state: 'taken', claimBy: expect.any(Number), client: undefined });
     expect(await keys.look(key, 'jwt:shop')).toMatchObject({ state: 'locked' });
-    const short = newKey();
-    await keys.issue(short, SHORT_MS, { client: 'key:shop' });
-    await keys.begin({ ...asking, key: short });
-    await pass(SHORT_MS);
-    expect(await keys.look(short, 'jwt:shop')).toEqual({ state: 'absent' });
-    expect(await keys.look(short, 'key:shop')).toMatchObject({ state: 'locked' });
+    const forgotten = newKey();
+    await keys.issue(forgotten, LONG_MS, { client: 'key:shop' });
+    expect(await keys.begin({ ...asking, key: forgotten })).toMatchObject({ state: 'taken' });
+    await keys.forget(forgotten, newOwner());
+    expect(await keys.look(forgotten, 'jwt:shop')).toEqual({ state: 'absent' });
+    expect(await keys.look(forgotten, 'key:shop')).toMatchObject({ state: 'locked' });
   });
 
   test('18: whoever names the reference takes the lock of its key without a record, with its client, and gives it back', async () => {

@@ -11,6 +11,7 @@ import {
   inState,
   LONG_MS,
   newKey,
+  newKeyOf,
   newOwner,
   newReference,
   newTransactionId,
@@ -19,6 +20,7 @@ import {
 import { passHours } from '../../testkit/time/retention-time.js';
 
 const DAYS_OF_LOOK_UPS = 30;
+const MINUTE_MS = 60_000;
 /** The clocks of two threads or machines. */
 const CLOCKS_APART_MS = 1_000;
 
@@ -32,6 +34,7 @@ const CLOCKS_APART_MS = 1_000;
  *  6. `mayBeLost` says of a key what a claim of it would find.
  *  7. `settleAfterLoss` settles only for the owner of the claim, and writes its money; a resolution has an epoch, and is no execution.
  *  8. An attempt that is known at the processor is inserted with the missing rows before it, and only if no row before it says otherwise.
+ *  9. The claim of a lost row is as old as its key, by the store's clock and by a wall clock that it keeps.
  */
 export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 'ledger'>): Promise<void> {
   const turn = turnsOf(id);
@@ -99,6 +102,10 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
   expect(await cancel({ key: plain, isLookedUp: true })).toEqual({ state: 'cancelled' });
   expect(await claim({ key: later })).toMatchObject({ state: 'taken over', claim: { unsent: false } });
   expect(inState(await claim({ key: before }), 'taken over').claim).not.toHaveProperty('mayBeLost');
+  const generatedAt = Date.now() - MINUTE_MS;
+  const { claim: aged } = inState(await claim({ key: newKeyOf(generatedAt) }), 'taken over');
+  expect(aged.ageMs).toBeGreaterThan(MINUTE_MS - CLOCKS_APART_MS);
+  expect(aged.claimedAtWallMs ?? generatedAt).toBeLessThanOrEqual(generatedAt);
 
   const text = newReference();
   expect(await claim(turn(text, 2))).toEqual({ state: 'not its turn', previous: 'absent' });

@@ -1,6 +1,7 @@
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import {
+  cancellation,
   claimAttempt,
   completed,
   DECLINED,
@@ -318,5 +319,22 @@ export function ledgerRetentionContract(ports: ContractPorts): void {
     }
     expect(await kept([old])).toHaveLength(1);
     expect(await claim(unpaid)).toMatchObject({ state: 'claimed' });
+  });
+
+  /** The hour goes before the row where the outcome is still repeated. The last test, because that row stays. */
+  test('8: no attempt follows a decline whose hour was forgotten', async () => {
+    const text = newReference();
+    await given.declined(turn(text));
+    await passHours(ledger, 2);
+    const [later] = await givenRemovable(1);
+    await until('a later hour to be over', DEADLINE_MS, async () => {
+      await ports.endClaims();
+      await removeOld(ledger, RETENTION_MS);
+      return (await history.find(later.key)) === undefined;
+    });
+    const refused = { state: 'not its turn', previous: 'declined too long ago' };
+    const second = turn(text, 2, { lateMs: 10 * RETENTION_MS });
+    expect(await ledger.claim(claimAttempt(second))).toEqual(refused);
+    expect(await ledger.cancel(cancellation(second))).toEqual(refused);
   });
 }

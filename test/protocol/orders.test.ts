@@ -88,6 +88,18 @@ describe('a cancellation', () => {
     expect(process.processor.charges).toEqual([]);
   });
 
+  test('whose record was left is closed, and the next payment removes the record', async () => {
+    const process = compose();
+    const key = await process.payments.issueKey();
+    process.keys.failAll('forget', FULL);
+    expect(await process.payments.cancel({ key })).toEqual({ state: 'cancelled' });
+    // As if its lease had ended, at the moment that the test chooses.
+    await ports.keys.release(key, process.owners.at(-1) ?? '');
+    expect(await ports.keys.look(key)).toEqual({ state: 'generated' });
+    expect(await process.another().payments.pay({ key }, MONEY)).toEqual({ state: 'cancelled' });
+    expect(await ports.keys.look(key)).toEqual({ state: 'absent' });
+  });
+
   /**
    * Bug: a key store that had lost the outcome did not get it from a cancellation that found it in the row, so each repeat read the row
    * again. Fix: it writes the outcome to the key store, as a payment does.
@@ -101,26 +113,35 @@ describe('a cancellation', () => {
     expect(await emptyKeys.look(named.key)).toMatchObject({ state: 'final' });
   });
 
-  test('holds the lock: a payment meanwhile is in progress, whatever its amount, and closed afterwards', async () => {
-    const process = compose();
-    const named = order();
-    const { opened, open } = gate();
-    const { opened: reached, open: reach } = gate();
-    process.ledger.interruptNext('cancel', async (proceed) => {
-      reach();
-      await opened;
-      return proceed();
-    });
-    const closing = process.payments.cancel(named);
-    await reached;
-    for (const money of [MONEY, OTHER_MONEY, NO_MONEY]) {
-      expect(await process.payments.pay(named, money)).toMatchObject({ state: 'in progress' });
-    }
-    expect(await process.payments.cancel(named)).toMatchObject({ state: 'in progress' });
-    open();
-    expect(await closing).toEqual({ state: 'cancelled' });
-    expect(await process.payments.pay(named, MONEY)).toEqual({ state: 'cancelled' });
-  });
+  /** A lock of a cancellation names no amount, so nothing differs from it: not even under PAYLOAD_MISMATCH=reject. */
+  test.each(
+    (['replay', 'reject'] as const).flatMap((mismatch) => [
+      ['an order', mismatch] as const,
+      ['a key', mismatch] as const,
+    ]),
+  )(
+    'of %s holds the lock: a payment meanwhile is in progress under %s, and closed afterwards',
+    async (what, mismatch) => {
+      const process = compose({ payloadMismatch: mismatch });
+      const named = what === 'an order' ? order() : { key: await process.payments.issueKey() };
+      const { opened, open } = gate();
+      const { opened: reached, open: reach } = gate();
+      process.ledger.interruptNext('cancel', async (proceed) => {
+        reach();
+        await opened;
+        return proceed();
+      });
+      const closing = process.payments.cancel(named);
+      await reached;
+      for (const money of [MONEY, OTHER_MONEY, NO_MONEY]) {
+        expect(await process.payments.pay(named, money)).toMatchObject({ state: 'in progress' });
+      }
+      expect(await process.payments.cancel(named)).toMatchObject({ state: 'in progress' });
+      open();
+      expect(await closing).toEqual({ state: 'cancelled' });
+      expect(await process.payments.pay(named, MONEY)).toEqual({ state: 'cancelled' });
+    },
+  );
 });
 
 /**

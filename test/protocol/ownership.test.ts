@@ -41,6 +41,7 @@ describe("another client's key (rule A5)", () => {
     ['a payment', (key) => payments.pay({ key, client: OTHER }, MONEY)],
     ['a payment that would wait', (key) => payments.pay({ key, client: OTHER }, MONEY, patience())],
     ['a payment of nothing', (key) => payments.pay({ key, client: OTHER }, NO_MONEY)],
+    ['a cancellation', (key) => payments.cancel({ key, client: OTHER })],
     ['a status', (key) => payments.outcome(key, OTHER)],
     ['a look', (key) => records.get(key, OTHER)],
     ['a timeline', (key) => findTimeline(key, OTHER)],

@@ -16,6 +16,9 @@ export interface NextCharge {
   readonly after?: Promise<void>;
 }
 
+/** Short, because each lease outlives it. A test of what the time-out decides has one of its own. */
+const TIMEOUT_MS = 5;
+
 /**
  * A processor that a test controls. It moves money each time it is asked to, and remembers that. It does not deduplicate, so
  * that a second charge of one reference is detected.
@@ -31,8 +34,8 @@ export class RecordingProcessor implements Processor {
   /** Whether a look-up says what was charged. */
   tellsAmounts = true;
 
-  constructor(name: string, dedupMs = Number.POSITIVE_INFINITY) {
-    this.traits = { name, typicalMs: 0, timeoutMs: 0, dedupMs };
+  constructor(name: string, dedupMs = Number.POSITIVE_INFINITY, timeoutMs = TIMEOUT_MS) {
+    this.traits = { name, typicalMs: 0, timeoutMs, dedupMs };
   }
 
   plan(...charges: NextCharge[]): void {

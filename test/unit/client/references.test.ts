@@ -354,6 +354,12 @@ describe('cancel', () => {
     },
   );
 
+  test('that may have arrived stays unknown, whatever is answered to its repeats until the deadline', async () => {
+    const steps = [reset(), ...Array.from({ length: 60 }, () => about(publicErrors.paymentInProgress(1)))];
+    const late = scripted(steps).idempay.payments.cancel(ORDER, { deadlineMs: 10_000 });
+    await failureOf(UnknownChangeError, late);
+  });
+
   test.each([
     ['completed', publicErrors.cancelledTooLate('TXN1'), undefined],
     ['declined', publicErrors.cancelledAfterDecline(1), 2],
