@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
+import { CHECKS, patternsWithoutFile } from '../../proof/mutants/checks.js';
 import { type Edit, MUTANTS } from '../../proof/mutants/mutants.js';
+import { canNotice } from '../../proof/mutants/results.js';
 import { applied } from '../../proof/mutants/workspace.js';
 import { linkPackages } from '../../testkit/linked-packages.js';
 
@@ -18,6 +20,27 @@ test('no mutant is lost, and two mutants with one name are not taken for one of 
     'settle without epoch, in SQLite (rows have the process as owner, or the owner fences alone)',
     "the list's version moves outside the commit, in PostgreSQL",
   ]);
+});
+
+/**
+ * Bug: the checks of the embedded deployment counted for mutants of PostgreSQL and Redis. Cause: folders were renamed, and a pattern that
+ * names the files of the other deployment matched none any more. Fix: a pattern without a file is an error.
+ */
+test('each pattern of a check matches a file, and no check of one deployment counts for the other', () => {
+  const files = ['src', 'client', 'proof'].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) => `${folder}/${file}`),
+  );
+  expect(patternsWithoutFile(files)).toEqual([]);
+  for (const [deployment, other] of [
+    ['embedded', /stores\/(postgres|redis)\//],
+    ['distributed', /stores\/embedded\//],
+  ] as const) {
+    for (const mutant of MUTANTS.filter(({ edits }) => edits.every(({ file }) => other.test(file)))) {
+      const noticing = CHECKS.filter((check) => canNotice(check, mutant)).map(({ name }) => name);
+      expect(noticing).not.toContain(`contracts ${deployment}`);
+      expect(noticing).not.toContain(`faults ${deployment}`);
+    }
+  }
 });
 
 /** `npm run proof -- mutants` takes minutes to find that one can no longer be planted, or built. */
