@@ -10,6 +10,7 @@ import type { Listener } from './http/connections/listener.js';
 import type { SessionFacts } from './http/operations/session-routes.js';
 import { createServer } from './http/server.js';
 import { RequestLimit } from './limits/request-limit.js';
+import { UnpaidKeys } from './limits/unpaid-keys.js';
 import { LiveView } from './live/live-view.js';
 import { createSampler } from './live/sampler.js';
 import { createPaymentLog, type PaymentLog } from './logs/payment-log.js';
@@ -118,7 +119,8 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     idempotencyTtlMs: config.payments.idempotencyTtlMs,
   });
   const health = createHealth(deployment.keyValueStore, deployment.storeOfRecord, clock);
-  const readiness = createReadiness(health, processor);
+  const unpaidKeys = new UnpaidKeys(clock, deployment.keyMemoryUsed);
+  const readiness = createReadiness(health, processor, unpaidKeys);
   // The framework's own info lines would only repeat what main says.
   const frameworkLogger = logger.level === 'info' ? logger.child({}, { level: 'warn' }) : logger;
   const server = createServer(
@@ -126,6 +128,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     {
       payments,
       paymentRecords,
+      unpaidKeys,
       findTimeline,
       askProcessor,
       paymentActivity: createPaymentActivity(deployment.paymentHistory, clock),

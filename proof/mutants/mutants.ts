@@ -106,6 +106,11 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
 → void outcomeWithoutKeyStore;
         return { state: 'taken' as const, claimBy: attempt.askedAt + leaseMs, client };`,
   },
+  'src/limits/unpaid-keys.ts': {
+    'a client that issued most gets further keys while Redis is nearly full':
+      'return ahead < refused; → return ahead >= refused;',
+    'keys of the hour before count as much as keys of this hour': '(1 - gone) * (this.hourBefore → (this.hourBefore',
+  },
   'src/payments/fair-places.ts': {
     'a client takes more places than its share': '< share) return false; → < this.places) return false;',
     'a refusal limits the other clients for longer than a second': 'now - refused.lastAt > CONTENDED_MS || → ',

@@ -5,7 +5,8 @@ export type PartState = 'up' | 'away';
 /** What the process needs, each as it is at this moment. Without the store of record nothing can be paid. */
 export interface PartStates {
   readonly storeOfRecord: PartState;
-  readonly keyValueStore: PartState;
+  /** `full`: keys without a reference are refused (rule A6). */
+  readonly keyValueStore: PartState | 'full';
   readonly processor: PartState;
 }
 
@@ -21,6 +22,7 @@ export interface Readiness {
 export function createReadiness(
   health: Pick<Health, 'status' | 'storeOfRecordAnswers'>,
   processor: { readonly isAway: boolean },
+  unpaidKeys: { readonly isRefusing: boolean },
 ): Readiness {
   let isDraining = false;
   let looking: Promise<PartStates> | undefined;
@@ -30,7 +32,7 @@ export function createReadiness(
       const [recordAnswers, keyValueStore] = await Promise.all([health.storeOfRecordAnswers(), health.status()]);
       return {
         storeOfRecord: recordAnswers ? 'up' : 'away',
-        keyValueStore: keyValueStore ? 'up' : 'away',
+        keyValueStore: !keyValueStore ? 'away' : unpaidKeys.isRefusing ? 'full' : 'up',
         processor: processor.isAway ? 'away' : 'up',
       };
     } finally {

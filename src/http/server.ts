@@ -6,6 +6,7 @@ import type { Health } from '../health/health.js';
 import type { Readiness } from '../health/readiness.js';
 import { BodyBudget } from '../limits/body-budget.js';
 import type { RequestLimit } from '../limits/request-limit.js';
+import type { UnpaidKeys } from '../limits/unpaid-keys.js';
 import type { LiveView } from '../live/live-view.js';
 import type { AskProcessor } from '../payments/history/ask-processor.js';
 import type { FindTimeline } from '../payments/history/find-timeline.js';
@@ -61,6 +62,7 @@ declare module 'fastify' {
 export interface Features {
   readonly payments: Payments;
   readonly paymentRecords: PaymentRecords;
+  readonly unpaidKeys: Pick<UnpaidKeys, 'take'>;
   readonly findTimeline: FindTimeline;
   readonly askProcessor: AskProcessor;
   readonly paymentActivity: () => Promise<Activity>;
@@ -142,7 +144,7 @@ export function createServer(
   const answerWrongMethods = watchMethods(app);
   installBodyParser(app, new BodyBudget());
   installErrorHandler(app, onUnavailable, measures);
-  registerPaymentRoutes(app, features.payments, features.paymentRecords, measures);
+  registerPaymentRoutes(app, features.payments, features.paymentRecords, features.unpaidKeys, measures);
   registerPaymentRecordRoutes(app, features.paymentRecords);
   registerPaymentLifeRoutes(app, features);
   registerPaymentActivityRoute(app, features.paymentActivity);

@@ -164,6 +164,7 @@ export async function openDistributed(options: {
     },
     requestCounts: createRedisRequestCounts(redis, names, measures),
     sharedSamples: createRedisSharedSamples(redis, names, watch.roomForFills, measures),
+    keyMemoryUsed: watch.memoryUsed,
     // Either server may come back; nothing here is broken for good.
     broken: new Promise(() => {}),
     async close() {

@@ -6,6 +6,7 @@ import { createReadiness } from '../health/readiness.js';
 import { createListener } from '../http/connections/listener.js';
 import type { Operation } from '../http/openapi/openapi.js';
 import { createServer, type Features } from '../http/server.js';
+import { UnpaidKeys } from '../limits/unpaid-keys.js';
 import { LiveView } from '../live/live-view.js';
 import { systemClock } from '../platform/clock.js';
 import { VERSION } from '../platform/version.js';
@@ -50,6 +51,7 @@ export function createFakeServer(access: 'none' | 'required'): FakeServer {
   const current = () => asked.getStore() as Answering;
   const features = () => current().features;
   const health = eachOf(() => features().health);
+  const unpaidKeys = new UnpaidKeys(systemClock);
   const listener = createListener(SILENT);
   const app = createServer(
     listener,
@@ -61,7 +63,8 @@ export function createFakeServer(access: 'none' | 'required'): FakeServer {
       paymentActivity: () => features().paymentActivity(),
       transactions: eachOf(() => features().transactions),
       health,
-      readiness: createReadiness(health, { isAway: false }),
+      unpaidKeys,
+      readiness: createReadiness(health, { isAway: false }, unpaidKeys),
       metrics: { text: () => '' },
       session: { ...SESSION, access },
       live: new LiveView(SESSION.instance, undefined, systemClock),

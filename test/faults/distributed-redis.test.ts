@@ -1,8 +1,10 @@
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { readScripts } from '#idempay/stores/redis/scripts/script-text.js';
+import { type Credential, credentialOf } from '../../testkit/client/credentials.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { untilFullService } from '../../testkit/client/full-service.js';
-import { ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
+import { ask, generateKey, pay, paymentStatus, sendJson } from '../../testkit/client/http-client.js';
+import { requireKeys } from '../../testkit/client/key-file.js';
 import { scrape, sumOf } from '../../testkit/client/metrics.js';
 import {
   beginPayment,
@@ -39,6 +41,13 @@ const COMMANDS =
   'eval evalsha del exists subscribe publish hget hgetall hmget hset hdel hlen hexists pexpire pexpireat pttl ' +
   'hello client info ping dbsize time config|get xadd xtrim xread';
 const RIGHTS = ['~idempay:*', '&idempay:*', ...COMMANDS.split(' ').map((command) => `+${command}`)];
+
+const [greedy, shop] = ['greedy', 'shop'].map((name) => credentialOf(name, ['payments:write'])) as [
+  Credential,
+  Credential,
+];
+const keys = await requireKeys(greedy, shop);
+const MONEY = { amount: '1.00', currency: 'EUR' };
 
 async function cacheStatus(url: string, id: number): Promise<string> {
   return String((await readTransaction(url, id)).headers['cache-status']);
@@ -78,7 +87,36 @@ describe('the settings of Redis', () => {
       await readTransaction(url, after);
       return /fwd=miss/.test(await cacheStatus(url, after));
     });
-    await givenPaid(url);
+    expect((await sendJson(`${url}/api/payment?reference=order-1`, 'POST', MONEY)).status).toBe(200);
+  });
+
+  /**
+   * Bug: one client filled Redis with keys that it never paid with, and nobody could pay until they expired. Cause: only references are
+   * free of memory. Fix: above 85 % of its memory the client that issued most gets no further key (rule A6).
+   */
+  test('that leave little memory refuse unpaid keys to the client that issued most, and nothing else', async () => {
+    const stores = await openTestStores(['--maxmemory-policy', 'noeviction']);
+    const { url } = await stores.serve(keys.environment);
+    const generate = (credential: Credential, query = '') =>
+      ask(`${url}/api/server-generated/generate-key${query}`, { headers: credential.headers });
+    const paid = async (credential: Credential, query: string) =>
+      (await sendJson(`${url}/api/payment${query}`, 'POST', MONEY, credential.headers)).status;
+    for (let key = 0; key < 50; key += 1) expect((await generate(greedy)).status).toBe(200);
+    const { client } = stores.redis;
+    for (let piece = 0; piece < 32; piece += 1) await client.set(`somebody-elses:${piece}`, 'x'.repeat(MIB));
+    const used = Number(/^used_memory:(\d+)/m.exec(await client.info('memory'))?.[1]);
+    await client.config('SET', 'maxmemory', Math.round(used / 0.9));
+
+    await expect.poll(async () => (await generate(greedy)).status, { timeout: DEADLINE_MS }).toBe(503);
+    expectError(await generate(greedy), 503, /nearly full of keys that were not paid with/);
+    expect((await generate(shop)).status).toBe(200);
+    expect((await generate(greedy, '?reference=order-1')).status).toBe(200);
+    expect(await paid(greedy, '?reference=order-1')).toBe(200);
+    expect((await ask(`${url}/readyz`)).json()).toMatchObject({ status: 'degraded', keyValueStore: 'full' });
+
+    await client.config('SET', 'maxmemory', 0);
+    await expect.poll(async () => (await generate(greedy)).status, { timeout: DEADLINE_MS }).toBe(200);
+    expect((await ask(`${url}/readyz`)).json()).toMatchObject({ status: 'ready', keyValueStore: 'up' });
   });
 
   /**

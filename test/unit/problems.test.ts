@@ -75,6 +75,7 @@ const ERRORS: { readonly [Name in ProblemName]: ReturnType<(typeof publicErrors)
   storeUnavailable: publicErrors.storeUnavailable(away, 'pay'),
   storeOutcomeUnknown: publicErrors.storeOutcomeUnknown(away, 'pay'),
   tooManyLists: publicErrors.tooManyLists(),
+  tooManyUnpaidKeys: publicErrors.tooManyUnpaidKeys(),
   tooManyWatchers: publicErrors.tooManyWatchers(),
   tooManyRequests: publicErrors.tooManyRequests(60, 1),
   tooManyConnections: publicErrors.tooManyConnections(),
@@ -101,8 +102,15 @@ const NAMES = [
   ...['precondition-failed', 'record-not-found', 'reference-mismatch', 'reference-without-number', 'refused'],
   ...['repeated-header', 'resolution-too-early', 'rows-lost', 'scope-missing', 'starting', 'store-of-record-away'],
   ...['store-outcome-unknown', 'store-unavailable', 'store-unreachable', 'too-many-bodies', 'too-many-connections'],
-  ...['too-many-lists', 'too-many-look-ups', 'too-many-payments', 'too-many-requests', 'too-many-watchers'],
-  ...['transaction-final', 'transaction-not-found', 'unknown-method', 'unknown-route', 'unknown-transfer-coding'],
+  ...['too-many-lists', 'too-many-look-ups', 'too-many-payments', 'too-many-requests', 'too-many-unpaid-keys'],
+  ...[
+    'too-many-watchers',
+    'transaction-final',
+    'transaction-not-found',
+    'unknown-method',
+    'unknown-route',
+    'unknown-transfer-coding',
+  ],
   ...['unknown-version', 'unreadable-body', 'unsupported-media-type', 'uri-too-long', 'without-reference'],
 ];
 

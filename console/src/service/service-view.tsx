@@ -129,6 +129,8 @@ function Parts({ answer }: { answer: Readiness | undefined }) {
   if (!answer) return null;
   if (answer.message !== undefined) return <Badge tone="bad">not ready</Badge>;
   const away = (['storeOfRecord', 'keyValueStore', 'processor'] as const).filter((part) => answer[part] === 'away');
+  if (away.length === 0 && answer.keyValueStore === 'full')
+    return <Badge tone="warn">key-value store nearly full: keys without a reference are refused</Badge>;
   if (away.length === 0) return <Badge tone="good">{answer.status}</Badge>;
   return <Badge tone="warn">{away.map((part) => NAMES[part]).join(', ')} away</Badge>;
 }

@@ -154,6 +154,7 @@ export const PROBLEMS = {
     'Do what the detail says: most requests are repeated as they were; a create without a key is looked for first.',
   ),
   tooManyLists: problem(503, 'Too many long lists are being read.', SAME_AGAIN),
+  tooManyUnpaidKeys: problem(503, 'Redis is nearly full of unpaid keys.', SAME_AGAIN),
   tooManyWatchers: problem(503, 'The live view has no free place.', SAME_AGAIN),
   tooManyRequests: problem(429, 'The client has sent too many requests.', SAME_AGAIN),
   tooManyConnections: problem(503, 'Too many connections are open.', SAME_AGAIN),

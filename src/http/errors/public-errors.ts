@@ -455,6 +455,13 @@ const catalogue = {
       { 'Retry-After': String(STORE_RETRY_SECONDS) },
       cause,
     ),
+  tooManyUnpaidKeys: () =>
+    new CountedError(
+      'unpaid_keys',
+      503,
+      'Redis is nearly full of keys that were not paid with, and nothing was begun for this one. Pay with a reference, or retry after Retry-After seconds.',
+      { 'Retry-After': String(STORE_RETRY_SECONDS) },
+    ),
   tooManyWatchers: () =>
     new PublicError(
       503,

@@ -33,7 +33,7 @@ export function registerProbeRoutes(server: FastifyInstance, readiness: Readines
       // A signal may have come meanwhile.
       if (readiness.isDraining) throw publicErrors.draining();
       if (parts.storeOfRecord === 'away') throw publicErrors.storeOfRecordAway();
-      const status = Object.values(parts).includes('away') ? 'degraded' : 'ready';
+      const status = Object.values(parts).every((part) => part === 'up') ? 'ready' : 'degraded';
       return reply.header('cache-control', 'no-store').send({ status, ...parts } as const);
     },
   );

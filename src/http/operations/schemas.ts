@@ -34,7 +34,7 @@ const PartState = Type.Union([Type.Literal('up'), Type.Literal('away')]);
 export const Readiness = Type.Object({
   status: Type.Union([Type.Literal('ready'), Type.Literal('degraded')]),
   storeOfRecord: PartState,
-  keyValueStore: PartState,
+  keyValueStore: Type.Union([...PartState.anyOf, Type.Literal('full')]),
   processor: PartState,
 });
 

@@ -93,7 +93,7 @@ export const readyz: RouteDescription = {
   operationId: 'getReadiness',
   tag: 'Operations',
   summary: 'Whether to send requests to this process',
-  text: '`degraded`: payments are taken, and Redis or the processor is down. Answers within a second.',
+  text: '`degraded`: payments are taken, and Redis or the processor is down, or Redis is `full`: keys without a reference get 503. Answers within a second.',
   answers: {
     200: ofThisMoment(
       'Send requests here.',

@@ -68,6 +68,7 @@ export const generateKey: RouteDescription = {
     },
   },
   errors: {
+    tooManyUnpaidKeys: publicErrors.tooManyUnpaidKeys(),
     ...referenceErrors,
     ...turnErrors,
   },

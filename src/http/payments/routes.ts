@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { UnpaidKeys } from '../../limits/unpaid-keys.js';
 import type { PayAnswer } from '../../payments/answers.js';
 import type { PaymentRecords } from '../../payments/history/payment-records.js';
 import type { Payments } from '../../payments/payments.js';
@@ -41,6 +42,7 @@ export function registerPaymentRoutes(
   app: FastifyInstance,
   payments: Payments,
   records: PaymentRecords,
+  unpaidKeys: Pick<UnpaidKeys, 'take'>,
   measures: Pick<HttpMeasures, 'paid'>,
 ): void {
   app.decorateRequest('payment', undefined);
@@ -111,6 +113,7 @@ export function registerPaymentRoutes(
         issueComputedKey(reply, named(asked, computeKey));
         return;
       }
+      if (!unpaidKeys.take(request.caller?.client)) throw publicErrors.tooManyUnpaidKeys();
       answerWith(reply, payments.issueKey(request.caller?.client), (key) => {
         sendText(reply, key);
       });

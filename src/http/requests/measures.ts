@@ -51,6 +51,8 @@ export const REFUSAL_REASONS = [
   'rate_limit',
   /** Too many bytes of bodies were there at once. */
   'bodies',
+  /** Keys without a reference, while Redis is nearly full. */
+  'unpaid_keys',
   /** MAX_CONNECTIONS. */
   'connections',
 ] as const;

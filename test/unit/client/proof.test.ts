@@ -106,6 +106,7 @@ const NOTHING_BEGUN: Partial<Record<keyof typeof publicErrors, readonly PublicEr
   tooManyRequests: [publicErrors.tooManyRequests(60, 1)],
   rowsLost: [publicErrors.rowsLost(1)],
   tooManyConnections: [publicErrors.tooManyConnections()],
+  tooManyUnpaidKeys: [publicErrors.tooManyUnpaidKeys()],
   tooManyBodies: [publicErrors.tooManyBodies()],
   starting: [publicErrors.starting()],
   credentialsUnchecked: [publicErrors.credentialsUnchecked()],

@@ -4,7 +4,7 @@ import { FILL_BELOW, judgeLosses } from './checks.js';
 import { infoOfMasters, numberIn, type RedisInfo } from './info.js';
 import type { RedisClient } from './masters.js';
 
-const WATCH_EVERY_MS = 5_000;
+const WATCH_EVERY_MS = 1_000;
 /** A server that was full is back below this share: at its limit each key that expires makes room for one write. */
 const BACK_BELOW = 0.98;
 
@@ -16,18 +16,19 @@ export function watchRedis(
   client: RedisClient,
   probe: string,
   { warn, failed, served }: { warn(sentence: string): void; failed(fault: unknown): void; served(): void },
-): { roomForFills(): boolean; stop(): void } {
+): { roomForFills(): boolean; memoryUsed(): number; stop(): void } {
   const tryWrite = loadScript('try-write');
-  let room = true;
+  /** The part of its `maxmemory` that the fullest server uses. */
+  let used = 0;
   let advised = false;
   let stopped = false;
 
   async function look(): Promise<void> {
     const infos = await infoOfMasters(client, 'memory');
-    room = infos.every((info) => isFilledBelow(info, FILL_BELOW));
+    used = Math.max(0, ...infos.map(partUsed));
     if (infos.length === 0) return;
     await tryWrite(client, [probe], []);
-    if (infos.every((info) => isFilledBelow(info, BACK_BELOW))) served();
+    if (used < BACK_BELOW) served();
     if (advised) return;
     const asked = await infoOfMasters(client);
     advised = true;
@@ -43,7 +44,8 @@ export function watchRedis(
   const timer = setInterval(lookSafely, WATCH_EVERY_MS).unref();
   lookSafely();
   return {
-    roomForFills: () => room,
+    roomForFills: () => used < FILL_BELOW,
+    memoryUsed: () => used,
     stop() {
       stopped = true;
       clearInterval(timer);
@@ -51,7 +53,8 @@ export function watchRedis(
   };
 }
 
-function isFilledBelow(info: RedisInfo, share: number): boolean {
+/** 0 for a server without a limit. */
+function partUsed(info: RedisInfo): number {
   const most = numberIn(info, 'maxmemory');
-  return most === 0 || numberIn(info, 'used_memory') < most * share;
+  return most === 0 ? 0 : numberIn(info, 'used_memory') / most;
 }
