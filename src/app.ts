@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { createAccess } from './access/access.js';
-import type { Config } from './config.js';
+import { type Config, processorNames } from './config.js';
 import { withCrashPoint } from './crash-points.js';
 import { createHealth } from './health/health.js';
 import { createReadiness } from './health/readiness.js';
@@ -27,6 +27,7 @@ import { createMovesMoney } from './payments/processors/moves-money.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
 import { backOffMs, RECOVERY_CONCURRENCY } from './payments/recovery.js';
 import { generateIdempotencyKey } from './payments/values/idempotency-key.js';
+import { refusalOf, warningsOf } from './payments/values/processor-names.js';
 import { createComputeKey } from './payments/values/reference.js';
 import { createTransactionIds } from './payments/values/transaction-id.js';
 import { type Clock, systemClock } from './platform/clock.js';
@@ -35,7 +36,9 @@ import { endsWithin } from './platform/time-limit.js';
 import { VERSION } from './platform/version.js';
 import { openDistributed } from './stores/distributed.js';
 import { openEmbedded } from './stores/embedded/open.js';
-import type { Deployment, StoreEvents } from './stores/shared/deployment.js';
+import { FOLDER_WORDS } from './stores/embedded/processor-names.js';
+import { DATABASE_WORDS } from './stores/postgres/processor-names.js';
+import { CannotOpen, type Deployment, type StoreEvents } from './stores/shared/deployment.js';
 import type { MeasuredStore, StoreMeasures } from './stores/shared/store-measures.js';
 import type { Traces } from './traces/traces.js';
 import { createTransactions } from './transactions/transactions.js';
@@ -81,6 +84,8 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   );
   const storeMeasures = traces?.stores(metrics.stores) ?? metrics.stores;
   const deployment = await openDeployment(config, logger, clock, storeLog, storeMeasures);
+  const ownNames = processorNames(config);
+  await refuseOtherKind(config, deployment, ownNames);
 
   const opened = {
     ...deployment,
@@ -154,6 +159,13 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     traces?.requests,
   );
 
+  /** Sentences about orders that count as paid although this service's processor did not charge them. */
+  async function paidElsewhere(): Promise<readonly string[]> {
+    if (deployment.processors.every((name) => ownNames.includes(name))) return [];
+    const paid = await deployment.paymentHistory.countPaid().catch(() => undefined);
+    return paid ? warningsOf(ownNames, deployment.processors, paid) : [];
+  }
+
   return {
     processorName: processor.traits.name,
     broken: deployment.broken,
@@ -164,6 +176,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       if (access && (await isNewestOrderNobodys(deployment.paymentHistory).catch(() => false))) {
         paymentLog.ordersAreNew();
       }
+      for (const warning of await paidElsewhere()) logger.warn(warning);
       backlog.start();
       sampler.start();
       await server.ready();
@@ -224,6 +237,19 @@ function openDeployment(
       return openDistributed({ redis, databaseUrl, databasePoolSize, ...common });
     }
   }
+}
+
+/** Simulated payments and others are kept apart (rule P14). Throws CannotOpen. A start without payments decides nothing. */
+async function refuseOtherKind(
+  { deployment: { kind } }: Config,
+  deployment: Deployment,
+  [name = '']: readonly string[],
+) {
+  const words = { embedded: FOLDER_WORDS, distributed: DATABASE_WORDS }[kind];
+  const refusal = refusalOf(name, deployment.processors, words);
+  if (refusal === undefined) return;
+  await deployment.close();
+  throw new CannotOpen(refusal);
 }
 
 function openProcessor(

@@ -6,9 +6,11 @@ import { readTrustedNetworks, TRUSTED_NETWORKS_FORM } from './http/connections/t
 import {
   PROCESSOR_ACCOUNT_FORM,
   PROCESSOR_URL_FORM,
+  type ProcessorLocation,
   readProcessorAccount,
   readProcessorUrl,
 } from './payments/processors/processor-url.js';
+import { SIMULATED } from './payments/values/processor-names.js';
 import { misspeltSettings } from './platform/misspelt-settings.js';
 import { type Environment, Settings } from './platform/settings.js';
 import { DATABASE_URL_FORM, readDatabaseUrl } from './stores/postgres/url.js';
@@ -63,7 +65,13 @@ export interface PaymentSettings {
 
 /** `dedupMs`: how long after its claim a payment's reference may be sent again; 0: never, it is only looked up. */
 export type ProcessorSettings =
-  | { readonly kind: 'simulated'; readonly delayMs: number; readonly dedupMs: number }
+  | {
+      readonly kind: 'simulated';
+      /** `PROCESSOR_URL` asks for it; otherwise it is unset. */
+      readonly isNamed: boolean;
+      readonly delayMs: number;
+      readonly dedupMs: number;
+    }
   | {
       readonly kind: 'http';
       readonly url: string;
@@ -132,7 +140,7 @@ function readSettings(settings: Settings): Config {
   const port = settings.integer('PORT', 8080, 0, 65_535);
   const drainDelayMs = settings.integer('DRAIN_DELAY_SECONDS', 0, 0, 3_600) * SECOND_MS;
   const payments = readPayments(settings);
-  return {
+  const config: Config = {
     host,
     port,
     drainDelayMs,
@@ -152,6 +160,37 @@ function readSettings(settings: Settings): Config {
     traces: readTraces(settings),
     crashAt: settings.parsed('CRASH_AT', readCrashAt, CRASH_AT_FORM),
   };
+  refuseMissing(settings);
+  return config;
+}
+
+/**
+ * `REQUIRED_SETTINGS` stands where a service is defined (a unit, a container), and what it names comes from a file or a secret. If that goes
+ * missing, no default takes its place.
+ */
+function refuseMissing(settings: Settings): void {
+  const names = settings.parsed('REQUIRED_SETTINGS', readNames, NAMES_FORM) ?? [];
+  for (const name of names) {
+    if (!settings.defaults.has(name)) settings.problem(`REQUIRED_SETTINGS names ${name}, which is not a setting`);
+    else if (!settings.has(name)) {
+      const value = name === 'PROCESSOR_URL' ? `the processor's address, or to ${SIMULATED}` : 'its value';
+      settings.problem(`${name} is not set, and REQUIRED_SETTINGS names it: set it to ${value}`);
+    }
+  }
+}
+
+const NAMES_FORM = 'NAME,NAME, with the names of settings';
+
+function readNames(text: string): readonly string[] | undefined {
+  const names = text.split(',').map((name) => name.trim());
+  return names.every((name) => /^[A-Z][A-Z0-9_]*$/.test(name)) ? names : undefined;
+}
+
+/** What rows call this service's processor. */
+export function processorNames({ processor }: Pick<Config, 'processor'>): readonly string[] {
+  if (processor.kind === 'simulated') return [SIMULATED];
+  // The configuration was read, so the URL has its form.
+  return [(readProcessorUrl(processor.url, processor.account) as ProcessorLocation).name];
 }
 
 function readCertificateFiles(settings: Settings): CertificateFiles | undefined {
@@ -193,7 +232,8 @@ function readDeployment(settings: Settings): DeploymentSettings {
 }
 
 function readPayments(settings: Settings): PaymentSettings {
-  const processorKind = settings.has('PROCESSOR_URL') ? 'http' : 'simulated';
+  const url = settings.optional('PROCESSOR_URL') ?? SIMULATED;
+  const processorKind = url === SIMULATED ? 'simulated' : 'http';
   const idempotencyTtlMs = settings.integer('IDEMPOTENCY_TTL_SECONDS', DAY_SECONDS, 1, MAX_TTL_SECONDS) * SECOND_MS;
   const retentionMs = settings.has('PAYMENT_RETENTION_DAYS')
     ? settings.integer('PAYMENT_RETENTION_DAYS', MAX_TTL_DAYS, 1, MAX_TTL_DAYS) * DAY_SECONDS * SECOND_MS
@@ -214,12 +254,18 @@ function readPayments(settings: Settings): PaymentSettings {
 
 /** Every setting is checked; one that belongs to the other processor is valid and unused. */
 function readProcessor(settings: Settings, leaseMs: number): ProcessorSettings {
-  const url = settings.parsed('PROCESSOR_URL', (text) => readProcessorUrl(text) && text, PROCESSOR_URL_FORM);
+  const url = settings.parsed(
+    'PROCESSOR_URL',
+    (text) => (text === SIMULATED || readProcessorUrl(text) ? text : undefined),
+    `${PROCESSOR_URL_FORM}; or ${SIMULATED}`,
+  );
   const account = settings.parsed('PROCESSOR_ACCOUNT', readProcessorAccount, PROCESSOR_ACCOUNT_FORM);
   const delayMs = settings.integer('PROCESSOR_DELAY_MS', 0, 0, MAX_TIMER_MS);
   const timeoutMs = settings.integer('PROCESSOR_TIMEOUT_MS', 10_000, 1, MAX_TIMER_MS);
   const dedupMs = settings.integer('PROCESSOR_DEDUP_SECONDS', 72_000, 0, MAX_TTL_SECONDS) * SECOND_MS;
-  if (url === undefined) return { kind: 'simulated', delayMs, dedupMs };
+  if (url === undefined || url === SIMULATED) {
+    return { kind: 'simulated', isNamed: url === SIMULATED, delayMs, dedupMs };
+  }
   if (timeoutMs > leaseMs - COMMIT_MARGIN_MS) {
     settings.problem(
       `PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS, by at least ${COMMIT_MARGIN_MS} ms: a call must end within its lease`,

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
 import { KeyFileError } from './access/api-keys.js';
 import { isOpenToOthers } from './access/loopback.js';
 import { createApp } from './app.js';
@@ -58,9 +59,7 @@ async function serveUntilSignal(): Promise<void> {
     return endProcess(logger, 0);
   }
   app.broken.then(async (error) => {
-    // What a disk does is expected; anything else that ends the writer thread is a mistake of ours, with its stack.
-    const detail = error instanceof StoreUnavailable ? { reason: reasonOf(error) } : { err: error };
-    logger.fatal(detail, 'the store is broken; the process ends, and a new start recovers');
+    logBroken(logger, error);
     await Promise.race([app.drain(BROKEN_DRAIN_MS).catch(() => {}), delay(2 * BROKEN_DRAIN_MS)]);
     return endProcess(logger, 1);
   });
@@ -72,7 +71,8 @@ async function serveUntilSignal(): Promise<void> {
     logger.warn(`${callers} may do everything: set AUTH=required`);
   }
   if (processor.kind === 'simulated') {
-    logger.warn('payments are simulated and move no money: set PROCESSOR_URL to the processor that moves it');
+    const advice = processor.isNamed ? '' : ': set PROCESSOR_URL to the processor that moves it';
+    logger.warn(`payments are simulated and move no money${advice}`);
   }
 
   const signal = await stop;
@@ -82,6 +82,17 @@ async function serveUntilSignal(): Promise<void> {
   await app.drain();
   logger.info('drained');
   return endProcess(logger, 0);
+}
+
+function logBroken(logger: Logger, error: Error): void {
+  // Another process has made a payment of the other kind since this one started: a new start is refused with the same sentence.
+  if (error instanceof CannotOpen) {
+    logger.fatal(error.message);
+    return;
+  }
+  // What a disk does is expected; anything else that ends the writer thread is a mistake of ours, with its stack.
+  const detail = error instanceof StoreUnavailable ? { reason: reasonOf(error) } : { err: error };
+  logger.fatal(detail, 'the store is broken; the process ends, and a new start recovers');
 }
 
 /** For the log: where everything is kept, without user and password. */

@@ -179,6 +179,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'what waits for an operator is counted once': 'countAfter(OVERDUE_INTERVAL_MS) → countAfter(leaseMs * 1_000_000)',
   },
   [`${POSTGRES}/ledger-statements.ts`]: {
+    'a claim counts under a name that was removed, in PostgreSQL': '      AND processor = ANY (processors)\n → ',
     'a claim that settles keeps its source, in PostgreSQL': 'CASE WHEN NOT settles THEN source END → source',
     'a settlement does not erase the source, in PostgreSQL':
       'reason = settled.reason, source = NULL, → reason = settled.reason,',
@@ -284,6 +285,24 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${EMBEDDED}/payment-sources.ts`]: {
     'a source is kept under the key that an erased one had, in SQLite':
       'if (reuse.run(key, padded(source)).changes === 0) → if (reuse.run(NO_KEY, padded(source)).changes === 0)',
+  },
+  [`${EMBEDDED}/processor-names.ts`]: {
+    'simulated payments are claimed next to others, in SQLite': "THEN processors = '[]' ELSE → THEN true ELSE",
+    'payments at a processor are claimed next to simulated ones, in SQLite':
+      'ELSE processors <> \'["${SIMULATED}"]\' END → ELSE true END',
+    'a name that was refused counts as registered, in SQLite':
+      '!used.includes(processor) && isRefused(processor, used) → used.length === 0',
+  },
+  [`${POSTGRES}/processor-names.ts`]: {
+    'simulated payments are claimed next to others, in PostgreSQL': "THEN processors = '{}' → THEN true",
+    'payments at a processor are claimed next to simulated ones, in PostgreSQL':
+      "ELSE processors <> ARRAY['${SIMULATED}'] END → ELSE true END",
+  },
+  'src/payments/values/processor-names.ts': {
+    'a service without PROCESSOR_URL serves a store of real payments':
+      'SIMULATED ? isReal : → SIMULATED ? isReal && used.length > 1_000 :',
+    'a service with PROCESSOR_URL serves a store of a trial':
+      'used.length > 0 && !isReal → used.length > 1_000 && !isReal',
   },
   [`${EMBEDDED}/claim-writes.ts`]: {
     'the claim of a lost row begins anew by the wall clock, in SQLite':

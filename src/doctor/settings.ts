@@ -150,7 +150,7 @@ function judgeProcessor({ processor }: Config): Finding {
   return {
     verdict: verdictOf(false, processor.kind === 'simulated'),
     what: 'PROCESSOR_URL',
-    found: processor.kind === 'simulated' ? 'unset: simulated' : 'set',
+    found: processor.kind === 'http' ? 'set' : processor.isNamed ? 'simulated' : 'unset: simulated',
     wanted: 'the processor',
     why: 'a simulated payment moves no money',
   };

@@ -25,12 +25,16 @@ const STATEMENT_TIMEOUT_MS = 2_000;
 /** The client gives up after the server should have. */
 const QUERY_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 2_000;
 
-/** Examines `DATA_DIR`, whether a service runs on it or not. Changes nothing there. Takes some seconds at most. */
-export function examineFolder(dataDir: string): Promise<readonly Finding[]> {
+/**
+ * Examines `DATA_DIR`, whether a service runs on it or not. Changes nothing there. Takes some seconds at most. `processors`: the names of
+ * the service's own.
+ */
+export function examineFolder(dataDir: string, processors: readonly string[]): Promise<readonly Finding[]> {
   const folder = resolve(dataDir);
   return collectFindings(
     FOLDER_LIMIT_MS,
-    async (findings) => examine(FOLDER_CHECKS, { folder, existing: await nearestExisting(folder) }, findings),
+    async (findings) =>
+      examine(FOLDER_CHECKS, { folder, existing: await nearestExisting(folder), processors }, findings),
     { what: 'DATA_DIR', why: 'without its folder the service does not start', wordsFor: messageOf },
   );
 }
@@ -69,7 +73,12 @@ async function examineServer(node: RedisNode, location: RedisLocation, clock: Cl
  * Examines the server of `DATABASE_URL`, on one connection as far as possible. It takes no lock and migrates nothing. It writes a few
  * empty messages to the log of the server, as the service does. Never rejects: an unreachable server is a finding.
  */
-export function examinePostgres(url: string, poolSize: number, clock: Clock): Promise<readonly Finding[]> {
+export function examinePostgres(
+  url: string,
+  poolSize: number,
+  processors: readonly string[],
+  clock: Clock,
+): Promise<readonly Finding[]> {
   const askLimits = () => limitsOfSessions(url);
   const cancel = (pid: number) => cancelSession(url, pid);
   return collectFindings(
@@ -78,7 +87,7 @@ export function examinePostgres(url: string, poolSize: number, clock: Clock): Pr
       onConnection(url, async (client) => {
         const ask: Ask = async ({ text }) => (await client.query(text)).rows[0] ?? {};
         const settings = await ask(SETTINGS);
-        const examined = { client, ask, settings, url, poolSize, clock, askLimits, cancel };
+        const examined = { client, ask, settings, url, poolSize, processors, clock, askLimits, cancel };
         await examine(POSTGRES_CHECKS, examined, findings);
       }),
     { what: 'PostgreSQL', why: 'without PostgreSQL nothing can be paid', wordsFor },

@@ -10,6 +10,7 @@ import { migrate } from './postgres/migrate.js';
 import { createPart } from './postgres/part.js';
 import { createPostgresPaymentHistory } from './postgres/payment-history.js';
 import { Postgres } from './postgres/postgres.js';
+import { readProcessorNames } from './postgres/processor-names.js';
 import { refuseMissingRights, untilPostgresIsThere, warnOfLostCommits } from './postgres/start.js';
 import { createPostgresTransactionStore } from './postgres/transaction-store.js';
 import { CacheMasters } from './redis/connection/cache-masters.js';
@@ -26,7 +27,7 @@ import { RememberedOutcomes } from './redis/remembered-outcomes.js';
 import { createRedisRequestCounts } from './redis/request-counts.js';
 import { createRedisSharedSamples } from './redis/shared-samples.js';
 import { createRedisTransactionCache } from './redis/transaction-cache.js';
-import type { Deployment, Notices, StoreEvents } from './shared/deployment.js';
+import { CannotOpen, type Deployment, type Notices, type StoreEvents } from './shared/deployment.js';
 import { LastCommits } from './shared/last-commits.js';
 import { REPLACED } from './shared/replaced-database.js';
 import type { StoreMeasures } from './shared/store-measures.js';
@@ -66,6 +67,11 @@ export async function openDistributed(options: {
   const lastCommits = new LastCommits(clock);
   const identity = new DatabaseIdentity(clock, lastCommits, () => notices.warn(REPLACED));
   let isOpen = false;
+  let processors: readonly string[] = [];
+  let reportBroken: (error: Error) => void = () => {};
+  const broken = new Promise<Error>((resolve) => {
+    reportBroken = resolve;
+  });
   const database = new Postgres(
     options.databaseUrl,
     databasePoolSize,
@@ -88,6 +94,7 @@ export async function openDistributed(options: {
         await migrate(options.databaseUrl, notices.warn);
         await refuseMissingRights(database);
         await identity.start(database);
+        processors = await readProcessorNames(database);
       },
       (sentence, cause) => notices.warn(sentence, cause),
     );
@@ -141,7 +148,10 @@ export async function openDistributed(options: {
     id: identity.deploymentId,
     clock,
     keys: createRedisKeyStore(redis, names, lockEnds, { clock, remembered, measures }),
-    ledger: createPostgresLedger(payments, databaseClock, confirmDurable, measures),
+    ledger: createPostgresLedger(payments, databaseClock, confirmDurable, {
+      measures,
+      onOtherKind: (sentence) => reportBroken(new CannotOpen(sentence)),
+    }),
     paymentHistory: createPostgresPaymentHistory(payments, confirmDurable, new Turns(maxPages)),
     transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
       maxSnapshots,
@@ -165,8 +175,9 @@ export async function openDistributed(options: {
     requestCounts: createRedisRequestCounts(redis, names, measures),
     sharedSamples: createRedisSharedSamples(redis, names, watch.roomForFills, measures),
     keyMemoryUsed: watch.memoryUsed,
-    // Either server may come back; nothing here is broken for good.
-    broken: new Promise(() => {}),
+    processors,
+    // Either server may come back. Only payments of the other kind, made since the start, end the process (rule P14).
+    broken,
     async close() {
       sweeping.stop();
       identity.stop();

@@ -241,3 +241,23 @@ describe('the horizon in PostgreSQL', () => {
     expect(await ledger.claim(claimAttempt({ key: newKeyOf(bound) }))).toMatchObject({ state: 'claimed' });
   });
 });
+
+/**
+ * A failover may lose the row that says whose payments are in the database, and `idempay simulated discard` may run beside a
+ * service that it does not see; this process has written the name down before.
+ */
+test('a claim counts only while the name of its processor is in the database, and writes it down again', async () => {
+  const names = async () =>
+    (await stores.client.query('SELECT processors FROM idempay.deployment')).rows[0]?.processors;
+  const set = (value: string) => stores.client.query('UPDATE idempay.deployment SET processors = $1', [value]);
+  await givenClaim(ledger);
+  await set('{}');
+  await givenClaim(ledger);
+  expect(await names()).toEqual(['test']);
+
+  await set('{simulated}');
+  const attempt = claimAttempt();
+  await expect(ledger.claim(attempt)).rejects.toThrow('All payments in the database of DATABASE_URL were simulated');
+  expect(await ledger.find(attempt.key)).toEqual({ state: 'absent' });
+  expect(await names()).toEqual(['simulated']);
+});

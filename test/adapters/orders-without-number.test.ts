@@ -6,8 +6,11 @@ import { listPayments } from '../../testkit/client/payment-records.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
 import { changeStored } from '../../testkit/protocol/stored-rows.js';
 
+const PROCESSORS = ['simulated'];
 const findings = ({ environment: { DATA_DIR, DATABASE_URL } }: Stores) =>
-  DATA_DIR !== undefined ? examineFolder(DATA_DIR) : examinePostgres(`${DATABASE_URL}`, 1, systemClock);
+  DATA_DIR !== undefined
+    ? examineFolder(DATA_DIR, PROCESSORS)
+    : examinePostgres(`${DATABASE_URL}`, 1, PROCESSORS, systemClock);
 const lostNumbers = async (stores: Stores) =>
   (await findings(stores)).find(({ what }) => what === 'orders without a number');
 

@@ -4,6 +4,7 @@ import { keyStoreContract } from './key-store-contract.js';
 import { keyValueStoreReportContract } from './key-value-store-report-contract.js';
 import { ledgerContentContract } from './ledger-content-contract.js';
 import { ledgerContract } from './ledger-contract.js';
+import { ledgerProcessorsContract } from './ledger-processors-contract.js';
 import { ledgerRecoveryContract } from './ledger-recovery-contract.js';
 import { ledgerRetentionContract } from './ledger-retention-contract.js';
 import { ledgerTurnsContract } from './ledger-turns-contract.js';
@@ -34,6 +35,7 @@ export function describeEveryContract(deployment: string, open: OpenPorts): void
     const ports = await sharePorts(open);
     for (const [name, contract] of Object.entries(CONTRACTS))
       describe(`the ${name} contract`, () => contract(ports, open));
+    describe('the ledger processors contract', () => ledgerProcessorsContract(open));
     // On ports of their own: their time goes on by days.
     describe('the ledger turns contract', async () => ledgerTurnsContract(await sharePorts(open)));
     describe('the ledger retention contract', async () => ledgerRetentionContract(await sharePorts(open)));

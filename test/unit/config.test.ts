@@ -51,7 +51,7 @@ describe('the settings', () => {
         retentionMs: undefined,
       },
       transactionCacheTtlMs: 300_000,
-      processor: { kind: 'simulated', delayMs: 0, dedupMs: 72_000_000 },
+      processor: { kind: 'simulated', isNamed: false, delayMs: 0, dedupMs: 72_000_000 },
       traces: undefined,
     });
     for (const empty of ['', ' \t']) {
@@ -197,6 +197,30 @@ describe('the settings of the port', () => {
   });
 });
 
+describe('required settings', () => {
+  test('that are not set, or empty, refuse the start, and so does a name that is no setting', () => {
+    const required = { REQUIRED_SETTINGS: 'PROCESSOR_URL, DATA_DIR' };
+    expect(problemsOf({ ...required, PROCESSOR_URL: ' ', DATA_DIR: '/data' })).toEqual([
+      "PROCESSOR_URL is not set, and REQUIRED_SETTINGS names it: set it to the processor's address, or to simulated",
+    ]);
+    expect(problemsOf(required)).toHaveLength(2);
+    expect(problemsOf({ ...required, PROCESSOR_URL: 'simulated', DATA_DIR: '/data' })).toEqual([]);
+    expect(problemsOf({ REQUIRED_SETTINGS: 'PROCESSOR_ULR' })).toEqual([
+      'REQUIRED_SETTINGS names PROCESSOR_ULR, which is not a setting',
+    ]);
+    expect(problemsOf({ REQUIRED_SETTINGS: 'PROCESSOR_URL,' })).toEqual([
+      expect.stringContaining('must have the form'),
+    ]);
+  });
+
+  test.each(['compose.yaml', 'ops/systemd/idempay.service', 'ops/kubernetes/deployment.yaml'])(
+    'name the processor in %s, so that a lost file never leads to simulated payments',
+    (file) => {
+      expect(readFileSync(file, 'utf8')).toMatch(/REQUIRED_SETTINGS(: |=|, value: ")PROCESSOR_URL/);
+    },
+  );
+});
+
 describe('the settings of a processor over HTTP', () => {
   test('have defaults, and leave those of the simulated one unused and checked', () => {
     const defaults = { kind: 'http', url: PROCESSOR, account: undefined, timeoutMs: 10_000, dedupMs: 72_000_000 };
@@ -209,6 +233,13 @@ describe('the settings of a processor over HTTP', () => {
     expect(inFlight).toEqual([10_000, 192]);
     const bounds = expect.stringContaining(`must be a whole number from 1 to ${LONGEST_TIMER_MS}`);
     expect(problemsOf({ PROCESSOR_TIMEOUT_MS: `${LONGEST_TIMER_MS + 1}` })).toEqual([bounds]);
+  });
+
+  test('asks for the simulated one by its name, which is no address', () => {
+    const named = readConfig({ PROCESSOR_URL: ' simulated ', PROCESSOR_DELAY_MS: '50' });
+    expect(named.processor).toEqual({ kind: 'simulated', isNamed: true, delayMs: 50, dedupMs: 72_000_000 });
+    expect(named.payments.maxInFlight).toBe(10_000);
+    expect(problemsOf({ PROCESSOR_URL: 'Simulated' })).toEqual([expect.stringContaining('; or simulated')]);
   });
 
   test.each([

@@ -63,7 +63,7 @@ export async function runShell(blocks: readonly CodeBlock[], folder: string): Pr
         ? { PORT: `${ports.get('8080')}`, DATA_DIR: join(folder, 'data') }
         : { PROCESSOR_PORT: `${ports.get('8090')}`, CHARGE_LOG: join(folder, 'data', 'charges.ndjson') };
     for (const name of Object.keys(given))
-      if (name.endsWith('_FILE')) given[name] = join(folder, given[name] as string);
+      if (name.endsWith('_FILE') || name === 'DATA_DIR') given[name] = join(folder, given[name] as string);
     running.set(which, await startProgram(which === 'start' ? SERVICE : REFERENCE_PROCESSOR, { ...usual, ...given }));
   }
 

@@ -136,8 +136,11 @@ function isTurnAfter({ payments, retention }: Tables, previousKey = '', lateMs: 
   return state === 'DECLINED' && (lateMs === null || (ageOfHour(retention, settled_hour) ?? Infinity) < lateMs);
 }
 
+const mayInsert = ({ payments, retention }: Tables, key: string, now: number, claimBefore: number) =>
+  now <= claimBefore && key >= retention.keysBefore && !payments.has(key);
+
 function claim(tables: Tables, values: Values, at: readonly number[]) {
-  const { payments, retention } = tables;
+  const { payments } = tables;
   const inserted: StoredPayment[] = [];
   const ids = new Set([...payments.values()].map(({ transaction_id }) => transaction_id));
   for (const [index, now] of at.entries()) {
@@ -149,7 +152,7 @@ function claim(tables: Tables, values: Values, at: readonly number[]) {
       columns,
     ) as NewRow;
     const { key, transaction_id } = row;
-    if (now > claimBefore || key < retention.keysBefore || payments.has(key)) continue;
+    if (!tables.processors.includes(row.processor as string) || !mayInsert(tables, key, now, claimBefore)) continue;
     if (previousKey && !isTurnAfter(tables, previousKey, lateMs)) continue;
     if (ids.has(transaction_id)) {
       for (const before of inserted) payments.delete(before.key);
@@ -174,6 +177,16 @@ function claim(tables: Tables, values: Values, at: readonly number[]) {
 export const PAYMENT_STATEMENTS: Statements = {
   claim,
   claim_in_full: claim,
+
+  processor_names: ({ processors }) => [{ processors }],
+
+  register_processor(tables, [name]: [string]) {
+    const used = tables.processors;
+    const isOneKind = name === 'simulated' ? used.length === 0 : used.length !== 1 || used[0] !== 'simulated';
+    if (used.includes(name) || !isOneKind) return [];
+    tables.processors = [...used, name];
+    return [{ processors: tables.processors }];
+  },
 
   cancel(tables, values: Cancelled, [now]) {
     const { payments, retention } = tables;
@@ -318,6 +331,16 @@ export const PAYMENT_STATEMENTS: Statements = {
   nth_declined_id: nthId(({ state }) => state === 'DECLINED'),
   nth_processing_id: nthId(({ state }) => state === 'PROCESSING'),
   nth_id_of_client: nthId((row, client) => row.client === client),
+
+  count_paid({ payments }, [limit]: [number]) {
+    const oldest = [...payments.values()]
+      .sort((one, other) => (one.transaction_id < other.transaction_id ? -1 : 1))
+      .slice(0, limit);
+    return [...new Set(oldest.map(({ processor }) => processor))].map((processor) => {
+      const own = oldest.filter((row) => row.processor === processor);
+      return { processor, payments: own.length, paid: own.filter(({ state }) => state === 'COMPLETED').length };
+    });
+  },
 
   settled_payments(tables, [afterUs, afterKey, from, to, limit]: [number, string, number, number, number]) {
     const settled = settledAfter(tables, afterUs, afterKey).filter(({ us }) => us >= from * 1000 && us < to * 1000);

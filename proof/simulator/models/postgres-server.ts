@@ -21,6 +21,8 @@ export interface Tables {
   list: { readonly lastId: number; readonly version: number; readonly lastRemovalVersion: number };
   removals: readonly RemovalRow[];
   cache: CacheEpoch;
+  /** Of the deployment's row. */
+  processors: readonly string[];
 }
 
 type Locks = readonly (string | number)[];
@@ -51,6 +53,7 @@ function locksOf(name: string, [first]: Values): Locks {
   if (/^(cancel|take_over|resolve|change_status)$/.test(name)) return [first as string];
   if (/^(note_elapsed|begin_hour|forget_hours|advance_horizon)$/.test(name)) return ['retention'];
   if (/^create_transactions/.test(name)) return ['the list'];
+  if (name === 'register_processor') return ['the deployment'];
   return name === 'remove_transaction' ? [first as number, 'the list'] : [];
 }
 
@@ -80,6 +83,7 @@ export class PostgresServer {
       list: { lastId: FIRST_TRANSACTION_ID - 1, version: 0, lastRemovalVersion: 0 },
       removals: [],
       cache: { epoch: 0, masters: [] },
+      processors: [],
     };
   }
 

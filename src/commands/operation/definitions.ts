@@ -109,6 +109,18 @@ charges at once, wrong requests. It charges for real, with up to nine references
     .action(async () => (await import('./restored.js')).restored(process.env));
 
   program
+    .command('simulated')
+    .summary('discard: removes the payments of a trial')
+    .description('The payments of the simulated processor, which moved no money.')
+    .command('discard')
+    .description(
+      `Removes all payments and all keys of a store (DATA_DIR, or DATABASE_URL) in which every payment was simulated, so that the same orders can be
+paid at a processor. Transactions are kept. Stop every service on it first. It asks before it does so.`,
+    )
+    .addOption(OPTIONS.yes)
+    .action(async (options) => (await import('./discard-simulated.js')).discardSimulated(process.env, options));
+
+  program
     .command('doctor')
     .summary('checks the settings against the live stores')
     .description('Checks the settings against the live stores, and prints what to change. It changes nothing.')

@@ -1,4 +1,4 @@
-import { type Config, doubtsAbout, readConfig } from '../../config.js';
+import { type Config, doubtsAbout, processorNames, readConfig } from '../../config.js';
 import { examineProcessor } from '../../doctor/processor.js';
 import { examineSettings } from '../../doctor/settings.js';
 import { examineFolder, examinePostgres, examineRedis } from '../../doctor/stores.js';
@@ -34,13 +34,18 @@ async function examineTokens({ access }: Config): Promise<readonly Finding[]> {
   return access.kind === 'required' && access.tokens ? [await examineKeySet(access.tokens)] : [];
 }
 
-function examineStores({ deployment }: Config): Promise<readonly Finding[]>[] {
+function examineStores(config: Config): Promise<readonly Finding[]>[] {
+  const { deployment } = config;
+  const processors = processorNames(config);
   switch (deployment.kind) {
     case 'embedded':
-      return [examineFolder(deployment.dataDir)];
+      return [examineFolder(deployment.dataDir, processors)];
     case 'distributed': {
       const { redis, databaseUrl, databasePoolSize } = deployment;
-      return [examineRedis(redis, systemClock), examinePostgres(databaseUrl, databasePoolSize, systemClock)];
+      return [
+        examineRedis(redis, systemClock),
+        examinePostgres(databaseUrl, databasePoolSize, processors, systemClock),
+      ];
     }
   }
 }

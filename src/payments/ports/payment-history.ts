@@ -1,6 +1,7 @@
 import type { Metadata } from '../values/content.js';
 import type { ExecutionNote, LookedUp } from '../values/execution-note.js';
 import type { Money } from '../values/money.js';
+import type { PaidCounts } from '../values/processor-names.js';
 
 /** Port: the rows of the ledger as clients and operators look at them, final or not, for as long as they are kept. */
 export interface PaymentHistory {
@@ -24,7 +25,13 @@ export interface PaymentHistory {
 
   /** Counts the same payments, page by page. */
   countSettled(period: SettledPeriod): Promise<SettledCounts>;
+
+  /** Counts what is COMPLETED of the `MOST_LOOKED_AT` oldest payments. */
+  countPaid(): Promise<PaidCounts>;
 }
+
+/** Of the payments of a store, for a count at the start: a fixed number, so that no start takes longer with more of them. */
+export const MOST_LOOKED_AT = 10_000;
 
 export type PaymentRecord = ClaimedPayment | CancelledPayment;
 

@@ -1,4 +1,5 @@
 import type { ChargeResult, ProcessorClient } from '../ports/processor.js';
+import { SIMULATED } from '../values/processor-names.js';
 
 const SUCCEEDED = { state: 'succeeded' } as const;
 const CUT: ChargeResult = { state: 'unknown', cause: 'the service ended before the simulated processing did' };
@@ -13,7 +14,7 @@ export function createSimulatedProcessor(delayMs: number): ProcessorClient {
   let closed = false;
   return {
     traits: {
-      name: 'simulated',
+      name: SIMULATED,
       typicalMs: delayMs,
       timeoutMs: 0,
       dedupMs: Number.POSITIVE_INFINITY,

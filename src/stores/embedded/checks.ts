@@ -3,13 +3,17 @@ import { constants, existsSync } from 'node:fs';
 import { access, open, rm, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
+import { MOST_LOOKED_AT } from '../../payments/ports/payment-history.js';
 import { lostNumberIn } from '../../payments/values/reference.js';
 import { type Finding, median, milliseconds, noAnswer, verdictOf } from '../../platform/finding.js';
-import { type Check, ENDS_WITH_SEPARATOR, judgeLostNumbers } from '../shared/checks.js';
+import { type Check, ENDS_WITH_SEPARATOR, judgeLostNumbers, judgeProcessors } from '../shared/checks.js';
 import { examineSchema } from '../shared/found-schema.js';
+import { type PaidRow, paidCountsOf } from '../shared/history-pages.js';
 import { canLockIn, DATABASE } from './exclusive-folder.js';
 import { readLastCommit } from './last-commit.js';
 import { readSchema } from './migrate.js';
+import { COUNT_PAID } from './payment-history-statements.js';
+import { FOLDER_WORDS, readProcessorNames } from './processor-names.js';
 import { type Database, isSqliteTooOld, LEAST_SQLITE_VERSION, openUnchanged, sqliteVersion } from './sqlite.js';
 import { NOTICEABLE_MS } from './store-clock-watch.js';
 
@@ -50,6 +54,8 @@ interface ExaminedFolder {
   readonly folder: string;
   /** The folder itself, or the nearest one above it that is there. */
   readonly existing: string;
+  /** The names of the service's processor. */
+  readonly processors: readonly string[];
 }
 
 /**
@@ -64,6 +70,7 @@ export const FOLDER_CHECKS: readonly Check<ExaminedFolder>[] = [
   examineSyncs,
   ({ folder }) => examineSchema('SQLite', () => readDatabase(folder, readSchema)),
   examineStoreClock,
+  examineProcessors,
   examineLostNumbers,
 ];
 
@@ -204,6 +211,19 @@ function examineStoreClock({ folder }: ExaminedFolder): Finding | [] {
 function examineLostNumbers({ folder }: ExaminedFolder): Finding | [] {
   try {
     return judgeLostNumbers(readDatabase(folder, lostNumbersIn));
+  } catch {
+    return [];
+  }
+}
+
+/** Other rows say what is wrong with the file. */
+function examineProcessors({ folder, processors }: ExaminedFolder): Finding | [] {
+  try {
+    const finding = readDatabase(folder, (database) => {
+      const paid = paidCountsOf(database.prepare(COUNT_PAID).all(MOST_LOOKED_AT) as unknown as PaidRow[]);
+      return judgeProcessors(processors, readProcessorNames(database), paid, FOLDER_WORDS);
+    });
+    return finding ?? [];
   } catch {
     return [];
   }

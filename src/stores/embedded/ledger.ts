@@ -2,12 +2,14 @@ import { type ClaimAttempt, type FindResult, type Ledger, MOST_COUNTED } from '.
 import type { ExecutionNote } from '../../payments/values/execution-note.js';
 import { lowestKeyAt } from '../../payments/values/key-time.js';
 import { type Claim, type Fence, isVisibleTo, type UnsentMark, unsentMarkOf } from '../../payments/values/payment.js';
+import { refusalOf } from '../../payments/values/processor-names.js';
 import type { Clock } from '../../platform/clock.js';
-import type { StoreUnavailable } from '../../platform/faults.js';
+import { StoreUnavailable } from '../../platform/faults.js';
 import { abandonedEvent, settledEvent } from '../shared/payment-events.js';
 import { FIND, LOSSES, SEEN_MS } from './ledger-statements.js';
 import { endStateOf, type PaymentRow } from './payment-row.js';
 import { FIND_SOURCE } from './payment-sources.js';
+import { FOLDER_WORDS, namesIn, PROCESSOR_NAMES } from './processor-names.js';
 import type { Reader } from './reader.js';
 import { type Losses, mayBeLost } from './turns.js';
 import type { Writer } from './writer.js';
@@ -44,6 +46,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
   const seenMs = reader.prepare(SEEN_MS);
   const countAbandoned = reader.prepare(COUNT_ABANDONED);
   const backlog = reader.prepare(BACKLOG);
+  const registered = new Set(namesIn(reader.prepare(PROCESSOR_NAMES).get() as { processors: string }));
 
   /**
    * Abandons a claim that is committed after its caller was answered "unknown", so that the next repeat need not wait for the
@@ -56,6 +59,16 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       ended?.then((result) => Promise.all(claimsIn(result).map(giveUp))).catch(() => {});
       throw fault;
     });
+  }
+
+  /**
+   * Before the first claim of this process. No other process writes here, so the name stays. One that dies after this and before the
+   * claim has set the kind of a store without payments; `idempay simulated discard` sets a simulated one back.
+   */
+  async function register(processor: string): Promise<void> {
+    const used = await writer.write('registerProcessor', { processor });
+    if (used) throw new StoreUnavailable('unchanged', refusalOf(processor, used, FOLDER_WORDS) ?? '');
+    registered.add(processor);
   }
 
   /** By the store's clock. */
@@ -75,6 +88,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
   return {
     async claim(attempt) {
+      if (!registered.has(attempt.processor)) await register(attempt.processor);
       const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs } = attempt;
       const { turn, content, waitAfterLossMs, knownAtProcessor } = attempt;
       const claimed = await claimInTime(

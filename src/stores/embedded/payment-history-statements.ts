@@ -5,6 +5,10 @@ const COLUMNS =
 
 export const FIND = `SELECT ${COLUMNS} FROM payments WHERE key = ?`;
 
+export const COUNT_PAID = `
+  SELECT processor, count(*) AS payments, count(*) FILTER (WHERE state = 'COMPLETED') AS paid
+  FROM (SELECT processor, state FROM payments ORDER BY transaction_id LIMIT ?) GROUP BY processor`;
+
 /** What only the timeline of a payment shows. */
 export const FIND_LIFE = `
   SELECT ${COLUMNS}, owner, coalesce(unsent_epoch = epoch, 0) AS unsent, lease_until, recover_at, expires_at, events, ?2 AS now

@@ -1,5 +1,5 @@
-import type { PaymentHistory } from '../../payments/ports/payment-history.js';
-import { type CountedRow, countsOf, pageOf, startOf } from '../shared/history-pages.js';
+import { MOST_LOOKED_AT, type PaymentHistory } from '../../payments/ports/payment-history.js';
+import { type CountedRow, countsOf, type PaidRow, pageOf, paidCountsOf, startOf } from '../shared/history-pages.js';
 import { type NewestQuery, type NewestReads, newestPage } from '../shared/newest-payments.js';
 import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../shared/rows.js';
 import * as statements from './payment-history-statements.js';
@@ -16,6 +16,7 @@ export function createEmbeddedPaymentHistory(reader: Reader, now: () => number):
   const findLife = reader.prepare(statements.FIND_LIFE);
   const settled = reader.prepare(statements.SETTLED);
   const countSettled = reader.prepare(statements.COUNT_SETTLED);
+  const countPaid = reader.prepare(statements.COUNT_PAID);
   const newest = preparedAll(statements.NEWEST);
   const nthId = preparedAll(statements.NTH_ID);
   const ofKeys = reader.prepare(statements.OF_KEYS);
@@ -75,6 +76,8 @@ export function createEmbeddedPaymentHistory(reader: Reader, now: () => number):
       const start = startOf(period, UNITS_PER_MS);
       return countsOf(countSettled.get(start.settledAt, start.key, from, to, limit) as CountedRow, limit);
     },
+
+    countPaid: async () => paidCountsOf(countPaid.all(MOST_LOOKED_AT) as unknown as PaidRow[]),
   };
 }
 

@@ -3,6 +3,7 @@ import type { LastCommit } from './last-commit.js';
 import { createPaymentHorizonWrites } from './payment-horizon-writes.js';
 import { createPaymentSources } from './payment-sources.js';
 import { createPaymentWrites } from './payment-writes.js';
+import { createProcessorNameWrites } from './processor-names.js';
 import { createRetentionTimeWrites } from './retention-time-writes.js';
 import type { Database, SqliteFault } from './sqlite.js';
 import type { SentTime } from './store-clock.js';
@@ -36,6 +37,7 @@ export function createWriteOperations(
     ...retentionTime.operations,
     ...createTransactionCreationWrites(database, storeClock, retentionTime.heldClock),
     ...createTransactionWrites(database),
+    ...createProcessorNameWrites(database),
     /** Answers when the writer does: for the health check. */
     ping(): void {},
     /** Succeeds when commits succeed: the disk has room, and no other program holds the lock. */

@@ -1,13 +1,24 @@
-import type { Client, Notification } from 'pg';
+import type { Client, Notification, QueryResultRow } from 'pg';
+import { MOST_LOOKED_AT } from '../../payments/ports/payment-history.js';
 import { WORDS_ALONE } from '../../payments/values/reference.js';
 import type { Clock } from '../../platform/clock.js';
 import { type Finding, median, milliseconds, verdictOf } from '../../platform/finding.js';
-import { type Check, ENDS_WITH_SEPARATOR, examineClock, judgeLostNumbers, judgeTransport } from '../shared/checks.js';
+import {
+  type Check,
+  ENDS_WITH_SEPARATOR,
+  examineClock,
+  judgeLostNumbers,
+  judgeProcessors,
+  judgeTransport,
+} from '../shared/checks.js';
 import { examineSchema } from '../shared/found-schema.js';
+import { type PaidRow, paidCountsOf } from '../shared/history-pages.js';
 import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '../shared/time-limits.js';
 import { CONFIRM } from './durability.js';
 import { readSchema } from './migrate.js';
+import { COUNT_PAID } from './payment-history-statements.js';
 import type { Statement } from './postgres.js';
+import { DATABASE_WORDS, readProcessorNames } from './processor-names.js';
 import { endsInTime, type SessionLimits } from './session.js';
 
 const COMMIT_LIMIT_MS = 2_000;
@@ -27,6 +38,8 @@ export interface ExaminedPostgres {
   readonly client: Client;
   readonly url: string;
   readonly poolSize: number;
+  /** The names of the service's processor. */
+  readonly processors: readonly string[];
   readonly clock: Clock;
   /** The row of `SETTINGS`. */
   readonly settings: Readonly<Record<string, unknown>>;
@@ -90,6 +103,7 @@ export const POSTGRES_CHECKS: readonly Check<ExaminedPostgres>[] = [
   examineTransport,
   examineRights,
   ({ client }) => examineSchema('PostgreSQL', () => readSchema(client)),
+  examineProcessors,
   examineCommits,
   examineLostNumbers,
 ];
@@ -220,6 +234,20 @@ export async function examineRights({ ask }: Pick<ExaminedPostgres, 'ask'>): Pro
   if (may_use === true && closed === null) return { ...row, verdict: 'ok', found: 'all' };
   const found = `its user may not ${may_use === true ? `read and write ${closed}` : 'use the schema idempay'}`;
   return { ...row, verdict: 'wrong', found, advice: RIGHTS_ADVICE };
+}
+
+/** Other rows say what is wrong with the schema. */
+async function examineProcessors({ client, processors }: ExaminedPostgres): Promise<Finding | []> {
+  const read = async <Row extends QueryResultRow>({ text }: Statement, values: readonly unknown[] = []) =>
+    (await client.query<Row>(text, [...values])).rows;
+  try {
+    const used = await readProcessorNames({ read });
+    const paid = paidCountsOf(await read<PaidRow>(COUNT_PAID, [MOST_LOOKED_AT]));
+    return judgeProcessors(processors, used, paid, DATABASE_WORDS);
+  } catch (error) {
+    if (NO_TABLE.has((error as { code?: string }).code ?? '')) return [];
+    throw error;
+  }
 }
 
 /** Measures empty commits, which wait for the disk and for a synchronous standby as those of a payment do. */

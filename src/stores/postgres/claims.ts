@@ -30,6 +30,7 @@ import {
 } from './ledger-statements.js';
 import type { PostgresPart } from './part.js';
 import { claimOf, endStateOf, type FindRow, type PaymentRow } from './payment-row.js';
+import type { ProcessorNames } from './processor-names.js';
 
 /** A row that this claim inserted. */
 interface Inserted {
@@ -49,7 +50,7 @@ interface InsertedRow {
 
 const EXPIRED = { state: 'expired' } as const;
 const TOO_LATE = { state: 'too late' } as const;
-/** There is no row, and the attempt before is DECLINED in time. */
+/** There is no row, and nothing stands in the way any more: it is inserted once more. */
 const ITS_TURN = 'its turn';
 
 /** Nothing refuses it: it came too late, unless the attempt before was declined while the insert ran. */
@@ -67,7 +68,11 @@ interface ExplainedTurn {
 export function createClaims(
   database: PostgresPart,
   clock: DatabaseClock,
-  { findRow, mayBeRemoved }: { findRow: FindRow; mayBeRemoved: (key: string) => Promise<boolean> },
+  {
+    findRow,
+    mayBeRemoved,
+    processorNames,
+  }: { findRow: FindRow; mayBeRemoved: (key: string) => Promise<boolean>; processorNames: ProcessorNames },
   queue: QueueMeasure,
 ): Pick<Ledger, 'claim' | 'cancel' | 'takeOver' | 'takeOverDue'> {
   const claims = new Batcher<ClaimAttempt, Inserted | undefined>(insertAll, clock.clock, LANES, queue);
@@ -155,14 +160,15 @@ export function createClaims(
     }
   }
 
-  /** The row was there before, it was not the turn of its attempt, or the claim came too late. */
+  /** The row was there before, it was not the turn of its attempt, its processor was not registered any more, or it came too late. */
   async function explain(attempt: ClaimAttempt): Promise<ClaimResult | typeof ITS_TURN> {
     const taken = await takeOver(attempt);
     if (taken) return { state: 'taken over', claim: taken };
     const row = await findRow(attempt.key);
     if (row) return stateOf(row);
-    const { key, turn } = attempt;
+    const { key, turn, processor } = attempt;
     if (await mayBeRemoved(key)) return EXPIRED;
+    if (await processorNames.registerAgain(processor)) return ITS_TURN;
     return turn ? ((await whyMissing(attempt)).refusal ?? freeTurn(turn)) : TOO_LATE;
   }
 
@@ -239,7 +245,7 @@ export function createClaims(
     return { state: mayBeLost ? 'taken over' : 'claimed', claim };
   }
 
-  /** Inserts once more where the attempt before was declined while the first statement ran, which did not see it. */
+  /** Inserts once more if what stood in the way was gone only after the first statement, as when the attempt before was declined meanwhile. */
   async function inTurn<R extends { readonly state: string }>(
     insert: () => Promise<R | typeof ITS_TURN>,
   ): Promise<R | typeof TOO_LATE> {
@@ -251,7 +257,11 @@ export function createClaims(
   }
 
   return {
-    claim: (attempt) => inTurn(() => claimOnce(attempt)),
+    async claim(attempt) {
+      const registering = processorNames.register(attempt.processor);
+      if (registering) await registering;
+      return inTurn(() => claimOnce(attempt));
+    },
 
     cancel: (cancellation) => inTurn(() => cancelOnce(cancellation)),
 

@@ -56,7 +56,7 @@ const AGE_OF_HOUR = `(
  * statement. It is still the only row of its key.
  * The horizon is that of the statement's snapshot: `payment-horizon-statements.ts` says why an old one is harmless.
  *
- * On a database that was not checked yet every claim and takeover is refused. Where the key's row may have been lost, the
+ * A processor must be registered (`processor-names.ts`). On a database that was not checked yet every claim and takeover is refused. Where the key's row may have been lost, the
  * first claim counts as made when the key was generated: that bounds how long ago the lost one may have charged.
  */
 export const CLAIM: Statement = claimOf('claim', {
@@ -122,7 +122,7 @@ function claimOf(
     FROM (
       SELECT lost.*, outcome IS NOT NULL AND NOT may_be_lost AS settles
       FROM (
-        SELECT sent.*, generation, look_up_before, adopted_at, ${more.losable} AS may_be_lost
+        SELECT sent.*, generation, look_up_before, adopted_at, processors, ${more.losable} AS may_be_lost
         FROM
           unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[],
             $8::text[], $9::float8[], $10::float8[], $11::text[], $12::text[], $13::float8[]${more.arrays})
@@ -132,6 +132,7 @@ function claimOf(
       ORDER BY key OFFSET 0) AS attempt
     WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)
       AND key >= (SELECT keys_before FROM idempay.payment_horizon)
+      AND processor = ANY (processors)
       AND ${ENDS_IN_TIME}
       AND ${ON_KNOWN_DATABASE}${more.condition}
     ON CONFLICT (key) DO NOTHING

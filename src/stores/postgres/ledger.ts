@@ -18,19 +18,29 @@ import * as statements from './ledger-statements.js';
 import type { PostgresPart } from './part.js';
 import { createPaymentHorizon } from './payment-horizon.js';
 import { endStateOf, type PaymentRow } from './payment-row.js';
+import { createProcessorNames } from './processor-names.js';
 import { createNoteElapsed } from './retention-time.js';
 
-/** The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. */
+interface LedgerOptions {
+  readonly measures?: StoreMeasures | undefined;
+  readonly onOtherKind?: (sentence: string) => void;
+}
+
+/**
+ * The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. `onOtherKind` is
+ * called with a sentence when this process may claim nothing here, because payments of the other kind are in the database.
+ */
 export function createPostgresLedger(
   database: PostgresPart,
   clock: DatabaseClock,
   confirmDurable: ConfirmDurable,
-  measures: StoreMeasures = NOT_MEASURED,
+  { measures = NOT_MEASURED, onOtherKind = () => {} }: LedgerOptions = {},
 ): Ledger {
   const queue = (name: string) => measures.queue('postgresql', name);
   /** Each call is answered by a statement that was sent after the call began (rule P17). */
   const finds = new Batcher<string, PaymentRow | undefined>(findAll, clock.clock, LANES, queue('finds'));
   const horizon = createPaymentHorizon(database);
+  const processorNames = createProcessorNames(database, onOtherKind);
 
   async function findAll(keys: readonly string[]): Promise<(PaymentRow | undefined)[]> {
     // A thousand repeats of one key ask for one row.
@@ -78,7 +88,7 @@ export function createPostgresLedger(
   }
 
   return {
-    ...createClaims(database, clock, { findRow, mayBeRemoved: horizon.mayBeRemoved }, queue('claims')),
+    ...createClaims(database, clock, { findRow, mayBeRemoved: horizon.mayBeRemoved, processorNames }, queue('claims')),
     ...createExecutionWrites(database, clock, findRow, queue),
 
     find,

@@ -13,6 +13,14 @@ export const FIND: Statement = {
   text: `SELECT ${COLUMNS} FROM idempay.payments WHERE key = $1`,
 };
 
+/** `$1`: how many of the oldest payments are looked at. */
+export const COUNT_PAID: Statement = {
+  name: 'count_paid',
+  text: `
+    SELECT processor, count(*)::float8 AS payments, (count(*) FILTER (WHERE state = 'COMPLETED'))::float8 AS paid
+    FROM (SELECT processor, state FROM idempay.payments ORDER BY transaction_id LIMIT $1) AS oldest GROUP BY processor`,
+};
+
 /** What only the timeline of a payment shows. */
 export const FIND_LIFE: Statement = {
   name: 'find_life',

@@ -1,5 +1,5 @@
-import type { PaymentHistory } from '../../payments/ports/payment-history.js';
-import { type CountedRow, countsOf, pageOf, startOf } from '../shared/history-pages.js';
+import { MOST_LOOKED_AT, type PaymentHistory } from '../../payments/ports/payment-history.js';
+import { type CountedRow, countsOf, type PaidRow, pageOf, paidCountsOf, startOf } from '../shared/history-pages.js';
 import { type NewestQuery, type NewestReads, newestPage } from '../shared/newest-payments.js';
 import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../shared/rows.js';
 import { Turns } from '../shared/turns.js';
@@ -75,6 +75,8 @@ export function createPostgresPaymentHistory(
       const [counted] = await database.read<CountedRow>(statements.COUNT_SETTLED, values);
       return countsOf(counted, limit);
     },
+
+    countPaid: async () => paidCountsOf(await database.read<PaidRow>(statements.COUNT_PAID, [MOST_LOOKED_AT])),
   };
 }
 

@@ -1,4 +1,5 @@
 import { isLoopback } from '../../access/loopback.js';
+import { type PaidCounts, refusalOf, type StoreWords, warningsOf } from '../../payments/values/processor-names.js';
 import type { Clock } from '../../platform/clock.js';
 import { type Finding, milliseconds, verdictOf } from '../../platform/finding.js';
 import { CLOCKS_DIFFER_MS } from './replaced-database.js';
@@ -69,5 +70,25 @@ export function judgeLostNumbers(found: { readonly payments: number; readonly ex
     found: found ? `${found.payments}, for example ${found.example}` : 'none',
     wanted: 'none',
     why: 'one payment may stand for several orders; list each such reference, and compare it with the orders of the shop',
+  };
+}
+
+/** Whether a service with the processor `own` starts on a store, and what counts there as paid without it (rule P14). */
+export function judgeProcessors(
+  own: readonly string[],
+  used: readonly string[],
+  paid: PaidCounts,
+  words: StoreWords,
+): Finding {
+  const refusal = refusalOf(own[0] ?? '', used, words);
+  const warnings = warningsOf(own, used, paid);
+  return {
+    verdict: verdictOf(refusal !== undefined, warnings.length > 0),
+    what: 'PROCESSOR_URL and the payments',
+    found:
+      refusal ??
+      (warnings.length > 0 ? warnings.join('; ') : used.length === 0 ? 'no payments yet' : 'of one processor'),
+    wanted: 'payments of one processor',
+    why: 'an order counts as paid whether its payment was simulated, made in a sandbox, or real',
   };
 }

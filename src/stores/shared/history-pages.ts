@@ -1,4 +1,10 @@
-import type { SettledCounts, SettledPage, SettledPeriod } from '../../payments/ports/payment-history.js';
+import {
+  MOST_LOOKED_AT,
+  type SettledCounts,
+  type SettledPage,
+  type SettledPeriod,
+} from '../../payments/ports/payment-history.js';
+import type { PaidCounts } from '../../payments/values/processor-names.js';
 import { type HistoryRow, recordOf } from './rows.js';
 
 export const BELOW_ALL_KEYS = '00000000-0000-0000-0000-000000000000';
@@ -42,6 +48,21 @@ export interface CountedRow {
 }
 
 /** A page that is full may have another one after it. */
+export interface PaidRow {
+  readonly processor: string | null;
+  readonly payments: number;
+  readonly paid: number;
+}
+
+/** `rows`: a group for each processor; payments that were closed before they were claimed have none. */
+export function paidCountsOf(rows: readonly PaidRow[]): PaidCounts {
+  const looked = rows.reduce((sum, { payments }) => sum + payments, 0);
+  return {
+    byProcessor: new Map(rows.map(({ processor, paid }) => [processor ?? '', paid])),
+    isPart: looked >= MOST_LOOKED_AT,
+  };
+}
+
 export function countsOf(row: CountedRow | undefined, limit: number): SettledCounts {
   const { counted = 0, completed = 0, declined = 0, key, last_settled_at: settledAt } = row ?? {};
   return { completed, declined, next: counted === limit ? `${settledAt}.${key}` : undefined };

@@ -24,7 +24,9 @@ CREATE TABLE idempay.deployment (
   look_up_before    uuid    NOT NULL,
   -- Keys of references have no time in them: for them the same is said until a moment of the time that was seen (`retention_hours`, ms).
   look_up_references_until bigint NOT NULL DEFAULT 0,
-  adopted_at        timestamptz                            -- when rows were found to be lost last; NULL: never
+  adopted_at        timestamptz,                           -- when rows were found to be lost last; NULL: never
+  -- The names of processors under which payments were claimed here. The simulated one and others are kept apart (rule P14).
+  processors        text[]  NOT NULL DEFAULT '{}'
 );
 
 -- The last 16 digits of a random UUID: 62 random bits.

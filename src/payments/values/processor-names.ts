@@ -1,0 +1,63 @@
+/** What rows call the simulated processor, and `PROCESSOR_URL` too. No URL is called so. */
+export const SIMULATED = 'simulated';
+
+/**
+ * Whether a store with payments of the processors `used` takes none of this one (rule P14). Simulated payments move no money, so they
+ * never begin where a payment was made at a processor, and none is made at a processor where all are simulated: an order that was
+ * paid in one way would count as paid in the other.
+ */
+export function isRefused(processor: string, used: readonly string[]): boolean {
+  const isReal = used.some((name) => name !== SIMULATED);
+  return processor === SIMULATED ? isReal : used.length > 0 && !isReal;
+}
+
+/** Where a store is, as its operator sets it, and how another one is set. */
+export interface StoreWords {
+  readonly place: string;
+  readonly another: string;
+}
+
+/** Why a service with this processor serves nothing on a store, and what to do. Undefined if it may. */
+export function refusalOf(
+  processor: string,
+  used: readonly string[],
+  { place, another }: StoreWords,
+): string | undefined {
+  if (!isRefused(processor, used)) return undefined;
+  if (processor !== SIMULATED) {
+    return `All payments in ${place} were simulated and moved no money, and their orders would count as paid: set ${another}, or stop every service on this one and remove them with 'idempay simulated discard --yes', which keeps the transactions.`;
+  }
+  const names = used.filter((name) => name !== SIMULATED).join(', ');
+  return `Payments in ${place} were made at ${names}, so nothing is simulated there, where an order would be answered as paid although no money moves: set PROCESSOR_URL to the processor that moves the money.`;
+}
+
+/** Completed payments of each processor, among the oldest payments of a store. */
+export interface PaidCounts {
+  readonly byProcessor: ReadonlyMap<string, number>;
+  /** There may be more payments than were looked at. */
+  readonly isPart: boolean;
+}
+
+/**
+ * What an operator has to know of orders that another processor than the service's was paid for. `own`: every name of the service's
+ * processor. `used`: the names under which payments were claimed.
+ */
+export function warningsOf(own: readonly string[], used: readonly string[], paid: PaidCounts): string[] {
+  if (own.includes(SIMULATED)) return [];
+  const others = used.filter((name) => name !== SIMULATED && !own.includes(name));
+  const simulated = used.includes(SIMULATED) ? ordersOf([SIMULATED], paid) : undefined;
+  const elsewhere = others.length > 0 ? ordersOf(others, paid) : undefined;
+  return [
+    simulated &&
+      `${simulated} as paid by simulated payments, which moved no money: list them with 'idempay payments list --processor simulated', and take the money under other references`,
+    elsewhere &&
+      `${elsewhere} as paid at another processor (${others.join(', ')}), and the present one never charges them: if that was a sandbox, take the money under other references`,
+  ].filter((sentence) => sentence !== undefined);
+}
+
+/** The beginning of a sentence. Undefined if there are none. */
+function ordersOf(names: readonly string[], { byProcessor, isPart }: PaidCounts): string | undefined {
+  const orders = names.reduce((sum, name) => sum + (byProcessor.get(name) ?? 0), 0);
+  if (orders === 0) return isPart ? 'Some orders in this store count' : undefined;
+  return `${isPart ? 'At least ' : ''}${orders} ${orders === 1 ? 'order in this store counts' : 'orders in this store count'}`;
+}
