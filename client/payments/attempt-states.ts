@@ -1,4 +1,11 @@
-import { type IdempayError, MismatchError, NotCancelledError, OutOfTurnError, type PaymentName } from '../errors.js';
+import {
+  type IdempayError,
+  InvalidRequestError,
+  MismatchError,
+  NotCancelledError,
+  OutOfTurnError,
+  type PaymentName,
+} from '../errors.js';
 import { detailsOf } from '../http/answers.js';
 import type { Answer } from '../http/transport.js';
 
@@ -29,6 +36,8 @@ export function refusedAttempt(answer: Answer, message: string, payment: Payment
     case 'declined':
     case 'outcome-at-processor':
       return { state: 'final', error: new NotCancelledError(message, why, payment, details) };
+    case 'other-client':
+      return { state: 'refused', error: new InvalidRequestError(message, details) };
     default:
       return undefined;
   }

@@ -23,6 +23,8 @@ export type CancelTarget = OperatedReference | { readonly key: string; readonly 
 
 export interface CancelResult {
   readonly key: string;
+  /** For operators: whose reference it was. Undefined for every other caller, and for a key. */
+  readonly client?: string | undefined;
 }
 
 const KEY_MEMBER = new Set(['key']);
@@ -53,7 +55,8 @@ export class Canceller {
       });
       if (end.state === 'given up') throw mayBeDone ? unknownAtEnd(call, end) : unavailable(call, end);
       const { value } = end;
-      if (value.state === 'cancelled') return { key: value.key };
+      if (value.state === 'cancelled')
+        return { key: value.key, ...(value.client !== undefined && { client: value.client }) };
       throw value.state !== 'final' && mayBeDone ? refusedAfterwards(value.error) : value.error;
     });
   }

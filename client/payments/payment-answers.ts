@@ -42,6 +42,7 @@ export interface Paid {
 export interface Cancelled {
   readonly state: 'cancelled';
   readonly key: string;
+  readonly client: string | undefined;
 }
 
 /** Spec 2.4. The text says whether it is a repeat: a browser may not show the header. */
@@ -79,7 +80,7 @@ export function readPaymentAnswer(result: Answer | Lost, asked: AskedPayment, at
 export function readCancelAnswer(result: Answer | Lost, asked: AskedPayment): PaymentAnswer<Cancelled> {
   if (result.state === 'lost') return again(result, result.mayHaveArrived);
   const key = keyOfAnswer(result, asked);
-  if (key !== undefined && jsonOf(result) === CANCELLED) return { state: 'cancelled', key };
+  if (key !== undefined && jsonOf(result) === CANCELLED) return { state: 'cancelled', key, client: clientIn(result) };
 
   const { status } = result;
   const message = provenMessageOf(result);
@@ -88,6 +89,15 @@ export function readCancelAnswer(result: Answer | Lost, asked: AskedPayment): Pa
   if (isMomentary(status)) return again(result, true);
   if (status !== 422) return refused(result, message, asked);
   return (key !== undefined && refusedAttempt(result, message, { ...asked, key })) || again(result, true);
+}
+
+/** A gateway may have changed it, and the payment is cancelled all the same. */
+function clientIn({ headers }: Answer): string | undefined {
+  try {
+    return decodeURI(headers.get('idempay-client') ?? '') || undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The payment was cancelled after its row was lost, and was charged all the same. */

@@ -153,6 +153,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'all orders that lost their number share one payment':
       "TEXT.test(text) && lostNumberIn(text) === undefined → TEXT.test(text) && lostNumberIn(text) !== 'absent value'",
   },
+  'src/access/client-name.ts': {
+    'an operator closes an order of a client that nobody can be':
+      "return kind === 'key' ? isClientName(name) : isTokenClientName(name); → return kind === 'key' ? isClientName(name) : isTokenClientName(text);",
+  },
   'src/http/payments/record-request.ts': {
     'a page that lost the number of its order lists the orders of everybody':
       'query.reference === undefined ? undefined : referenceOf → !query.reference ? undefined : referenceOf',

@@ -10,6 +10,8 @@ import { createTokenCheck } from './tokens.js';
 export interface Access {
   /** `authorization`: the header as sent. No promise where the issuer is not asked, so that an API key does not cost a turn. */
   authenticate(authorization: string | undefined): AuthenticationResult | Promise<AuthenticationResult>;
+  /** The clients of the file of API keys. Those that are known by tokens alone are in no list. */
+  clients(): readonly string[];
   close(): void;
 }
 
@@ -34,6 +36,7 @@ export function createAccess(
       const caller = keyFile?.current.callerWith(credential, clock.now());
       return caller ? { state: 'authenticated', caller } : { state: 'invalid' };
     },
+    clients: () => keyFile?.current.clients ?? [],
     close() {
       keyFile?.close();
       tokenCheck?.close();

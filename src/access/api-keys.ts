@@ -69,13 +69,16 @@ export function sha256Of(secret: string): string {
 
 /** The API keys of one file, by the hash of their secrets. */
 export class ApiKeys {
+  /** Every client of the file, also one whose secrets have expired: it may have payments. */
+  readonly clients: readonly string[];
   private readonly byHashStart = new Map<string, { hash: Buffer; caller: Caller; expiresAtMs: number }[]>();
 
   constructor(keys: readonly ApiKey[]) {
+    this.clients = [...new Set(keys.map(({ name }) => clientOf(name)))];
     for (const { name, scopes, sha256, expiresAt } of keys) {
       const entry = {
         hash: Buffer.from(sha256, 'hex'),
-        caller: { client: `key:${name}`, scopes: new Set(scopes) },
+        caller: { client: clientOf(name), scopes: new Set(scopes) },
         expiresAtMs: expiresAt === undefined ? Number.POSITIVE_INFINITY : Date.parse(expiresAt),
       };
       const others = this.byHashStart.get(startOf(sha256));
@@ -92,6 +95,10 @@ export class ApiKeys {
       .get(startOf(sha256))
       ?.find(({ hash, expiresAtMs }) => timingSafeEqual(hash, presented) && nowMs < expiresAtMs)?.caller;
   }
+}
+
+function clientOf(name: string): string {
+  return `key:${name}`;
 }
 
 /** Enough to find one key among thousands, too little to learn a hash from the time that the search takes. */

@@ -1,8 +1,8 @@
 import { errors, type JWTPayload, jwtVerify } from 'jose';
 import type { Clock } from '../platform/clock.js';
-import { codePointsIn, isPrinted } from '../platform/printed-text.js';
 import type { AccessLog } from './access-log.js';
 import type { AuthenticationResult } from './caller.js';
+import { isTokenClientName } from './client-name.js';
 import type { TokenSettings } from './issuer.js';
 import { IssuerKeys } from './issuer-keys.js';
 import { isScope, type Scope } from './scopes.js';
@@ -21,8 +21,6 @@ const ALGORITHMS = [
 const TYPES = ['jwt', 'at+jwt'];
 /** Between the clock of the issuer and ours. */
 const CLOCK_TOLERANCE_SECONDS = 5;
-/** OpenID Connect has this limit for `sub`; RFC 7519 has none. */
-const MAX_CLIENT_CODE_POINTS = 255;
 
 /** Checks JSON Web Tokens against the key set of their issuer (RFC 7519, RFC 9068). */
 export function createTokenCheck(settings: TokenSettings, clock: Clock, log: AccessLog): TokenCheck {
@@ -57,22 +55,17 @@ function isAccessType(type: unknown): boolean {
 
 /**
  * In a user's token `client_id` or `azp` names the application; otherwise `sub` names the client. A user may choose the name of an
- * application as a subject, so the two never make the same client. It is stored in each payment row, so a name that a store would
- * shorten or refuse is not accepted.
+ * application as a subject, so the two never make the same client.
  */
 function clientOf({ client_id, azp, sub }: JWTPayload): string | undefined {
   const application = [client_id, azp].find(isGiven);
   const name = application ?? sub;
-  if (!isGiven(name) || !isName(name)) return undefined;
+  if (!isGiven(name) || !isTokenClientName(name)) return undefined;
   return application === undefined ? `jwt-sub:${name}` : `jwt:${name}`;
 }
 
 function isGiven(id: unknown): id is string {
   return typeof id === 'string' && id !== '';
-}
-
-function isName(text: string): boolean {
-  return isPrinted(text) && codePointsIn(text) <= MAX_CLIENT_CODE_POINTS;
 }
 
 /** One text separated by spaces (RFC 8693 4.2), or a list. Names of other services are left out. */

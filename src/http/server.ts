@@ -144,7 +144,7 @@ export function createServer(
   const answerWrongMethods = watchMethods(app);
   installBodyParser(app, new BodyBudget());
   installErrorHandler(app, onUnavailable, measures);
-  registerPaymentRoutes(app, features.payments, features.paymentRecords, features.unpaidKeys, measures);
+  registerPaymentRoutes(app, features, measures, access);
   registerPaymentRecordRoutes(app, features.paymentRecords);
   registerPaymentLifeRoutes(app, features);
   registerPaymentActivityRoute(app, features.paymentActivity);
@@ -156,7 +156,7 @@ export function createServer(
   registerMetricsRoute(app, features.metrics);
   registerLiveRoute(app, features.live);
   registerDescriptionRoutes(app);
-  registerSessionRoutes(app, features.session);
+  registerSessionRoutes(app, features.session, () => access?.clients() ?? []);
   registerConsoleRoutes(app);
   answerWrongMethods();
   app.openApiDocuments();

@@ -122,6 +122,7 @@ function accessWith(apiKey: () => string | undefined): Access {
       if (authorization === undefined) return { state: 'missing' };
       return authorization === `Bearer ${apiKey()}` ? { state: 'authenticated', caller } : { state: 'invalid' };
     },
+    clients: () => [caller.client],
     close() {},
   };
 }

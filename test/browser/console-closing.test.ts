@@ -182,12 +182,24 @@ describe('closing an order with AUTH=required', LIMIT, async () => {
     await press(page, 'Close…');
     await page.getByText('Say whose order it is.').waitFor();
     await takeScreenshots(page, 'closing-order-of-a-client');
+    const offered = await page
+      .locator('#closing-client-choices option')
+      .evaluateAll((options) => options.map((option) => (option as unknown as { value: string }).value));
+    expect(offered).toEqual(['key:operator', 'key:shop', 'key:reader']);
+    await page.getByLabel('Client').fill('key:shpo');
+    await press(page, 'Close…');
+    await confirm(page, 'order');
+    await page.getByText("'client' is not known").waitFor();
+    await press(page, 'Back');
     await page.getByLabel('Client').fill('key:shop');
     await press(page, 'Close…');
     await page.getByText('The order order-17 of the client key:shop will never be charged').waitFor();
     await confirm(page, 'order');
     await closedShown(page);
+    await factOf(page, 'Client').getByText('key:shop').waitFor();
     expectError(await payOrder(shared.url, 'order-17', 1, { ...shop.headers }), 410);
+    await page.goto(`${shared.url}/console#/payments`);
+    await page.getByRole('cell', { name: 'key:shop' }).waitFor();
   });
 
   test('a client closes its own, and only with the scope to pay', async () => {

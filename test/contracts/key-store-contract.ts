@@ -173,7 +173,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
     const expectHidden = async () =>
       expect([await attempt(other), await keys.look(key, other)]).toEqual([{ state: 'absent' }, { state: 'absent' }]);
     await expectHidden();
-    expect(await keys.look(key, client)).toEqual({ state: 'generated' });
+    expect(await keys.look(key, client)).toEqual({ state: 'generated', client });
     expect(await attempt(client)).toMatchObject({ state: 'taken', client });
     await expectHidden();
     expect(await keys.look(key, client)).toMatchObject({ state: 'locked' });

@@ -18,8 +18,12 @@ const PAYER: readonly Scope[] = ['payments:write', 'payments:read'];
 const shop = credentialOf('shop', PAYER);
 const rival = credentialOf('rival', PAYER);
 const operator = credentialOf('operator', ['operations']);
+/** An operator that pays too. */
+const owner = credentialOf('owner', [...PAYER, 'operations']);
+/** Has paid, and is in the file no more. */
+const former = credentialOf('former', PAYER);
 const holders = new Map(SCOPES.map((scope) => [scope, credentialOf(`only-${scope.replace(':', '-')}`, [scope])]));
-const ALL = keyFileOf(shop, rival, operator, ...holders.values());
+const ALL = keyFileOf(shop, rival, operator, owner, ...holders.values());
 
 /** As the server itself declares them; nothing of it is started. */
 const silent = pino({ level: 'silent' });
@@ -262,9 +266,78 @@ describeDeployments('with AUTH=required', (deployment) => {
       expectError(await statusOf(operator, 'shared-3'), 400, /^'client' must say whose reference it is/);
       const named = ['key:shop', 'key:rival'].map((client) => statusOf(operator, `shared-3&client=${client}`));
       expect((await Promise.all(named)).map(keyOf)).toEqual([ofShop, ofRival]);
-      expectError(await statusOf(operator, 'shared-3&client=key:nobody'), 404);
+      expectError(await statusOf(operator, 'shared-4&client=key:shop'), 404);
       for (const client of ['key:shop', 'key:rival'])
         expectError(await statusOf(rival, `shared-3&client=${client}`), 400, /^'client' is for operators/);
+    });
+
+    /**
+     * Bug: a closing for `shop`, `KEY:shop`, `key:shpo` or a blank was answered with 200, and the order stayed payable; a NUL made a foreign
+     * row, or 503 for ever; 3,000 characters were stored. Cause: an operator's `client=` was any text. Fix: it has the form of a client, and the
+     * file of API keys or a payment knows it.
+     */
+    test('is not closed for a client that nobody knows', async () => {
+      const none = ['shop', 'KEY:shop', 'key:shop%00', '%20', '%20key:shop', 'key:', 'jwt:', 'jwt:%0A', 'jwtsub:shop'];
+      const unknown = ['key:shpo', 'key:Shop', 'jwt:shop', 'jwt-sub:shop', `jwt:${'%F0%9F%92%B3'.repeat(255)}`];
+      for (const client of [...none, ...unknown, `key:${'a'.repeat(65)}`, `jwt:${'a'.repeat(3_000)}`]) {
+        for (const asked of [operator, owner]) {
+          const answers = [
+            await cancelOrder(asked, `order-51&client=${client}`),
+            await statusOf(asked, `order-51&client=${client}`),
+          ];
+          for (const answer of answers) expectError(answer, 400, /^'client' is not known/);
+        }
+      }
+      for (const empty of ['', 'key:shop&client=key:shop'])
+        expectError(await cancelOrder(operator, `order-51&client=${empty}`), 400, /^'client' /);
+      expect((await payOrder(shop, 'order-51')).status).toBe(200);
+      const { headers } = await cancelOrder(operator, 'order-52&client=key:shop');
+      expect(headers).toMatchObject({ 'idempay-client': 'key:shop', 'idempotency-key': expect.any(String) });
+      expectError(await payOrder(shop, 'order-52'), 410);
+    });
+
+    test('is closed for a client that only its payments know', async () => {
+      await writeFile(file, keyFileOf(shop, rival, operator, owner, former, ...holders.values()));
+      await expect.poll(async () => (await payOrder(former, 'order-53')).status, { timeout: 5_000 }).toBe(200);
+      await writeFile(file, ALL);
+      await expect.poll(async () => (await payOrder(former, 'order-53')).status, { timeout: 5_000 }).toBe(401);
+      expect((await cancelOrder(operator, 'order-54&client=key:former')).status).toBe(200);
+      expectError(await cancelOrder(operator, 'order-53&client=key:former'), 422, /^The payment is completed/);
+    });
+
+    test('is that of an operator which pays too and names no client, unless only another client has one', async () => {
+      await payOrder(shop, 'order-55');
+      for (const answer of [await statusOf(owner, 'order-55'), await cancelOrder(owner, 'order-55&attempt=1')]) {
+        expectError(answer, 422, /^No payment of this reference is yours \(key:owner\), but one is of key:shop\. /);
+        expect(answer.headers['idempay-attempt-state']).toBe('other-client');
+      }
+      expectError(await statusOf(owner, 'order-55&client=key:owner'), 404);
+      await payOrder(owner, 'order-55');
+      expect((await statusOf(owner, 'order-55')).headers['idempay-client']).toBe('key:owner');
+      const closed = await cancelOrder(owner, 'order-56');
+      expect([closed.status, closed.headers['idempay-client']]).toEqual([200, 'key:owner']);
+      expect((await payOrder(shop, 'order-56')).status).toBe(200);
+      expect((await cancelOrder(owner, 'order-56')).status).toBe(200);
+      expect((await cancelOrder(shop, 'order-57')).headers['idempay-client']).toBeUndefined();
+    });
+
+    test('shows its client to operators only', async () => {
+      const key = keyOf(await payOrder(shop, 'order-58'));
+      const issued = await newKeyOf(shop);
+      const read = async (path: string, as: typeof shop) => (await send(path, as)).text;
+      for (const path of [`/api/payments/${key}`, `/api/payments/${issued}`, '/api/payments?reference=order-58']) {
+        expect(await read(path, operator)).toContain('"client":"key:shop"');
+        expect(await read(path, shop)).not.toContain('client');
+      }
+      const day = new Date().toISOString().slice(0, 'YYYY-MM-DD'.length);
+      const lines = (await read(`/api/payments/export?day=${day}`, operator)).split('\n');
+      const exported = lines
+        .map((line) => JSON.parse(line || '{}'))
+        .find(({ idempotencyKey }) => idempotencyKey === key);
+      expect(exported).toMatchObject({ client: 'key:shop' });
+      const clients = JSON.parse(await read('/api/session', operator)).clients;
+      expect(clients).toEqual(expect.arrayContaining(['key:shop', 'key:rival', 'key:operator', 'key:owner']));
+      expect(JSON.parse(await read('/api/session', shop)).clients).toEqual([]);
     });
   });
 

@@ -158,7 +158,7 @@ describe('the description', () => {
       createListener(silent),
       {} as Features,
       {
-        access: { authenticate: () => ({ state: 'missing' }), close() {} },
+        access: { authenticate: () => ({ state: 'missing' }), clients: () => [], close() {} },
         loopbackOnly: true,
         trustedNetworks: ['10.0.0.0/8'],
       },

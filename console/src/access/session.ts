@@ -13,6 +13,8 @@ export interface Session {
   readonly client: string | null;
   readonly access: 'none' | 'required';
   readonly scopes: readonly Scope[];
+  /** For operators: the clients of the file of API keys. */
+  readonly clients: readonly string[];
   readonly version: string;
   readonly deployment: 'embedded' | 'distributed';
   readonly instance: string;

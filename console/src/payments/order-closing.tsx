@@ -9,11 +9,13 @@ interface Properties {
   readonly access: Access;
   /** What is known of the order. */
   readonly known: Partial<Order>;
+  /** Clients that are offered before the others. */
+  readonly offered?: readonly string[];
   close(): void;
 }
 
 /** Closes an order that has no payment yet, or whose last attempt was declined; then its payment is shown. */
-export function OrderClosing({ access: { http, session, may }, known, close }: Properties) {
+export function OrderClosing({ access: { http, session, may }, known, offered = [], close }: Properties) {
   const [order, setOrder] = useState<Order>({ reference: '', attempt: '1', client: '', ...known });
   const [isConfirming, setConfirming] = useState(false);
   const [problem, setProblem] = useState<string>();
@@ -56,6 +58,7 @@ export function OrderClosing({ access: { http, session, may }, known, close }: P
             label="Client"
             hint="key:shop"
             note="As the service knows it. An order of the same number of another client stays open."
+            choices={[...new Set([...offered, ...session.clients])]}
             {...field('client')}
           />
         )}
@@ -94,11 +97,13 @@ interface FieldProperties {
   readonly label: string;
   readonly hint: string;
   readonly note?: string;
+  /** Offered while typing. */
+  readonly choices?: readonly string[];
   readonly value: string;
   set(value: string): void;
 }
 
-function Field({ id, label, hint, note, value, set }: FieldProperties) {
+function Field({ id, label, hint, note, choices, value, set }: FieldProperties) {
   return (
     <>
       <label for={id}>{label}</label>
@@ -107,10 +112,18 @@ function Field({ id, label, hint, note, value, set }: FieldProperties) {
         autocomplete="off"
         spellcheck={false}
         placeholder={hint}
+        list={choices && `${id}-choices`}
         value={value}
         aria-describedby={note === undefined ? undefined : `${id}-note`}
         onInput={(event) => set(event.currentTarget.value)}
       />
+      {choices && (
+        <datalist id={`${id}-choices`}>
+          {choices.map((choice) => (
+            <option key={choice} value={choice} />
+          ))}
+        </datalist>
+      )}
       {note !== undefined && (
         <p id={`${id}-note`} class="muted note">
           {note}

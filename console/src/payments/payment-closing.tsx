@@ -18,7 +18,7 @@ interface Properties {
 export function PaymentClosing({ access, payment, others, closed }: Properties) {
   const [isOpen, setOpen] = useState<'payment' | 'order'>();
   if (!access.may('payments:write', 'operations')) return null;
-  const { state, idempotencyKey, reference, attempt } = payment;
+  const { state, idempotencyKey, reference, attempt, client } = payment;
   const next = (attempt ?? 0) + 1;
   const close = () => setOpen(undefined);
   return (
@@ -45,7 +45,11 @@ export function PaymentClosing({ access, payment, others, closed }: Properties) 
         />
       )}
       {isOpen === 'order' && (
-        <OrderClosing access={access} known={{ reference: reference ?? '', attempt: String(next) }} close={close} />
+        <OrderClosing
+          access={access}
+          known={{ reference: reference ?? '', attempt: String(next), client: client ?? '' }}
+          close={close}
+        />
       )}
     </>
   );

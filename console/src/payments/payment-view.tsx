@@ -117,6 +117,11 @@ function Facts({ payment, others }: { payment: Payment; others: Asked<readonly P
       {state === 'CANCELLED' && <p class="amount">Closed: never charged</p>}
       <dl class="facts">
         <OrderFacts payment={payment} others={others} />
+        {payment.client !== undefined && (
+          <Fact name="Client">
+            <bdi>{payment.client}</bdi>
+          </Fact>
+        )}
         <ContentFacts payment={payment} />
         <Fact name="Key">
           <Copyable text={payment.idempotencyKey} what="the key" />

@@ -39,7 +39,14 @@ export default function PaymentsView(properties: ViewProperties) {
           </button>
         </div>
       </div>
-      {closing && <OrderClosing access={properties} known={closing} close={() => setClosing(undefined)} />}
+      {closing && (
+        <OrderClosing
+          access={properties}
+          known={closing}
+          offered={clientsOf(payments)}
+          close={() => setClosing(undefined)}
+        />
+      )}
       <FilterForm filters={filters} />
       {!may('operations') && (
         <p class="muted note">These are your own payments. All payments need the scope operations.</p>
@@ -124,6 +131,9 @@ function Nothing({ filters, closeOrder }: { filters: Filters; closeOrder: (() =>
   );
 }
 
+/** Of the payments that are shown. */
+const clientsOf = (payments: readonly Payment[]) => payments.flatMap(({ client }) => client ?? []);
+
 const isOnly = (filters: Filters, name: keyof Filters) =>
   filters[name] !== '' && Object.entries(filters).every(([other, value]) => other === name || value === '');
 
@@ -140,6 +150,7 @@ const COLUMNS: readonly Column<Payment>[] = [
           </a>
           {order !== undefined && <code class="muted transaction">{idempotencyKey}</code>}
           <code class="muted transaction">{transactionId}</code>
+          {payment.client !== undefined && <bdi class="muted transaction">{payment.client}</bdi>}
         </div>
       );
     },

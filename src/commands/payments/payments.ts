@@ -20,6 +20,7 @@ const COLUMNS: readonly Column<Payment>[] = [
   { title: 'attempt', of: ({ attempt }) => attempt },
   { title: 'description', of: ({ description }) => description, mostInTable: 40 },
   { title: 'metadata', of: ({ metadata }) => metadata && JSON.stringify(metadata), mostInTable: 40 },
+  { title: 'client', of: ({ client }) => client ?? null },
 ];
 
 /** Every member of a payment. New ones are added at the end, where they move no column of a spreadsheet. */
@@ -39,6 +40,7 @@ const MEMBERS = [
   ],
   ...['createdAt', 'claimedAt', 'settledAt'],
   ...['description', 'metadata'],
+  ...['client'],
 ] as const;
 
 /** `idempay status`: what became of a payment, for a script in the exit code. */
@@ -47,8 +49,12 @@ export async function showStatus(key: string | undefined, options: Common & Name
   const { idempay, call } = await connect(options);
   const { payments } = idempay;
   const payment = await ('key' in target ? payments.get(target.key, call) : payments.status(target, call));
-  const { state, transactionId, attempt, reason } = payment;
-  const more = { ...(attempt !== null && { attempt }), ...(reason !== null && { reason }) };
+  const { state, transactionId, attempt, reason, client } = payment;
+  const more = {
+    ...(attempt !== null && { attempt }),
+    ...(reason !== null && { reason }),
+    ...(client !== undefined && { client }),
+  };
   await printRecord({ state, transactionId, ...more }, options);
   return {
     COMPLETED: EXIT.done,
@@ -98,7 +104,10 @@ export async function cancelPayment(
   const { idempay, call } = await connect(options);
   const cancelled = await idempay.payments.cancel(target, call);
   await printRecord(
-    { state: 'CANCELLED', ...(reference !== undefined && { reference, attempt }), idempotencyKey: cancelled.key },
+    {
+      ...{ state: 'CANCELLED', ...(reference !== undefined && { reference, attempt }), idempotencyKey: cancelled.key },
+      ...(cancelled.client !== undefined && { client: cancelled.client }),
+    },
     options,
   );
 }

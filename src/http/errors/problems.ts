@@ -53,6 +53,12 @@ export const PROBLEMS = {
   referenceWithoutNumber: problem(400, 'The number of the order is missing in the reference.', CORRECT_REFERENCE),
   withoutReference: problem(400, 'A parameter of a reference was sent without the reference.', CORRECT_REFERENCE),
   clientForOperators: problem(400, 'Only operators name the client of a reference.', CORRECT_REFERENCE),
+  unknownClient: problem(400, 'No client of this name is known.', CORRECT_REFERENCE),
+  referenceOfAnotherClient: problem(
+    422,
+    'Another client has a payment of this reference, and you have none.',
+    'Name the client whose reference is meant. Nothing was begun.',
+  ),
   keyOfAnotherReference: problem(400, 'The Idempotency-Key is not that of the reference.', 'Leave the header out.'),
   referenceMismatch: problem(
     422,

@@ -182,6 +182,7 @@ export const ATTEMPT_STATES = [
   'completed',
   'declined',
   'outcome-at-processor',
+  'other-client',
 ] as const;
 
 function attemptRefused(state: (typeof ATTEMPT_STATES)[number], message: string): PublicError {
@@ -245,6 +246,18 @@ const catalogue = {
     new PublicError(
       400,
       "'client' is for operators (scope 'operations'), once and not empty. Leave it out: a reference is your own.",
+    ),
+  /** Of `client=`: what no caller can be called, and what neither the file of API keys nor a payment knows. */
+  unknownClient: () =>
+    new PublicError(
+      400,
+      "'client' is not known: neither the file of API keys nor a payment has it. Send it exactly as the payment's record has it, such as 'key:shop'.",
+    ),
+  /** `other`: undefined for a payment from before clients were asked for. */
+  referenceOfAnotherClient: (own: string, other: string | undefined) =>
+    attemptRefused(
+      'other-client',
+      `No payment of this reference is yours (${own}), but one is of ${other ?? 'no client, from before AUTH was set'}. Say with 'client' whose reference is meant, also if it is your own.`,
     ),
   keyOfAnotherReference: () =>
     new PublicError(

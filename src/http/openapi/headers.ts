@@ -149,7 +149,7 @@ export const ERROR_HEADERS: Readonly<Record<string, ResponseHeader>> = {
   ),
   'Idempay-Attempt-State': always(
     'Idempay-Attempt-State',
-    'Why the attempt is not paid, or not cancelled. `previous-...`: the attempt before is not there, or is `completed`, `cancelled` or declined `too-old`. `superseded`: it was declined, and a later attempt was made. `mismatch`: the reference is a payment of another amount or currency. A cancellation: the payment is `completed` or `declined`, or has an `outcome-at-processor`.',
+    'Why the attempt is not paid, or not cancelled. `previous-...`: the attempt before is not there, or is `completed`, `cancelled` or declined `too-old`. `superseded`: it was declined, and a later attempt was made. `mismatch`: the reference is a payment of another amount or currency. A cancellation: the payment is `completed` or `declined`, or has an `outcome-at-processor`. `other-client`: an operator named no client, and another client has this reference.',
     { enum: ATTEMPT_STATES },
     'superseded',
   ),

@@ -15,12 +15,16 @@ export function orNull({ type, ...rest }: { type: string; [keyword: string]: unk
 }
 
 /** With every member required and no other, as each answer has it. */
-export function whole(properties: Readonly<Record<string, JsonSchema>>, description?: string): JsonSchema {
+export function whole(
+  properties: Readonly<Record<string, JsonSchema>>,
+  description?: string,
+  optional: Readonly<Record<string, JsonSchema>> = {},
+): JsonSchema {
   return {
     type: 'object',
     ...(description !== undefined && { description }),
     required: Object.keys(properties),
-    properties,
+    properties: { ...properties, ...optional },
     additionalProperties: false,
   };
 }

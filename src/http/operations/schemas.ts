@@ -46,6 +46,11 @@ const Session = whole(
     }),
     access: { type: 'string', enum: ['none', 'required'] },
     scopes: { type: 'array', items: { type: 'string', enum: SCOPES } },
+    clients: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'For operators: the clients of the file of API keys, to choose one whose order is meant.',
+    },
     version: { type: 'string' },
     deployment: { type: 'string', enum: ['embedded', 'distributed'] },
     instance: { type: 'string', format: 'uuid', description: 'The process that answered, until it ends.' },

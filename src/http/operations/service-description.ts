@@ -147,6 +147,7 @@ export const session: RouteDescription = {
             client: 'key:operator',
             access: 'required',
             scopes: ['operations', 'metrics'],
+            clients: ['key:shop', 'key:operator'],
             version: '0.1.0',
             deployment: 'embedded',
             instance: '6f1d7c1e-0d5c-4b8e-9b53-1d8f3c1f7a10',

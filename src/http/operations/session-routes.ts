@@ -19,8 +19,12 @@ export interface SessionFacts {
   readonly recovery: { readonly dedupSeconds: number; readonly keyTtlSeconds: number };
 }
 
-/** The first request of the console: the caller, its scopes, and facts about this process. */
-export function registerSessionRoutes(app: FastifyInstance, facts: SessionFacts): void {
+/** The first request of the console: the caller, its scopes, and facts about this process. `clients`: those of the file of API keys. */
+export function registerSessionRoutes(
+  app: FastifyInstance,
+  facts: SessionFacts,
+  clients: () => readonly string[],
+): void {
   app.get('/api/session', { config: { scopes: SCOPES, description: descriptions.session } }, async (request, reply) => {
     const { caller } = request;
     const { access, version, deployment, instance, processor, recovery } = facts;
@@ -30,6 +34,7 @@ export function registerSessionRoutes(app: FastifyInstance, facts: SessionFacts)
       client: caller?.client ?? null,
       access,
       scopes,
+      clients: caller?.scopes.has('operations') ? clients() : [],
       version,
       deployment,
       instance,

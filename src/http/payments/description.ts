@@ -4,7 +4,7 @@ import { NO_STORE, REPLAYED, sometimes } from '../openapi/headers.js';
 import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, examplePayment } from './examples.js';
-import { COMPUTED_KEY, PAYMENT_REQUEST_HEADERS, PREFERENCE_APPLIED } from './headers.js';
+import { CLIENT, COMPUTED_KEY, PAYMENT_REQUEST_HEADERS, PREFERENCE_APPLIED } from './headers.js';
 import { attemptOf, clientMissing, OPERATED_REFERENCE_PARAMETERS, REFERENCE_PARAMETERS } from './reference-request.js';
 import { readPaymentRequest } from './request.js';
 
@@ -19,7 +19,7 @@ const attempt: ParameterDescription = {
   schema: { type: 'string', pattern: '^[1-9][0-9]?$' },
 };
 const client: ParameterDescription = {
-  text: 'For operators: whose reference it is, such as `key:shop`.',
+  text: 'For operators: whose reference it is, such as `key:shop`, exactly as the records have it. Without it an operator that pays too means itself.',
   schema: { type: 'string', minLength: 1 },
 };
 
@@ -37,6 +37,8 @@ const operatedReferenceErrors = {
   keyOfAnotherReference,
   unknownParameter: refusalBy(() => refuseUnknownParameters({ atempt: '' }, OPERATED_REFERENCE_PARAMETERS)),
   invalidClient: publicErrors.clientForOperators(),
+  unknownClient: publicErrors.unknownClient(),
+  referenceOfAnotherClient: publicErrors.referenceOfAnotherClient('key:operator', 'key:shop'),
   clientMissing: clientMissing(),
   clientWithoutReference: publicErrors.withoutReference('client'),
 };
@@ -160,7 +162,7 @@ export const paymentStatus: RouteDescription = {
   summary: 'The transaction id of a completed payment',
   text: '404 also while the payment is under way, declined or cancelled. `getPayment` tells these apart. With `reference` and without `attempt` it is of the newest attempt.',
   parameters: { reference, attempt, client },
-  anyAnswerHeaders: [sometimes(COMPUTED_KEY)],
+  anyAnswerHeaders: [sometimes(COMPUTED_KEY), CLIENT],
   headers: [idempotencyKey, prefer],
   answers: {
     200: {
@@ -186,7 +188,7 @@ export const cancelPayment: RouteDescription = {
   summary: 'Close a payment that is not to be made',
   text: 'For an order that was paid otherwise, or given up: a late worker, a queue or a stale page can then never charge it. Of a cancellation and a payment exactly one succeeds. Repeat it when there was no clear answer. A payment with the key, or the reference and attempt, is answered with 410 from then on.',
   parameters: { reference, attempt, client },
-  anyAnswerHeaders: [sometimes(COMPUTED_KEY)],
+  anyAnswerHeaders: [sometimes(COMPUTED_KEY), CLIENT],
   headers: [idempotencyKey],
   answers: {
     200: {

@@ -23,6 +23,15 @@ export const COMPUTED_KEY = always(
   { type: 'string', format: 'uuid' },
 );
 
+export const CLIENT = sometimes(
+  always(
+    'Idempay-Client',
+    'For operators: the client whose reference it was, percent-encoded.',
+    { type: 'string' },
+    'key:shop',
+  ),
+);
+
 export const PREFERENCE_APPLIED = sometimes(
   always(
     'Preference-Applied',

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import { isClient } from '../../access/client-name.js';
 import { isKeyHeaderMissing, readKeyHeader } from '../../payments/values/idempotency-key.js';
 import {
   type ComputeKey,
@@ -101,6 +102,10 @@ function clientOf({ caller }: Pick<FastifyRequest, 'caller'>, named: unknown): s
     }
     return caller?.client;
   }
-  if (typeof named === 'string' && named !== '' && caller?.scopes.has('operations')) return named;
-  throw publicErrors.clientForOperators();
+  if (typeof named !== 'string' || named === '' || !caller?.scopes.has('operations')) {
+    throw publicErrors.clientForOperators();
+  }
+  // Before anything is computed or stored: any text would make a payment that no client can have, and that no client pays.
+  if (!isClient(named)) throw publicErrors.unknownClient();
+  return named;
 }

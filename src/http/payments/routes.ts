@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Access } from '../../access/access.js';
 import type { UnpaidKeys } from '../../limits/unpaid-keys.js';
 import type { PayAnswer } from '../../payments/answers.js';
 import type { PaymentRecords } from '../../payments/history/payment-records.js';
@@ -16,6 +17,7 @@ import { whenClientIsGone } from '../requests/client-gone.js';
 import type { HttpMeasures } from '../requests/measures.js';
 import { preferredWaitSeconds, prefersRepresentation } from '../requests/prefer.js';
 import * as descriptions from './description.js';
+import { createJudgeOwner } from './operated-reference.js';
 import { countedAs, faultCountedAs } from './outcome.js';
 import { createPaidRecord } from './paid-record.js';
 import {
@@ -37,17 +39,23 @@ declare module 'fastify' {
   }
 }
 
+interface PaymentRouteFeatures {
+  readonly payments: Payments;
+  readonly paymentRecords: PaymentRecords;
+  readonly unpaidKeys: Pick<UnpaidKeys, 'take'>;
+}
+
 /** Spec 4.1. Rule P1: every answer is JSON text that no cache may store. */
 export function registerPaymentRoutes(
   app: FastifyInstance,
-  payments: Payments,
-  records: PaymentRecords,
-  unpaidKeys: Pick<UnpaidKeys, 'take'>,
+  { payments, paymentRecords: records, unpaidKeys }: PaymentRouteFeatures,
   measures: Pick<HttpMeasures, 'paid'>,
+  access: Access | undefined,
 ): void {
   app.decorateRequest('payment', undefined);
   // Asked for with a request only: the description is also made of a server that has no payments.
   const computeKey: ComputeKey = (reference) => payments.computeKey(reference);
+  const judgeOwner = createJudgeOwner(access, records);
   const paidRecord = createPaidRecord((key, client) => records.get(key, client));
 
   /** Every answer is counted once: here, or where its exception is answered. */
@@ -174,11 +182,16 @@ export function registerPaymentRoutes(
     (request, reply) => {
       const { payment } = request;
       if (!payment) throw publicErrors.paymentNotFound();
-      if (payment.reference && !isAttemptNamed(request)) {
-        answerNewest(request, reply, payment as NamedReference);
-        return;
-      }
-      answerWith(reply, payments.outcome(payment.key, payment.client), (final) => sendStatus(reply, payment, final));
+      const answer = () => {
+        if (payment.reference && !isAttemptNamed(request)) answerNewest(request, reply, payment as NamedReference);
+        else
+          answerWith(reply, payments.outcome(payment.key, payment.client), (final) =>
+            sendStatus(reply, payment, final),
+          );
+      };
+      const judged = judgeOwner(request, reply, payment.reference);
+      if (judged) answerWith(reply, judged, answer);
+      else answer();
     },
   );
 
@@ -210,7 +223,9 @@ export function registerPaymentRoutes(
     (request, reply) => {
       const { payment } = request;
       if (!payment) throw publicErrors.invalidIdempotencyKey();
-      answerWith(reply, payments.cancel(payment), (answer) => {
+      const judged = judgeOwner(request, reply, payment.reference);
+      const cancelled = judged ? judged.then(() => payments.cancel(payment)) : payments.cancel(payment);
+      answerWith(reply, cancelled, (answer) => {
         if (answer.state !== 'cancelled') {
           return refuse(reply, cancelRefusalOf(answer, payment.reference?.attempt), payment);
         }

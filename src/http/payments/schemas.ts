@@ -42,6 +42,13 @@ const Payment = whole(
     settledAt: { ...orNull(moment), description: 'When the outcome was written.' },
   },
   'One payment. What it does not have (yet) is null.',
+  {
+    client: {
+      type: 'string',
+      description: 'For operators: whose payment it is, if it has a client.',
+      examples: ['key:shop'],
+    },
+  },
 );
 
 /**

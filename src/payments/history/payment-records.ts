@@ -20,10 +20,14 @@ const ENDED_FOR_CERTAIN_MS = 5 * 60_000;
 /** Rows read for a page of a list: ten of the longest pages, and a few milliseconds of the event loop where the store is in the process. */
 const LIST_READ_LIMIT = 5_000;
 
+const ANY = { state: undefined, claimedFrom: undefined, claimedTo: undefined, before: undefined } as const;
+
 /** A payment as it is shown: also one whose key was issued and that has no row yet (rule P11). */
 export type ShownPayment =
   | PaymentRecord
-  | ({ readonly state: 'PENDING'; readonly key: string } & Partial<Pick<PaymentRecord, 'reference' | 'attempt'>>);
+  | ({ readonly state: 'PENDING'; readonly key: string } & Partial<
+      Pick<PaymentRecord, 'reference' | 'attempt' | 'client'>
+    >);
 
 export interface AbsentPayment {
   readonly state: 'ABSENT';
@@ -43,6 +47,8 @@ export interface PaymentRecords {
   get(key: string, client?: string): Promise<ShownPayment | AbsentPayment>;
   /** Newest first. A page may be short, even empty, and not the last: it is bounded by the rows that are read for it. */
   list(selection: Selection): Promise<NewestPage>;
+  /** The newest payment of the client, if a client is named, at the reference, if one is named. Undefined if there is none. */
+  newestOf(whose: Pick<Selection, 'client' | 'reference' | 'reader'>): Promise<PaymentRecord | undefined>;
   /**
    * Everything that was settled in [from, to), milliseconds since the epoch, page by page in the order of settling;
    * `processor`: only that of the processor with this name; `reader`: the client that reads.
@@ -111,7 +117,10 @@ export function createPaymentRecords(collaborators: {
           // It was claimed and settled after the row was looked for, or its row is lost or removed.
           return (await history.find(key)) ?? { state: 'ABSENT', endedUnpaid: false };
         case 'generated':
-          return { state: 'PENDING', key, reference: looked.reference?.text, attempt: looked.reference?.attempt };
+          return {
+            ...{ state: 'PENDING', key, client: looked.client },
+            ...{ reference: looked.reference?.text, attempt: looked.reference?.attempt },
+          };
         case 'locked':
           // An attempt is about to claim.
           return { state: 'PENDING', key };
@@ -119,6 +128,11 @@ export function createPaymentRecords(collaborators: {
     },
 
     list: (selection) => history.newest(selection, LIST_READ_LIMIT),
+
+    async newestOf(whose) {
+      const { payments } = await history.newest({ ...ANY, ...whose, limit: 1 }, LIST_READ_LIMIT);
+      return payments[0];
+    },
 
     /** Filters the pages: a statement that looks for a rare processor would read a whole day at once. */
     async *settled(from, to, processor, reader) {

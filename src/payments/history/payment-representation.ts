@@ -7,7 +7,7 @@ import { isComputed } from '../values/reference.js';
 import type { ShownPayment } from './payment-records.js';
 
 /**
- * What a caller sees of one payment: every member always, null where there is nothing (yet). Amounts are exact text. `client` is undefined
+ * What a caller sees of one payment: every member but `client` always, null where there is nothing (yet). Amounts are exact text. `client` is undefined
  * for those who see all payments.
  */
 export function paymentJson(payment: ShownPayment, client: string | undefined): string {
@@ -29,6 +29,8 @@ export function paymentJson(payment: ShownPayment, client: string | undefined): 
     createdAt: isComputed(payment.key) ? null : isoTime(keyTimeOf(payment.key)),
     claimedAt: isoTime(row.claimedAt),
     settledAt: isoTime(row.settledAt),
+    // For operators, and only where the payment has one. A client sees its own payments, and those of nobody.
+    ...(client === undefined && row.client !== undefined && { client: row.client }),
   });
 }
 

@@ -72,7 +72,7 @@ export interface Taken extends RecordOwner {
 
 /** `reference`: from which the key is computed, where its record says so. */
 export type LookResult =
-  | { readonly state: 'generated'; readonly reference?: Reference | undefined }
+  | { readonly state: 'generated'; readonly client?: string | undefined; readonly reference?: Reference | undefined }
   | Locked
   | Final
   | Absent;

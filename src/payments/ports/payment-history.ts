@@ -44,7 +44,7 @@ interface PaymentRow {
   /** What the payment is for, as its first claim said. Undefined where it said nothing. */
   readonly description: string | undefined;
   readonly metadata: Metadata | undefined;
-  /** The client that owns the key. Where it is undefined, every client sees it. It is not shown. */
+  /** The client that owns the key. Where it is undefined, every client sees it. It is shown to operators only. */
   readonly client: string | undefined;
   /** The first claim and each takeover. */
   readonly executions: number;

@@ -207,8 +207,8 @@ export function createEmbeddedKeyStore(
   };
 }
 
-function generated({ reference }: IssuedKey): LookResult {
-  return reference ? { state: 'generated', reference } : { state: 'generated' };
+function generated({ client, reference }: IssuedKey): LookResult {
+  return { state: 'generated', client, reference };
 }
 
 function issuedKeyOf({ client, expires_at: expiresAt, reference, attempt }: KeyRecord): IssuedKey {

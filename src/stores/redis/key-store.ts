@@ -132,10 +132,8 @@ function lookedFrom(reply: readonly unknown[]): LookResult {
       };
     case 'final':
       return { state: 'final', final: finalFrom(reply) };
-    case 'generated': {
-      const { reference } = recordOwnerFrom(reply);
-      return reference ? { state: 'generated', reference } : { state: 'generated' };
-    }
+    case 'generated':
+      return { state: 'generated', ...recordOwnerFrom(reply) };
     default:
       return { state: 'absent' };
   }

@@ -50,6 +50,10 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   ),
   withoutReference: [publicErrors.withoutReference('attempt')],
   clientForOperators: [publicErrors.clientForOperators()],
+  unknownClient: [publicErrors.unknownClient()],
+  referenceOfAnotherClient: ['key:shop', undefined].map((other) =>
+    publicErrors.referenceOfAnotherClient('key:operator', other),
+  ),
   keyOfAnotherReference: [publicErrors.keyOfAnotherReference()],
   referenceMismatch: [publicErrors.referenceMismatch()],
   paymentCancelled: [publicErrors.paymentCancelled()],

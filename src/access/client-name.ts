@@ -1,0 +1,17 @@
+import { codePointsIn, isPrinted } from '../platform/printed-text.js';
+import { isClientName } from './api-keys.js';
+
+/** OpenID Connect has this limit for `sub`; RFC 7519 has none. */
+const MAX_TOKEN_CODE_POINTS = 255;
+const CLIENT = /^(key|jwt|jwt-sub):(.+)$/s;
+
+/** Whether a caller can have this client: what an operator names is judged like what credentials name. */
+export function isClient(text: string): boolean {
+  const [, kind, name = ''] = CLIENT.exec(text) ?? [];
+  return kind === 'key' ? isClientName(name) : isTokenClientName(name);
+}
+
+/** It is stored in each payment row, so a name that a store would shorten or refuse is not accepted. */
+export function isTokenClientName(text: string): boolean {
+  return text !== '' && isPrinted(text) && codePointsIn(text) <= MAX_TOKEN_CODE_POINTS;
+}
