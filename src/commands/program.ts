@@ -10,7 +10,7 @@ import { UsageError } from './usage.js';
 const NOT_OFFERED = ['CRASH_AT'];
 
 /** Options whose values are collected. */
-const REPEATABLE: ReadonlySet<string> = new Set(['metadata', 'column']);
+const REPEATABLE: ReadonlySet<string> = new Set(['metadata', 'column', 'ignore']);
 
 /** Every command with its options; the code of a command is loaded when it runs. `settings`: name and default of each, for the help. */
 export function createProgram(settings: ReadonlyMap<string, string> = new Map()): Command {

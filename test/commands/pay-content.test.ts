@@ -133,12 +133,12 @@ describe('what a payment is about', () => {
     }
   });
 
-  it('is exported in the last two columns, exact, or so that no spreadsheet runs it', async () => {
+  it('is exported in the columns before the client, exact, or so that no spreadsheet runs it', async () => {
     const rowOf = async (...parameters: string[]) => {
       const { stdout, stderr } = await idempay('export', '--day', todayUtc(), '--format', 'csv', ...parameters);
       const rows = parse(stdout, { bom: true }) as string[][];
-      expect(rows[0]?.slice(-2)).toEqual(['description', 'metadata']);
-      return { cells: rows.find(([first]) => first === key)?.slice(-2), stdout, stderr };
+      expect(rows[0]?.slice(-3)).toEqual(['description', 'metadata', 'client']);
+      return { cells: rows.find(([first]) => first === key)?.slice(-3, -1), stdout, stderr };
     };
     const exact = await rowOf();
     expect(exact.cells).toEqual([HOSTILE.description, JSON.stringify(HOSTILE.metadata)]);

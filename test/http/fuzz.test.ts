@@ -74,7 +74,6 @@ describe.each(DEPLOYMENTS)('every answer is described ($name)', (deployment) => 
     `to ${REQUESTS} good and broken requests`,
     async () => {
       const seed = seedFrom('FUZZ_SEED');
-      const stores = await deployment.open();
       const folder = await mkdtemp(join(tmpdir(), 'idempay-fuzz-'));
       const keyFile = join(folder, 'keys.json');
       await writeFile(keyFile, KEY_FILE);
@@ -86,11 +85,12 @@ describe.each(DEPLOYMENTS)('every answer is described ($name)', (deployment) => 
           const environment: Record<string, string> = { ...phase.settings };
           if (environment.AUTH) environment.API_KEYS_FILE = keyFile;
           else environment.PROCESSOR_URL = processor.url;
-          reports.push(await runPhase(stores, phase, environment, seed));
+          // A store takes simulated payments or others, and never both.
+          const stores = await deployment.open();
+          reports.push(await runPhase(stores, phase, environment, seed).finally(() => stores.close()));
         }
       } finally {
         await processor.close();
-        await stores.close();
         await rm(folder, { recursive: true });
       }
       for (const { summary } of reports) console.log(summary);

@@ -308,6 +308,7 @@ describeDeployments('metrics', (deployment) => {
       scope: 2,
       rate_limit: 4,
       bodies: 0,
+      unpaid_keys: 0,
       connections: 2,
     });
   });

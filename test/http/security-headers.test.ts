@@ -61,7 +61,7 @@ describe('a page of another origin', () => {
       'Access-Control-Request-Headers': 'content-type',
     };
     const preflight = await ask(`${shared.url}/api/payment`, { method: 'OPTIONS', headers });
-    expect(preflight.status).toBe(405);
+    expect(preflight.status).toBe(403);
     expectSecurityHeaders(preflight);
     expectSecurityHeaders(await ask(`${shared.url}/livez`, { headers: { Origin } }));
   });

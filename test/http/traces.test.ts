@@ -68,6 +68,9 @@ describeDeployments('traces', (deployment) => {
       await stores.close();
       await collector.close();
     });
+    // Before its first claim a process writes down under which processor's name it claims.
+    if (settings.AUTH === undefined) await pay(service.url, await generateKey(service.url), MONEY);
+    processor.received.length = 0;
     return {
       ...service,
       stores,
@@ -328,7 +331,7 @@ describeDeployments('traces', (deployment) => {
     await pay(url, 'no key', MONEY, { headers: caller.headers });
     await stop();
     const lines = logs.filter(({ msg, url: path }) => msg === 'request' && path === '/api/payment');
-    expect(lines.map(({ traceId }) => traceId)).toEqual([caller.traceId, caller.traceId]);
+    expect(lines.slice(-2).map(({ traceId }) => traceId)).toEqual([caller.traceId, caller.traceId]);
     expect(logs.filter(({ msg, traceId }) => msg !== 'request' && traceId !== undefined)).toEqual([]);
   });
 });

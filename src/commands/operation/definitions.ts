@@ -118,6 +118,7 @@ charges at once, wrong requests. It charges for real, with up to nine references
 paid at a processor. Transactions are kept. Stop every service on it first. It asks before it does so.`,
     )
     .addOption(OPTIONS.yes)
+    .addHelpText('after', examples(['idempay simulated discard --yes', 'in a script, after the trial']))
     .action(async (options) => (await import('./discard-simulated.js')).discardSimulated(process.env, options));
 
   program
