@@ -6,6 +6,7 @@ import { publicErrors } from '../errors/public-errors.js';
 import { ArrivingBody } from './arriving-body.js';
 import { noteChunk } from './chunk-turns.js';
 import { type JsonBody, type RowsMember, readJsonBody } from './json-body.js';
+import { LONG_BODY_BYTES, readInTurn } from './long-body-turns.js';
 import { clientOf } from './request-limit-hook.js';
 
 declare module 'fastify' {
@@ -107,7 +108,16 @@ function readJson(budget: BodyBudget, request: FastifyRequest, payload: Readable
   });
   payload.on('error', () => end(brokenOff()));
   onEnd(payload, () => {
-    if (!isOver) parse(body.content(), config.bodyRows, end);
+    if (isOver) return;
+    const bytes = body.content();
+    if (bytes.length <= LONG_BODY_BYTES) parse(bytes, config.bodyRows, end);
+    else {
+      readInTurn(clientOf(request), () => {
+        // Its client may be gone since.
+        if (request.raw.socket.destroyed) end(brokenOff());
+        else parse(bytes, config.bodyRows, end);
+      });
+    }
   });
 }
 
