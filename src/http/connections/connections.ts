@@ -9,6 +9,7 @@ import { newRequestId, REQUEST_ID_HEADER } from '../requests/request-id.js';
 import { answerOn, type ConnectionLimits, limitConnections, type SecuredSocket } from './connection-limits.js';
 import { fixedHeadersOn } from './fixed-headers.js';
 import { isHeadRequest, type ParserError, parserErrorOf } from './parser-errors.js';
+import { boundUnreadAnswers } from './unread-answers.js';
 
 /** Over TLS, a client that has ended its sending side and takes none of its answer for this long is gone. */
 const ENDED_UNREAD_MS = 10_000;
@@ -66,6 +67,7 @@ export function guardConnections(
     server.removeAllListeners('tlsClientError').on('tlsClientError', (_error, socket) => socket.destroy());
   }
   waitForReaders(server, sockets);
+  boundUnreadAnswers(server, sockets, log);
   limitConnections(server, limits, () => sockets.size + handshakes.size, log, onDropped);
   return {
     open: sockets,

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { publicErrors } from '../errors/public-errors.js';
 import { quoted } from './entity-tags.js';
@@ -17,6 +18,9 @@ export interface Page {
 /** Revalidated each time: the next version may serve another page under the same name. */
 export const ASK_AGAIN = 'no-cache';
 
+/** TLS keeps a copy of what it was given and the client did not read: of a whole script that is a megabyte and a half for each connection. */
+const PIECE_BYTES = 32 * 1024;
+
 /** `headers` may have another `cache-control`. */
 export function pageOf(bytes: Buffer, contentType: string, headers: Page['headers'] = {}): Page {
   return { bytes, contentType, headers, tag: createHash('md5').update(bytes).digest('hex') };
@@ -32,5 +36,16 @@ export function sendPage(
   if (verdict === 'failed') throw publicErrors.preconditionFailed('page');
   reply.header('etag', quoted(tag)).header('cache-control', ASK_AGAIN).headers(headers);
   if (verdict === 'not modified') sendNotModified(reply);
-  else reply.header('content-type', contentType).send(bytes);
+  else {
+    reply.header('content-type', contentType);
+    if (request.method === 'HEAD' || bytes.length <= PIECE_BYTES) reply.send(bytes);
+    else reply.header('content-length', bytes.length).send(Readable.from(piecesOf(bytes), PIECEWISE));
+  }
+}
+
+/** The next piece is given when the client has read the one before. */
+const PIECEWISE = { objectMode: false, highWaterMark: 1 };
+
+function* piecesOf(bytes: Buffer): Generator<Buffer> {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) yield bytes.subarray(at, at + PIECE_BYTES);
 }

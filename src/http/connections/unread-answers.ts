@@ -1,0 +1,63 @@
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
+import type { FastifyBaseLogger } from 'fastify';
+
+/** A process of 512 MB has room for them, twice, because TLS keeps a copy. */
+const MOST_UNREAD_BYTES = 64 * 1024 * 1024;
+/** Longer than every answer to a payment, which is never cut. */
+const SHORT_BYTES = 24 * 1024;
+const LOOK_EVERY_MS = 250;
+
+/** What a client has left unread, and how long it has read nothing. */
+interface Unread {
+  readonly bytes: number;
+  readonly readBytes: number;
+  readonly since: number;
+}
+
+/**
+ * Bounds the bytes of answers that nobody reads, over all connections of a process: beyond the bound those connections are closed that have
+ * read nothing for longest. Each connection alone is bounded by `unreadTimeout`, and clients without credentials may open thousands.
+ */
+export function boundUnreadAnswers(
+  server: Server,
+  open: ReadonlySet<Socket>,
+  log: Pick<FastifyBaseLogger, 'warn'>,
+  mostBytes = MOST_UNREAD_BYTES,
+): void {
+  const unread = new Map<Socket, Unread>();
+
+  function look(): void {
+    const now = performance.now();
+    let total = 0;
+    for (const socket of open) {
+      const { writableLength: bytes, bytesWritten } = socket;
+      total += bytes;
+      const readBytes = bytesWritten - bytes;
+      const before = unread.get(socket);
+      const since = before?.readBytes === readBytes ? before.since : now;
+      if (bytes <= SHORT_BYTES) unread.delete(socket);
+      else unread.set(socket, { bytes, readBytes, since });
+    }
+    for (const socket of unread.keys()) if (!open.has(socket)) unread.delete(socket);
+    if (total > mostBytes) cutOldest(total);
+  }
+
+  function cutOldest(total: number): void {
+    let left = total;
+    let cut = 0;
+    for (const [socket, { bytes }] of [...unread].sort(([, one], [, other]) => one.since - other.since)) {
+      if (left <= mostBytes) break;
+      socket.destroy();
+      left -= bytes;
+      cut += 1;
+    }
+    log.warn(
+      { connections: cut, bytes: total },
+      'too many bytes of answers were left unread: the oldest of these connections are closed',
+    );
+  }
+
+  const looking = setInterval(look, LOOK_EVERY_MS).unref();
+  server.once('close', () => clearInterval(looking));
+}

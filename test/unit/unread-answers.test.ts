@@ -1,0 +1,58 @@
+/**
+ * Bug: 290 connections without credentials ended a process of 512 MB in three seconds: each asked for the script of /docs and read nothing.
+ * Cause: each connection was bounded, and all of them together were not; and TLS copied the whole script for each.
+ * Fix: beyond a bound for the process the connections that have read nothing for longest are closed, and a file is sent in pieces.
+ */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { boundUnreadAnswers } from '#idempay/http/connections/unread-answers.js';
+import { until } from '../../testkit/time/until.js';
+
+const DEADLINE_MS = 10_000;
+// More than the kernel holds for a client that reads nothing.
+const LONG_BYTES = 16 * 1024 * 1024;
+const MOST_BYTES = 2.5 * LONG_BYTES;
+
+async function serve() {
+  const open = new Set<Socket>();
+  const warned: object[] = [];
+  const server = createServer((request, response) =>
+    response.end(request.url === '/long' ? 'x'.repeat(LONG_BYTES) : 'short'),
+  );
+  server.on('connection', (socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+  });
+  boundUnreadAnswers(server, open, { warn: (facts: object) => void warned.push(facts) }, MOST_BYTES);
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const clients: Socket[] = [];
+  onTestFinished(() => {
+    for (const client of clients) client.destroy();
+    server.close();
+  });
+  const unreadBytes = () => [...open].reduce((sum, { writableLength }) => sum + writableLength, 0);
+  const ask = async (path: string) => {
+    const client = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {});
+    clients.push(client);
+    client.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+    await once(client, 'readable');
+    return client;
+  };
+  return { open, warned, unreadBytes, ask };
+}
+
+test('beyond the bound the connection is closed that has read nothing for longest, and no other', async () => {
+  const { open, warned, unreadBytes, ask } = await serve();
+  await ask('/long');
+  const [oldest] = open;
+  await ask('/short');
+  await ask('/long');
+  expect(unreadBytes()).toBeLessThan(MOST_BYTES);
+  await ask('/long');
+  await until('one to be closed', DEADLINE_MS, () => open.size === 3);
+  expect(oldest?.destroyed).toBe(true);
+  expect(unreadBytes()).toBeLessThan(MOST_BYTES);
+  expect(warned).toEqual([{ connections: 1, bytes: expect.any(Number) }]);
+});
