@@ -22,7 +22,7 @@ const NAMES: Readonly<Record<Member, string>> = {
   reference:
     'idempotencykey idempayreference reference merchantreference paymentreference clientreference clientreferenceid customnumber custom referenceid externalreference externalid endtoendid endtoendreference kundenreferenzendtoend kundenreferenz ref key',
   order:
-    'order orderid ordernumber orderno orderreference invoicenumber invoiceid bestellnummer auftragsnummer rechnungsnummer',
+    'orderreceipt order orderid ordernumber orderno orderreference invoicenumber invoiceid bestellnummer auftragsnummer rechnungsnummer',
   transactionId: 'idempaytransaction transactionid merchanttransactionid txnid txid transaction txn',
   amount:
     'amount grossamount gross totalcollected paymentamount transactionamount betrag umsatz betragineur brutto value total',

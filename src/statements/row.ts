@@ -66,7 +66,7 @@ const CURRENCY = /^[A-Z]{3}$/;
 const KINDS: readonly (readonly [RowKind, RegExp])[] = [
   ['fee', /\bfees?\b|commission|geb[uü]hr/i],
   ['chargeback', /charge ?back|dispute/i],
-  ['refund', /refund|reversal|reversed|storno|erstattung|r(?:ü|ue)ckzahlung/i],
+  ['refund', /\breturns?\b|refund|reversal|reversed|storno|erstattung|r(?:ü|ue)ckzahlung/i],
   ['other', /authori[sz]ation|autorisierung|conversion|umrechnung|\bhold\b|release|reserve|payout|auszahlung/i],
 ];
 /** The same where they name no payment: a payment may come by `Transfer`. */

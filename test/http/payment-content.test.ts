@@ -58,6 +58,23 @@ describeDeployments('the content of a payment', (deployment) => {
     expectError(await send({ ...MONEY, amount: '1.00', source: null }), 422);
   });
 
+  it('with a number like that of a card is taken, and warned of once for each member, without the number', async () => {
+    const stores = await deployment.open();
+    try {
+      const { url, logs } = await stores.serve();
+      const content = { description: 'order 4242424242424242', metadata: { number: '4242424242424242', other: 'x' } };
+      for (let payment = 0; payment < 2; payment += 1) await givenPaid(url, { ...MONEY, ...content });
+      const warnings = logs.filter(({ msg }) => msg?.includes('looks like a card number'));
+      expect(warnings.map(({ level, member }) => [level, member])).toEqual([
+        [40, 'description'],
+        [40, 'metadata.number'],
+      ]);
+      expect(JSON.stringify(warnings)).not.toContain('4242424242424242');
+    } finally {
+      await stores.close();
+    }
+  });
+
   it('is in the list and the export, without the source', async () => {
     const { key } = await givenPaid(shared.url, {
       ...MONEY,

@@ -138,9 +138,9 @@ describeDeployments('creating many transactions at once', (deployment) => {
       return body.replace('"filler":""', `"filler":"${'x'.repeat(bytes - body.length)}"`);
     };
     expect((await postBatch(shared.url, bodyOf(LIMIT_BYTES))).status).toBe(201);
-    const tooLong = 'The request body must not exceed 1048576 bytes.';
+    const tooLong = 'The request body must not exceed 1048576 bytes, with all its members.';
     expectError(await postBatch(shared.url, bodyOf(LIMIT_BYTES + 1)), 413, tooLong);
-    const usual = 'The request body must not exceed 16384 bytes.';
+    const usual = 'The request body must not exceed 16384 bytes, with all its members.';
     expectError(await postTransaction(shared.url, bodyOf(20_000)), 413, usual);
   });
 

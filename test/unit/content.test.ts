@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { MOST_SOURCE, sourceProblem, textProblem } from '#idempay/payments/values/content.js';
+import { MOST_SOURCE, membersLikeCards, sourceProblem, textProblem } from '#idempay/payments/values/content.js';
 
 /** Rule P19, which `http/payment-content` tests over HTTP. */
 
@@ -26,8 +26,18 @@ test.each(['', 'x'.repeat(MOST_SOURCE + 1), 'tok 1', ' tok', 'tok\n', 'tök', 't
 test.each([
   ...['4222222222222', '30569309025904', '378282246310005', '4242424242424242', '6011000990139424'],
   ...['2223003122003222', '6205500000000000004'],
+  ...['4242-4242-4242-4242', 'card:4242424242424242', 'PAN:4242-4242-4242-4242', 'cc:378282246310005'],
 ])('%s is refused as a card number', (source) => {
   expect(sourceProblem(source)).toMatch(/card number/);
+});
+
+test('members with a number like that of a card are named, without the number', () => {
+  const content = {
+    description: 'paid by 4242424242424242',
+    metadata: { order: '4222222222222', note: '4242 4242', a: 'b' },
+  };
+  expect(membersLikeCards(content)).toEqual(['description', 'metadata.order']);
+  expect(membersLikeCards({ source: 'tok_1' })).toEqual([]);
 });
 
 test.each([

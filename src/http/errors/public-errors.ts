@@ -383,7 +383,8 @@ const catalogue = {
   emptyBody: () => unreadable('it is empty. Send a JSON object.'),
   unsupportedMediaType: () =>
     new PublicError(415, 'Send the body as JSON in UTF-8, uncompressed, with Content-Type: application/json.'),
-  bodyTooLarge: (limitBytes: number) => new PublicError(413, `The request body must not exceed ${limitBytes} bytes.`),
+  bodyTooLarge: (limitBytes: number) =>
+    new PublicError(413, `The request body must not exceed ${limitBytes} bytes, with all its members.`),
   tooManyBodies: () =>
     new CountedError(
       'bodies',

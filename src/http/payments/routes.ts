@@ -1,9 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { LRUCache } from 'lru-cache';
 import type { Access } from '../../access/access.js';
 import type { UnpaidKeys } from '../../limits/unpaid-keys.js';
 import type { PayAnswer } from '../../payments/answers.js';
 import type { PaymentRecords } from '../../payments/history/payment-records.js';
 import type { Payments } from '../../payments/payments.js';
+import { type Content, membersLikeCards } from '../../payments/values/content.js';
 import { readKeyHeader } from '../../payments/values/idempotency-key.js';
 import type { FinalOutcome } from '../../payments/values/payment.js';
 import type { ComputeKey, NamedPayment } from '../../payments/values/reference.js';
@@ -39,6 +41,9 @@ declare module 'fastify' {
   }
 }
 
+/** Beyond them the one that was given longest ago may be given again. */
+const REMEMBERED_WARNINGS = 1_000;
+
 interface PaymentRouteFeatures {
   readonly payments: Payments;
   readonly paymentRecords: PaymentRecords;
@@ -55,6 +60,7 @@ export function registerPaymentRoutes(
   app.decorateRequest('payment', undefined);
   // Asked for with a request only: the description is also made of a server that has no payments.
   const computeKey: ComputeKey = (reference) => payments.computeKey(reference);
+  const warned = new LRUCache<string, true>({ max: REMEMBERED_WARNINGS });
   const judgeOwner = createJudgeOwner(access, records);
   const paidRecord = createPaidRecord((key, client) => records.get(key, client));
 
@@ -128,6 +134,20 @@ export function registerPaymentRoutes(
     },
   );
 
+  /** Once for each client and member, and never with the value. */
+  function warnOfCards(request: FastifyRequest, content: Content): void {
+    const client = request.caller?.client;
+    for (const member of membersLikeCards(content)) {
+      const warning = `${client ?? ''} ${member}`;
+      if (warned.has(warning)) continue;
+      warned.set(warning, true);
+      request.log.warn(
+        { client, member },
+        'a number in this member looks like a card number, which never belongs here',
+      );
+    }
+  }
+
   function issueComputedKey(reply: FastifyReply, { key, reference }: NamedReference): void {
     reply.header(KEY_HEADER, key);
     answerWith(reply, payments.issueComputedKey(key, reference), (answer) => {
@@ -160,7 +180,9 @@ export function registerPaymentRoutes(
       }
       const waitSeconds = preferredWaitSeconds(request.headers.prefer);
       const patience = waitSeconds === undefined ? undefined : { ms: waitSeconds * 1000, gone: clientGone(reply) };
-      answerWith(reply, payments.pay(payment, readPaymentRequest(body), patience), (answer) => {
+      const asked = readPaymentRequest(body);
+      if ('content' in asked && asked.content) warnOfCards(request, asked.content);
+      answerWith(reply, payments.pay(payment, asked, patience), (answer) => {
         if (answer.waited) withPreference(reply, `wait=${waitSeconds}`);
         return answerPayment(reply, payment, answer);
       });

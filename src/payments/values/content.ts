@@ -19,17 +19,38 @@ export const MOST_METADATA_VALUE = 500;
 
 const VISIBLE_ASCII = /^[!-~]*$/;
 const CARD_NUMBER = /^[2-6][0-9]{12,18}$/;
+/** How forms write a card number: after its kind, and in groups of four. */
+const CARD_PREFIX = /^(?:card|pan|cc):/i;
+const CARD_GROUPS = /^(?:[0-9]{4}-){3,4}[0-9]{1,4}$/;
+const NUMBERS = /[0-9]+/g;
 
 /** The sentence that tells the client what is wrong with its `source`. Undefined where nothing is. */
 export function sourceProblem(source: string): string | undefined {
   if (source.length < 1 || source.length > MOST_SOURCE || !VISIBLE_ASCII.test(source)) {
     return `'source' must be 1 to ${MOST_SOURCE} visible ASCII characters, without spaces: the token that stands for the payer at your processor.`;
   }
-  if (CARD_NUMBER.test(source) && passesLuhn(source)) {
+  if (isCardNumber(withoutForm(source))) {
     return "'source' looks like a card number, which must never come here. Send the token that your processor gives for the card.";
   }
   return undefined;
 }
+
+/**
+ * The names of members in whose text a number looks like a card number. Nothing is refused for that reason, because one order number in
+ * ten passes the check.
+ */
+export function membersLikeCards({ description, metadata = {} }: Content): readonly string[] {
+  const isLike = (text = '') => (text.match(NUMBERS) ?? []).some(isCardNumber);
+  const names = Object.keys(metadata).filter((name) => isLike(metadata[name]));
+  return [...(isLike(description) ? ['description'] : []), ...names.map((name) => `metadata.${name}`)];
+}
+
+function withoutForm(source: string): string {
+  const number = source.replace(CARD_PREFIX, '');
+  return CARD_GROUPS.test(number) ? number.replaceAll('-', '') : number;
+}
+
+const isCardNumber = (text: string) => CARD_NUMBER.test(text) && passesLuhn(text);
 
 /** The same for a text of the content; `what` names it. */
 export function textProblem(what: string, text: string, most: number, least = 0): string | undefined {

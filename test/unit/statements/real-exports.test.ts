@@ -56,6 +56,31 @@ const STATEMENTS: readonly Statement[] = [
     totals: { matched: '1250.00 EUR', refund: '-50.00 EUR', fee: '-2.00 EUR', other: '-1180.25 EUR' },
   },
   {
+    // Its `order_id` is the company's own; ours is the receipt.
+    name: 'Razorpay, settlement',
+    before: ['entity_id,type,debit,credit,currency,fee,tax,settlement_id,payment_id,order_id,order_receipt,method'],
+    lines: [
+      'pay_1,payment,0.00,500.00,INR,10.00,1.80,setl_1,pay_1,order_Abc1,order-1,card',
+      'rfnd_1,refund,500.00,0.00,INR,0.00,0.00,setl_1,pay_1,order_Abc1,order-1,card',
+      'pay_2,payment,0.00,1200.00,INR,24.00,4.32,setl_1,pay_2,order_Abc2,order-2,upi',
+    ],
+    payments: [order(1, '500.00', 'INR'), order(2, '1200.00', 'INR')],
+    counts: { matched: 2, refund: 1 },
+    totals: { matched: '1700.00 INR', refund: '-500.00 INR' },
+  },
+  {
+    name: 'Klarna, settlement',
+    before: ['type,short_order_id,merchant_reference,capture_id,amount,currency'],
+    lines: [
+      'SALE,ABC1,order-1,cap_1,80.00,SEK',
+      'RETURN,ABC1,order-1,cap_1,80.00,SEK',
+      'FEE,ABC1,order-1,cap_1,-2.40,SEK',
+    ],
+    payments: [order(1, '80.00', 'SEK')],
+    counts: { matched: 1, refund: 1, fee: 1 },
+    totals: { matched: '80.00 SEK', refund: '80.00 SEK', fee: '-2.40 SEK' },
+  },
+  {
     name: 'Stripe, payments',
     before: [
       'id,Created date (UTC),Amount,Amount Refunded,Currency,Captured,Fee,Status,Statement Descriptor,idempay_reference (metadata)',
