@@ -61,7 +61,8 @@ const attemptAfter = (attempt: number | undefined) =>
   attempt !== undefined && attempt < LAST_ATTEMPT ? attempt + 1 : undefined;
 
 /**
- * Declined by the processor (402). Final: nothing was charged, and nothing will be with this key. Where the payer wants to try again,
+ * Declined (402), by the processor or by an operator. Final: this key is not charged any more. If the processor declined it, nothing was
+ * charged; if an operator did, a charge that was sent before may still arrive. If the payer wants to try again,
  * pay the same reference with `nextAttempt`; without a reference call `pay`, which takes another key. Never by itself: only a payer tries again.
  */
 export class DeclinedError extends PaymentError {

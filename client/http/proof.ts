@@ -87,7 +87,7 @@ const SENTENCES: Readonly<Record<number, RegExp>> = {
   415: /^Send the body as JSON in UTF-8, /,
   417: /^Send no Expect header, /,
   421: /^Without AUTH the service answers to /,
-  422: /^(?:This Idempotency-Key (?:belongs to a payment |has created something else\.)|This reference is a payment of another amount |No payment of this reference is yours |Attempt \d+ (?:needs attempt \d+ to be declined, |was declined, )|The payment is completed with Transaction ID: |The payment was declined: nothing was charged|The processor has an outcome of this payment)/,
+  422: /^(?:This Idempotency-Key (?:belongs to a payment |has created something else\.)|This reference is a payment of another amount |No payment of this reference is yours |Attempt \d+ (?:needs attempt \d+ to be declined, |was declined[,.] )|The payment is completed with Transaction ID: |The payment was declined, so there is nothing to cancel\.|The processor has an outcome of this payment)/,
   429: /^At most \d+ requests a minute are served /,
   431: /^The request headers are too large\./,
   503: /nothing was (?:begun|changed)/,

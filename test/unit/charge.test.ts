@@ -4,7 +4,7 @@ import type { PaymentRecord } from '#idempay/payments/ports/payment-history.js';
 import type { ComputeKey } from '#idempay/payments/values/reference.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 
-type Row = Partial<Pick<PaymentRecord, 'state' | 'resolution' | 'client'>>;
+type Row = Partial<Pick<PaymentRecord, 'state' | 'resolution' | 'client' | 'reference'>>;
 
 const COMPLETED: Row = { state: 'COMPLETED' };
 const BY_OPERATOR: Row = { state: 'DECLINED', resolution: 'not on the statement' };
@@ -51,6 +51,28 @@ describe('the charge of a key', () => {
   test('is unknown of a cancelled payment where rows were lost, and none of a declined one', async () => {
     expect(await tellWith([CANCELLED], true)({ key: KEY })).toBe('unknown');
     expect(await tellWith([DECLINED], true)({ key: KEY })).toBe('none');
+  });
+});
+
+/**
+ * Bug: for the key of attempt 1, named by the header alone, `charge` was `none` although attempt 2 had paid. Cause: only the key's own row
+ * was read. Fix: a row that has a reference speaks of all its attempts.
+ */
+describe('the charge of a key that is computed from a reference', () => {
+  test.each<[Charge, readonly Row[]]>([
+    ['made', [DECLINED, COMPLETED]],
+    ['unknown', [DECLINED, PROCESSING]],
+    ['unknown', [DECLINED, BY_OPERATOR]],
+    ['none', [DECLINED, DECLINED]],
+    ['none', [DECLINED, CANCELLED]],
+  ])('is %s by the rows of all attempts: %j', async (charge, rows) => {
+    const ofOrder = rows.map((row) => ({ ...row, reference: REFERENCE.text, client: 'key:shop' }));
+    expect(await tellWith(ofOrder)({ key: KEY, client: 'key:shop' })).toBe(charge);
+    expect(await tellWith(ofOrder)({ key: KEY, client: 'key:rival' })).toBe('unknown');
+  });
+
+  test('is unknown if the row of a later attempt may be lost', async () => {
+    expect(await tellWith([{ ...DECLINED, reference: REFERENCE.text }], true)({ key: KEY })).toBe('unknown');
   });
 });
 

@@ -64,7 +64,7 @@ const TEXTS: Readonly<Record<number, string>> = {
 const CANCELLED_TEXT = '"Payment cancelled."';
 /** Answered to a cancellation that came too late. */
 const COMPLETED_BEFORE = /"message":"The payment is completed with Transaction ID: (TXN\d+)\./;
-const DECLINED_BEFORE = /"message":"Attempt \d+ was declined, so nothing was charged with it\./;
+const DECLINED_BEFORE = /"message":"Attempt \d+ was declined\. To close the order, /;
 /** Answered to an attempt that was declined, when another one follows it. */
 const SUPERSEDED = /"message":"Attempt \d+ was declined, and attempt \d+ (is|was) /;
 

@@ -309,8 +309,8 @@ const catalogue = {
     attemptRefused(
       'declined',
       attempt === undefined
-        ? 'The payment was declined: nothing was charged, and nothing will be with this key.'
-        : `Attempt ${attempt} was declined, so nothing was charged with it. To close the order, cancel attempt=${attempt + 1}.`,
+        ? 'The payment was declined, so there is nothing to cancel. If an operator declined it, and not the processor, its charge may still arrive.'
+        : `Attempt ${attempt} was declined. To close the order, cancel attempt=${attempt + 1}. If an operator declined it, and not the processor, its charge may still arrive.`,
     ),
   cancelledAtProcessor: () =>
     attemptRefused(

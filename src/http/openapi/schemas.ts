@@ -33,7 +33,7 @@ const ProblemDetails = {
       type: 'string',
       enum: CHARGES,
       description:
-        'For payments: whether the key was charged, or any attempt at the reference where one is named. `made`: it was. `none`: it is certain that nothing was, and nothing will be without another attempt. If absent, it is `unknown`.',
+        'For payments: whether the key was charged, or any attempt at the reference if one is named or the key is computed from one. `made`: it was. `none`: it is certain that nothing was, and nothing will be without another attempt. If absent, it is `unknown`.',
     },
   },
   additionalProperties: false,

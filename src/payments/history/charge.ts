@@ -7,8 +7,9 @@ import type { ComputeKey, NamedPayment, Reference } from '../values/reference.js
 export const CHARGES = ['made', 'none', 'unknown'] as const;
 
 /**
- * Whether what a request names was charged, for programs (rule P20): the key, or the whole reference where one is named. `none` comes
- * from rows only, never from their absence, and is certain: nothing was charged, and nothing will be without another attempt.
+ * Whether a payment was charged, for programs (rule P20). It speaks of the key, or of the whole reference if one is named or the key is
+ * computed from one. `none` comes from rows only, never from their absence, and is certain: nothing was charged, and nothing will be
+ * without another attempt.
  */
 export type Charge = (typeof CHARGES)[number];
 
@@ -25,6 +26,9 @@ export function createTellCharge(collaborators: {
   async function ofKey(key: string, client: string | undefined): Promise<Charge> {
     const row = await history.find(key);
     if (!row || !isVisibleTo(client, row.client)) return 'unknown';
+    const { reference: text, attempt } = row;
+    // A later attempt may have paid the order, although this one was declined.
+    if (text !== undefined && attempt !== undefined) return ofReference({ text, attempt, client: row.client });
     // A charge of a row that was lost may arrive after the cancellation.
     if (row.state === 'CANCELLED' && (await ledger.mayBeLost(key))) return 'unknown';
     return ofRow(row);
