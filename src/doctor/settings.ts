@@ -38,6 +38,7 @@ export function examineSettings(
       : []),
     ...(certificateFiles ? examineCertificate(certificateFiles, nowMs) : [judgeMissingTls(config)]),
     judgeProcessor(config),
+    ...judgeAccount(config),
     judgeRetention(config),
     judgeLogLevel(config),
   ];
@@ -154,6 +155,20 @@ function judgeProcessor({ processor }: Config): Finding {
     wanted: 'the processor',
     why: 'a simulated payment moves no money',
   };
+}
+
+/** Only for a processor over HTTP. */
+function judgeAccount({ processor }: Config): Finding[] {
+  if (processor.kind !== 'http') return [];
+  return [
+    {
+      verdict: verdictOf(false, processor.account === undefined),
+      what: 'PROCESSOR_ACCOUNT',
+      found: processor.account ?? 'unset: the user of PROCESSOR_URL',
+      wanted: 'a name for the account at the processor',
+      why: 'without it another user in PROCESSOR_URL, such as a new API key, counts as another account, and nothing under way is finished',
+    },
+  ];
 }
 
 function judgeRetention({ payments }: Config): Finding {

@@ -77,7 +77,13 @@ describe('the rules of references (rules P18, P21 and P22)', () => {
       const status = await statusOf(url, reference);
       expect([status.text, keyOf(status)]).toEqual([`"Transaction ID: ${[...ids][0]}"`, key]);
       expect(await recordsOf(url, reference)).toEqual([
-        expect.objectContaining({ idempotencyKey: key, reference, attempt: 1, state: 'COMPLETED', createdAt: null }),
+        expect.objectContaining({
+          idempotencyKey: key,
+          reference,
+          attempt: 1,
+          state: 'COMPLETED',
+          createdAt: expect.stringMatching(/Z$/),
+        }),
       ]);
     });
 

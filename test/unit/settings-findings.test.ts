@@ -41,6 +41,13 @@ test('root is found as the user of the service', () => {
   expect(userOf(1000)).toMatchObject({ verdict: 'ok', found: 'id 1000' });
 });
 
+test('an account that has no name of its own is a warning, if there is a processor', () => {
+  const PROCESSOR_URL = 'https://shop:secret@processor.example';
+  expect(rows({})).not.toHaveProperty('PROCESSOR_ACCOUNT');
+  expect(rows({ PROCESSOR_URL })).toMatchObject({ PROCESSOR_ACCOUNT: 'warning' });
+  expect(rows({ PROCESSOR_URL, PROCESSOR_ACCOUNT: 'main' })).toMatchObject({ PROCESSOR_ACCOUNT: 'ok' });
+});
+
 test('a key file is found that is missing, damaged, or open to others', () => {
   const required = { AUTH: 'required', API_KEYS_FILE: keys };
   expect(rows(required)).toMatchObject({ API_KEYS_FILE: 'wrong' });

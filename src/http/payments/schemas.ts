@@ -37,7 +37,10 @@ const Payment = whole(
     executions: { type: 'integer', minimum: 0, description: 'The first claim and each takeover.' },
     reason: orNull({ type: 'string', description: 'Why it was declined.' }),
     resolution: orNull({ type: 'string', description: 'How an operator found out the outcome.' }),
-    createdAt: { ...orNull(moment), description: 'When the key was generated; null for a computed one.' },
+    createdAt: {
+      ...orNull(moment),
+      description: 'When the key was generated; for a computed one, the time of its first claim.',
+    },
     claimedAt: { ...orNull(moment), description: 'When it was paid with for the first time.' },
     settledAt: { ...orNull(moment), description: 'When the outcome was written.' },
   },

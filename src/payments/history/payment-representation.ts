@@ -26,7 +26,8 @@ export function paymentJson(payment: ShownPayment, client: string | undefined): 
     executions: row.executions ?? 0,
     reason: row.reason ?? null,
     resolution: row.resolution ?? null,
-    createdAt: isComputed(payment.key) ? null : isoTime(keyTimeOf(payment.key)),
+    // A computed key has no time of its own, so it counts from its first claim.
+    createdAt: isoTime(isComputed(payment.key) ? row.claimedAt : keyTimeOf(payment.key)),
     claimedAt: isoTime(row.claimedAt),
     settledAt: isoTime(row.settledAt),
     // For operators, and only where the payment has one. A client sees its own payments, and those of nobody.
