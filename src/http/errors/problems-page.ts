@@ -16,7 +16,7 @@ export function problemsPage(): string {
 <h1>Errors</h1>
 <p>A request with <code>Accept: application/problem+json</code> gets an error as RFC 9457. Its <code>type</code> is <code>/problems#</code> and one of these
 names, which never change. Its <code>detail</code> says what happened to this request. An error of a payment has <code>charge</code>, which speaks of the key, or
-of all attempts at the reference where one is named: <code>made</code>, <code>none</code> (nothing was charged, and nothing will be without another attempt) or <code>unknown</code>.
+of all attempts at the reference if one is named or the key is computed from one: <code>made</code>, <code>none</code> (nothing was charged, and nothing will be without another attempt) or <code>unknown</code>.
 An error without it is <code>unknown</code>.</p>
 <dl>
 ${entries.join('\n')}
