@@ -136,7 +136,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
         return { state: 'cancelled' };`,
   },
   'src/payments/values/content.ts': {
-    'a card number is taken for a source': 'CARD_NUMBER.test(source) && → CARD_NUMBER.test(`${source} `) &&',
+    'a card number is taken for a source': 'isCardNumber(withoutForm(source)) → isCardNumber(`${source} `)',
     'a source may have spaces': 'VISIBLE_ASCII = /^[!-~]*$/ → VISIBLE_ASCII = /^[ -~]*$/',
   },
   'src/stores/shared/rows.ts': {

@@ -230,8 +230,9 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     [instance, random]: readonly [number, Random],
   ): Promise<void> {
     const client = reference?.client;
-    const ofOrder = reference !== undefined && form === 'one request';
-    const named = ofOrder ? { key: uuid, client, reference } : { key: uuid, client };
+    // A computed key speaks of its order too (rule P20).
+    const ofOrder = reference !== undefined;
+    const named = ofOrder && form === 'one request' ? { key: uuid, client, reference } : { key: uuid, client };
     const about = ofOrder ? issued.filter((other) => other.script === script).map((other) => other.key) : [key];
     const rowsAtSend = about.flatMap((name) => byKey.get(name) ?? []);
     const inquiry = { sentAt: simulation.time, ofOrder, rowsAtSend };
