@@ -4,7 +4,7 @@ import { FILL_BELOW, judgeLosses } from './checks.js';
 import { infoOfMasters, numberIn, type RedisInfo } from './info.js';
 import type { RedisClient } from './masters.js';
 
-const WATCH_EVERY_MS = 1_000;
+const WATCH_EVERY_MS = 5_000;
 /** A server that was full is back below this share: at its limit each key that expires makes room for one write. */
 const BACK_BELOW = 0.98;
 
