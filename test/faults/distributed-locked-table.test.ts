@@ -22,11 +22,13 @@ const WAVE_PAUSE_MS = 300;
 /** Sent with them over the waves. Each is a statement of its own. */
 const CANCELLATIONS = 64;
 /**
- * One write of the ledger: 3 s in the queue, 3 s for one of the connections of payments, 5 s until the server cancels the statement. A payment
- * that is charged has two of them, its settlement and the end of its lease. And a busy machine.
+ * One write of the ledger: 3 s in the queue, 3 s for one of the connections of payments, 2 s until the server refuses to wait longer for the
+ * lock; and all of it again, because the items of a batch whose lock was refused run one by one. A payment that is charged has two writes,
+ * its settlement and the end of its lease. And a busy machine.
  */
-const CLAIM_LIMIT_MS = 11_000 + 3_000;
-const SETTLE_LIMIT_MS = 2 * 11_000 + 3_000;
+const WRITE_LIMIT_MS = 2 * (3_000 + 3_000 + 2_000);
+const CLAIM_LIMIT_MS = WRITE_LIMIT_MS + 3_000;
+const SETTLE_LIMIT_MS = 2 * WRITE_LIMIT_MS + 3_000;
 
 /**
  * Bug: requests waited without limit for a statement of their own (p50 10 s), and a batch whose statement was cancelled for

@@ -21,8 +21,10 @@ import { until, untilPast } from '../../testkit/time/until.js';
  */
 
 const DEADLINE_MS = 10_000;
-/** One that ends within a test; the row's is renewed, also on a busy machine. */
-const OUTLIVED_LEASE_MS = 600;
+/** One that ends within a test; the row's is renewed every third of it, also if a busy machine stops for a second. */
+const OUTLIVED_LEASE_MS = 2_000;
+/** Long enough for a repeat that tries more than once a second to show itself. */
+const WAITED_MS = 1_200;
 
 const { ports, compose, composeWithKey, statesOf } = await shareProtocol();
 
@@ -113,7 +115,7 @@ test('a payment that outlives its lock is in progress, charged once, and waited 
   expect(await statesOf(key)).toEqual(['generated', 'under way']);
   const other = another({ leaseMs: OUTLIVED_LEASE_MS });
   const waiting = other.payments.pay({ key }, MONEY, patience(DEADLINE_MS));
-  await untilPast(2 * OUTLIVED_LEASE_MS);
+  await untilPast(WAITED_MS);
   expect(await other.recovery.runOnce()).toBe(0);
   finish();
   const { final } = inState(await answer, 'processed');
