@@ -1,3 +1,4 @@
+import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { credentialOf } from '../../testkit/client/credentials.js';
 import { ask } from '../../testkit/client/http-client.js';
@@ -72,20 +73,53 @@ describe('the console with AUTH=required', { timeout: 60_000 }, () => {
     expectClean(tab, shared.url, REFUSED);
   });
 
-  test('keeps the credential in no storage, and forgets it with the page', async () => {
+  /** Everything that the browser keeps for the page longer than its tab, and in its tab. */
+  const keptBy = (page: Page) =>
+    page.evaluate(async () => ({
+      longer: [
+        localStorage.length,
+        document.cookie,
+        (await indexedDB.databases()).length,
+        (await caches.keys()).length,
+        location.href,
+      ],
+      inTab: Object.entries({ ...sessionStorage }),
+    }));
+
+  test('keeps the credential for the tab, over a reload and a shared link, and for no other tab', async () => {
+    const { page, asked } = await tabs.open(shared.url, { secret: secretOf(operator), hash: '#/service' });
+    await page.getByRole('heading', { name: 'This process' }).waitFor();
+    await page.reload();
+    await page.getByRole('heading', { name: 'This process' }).waitFor();
+    await page.goto('about:blank');
+    await page.goto(`${shared.url}/console#/payments?reference=order-17`);
+    await page.getByRole('heading', { name: 'Payments' }).waitFor();
+    expect(await keptBy(page)).toEqual({
+      longer: [0, '', 0, 0, `${shared.url}/console#/payments?reference=order-17`],
+      inTab: [['idempay credential /', secretOf(operator)]],
+    });
+    expect(asked.some((address) => address.includes(secretOf(operator)))).toBe(false);
+    const other = await page.context().newPage();
+    await other.goto(`${shared.url}/console#/service`);
+    await other.getByRole('heading', { name: 'Sign in' }).waitFor();
+  });
+
+  test('keeps no credential that the service refuses', async () => {
+    const { page, signIn } = await tabs.open(shared.url, { hash: '#/service' });
+    await signIn('idem_wrong');
+    await page.getByText('The service does not take this credential.').waitFor();
+    expect((await keptBy(page)).inTab).toEqual([]);
+  });
+
+  test('keeps the credential while the service cannot be reached', async () => {
     const { page } = await tabs.open(shared.url, { secret: secretOf(operator), hash: '#/service' });
     await page.getByRole('heading', { name: 'This process' }).waitFor();
-    const kept = await page.evaluate(async () => [
-      localStorage.length,
-      sessionStorage.length,
-      document.cookie,
-      (await indexedDB.databases()).length,
-      (await caches.keys()).length,
-      location.href,
-    ]);
-    expect(kept).toEqual([0, 0, '', 0, 0, `${shared.url}/console#/service`]);
+    await page.route('**/api/session', (route) => route.abort());
     await page.reload();
-    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    await page.getByRole('alert').getByText('The service cannot be reached.').waitFor();
+    await page.unroute('**/api/session');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByRole('heading', { name: 'This process' }).waitFor();
   });
 
   test('shows what the scopes allow, and asks for nothing else', async () => {
@@ -125,6 +159,9 @@ describe('the console with AUTH=required', { timeout: 60_000 }, () => {
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     expect(await page.getByLabel('API key or token').inputValue()).toBe('');
+    expect((await keptBy(page)).inTab).toEqual([]);
+    await page.reload();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     expect(asked.some((address) => address.includes(secretOf(operator)))).toBe(false);
   });
 
@@ -140,9 +177,24 @@ describe('the console with AUTH=required', { timeout: 60_000 }, () => {
     await until('the key is refused', 10_000, async () => (await sessionOf(leaving)) === 401);
     await page.getByRole('button', { name: 'Ask again' }).click();
     await page.getByText('The service no longer takes your credential: sign in again.').waitFor();
+    expect((await keptBy(page)).inTab).toEqual([]);
     await signIn(secretOf(operator));
     await page.getByRole('heading', { name: 'Key-value store' }).waitFor();
     expect(page.url()).toBe(`${shared.url}/console#/service?kept=yes`);
+  });
+
+  test('forgets a kept credential that was revoked before a reload', async () => {
+    const leaving = credentialOf('leaving-too', ['operations']);
+    await keys.write(operator, reader, leaving);
+    const status = async () => (await ask(`${shared.url}/api/session`, { headers: leaving.headers })).status;
+    await until('the key is taken', 10_000, async () => (await status()) === 200);
+    const { page } = await tabs.open(shared.url, { secret: secretOf(leaving), hash: '#/try-it' });
+    await page.getByRole('button', { name: 'Sign out' }).waitFor();
+    await keys.write(operator, reader);
+    await until('the key is refused', 10_000, async () => (await status()) === 401);
+    await page.reload();
+    await page.getByText('The service no longer takes your credential: sign in again.').waitFor();
+    expect((await keptBy(page)).inTab).toEqual([]);
   });
 
   test('follows the system or its switch, and is used by keyboard alone', async () => {

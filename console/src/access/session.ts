@@ -31,8 +31,7 @@ export interface Access {
 }
 
 /**
- * Opens the session of a credential. The credential is kept only in the returned object, so a reload of the page forgets it.
- * `onRefused` is called when the service no longer accepts it.
+ * Opens the session of a credential. `onRefused` is called when the service no longer accepts it.
  */
 export async function openAccess(
   credential: string | undefined,

@@ -13,7 +13,7 @@ interface Properties {
   signIn(credential: string): Promise<void>;
 }
 
-/** The credential lives in the field until it is sent, and then in memory only. */
+/** The credential lives in the field until it is sent; the tab keeps it when the service has accepted it. */
 export function SignIn({ reason, signIn }: Properties) {
   const field = useRef<HTMLInputElement>(null);
   const [problem, setProblem] = useState(reason);
@@ -66,8 +66,7 @@ export function SignIn({ reason, signIn }: Properties) {
           {isAsking ? 'Asking the service…' : 'Sign in'}
         </button>
         <p id="credential-note" class="note">
-          It stays in the memory of this tab, and is forgotten when the tab is closed or reloaded. What you see depends
-          on its scopes.
+          This tab keeps it until you sign out or close the tab. What you see depends on its scopes.
         </p>
       </form>
     </main>
