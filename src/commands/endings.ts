@@ -1,4 +1,5 @@
 import { EXIT, type ExitCode } from './exit-codes.js';
+import { duration } from './import/progress.js';
 
 /** By the names of errors, so that nothing has to be loaded that a command did not use. */
 const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
@@ -38,6 +39,8 @@ export interface Ending {
   /** Where the payer may try again. */
   readonly nextAttempt?: number | undefined;
   readonly status?: number | undefined;
+  /** Not before, if the service said so. */
+  readonly retryAfterSeconds?: number | undefined;
   readonly requestId?: string | undefined;
 }
 
@@ -45,6 +48,7 @@ export interface Ending {
 export function endingOf(error: unknown): Ending | undefined {
   const fault = error as Record<string, never> & Error;
   const { name, message, key, idempotencyKey, reference, attempt, nextAttempt, status, requestId } = fault;
+  const { retryAfterSeconds } = fault;
   const { syscall, code } = fault;
   const exitCode = EXIT_CODES[name] ?? (syscall !== undefined ? EXIT.mistake : undefined);
   if (exitCode === undefined) return undefined;
@@ -56,7 +60,7 @@ export function endingOf(error: unknown): Ending | undefined {
   // A processor is no service, so its error says itself where to look.
   const isOfService = name !== 'UnreachableProcessorError';
   const hint = isNoConnection && isOfService && status === undefined ? NO_ANSWER : HINTS[exitCode];
-  const sentence = message.replace(/^error: /, '');
+  const sentence = withMoment(message.replace(/^error: /, ''), retryAfterSeconds);
   return {
     exitCode,
     message: hint ? `${sentence}\n${hint}` : sentence,
@@ -65,9 +69,19 @@ export function endingOf(error: unknown): Ending | undefined {
     attempt,
     nextAttempt,
     status,
+    retryAfterSeconds,
     requestId,
   };
 }
+
+/** A person does not see the header that a sentence of the service names. */
+function withMoment(sentence: string, retryAfterSeconds: number | undefined): string {
+  if (!sentence.includes('Retry-After') || retryAfterSeconds === undefined) return sentence;
+  const at = new Date(Date.now() + retryAfterSeconds * SECOND_MS).toISOString();
+  return `${sentence}\nRetry-After passes at ${at.replace(/\.\d+/, '')}, in ${duration(retryAfterSeconds)}.`;
+}
+
+const SECOND_MS = 1_000;
 
 const NO_ANSWER = "Is the service running? 'idempay' starts it, and --url or IDEMPAY_URL says where it is.";
 const HINTS: Readonly<Partial<Record<ExitCode, string>>> = {

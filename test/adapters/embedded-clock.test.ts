@@ -153,3 +153,20 @@ test('a claim of a key whose outcome has expired writes the time by which it is 
   expect(claim()).toEqual({ state: 'expired' });
   expect(readLastCommit(database).clockMs).toBeGreaterThan(Number(endsAt));
 });
+
+test('a payment of before a suspend says when it may be resolved, by the wall clock, as its resolution judges it', async () => {
+  const { ledger, paymentHistory, clock } = await openAt(await newFolder(), 0);
+  const claim = await givenClaim(ledger);
+  await ledger.abandon(claim, 0);
+  const resolution = { owner: newOwner(), state: 'DECLINED', reason: 'not on the statement' } as const;
+  const resolve = () => ledger.resolve({ ...resolution, key: claim.key, dedupMs: HOUR_MS, idempotencyTtlMs: DAY_MS });
+  const countsFrom = async () => {
+    const life = await paymentHistory.findLife(claim.key);
+    return (life?.resolutionCountsFrom ?? 0) - (life?.payment.claimedAt ?? 0);
+  };
+  expect(await countsFrom()).toBe(0);
+  expect(await resolve()).toMatchObject({ state: 'too early' });
+  clock.aheadMs += HOUR_MS + 1_000;
+  expect(await countsFrom()).toBeLessThanOrEqual(-HOUR_MS);
+  expect(await resolve()).toMatchObject({ state: 'resolved' });
+});

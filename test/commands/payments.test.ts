@@ -286,6 +286,39 @@ describe('payments', () => {
     expect(await idempay(...resolution, '--yes')).toMatchObject({ code: 8 });
   });
 
+  /**
+   * Bug: "Resolve it when Retry-After has passed" did not say when. Cause: the command printed the sentence of the service, which names a
+   * header. Fix: the moment and the time until then stand below the sentence.
+   */
+  it('are not resolved before the service accepts it, and the command says when that is', async () => {
+    await shared().processor.behave({ refuseWith: 503 });
+    const { stderr: paid } = await idempay('pay', '--deadline', '2', ...HUNDRED);
+    await shared().processor.behave({ refuseWith: null });
+    const key = KEY.exec(paid)?.[0] ?? '';
+    const resolve = [
+      'payments',
+      'resolve',
+      key,
+      '--outcome',
+      'declined',
+      '--reason',
+      'test',
+      '--yes',
+      '--deadline',
+      '1',
+    ];
+    const early =
+      /Resolve it when Retry-After has passed\.\nRetry-After passes at (\S+Z), in (?:19|20) h \d\d min\.\n$/;
+    const refusal = await until('the refusal that it is too early', 30_000, async () => {
+      const { code, stderr } = await idempay(...resolve);
+      expect(code).toBe(8);
+      return early.exec(stderr) ?? undefined;
+    });
+    expect(Date.parse(refusal[1] ?? '') - Date.now()).toBeGreaterThan(19 * 3_600_000);
+    const asJson = JSON.parse((await idempay(...resolve, '--json')).stderr);
+    expect(asJson).toMatchObject({ exitCode: 8, retryAfterSeconds: expect.any(Number) });
+  });
+
   it('are cancelled by a reference or a key, after a question, and then never paid', async () => {
     const cancel = ['payments', 'cancel', '--reference', 'order-20'];
     const unasked = await idempay(...cancel);

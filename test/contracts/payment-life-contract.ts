@@ -91,6 +91,11 @@ export function paymentLifeContract(ports: ContractPorts): void {
     const [first, second] = [await given.deadClaim({ processor }), await given.deadClaim({ processor })];
     await ledger.abandon(second, 0, 'unsent', { sent: false, cause: 'é'.repeat(500) });
     expect(await lifeOf(second.key)).toMatchObject({ unsent: true, owner: undefined });
+    const third = await given.deadClaim();
+    await ledger.abandon(third, 0, 'charged an amount that is not known', { sent: true });
+    const unknownAmount = await lifeOf(third.key);
+    expect(unknownAmount).toMatchObject({ unsent: false, chargedUnknownAmount: true });
+    expect(unknownAmount.resolutionCountsFrom).toBe(unknownAmount.payment.claimedAt);
     const owner = newOwner();
     await ledger.takeOverDue({ owner, leaseMs: SHORT_MS, processor, first: 'longest due', limit: 10 });
     expect(await ledger.abandon(first, 0, undefined, { sent: true, cause: 'late' })).toBe(false);

@@ -21,6 +21,7 @@ import {
   resolvePayment,
   shownIn,
   shownPaymentOf,
+  timelineOf,
 } from '../../testkit/client/payment-records.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
@@ -124,6 +125,9 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
       expectError(answer, 409, TOO_EARLY);
       expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1);
       expect(Number(answer.headers['retry-after'])).toBeLessThanOrEqual(DEDUP_SECONDS);
+      const { next } = await timelineOf(url, key);
+      const claimedAt = Date.parse((await shownPaymentOf(url, key)).claimedAt as string);
+      expect(Date.parse(next.resolvableAt ?? '')).toBeGreaterThanOrEqual(claimedAt + DEDUP_SECONDS * 1_000);
       expect(await shownPaymentOf(url, key)).toMatchObject({ state: 'PROCESSING', resolution: null });
     });
 

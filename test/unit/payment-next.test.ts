@@ -8,7 +8,10 @@ const RULES = { processor: 'ours', dedupMs: 2 * HOUR_MS, idempotencyTtlMs: 24 * 
 
 function life(payment: Partial<PaymentLife['payment']>, more: Partial<PaymentLife> = {}): PaymentLife {
   const claimed = { state: 'PROCESSING', processor: 'ours', claimedAt: NOW_MS - HOUR_MS, ...payment };
-  const usual = { now: NOW_MS, leaseUntil: NOW_MS - 1, recoverAt: NOW_MS + HOUR_MS, unsent: false };
+  const usual = {
+    ...{ now: NOW_MS, leaseUntil: NOW_MS - 1, recoverAt: NOW_MS + HOUR_MS },
+    ...{ unsent: false, chargedUnknownAmount: false, resolutionCountsFrom: claimed.claimedAt },
+  };
   return { ...usual, payment: claimed, ...more } as PaymentLife;
 }
 
@@ -42,6 +45,23 @@ test.each([
   const { text } = next();
   expect(text).toContain(moment);
   expect(text).not.toContain(' then');
+});
+
+/**
+ * Bug: the console offered the form to resolve for 20 hours before the service accepted a resolution. Cause: only a sentence said from when on
+ * it does. Fix: the step has the moment as a member, as the ledger judges it.
+ */
+test.each<[string, Partial<PaymentLife>, what: string, agoMs: number]>([
+  ['may have been sent', {}, 'recovery', -HOUR_MS],
+  ['was never sent', { unsent: true }, 'recovery', -23 * HOUR_MS],
+  ['was charged nobody knows how much', { chargedUnknownAmount: true }, 'operator', HOUR_MS],
+  ['is older by the wall clock', { resolutionCountsFrom: NOW_MS - 2 * HOUR_MS }, 'operator', 0],
+  ['has a lease that ends before', { leaseUntil: NOW_MS + 1 }, 'under way', -HOUR_MS],
+  ['has a lease that ends after it', { leaseUntil: NOW_MS + 2 * HOUR_MS }, 'under way', -2 * HOUR_MS],
+])('a payment that %s says when it may be resolved', (_what, more, what, agoMs) => {
+  expect(nextOf(life({}, more), RULES, undefined)).toMatchObject({ what, resolvableAt: NOW_MS - agoMs });
+  const theirs = nextOf(life({ processor: 'theirs' }, more), RULES, undefined);
+  expect(theirs.resolvableAt).toBe(NOW_MS - agoMs);
 });
 
 test('a final outcome whose key has expired is not repeated', () => {

@@ -144,7 +144,12 @@ export interface ShownTimeline {
     readonly detail: string | null;
   }[];
   readonly omitted: number;
-  readonly next: { readonly what: string; readonly at: string | null; readonly text: string };
+  readonly next: {
+    readonly what: string;
+    readonly at: string | null;
+    readonly resolvableAt: string | null;
+    readonly text: string;
+  };
 }
 
 export const readTimeline = (url: string, key: string, options: Ask = {}) =>

@@ -74,6 +74,7 @@ function OnePayment({ name: key, access }: { name: string; access: Access }) {
             <Resolution
               http={http}
               seen={seen}
+              next={timeline?.next}
               decide={setDeciding}
               ended={(result) => {
                 setResolved(result);

@@ -20,7 +20,13 @@ export interface TimelineEvent {
 export interface Timeline {
   readonly events: readonly TimelineEvent[];
   readonly omitted: number;
-  readonly next: { readonly what: string; readonly at: string | null; readonly text: string };
+  readonly next: {
+    readonly what: string;
+    readonly at: string | null;
+    /** When the service first accepts a resolution. */
+    readonly resolvableAt: string | null;
+    readonly text: string;
+  };
 }
 
 /** `GET /api/payments/{key}/processor-answer`. */

@@ -1,7 +1,8 @@
 import { useState } from 'preact/hooks';
 import type { Http } from '../http/http.js';
 import { foreignAnswer } from '../http/service-error.js';
-import type { Payment, ProcessorAnswer, Seen } from './payment.js';
+import { Countdown } from './countdown.js';
+import type { Payment, ProcessorAnswer, Seen, Timeline } from './payment.js';
 import { ProcessorAnswerPanel, useProcessorAnswer } from './processor-answer.js';
 import { ResolutionConfirmation } from './resolution-confirmation.js';
 import { type ResolutionResult, refusalOf } from './resolution-note.js';
@@ -13,6 +14,8 @@ const MOST_REASON_CODE_POINTS = 500;
 interface Properties {
   readonly http: Http;
   readonly seen: Seen;
+  /** Undefined if the timeline could not be read: then the service says by itself that it is too early. */
+  readonly next: Timeline['next'] | undefined;
   /** While a person decides, what is shown must not change. */
   decide(isDeciding: boolean): void;
   /** It was sent: the payment is to be shown as it is now. */
@@ -23,7 +26,7 @@ interface Properties {
  * What an operator found out. It is sent with the tag of the payment that was shown, so that a decision on outdated data is refused.
  * A second send (after a lost answer) is refused by the tag, and shows what the first one wrote.
  */
-export function Resolution({ http, seen, decide, ended }: Properties) {
+export function Resolution({ http, seen, next, decide, ended }: Properties) {
   const key = seen.payment.idempotencyKey;
   const asked = useProcessorAnswer(http, key);
   const [outcome, setOutcome] = useState<Outcome>();
@@ -31,6 +34,8 @@ export function Resolution({ http, seen, decide, ended }: Properties) {
   const [problem, setProblem] = useState<Problem>();
   /** The payment that the operator decides on. Undefined while no decision is open. */
   const [basis, setBasis] = useState<Seen>();
+  // By the service's clock, and not by the browser's.
+  const isEarly = next !== undefined && next.what !== 'operator';
 
   function close() {
     setBasis(undefined);
@@ -76,7 +81,8 @@ export function Resolution({ http, seen, decide, ended }: Properties) {
             For an outcome that you found out yourself: on a bank statement, or at the processor. It is final, and
             clients get it as the result of their payment.
           </p>
-          <fieldset aria-describedby="resolution-problem">
+          {isEarly && <NotYet resolvableAt={next.resolvableAt} />}
+          <fieldset disabled={isEarly} aria-describedby="resolution-problem">
             <legend>Outcome</legend>
             {(['completed', 'declined'] as const).map((value) => (
               <label key={value} class="choice">
@@ -94,6 +100,7 @@ export function Resolution({ http, seen, decide, ended }: Properties) {
           <label for="reason">How it was found out</label>
           <input
             id="reason"
+            disabled={isEarly}
             autocomplete="off"
             placeholder="on the bank statement of 20 November"
             value={reason}
@@ -105,7 +112,7 @@ export function Resolution({ http, seen, decide, ended }: Properties) {
             {problem?.sentence}
           </p>
           <div class="actions">
-            <button type="submit" class="primary">
+            <button type="submit" class="primary" disabled={isEarly}>
               Resolve…
             </button>
           </div>
@@ -122,6 +129,20 @@ export function Resolution({ http, seen, decide, ended }: Properties) {
         />
       )}
     </section>
+  );
+}
+
+function NotYet({ resolvableAt }: { resolvableAt: string | null }) {
+  return (
+    <p role="status">
+      The service may still find the outcome out by itself, so it accepts no resolution yet.
+      {resolvableAt !== null && (
+        <>
+          {' '}
+          It accepts one from <Countdown to={resolvableAt} />
+        </>
+      )}
+    </p>
   );
 }
 

@@ -300,9 +300,9 @@ export const PAYMENT_STATEMENTS: Statements = {
   find_life({ payments }, [key]: [string], [now]) {
     const row = payments.get(key);
     if (!row) return [];
-    const { unsent_epoch, epoch, lease_until, recover_at, expires_at } = row;
+    const { unsent_epoch, lease_until, recover_at, expires_at } = row;
     const times = { lease_until: floor(lease_until), recover_at: floor(recover_at), expires_at: floor(expires_at) };
-    return [{ ...recordColumnsOf(row), ...times, unsent: unsent_epoch === epoch, now: floor(now as number) }];
+    return [{ ...recordColumnsOf(row), ...times, unsent_of_now: unsent_epoch, now: floor(now as number) }];
   },
 
   find_record: ({ payments }, [key]: [string]) => [payments.get(key) ?? []].flat().map(recordColumnsOf),

@@ -121,7 +121,7 @@ export class SqliteFile {
       clock: storeClock,
       keys: createEmbeddedKeyStore(writer, reader, counters, { remembered: new LRUCache({ max: REMEMBERED }), locks }),
       ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
-      paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now),
+      paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now, clock.now),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache: createEmbeddedTransactionCache(FOR_EVER, counters, REMEMBERED),
       async close() {},

@@ -6,6 +6,8 @@ export interface NextStep {
   readonly what: 'pay' | 'under way' | 'recovery' | 'operator' | 'replayed' | 'expired' | 'cancelled';
   /** Until or from when, as the text says; milliseconds since the epoch. Undefined where it is not known. */
   readonly at?: number | undefined;
+  /** From when on the service accepts a resolution of a payment that is PROCESSING; milliseconds since the epoch. Undefined if it never will. */
+  readonly resolvableAt?: number | undefined;
   /** One plain sentence, with the moment in it: it is read alone, too. */
   readonly text: string;
 }
@@ -31,9 +33,10 @@ export const pay = (until: number | undefined): NextStep => ({
 
 const isoOf = (ms: number) => new Date(ms).toISOString();
 
-export const underWay = (until: number): NextStep => ({
+export const underWay = (until: number, resolvableAt?: number): NextStep => ({
   what: 'under way',
   at: until,
+  resolvableAt,
   text: 'An execution is at work; another one may take the payment over when its lease has ended without an outcome.',
 });
 
@@ -56,13 +59,14 @@ export function nextOf(life: PaymentLife, rules: TimelineRules, client: string |
         }
       : { what: 'expired', at: expiresAt, text: 'It is final, and its key has expired: a repeat is refused.' };
   }
-  if (life.leaseUntil > now) return underWay(life.leaseUntil);
-  const operatorFrom = payment.claimedAt + (life.unsent ? rules.idempotencyTtlMs : rules.dedupMs);
+  const operatorFrom = operatorFromOf(life, rules);
+  if (life.leaseUntil > now) return underWay(life.leaseUntil, Math.max(life.leaseUntil, operatorFrom));
   const isOurs = payment.processor === rules.processor;
   if (operatorFrom <= now) {
     return {
       what: 'operator',
       at: operatorFrom,
+      resolvableAt: operatorFrom,
       text: isOurs
         ? `An operator may resolve it since ${isoOf(operatorFrom)}. Recovery still looks it up at the processor.`
         : `An operator may resolve it since ${isoOf(operatorFrom)}; only a service with the processor ${shownProcessor(payment.processor, client)} looks it up.`,
@@ -71,6 +75,7 @@ export function nextOf(life: PaymentLife, rules: TimelineRules, client: string |
   if (!isOurs) {
     return {
       what: 'recovery',
+      resolvableAt: operatorFrom,
       text: `Only a service with the processor ${shownProcessor(payment.processor, client)} can continue it.`,
     };
   }
@@ -80,6 +85,13 @@ export function nextOf(life: PaymentLife, rules: TimelineRules, client: string |
   return {
     what: 'recovery',
     at: life.recoverAt,
+    resolvableAt: operatorFrom,
     text: `Recovery asks the processor again at ${isoOf(life.recoverAt)}, a repeat with its key at once${operator}.`,
   };
+}
+
+/** As the ledger judges a resolution. */
+function operatorFromOf(life: PaymentLife, { idempotencyTtlMs, dedupMs }: TimelineRules): number {
+  if (life.chargedUnknownAmount) return life.resolutionCountsFrom;
+  return life.resolutionCountsFrom + (life.unsent ? idempotencyTtlMs : dedupMs);
 }

@@ -14,6 +14,11 @@ export function timelineJson({ key, state, events, omitted, next }: Timeline): s
       detail: detail ?? null,
     })),
     omitted,
-    next: { what: next.what, at: isoTime(next.at), text: next.text },
+    next: {
+      what: next.what,
+      at: isoTime(next.at),
+      resolvableAt: isoTime(next.resolvableAt),
+      text: next.text,
+    },
   });
 }

@@ -82,6 +82,10 @@ export interface PaymentLife {
   readonly owner: string | undefined;
   /** Surely nothing was ever sent for it. */
   readonly unsent: boolean;
+  /** It was charged, and nobody knows how much, so that an operator may resolve it at once. */
+  readonly chargedUnknownAmount: boolean;
+  /** Its age counts from here when an operator resolves it: the first claim, or earlier if the machine was suspended since then. */
+  readonly resolutionCountsFrom: number;
   readonly leaseUntil: number;
   /** Recovery takes it then, unless it is final. */
   readonly recoverAt: number;

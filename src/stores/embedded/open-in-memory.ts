@@ -58,7 +58,7 @@ export function openInMemory(clock: Clock): InMemory {
     clock: storeClock,
     keys: createEmbeddedKeyStore(writer, reader, counters, { remembered }),
     ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
-    paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now),
+    paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now, clock.now),
     transactions: createEmbeddedTransactionStore(writer, reader, clock),
     transactionCache,
     keyValueStore,

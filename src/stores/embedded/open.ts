@@ -66,7 +66,7 @@ export async function openEmbedded(options: {
       clock: storeClock,
       keys: createEmbeddedKeyStore(writer, reader, counters),
       ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
-      paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now),
+      paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now, clock.now),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache,
       keyValueStore,

@@ -11,7 +11,7 @@ export const COUNT_PAID = `
 
 /** What only the timeline of a payment shows. */
 export const FIND_LIFE = `
-  SELECT ${COLUMNS}, owner, coalesce(unsent_epoch = epoch, 0) AS unsent, lease_until, recover_at, expires_at, events, ?2 AS now
+  SELECT ${COLUMNS}, owner, unsent_epoch AS unsent_of_now, claimed_at_wall, lease_until, recover_at, expires_at, events, ?2 AS now
   FROM payments WHERE key = ?1`;
 
 const RANGE = 'transaction_id >= ?1 AND transaction_id < ?2';

@@ -9,9 +9,14 @@ import type { PreparedRead, Reader } from './reader.js';
 const PAGE = 500;
 /** Times are kept in milliseconds. */
 const UNITS_PER_MS = 1;
+const SECOND_MS = 1_000;
 
-/** `now`: the store's clock. Reads on the main thread: pages are short, and each comes from an index or the table in its own order. */
-export function createEmbeddedPaymentHistory(reader: Reader, now: () => number): PaymentHistory {
+/** `now`: the store's clock; `wallClock`: the machine's. Reads on the main thread: pages are short, and each comes from an index or the table in its own order. */
+export function createEmbeddedPaymentHistory(
+  reader: Reader,
+  now: () => number,
+  wallClock: () => number,
+): PaymentHistory {
   const find = reader.prepare(statements.FIND);
   const findLife = reader.prepare(statements.FIND_LIFE);
   const settled = reader.prepare(statements.SETTLED);
@@ -47,8 +52,8 @@ export function createEmbeddedPaymentHistory(reader: Reader, now: () => number):
     },
 
     async findLife(key) {
-      const row = findLife.get(key, now()) as LifeRow | undefined;
-      return row && lifeOf(row);
+      const row = findLife.get(key, now()) as (LifeRow & { readonly claimed_at_wall: number }) | undefined;
+      return row && lifeOf(row, resolutionCountsFrom(row, wallClock()));
     },
 
     async newestAttempt(reference, client) {
@@ -79,6 +84,15 @@ export function createEmbeddedPaymentHistory(reader: Reader, now: () => number):
 
     countPaid: async () => paidCountsOf(countPaid.all(MOST_LOOKED_AT) as unknown as PaidRow[]),
   };
+}
+
+/** As `RESOLVE` judges it, by the clock that says that more time has passed; in whole seconds, because the two run apart by milliseconds. */
+function resolutionCountsFrom(
+  { now, claimed_at, claimed_at_wall }: LifeRow & { readonly claimed_at_wall: number },
+  wallMs: number,
+): number {
+  const aheadSeconds = Math.floor((wallMs - claimed_at_wall - (now - claimed_at)) / SECOND_MS);
+  return claimed_at - Math.max(0, aheadSeconds) * SECOND_MS;
 }
 
 function valuesOf({ from, below, limit, state, processor, keys, client }: NewestQuery): (string | number | null)[] {

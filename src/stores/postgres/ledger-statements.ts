@@ -255,7 +255,7 @@ export const MAY_BE_LOST: Statement = {
 };
 
 /** The mark of an epoch that was never sent, and whether it counts: what was lost since may have been sent. */
-const UNSENT_OF_NOW = `CASE WHEN generation = ${GENERATION} THEN unsent_epoch END`;
+export const UNSENT_OF_NOW = `CASE WHEN generation = ${GENERATION} THEN unsent_epoch END`;
 
 /** The same for a takeover: a mark since a loss counts only while the processor still has to know the charge of the lost row. */
 const UNSENT_BEFORE = `CASE WHEN unsent_epoch > 0 OR (

@@ -1,5 +1,5 @@
 import type { NewestSource } from '../shared/newest-payments.js';
-import { GENERATION } from './database-identity-statements.js';
+import { UNSENT_OF_NOW } from './ledger-statements.js';
 import type { Statement } from './postgres.js';
 
 const COLUMNS = `
@@ -25,7 +25,7 @@ export const COUNT_PAID: Statement = {
 export const FIND_LIFE: Statement = {
   name: 'find_life',
   text: `
-    SELECT ${COLUMNS}, owner, coalesce(unsent_epoch = epoch AND generation = ${GENERATION}, false) AS unsent, events::text AS events,
+    SELECT ${COLUMNS}, owner, ${UNSENT_OF_NOW} AS unsent_of_now, events::text AS events,
       floor(extract(epoch FROM lease_until) * 1000)::float8 AS lease_until,
       floor(extract(epoch FROM recover_at) * 1000)::float8 AS recover_at,
       floor(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at,

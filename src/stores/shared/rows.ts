@@ -104,7 +104,8 @@ function executionsOf({ state, epoch, resolution }: HistoryRow): number {
 /** With what only its timeline shows. */
 export interface LifeRow extends HistoryRow {
   readonly owner: string;
-  readonly unsent: boolean | number;
+  /** The row's `unsent_epoch`, if it still counts. */
+  readonly unsent_of_now: number | null;
   readonly lease_until: number;
   readonly recover_at: number;
   readonly expires_at: number | null;
@@ -112,13 +113,16 @@ export interface LifeRow extends HistoryRow {
   readonly now: number;
 }
 
-export function lifeOf(row: LifeRow): PaymentLife {
+/** `resolutionCountsFrom`: as in `PaymentLife`; if omitted, the first claim. */
+export function lifeOf(row: LifeRow, resolutionCountsFrom = row.claimed_at): PaymentLife {
   return {
     payment: recordOf(row),
     now: row.now,
     epoch: row.epoch,
     owner: row.owner || undefined,
-    unsent: Boolean(row.unsent),
+    unsent: row.unsent_of_now === row.epoch,
+    chargedUnknownAmount: row.unsent_of_now === 0,
+    resolutionCountsFrom,
     leaseUntil: row.lease_until,
     recoverAt: row.recover_at,
     expiresAt: row.expires_at ?? undefined,
