@@ -27,7 +27,7 @@ import { createMovesMoney } from './payments/processors/moves-money.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
 import { backOffMs, RECOVERY_CONCURRENCY } from './payments/recovery.js';
 import { generateIdempotencyKey } from './payments/values/idempotency-key.js';
-import { refusalOf, warningsOf } from './payments/values/processor-names.js';
+import { lossRefusalOf, refusalOf, warningsOf } from './payments/values/processor-names.js';
 import { createComputeKey } from './payments/values/reference.js';
 import { createTransactionIds } from './payments/values/transaction-id.js';
 import { type Clock, systemClock } from './platform/clock.js';
@@ -161,9 +161,18 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
 
   /** Sentences about orders that count as paid although this service's processor did not charge them. */
   async function paidElsewhere(): Promise<readonly string[]> {
-    if (deployment.processors.every((name) => ownNames.includes(name))) return [];
+    const { used } = deployment.processors;
+    if (used.every((name) => ownNames.includes(name))) return [];
     const paid = await deployment.paymentHistory.countPaid().catch(() => undefined);
-    return paid ? warningsOf(ownNames, deployment.processors, paid) : [];
+    return paid ? warningsOf(ownNames, used, paid) : [];
+  }
+
+  async function lostRows(): Promise<string | undefined> {
+    const { processor: settings } = config;
+    if (settings.kind === 'simulated') return undefined;
+    if (!settings.isLossAccepted) return lossRefusalOf(ownNames, deployment.processors);
+    await deployment.ledger.acceptLostRows();
+    return undefined;
   }
 
   return {
@@ -171,6 +180,8 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     broken: deployment.broken,
 
     async serve() {
+      const lossRefusal = await lostRows();
+      if (lossRefusal) logger.warn(lossRefusal);
       await recovery.start(RECOVERY_BEFORE_SERVING_MS[config.processor.kind]);
       await retention.start();
       if (access && (await isNewestOrderNobodys(deployment.paymentHistory).catch(() => false))) {
@@ -246,7 +257,7 @@ async function refuseOtherKind(
   [name = '']: readonly string[],
 ) {
   const words = { embedded: FOLDER_WORDS, distributed: DATABASE_WORDS }[kind];
-  const refusal = refusalOf(name, deployment.processors, words);
+  const refusal = refusalOf(name, deployment.processors.used, words);
   if (refusal === undefined) return;
   await deployment.close();
   throw new CannotOpen(refusal);

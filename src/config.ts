@@ -4,9 +4,11 @@ import type { CertificateFiles } from './http/connections/certificate-files.js';
 import { CONNECTION_LIMITS } from './http/connections/connection-limits.js';
 import { readTrustedNetworks, TRUSTED_NETWORKS_FORM } from './http/connections/trusted-networks.js';
 import {
+  FORMER_NAMES_FORM,
   PROCESSOR_ACCOUNT_FORM,
   PROCESSOR_URL_FORM,
   type ProcessorLocation,
+  readFormerNames,
   readProcessorAccount,
   readProcessorUrl,
 } from './payments/processors/processor-url.js';
@@ -77,6 +79,10 @@ export type ProcessorSettings =
       readonly url: string;
       /** Whose account is charged there. Undefined where the URL's user names it. */
       readonly account: string | undefined;
+      /** Under which earlier payments of the same account were claimed (rule P14). */
+      readonly formerNames: readonly string[];
+      /** A person has compared the processor's charges with the rows since rows were lost. */
+      readonly isLossAccepted: boolean;
       readonly timeoutMs: number;
       readonly dedupMs: number;
     };
@@ -186,11 +192,12 @@ function readNames(text: string): readonly string[] | undefined {
   return names.every((name) => /^[A-Z][A-Z0-9_]*$/.test(name)) ? names : undefined;
 }
 
-/** What rows call this service's processor. */
+/** What rows call this service's processor: first its present name. */
 export function processorNames({ processor }: Pick<Config, 'processor'>): readonly string[] {
   if (processor.kind === 'simulated') return [SIMULATED];
   // The configuration was read, so the URL has its form.
-  return [(readProcessorUrl(processor.url, processor.account) as ProcessorLocation).name];
+  const { name } = readProcessorUrl(processor.url, processor.account) as ProcessorLocation;
+  return [name, ...processor.formerNames];
 }
 
 function readCertificateFiles(settings: Settings): CertificateFiles | undefined {
@@ -260,6 +267,8 @@ function readProcessor(settings: Settings, leaseMs: number): ProcessorSettings {
     `${PROCESSOR_URL_FORM}; or ${SIMULATED}`,
   );
   const account = settings.parsed('PROCESSOR_ACCOUNT', readProcessorAccount, PROCESSOR_ACCOUNT_FORM);
+  const formerNames = settings.parsed('PROCESSOR_FORMER_NAMES', readFormerNames, FORMER_NAMES_FORM) ?? [];
+  const accept = settings.parsed('PROCESSOR_LOST_ROWS', (text) => (text === 'accept' ? text : undefined), 'accept');
   const delayMs = settings.integer('PROCESSOR_DELAY_MS', 0, 0, MAX_TIMER_MS);
   const timeoutMs = settings.integer('PROCESSOR_TIMEOUT_MS', 10_000, 1, MAX_TIMER_MS);
   const dedupMs = settings.integer('PROCESSOR_DEDUP_SECONDS', 72_000, 0, MAX_TTL_SECONDS) * SECOND_MS;
@@ -271,7 +280,7 @@ function readProcessor(settings: Settings, leaseMs: number): ProcessorSettings {
       `PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS, by at least ${COMMIT_MARGIN_MS} ms: a call must end within its lease`,
     );
   }
-  return { kind: 'http', url, account, timeoutMs, dedupMs };
+  return { kind: 'http', url, account, formerNames, isLossAccepted: accept !== undefined, timeoutMs, dedupMs };
 }
 
 function deepFreeze<T extends object>(value: T): T {

@@ -51,6 +51,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
 → transactionId: \`\${claim.transactionId}\${'epoch' in claim && Number(claim.epoch) > 1 ? claim.epoch : ''}\` }`,
     'a charge is sent without the order that it pays':
       'amount, currency, order, content }); → amount, currency, order: order && undefined, content });',
+    'a payment under a former name is sent again':
+      "if (claim.processor !== processor.traits.name) return → if (claim.processor === '') return",
     'takeover without look-up': "'first claim') { → 'first claim' && leases === undefined) {",
     'a lock is released before its row is abandoned': [
       'const isGivenUp = → await endings.release(claim.key, claim.owner);\n    const isGivenUp =',
@@ -206,14 +208,23 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'look_up_references_until > (SELECT max(until_ms) FROM idempay.retention_hours) → look_up_references_until < 0',
     'a settlement after a loss without owner, in PostgreSQL':
       "WHERE key = $1 AND epoch = $2 AND owner = $3 AND → WHERE key = $1 AND epoch = $2 AND $3::text > '' AND",
+    'a lost row is sent at a processor that cannot know it, in PostgreSQL':
+      "AND (NOT may_be_lost OR ${canKnowLostRows('processor', '$14')})\n → \n",
+    'a lost row is closed at a processor that cannot know it, in PostgreSQL':
+      " AND ${canKnowLostRows('$13::text', '$14')}))\n → ))\n",
+    'former names do not know what was lost, in PostgreSQL':
+      'processors_before_loss && ${former}::text[]) → ${former}::text[] IS NULL)',
+    'a payment under a former name is not taken over, in PostgreSQL':
+      'AND processor = ANY ($4::text[])\n → AND processor = ($4::text[])[1]\n',
     'an attempt with a record is claimed over one that is not declined, in PostgreSQL':
       'ANY (trim_array($1::uuid[], 1)) AND before.reason IS NULL) → ANY (trim_array($1::uuid[], 1)) AND before.key IS NULL)',
     'settle without epoch, in PostgreSQL': 'payment.epoch = settled.epoch AND  → ',
     'settle without owner, in PostgreSQL': ' AND payment.owner = settled.owner\n → \n',
     'a takeover forgets whom it took the payment from, in PostgreSQL': "'from', nullif(owner, '') → 'from', NULL",
     'takeover of a live lease, in PostgreSQL':
-      ' AND lease_until <= clock_timestamp() AND processor = $4 →  AND processor = $4',
-    "takeover of another processor's payment, in PostgreSQL": "AND processor = $4 → AND $4::text > ''",
+      ' AND lease_until <= clock_timestamp() AND processor = ANY ($4::text[]) →  AND processor = ANY ($4::text[])',
+    "takeover of another processor's payment, in PostgreSQL":
+      'AND processor = ANY ($4::text[]) → AND cardinality($4::text[]) > 0',
     'a claim on a database that was not checked yet, in PostgreSQL':
       'AND ${ON_KNOWN_DATABASE}${more.condition} → ${more.condition}',
     'a mark of an unsent payment outlives a restore, in PostgreSQL': 'CASE WHEN generation = → CASE WHEN generation <=',
@@ -230,6 +241,9 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       '($4::float8 / 1000)\n      AND ${ENDS_IN_TIME} → ($4::float8 / 1000)',
   },
   [`${POSTGRES}/database-identity-statements.ts`]: {
+    'a second loss permits what was paid after the first one, in PostgreSQL':
+      'OR last.processor = ANY (processors_before_loss) → OR last.processor IS NOT NULL',
+
     'a claim in the tables of a dump that was just restored, in PostgreSQL':
       'known.table_oid = known.tableoid AND known.checked_start → known.checked_start',
     'a server counts as checked after another one behind a pooler was checked':
@@ -257,13 +271,19 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     WHERE key = ? AND epoch = ? AND ? > '' AND state = 'PROCESSING'\`;`,
     'a takeover forgets whom it took the payment from, in SQLite': "'from', nullif(owner, '') → 'from', NULL",
     'takeover of a live lease, in SQLite':
-      'lease_until <= ? AND processor = ?\n  RETURNING * → ? > 0 AND processor = ?\n  RETURNING *',
+      'lease_until <= ? AND processor IN (SELECT value FROM json_each(?))\n  RETURNING * → ? > 0 AND processor IN (SELECT value FROM json_each(?))\n  RETURNING *',
     'settle without epoch, in SQLite (rows have the process as owner, or the owner fences alone)': `settled_hour = ?\${set}
     WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'\`;
 → settled_hour = ?\${set}
     WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'\`;`,
   },
   [`${EMBEDDED}/turns.ts`]: {
+    'a lost row is sent or closed at a processor that cannot know it, in SQLite':
+      "return isKnown ? undefined : { state: 'other processor before loss' }; → return isKnown || before.length >= 0 ? undefined : { state: 'other processor before loss' };",
+    'former names do not know what was lost, in SQLite': '[processor, ...formerProcessors].some → [processor].some',
+    'a loss that was accepted is refused until the next start, in SQLite':
+      'acceptLostRows.run();\n      losses = readLosses.get() as unknown as Losses; → acceptLostRows.run();',
+
     'the first claim of a reference charges without a look-up after rows were lost, in SQLite':
       'return until > 0 && → return until < 0 &&',
     'a decline whose hour was forgotten is a young one, in SQLite':
@@ -330,6 +350,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
           const text = JSON.stringify((operation as (given: unknown) => unknown)(given) ?? null);
           const result = JSON.parse(text, (member, value) => (isOwned && member === 'owner' ? input.owner : value));`,
     ],
+  },
+  [`${EMBEDDED}/adoption.ts`]: {
+    'a second loss permits what was paid after the first one, in SQLite':
+      'OR processor IN (SELECT value FROM json_each(processors_before_loss)) → OR processor IS NOT NULL',
   },
   'src/payments/cancel.ts': {
     'a cancellation waits for the lease alone after rows were lost': 'leaseMs + processor.traits.timeoutMs → leaseMs',

@@ -1,5 +1,5 @@
 import type { NowOrLater } from '../platform/now-or-later.js';
-import type { FindResult, Ledger, TurnRefusal } from './ports/ledger.js';
+import type { FindResult, Ledger, OtherBeforeLoss, TurnRefusal } from './ports/ledger.js';
 import type { PaymentHistory, PaymentRecord } from './ports/payment-history.js';
 import { RecentDurations } from './recent-durations.js';
 import type { FinalOutcome } from './values/payment.js';
@@ -30,6 +30,7 @@ export type PayAnswer =
     | { readonly state: 'superseded at processor'; readonly attempt: number; readonly by: number }
     /** Rows were lost, and the processor may still receive charges of before: nothing was begun. */
     | { readonly state: 'too soon'; readonly retryAfterSeconds: number }
+    | OtherBeforeLoss
     | { readonly state: 'unknown' }
     /** Nothing was sent to the processor; the payment is claimed, and will be sent. */
     | { readonly state: 'not sent' }

@@ -3,7 +3,7 @@ import { CANCELLATION, type RefusedTurn } from './answers.js';
 import type { Endings } from './endings.js';
 import { type LookUpNext, mayHideOwnRow } from './lost-attempts.js';
 import type { KeyStore, Taken } from './ports/key-store.js';
-import type { Cancellation, CancelResult, FindResult, Ledger } from './ports/ledger.js';
+import type { Cancellation, CancelResult, FindResult, Ledger, OtherBeforeLoss } from './ports/ledger.js';
 import type { ChargeResult, Processor } from './ports/processor.js';
 import type { TurnOf } from './turn.js';
 import type { FinalOutcome } from './values/payment.js';
@@ -21,6 +21,7 @@ export type CancelAnswer =
   | { readonly state: 'invalid key' }
   | RefusedTurn
   | { readonly state: 'too soon'; readonly retryAfterSeconds: number }
+  | OtherBeforeLoss
   /** Its row may be lost, and the processor has an outcome that belongs into it. */
   | { readonly state: 'charged before' }
   /** Rows were lost, and the processor has a record of the attempt after this one. */
@@ -52,6 +53,7 @@ export function createCancelPayment(collaborators: {
   const { leaseMs, idempotencyTtlMs } = rules;
   /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
   const waitAfterLossMs = leaseMs + processor.traits.timeoutMs;
+  const ofProcessor = { processor: processor.traits.name, formerProcessors: processor.traits.formerNames };
 
   return async function cancelPayment({ key, client, reference }) {
     const owner = newOwner();
@@ -85,7 +87,7 @@ export function createCancelPayment(collaborators: {
     const transactionId = newTransactionId();
     const turn = reference && turnOf(reference);
     const life = { claimBy, idempotencyTtlMs, waitAfterLossMs };
-    const closed = await cancelOnce({ key, owner, transactionId, client, turn, ...life }).catch(
+    const closed = await cancelOnce({ key, owner, transactionId, client, turn, ...life, ...ofProcessor }).catch(
       async (fault: unknown) => {
         await endings.release(key, owner);
         throw fault;
@@ -127,6 +129,7 @@ export function createCancelPayment(collaborators: {
       case 'unknown':
       case 'charged before':
       case 'superseded at processor':
+      case 'other processor before loss':
         return closed;
       case 'final':
         return ofOutcome(closed.final);

@@ -78,7 +78,8 @@ export function createClaims(collaborators: {
   } = collaborators;
   const { counts } = collaborators;
   const { idempotencyTtlMs, leaseMs } = rules;
-  const { certainResult, dedupMs, timeoutMs } = processor.traits;
+  const { certainResult, dedupMs, timeoutMs, name, formerNames } = processor.traits;
+  const ofProcessor = { processor: name, formerProcessors: formerNames };
   /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
   const waitAfterLossMs = dedupMs === 0 ? leaseMs + timeoutMs : 0;
   const { replay, conflict, conflictWith, busy, differs, took } = answers;
@@ -104,7 +105,7 @@ export function createClaims(collaborators: {
       fingerprint,
       client,
       transactionId,
-      processor: processor.traits.name,
+      ...ofProcessor,
       leaseMs,
       claimBy,
       turn: reference && turnOf(reference),
@@ -143,6 +144,9 @@ export function createClaims(collaborators: {
         await endings.release(key, owner);
         return { ...claimed, attempt: reference?.attempt ?? 1 };
       case 'unknown':
+        await endings.release(key, owner);
+        return claimed;
+      case 'other processor before loss':
         await endings.release(key, owner);
         return claimed;
       case 'too soon':
@@ -186,7 +190,7 @@ export function createClaims(collaborators: {
     fingerprint: string,
   ): Promise<PayAnswer> {
     const { key, reference } = named;
-    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.traits.name });
+    const claim = await ledger.takeOver({ key, owner, leaseMs, ...ofProcessor });
     // Another attempt was faster, and the payment may be final already.
     return claim ? finishTakeover(claim, askedAt, fingerprint, reference) : conflict(named, fingerprint);
   }

@@ -163,6 +163,7 @@ export function createCarryOut(collaborators: {
   /** Why a payment that the processor has no record of is not sent now; undefined when it is. */
   function obstacleToSending(claim: Claim, origin: Origin, ageMs: number): string | undefined {
     if (origin === 'operator') return "and an operator's request never sends";
+    if (claim.processor !== processor.traits.name) return `and it was claimed under a former name, ${claim.processor}`;
     // Whatever was sent for a lost row, the processor would know.
     const isUnsent = claim.unsent || claim.mayBeLost;
     if (!isUnsent) return isWithin(ageMs, processor.traits.dedupMs) ? undefined : 'and too old to be sent again';

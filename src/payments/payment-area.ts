@@ -128,7 +128,7 @@ export function createPaymentArea(collaborators: {
   const findTimeline = createFindTimeline({
     keys,
     history,
-    rules: { processor: processor.traits.name, dedupMs, idempotencyTtlMs },
+    rules: { processors: [processor.traits.name, ...processor.traits.formerNames], dedupMs, idempotencyTtlMs },
     clock,
   });
   const askProcessor = createAskProcessor({ history, ledger, processor, clock });

@@ -89,6 +89,11 @@ export function createRecovery(collaborators: {
    * ends in turn: a new payment is not kept waiting by a long backlog, and the oldest of the backlog not by new ones.
    */
   async function takeOverWhatIsDue(): Promise<void> {
+    const { name, formerNames } = processor.traits;
+    for (const each of [name, ...formerNames]) await takeOverWhatIsDueUnder(each);
+  }
+
+  async function takeOverWhatIsDueUnder(name: string): Promise<void> {
     while (!stopped) {
       const free = RECOVERY_CONCURRENCY - working.size;
       if (free === 0) {
@@ -100,7 +105,7 @@ export function createRecovery(collaborators: {
       const claims = await ledger.takeOverDue({
         owner: newOwner(),
         leaseMs,
-        processor: processor.traits.name,
+        processor: name,
         first,
         limit,
       });

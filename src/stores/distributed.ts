@@ -67,7 +67,7 @@ export async function openDistributed(options: {
   const lastCommits = new LastCommits(clock);
   const identity = new DatabaseIdentity(clock, lastCommits, () => notices.warn(REPLACED));
   let isOpen = false;
-  let processors: readonly string[] = [];
+  let processors: Deployment['processors'] = { used: [], beforeLoss: undefined };
   let reportBroken: (error: Error) => void = () => {};
   const broken = new Promise<Error>((resolve) => {
     reportBroken = resolve;
@@ -94,7 +94,6 @@ export async function openDistributed(options: {
         await migrate(options.databaseUrl, notices.warn);
         await refuseMissingRights(database);
         await identity.start(database);
-        processors = await readProcessorNames(database);
       },
       (sentence, cause) => notices.warn(sentence, cause),
     );
@@ -119,7 +118,11 @@ export async function openDistributed(options: {
     measures?.queue('postgresql', 'payment_connections'),
   );
   await untilPostgresIsThere(
-    () => identity.watch(database, payments),
+    async () => {
+      await identity.watch(database, payments);
+      // Rows that this look found to be lost have changed them.
+      processors = await readProcessorNames(database);
+    },
     (sentence, cause) => notices.warn(sentence, cause),
   );
   const lockEnds = new LockEnds(redis, names.lockEnds, clock, (error) =>

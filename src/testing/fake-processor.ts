@@ -16,7 +16,7 @@ export function createFakeProcessor(next: () => FakeProcessing): FakeProcessor {
   const declined = new Map<string, string>();
   const silentAbout = new Set<string>();
   return {
-    traits: { name: 'simulated', typicalMs: 0, timeoutMs: 0, dedupMs: Number.POSITIVE_INFINITY },
+    traits: { name: 'simulated', formerNames: [], typicalMs: 0, timeoutMs: 0, dedupMs: Number.POSITIVE_INFINITY },
     isAway: false,
     movesMoney: false,
     charges,

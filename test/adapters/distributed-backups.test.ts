@@ -5,7 +5,7 @@ import { createTransactions } from '#idempay/transactions/transactions.js';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { openTestStores } from '../../testkit/deployments/distributed-stores.js';
 import { openRedis } from '../../testkit/deployments/topologies/open-stores.js';
-import { claimAttempt, newProcessorName } from '../../testkit/protocol/payment-attempts.js';
+import { claimAttempt, givenClaim, newProcessorName } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
 import { openDistributedPortsOn, type Ports } from '../../testkit/protocol/ports.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
@@ -86,6 +86,8 @@ async function expectNothingGivenTwice(backUp: BackUp, isRunning: boolean): Prom
   const processor = newProcessor();
   const before = await open();
   const first = areasOf(before, processor);
+  // Its rows are in the backup, so it is the one that can tell.
+  await first.payments.pay({ key: await first.payments.issueKey() }, MONEY);
   const key = await first.payments.issueKey();
   const { id: kept } = await before.transactions.create(NEW);
   const restore = await backUp(postgres, 'idempay');
@@ -171,6 +173,7 @@ describe('a restored PostgreSQL is noticed by what Redis remembers', () => {
   test('on a server that was restarted nothing is claimed, created or changed until Redis was asked', async () => {
     const ports = await open();
     const { transactions } = areasOf(ports, newProcessor());
+    await givenClaim(ports.ledger);
     const id = await idsOf(ports);
     const names = createKeyNames((await deployment())?.id ?? '');
     const client = await openRedisClient(stores.redisUrl);

@@ -13,7 +13,6 @@ import {
   LONG_MS,
   newKeyOf,
   newOwner,
-  newProcessorName,
 } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
@@ -113,7 +112,7 @@ describe('after a database was replaced by one without the newest rows', () => {
 
   async function replacement() {
     const others = await Promise.all([1, 2, 3].map(openProcess));
-    const process = compose(ports);
+    const process = compose(ports, {}, new RecordingProcessor('test'));
     // The record is as the key store has it after it lost its newest writes too.
     const lost = await issuedKey();
     await process.payments.pay({ key: lost }, MONEY);
@@ -172,7 +171,7 @@ describe('after a database was replaced by one without the newest rows', () => {
   ])(
     'at a processor that deduplicates %s a reference without a record is sent only so long',
     async (_what, dedupMs, sent) => {
-      const { payments, processor } = compose(ports, {}, new RecordingProcessor(newProcessorName(), dedupMs));
+      const { payments, processor } = compose(ports, {}, new RecordingProcessor('test', dedupMs));
       const [young, old] = [await issuedKey(-HOUR_MS / 2), await issuedKey(-2 * HOUR_MS)];
       expect(await payments.pay({ key: young }, MONEY)).toMatchObject({ state: sent[0] ?? 'unknown' });
       // Its lost claim may be as old as its key; a takeover counts from there as well.
@@ -244,6 +243,7 @@ describe('a database that is replaced', () => {
   });
 
   test('looks references up, and pays and closes none that may have been paid before', async () => {
+    await givenClaim(ports.ledger);
     await changeTimeline();
     await untilSeen();
     await expectLossHandled(ports);

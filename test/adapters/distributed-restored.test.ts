@@ -4,6 +4,7 @@ import { openStores } from '../../testkit/deployments/topologies/open-stores.js'
 import { inState, LONG_MS } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';
 import { openDistributedPortsOn } from '../../testkit/protocol/ports.js';
+import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { openRedisClient } from '../../testkit/protocol/redis-process.js';
 import { runSql } from '../../testkit/servers/postgres.js';
 import { expectLossHandled } from '../contracts/ledger-loss-contract.js';
@@ -33,7 +34,7 @@ async function sourcesIn(databaseUrl: string): Promise<string[]> {
 test('a restored PostgreSQL charges nothing again, with a Redis that is newer and with one that is older', async () => {
   const stores = await openStores();
   const before = await openDistributedPortsOn(stores);
-  const first = compose(before);
+  const first = compose(before, {}, new RecordingProcessor('test'));
   const [paidBefore, paidLater, paidLaterToo, withSource] = [
     await first.payments.issueKey(),
     await first.payments.issueKey(),

@@ -145,7 +145,9 @@ describe('a backup of a service that runs', () => {
     // Its row may be lost, so nobody is told that it never had one.
     expect(await copy.ledger.endedUnclaimed(unpaid, -LONG_MS)).toBe(false);
     const settleAs = { outcome: DECLINED, idempotencyTtlMs: LONG_MS };
-    expect(await copy.ledger.claim(claimAttempt({ key: unpaid, settleAs }))).toMatchObject({ state: 'taken over' });
+    expect(
+      await copy.ledger.claim(claimAttempt({ key: unpaid, settleAs, processor: processor.traits.name })),
+    ).toMatchObject({ state: 'taken over' });
     // What is generated from now on is charged without a question. The clock may be ten seconds off, so later than that.
     const later = `f${unpaid.slice(1)}`;
     expect(await copy.ledger.endedUnclaimed(newKeyOf(Date.now() + LONG_MS / 2), -LONG_MS)).toBe(true);
@@ -155,6 +157,7 @@ describe('a backup of a service that runs', () => {
   test('looks references up, and pays and closes none that may have been paid after it', async () => {
     const dataDir = newDataDir();
     const original = await openWithWarnings(dataDir);
+    await givenClaim(original.ledger);
     const copy = await restored(await backUpOf(dataDir));
     // So its keys of references are the same.
     expect(copy.id).toBe(original.id);

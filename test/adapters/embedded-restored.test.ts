@@ -10,8 +10,9 @@ import { markFolderAsRestored } from '#idempay/stores/embedded/adoption.js';
 import { backUp } from '#idempay/stores/embedded/backup.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { openWithWarnings } from '../../testkit/protocol/embedded-with-warnings.js';
-import { LONG_MS, newKey } from '../../testkit/protocol/payment-attempts.js';
+import { givenClaim, LONG_MS, newKey } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';
+import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { untilPast } from '../../testkit/time/until.js';
 import { expectLossHandled } from '../contracts/ledger-loss-contract.js';
 
@@ -111,6 +112,7 @@ describe('a plain copy of the database', () => {
   test('is looked up by reference, also by the second start after it', async () => {
     const [dataDir, other] = [newFolder(), newFolder()];
     const original = await openWithWarnings(dataDir);
+    await givenClaim(original.ledger);
     await original.close();
     await run('mkdir', [other]);
     await copy(join(dataDir, DATABASE), other);
@@ -339,7 +341,8 @@ describe('a restored snapshot of the whole folder', () => {
   test('counts as restored after idempay restored, once', async () => {
     const dataDir = newFolder();
     const first = await openWithWarnings(dataDir);
-    const { payments, processor } = compose(first);
+    const { payments, processor } = compose(first, {}, new RecordingProcessor('test'));
+    await givenClaim(first.ledger);
     const key = await payments.issueKey();
     const snapshot = await killedCopyOf(dataDir);
     await payments.pay({ key }, MONEY);

@@ -18,6 +18,7 @@ import {
   turnsOf,
 } from '../../testkit/protocol/payment-attempts.js';
 import { passHours } from '../../testkit/time/retention-time.js';
+import { until } from '../../testkit/time/until.js';
 
 const DAYS_OF_LOOK_UPS = 30;
 const MINUTE_MS = 60_000;
@@ -35,6 +36,8 @@ const CLOCKS_APART_MS = 1_000;
  *  7. `settleAfterLoss` settles only for the owner of the claim, and writes its money; a resolution has an epoch, and is no execution.
  *  8. An attempt that is known at the processor is inserted with the missing rows before it, and only if no row before it says otherwise.
  *  9. The claim of a lost row is as old as its key, by the store's clock and by a wall clock that it keeps.
+ * 10. For a key whose row may be lost, a processor that has no payment of the day before the loss claims and closes nothing: until one of its
+ *     former names has, or the loss is accepted. The payments of that day were made at `test`.
  */
 export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 'ledger'>): Promise<void> {
   const turn = turnsOf(id);
@@ -84,7 +87,34 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
     expect(await cancel({ ...waiting, isLookedUp: true, waitAfterLossMs: 0 })).toEqual({ state: 'cancelled' });
   }
 
+  async function expectProcessorOfBefore(): Promise<void> {
+    const other = { processor: 'https://other.example?no-user' };
+    const refused = { state: 'other processor before loss' };
+    const [first, second] = [turn(newReference()), turn(newReference())];
+    for (const named of [first, { key: newKeyOf(Date.now() - MINUTE_MS) }, turn(newReference(), 2)]) {
+      expect(await claim({ ...named, ...other })).toEqual(refused);
+      for (const isLookedUp of [false, true]) expect(await cancel({ ...named, ...other, isLookedUp })).toEqual(refused);
+      expect(await ledger.find(named.key)).toEqual({ state: 'absent' });
+    }
+    const knownAtProcessor = { before: [], reason: 'later', resolution: 'found', idempotencyTtlMs: LONG_MS };
+    expect(await claim({ ...turn(newReference()), ...other, knownAtProcessor })).toEqual(refused);
+    const moved = { ...other, formerProcessors: ['https://older.example?no-user', 'test'] };
+    expect(await claim({ ...first, ...moved })).toMatchObject({ state: 'taken over', claim: other });
+    expect(await cancel({ ...second, ...moved, isLookedUp: true })).toEqual({ state: 'cancelled' });
+    // Its rows are found by its former name, and by no other one.
+    const aged = claim({ key: newKeyOf(Date.now() - MINUTE_MS), leaseMs: 1 });
+    const { key } = inState(await aged, 'taken over').claim;
+    const takeover = { key, owner: newOwner(), leaseMs: LONG_MS, ...other };
+    await until('the lease to end', LONG_MS, async () => (await ledger.find(key)).state === 'abandoned');
+    expect(await ledger.takeOver(takeover)).toBeUndefined();
+    expect(await ledger.takeOver({ ...takeover, ...moved })).toMatchObject({ key, processor: 'test' });
+    await ledger.acceptLostRows();
+    expect(await claim({ ...turn(newReference()), ...other })).toMatchObject({ state: 'taken over' });
+    expect(await cancel({ ...turn(newReference()), ...other, isLookedUp: true })).toEqual({ state: 'cancelled' });
+  }
+
   await expectLookedUp();
+  await expectProcessorOfBefore();
   const waiting = turn(newReference(), 1, { waitAfterLossMs: LONG_MS });
   const tooSoon = inState(await claim(waiting), 'too soon');
   expect(tooSoon.remainingMs).toBeGreaterThan(0);

@@ -239,6 +239,7 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
         const cancellation = {
           ...named(random),
           ...ownIds(random),
+          processor: 'test',
           isLookedUp: random.below(2) === 0,
           waitAfterLossMs: 0,
         };

@@ -113,8 +113,8 @@ function grantTurns({ postgres }: Stores): void {
       statement,
       isAsked
         ? values.with(
-            15,
-            [values[15]].flat().map(() => null),
+            16,
+            [values[16]].flat().map(() => null),
           )
         : values,
       ...rest,

@@ -223,7 +223,8 @@ describe('required settings', () => {
 
 describe('the settings of a processor over HTTP', () => {
   test('have defaults, and leave those of the simulated one unused and checked', () => {
-    const defaults = { kind: 'http', url: PROCESSOR, account: undefined, timeoutMs: 10_000, dedupMs: 72_000_000 };
+    const timesAndAccount = { account: undefined, timeoutMs: 10_000, dedupMs: 72_000_000 };
+    const defaults = { kind: 'http', url: PROCESSOR, ...timesAndAccount, formerNames: [], isLossAccepted: false };
     expect(readConfig({ PROCESSOR_URL: ` ${PROCESSOR} `, PROCESSOR_DELAY_MS: '50' }).processor).toEqual(defaults);
     const others = { PROCESSOR_ACCOUNT: ' shop-7 ', PROCESSOR_TIMEOUT_MS: '5', PROCESSOR_DEDUP_SECONDS: '7' };
     const expected = { ...defaults, account: 'shop-7', timeoutMs: 5, dedupMs: 7_000 };
@@ -233,6 +234,23 @@ describe('the settings of a processor over HTTP', () => {
     expect(inFlight).toEqual([10_000, 192]);
     const bounds = expect.stringContaining(`must be a whole number from 1 to ${LONGEST_TIMER_MS}`);
     expect(problemsOf({ PROCESSOR_TIMEOUT_MS: `${LONGEST_TIMER_MS + 1}` })).toEqual([bounds]);
+  });
+
+  test('names former names, and accepts a loss', () => {
+    const names = ['https://a.example/v1,v2?account=shop:7', 'https://a.example?user=0123456789ab', 'http://b?no-user'];
+    for (const text of [names.join(','), ` ${names.join('\n')} `, names.join(' , ')]) {
+      const { processor } = readConfig({ PROCESSOR_URL: PROCESSOR, PROCESSOR_FORMER_NAMES: text });
+      expect(processor).toMatchObject({ formerNames: names });
+    }
+    for (const text of ['simulated', 'https://a.example', 'a.example?no-user', 'https://a.example?user=shop', ',']) {
+      const problems = problemsOf({ PROCESSOR_URL: PROCESSOR, PROCESSOR_FORMER_NAMES: text });
+      expect(problems).toEqual([expect.stringContaining('PROCESSOR_FORMER_NAMES must have the form')]);
+    }
+    const accepting = readConfig({ PROCESSOR_URL: PROCESSOR, PROCESSOR_LOST_ROWS: 'accept' });
+    expect(accepting.processor).toMatchObject({ isLossAccepted: true });
+    expect(problemsOf({ PROCESSOR_LOST_ROWS: 'yes' })).toEqual([
+      expect.stringContaining('PROCESSOR_LOST_ROWS must have the form accept'),
+    ]);
   });
 
   test('asks for the simulated one by its name, which is no address', () => {

@@ -292,9 +292,10 @@ describe('a request to the processor', () => {
 });
 
 test('an HTTP processor declares its name and its times: those of the settings, and a second as typical, or less', () => {
-  const settings = { url: 'http://user:secret@psp.example/v1/', account: 'shop-7', connections: 1, alarm: () => {} };
+  const account = { account: 'shop-7', formerNames: ['http://older.example?no-user'] };
+  const settings = { url: 'http://user:secret@psp.example/v1/', ...account, connections: 1, alarm: () => {} };
   const times = { timeoutMs: 10_000, dedupMs: 72_000_000 };
-  const names = { name: 'http://psp.example/v1?account=shop-7' };
+  const names = { name: 'http://psp.example/v1?account=shop-7', formerNames: ['http://older.example?no-user'] };
   expect(createHttpProcessor({ ...settings, ...times }).traits).toEqual({ ...names, ...times, typicalMs: 1_000 });
   expect(createHttpProcessor({ ...settings, ...times, timeoutMs: 50 }).traits).toMatchObject({
     timeoutMs: 50,

@@ -4,7 +4,7 @@ import type { PaymentLife } from '#idempay/payments/ports/payment-history.js';
 
 const NOW_MS = Date.parse('2026-11-25T12:00:00Z');
 const HOUR_MS = 3_600_000;
-const RULES = { processor: 'ours', dedupMs: 2 * HOUR_MS, idempotencyTtlMs: 24 * HOUR_MS };
+const RULES = { processors: ['ours'], dedupMs: 2 * HOUR_MS, idempotencyTtlMs: 24 * HOUR_MS };
 
 function life(payment: Partial<PaymentLife['payment']>, more: Partial<PaymentLife> = {}): PaymentLife {
   const claimed = { state: 'PROCESSING', processor: 'ours', claimedAt: NOW_MS - HOUR_MS, ...payment };

@@ -81,6 +81,7 @@ export function cancellation(members: Partial<Cancellation> = {}): Cancellation 
     owner: newOwner(),
     transactionId: newTransactionId(),
     claimBy: performance.now() + LONG_MS,
+    processor: 'test',
     idempotencyTtlMs: LONG_MS,
     isLookedUp: false,
     waitAfterLossMs: 0,

@@ -34,8 +34,13 @@ export class RecordingProcessor implements Processor {
   /** Whether a look-up says what was charged. */
   tellsAmounts = true;
 
-  constructor(name: string, dedupMs = Number.POSITIVE_INFINITY, timeoutMs = TIMEOUT_MS) {
-    this.traits = { name, typicalMs: 0, timeoutMs, dedupMs };
+  constructor(
+    name: string,
+    dedupMs = Number.POSITIVE_INFINITY,
+    timeoutMs = TIMEOUT_MS,
+    formerNames: readonly string[] = [],
+  ) {
+    this.traits = { name, formerNames, typicalMs: 0, timeoutMs, dedupMs };
   }
 
   plan(...charges: NextCharge[]): void {

@@ -21,6 +21,7 @@ const CLAIM_COLUMNS = [
     'outcome',
     'reason',
     'ttlMs',
+    'formerNames',
     'reference',
     'attempt',
     'previousKey',
@@ -34,6 +35,7 @@ type NewRow = Pick<StoredPayment, 'key' | 'transaction_id' | 'amount' | 'currenc
   Pick<StoredPayment, 'processor' | 'owner' | 'reason' | 'reference' | 'attempt' | 'source' | 'content'> &
   Readonly<Record<'leaseMs' | 'claimBefore', number>> &
   Readonly<Record<'ttlMs' | 'lateMs' | 'waitMs', number | null>> & {
+    readonly formerNames: unknown;
     readonly outcome: State | null;
     readonly previousKey: string | null;
   };
@@ -42,7 +44,7 @@ type Cancelled = [
   ...[reference: string | null, attempt: number | null, previousKey: string | null, lateMs: number | null],
 ];
 type Fenced = readonly [key: string, epoch: number, owner: string, ...more: unknown[]];
-type TakeOver = readonly [owner: string, leaseMs: number, processor: string];
+type TakeOver = readonly [owner: string, leaseMs: number, processors: readonly string[]];
 
 /** The n-th row of values that are columns. */
 function rowOf<Row>(values: Values, index: number): Row {
@@ -93,10 +95,10 @@ const begun = ({ events, epoch, owner }: StoredPayment, now: number, kind: 'take
 function takeOver(
   { payments }: Tables,
   row: StoredPayment | undefined,
-  [owner, leaseMs, processor]: TakeOver,
+  [owner, leaseMs, processors]: TakeOver,
   now: number,
 ): PaymentRow[] {
-  if (row?.state !== 'PROCESSING' || row.lease_until > now || row.processor !== processor) return [];
+  if (row?.state !== 'PROCESSING' || row.lease_until > now || !processors.includes(row.processor as string)) return [];
   const leaseUntil = now + leaseMs;
   const events = begun(row, now, 'taken over');
   const taken = { ...row, epoch: row.epoch + 1, owner, lease_until: leaseUntil, recover_at: leaseUntil, events };
@@ -113,7 +115,7 @@ function takeOverDue(order: (one: StoredPayment, other: StoredPayment) => number
       .filter((row) => row.processor === processor && !isLocked(row.key))
       .sort(order)
       .slice(0, limit)
-      .flatMap((row) => takeOver(tables, row, [owner, leaseMs, processor], now));
+      .flatMap((row) => takeOver(tables, row, [owner, leaseMs, [processor]], now));
   };
 }
 
@@ -148,9 +150,17 @@ function claim(tables: Tables, values: Values, at: readonly number[]) {
       name,
       (values[column] as unknown[] | undefined)?.[index] ?? null,
     ]);
-    const { leaseMs, claimBefore, outcome, ttlMs, previousKey, lateMs, waitMs, ...row } = Object.fromEntries(
-      columns,
-    ) as NewRow;
+    const {
+      leaseMs,
+      claimBefore,
+      outcome,
+      ttlMs,
+      formerNames: _,
+      previousKey,
+      lateMs,
+      waitMs,
+      ...row
+    } = Object.fromEntries(columns) as NewRow;
     const { key, transaction_id } = row;
     if (!tables.processors.includes(row.processor as string) || !mayInsert(tables, key, now, claimBefore)) continue;
     if (previousKey && !isTurnAfter(tables, previousKey, lateMs)) continue;
@@ -178,7 +188,7 @@ export const PAYMENT_STATEMENTS: Statements = {
   claim,
   claim_in_full: claim,
 
-  processor_names: ({ processors }) => [{ processors }],
+  processor_names: ({ processors }) => [{ processors, processors_before_loss: null }],
 
   register_processor(tables, [name]: [string]) {
     const used = tables.processors;
@@ -212,7 +222,7 @@ export const PAYMENT_STATEMENTS: Statements = {
   explain_turn({ payments, retention }, [, previousKey, lateMs]: [string, string | null, number | null]) {
     const { state = null, settled_hour } = payments.get(previousKey ?? '') ?? {};
     const inTime = lateMs === null || (ageOfHour(retention, settled_hour) ?? Infinity) < lateMs;
-    return [{ mayBeLost: false, previous: state, inTime, remainingMs: 0 }];
+    return [{ mayBeLost: false, canKnow: true, previous: state, inTime, remainingMs: 0 }];
   },
 
   /** No server is replaced here: no row is ever lost. */

@@ -53,6 +53,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
       ? createProductsProcessor(0)
       : processor.connect(process, {
           name: 'the-processor',
+          formerNames: [],
           typicalMs: 50,
           timeoutMs: shape.processorTimeoutMs,
           dedupMs,

@@ -75,6 +75,11 @@ export const PROBLEMS = {
   attemptOutOfTurn: problem(422, 'The attempt before this one was not declined, or too long ago.', OTHER_ATTEMPT),
   attemptSuperseded: problem(422, 'A later attempt at this reference was made.', OTHER_ATTEMPT),
   rowsLost: problem(503, 'The database lost rows, and earlier charges may still arrive.', SAME_AGAIN),
+  otherProcessorBeforeLoss: problem(
+    503,
+    'Rows were lost, and the payments before the loss were made at another processor.',
+    SAME_AGAIN,
+  ),
   cancelledTooLate: problem(422, 'The payment is completed, so it cannot be cancelled.', 'Refund it at the processor.'),
   cancelledAfterDecline: problem(
     422,

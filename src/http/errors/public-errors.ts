@@ -163,6 +163,8 @@ const BODY_RETRY_SECONDS = 2;
 
 /** Longer than a restart of the processor and one round of recovery. */
 const PROCESSOR_RETRY_SECONDS = 5;
+/** Until a person has done something. */
+const OPERATOR_RETRY_SECONDS = 60;
 
 /** Most look-ups take less. */
 const LOOK_UP_RETRY_SECONDS = 1;
@@ -299,6 +301,12 @@ const catalogue = {
       503,
       'The database lost rows a moment ago, and a charge of before may still reach the processor, so nothing was begun. Retry the same after Retry-After seconds.',
       { 'Retry-After': String(retryAfterSeconds) },
+    ),
+  otherProcessorBeforeLoss: () =>
+    new PublicError(
+      503,
+      'The database lost rows, and the payments before the loss were made at another processor, which alone knows what it charged, so nothing was begun. The operator has to compare them, and to set PROCESSOR_FORMER_NAMES or PROCESSOR_LOST_ROWS. Retry the same after Retry-After seconds.',
+      { 'Retry-After': String(OPERATOR_RETRY_SECONDS) },
     ),
   cancelledTooLate: (transactionId: string) =>
     attemptRefused(

@@ -143,6 +143,7 @@ export const pay: RouteDescription = {
     attemptMayBeLost: publicErrors.attemptOutOfTurn(2, 'may be lost'),
     attemptSupersededAtProcessor: publicErrors.attemptSuperseded(1, { attempt: 2 }),
     rowsLost: publicErrors.rowsLost(40),
+    otherProcessorBeforeLoss: publicErrors.otherProcessorBeforeLoss(),
     paymentInProgress: publicErrors.paymentInProgress(1),
     paymentMismatch: publicErrors.paymentMismatch(),
     referenceMismatch: publicErrors.referenceMismatch(),
@@ -216,6 +217,7 @@ export const cancelPayment: RouteDescription = {
     chargedBefore: publicErrors.cancelledAtProcessor(),
     paymentInProgress: publicErrors.paymentInProgress(1),
     rowsLost: publicErrors.rowsLost(40),
+    otherProcessorBeforeLoss: publicErrors.otherProcessorBeforeLoss(),
     paymentOutcomeUnknown: publicErrors.paymentOutcomeUnknown(),
   },
 };

@@ -61,7 +61,7 @@ const life: PaymentLife & { readonly payment: ClaimedPayment } = {
   omitted: 0,
 };
 const exampleTimeline = (changes: Partial<PaymentLife> = {}): unknown => {
-  const rules = { processor: 'acme', dedupMs: 72_000_000, idempotencyTtlMs: 86_400_000 };
+  const rules = { processors: ['acme'], dedupMs: 72_000_000, idempotencyTtlMs: 86_400_000 };
   return JSON.parse(timelineJson(timelineOf({ ...life, ...changes }, rules, undefined)));
 };
 

@@ -26,6 +26,7 @@ export function countedAs(answer: PayAnswer): PaymentOutcome {
     case 'superseded at processor':
       return 'out_of_turn';
     case 'too soon':
+    case 'other processor before loss':
       return 'unavailable';
     case 'not sent':
       return 'not_sent';

@@ -38,6 +38,8 @@ export function refusalOf(answer: PayAnswer): PublicError {
       return publicErrors.attemptSuperseded(answer.attempt, { attempt: answer.by });
     case 'too soon':
       return publicErrors.rowsLost(answer.retryAfterSeconds);
+    case 'other processor before loss':
+      return publicErrors.otherProcessorBeforeLoss();
     case 'not sent':
       return publicErrors.paymentNotSent();
     case 'unknown':
@@ -63,6 +65,8 @@ export function cancelRefusalOf(
       return outOfTurn(answer);
     case 'too soon':
       return publicErrors.rowsLost(answer.retryAfterSeconds);
+    case 'other processor before loss':
+      return publicErrors.otherProcessorBeforeLoss();
     case 'superseded at processor':
       return publicErrors.attemptSuperseded(answer.attempt, { attempt: answer.by });
     case 'charged before':

@@ -34,6 +34,7 @@ export function createAskProcessor(collaborators: {
   clock: Clock;
 }): AskProcessor {
   const { history, ledger, processor, clock } = collaborators;
+  const { name, formerNames } = processor.traits;
   let underWay = 0;
 
   return async function askProcessor(key) {
@@ -41,7 +42,7 @@ export function createAskProcessor(collaborators: {
     const source = await ledger.sourceOf(key);
     const payment = await history.find(key);
     if (!payment || payment.state === 'CANCELLED') return { state: 'not found' };
-    if (payment.processor !== processor.traits.name) {
+    if (![name, ...formerNames].includes(payment.processor)) {
       return { state: 'of another processor', processor: payment.processor };
     }
     if (underWay >= MAX_UNDER_WAY) return { state: 'busy' };

@@ -18,10 +18,11 @@ export function createFinishByLookUp(collaborators: {
   events: Pick<RecoveryEvents, 'contradiction' | 'unknown'>;
 }): (key: string) => Promise<void> {
   const { ledger, history, processor, carryOut, leaseMs, clock, newOwner, events } = collaborators;
+  const { name, formerNames } = processor.traits;
 
   return async function finishByLookUp(key) {
     const payment = await history.find(key);
-    if (payment?.state !== 'PROCESSING' || payment.processor !== processor.traits.name) return;
+    if (payment?.state !== 'PROCESSING' || ![name, ...formerNames].includes(payment.processor)) return;
     // A row that was claimed after a loss may have another amount than was charged: `carryOut` compares the two.
     const money = (await ledger.mayBeLost(key)) ? undefined : payment;
     const { state } = await processor.lookUp(key, money);
@@ -29,7 +30,7 @@ export function createFinishByLookUp(collaborators: {
     const answered = state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
     const askedAt = clock.monotonic();
     const owner = newOwner();
-    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.traits.name });
+    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessors: formerNames });
     if (!claim) return compareWithKept(payment, answered);
     const result = await carryOut(claim, askedAt, 'operator');
     if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);

@@ -13,8 +13,8 @@ export interface NextStep {
 }
 
 export interface TimelineRules {
-  /** The name of this service's processor: only its payments are taken over here. */
-  readonly processor: string;
+  /** The names of this service's processor: only its payments are taken over here. */
+  readonly processors: readonly string[];
   /** From this age on a payment that may have been sent is an operator's to resolve. */
   readonly dedupMs: number;
   /** The same of one that was surely never sent. */
@@ -61,7 +61,7 @@ export function nextOf(life: PaymentLife, rules: TimelineRules, client: string |
   }
   const operatorFrom = operatorFromOf(life, rules);
   if (life.leaseUntil > now) return underWay(life.leaseUntil, Math.max(life.leaseUntil, operatorFrom));
-  const isOurs = payment.processor === rules.processor;
+  const isOurs = rules.processors.includes(payment.processor);
   if (operatorFrom <= now) {
     return {
       what: 'operator',

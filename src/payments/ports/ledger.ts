@@ -37,6 +37,12 @@ export interface Ledger {
   /** The source of a payment that is not final (rule P19). Undefined where it has none, or none any more. */
   sourceOf(key: string): Promise<string | undefined>;
 
+  /**
+   * A person has compared the processor's charges with the rows: from now on, no loss that was noticed before this call refuses anything
+   * because of its processor.
+   */
+  acceptLostRows(): Promise<void>;
+
   /** Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. */
   takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined>;
 
@@ -128,14 +134,20 @@ export interface RemovalResult {
   readonly more: boolean;
 }
 
-export interface ClaimAttempt extends Money {
+/** Which payments are an attempt's own (rule P14). */
+export interface OfProcessor {
+  readonly processor: string;
+  /** Earlier names of the same account: rows that have one of them are taken over too. If omitted, there are none. */
+  readonly formerProcessors?: readonly string[] | undefined;
+}
+
+export interface ClaimAttempt extends Money, OfProcessor {
   readonly key: string;
   readonly owner: string;
   readonly transactionId: string;
   readonly fingerprint: string;
   /** The client that owns the key. Where it is undefined, every client sees it. */
   readonly client?: string | undefined;
-  readonly processor: string;
   readonly leaseMs: number;
   /**
    * From `begin`, by our monotonic clock: a claim that the store executes after this moment is refused. The adapter
@@ -194,7 +206,8 @@ export interface Turn {
 }
 
 export interface Cancellation
-  extends Pick<ClaimAttempt, 'key' | 'owner' | 'transactionId' | 'client' | 'claimBy' | 'turn'> {
+  extends OfProcessor,
+    Pick<ClaimAttempt, 'key' | 'owner' | 'transactionId' | 'client' | 'claimBy' | 'turn'> {
   readonly idempotencyTtlMs: number;
   /** The processor was asked, and has no record of the key: also where an earlier row may have been lost. */
   readonly isLookedUp: boolean;
@@ -213,7 +226,16 @@ export type TurnRefusal =
       readonly previous: 'absent' | 'under way' | 'completed' | 'cancelled' | 'declined too long ago';
     }
   /** Rows were lost a moment ago: see `waitAfterLossMs`. */
-  | { readonly state: 'too soon'; readonly remainingMs: number };
+  | { readonly state: 'too soon'; readonly remainingMs: number }
+  | OtherBeforeLoss;
+
+/**
+ * The row of the key may be lost, and no payment of the day before the loss was made at this processor: the lost one may have been charged at
+ * another one, which this processor cannot know.
+ */
+export interface OtherBeforeLoss {
+  readonly state: 'other processor before loss';
+}
 
 export type CancelResult =
   | { readonly state: 'cancelled' }
@@ -305,13 +327,12 @@ interface UnderWay {
 /** An end of what is due for recovery. */
 export type DueFirst = 'longest due' | 'latest due';
 
-export interface DueTakeover extends Takeover {
+export interface DueTakeover extends Omit<Takeover, 'formerProcessors'> {
   readonly first: DueFirst;
   readonly limit: number;
 }
 
-export interface Takeover {
+export interface Takeover extends OfProcessor {
   readonly owner: string;
   readonly leaseMs: number;
-  readonly processor: string;
 }

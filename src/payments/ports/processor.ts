@@ -29,6 +29,8 @@ export interface ProcessorClient extends Processor {
 export interface ProcessorTraits {
   /** Kept in the payment's row: only an instance with the same processor may touch that payment. */
   readonly name: string;
+  /** Earlier names of the same account (`PROCESSOR_FORMER_NAMES`): a payment under one of them is looked up here, and never sent. */
+  readonly formerNames: readonly string[];
   /** How long a charge typically takes, before anything was measured. */
   readonly typicalMs: number;
   /** A call ends within this time, and the lease must outlive it. 0: a call has no effect outside this process. */

@@ -36,6 +36,7 @@ export function createHttpProcessor(settings: {
   url: string;
   /** `PROCESSOR_ACCOUNT`. Undefined where the URL's user names the account. */
   account?: string | undefined;
+  formerNames?: readonly string[] | undefined;
   timeoutMs: number;
   dedupMs: number;
   /** To the processor at once, at most. */
@@ -45,7 +46,17 @@ export function createHttpProcessor(settings: {
   /** Headers of the trace under way, sent with each request; undefined where nothing is traced. */
   traceHeaders?: (() => Record<string, string>) | undefined;
 }): ProcessorClient {
-  const { url, account, timeoutMs, dedupMs, connections, alarm, sourceNotRead, traceHeaders } = settings;
+  const {
+    url,
+    account,
+    formerNames = [],
+    timeoutMs,
+    dedupMs,
+    connections,
+    alarm,
+    sourceNotRead,
+    traceHeaders,
+  } = settings;
   const location = readProcessorUrl(url, account);
   if (!location) throw new TypeError('the URL of a processor must have passed readProcessorUrl');
   const { name, origin } = location;
@@ -69,7 +80,7 @@ export function createHttpProcessor(settings: {
   };
 
   return {
-    traits: { name, typicalMs: Math.min(TYPICAL_MS, timeoutMs), timeoutMs, dedupMs },
+    traits: { name, formerNames, typicalMs: Math.min(TYPICAL_MS, timeoutMs), timeoutMs, dedupMs },
 
     async charge({ reference, transactionId, amount, currency, order, content }) {
       const { source, description, metadata } = content ?? {};

@@ -25,6 +25,19 @@ export const PROCESSOR_URL_FORM =
 export const PROCESSOR_ACCOUNT_FORM =
   'a name of 1 to 64 letters, digits and . _ : @ -, which begins with a letter or digit';
 
+export const FORMER_NAMES_FORM =
+  "names as 'idempay payments list' shows them, separated by commas: https://host/path?account=NAME, ?user=HASH or ?no-user";
+
+/** Earlier names of the account, as rows have them. Undefined when the text has not the form above. */
+export function readFormerNames(text: string): readonly string[] | undefined {
+  // A path may have a comma.
+  const names = text.trim().split(/[\s,]+(?=https?:\/\/)/);
+  const areNames = names.every((name) =>
+    /^https?:\/\/[^\s?#]+\?(account=[A-Za-z0-9][\w.:@-]{0,63}|user=[0-9a-f]{12}|no-user)$/.test(name),
+  );
+  return areNames ? names : undefined;
+}
+
 /** Undefined when the text has not the form above. */
 export function readProcessorAccount(text: string): string | undefined {
   return /^[A-Za-z0-9][\w.:@-]{0,63}$/.test(text) ? text : undefined;

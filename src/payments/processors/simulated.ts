@@ -15,6 +15,7 @@ export function createSimulatedProcessor(delayMs: number): ProcessorClient {
   return {
     traits: {
       name: SIMULATED,
+      formerNames: [],
       typicalMs: delayMs,
       timeoutMs: 0,
       dedupMs: Number.POSITIVE_INFINITY,

@@ -31,6 +31,24 @@ export function refusalOf(
   return `Payments in ${place} were made at ${names}, so nothing is simulated there, where an order would be answered as paid although no money moves: set PROCESSOR_URL to the processor that moves the money.`;
 }
 
+/** What a store says of the processors of its payments. */
+export interface ClaimedProcessors {
+  /** Every name under which a payment was claimed. */
+  readonly used: readonly string[];
+  /** Those of the last day before rows were lost. Undefined if any processor may be asked about a lost row. */
+  readonly beforeLoss: readonly string[] | undefined;
+}
+
+/**
+ * Why nothing is sent or closed for a key whose row may be lost (rule P14): the lost row may have been charged at another processor, and
+ * this one would say that it has no record. Undefined if there is no such reason.
+ */
+export function lossRefusalOf(own: readonly string[], { beforeLoss }: ClaimedProcessors): string | undefined {
+  if (!beforeLoss || beforeLoss.some((name) => own.includes(name))) return undefined;
+  const others = beforeLoss.length > 0 ? beforeLoss.join(', ') : 'a processor that no row names';
+  return `Rows were lost, and the payments of the day before were made at ${others}, not at ${own[0]}: nothing is sent or closed for a key or reference whose row may be lost. If it is the same account, add its name to PROCESSOR_FORMER_NAMES. If not, compare the charges there with the payments, then set PROCESSOR_LOST_ROWS=accept and restart`;
+}
+
 /** Completed payments of each processor, among the oldest payments of a store. */
 export interface PaidCounts {
   readonly byProcessor: ReadonlyMap<string, number>;

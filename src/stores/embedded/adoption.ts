@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { lowestKeyAt } from '../../payments/values/key-time.js';
 import { CannotOpen } from '../shared/deployment.js';
 import { LOOK_UP_REFERENCES_MS } from '../shared/lost-references.js';
-import { CLOCKS_DIFFER_MS, GAP } from '../shared/replaced-database.js';
+import { CLOCKS_DIFFER_MS, GAP, LAST_DAY_US, MOST_LAST_ROWS } from '../shared/replaced-database.js';
 import { DATABASE, takeExclusively } from './exclusive-folder.js';
 import { type CommitMark, lacksCommits } from './last-commit.js';
 import { refuseForeignFile } from './migrate.js';
@@ -22,6 +22,24 @@ const markAnd = (incarnation: string) => `
   UPDATE last_commit SET number = number + 1${incarnation};
   COMMIT`;
 
+/** A transaction id begins with the microsecond of its first claim. */
+const LAST_ROWS = `
+  SELECT processor FROM payments
+  WHERE transaction_id >= (
+    SELECT printf('TXN%016d000000', max(0, CAST(substr(max(transaction_id), 4, 16) AS INTEGER) - ${LAST_DAY_US})) FROM payments)
+  ORDER BY transaction_id DESC LIMIT ${MOST_LAST_ROWS}`;
+
+/**
+ * The processors of the last day before the loss. If keys are still looked up because of an earlier loss, they must also be of the day
+ * before that one. NULL if nothing was ever paid. Running it twice changes nothing.
+ */
+const PROCESSORS_BEFORE_LOSS = `
+  CASE WHEN processors <> '[]' THEN (
+    SELECT json_group_array(DISTINCT processor) FROM (${LAST_ROWS})
+    WHERE processor IS NOT NULL AND (
+      processors_before_loss IS NULL OR look_up_references_until <= (SELECT max(until_ms) FROM retention_hours)
+      OR processor IN (SELECT value FROM json_each(processors_before_loss)))) END`;
+
 /** All consequences of rows that may be lost, in one commit. Running it twice only leaves another gap in the ids. */
 const adoptionBefore = (key: string, nowMs: number) => `
   BEGIN IMMEDIATE;
@@ -29,7 +47,8 @@ const adoptionBefore = (key: string, nowMs: number) => `
   UPDATE transaction_list
   SET last_id = last_id + ${GAP}, version = version + ${GAP}, last_removal_version = version + ${GAP};
   UPDATE deployment SET is_backup = 0, look_up_before = max(look_up_before, '${key}'), adopted_at = ${nowMs},
-    look_up_references_until = (SELECT max(until_ms) FROM retention_hours) + ${LOOK_UP_REFERENCES_MS};
+    look_up_references_until = (SELECT max(until_ms) FROM retention_hours) + ${LOOK_UP_REFERENCES_MS},
+    processors_before_loss = ${PROCESSORS_BEFORE_LOSS};
   UPDATE last_commit SET incarnation = '${newIncarnation()}', number = number + 1, adopted = incarnation;
   COMMIT`;
 

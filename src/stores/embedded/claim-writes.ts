@@ -81,13 +81,13 @@ export function createClaimWrites(
 
   /** Undefined where the row was there before, or the claim came too late. */
   function insert(attempt: ClaimWrite, now: number): ClaimWriteResult | undefined {
-    const { key, turn, waitAfterLossMs, knownAtProcessor } = attempt;
+    const { key, turn, knownAtProcessor } = attempt;
     if (!(now <= attempt.claimBefore && !mayBeRemoved(key))) return undefined;
     const mayBeLost = turns.mayBeLost(key);
-    if (knownAtProcessor) return insertKnown(attempt, knownAtProcessor, now);
-    const isAsked = turn !== undefined && (mayBeLost || turn.previousKey !== undefined);
-    const refusal = isAsked && !find.get(key) ? refusalOf(turn, mayBeLost ? waitAfterLossMs : 0, now) : undefined;
+    const isAsked = mayBeLost || turn?.previousKey !== undefined;
+    const refusal = isAsked && !find.get(key) ? refusalOf(attempt, mayBeLost, now) : undefined;
     if (refusal) return refusal;
+    if (knownAtProcessor) return insertKnown(attempt, knownAtProcessor, now);
     return insertRow(attempt, now, mayBeLost);
   }
 
@@ -108,8 +108,12 @@ export function createClaimWrites(
     return insertRow(attempt, now, true);
   }
 
-  function refusalOf(turn: Turn, waitAfterLossMs: number, now: number): TurnRefusal | undefined {
-    return turns.tooSoon(waitAfterLossMs, now) ?? turns.afterPrevious(turn);
+  /** Only a turn waits after a loss, and is judged; of one that is known at the processor neither is asked. */
+  function refusalOf(attempt: ClaimWrite, mayBeLost: boolean, now: number): TurnRefusal | undefined {
+    const { turn, waitAfterLossMs, knownAtProcessor } = attempt;
+    const other = mayBeLost ? turns.otherBeforeLoss(attempt) : undefined;
+    if (other || !turn || knownAtProcessor) return other;
+    return turns.tooSoon(mayBeLost ? waitAfterLossMs : 0, now) ?? turns.afterPrevious(turn);
   }
 
   function insertRow(attempt: ClaimWrite, now: number, mayBeLost: boolean): ClaimWriteResult | undefined {
@@ -159,7 +163,8 @@ export function createClaimWrites(
     if (mayBeRemoved(key)) return { state: 'expired' };
     if (now > claimBefore) return { state: 'too late' };
     const mayBeLost = turns.mayBeLost(key);
-    const refusal = (mayBeLost && turns.tooSoon(waitAfterLossMs, now)) || (turn && turns.afterPrevious(turn));
+    const ofLoss = mayBeLost && (turns.otherBeforeLoss(cancellation) ?? turns.tooSoon(waitAfterLossMs, now));
+    const refusal = ofLoss || (turn && turns.afterPrevious(turn));
     if (refusal) return refusal;
     if (mayBeLost && !isLookedUp) return { state: 'may be lost' };
     insertClaim.run(...closedRow(cancellation, now, currentHour()), ...placeOf(turn), null);
@@ -168,9 +173,10 @@ export function createClaimWrites(
   }
 
   function takeOverRow(takeover: KeyTakeover, now: number): Claim | undefined {
-    const { key, owner, leaseMs, processor } = takeover;
+    const { key, owner, leaseMs, processor, formerProcessors = [] } = takeover;
     const leaseUntil = now + leaseMs;
-    const values = [owner, leaseUntil, leaseUntil, `${now}`, key, now, processor];
+    const processors = JSON.stringify([processor, ...formerProcessors]);
+    const values = [owner, leaseUntil, leaseUntil, `${now}`, key, now, processors];
     const row = takeOver.get(...values) as PaymentRow | undefined;
     return row && takenOver(row, now);
   }
@@ -193,6 +199,8 @@ export function createClaimWrites(
       const row = find.get(cancellation.key) as PaymentRow | undefined;
       return row ? stateOf(row, now) : insertClosed(cancellation, now);
     },
+
+    acceptLostRows: (): void => turns.acceptLostRows(),
 
     takeOver: (takeover: KeyTakeover): Claim | null => takeOverRow(takeover, storeClock()) ?? null,
 

@@ -33,7 +33,7 @@ export function discardSimulatedPayments(dataDir: string): boolean {
     const database = openForWriting(path);
     try {
       migrate(database);
-      const used = readProcessorNames(database);
+      const { used } = readProcessorNames(database);
       refuseRealPayments(used);
       if (used.length === 0) return false;
       database.exec(DISCARD);

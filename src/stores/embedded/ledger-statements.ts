@@ -16,7 +16,10 @@ export const SET_CLAIMED_AFTER_LOSS = 'UPDATE payments SET claimed_after_loss = 
 export const SET_RESOLUTION = 'UPDATE payments SET resolution = ? WHERE key = ?';
 
 /** What an adoption left behind; it changes at a start only. */
-export const LOSSES = 'SELECT look_up_before, look_up_references_until, adopted_at FROM deployment';
+export const LOSSES =
+  'SELECT look_up_before, look_up_references_until, adopted_at, processors_before_loss FROM deployment';
+
+export const ACCEPT_LOST_ROWS = 'UPDATE deployment SET processors_before_loss = NULL';
 
 export const SEEN_MS = 'SELECT max(until_ms) AS ms FROM retention_hours';
 
@@ -47,7 +50,7 @@ const eventsWithEpoch = (kind: 'taken over' | 'resolved') =>
 
 export const TAKE_OVER = `
   UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?, events = ${eventsWithEpoch('taken over')}
-  WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ? AND processor = ?
+  WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ? AND processor IN (SELECT value FROM json_each(?))
   RETURNING *`;
 
 /** Both ends of what is due, so that neither the oldest nor the newest waits for all the others. */

@@ -9,7 +9,7 @@ import { abandonedEvent, settledEvent } from '../shared/payment-events.js';
 import { FIND, LOSSES, SEEN_MS } from './ledger-statements.js';
 import { endStateOf, type PaymentRow } from './payment-row.js';
 import { FIND_SOURCE } from './payment-sources.js';
-import { FOLDER_WORDS, namesIn, PROCESSOR_NAMES } from './processor-names.js';
+import { FOLDER_WORDS, readProcessorNames } from './processor-names.js';
 import type { Reader } from './reader.js';
 import { type Losses, mayBeLost } from './turns.js';
 import type { Writer } from './writer.js';
@@ -46,7 +46,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
   const seenMs = reader.prepare(SEEN_MS);
   const countAbandoned = reader.prepare(COUNT_ABANDONED);
   const backlog = reader.prepare(BACKLOG);
-  const registered = new Set(namesIn(reader.prepare(PROCESSOR_NAMES).get() as { processors: string }));
+  const registered = new Set(readProcessorNames(reader).used);
 
   /**
    * Abandons a claim that is committed after its caller was answered "unknown", so that the next repeat need not wait for the
@@ -101,6 +101,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
           amount,
           currency,
           processor: attempt.processor,
+          formerProcessors: attempt.formerProcessors,
           leaseMs: attempt.leaseMs,
           claimBefore: claimBefore(attempt),
           wallMs: wallClock(),
@@ -124,6 +125,8 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
     cancel({ claimBy, ...cancellation }) {
       return writer.write('cancel', { ...cancellation, claimBefore: claimBefore({ claimBy }), wallMs: wallClock() });
     },
+
+    acceptLostRows: () => writer.write('acceptLostRows'),
 
     async find(key, client): Promise<FindResult> {
       const row = find.get(key) as PaymentRow | undefined;

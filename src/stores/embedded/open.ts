@@ -9,7 +9,7 @@ import { createEmbeddedKeyStore } from './key-store.js';
 import { createEmbeddedReport } from './key-value-store-report.js';
 import { createEmbeddedLedger } from './ledger.js';
 import { createEmbeddedPaymentHistory } from './payment-history.js';
-import { namesIn, PROCESSOR_NAMES } from './processor-names.js';
+import { readProcessorNames } from './processor-names.js';
 import { Reader } from './reader.js';
 import { watchStoreClock } from './store-clock-watch.js';
 import { createStoreCounters } from './store-counters.js';
@@ -62,7 +62,7 @@ export async function openEmbedded(options: {
     const { id } = reader.prepare('SELECT id FROM deployment').get() as { id: string };
     return {
       id,
-      processors: namesIn(reader.prepare(PROCESSOR_NAMES).get() as { processors: string }),
+      processors: readProcessorNames(reader),
       clock: storeClock,
       keys: createEmbeddedKeyStore(writer, reader, counters),
       ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),

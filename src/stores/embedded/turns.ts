@@ -1,4 +1,4 @@
-import type { Turn, TurnRefusal } from '../../payments/ports/ledger.js';
+import type { OfProcessor, OtherBeforeLoss, Turn, TurnRefusal } from '../../payments/ports/ledger.js';
 import { refusalAfter } from '../../payments/turn.js';
 import { isComputed } from '../../payments/values/reference.js';
 import * as statements from './ledger-statements.js';
@@ -9,6 +9,7 @@ export interface Losses {
   readonly look_up_before: string;
   readonly look_up_references_until: number;
   readonly adopted_at: number;
+  readonly processors_before_loss: string | null;
 }
 
 /** Whether an earlier row of the key may have been lost. `seenMs`: the time that was seen, which no wall clock moves. */
@@ -23,7 +24,9 @@ export function createTurns(database: Database) {
   const find = database.prepare(statements.FIND);
   const seenMs = database.prepare(statements.SEEN_MS);
   const hourAge = database.prepare(statements.HOUR_AGE);
-  const losses = database.prepare(statements.LOSSES).get() as unknown as Losses;
+  const readLosses = database.prepare(statements.LOSSES);
+  const acceptLostRows = database.prepare(statements.ACCEPT_LOST_ROWS);
+  let losses = readLosses.get() as unknown as Losses;
 
   function isLate({ settled_hour }: PaymentRow, lateMs: number | undefined): boolean {
     if (lateMs === undefined) return false;
@@ -46,6 +49,19 @@ export function createTurns(database: Database) {
     tooSoon(waitAfterLossMs: number, now: number): TurnRefusal | undefined {
       const remainingMs = losses.adopted_at + waitAfterLossMs - now;
       return waitAfterLossMs > 0 && remainingMs > 0 ? { state: 'too soon', remainingMs } : undefined;
+    },
+
+    /** If the row of a key may be lost, only a processor of the day before the loss can tell. */
+    otherBeforeLoss({ processor, formerProcessors = [] }: OfProcessor): OtherBeforeLoss | undefined {
+      if (losses.processors_before_loss === null) return undefined;
+      const before = JSON.parse(losses.processors_before_loss) as string[];
+      const isKnown = [processor, ...formerProcessors].some((name) => before.includes(name));
+      return isKnown ? undefined : { state: 'other processor before loss' };
+    },
+
+    acceptLostRows(): void {
+      acceptLostRows.run();
+      losses = readLosses.get() as unknown as Losses;
     },
 
     afterPrevious,

@@ -241,9 +241,9 @@ async function examineProcessors({ client, processors }: ExaminedPostgres): Prom
   const read = async <Row extends QueryResultRow>({ text }: Statement, values: readonly unknown[] = []) =>
     (await client.query<Row>(text, [...values])).rows;
   try {
-    const used = await readProcessorNames({ read });
+    const claimed = await readProcessorNames({ read });
     const paid = paidCountsOf(await read<PaidRow>(COUNT_PAID, [MOST_LOOKED_AT]));
-    return judgeProcessors(processors, used, paid, DATABASE_WORDS);
+    return judgeProcessors(processors, claimed, paid, DATABASE_WORDS);
   } catch (error) {
     if (NO_TABLE.has((error as { code?: string }).code ?? '')) return [];
     throw error;

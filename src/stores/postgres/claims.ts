@@ -19,6 +19,7 @@ import type { QueueMeasure } from '../shared/store-measures.js';
 import { Batcher, LANES } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import {
+  ACCEPT_LOST_ROWS,
   CANCEL,
   CLAIM,
   CLAIM_IN_FULL,
@@ -58,6 +59,8 @@ const freeTurn = (turn: Turn | undefined) => (turn?.previousKey === undefined ? 
 
 interface ExplainedTurn {
   readonly mayBeLost: boolean;
+  /** This processor can tell what became of a lost row. */
+  readonly canKnow: boolean;
   /** The state of the attempt before, or null where it has no row. */
   readonly previous: PaymentRow['state'] | null;
   readonly inTime: boolean;
@@ -74,7 +77,7 @@ export function createClaims(
     processorNames,
   }: { findRow: FindRow; mayBeRemoved: (key: string) => Promise<boolean>; processorNames: ProcessorNames },
   queue: QueueMeasure,
-): Pick<Ledger, 'claim' | 'cancel' | 'takeOver' | 'takeOverDue'> {
+): Pick<Ledger, 'claim' | 'cancel' | 'acceptLostRows' | 'takeOver' | 'takeOverDue'> {
   const claims = new Batcher<ClaimAttempt, Inserted | undefined>(insertAll, clock.clock, LANES, queue);
 
   /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
@@ -94,6 +97,7 @@ export function createClaims(
       sorted.map(({ settleAs }) => settleAs?.outcome.state ?? null),
       sorted.map(({ settleAs }) => reasonOf(settleAs?.outcome)),
       sorted.map(({ settleAs }) => settleAs?.idempotencyTtlMs ?? null),
+      [...new Set(sorted.flatMap(({ formerProcessors = [] }) => formerProcessors))],
     ];
     const rows = sorted.some(({ turn, content }) => turn ?? content)
       ? await database.write<InsertedRow>(CLAIM_IN_FULL, [...values, ...turnsOf(sorted), ...contentsOf(sorted)])
@@ -120,6 +124,7 @@ export function createClaims(
       all.map((each) => each.transactionId),
       all.map((each) => each.attempt),
       ...[...claimed, reference?.text ?? null, source, content, known.reason, known.resolution, known.idempotencyTtlMs],
+      attempt.formerProcessors ?? [],
     ]);
     const row = rows.find((each) => each.owner === owner);
     return row && { mayBeLost: true, ageMs: row.age_ms, expiresAt: null };
@@ -146,8 +151,8 @@ export function createClaims(
   }
 
   async function takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined> {
-    const { key, owner, leaseMs, processor } = takeover;
-    const values = [key, owner, leaseMs, processor];
+    const { key, owner, leaseMs, processor, formerProcessors = [] } = takeover;
+    const values = [key, owner, leaseMs, [processor, ...formerProcessors]];
     try {
       const [row] = await database.write<PaymentRow>(TAKE_OVER, values);
       return row && claimOf(row);
@@ -169,7 +174,9 @@ export function createClaims(
     const { key, turn, processor } = attempt;
     if (await mayBeRemoved(key)) return EXPIRED;
     if (await processorNames.registerAgain(processor)) return ITS_TURN;
-    return turn ? ((await whyMissing(attempt)).refusal ?? freeTurn(turn)) : TOO_LATE;
+    // Only a turn waits after a loss.
+    const asked = turn ? attempt : { ...attempt, waitAfterLossMs: 0 };
+    return (await whyMissing(asked)).refusal ?? freeTurn(turn);
   }
 
   function stateOf(row: PaymentRow) {
@@ -182,14 +189,17 @@ export function createClaims(
     key,
     turn,
     waitAfterLossMs,
-  }: Pick<Cancellation, 'key' | 'turn' | 'waitAfterLossMs'>): Promise<{
+    processor,
+    formerProcessors = [],
+  }: Pick<Cancellation, 'key' | 'turn' | 'waitAfterLossMs' | 'processor' | 'formerProcessors'>): Promise<{
     refusal: TurnRefusal | undefined;
     mayBeLost: boolean;
   }> {
     const { previousKey, lateMs } = turn ?? {};
-    const values = [key, previousKey ?? null, lateMs ?? null, waitAfterLossMs];
-    const [found] = await database.read<ExplainedTurn>(EXPLAIN_TURN, values);
+    const ofTurn = [key, previousKey ?? null, lateMs ?? null, waitAfterLossMs];
+    const [found] = await database.read<ExplainedTurn>(EXPLAIN_TURN, [...ofTurn, processor, formerProcessors]);
     const mayBeLost = found?.mayBeLost === true;
+    if (mayBeLost && !found.canKnow) return { refusal: { state: 'other processor before loss' }, mayBeLost };
     if (mayBeLost && waitAfterLossMs > 0 && found.remainingMs > 0) {
       return { refusal: { state: 'too soon', remainingMs: found.remainingMs }, mayBeLost };
     }
@@ -201,11 +211,13 @@ export function createClaims(
   async function insertClosed(cancellation: Cancellation): Promise<boolean> {
     const { key, owner, transactionId, client, turn, claimBy, idempotencyTtlMs, waitAfterLossMs, isLookedUp } =
       cancellation;
+    const { processor, formerProcessors = [] } = cancellation;
     const { reference, previousKey, lateMs } = turn ?? {};
     const life = [clock.at(claimBy), idempotencyTtlMs, reference?.text ?? null, reference?.attempt ?? null];
     const values = [key, transactionId, client ?? null, owner, ...life, previousKey ?? null, lateMs ?? null];
     try {
-      return (await database.write(CANCEL, [...values, waitAfterLossMs, isLookedUp])).length > 0;
+      const asked = [waitAfterLossMs, isLookedUp, processor, formerProcessors];
+      return (await database.write(CANCEL, [...values, ...asked])).length > 0;
     } catch (fault) {
       if (!isUnknown(fault)) throw fault;
       const row = await findRow(key, { key, epoch: 1, owner }).catch(() => undefined);
@@ -264,6 +276,10 @@ export function createClaims(
     },
 
     cancel: (cancellation) => inTurn(() => cancelOnce(cancellation)),
+
+    async acceptLostRows() {
+      await database.write(ACCEPT_LOST_ROWS);
+    },
 
     takeOver,
 

@@ -1,5 +1,5 @@
 import { LOOK_UP_REFERENCES_MS } from '../shared/lost-references.js';
-import { CLOCKS_DIFFER_MS, GAP } from '../shared/replaced-database.js';
+import { CLOCKS_DIFFER_MS, GAP, LAST_DAY_US, MOST_LAST_ROWS } from '../shared/replaced-database.js';
 import { lowestKeyAt, timeOfMs } from './payment-horizon-statements.js';
 import type { Statement } from './postgres.js';
 
@@ -76,6 +76,25 @@ const IS_RESTORED = `NOT EXISTS (
           'idempay.transaction_list', 'idempay.creation_keys']::regclass[]) AS filled (id)
         WHERE NOT EXISTS (SELECT FROM pg_index WHERE indrelid = filled.id AND indisprimary))`;
 
+/** A transaction id begins with the microsecond of its first claim. */
+const LAST_ROWS = `
+              SELECT processor FROM idempay.payments
+              WHERE transaction_id >= (
+                SELECT 'TXN' || lpad(greatest(0, substr(max(transaction_id), 4, 16)::bigint - ${LAST_DAY_US})::text, 16, '0') || '000000'
+                FROM idempay.payments)
+              ORDER BY transaction_id DESC LIMIT ${MOST_LAST_ROWS}`;
+
+/**
+ * The processors of the last day before the loss. If keys are still looked up because of an earlier loss, they must also be of the day
+ * before that one. NULL if nothing was ever paid.
+ */
+const PROCESSORS_BEFORE_LOSS = `CASE WHEN processors <> '{}' THEN ARRAY(
+            SELECT DISTINCT last.processor FROM (${LAST_ROWS}) AS last
+            WHERE last.processor IS NOT NULL AND (
+              processors_before_loss IS NULL
+              OR look_up_references_until <= (SELECT max(until_ms) FROM idempay.retention_hours)
+              OR last.processor = ANY (processors_before_loss))) END`;
+
 /**
  * Writes down that the newest rows may be lost, once for all processes, together with everything that follows from it: ids go on
  * after a gap, keys are looked up, and marks of unsent payments end with the generation. `$1`: the incarnation that lacks a commit, or
@@ -96,6 +115,8 @@ export const ADOPT: Statement = {
             ${lowestKeyAt(`(extract(epoch FROM clock_timestamp()) * 1000)::bigint + ${CLOCKS_DIFFER_MS}`)}) END,
         look_up_references_until = CASE WHEN deployment.timeline IS NULL THEN look_up_references_until
           ELSE (SELECT max(until_ms) FROM idempay.retention_hours) + ${LOOK_UP_REFERENCES_MS} END,
+        processors_before_loss = CASE WHEN deployment.timeline IS NULL THEN processors_before_loss
+          ELSE ${PROCESSORS_BEFORE_LOSS} END,
         adopted_at = CASE WHEN deployment.timeline IS NULL THEN adopted_at ELSE clock_timestamp() END
       FROM (${LIVE}) AS live, (SELECT generation FROM idempay.deployment) AS before
       WHERE (${SEEN} IS DISTINCT FROM ${FOUND} OR deployment.incarnation = $1) AND ${IS_RESTORED}

@@ -73,7 +73,7 @@ export const CLAIM: Statement = claimOf('claim', {
  * one before is DECLINED, and will not be removed soon. Where rows were lost it waits (`ClaimAttempt.waitAfterLossMs`).
  */
 export const CLAIM_IN_FULL: Statement = claimOf('claim_in_full', {
-  arrays: ', $14::text[], $15::integer[], $16::uuid[], $17::float8[], $18::float8[], $19::text[], $20::text[]',
+  arrays: ', $15::text[], $16::integer[], $17::uuid[], $18::float8[], $19::float8[], $20::text[], $21::text[]',
   columns: ', reference, attempt, previous_key, late_ms, wait_after_loss_ms, source, content',
   inserted: ', reference, attempt, source, content',
   values: ', reference, attempt, CASE WHEN NOT settles THEN source END, content',
@@ -89,6 +89,15 @@ function mayBeLost(key: string): string {
         OR (${key} >= '${FIRST_COMPUTED_KEY}' AND ${REFERENCES_ARE_LOOKED_UP}))`;
 }
 
+/**
+ * Only a processor of the day before the loss, or an account that had one of their names (`former`), can tell what became of a lost row; any
+ * can, if nobody knows of another one.
+ */
+function canKnowLostRows(processor: string, former: string): string {
+  return `(processors_before_loss IS NULL OR ${processor} = ANY (processors_before_loss)
+        OR processors_before_loss && ${former}::text[])`;
+}
+
 /** Long enough since the last adoption of a database that lacks rows. */
 function isAfterLoss(waitMs: string): string {
   return `clock_timestamp() >= adopted_at + ${waitMs} * interval '1 millisecond'`;
@@ -101,7 +110,7 @@ function isTurnAfter(previousKey: string, lateMs: string): string {
             AND (${lateMs} IS NULL OR ${AGE_OF_HOUR} < ${lateMs}))`;
 }
 
-/** `more` is what only payments with content or a reference need. */
+/** `$14`: former names of the processor. `more` is what only payments with content or a reference need. */
 function claimOf(
   name: string,
   more: Readonly<Record<'arrays' | 'columns' | 'inserted' | 'values' | 'losable' | 'condition', string>>,
@@ -122,7 +131,7 @@ function claimOf(
     FROM (
       SELECT lost.*, outcome IS NOT NULL AND NOT may_be_lost AS settles
       FROM (
-        SELECT sent.*, generation, look_up_before, adopted_at, processors, ${more.losable} AS may_be_lost
+        SELECT sent.*, generation, look_up_before, adopted_at, processors, processors_before_loss, ${more.losable} AS may_be_lost
         FROM
           unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[],
             $8::text[], $9::float8[], $10::float8[], $11::text[], $12::text[], $13::float8[]${more.arrays})
@@ -133,6 +142,7 @@ function claimOf(
     WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)
       AND key >= (SELECT keys_before FROM idempay.payment_horizon)
       AND processor = ANY (processors)
+      AND (NOT may_be_lost OR ${canKnowLostRows('processor', '$14')})
       AND ${ENDS_IN_TIME}
       AND ${ON_KNOWN_DATABASE}${more.condition}
     ON CONFLICT (key) DO NOTHING
@@ -149,7 +159,8 @@ function claimOf(
 
 /**
  * Closes a payment before it is claimed: $1 to $10 are key, transaction id, client, owner, the last moment (ms), life (ms), reference,
- * attempt, and of its turn the key before and the age that is too late; $11 waits after a loss, and $12 says that the processor was asked.
+ * attempt, and of its turn the key before and the age that is too late; $11 waits after a loss, $12 says that the processor was asked, and $13
+ * and $14 are its name and the former ones.
  */
 export const CANCEL: Statement = {
   name: 'cancel',
@@ -165,7 +176,8 @@ export const CANCEL: Statement = {
       AND ${ENDS_IN_TIME}
       AND ${ON_KNOWN_DATABASE}
       AND ($9::uuid IS NULL OR ${isTurnAfter('$9::uuid', '$10::float8')})
-      AND (NOT ${mayBeLost('$1::uuid')} OR ($12::boolean AND ${isAfterLoss('$11::float8')}))
+      AND (NOT ${mayBeLost('$1::uuid')} OR (
+        $12::boolean AND ${isAfterLoss('$11::float8')} AND ${canKnowLostRows('$13::text', '$14')}))
     ON CONFLICT (key) DO NOTHING
     RETURNING key`,
   commitOf: ([row]) => row && { key: row.key, epoch: 1, settled: true },
@@ -175,7 +187,7 @@ export const CANCEL: Statement = {
  * Claims an attempt that the processor has a record of although its row is lost, with the rows before it that are missing, as DECLINED: $1
  * to $3 are the keys, transaction ids and numbers of all of them, the claimed one last; $4 to $9 what a claim has (amount, currency,
  * fingerprint, client, processor, owner); $10 the lease (ms), $11 the last moment (ms), $12 the reference, $13 and $14 source and content; $15 to $17
- * reason, resolution and life (ms) of the others. Nothing is inserted if one of them has another state.
+ * reason, resolution and life (ms) of the others; $18 the former names of the processor. Nothing is inserted if one of them has another state.
  */
 export const CLAIM_KNOWN: Statement = {
   name: 'claim_known',
@@ -200,6 +212,7 @@ export const CLAIM_KNOWN: Statement = {
       AND ${ENDS_IN_TIME}
       AND ${ON_KNOWN_DATABASE}
       AND ${REFERENCES_ARE_LOOKED_UP}
+      AND ${canKnowLostRows('$8::text', '$18')}
       AND NOT EXISTS (
         SELECT FROM idempay.payments AS before
         WHERE before.key = ANY (trim_array($1::uuid[], 1)) AND before.reason IS NULL)
@@ -211,11 +224,14 @@ export const CLAIM_KNOWN: Statement = {
   },
 };
 
-/** Why a row of this turn was not inserted: parameters as in `CANCEL`, from `$1` to `$4` the key, the key before, its age, and the wait. */
+/**
+ * Why a row of this turn was not inserted: parameters as in `CANCEL`, from `$1` to `$6` the key, the key before, its age, the wait, and the
+ * processor's name and former names.
+ */
 export const EXPLAIN_TURN: Statement = {
   name: 'explain_turn',
   text: `
-    SELECT ${mayBeLost('$1::uuid')} AS "mayBeLost", previous.state AS previous,
+    SELECT ${mayBeLost('$1::uuid')} AS "mayBeLost", ${canKnowLostRows('$5::text', '$6')} AS "canKnow", previous.state AS previous,
       coalesce($3::float8 IS NULL OR ${AGE_OF_HOUR} < $3::float8, false) AS "inTime",
       coalesce((extract(epoch FROM adopted_at + $4::float8 * interval '1 millisecond' - clock_timestamp()) * 1000)::float8, 0)
         AS "remainingMs"
@@ -261,6 +277,12 @@ export const UNSENT_OF_NOW = `CASE WHEN generation = ${GENERATION} THEN unsent_e
 const UNSENT_BEFORE = `CASE WHEN unsent_epoch > 0 OR (
         SELECT ${REFERENCES_ARE_LOOKED_UP} FROM idempay.deployment) THEN ${UNSENT_OF_NOW} END`;
 
+/** A person has compared: what was lost before is no obstacle any more. */
+export const ACCEPT_LOST_ROWS: Statement = {
+  name: 'accept_lost_rows',
+  text: 'UPDATE idempay.deployment SET processors_before_loss = NULL WHERE processors_before_loss IS NOT NULL',
+};
+
 export const TAKE_OVER: Statement = {
   name: 'take_over',
   text: `
@@ -268,7 +290,7 @@ export const TAKE_OVER: Statement = {
     SET epoch = epoch + 1, owner = $2, lease_until = clock_timestamp() + $3::float8 * interval '1 millisecond',
       recover_at = clock_timestamp() + $3::float8 * interval '1 millisecond',
       unsent_epoch = ${UNSENT_BEFORE}, generation = ${GENERATION}, events = ${eventsWithEpoch('taken over')}
-    WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp() AND processor = $4
+    WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp() AND processor = ANY ($4::text[])
       AND ${ON_KNOWN_DATABASE}
     RETURNING ${PAYMENT_COLUMNS}`,
   commitOf: takenOver,

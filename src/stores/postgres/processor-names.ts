@@ -1,4 +1,4 @@
-import type { StoreWords } from '../../payments/values/processor-names.js';
+import type { ClaimedProcessors, StoreWords } from '../../payments/values/processor-names.js';
 import { refusalOf, SIMULATED } from '../../payments/values/processor-names.js';
 import { StoreUnavailable } from '../../platform/faults.js';
 import type { PostgresPart } from './part.js';
@@ -11,7 +11,7 @@ export const DATABASE_WORDS: StoreWords = {
 
 export const PROCESSOR_NAMES: Statement = {
   name: 'processor_names',
-  text: 'SELECT processors FROM idempay.deployment',
+  text: 'SELECT processors, processors_before_loss FROM idempay.deployment',
 };
 
 /** Compare-and-set: an update that waits for another one is judged by what that one wrote. */
@@ -45,7 +45,7 @@ export function createProcessorNames(database: PostgresPart, onOtherKind: (sente
   const known = new Set<string>();
 
   async function isListed(processor: string): Promise<boolean> {
-    const used = await readProcessorNames(database);
+    const { used } = await readProcessorNames(database);
     if (used.includes(processor)) return true;
     const refusal = refusalOf(processor, used, DATABASE_WORDS);
     if (refusal === undefined) return false;
@@ -90,7 +90,7 @@ export function createProcessorNames(database: PostgresPart, onOtherKind: (sente
   };
 }
 
-export async function readProcessorNames(database: Pick<PostgresPart, 'read'>): Promise<readonly string[]> {
-  const [row] = await database.read<{ processors: string[] }>(PROCESSOR_NAMES);
-  return row?.processors ?? [];
+export async function readProcessorNames(database: Pick<PostgresPart, 'read'>): Promise<ClaimedProcessors> {
+  const [row] = await database.read<{ processors: string[]; processors_before_loss: string[] | null }>(PROCESSOR_NAMES);
+  return { used: row?.processors ?? [], beforeLoss: row?.processors_before_loss ?? undefined };
 }

@@ -1,5 +1,12 @@
 import { isLoopback } from '../../access/loopback.js';
-import { type PaidCounts, refusalOf, type StoreWords, warningsOf } from '../../payments/values/processor-names.js';
+import {
+  type ClaimedProcessors,
+  lossRefusalOf,
+  type PaidCounts,
+  refusalOf,
+  type StoreWords,
+  warningsOf,
+} from '../../payments/values/processor-names.js';
 import type { Clock } from '../../platform/clock.js';
 import { type Finding, milliseconds, verdictOf } from '../../platform/finding.js';
 import { CLOCKS_DIFFER_MS } from './replaced-database.js';
@@ -76,11 +83,12 @@ export function judgeLostNumbers(found: { readonly payments: number; readonly ex
 /** Whether a service with the processor `own` starts on a store, and what counts there as paid without it (rule P14). */
 export function judgeProcessors(
   own: readonly string[],
-  used: readonly string[],
+  claimed: ClaimedProcessors,
   paid: PaidCounts,
   words: StoreWords,
 ): Finding {
-  const refusal = refusalOf(own[0] ?? '', used, words);
+  const { used } = claimed;
+  const refusal = refusalOf(own[0] ?? '', used, words) ?? lossRefusalOf(own, claimed);
   const warnings = warningsOf(own, used, paid);
   return {
     verdict: verdictOf(refusal !== undefined, warnings.length > 0),

@@ -16,5 +16,9 @@ export const GAP = 1_000_000_000;
  */
 export const CLOCKS_DIFFER_MS = 10_000;
 
+/** The processors of so many microseconds before the newest row, of so many rows at most, may know what was lost (rule P14). */
+export const LAST_DAY_US = 86_400_000_000;
+export const MOST_LAST_ROWS = 100_000;
+
 export const REPLACED =
   'The database was replaced by a standby or a restored copy: rows may be lost. The cache starts anew, transaction ids go on after a gap, and a first payment with a key from before is looked up at the processor.';

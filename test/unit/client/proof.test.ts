@@ -109,6 +109,7 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
 const NOTHING_BEGUN: Partial<Record<keyof typeof publicErrors, readonly PublicError[]>> = {
   tooManyRequests: [publicErrors.tooManyRequests(60, 1)],
   rowsLost: [publicErrors.rowsLost(1)],
+  otherProcessorBeforeLoss: [publicErrors.otherProcessorBeforeLoss()],
   tooManyConnections: [publicErrors.tooManyConnections()],
   tooManyUnpaidKeys: [publicErrors.tooManyUnpaidKeys()],
   tooManyBodies: [publicErrors.tooManyBodies()],

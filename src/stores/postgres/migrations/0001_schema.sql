@@ -26,7 +26,9 @@ CREATE TABLE idempay.deployment (
   look_up_references_until bigint NOT NULL DEFAULT 0,
   adopted_at        timestamptz,                           -- when rows were found to be lost last; NULL: never
   -- The names of processors under which payments were claimed here. The simulated one and others are kept apart (rule P14).
-  processors        text[]  NOT NULL DEFAULT '{}'
+  processors        text[]  NOT NULL DEFAULT '{}',
+  -- Those of the day before rows were lost: only they can tell what became of a lost row. NULL: any is permitted.
+  processors_before_loss text[]
 );
 
 -- The last 16 digits of a random UUID: 62 random bits.
