@@ -29,6 +29,13 @@ export interface PaymentFilter {
   readonly limit?: number | undefined;
 }
 
+export interface ExportFilter {
+  /** The last of several days, which is included; at most 366 days. */
+  readonly lastDay?: string | undefined;
+  /** Exactly this processor. */
+  readonly processor?: string | undefined;
+}
+
 export type PaymentList = PagedList<Payment>;
 
 /** What the service says of a key. */
@@ -84,8 +91,8 @@ export class PaymentRecords {
     return pagedList(this.requests, options, () => searchFor(filter));
   }
 
-  export(day: string, processor: string | undefined, options: CallOptions): AsyncIterable<Payment> {
-    return askedAnew(() => this.#export(day, processor, options));
+  export(day: string, filter: ExportFilter, options: CallOptions): AsyncIterable<Payment> {
+    return askedAnew(() => this.#export(day, filter, options));
   }
 
   /** Given twice, the same resolution is kept once. */
@@ -101,9 +108,12 @@ export class PaymentRecords {
     });
   }
 
-  async *#export(day: string, processor: string | undefined, options: CallOptions): AsyncGenerator<Payment> {
+  async *#export(day: string, { lastDay, processor }: ExportFilter, options: CallOptions): AsyncGenerator<Payment> {
     if (!isDay(day)) throw new InvalidRequestError("'day' must be a day in UTC as text, such as '2026-11-25'.");
-    const path = `/api/payments/export${queryOf({ day, processor })}`;
+    // An empty one would export one day only.
+    if (lastDay !== undefined && !isDay(lastDay))
+      throw new InvalidRequestError("'lastDay' must be a day in UTC as text, such as '2026-11-30'.");
+    const path = `/api/payments/export${queryOf({ day, lastDay, processor })}`;
     yield* linesOf(this.requests.open(options, { method: 'GET', path }, 'application/x-ndjson'), isPayment);
   }
 }

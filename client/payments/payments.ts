@@ -7,7 +7,7 @@ import type { Settings } from '../settings.js';
 import { Canceller, type CancelResult, type CancelTarget } from './cancel.js';
 import { createIdempotencyKeys } from './idempotency-keys.js';
 import { Payer, type PayOptions, type PayResult } from './pay.js';
-import { type PaymentFilter, type PaymentList, PaymentRecords } from './payment-records.js';
+import { type ExportFilter, type PaymentFilter, type PaymentList, PaymentRecords } from './payment-records.js';
 import type { OperatedReference } from './references.js';
 import { statusOf } from './status.js';
 
@@ -40,10 +40,10 @@ export interface Payments {
   get(key: string, options?: CallOptions): Promise<Payment>;
   list(filter?: PaymentFilter, options?: CallOptions): PaymentList;
   /**
-   * For operators: the payments that were settled on a day (UTC, such as `'2026-11-25'`), in that order, of all processors or of one.
-   * They are all of them only when the iteration has ended without an error.
+   * For operators: the payments that were settled on a day (UTC, such as `'2026-11-25'`), or on the days from it to `lastDay`, which is
+   * included, in that order, of all processors or of one. They are all of them only when the iteration has ended without an error.
    */
-  export(day: string, options?: CallOptions & { readonly processor?: string | undefined }): AsyncIterable<Payment>;
+  export(day: string, options?: CallOptions & ExportFilter): AsyncIterable<Payment>;
   /** For operators: ends a payment that stays unknown. After an UnknownChangeError the same resolution may be given again. */
   resolve(key: string, resolution: Resolution, options?: CallOptions): Promise<Payment>;
 }
@@ -66,7 +66,7 @@ export function createPayments(
     prefetchKeys: (count, options = {}) => requests.within(options, (call) => keys.fetchAhead(call, count)),
     get: async (key, options = {}) => records.get(key, options),
     list: (filter = {}, options = {}) => records.list(filter, options),
-    export: (day, { processor, ...options } = {}) => records.export(day, processor, options),
+    export: (day, { processor, lastDay, ...options } = {}) => records.export(day, { processor, lastDay }, options),
     resolve: async (key, resolution, options = {}) => records.resolve(key, resolution, options),
   };
 }

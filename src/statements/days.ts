@@ -14,3 +14,9 @@ export function isDay(text: string): boolean {
   const ms = DAY.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);
 }
+
+/** The last day of a month such as `2026-10`; undefined for what is no month. */
+export function lastDayOf(month: string): string | undefined {
+  if (!/^\d{4}-\d{2}$/.test(month)) return undefined;
+  return ['31', '30', '29', '28'].map((day) => `${month}-${day}`).find(isDay);
+}

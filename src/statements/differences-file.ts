@@ -1,6 +1,6 @@
 import type { Difference } from './comparison.js';
 import { GROUPS } from './groups.js';
-import { spreadsheetText } from './spreadsheet-text.js';
+import { csvLine } from './spreadsheet-text.js';
 
 const COLUMNS = [
   'difference',
@@ -26,10 +26,10 @@ const COLUMNS = [
 ] as const;
 
 /** For a spreadsheet, which takes a file in UTF-8 without this mark for one of another alphabet. */
-export const CSV_HEADER = `\ufeff${lineOf(COLUMNS)}`;
+export const CSV_HEADER = `\ufeff${csvLine(COLUMNS)}`;
 
 export function csvLineOf({ kind, differs, ours, theirs, unread, firstLine }: Difference): string {
-  return lineOf([
+  return csvLine([
     GROUPS[kind].title,
     differs.join(', '),
     ours?.idempotencyKey,
@@ -51,14 +51,4 @@ export function csvLineOf({ kind, differs, ours, theirs, unread, firstLine }: Di
     firstLine,
     unread?.problem,
   ]);
-}
-
-/** RFC 4180. */
-function lineOf(cells: readonly (string | number | null | undefined)[]): string {
-  return `${cells.map((cell) => cellOf(String(cell ?? ''))).join(',')}\r\n`;
-}
-
-function cellOf(text: string): string {
-  const safe = spreadsheetText(text);
-  return /[",;|\t\r\n']/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

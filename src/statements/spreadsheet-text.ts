@@ -14,3 +14,13 @@ export function spreadsheetText(text: string): string {
   const safe = text.replace(AFTER_SEPARATOR, "$1'");
   return AT_BEGINNING.test(text) ? `'${safe}` : safe;
 }
+
+/** A line of CSV (RFC 4180) for a spreadsheet. */
+export function csvLine(cells: readonly (string | number | null | undefined)[]): string {
+  return `${cells.map((cell) => cellOf(String(cell ?? ''))).join(',')}\r\n`;
+}
+
+function cellOf(text: string): string {
+  const safe = spreadsheetText(text);
+  return /[",;|\t\r\n']/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

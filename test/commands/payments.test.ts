@@ -242,6 +242,7 @@ describe('idempay pay', () => {
     ['payments', 'cancel', '', '--yes'],
     ['status', '--reference', 'order-17', '--client', ''],
     ['keys', 'revoke', 'shop', '--id', ''],
+    ['payments', 'export', '--month', ''],
   ])('an empty value ends with 1 and one sentence: %s %s %s %s', async (...parameters) => {
     const { code, stdout, stderr } = await idempay(...parameters);
     expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(/empty/)]);
@@ -279,6 +280,30 @@ describe('payments', () => {
       new RegExp(`^idempotencyKey,reference,attempt,state,amount,.*\n${paid.idempotencyKey},,,COMPLETED,100\\.00,USD,`),
     );
     expect(await idempay('payments', 'export', '--day', day, '-o', file)).toMatchObject({ code: 1 });
+    const exportOf = (...days: string[]) => idempay('payments', 'export', ...days, '--format', 'csv');
+    const isThere = async (...days: string[]) => (await exportOf(...days)).stdout.includes(paid.idempotencyKey);
+    expect(await isThere('--month', day.slice(0, '2026-11'.length))).toBe(true);
+    expect(await isThere('--from', day, '--to', day)).toBe(true);
+    expect(await isThere('--from', '2026-01-01', '--to', '2026-01-31')).toBe(false);
+    expect((await exportOf('--from', day, '--to', day)).stderr).toContain(`The day ${day} has not ended yet (UTC)`);
+    expect((await exportOf('--month', '2026-01')).stderr).toBe('');
+    for (const [mistake, ...days] of [
+      ['Give --day, or --month, or --from and --to.'],
+      ['Give --day, or --month, or --from and --to.', '--day', day, '--month', '2026-10'],
+      ['Give --day, or --month, or --from and --to.', '--month', '2026-10', '--to', day],
+      ['--from and --to belong together', '--from', day],
+      ['--from and --to belong together', '--to', day],
+      ['--to is the last day, and may not be before --from.', '--from', '2026-10-02', '--to', '2026-10-01'],
+      ['--month takes a month such as 2026-10.', '--month', '2026-13'],
+      ['--from takes a day of the calendar', '--from', '2026-02-30', '--to', day],
+      ["'lastDay' must be a day in UTC", '--from', '2020-01-01', '--to', '2026-10-01'],
+    ]) {
+      expect(await exportOf(...days)).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringContaining(mistake as string),
+      });
+    }
 
     const resolution = ['payments', 'resolve', paid.idempotencyKey, '--outcome', 'declined', '--reason', 'test'];
     const unasked = await idempay(...resolution);

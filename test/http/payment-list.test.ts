@@ -117,6 +117,21 @@ describeDeployments('GET /api/payments with payments in every state', (deploymen
       expect(await lastLine('?day=2001-01-01')).toBe('{"end":true,"count":0,"sums":{}}');
     });
 
+    it('several days as one, with one last line', async () => {
+      const { url } = shared();
+      const isoDay = (ms: number) => new Date(ms).toISOString().slice(0, '2026-11-20'.length);
+      const [before, after] = [-3, 3].map((days) => isoDay(Date.parse(firstDay) + days * 86_400_000));
+      const answer = await ask(exportOf(`?day=${before}&lastDay=${after}`));
+      expect(answer.headers['content-disposition']).toBe(
+        `attachment; filename="payments-${before}-to-${after}.ndjson"`,
+      );
+      const days = (await Promise.all([...new Set([firstDay, today()])].map((day) => exportLines(url, day)))).flat();
+      const lines = answer.text.trimEnd().split('\n');
+      expect(JSON.parse(lines.pop() ?? '')).toMatchObject({ end: true, count: days.length });
+      expect(lines).toEqual(days);
+      expect((await ask(exportOf(`?day=${before}&lastDay=${before}`))).text).toMatch(/^{"end":true,"count":0/);
+    });
+
     it('to HEAD as to GET, without the body', async () => {
       const headers = ['content-type', 'content-disposition', 'cache-control'];
       await expectHeadAsGet(exportOf(`?day=${firstDay}`), headers);
@@ -127,8 +142,10 @@ describeDeployments('GET /api/payments with payments in every state', (deploymen
     it.each([
       ['', /^'day' must /],
       ['?day=2026-02-30', /^'day' must /],
+      ['?lastDay=2026-02-28', /^'day' must /],
+      ['?day=2026-02-02&lastDay=2026-02-01', /^'lastDay' must /],
       ['?day=2026-11-20&day=2026-11-20', /'day' .*sent only once/],
-      ['?day=2026-11-20&procesor=x', "'procesor' is not a query parameter of this path. Use day, processor."],
+      ['?day=2026-11-20&procesor=x', "'procesor' is not a query parameter of this path. Use day, lastDay, processor."],
     ])('nothing to the query %j', async (query, message) => {
       expectError(await ask(exportOf(query)), 400, message);
     });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { cursorFor, readDay, readSelection, readVerdict } from '#idempay/http/payments/record-request.js';
+import { cursorFor, readDays, readSelection, readVerdict } from '#idempay/http/payments/record-request.js';
 import { readJsonBody } from '#idempay/http/requests/json-body.js';
 
 const KEY = '0191b7a0-0000-7000-8000-000000000001';
@@ -83,15 +83,33 @@ describe('the selection of a list', () => {
 describe('the day of an export', () => {
   test.each(['2026-11-20', '2028-02-29', '1970-01-01'])('is that day in UTC: %s', (text) => {
     const from = Date.parse(`${text}T00:00:00Z`);
-    expect(readDay(text)).toEqual({ day: text, from, to: from + 86_400_000 });
+    const day = { name: text, from, to: from + 86_400_000 };
+    for (const lastDay of [undefined, '', text]) expect(readDays(text, lastDay)).toEqual(day);
   });
 
   const NO_DAYS =
     `today 2026-11 2026-11-20T00:00:00Z 2026-1-2 20261120 2027-02-29 2026-11-31 2026-13-01 2026-00-10 2026-11-00
     12026-11-20 \u0662\u0660\u0662\u0666-11-20`.split(/\s+/);
   test.each([undefined, '', '2026-11-20 ', ' 2026-11-20', ...NO_DAYS])('is not %j', (text) => {
-    expect(() => readDay(text)).toThrow(refusal("'day' must be a day in UTC"));
+    expect(() => readDays(text, undefined)).toThrow(refusal("'day' must be a day in UTC"));
   });
+
+  test.each([
+    ['2026-10-01', '2026-10-31', 31],
+    ['2028-01-01', '2028-12-31', 366],
+    ['2026-03-28', '2026-03-30', 3],
+  ])('and those up to the last one, which is included: %s to %s', (day, lastDay, days) => {
+    const from = Date.parse(`${day}T00:00:00Z`);
+    const name = `${day}-to-${lastDay}`;
+    expect(readDays(day, lastDay)).toEqual({ name, from, to: from + days * 86_400_000 });
+  });
+
+  test.each(['2026-11-19', '2026-11-31', '2027-11-21', '2026-11', 'x', '2026-11-21 '])(
+    'does not go from 2026-11-20 to %j',
+    (lastDay) => {
+      expect(() => readDays('2026-11-20', lastDay)).toThrow(refusal("'lastDay' must be a day in UTC"));
+    },
+  );
 });
 
 describe('the verdict of an operator', () => {

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { ExportDialog } from '../export/export-dialog.js';
 import type { ViewProperties } from '../navigation/route.js';
 import { hashOf } from '../navigation/route.js';
 import { StatusBadge } from '../parts/badge.js';
@@ -19,6 +20,7 @@ import './payments.css';
 export default function PaymentsView(properties: ViewProperties) {
   const { http, route, may } = properties;
   const [closing, setClosing] = useState<Partial<Order>>();
+  const [isExporting, setExporting] = useState(false);
   const filters = filtersOf(route);
   const pages = usePaymentPages(http, filters);
   const { payments, endedEarly, hasMore, isLoading, problem } = pages;
@@ -34,6 +36,11 @@ export default function PaymentsView(properties: ViewProperties) {
               Close an order…
             </button>
           )}
+          {may('operations') && (
+            <button type="button" onClick={() => setExporting(true)}>
+              Export…
+            </button>
+          )}
           <button type="button" disabled={isLoading} onClick={pages.refresh}>
             Refresh
           </button>
@@ -47,6 +54,7 @@ export default function PaymentsView(properties: ViewProperties) {
           close={() => setClosing(undefined)}
         />
       )}
+      {isExporting && <ExportDialog http={http} close={() => setExporting(false)} />}
       <FilterForm filters={filters} />
       {!may('operations') && (
         <p class="muted note">These are your own payments. All payments need the scope operations.</p>

@@ -1,7 +1,7 @@
-import { useEffect, useState } from 'preact/hooks';
 import { KINDS } from '../../../src/statements/comparison.js';
 import { agreementOf } from '../../../src/statements/reconcile.js';
 import { Badge } from '../parts/badge.js';
+import { Download } from '../parts/download.js';
 import { countText } from '../parts/numbers.js';
 import { DifferenceList } from './difference-list.js';
 import { ResultSummary } from './result-summary.js';
@@ -24,7 +24,11 @@ export function ReconciliationResult({ compared }: { compared: Compared }) {
           {day}, <bdi>{processor === '' ? 'all processors' : processor}</bdi>
         </h2>
         {differences + groups.unread.count > 0 && (
-          <Download file={compared.differences} name={`differences-${day}.csv`} />
+          <Download
+            file={compared.differences}
+            name={`differences-${day}.csv`}
+            label="Download the differences (CSV)"
+          />
         )}
       </div>
       <p class="muted">
@@ -57,21 +61,6 @@ export function ReconciliationResult({ compared }: { compared: Compared }) {
 function agreedText(isAgreed: boolean, isOtherDay: boolean): string {
   if (isAgreed) return 'no differences';
   return isOtherDay ? 'a statement of another day?' : 'not every line could be read';
-}
-
-/** The file is in the memory of the tab: nobody is asked for it. */
-function Download({ file, name }: { file: Blob; name: string }) {
-  const [address, setAddress] = useState<string>();
-  useEffect(() => {
-    const made = URL.createObjectURL(file);
-    setAddress(made);
-    return () => URL.revokeObjectURL(made);
-  }, [file]);
-  return (
-    <a class="button" href={address} download={name}>
-      Download the differences (CSV)
-    </a>
-  );
 }
 
 function Problems({ problems: { count, first } }: { problems: Compared['result']['problems'] }) {

@@ -4,6 +4,7 @@ import { readHead } from '../../../src/statements/format.js';
 import { firstLines } from '../../../src/statements/lines.js';
 import { type DayOffset, reconcile } from '../../../src/statements/reconcile.js';
 import { StatementError } from '../../../src/statements/statement-error.js';
+import { createFile } from '../parts/file-pieces.js';
 import type { Reply, Request } from './messages.js';
 
 /** A million rows must not stop the page, so they are compared in a thread of their own. */
@@ -27,11 +28,11 @@ self.onmessage = ({ data }) => {
       const onProgress = (progress: { rows: number; payments: number }) =>
         self.postMessage({ type: 'progress', progress });
       const statement = { ...reading, bytes: chunksOf(file.stream()), format };
-      const differences = createFile();
+      const differences = createFile(CSV_HEADER);
       answer(async () => {
         const paymentsOf = (day: DayOffset) => exportedPayments(exportOf(day));
         const result = await reconcile(statement, paymentsOf, (found) => differences.add(csvLineOf(found)), onProgress);
-        return { type: 'result', result, differences: differences.end() };
+        return { type: 'result', result, differences: differences.end('text/csv;charset=utf-8') };
       });
       return;
     }
@@ -51,26 +52,6 @@ function sentenceOf(error: unknown): string {
   if (error instanceof StatementError) return error.message;
   if (error instanceof DOMException) return 'The file cannot be read. Was it moved or changed? Choose it again.';
   return `The statement could not be compared: ${String(error)}.`;
-}
-
-/** The file is put away in pieces of this length, out of the memory of scripts. */
-const PIECE_CHARACTERS = 1_000_000;
-
-function createFile() {
-  let pieces: Blob[] = [];
-  let text = CSV_HEADER;
-  return {
-    add(line: string): void {
-      text += line;
-      if (text.length < PIECE_CHARACTERS) return;
-      pieces.push(new Blob([text]));
-      text = '';
-    },
-    end(): Blob {
-      pieces = [...pieces, new Blob([text])];
-      return new Blob(pieces, { type: 'text/csv;charset=utf-8' });
-    },
-  };
 }
 
 async function* exportOf(day: DayOffset): AsyncGenerator<Uint8Array, void, void> {

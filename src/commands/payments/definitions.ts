@@ -165,8 +165,14 @@ export function addPaymentCommands(program: Command): void {
 
   payments
     .command('export')
-    .description('For operators: every payment that was settled on a day (UTC), in that order.')
-    .requiredOption('--day <day>', 'such as 2026-11-20')
+    .summary('every payment that was settled on a day, in a month or on a range of days')
+    .description(
+      'For operators: every payment that was settled on a day, in a month, or from one day to another (UTC), in that order.',
+    )
+    .option('--day <day>', 'such as 2026-11-20')
+    .option('--month <month>', 'such as 2026-10')
+    .option('--from <day>', 'the first of several days, at most 366')
+    .option('--to <day>', 'the last of them, which is included')
     .option('--processor <name>', 'only payments of this processor')
     .addOption(OPTIONS.format)
     .addOption(OPTIONS.spreadsheet)
@@ -178,7 +184,8 @@ export function addPaymentCommands(program: Command): void {
       'after',
       examples(
         ['idempay payments export --day 2026-11-20 -o 2026-11-20.ndjson', 'a file that is whole, or not there'],
-        ['idempay payments export --day 2026-11-20 --format csv --spreadsheet -o day.csv', 'for a spreadsheet'],
+        ['idempay payments export --month 2026-10 --format csv --spreadsheet -o october.csv', 'for a spreadsheet'],
+        ['idempay payments export --from 2026-10-26 --to 2026-11-01 -o week.ndjson', 'seven days'],
       ),
     )
     .action(async (options) => (await import('./payments.js')).exportPayments(options));

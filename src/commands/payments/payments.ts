@@ -1,10 +1,13 @@
 import type { OperatedReference, Payment, PaymentFilter, Resolution } from '#idempay/client';
+import { todayUtc } from '../../statements/days.js';
+import { PAYMENT_MEMBERS } from '../../statements/payment-table.js';
 import { type ConnectionOptions, connect } from '../connection.js';
 import { EXIT } from '../exit-codes.js';
 import { confirm } from '../output/confirmation.js';
 import { type ExportOptions, exportRows } from '../output/export.js';
 import { type Column, firstOf, type OutputOptions, printRecord, printRows } from '../output/results.js';
 import { UsageError } from '../usage.js';
+import { type DayOptions, daysOf } from './days.js';
 
 type Common = ConnectionOptions & OutputOptions;
 type Named = Partial<OperatedReference>;
@@ -22,26 +25,6 @@ const COLUMNS: readonly Column<Payment>[] = [
   { title: 'metadata', of: ({ metadata }) => metadata && JSON.stringify(metadata), mostInTable: 40 },
   { title: 'client', of: ({ client }) => client ?? null },
 ];
-
-/** Every member of a payment. New ones are added at the end, where they move no column of a spreadsheet. */
-const MEMBERS = [
-  ...[
-    'idempotencyKey',
-    'reference',
-    'attempt',
-    'state',
-    'amount',
-    'currency',
-    'transactionId',
-    'processor',
-    'executions',
-    'reason',
-    'resolution',
-  ],
-  ...['createdAt', 'claimedAt', 'settledAt'],
-  ...['description', 'metadata'],
-  ...['client'],
-] as const;
 
 /** `idempay status`: what became of a payment, for a script in the exit code. */
 export async function showStatus(key: string | undefined, options: Common & Named): Promise<number> {
@@ -122,9 +105,14 @@ export async function resolvePayment(
 }
 
 export async function exportPayments(
-  options: ConnectionOptions & ExportOptions & { day: string; processor?: string | undefined },
+  options: ConnectionOptions & ExportOptions & DayOptions & { processor?: string | undefined },
 ): Promise<void> {
+  const { first, last } = daysOf(options);
   const { idempay, call } = await connect(options);
-  const { day, processor } = options;
-  await exportRows(idempay.payments.export(day, { ...call, processor }), MEMBERS, options);
+  if (options.day === undefined && last >= todayUtc()) {
+    console.error(`The day ${last} has not ended yet (UTC): payments may still be settled. Export again when it has.`);
+  }
+  const { processor } = options;
+  const rows = idempay.payments.export(first, { ...call, processor, ...(last !== first && { lastDay: last }) });
+  await exportRows(rows, PAYMENT_MEMBERS, options);
 }

@@ -46,6 +46,9 @@ export const LINK_NEXT = linkToNextPage('/api/payments', 'Link', EXAMPLE_KEY);
 export const CONTENT_DISPOSITION = always(
   'Content-Disposition',
   'The name of the file.',
-  { type: 'string', pattern: '^attachment; filename="payments-\\d{4}-\\d{2}-\\d{2}\\.ndjson"$' },
+  {
+    type: 'string',
+    pattern: '^attachment; filename="payments-\\d{4}-\\d{2}-\\d{2}(-to-\\d{4}-\\d{2}-\\d{2})?\\.ndjson"$',
+  },
   'attachment; filename="payments-2026-11-20.ndjson"',
 );

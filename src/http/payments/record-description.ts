@@ -10,7 +10,8 @@ import {
   EXPORT_PARAMETERS,
   LIST_PARAMETERS,
   MAX_LIMIT,
-  readDay,
+  MOST_DAYS,
+  readDays,
   readSelection,
   readVerdict,
   STATES,
@@ -91,7 +92,7 @@ export const listPayments: RouteDescription = {
 export const exportPayments: RouteDescription = {
   operationId: 'exportPayments',
   tag: 'Payment records',
-  summary: 'Export the payments that were settled on a day',
+  summary: 'Export the payments that were settled on a day, or on several',
   text: 'One JSON object for each line, in the order of settling. The last line is `{"end":true,"count":3,"sums":{"EUR":"30.00"}}`: how many payments came before it, and the exact sums by currency of those that are `COMPLETED`. An export without this line was cut, and is not whole.',
   parameters: {
     day: {
@@ -99,6 +100,10 @@ export const exportPayments: RouteDescription = {
       required: true,
       schema: { type: 'string', format: 'date' },
       example: '2026-11-20',
+    },
+    lastDay: {
+      text: `The last of several days, which is included; \`day\` is the first. At most ${MOST_DAYS} days.`,
+      schema: { type: 'string', format: 'date' },
     },
     processor: { text: 'Only payments of the processor with this name.', schema: { type: 'string' } },
   },
@@ -115,7 +120,8 @@ export const exportPayments: RouteDescription = {
   },
   errors: {
     unknownParameter: refusalBy(() => refuseUnknownParameters({ days: '' }, EXPORT_PARAMETERS)),
-    invalidDay: refusalBy(() => readDay('2026-11-31')),
+    invalidDay: refusalBy(() => readDays('2026-11-31', undefined)),
+    invalidLastDay: refusalBy(() => readDays('2026-11-30', '2026-11-01')),
   },
 };
 

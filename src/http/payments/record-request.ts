@@ -13,6 +13,8 @@ export const MAX_LIMIT = 500;
 const MAX_REASON_CODE_POINTS = 500;
 const DAY_MS = 86_400_000;
 const DAY_LENGTH = '2026-11-20'.length;
+/** Of one export: a year. */
+export const MOST_DAYS = 366;
 
 const WHOLE_NUMBER = /^[1-9]\d{0,5}$/;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
@@ -23,7 +25,7 @@ const TRANSACTION_ID = /^TXN\d{1,40}$/;
 const KEY_PREFIX = /^[0-9a-f]{1,32}$/;
 
 export const LIST_PARAMETERS = ['find', 'reference', 'state', 'processor', 'from', 'to', 'limit', 'cursor'] as const;
-export const EXPORT_PARAMETERS = ['day', 'processor'] as const;
+export const EXPORT_PARAMETERS = ['day', 'lastDay', 'processor'] as const;
 
 export type ListParameter = (typeof LIST_PARAMETERS)[number];
 export type ListQuery = { readonly [name in ListParameter]?: string };
@@ -52,13 +54,23 @@ export function readSelection(query: ListQuery): Selection {
   };
 }
 
-/** The day of an export, UTC, as [from, to) in milliseconds since the epoch. */
-export function readDay(text: string | undefined): { day: string; from: number; to: number } {
-  const from = text !== undefined && DAY.test(text) ? startOfDay(text) : undefined;
-  if (text === undefined || from === undefined) {
+/** The days of an export, UTC, as [from, to) in milliseconds since the epoch, and their name in that of a file. */
+export function readDays(
+  day: string | undefined,
+  lastDay: string | undefined,
+): { name: string; from: number; to: number } {
+  const from = day !== undefined && DAY.test(day) ? startOfDay(day) : undefined;
+  if (day === undefined || from === undefined) {
     throw publicErrors.invalidRequest("'day' must be a day in UTC such as 2026-11-20.");
   }
-  return { day: text, from, to: from + DAY_MS };
+  if (!lastDay) return { name: day, from, to: from + DAY_MS };
+  const last = DAY.test(lastDay) ? startOfDay(lastDay) : undefined;
+  if (last === undefined || last < from || last - from >= MOST_DAYS * DAY_MS) {
+    throw publicErrors.invalidRequest(
+      `'lastDay' must be a day in UTC such as 2026-11-30, not before 'day', and at most ${MOST_DAYS} days may be exported at once.`,
+    );
+  }
+  return { name: last === from ? day : `${day}-to-${lastDay}`, from, to: last + DAY_MS };
 }
 
 /** What an operator found out; throws the 400 that names the member. */

@@ -23,7 +23,7 @@ import {
   keyIn,
   LIST_PARAMETERS,
   type ListParameter,
-  readDay,
+  readDays,
   readSelection,
   readVerdict,
 } from './record-request.js';
@@ -32,7 +32,7 @@ const Text = Type.Optional(Type.String());
 const ListQuery = Type.Object(
   Object.fromEntries(LIST_PARAMETERS.map((name) => [name, Text])) as Record<ListParameter, typeof Text>,
 );
-const ExportQuery = Type.Object({ day: Text, processor: Text });
+const ExportQuery = Type.Object({ day: Text, lastDay: Text, processor: Text });
 const PaymentPath = Type.Object({ key: Type.String() });
 
 /** The payments as clients and operators look at them, and the operator's resolution (docs/reference/processor.md). */
@@ -69,7 +69,7 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
     },
     (request, reply) => {
       refuseUnknownParameters(request.query, EXPORT_PARAMETERS);
-      const { day, from, to } = readDay(request.query.day);
+      const { name, from, to } = readDays(request.query.day, request.query.lastDay);
       const { processor } = request.query;
       const pages = records.settled(from, to, processor || undefined, clientOf(request))[Symbol.asyncIterator]();
       // The first page is read before anything is answered, so that a store that is down is still a 503.
@@ -77,9 +77,9 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
         cutAtRevocation(reply);
         reply
           .header('content-type', 'application/x-ndjson; charset=utf-8')
-          .header('content-disposition', `attachment; filename="payments-${day}.ndjson"`)
+          .header('content-disposition', `attachment; filename="payments-${name}.ndjson"`)
           .header('cache-control', 'no-store')
-          // For HEAD the framework would read the whole stream: all pages of the day, unused.
+          // For HEAD the framework would read the whole stream: all pages of the days, unused.
           .send(Readable.from(request.method === 'HEAD' ? [] : linesOf(first, pages)));
       });
     },

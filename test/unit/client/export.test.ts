@@ -74,6 +74,17 @@ describe('an export of payments', () => {
     expect(sent[0]?.path).toBe('/api/payments/export?day=2026-11-25');
   });
 
+  test('takes the last of several days, and never one day in its place', async () => {
+    const { idempay, sent } = scripted([ndjson('{"end":true,"count":0,"sums":{}}\n')]);
+    for (const lastDay of ['', '2026-11-31', null, new Date()]) {
+      const exporting = allOf(idempay.payments.export(DAY, { lastDay: lastDay as never }));
+      await expect(exporting, String(lastDay)).rejects.toThrow("'lastDay' must be a day in UTC as text");
+    }
+    expect(sent).toEqual([]);
+    await allOf(idempay.payments.export(DAY, { lastDay: '2026-12-01', processor: 'acme' }));
+    expect(sent[0]?.path).toBe('/api/payments/export?day=2026-11-25&lastDay=2026-12-01&processor=acme');
+  });
+
   test('an invalid Date in the filter of a list is an error of the client', async () => {
     const listing = allOf(scripted([]).idempay.payments.list({ from: new Date(Number.NaN) }));
     await expect(listing).rejects.toThrow("'from' must be a valid Date");

@@ -1,0 +1,60 @@
+import { exportedPayments } from '../../../src/statements/exported-payments.js';
+import { PAYMENT_CSV_HEADER, type PaymentCells, paymentCsvLine } from '../../../src/statements/payment-table.js';
+import type { Http } from '../http/http.js';
+import { errorOf, isAborted, Unreachable } from '../http/service-error.js';
+import { createFile } from '../parts/file-pieces.js';
+
+/** What a file has for each payment: a row for a spreadsheet, or a JSON object on a line. */
+export type ExportFormat = 'csv' | 'ndjson';
+
+export interface Days {
+  readonly day: string;
+  /** Included. */
+  readonly lastDay: string;
+}
+
+export interface ExportedFile {
+  readonly file: Blob;
+  readonly name: string;
+  readonly payments: number;
+}
+
+/** The payments that were settled on these days, as a file. Throws if they did not all arrive. */
+export async function exportPayments(
+  http: Http,
+  { day, lastDay }: Days,
+  format: ExportFormat,
+  onProgress: (payments: number) => void,
+  signal: AbortSignal,
+): Promise<ExportedFile> {
+  const response = await http.send('api/payments/export', { query: { day, lastDay }, signal });
+  if (!response.ok || !response.body) throw await errorOf(response);
+  const isCsv = format === 'csv';
+  const file = createFile(isCsv ? PAYMENT_CSV_HEADER : '');
+  let count = 0;
+  for await (const payments of exportedPayments(bytesOf(response.body), 'Export them again.')) {
+    for (const payment of payments as readonly PaymentCells[]) {
+      file.add(isCsv ? paymentCsvLine(payment) : `${JSON.stringify(payment)}\n`);
+    }
+    count += payments.length;
+    onProgress(count);
+  }
+  const type = isCsv ? 'text/csv;charset=utf-8' : 'application/x-ndjson';
+  const days = day === lastDay ? day : `${day}-to-${lastDay}`;
+  return { file: file.end(type), name: `payments-${days}.${format}`, payments: count };
+}
+
+async function* bytesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {
+  const reader = body.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch((cause: unknown) => {
+        throw isAborted(cause) ? cause : new Unreachable(cause);
+      });
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
+  }
+}
