@@ -20,7 +20,7 @@ export type Columns = { readonly [member in Member]?: number | undefined };
 /** In lower case, letters and digits only; the first that a statement has counts. */
 const NAMES: Readonly<Record<Member, string>> = {
   reference:
-    'idempotencykey idempayreference reference merchantreference paymentreference clientreference clientreferenceid customnumber custom referenceid externalreference externalid endtoendid endtoendreference kundenreferenzendtoend kundenreferenz ref key',
+    'idempotencykey idempayreference reference merchantreference merchantreference1 paymentreference clientreference clientreferenceid customnumber custom referenceid externalreference externalid endtoendid endtoendreference kundenreferenzendtoend kundenreferenz ref key',
   order:
     'orderreceipt order orderid ordernumber orderno orderreference invoicenumber invoiceid bestellnummer auftragsnummer rechnungsnummer',
   transactionId: 'idempaytransaction transactionid merchanttransactionid txnid txid transaction txn',

@@ -69,12 +69,15 @@ const STATEMENTS: readonly Statement[] = [
     totals: { matched: '1700.00 INR', refund: '-500.00 INR' },
   },
   {
+    // Bug: the test had `merchant_reference`; the report has two of them, and its `payment_reference` is the payout's.
     name: 'Klarna, settlement',
-    before: ['type,short_order_id,merchant_reference,capture_id,amount,currency'],
+    before: [
+      'type,payment_reference,short_order_id,order_id,merchant_reference1,merchant_reference2,capture_id,amount,currency',
+    ],
     lines: [
-      'SALE,ABC1,order-1,cap_1,80.00,SEK',
-      'RETURN,ABC1,order-1,cap_1,80.00,SEK',
-      'FEE,ABC1,order-1,cap_1,-2.40,SEK',
+      'SALE,PAYOUT1,ABC1,5f1e0000-0000-1000-8000-000000000001,order-1,,cap_1,80.00,SEK',
+      'RETURN,PAYOUT1,ABC1,5f1e0000-0000-1000-8000-000000000001,order-1,,cap_1,80.00,SEK',
+      'FEE,PAYOUT1,ABC1,5f1e0000-0000-1000-8000-000000000001,order-1,,cap_1,-2.40,SEK',
     ],
     payments: [order(1, '80.00', 'SEK')],
     counts: { matched: 1, refund: 1, fee: 1 },
