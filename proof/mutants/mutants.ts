@@ -138,7 +138,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
         return { state: 'cancelled' };`,
   },
   'src/payments/values/content.ts': {
-    'a card number is taken for a source': 'isCardNumber(withoutForm(source)) → isCardNumber(`${source} `)',
+    'a card number is taken for a source': 'form.test(text)) && → form.test(`${text} `)) &&',
+    'a card number after its name is taken for a source': "source.replace(CARD_PREFIX, '') → source",
+    'a card number in groups is taken for a source': "number.replace(/[ -]/g, '') → number",
+    'a warning shows a card number that is a name': "members.add('metadata') → members.add(`metadata.${name}`)",
     'a source may have spaces': 'VISIBLE_ASCII = /^[!-~]*$/ → VISIBLE_ASCII = /^[ -~]*$/',
   },
   'src/stores/shared/rows.ts': {

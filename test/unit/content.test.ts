@@ -27,6 +27,7 @@ test.each([
   ...['4222222222222', '30569309025904', '378282246310005', '4242424242424242', '6011000990139424'],
   ...['2223003122003222', '6205500000000000004'],
   ...['4242-4242-4242-4242', 'card:4242424242424242', 'PAN:4242-4242-4242-4242', 'cc:378282246310005'],
+  ...['3782-822463-10005', '3056-930902-5904', '6205-5000-0000-0000-004'],
 ])('%s is refused as a card number', (source) => {
   expect(sourceProblem(source)).toMatch(/card number/);
 });
@@ -38,6 +39,30 @@ test('members with a number like that of a card are named, without the number', 
   };
   expect(membersLikeCards(content)).toEqual(['description', 'metadata.order']);
   expect(membersLikeCards({ source: 'tok_1' })).toEqual([]);
+});
+
+/**
+ * Bug: only digits without separators were found in a text, which is not how people write a card number; and the name of a member was
+ * logged although the name itself was the number.
+ */
+test.each([
+  ['Paid by 4242 4242 4242 4242, valid until 12/29', true],
+  ['4242-4242-4242-4242 123', true],
+  ['2000 4242 4242 4242 4242', true],
+  ['(3782 822463 10005)', true],
+  ['tok_4242424242424242', true],
+  ['4242 4242 4242 4241', false],
+  ['4242 4242-4242 4242', false],
+  ['42424242424242424242', false],
+  ['0190a000-0000-7000-8000-000000000001', false],
+])('%j has a number like that of a card: %s', (text, isLike) => {
+  expect(membersLikeCards({ description: text })).toEqual(isLike ? ['description'] : []);
+});
+
+test('a name that is a number like that of a card is not told', () => {
+  expect(membersLikeCards({ metadata: { '4242424242424242': 'paid', '4242 4242 4242 4242': '1' } })).toEqual([
+    'metadata',
+  ]);
 });
 
 test.each([

@@ -18,18 +18,24 @@ export const MOST_METADATA_NAME = 40;
 export const MOST_METADATA_VALUE = 500;
 
 const VISIBLE_ASCII = /^[!-~]*$/;
-const CARD_NUMBER = /^[2-6][0-9]{12,18}$/;
-/** How forms write a card number: after its kind, and in groups of four. */
+/** How people and forms write a card number: in one piece, or in the groups that are printed on cards, of four, or 4-6-4 and 4-6-5. */
+const CARD_FORMS = [
+  '[2-6][0-9]{12,18}',
+  '[2-6][0-9]{3}(?<mark>[ -])[0-9]{4}\\k<mark>[0-9]{4}\\k<mark>[0-9]{1,4}',
+  '[2-6][0-9]{3}(?<mark>[ -])[0-9]{4}\\k<mark>[0-9]{4}\\k<mark>[0-9]{4}\\k<mark>[0-9]{1,3}',
+  '[2-6][0-9]{3}(?<mark>[ -])[0-9]{6}\\k<mark>[0-9]{4,5}',
+];
+const CARD_NUMBERS = CARD_FORMS.map((form) => new RegExp(`^${form}$`));
+/** Each match is empty, so that a card number is also found if a number before it takes a part of it. */
+const CARD_NUMBERS_WITHIN = CARD_FORMS.map((form) => new RegExp(`(?<![0-9])(?=(?<number>${form})(?![0-9]))`, 'g'));
 const CARD_PREFIX = /^(?:card|pan|cc):/i;
-const CARD_GROUPS = /^(?:[0-9]{4}-){3,4}[0-9]{1,4}$/;
-const NUMBERS = /[0-9]+/g;
 
 /** The sentence that tells the client what is wrong with its `source`. Undefined where nothing is. */
 export function sourceProblem(source: string): string | undefined {
   if (source.length < 1 || source.length > MOST_SOURCE || !VISIBLE_ASCII.test(source)) {
     return `'source' must be 1 to ${MOST_SOURCE} visible ASCII characters, without spaces: the token that stands for the payer at your processor.`;
   }
-  if (isCardNumber(withoutForm(source))) {
+  if (isCardNumber(source.replace(CARD_PREFIX, ''))) {
     return "'source' looks like a card number, which must never come here. Send the token that your processor gives for the card.";
   }
   return undefined;
@@ -37,20 +43,26 @@ export function sourceProblem(source: string): string | undefined {
 
 /**
  * The names of members in whose text a number looks like a card number. Nothing is refused for that reason, because one order number in
- * ten passes the check.
+ * ten passes the check. A name that is such a number itself is not told: the member is then `metadata`.
  */
 export function membersLikeCards({ description, metadata = {} }: Content): readonly string[] {
-  const isLike = (text = '') => (text.match(NUMBERS) ?? []).some(isCardNumber);
-  const names = Object.keys(metadata).filter((name) => isLike(metadata[name]));
-  return [...(isLike(description) ? ['description'] : []), ...names.map((name) => `metadata.${name}`)];
+  const members = new Set(holdsCardNumber(description ?? '') ? ['description'] : []);
+  for (const [name, text] of Object.entries(metadata)) {
+    if (holdsCardNumber(name)) members.add('metadata');
+    else if (holdsCardNumber(text)) members.add(`metadata.${name}`);
+  }
+  return [...members];
 }
 
-function withoutForm(source: string): string {
-  const number = source.replace(CARD_PREFIX, '');
-  return CARD_GROUPS.test(number) ? number.replaceAll('-', '') : number;
+const isCardNumber = (text: string) => CARD_NUMBERS.some((form) => form.test(text)) && passesLuhn(digitsOf(text));
+
+function holdsCardNumber(text: string): boolean {
+  return CARD_NUMBERS_WITHIN.some((form) =>
+    [...text.matchAll(form)].some(({ groups }) => passesLuhn(digitsOf(groups?.number ?? ''))),
+  );
 }
 
-const isCardNumber = (text: string) => CARD_NUMBER.test(text) && passesLuhn(text);
+const digitsOf = (number: string) => number.replace(/[ -]/g, '');
 
 /** The same for a text of the content; `what` names it. */
 export function textProblem(what: string, text: string, most: number, least = 0): string | undefined {
