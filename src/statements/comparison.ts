@@ -45,6 +45,8 @@ export type Agreement = 'matched' | 'otherDay' | 'unlisted';
 export type SideKind = Exclude<RowKind, 'payment'>;
 
 export interface ComparisonResult {
+  /** Whether a line of any kind names a payment of the day, by its key, order number or transaction id. */
+  readonly isDayNamed: boolean;
   readonly groups: Readonly<Record<Kind | Agreement | SideKind, Group>>;
 }
 
@@ -75,6 +77,7 @@ export class Comparison {
   private readonly byId = new Map<string, Entry | Entry[]>();
   /** Payments whose order number is on the statement, by it. */
   private readonly byOrder = new Map<string, Candidate[]>();
+  private isDayNamed = false;
   private readonly groups = Object.fromEntries(ALL_GROUPS.map((name) => [name, emptyGroup()])) as Record<
     (typeof ALL_GROUPS)[number],
     Group
@@ -92,11 +95,11 @@ export class Comparison {
   addPayment(payment: SettledPayment, isOfTheDay: boolean): void {
     const candidate = { payment, isOfTheDay };
     const { reference } = payment;
-    if (reference !== null && this.byId.has(reference)) pushTo(this.byOrder, reference, candidate);
-    else {
-      const about = this.aboutKey(payment);
-      if (about.length > 0 || isOfTheDay) this.settle(candidate, about);
-    }
+    const isOrderNamed = reference !== null && this.byId.has(reference);
+    const about = this.aboutKey(payment);
+    if (isOfTheDay && (isOrderNamed || about.length > 0)) this.isDayNamed = true;
+    if (isOrderNamed) pushTo(this.byOrder, reference, candidate);
+    else if (about.length > 0 || isOfTheDay) this.settle(candidate, about);
   }
 
   /** Whether a payment on the statement is none of those that came: then it may be one of a day next to it. */
@@ -122,7 +125,7 @@ export class Comparison {
     }
     for (const lines of unknown.values()) this.reportUnknown(lines);
     this.byId.clear();
-    return { groups: this.groups };
+    return { isDayNamed: this.isDayNamed, groups: this.groups };
   }
 
   /**

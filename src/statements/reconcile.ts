@@ -62,14 +62,21 @@ export async function reconcile(
 }
 
 /** Whether both sides have the same payments of the day, as far as every line could be read. */
-export function agreementOf({ groups, problems }: Pick<Reconciliation, 'groups' | 'problems'>): {
+export function agreementOf({
+  groups,
+  problems,
+  isDayNamed,
+}: Pick<Reconciliation, 'groups' | 'problems' | 'isDayNamed'>): {
   readonly differences: number;
   /** Nothing of the statement was settled on the day, and something on a day next to it. */
   readonly isOtherDay: boolean;
+  /** No line names an order of the day, and some name one that is not known: of another column, day, processor or service. */
+  readonly namesNoOrder: boolean;
   readonly isAgreed: boolean;
 } {
   const differences = groups.different.count + groups.theirs.count + groups.ours.count + groups.duplicate.count;
   const isOtherDay = groups.matched.count === 0 && groups.otherDay.count > 0;
+  const namesNoOrder = !isDayNamed && !isOtherDay && groups.theirs.count > 0;
   const isAgreed = differences === 0 && groups.unread.count === 0 && problems.count === 0 && !isOtherDay;
-  return { differences, isOtherDay, isAgreed };
+  return { differences, isOtherDay, namesNoOrder, isAgreed };
 }

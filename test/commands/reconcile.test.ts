@@ -139,6 +139,17 @@ describe('idempay payments reconcile', () => {
     expect(stderr).not.toContain('cannot be read');
   });
 
+  it('says first that not one line names an order of the day', async () => {
+    const others = ['order,amount,currency', 'order_Abc1,100.50,EUR', 'order_Abc2,7.00,EUR'];
+    const { code, stdout } = await reconcile(others);
+    expect([code, stdout]).toEqual([
+      13,
+      expect.stringMatching(/^No line of the statement names an order of \d{4}-\d\d-\d\d/),
+    ]);
+    expect(await reconcileAsJson(others)).toMatchObject({ code: 13, namesOrders: false });
+    expect(await reconcileAsJson(agreedLines())).toMatchObject({ code: 0, namesOrders: true });
+  });
+
   it('says where no payment of the day has the processor', async () => {
     const { code, stderr } = await reconcile(agreedLines(), '--processor', 'http://another.example');
     expect([code, stderr]).toEqual([13, expect.stringContaining('leave --processor out')]);

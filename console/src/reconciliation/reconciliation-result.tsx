@@ -11,7 +11,7 @@ import type { Compared } from './use-reconciliation.js';
 export function ReconciliationResult({ compared }: { compared: Compared }) {
   const { day, processor, statement, result } = compared;
   const { groups, problems, rows, payments } = result;
-  const { differences, isAgreed, isOtherDay } = agreementOf(result);
+  const { differences, isAgreed, isOtherDay, namesNoOrder } = agreementOf(result);
   return (
     <section class="result" aria-label="Result">
       <div class="view-head" role="status">
@@ -31,6 +31,11 @@ export function ReconciliationResult({ compared }: { compared: Compared }) {
           />
         )}
       </div>
+      {namesNoOrder && (
+        <p class="note warn">
+          No line of the statement names an order of this day. Check the columns, the day and the processor first.
+        </p>
+      )}
       <p class="muted">
         {countText(payments)} payments settled in Idempay, {countText(rows)} lines in <bdi>{statement}</bdi>.
       </p>

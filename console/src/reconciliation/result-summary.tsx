@@ -5,7 +5,7 @@ import { Money } from '../parts/money.js';
 import { countText } from '../parts/numbers.js';
 import { Table } from '../parts/table.js';
 
-export function ResultSummary({ groups }: ComparisonResult) {
+export function ResultSummary({ groups }: Pick<ComparisonResult, 'groups'>) {
   const rows = shownGroups(groups).map((group) => ({ group, ...GROUPS[group] }));
   return (
     <div class="panel summary">

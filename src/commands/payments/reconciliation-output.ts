@@ -33,6 +33,7 @@ export function jsonOf({ day, processor, result }: Compared): object {
     agreed: agreementOf(result).isAgreed,
     lines,
     payments,
+    namesOrders: result.isDayNamed,
     groups: Object.fromEntries(NAMES.map((name) => [GROUPS[name].name, groupOf(name)])),
     differences: KINDS.flatMap((kind) => shown[kind].map(jsonOfDifference)),
     problems: problems.first.map(({ line, problem }) => ({ line, problem })),
@@ -80,7 +81,7 @@ function skippedText({ format }: StatementFile): string {
 }
 
 function verdictOf(result: Reconciliation, day: string): string {
-  const { differences, isAgreed, isOtherDay } = agreementOf(result);
+  const { differences, isAgreed, isOtherDay, namesNoOrder } = agreementOf(result);
   const unread = result.problems.count;
   if (isAgreed) return `Agreed: the statement and Idempay have the same payments of ${day}.`;
   const unreadText = `${countOf(unread, 'line')} could not be read`;
@@ -88,7 +89,9 @@ function verdictOf(result: Reconciliation, day: string): string {
     return `Nothing of the statement was settled on ${day}, and ${countOf(result.groups.otherDay.count, 'payment')} of it on a day next to it. Compare it with its own day.`;
   if (differences === 0) return `No difference was found, but ${unreadText}.`;
   const found = `${countOf(differences, 'difference')} between the statement and the payments of ${day}`;
-  return unread === 0 ? `${found}.` : `${found}, and ${unreadText}.`;
+  const stated = unread === 0 ? `${found}.` : `${found}, and ${unreadText}.`;
+  if (!namesNoOrder) return stated;
+  return `No line of the statement names an order of ${day}: check the columns, the day and the processor first. ${stated}`;
 }
 
 function columnsText({ format, columns, currency }: StatementFile): string {

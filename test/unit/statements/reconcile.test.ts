@@ -190,11 +190,30 @@ describe('a reconciliation', () => {
     const other = await compare([rowOf(paymentOf(1))], [], { 1: [paymentOf(1)] });
     expect([countsOf(other), agreementOf(other)]).toEqual([
       { otherDay: 1 },
-      { differences: 0, isOtherDay: true, isAgreed: false },
+      { differences: 0, isOtherDay: true, namesNoOrder: false, isAgreed: false },
     ]);
     expect(agreementOf(await compare([rowOf(paymentOf(1))], [paymentOf(1)]))).toMatchObject({
       isOtherDay: false,
       isAgreed: true,
+    });
+  });
+
+  it('says whether any line names an order of the day, also a refund and an order number that two clients have', async () => {
+    const order = (number: number) => paymentOf(number, { reference: `order-${number}`, attempt: 1 });
+    const compareWith = (line: string, payments = [order(1)]) =>
+      compareText(`order,amount,currency,type\n${line}\norder-9,5.00,USD,\n`, () => payments);
+    expect(agreementOf(await compareWith('order-2,100.50,USD,'))).toMatchObject({
+      namesNoOrder: true,
+      isAgreed: false,
+    });
+    expect(agreementOf(await compareWith('order-2,100.50,USD,', []))).toMatchObject({ namesNoOrder: true });
+    expect(agreementOf(await compareWith('order-1,1.00,USD,'))).toMatchObject({ namesNoOrder: false });
+    expect(agreementOf(await compareWith('order-1,-100.50,USD,refund'))).toMatchObject({ namesNoOrder: false });
+    expect(agreementOf(await compareWith(`${keyOf(1)},100.50,USD,`))).toMatchObject({ namesNoOrder: false });
+    const two = [order(1), { ...order(2), reference: 'order-1' }];
+    expect(agreementOf(await compareWith('order-1,100.50,USD,', two))).toMatchObject({ namesNoOrder: false });
+    expect(agreementOf(await compareText('order,amount,currency\n', () => [order(1)]))).toMatchObject({
+      namesNoOrder: false,
     });
   });
 
