@@ -1,5 +1,5 @@
 import { addTo, readAmount, type Totals } from './amounts.js';
-import { isWholeKey } from './ids.js';
+import { isOfCheck, isWholeKey } from './ids.js';
 import { idsOf, type RowKind, type StatementRow, type UnreadRow } from './row.js';
 import type { StatementContent } from './statement.js';
 
@@ -41,8 +41,8 @@ export interface Group {
 
 /** `otherDay`: the same, but settled in Idempay on a day next to the chosen one. `unlisted`: declined in Idempay and not on the statement. */
 export type Agreement = 'matched' | 'otherDay' | 'unlisted';
-/** Lines that are no payment; they have a total of their own and are no differences. */
-export type SideKind = Exclude<RowKind, 'payment'>;
+/** Lines that are no payment; they have a total of their own and are no differences. `check`: a charge of `processor check`. */
+export type SideKind = Exclude<RowKind, 'payment'> | 'check';
 
 export interface ComparisonResult {
   /** Whether a line of any kind names a payment of the day, by its key, order number or transaction id. */
@@ -65,7 +65,17 @@ interface Candidate {
   readonly isOfTheDay: boolean;
 }
 
-const ALL_GROUPS = [...KINDS, 'matched', 'otherDay', 'unlisted', 'refund', 'chargeback', 'fee', 'other'] as const;
+const ALL_GROUPS = [
+  ...KINDS,
+  'matched',
+  'otherDay',
+  'unlisted',
+  'check',
+  'refund',
+  'chargeback',
+  'fee',
+  'other',
+] as const;
 
 /**
  * Compares a statement with payments, in whatever order both come. Of the lines of a payment the one that equals it counts; a negative line,
@@ -110,7 +120,9 @@ export class Comparison {
         for (const entry of share) if (isLineOf(payment, entry)) explained.add(entry);
       }
     }
-    return this.entries.some((entry) => isPayment(entry) && !entry.isTaken && !explained.has(entry));
+    return this.entries.some(
+      (entry) => isPayment(entry) && !isCheck(entry.row) && !entry.isTaken && !explained.has(entry),
+    );
   }
 
   end(): ComparisonResult {
@@ -120,7 +132,8 @@ export class Comparison {
     const unknown = new Map<string, StatementRow[]>();
     for (const { row, isTaken } of this.entries) {
       if (isTaken || !('kind' in row)) continue;
-      if (row.kind === 'payment') pushTo(unknown, row.order || row.reference || row.transactionId, row);
+      if (isCheck(row)) this.count('check', undefined, row);
+      else if (row.kind === 'payment') pushTo(unknown, row.order || row.reference || row.transactionId, row);
       else this.count(row.kind, undefined, row);
     }
     for (const lines of unknown.values()) this.reportUnknown(lines);
@@ -247,6 +260,11 @@ function pushTo<Key, Value>(lists: Map<Key, Value[]>, key: Key, value: Value): v
 
 function idsOfLine(row: StatementRow | UnreadRow): readonly string[] {
   return 'problem' in row ? row.ids : idsOf(row);
+}
+
+/** Asked only of a line that no payment of ours has taken: an order of ours may have such a name. */
+function isCheck({ kind, reference, order }: StatementRow): boolean {
+  return kind === 'payment' && (isOfCheck(reference) || isOfCheck(order));
 }
 
 /** A line of another state may be of another attempt, on another day. */

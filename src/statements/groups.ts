@@ -44,6 +44,7 @@ export const GROUPS: Readonly<Record<GroupName, GroupText>> = {
     title: 'Twice on the statement',
     meaning: 'Another line names the same payment, and is the one that was compared.',
   },
+  check: { name: 'processorCheck', title: 'Charges of idempay processor check', hint: 'not compared' },
   refund: { name: 'refund', title: 'Refunds', hint: 'not compared' },
   chargeback: { name: 'chargeback', title: 'Chargebacks', hint: 'not compared' },
   fee: { name: 'fee', title: 'Fees', hint: 'not compared' },

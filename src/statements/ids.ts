@@ -3,6 +3,14 @@ const KEY = '(?:[0-9a-f]{8}-[0-9a-f]{4}-7|f[0-9a-f]{7}-[0-9a-f]{4}-8)[0-9a-f]{3}
 const WHOLE_KEY = new RegExp(`^${KEY}$`, 'i');
 const NAMES = new RegExp(`${KEY}|\\bTXN\\d+`, 'gi');
 
+/** The end of each reference that `processor check` charges: `check!` in ASCII. A key has it by chance once in 2^48. */
+export const CHECK_REFERENCE_END = '636865636b21';
+/** The order of its charge that says what it is about. */
+export const CHECK_ORDER = 'idempay-check';
+
+export const isOfCheck = (id: string): boolean =>
+  id === CHECK_ORDER || (isWholeKey(id) && id.toLowerCase().endsWith(CHECK_REFERENCE_END));
+
 /** The transaction ids of the service; processors have their own, which say nothing to us. */
 export const OUR_TRANSACTION = /^TXN\d+$/i;
 

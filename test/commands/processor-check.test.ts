@@ -3,6 +3,8 @@ import { type Check, runChecks } from '#idempay/commands/processor-check/checks.
 import { sendAndLoseReply } from '#idempay/commands/processor-check/lost-reply.js';
 import { type CheckedPayment, openProbe, type ProbeSettings } from '#idempay/commands/processor-check/probe.js';
 import { type ProcessorLocation, readProcessorUrl } from '#idempay/payments/processors/processor-url.js';
+import { mayBeGenerated } from '#idempay/payments/values/idempotency-key.js';
+import { isOfCheck } from '#idempay/statements/ids.js';
 import { openStripeEnvironment, type StripeEnvironment } from '../../testkit/deployments/stripe-environment.js';
 import { FULL_OUTPUT, startCommand } from '../../testkit/processes/command.js';
 import { runCommandHere } from '../../testkit/processes/command-in-process.js';
@@ -75,6 +77,8 @@ describe('an adapter that keeps the contract', { timeout: 60_000 }, () => {
     expect(books.moved.map(({ reference }) => reference)).toEqual(charged);
     expect(result.payments.map(({ reference }) => reference)).toEqual(result.announced);
     expect(result.payments.filter(({ state }) => state === 'declined')).toMatchObject([{ purpose: 'decline' }]);
+    // Each is a reference as the service sends it, and a statement's line shows that it is of this command.
+    expect(result.announced.filter((reference) => !isOfCheck(reference) || !mayBeGenerated(reference))).toEqual([]);
   });
 
   it('may say that a charge is at work, and show the outcome to look-ups', async () => {

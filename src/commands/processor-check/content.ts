@@ -1,10 +1,11 @@
 import { isStillAtWork, readsContent } from '../../payments/processors/messages.js';
+import { CHECK_ORDER } from '../../statements/ids.js';
 import { broken, faultOfOutcome, type Judgement, kept, said, skipped, UNKNOWN_FOR_HOURS } from './judgement.js';
 import { faultOfRepeat } from './outcomes.js';
 import type { Answer, CheckedContent, Probe } from './probe.js';
 
 const CONTENT: CheckedContent = {
-  order: 'idempay-check',
+  order: CHECK_ORDER,
   description: 'Check of the contract \u2013 \u00e9, \u{1f45f}',
   metadata: { check: 'content', 'first name': '' },
 };

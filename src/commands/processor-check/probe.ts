@@ -21,6 +21,7 @@ import { generateIdempotencyKey } from '../../payments/values/idempotency-key.js
 import type { Money } from '../../payments/values/money.js';
 import { createTransactionIds } from '../../payments/values/transaction-id.js';
 import { systemClock } from '../../platform/clock.js';
+import { CHECK_REFERENCE_END } from '../../statements/ids.js';
 import { type LostReply, sendAndLoseReply } from './lost-reply.js';
 import { detailOf, namesIn, otherReferenceIn, ownNamesIn, quoted } from './replies.js';
 
@@ -121,7 +122,7 @@ export function openProbe(settings: ProbeSettings) {
   function newPayment(purpose: string, source = settings.source, content?: CheckedContent): CheckedPayment {
     return {
       ...money,
-      reference: generateIdempotencyKey(),
+      reference: newReference(),
       transactionId: newTransactionId(),
       source,
       content,
@@ -227,6 +228,11 @@ export function openProbe(settings: ProbeSettings) {
     const question = addressed(location, questionFor(payment));
     return sendAndLoseReply(location.origin, question, { afterMs, isCutAtReply, timeoutMs });
   }
+}
+
+/** A key as the service generates it, with an end that shows whose it is. 26 random bits stay for each millisecond. */
+function newReference(): string {
+  return generateIdempotencyKey().slice(0, -CHECK_REFERENCE_END.length) + CHECK_REFERENCE_END;
 }
 
 /** Remembers what the answer says of the payment. Returns how it contradicts what was known. */

@@ -217,6 +217,35 @@ describe('a reconciliation', () => {
     });
   });
 
+  /** Bug: each charge of `processor check` was "only at the processor", as a payment that Idempay lost would be. */
+  it('knows a charge of `processor check`, which is no payment of ours', async () => {
+    const check = '0190a000-0000-7000-8000-636865636b21';
+    const lines = [
+      `${keyOf(1)},,100.50,USD,`,
+      `${check},,1.00,USD,`,
+      `${check.toUpperCase()},,1.00,USD,`,
+      `,${check},1.00,USD,`,
+      ',idempay-check,1.00,USD,',
+      `${check},,-1.00,USD,refund`,
+    ];
+    const days: DayOffset[] = [];
+    const result = await compareText(`custom,order,amount,currency,type\n${lines.join('\n')}\n`, (day) => {
+      days.push(day);
+      return day === 0 ? [paymentOf(1)] : [];
+    });
+    expect(countsOf(result)).toEqual({ matched: 1, check: 4, refund: 1 });
+    expect(totalsOf(result, 'check')).toEqual({ ours: [], theirs: [{ currency: 'USD', amount: '4.00' }] });
+    expect(agreementOf(result).isAgreed).toBe(true);
+    // No other day is searched for them.
+    expect(days).toEqual([0]);
+  });
+
+  it('compares an order of ours whose name is that of the check', async () => {
+    const ours = paymentOf(1, { reference: 'idempay-check', attempt: 1 });
+    const result = await compareText('order,amount,currency\nidempay-check,1.00,USD\n', () => [ours]);
+    expect(countsOf(result)).toEqual({ different: 1 });
+  });
+
   it('takes another text next to the order number for no difference', async () => {
     const result = await compareText('custom,order,amount,currency\ncust-77,order-17,100.50,USD\n', () => [
       paymentOf(1, { reference: 'order-17', attempt: 1 }),
