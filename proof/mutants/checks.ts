@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { kindOf } from '../simulator/violation-kinds.js';
+import type { Mutant } from './mutants.js';
 import type { Workspace } from './workspace.js';
 
 const RUN_LIMIT_MS = 600_000;
@@ -25,7 +26,7 @@ export interface Check {
   readonly name: string;
   /** Files whose mistakes it cannot notice: it does not run them. */
   readonly without: readonly RegExp[];
-  run(workspace: Workspace, effort: Effort): Promise<Finding>;
+  run(workspace: Workspace, effort: Effort, mutant: Pick<Mutant, 'edits'>): Promise<Finding>;
 }
 
 const SIMULATOR = /^proof\/simulator\//;
@@ -37,6 +38,29 @@ const EMBEDDED = /^src\/stores\/embedded\//;
 const FEATURES = [/^src\/payments\//, /^src\/transactions\//];
 /** The simulator has models of statements and clients, and of the processor. */
 const MODELLED = [/statements\.ts$/, /\/redis\/connection\//, /\/postgres\/postgres\.ts$/, /\/processors\//];
+
+/** The tests that are nearest to a file, for a check that takes seconds: the first pattern that matches counts. */
+const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
+  [
+    /^src\/stores\/postgres\/(ledger-|claims|execution-|database-identity-)/,
+    ['contracts/distributed', 'adapters/distributed-re'],
+  ],
+  [/^src\/stores\/postgres\/(payment-horizon|retention)/, ['contracts/distributed', 'adapters/distributed-ledger']],
+  [
+    /^src\/stores\/postgres\/creation/,
+    ['contracts/distributed', 'adapters/distributed-re', 'adapters/transaction-creations'],
+  ],
+  [/^src\/stores\/postgres\//, ['contracts/distributed']],
+  [/^src\/stores\/redis\//, ['contracts/distributed', 'adapters/redis-keys']],
+  [
+    /^src\/stores\/embedded\/(claim|turns|adoption|ledger)/,
+    ['contracts/embedded', 'adapters/embedded-b', 'adapters/embedded-r'],
+  ],
+  [/^src\/stores\/embedded\//, ['contracts/embedded', 'adapters/embedded', 'adapters/transaction-creations']],
+  [/^src\/http\//, ['http/access.test', 'http/references']],
+];
+
+const roomOf = (file: string) => ROOMS.find(([pattern]) => pattern.test(file))?.[1] ?? [];
 
 export const CHECKS: readonly Check[] = [
   { name: 'simulator payments', without: [CLIENT, ...MODELLED, /transaction/, /list/], run: simulator('payments') },
@@ -59,6 +83,15 @@ export const CHECKS: readonly Check[] = [
     run: tests('test/contracts/distributed'),
   },
   { name: 'adapters', without: [CLIENT, SIMULATOR, ...FEATURES], run: tests('test/adapters/') },
+  {
+    name: 'room',
+    without: [CLIENT, SIMULATOR, ...FEATURES],
+    run: (workspace, _effort, { edits }) => {
+      const files = new Set(edits.flatMap(({ file }) => roomOf(file)).map((name) => `test/${name}`));
+      if (files.size === 0) throw new Error(`no room has ${edits.map(({ file }) => file)}`);
+      return tests(...files)(workspace);
+    },
+  },
   { name: 'faults embedded', without: [CLIENT, SIMULATOR, ...DISTRIBUTED], run: faults('embedded') },
   { name: 'faults distributed', without: [CLIENT, SIMULATOR, EMBEDDED], run: faults('distributed') },
 ];
@@ -90,12 +123,12 @@ function simulator(environment: string): Check['run'] {
   };
 }
 
-function tests(files: string): Check['run'] {
+function tests(...files: readonly string[]): (workspace: Workspace) => Promise<Finding> {
   return async (workspace) => {
     let effort = 'the suite';
     // A test that fails once and not again, as on a busy machine, has not noticed the mutant.
     for (let tries = 0; tries < MOST_TRIES; tries += 1) {
-      const failed = await firstFailed(workspace, files);
+      const failed = await firstFailed(workspace, ...files);
       if (!failed) break;
       const again = await firstFailed(workspace, failed.file);
       if (again) return { noticed: again.test, effort: 'the suite' };
@@ -113,11 +146,14 @@ interface FileResult {
   readonly assertionResults: readonly { readonly status: string; readonly fullName: string }[];
 }
 
-async function firstFailed(workspace: Workspace, files: string): Promise<{ file: string; test: string } | undefined> {
+async function firstFailed(
+  workspace: Workspace,
+  ...files: string[]
+): Promise<{ file: string; test: string } | undefined> {
   const report = join(workspace.temporary, 'report.json');
   const options = ['--reporter=json', `--outputFile=${report}`, '--bail=1', '--no-color'];
   const { code, output } = await workspace.run(
-    ['node_modules/vitest/vitest.mjs', 'run', ...options, files],
+    ['node_modules/vitest/vitest.mjs', 'run', ...options, ...files],
     RUN_LIMIT_MS,
   );
   if (code === 0) return undefined;

@@ -14,6 +14,8 @@ const USAGE = `npm run proof -- mutants [options]
   --table         runs nothing: prints what the runs in this folder found of these mutants, as a Markdown table`;
 
 const INTERRUPTED = 130;
+/** Files of all rooms. */
+const EVERY_ROOM = MUTANTS.filter(({ name }) => name.startsWith('condition: ')).flatMap(({ edits }) => edits);
 
 /** Gives each mutant to each check. Exit code 1: no check of this run or an earlier one noticed one of them. */
 async function main(stop: AbortSignal): Promise<void> {
@@ -27,7 +29,11 @@ async function main(stop: AbortSignal): Promise<void> {
   try {
     await workspace.with([], async () => {
       for (const { name, run } of checks) {
-        const { noticed } = await run(workspace, { seeds: Math.min(effort.seeds, 100), sessions: 1 });
+        const { noticed } = await run(
+          workspace,
+          { seeds: Math.min(effort.seeds, 100), sessions: 1 },
+          { edits: EVERY_ROOM },
+        );
         if (noticed !== undefined) throw new Error(`${name} fails without a mutant and proves nothing: ${noticed}`);
         console.log(`without a mutant, ${name}: silent, as it must be`);
       }
@@ -39,7 +45,7 @@ async function main(stop: AbortSignal): Promise<void> {
       const tried = workspace.with(mutant.edits, async () => {
         for (const check of open) {
           const from = performance.now();
-          const finding = await check.run(workspace, effort);
+          const finding = await check.run(workspace, effort, mutant);
           results.add(mutant, check, finding, (performance.now() - from) / 1_000);
           const verdict = finding.noticed === undefined ? 'NOT NOTICED' : `noticed: ${finding.noticed}`;
           console.log(`  ${check.name} (${finding.effort}): ${verdict}`);

@@ -1,5 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the edits are source text
 
+import { CONDITIONS } from './conditions.js';
+
 /** One text in a file and what replaces it; the text must be there exactly once. */
 export interface Edit {
   readonly file: string;
@@ -564,11 +566,13 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
 };
 
+const ALL = [...Object.entries(EDITS), ...Object.entries(CONDITIONS)];
+
 export const MUTANTS: readonly Mutant[] = [
-  ...new Set(Object.values(EDITS).flatMap((mutants) => Object.keys(mutants))),
+  ...new Set(ALL.map(([, mutants]) => mutants).flatMap((mutants) => Object.keys(mutants))),
 ].map((name) => ({
   name,
-  edits: Object.entries(EDITS).flatMap(([file, { [name]: texts = [] }]) =>
+  edits: ALL.flatMap(([file, { [name]: texts = [] }]) =>
     [texts].flat().map((text) => {
       const [find = '', replace = ''] = text.split(/[ \n]→ /);
       return { file, find, replace };

@@ -1,0 +1,212 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the edits are source text
+
+const POSTGRES = 'src/stores/postgres';
+const REDIS = 'src/stores/redis/scripts';
+const EMBEDDED = 'src/stores/embedded';
+
+/**
+ * A mistake in each condition of a statement, of a script or of a row's look that names the client, a time or the incarnation of the
+ * database, as in `mutants.ts`. Each is given to the tests of its room (`checks.ts`).
+ */
+export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>> = {
+  [`${POSTGRES}/ledger-statements.ts`]: {
+    'condition: a claim comes after its last moment, in PostgreSQL':
+      'WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)\n → WHERE claim_before > 0\n',
+    'condition: a key below the horizon is claimed, in PostgreSQL':
+      'AND key >= (SELECT keys_before FROM idempay.payment_horizon)\n      AND processor → AND processor',
+    'condition: the claim of a lost row begins anew, in PostgreSQL':
+      "THEN least(clock_timestamp(), to_timestamp(${timeOfMs('key')} / 1000.0)) → THEN clock_timestamp()",
+    'condition: nothing waits after rows were lost, in PostgreSQL':
+      'return `clock_timestamp() >= adopted_at + → return `clock_timestamp() >= adopted_at - ',
+    'condition: an attempt follows a decline of any age, in PostgreSQL':
+      '${AGE_OF_HOUR} < ${lateMs})) → ${AGE_OF_HOUR} >= 0))',
+    'condition: time that nobody saw ages a decline unconfirmed, in PostgreSQL':
+      'WHERE younger.hour > old.hour AND younger.confirmed) → WHERE younger.hour > old.hour)',
+    'condition: a cancellation comes after its last moment, in PostgreSQL':
+      'WHERE at <= to_timestamp($5::float8 / 1000) → WHERE $5::float8 > 0',
+    'condition: a key below the horizon is closed, in PostgreSQL':
+      'AND $1::uuid >= (SELECT keys_before FROM idempay.payment_horizon)\n      AND ${ENDS_IN_TIME} → AND ${ENDS_IN_TIME}',
+    'condition: a cancellation on a database that was not checked, in PostgreSQL':
+      '      AND ${ON_KNOWN_DATABASE}\n      AND ($9::uuid →       AND ($9::uuid',
+    'condition: an attempt with a record is claimed after its last moment, in PostgreSQL':
+      'WHERE at <= to_timestamp($11::float8 / 1000) → WHERE $11::float8 > 0',
+    'condition: an attempt with a record is claimed after the time of look-ups, in PostgreSQL':
+      '      AND ${REFERENCES_ARE_LOOKED_UP}\n      AND ${canKnow →       AND ${canKnow',
+    "condition: another client's row is told as none, in PostgreSQL":
+      ' AND ($3::text IS NULL OR client IS NULL OR client = $3)) →  AND $3::text IS NULL)',
+    'condition: a key that was not checked is said to have ended unpaid, in PostgreSQL':
+      '      AND ${ON_KNOWN_DATABASE}\n      AND NOT EXISTS (\n        SELECT FROM idempay.payments WHERE key = $1 →       AND NOT EXISTS (\n        SELECT FROM idempay.payments WHERE key = $1',
+    'condition: a key of this moment is said to have ended unpaid, in PostgreSQL':
+      "$2::float8)::bigint')} → $2::float8 * 0)::bigint')}",
+    'condition: recovery takes a live lease, in PostgreSQL':
+      'AND recover_at <= now() AND lease_until <= clock_timestamp() → AND recover_at <= now()',
+    'condition: recovery takes what is not due, in PostgreSQL':
+      'AND recover_at <= now() AND lease_until → AND lease_until',
+    'condition: an attempt renews the lease of a later epoch, in PostgreSQL':
+      'payment.epoch = fence.epoch AND payment.owner = fence.owner\n      AND payment.${UNDER_WAY}\n    RETURNING payment.key, payment.owner → payment.owner = fence.owner\n      AND payment.${UNDER_WAY}\n    RETURNING payment.key, payment.owner',
+    'condition: an attempt renews the lease of another owner, in PostgreSQL':
+      'payment.epoch = fence.epoch AND payment.owner = fence.owner\n      AND payment.${UNDER_WAY}\n    RETURNING payment.key, payment.owner → payment.epoch = fence.epoch\n      AND payment.${UNDER_WAY}\n    RETURNING payment.key, fence.owner',
+    'condition: an attempt gives up the lease of a later epoch, in PostgreSQL':
+      'payment.epoch = fence.epoch AND payment.owner = fence.owner\n      AND payment.${UNDER_WAY}\n    RETURNING fence.key → payment.owner = fence.owner\n      AND payment.${UNDER_WAY}\n    RETURNING fence.key',
+    'condition: an attempt gives up the lease of another owner, in PostgreSQL':
+      'payment.epoch = fence.epoch AND payment.owner = fence.owner\n      AND payment.${UNDER_WAY}\n    RETURNING fence.key → payment.epoch = fence.epoch\n      AND payment.${UNDER_WAY}\n    RETURNING fence.key',
+    'condition: an operator resolves under a live lease, in PostgreSQL':
+      'WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp()\n      AND claimed_at → WHERE key = $1 AND ${UNDER_WAY}\n      AND claimed_at',
+    'condition: an operator resolves while the processor may still tell, in PostgreSQL':
+      '= 0 THEN 0 ELSE $5::float8 END → = 0 THEN 0 ELSE $5::float8 * 0 END',
+    'condition: an operator resolves an unsent payment at once, in PostgreSQL':
+      'CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $6::float8 WHEN → CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $6::float8 * 0 WHEN',
+  },
+  [`${POSTGRES}/database-identity-statements.ts`]: {
+    'condition: a claim on a timeline that was not written down, in PostgreSQL':
+      '\n          AND known.timeline = idempay.timeline()) → )',
+    'condition: the first server counts as a replacement, in PostgreSQL':
+      'look_up_before = CASE WHEN deployment.timeline IS NULL THEN → look_up_before = CASE WHEN false THEN',
+    'condition: a second loss looks up fewer keys, in PostgreSQL':
+      'ELSE greatest(look_up_before, → ELSE coalesce(NULL,',
+  },
+  [`${POSTGRES}/payment-history-statements.ts`]: {
+    "condition: a list has other clients' payments, in PostgreSQL":
+      " AND ($8::text IS NULL OR client = $8)` →  AND ($8::text IS NULL OR $8 <> '')`",
+    "condition: another client's attempt counts as the newest, in PostgreSQL":
+      'client IS NOT DISTINCT FROM $2 ORDER → $2::text IS NOT DISTINCT FROM $2 ORDER',
+    'condition: an export begins before its day, in PostgreSQL':
+      "AND payments.settled_at >= 'epoch'::timestamptz + $3::float8 → AND payments.settled_at >= 'epoch'::timestamptz + $3::float8 * 0",
+    'condition: an export goes on after its day, in PostgreSQL':
+      "AND payments.settled_at < 'epoch'::timestamptz + $4::float8 → AND payments.settled_at < 'epoch'::timestamptz + $4::float8 * 2",
+  },
+  [`${POSTGRES}/payment-horizon-statements.ts`]: {
+    'condition: time that nobody saw ages payments unconfirmed, in PostgreSQL': 'FILTER (WHERE confirmed) OVER → OVER',
+    'condition: rows are removed while claims may not know the horizon, in PostgreSQL':
+      "WHERE seen_at IS NULL OR seen_at <= clock_timestamp() - $2::float8 * interval '1 millisecond' → WHERE $2::float8 > 0",
+    'condition: a young payment is removed, in PostgreSQL':
+      'SELECT key, settled_at, settled_hour <= $4::integer AND expires_at <= now() → SELECT key, settled_at, $4::integer > 0 AND expires_at <= now()',
+    'condition: a payment that is still repeated is removed, in PostgreSQL':
+      'settled_hour <= $4::integer AND expires_at <= now() AND CASE → settled_hour <= $4::integer AND CASE',
+    'condition: a key above the horizon loses its row, in PostgreSQL':
+      'THEN key < (SELECT removable_before FROM idempay.payment_horizon) → THEN key IS NOT NULL',
+    "condition: another client's attempts keep an order's rows, in PostgreSQL":
+      'PARTITION BY payment.reference, payment.client → PARTITION BY payment.reference',
+    'condition: no key may have been removed, in PostgreSQL':
+      'SELECT $1::uuid < keys_before AS → SELECT $1::uuid IS NULL AS',
+  },
+  [`${POSTGRES}/retention-time.ts`]: {
+    'condition: a restored database takes the time that was seen elsewhere, in PostgreSQL':
+      'CASE WHEN until_ms < $1::bigint THEN until_ms → CASE WHEN false THEN until_ms',
+  },
+  [`${POSTGRES}/creation-statements.ts`]: {
+    'condition: a create on a database that was not checked, in PostgreSQL':
+      'WHERE ${ON_KNOWN_DATABASE}\n      RETURNING last_id → WHERE true\n      RETURNING last_id',
+    'condition: a create with a key on a database that was not checked, in PostgreSQL':
+      'WHERE ${ON_KNOWN_DATABASE} FOR UPDATE → FOR UPDATE',
+    "condition: another client's key of a create is known, in PostgreSQL":
+      'WHERE client = $1 AND endpoint = $2 AND key = $3 AND expires_at → WHERE $1::text IS NOT NULL AND endpoint = $2 AND key = $3 AND expires_at',
+    'condition: a key of a create is known after its life, in PostgreSQL':
+      'AND key = $3 AND expires_at > clock_timestamp() → AND key = $3',
+    'condition: a key of a create is swept before its end, in PostgreSQL':
+      'WHERE expires_at <= now() ORDER BY → WHERE true ORDER BY',
+  },
+  [`${REDIS}/begin.lua`]: {
+    "condition: another client's key is begun, in Redis":
+      "if ARGV[5] ~= '' and client ~= '' and client ~= ARGV[5] then → if ARGV[5] == 'x y' then",
+    "condition: another client's lock is told, in Redis":
+      "local client = record[5] or lock[4] or '' → local client = record[5] or ''",
+    'condition: the lock of another owner is taken, in Redis':
+      'if lock[1] and lock[1] ~= ARGV[1] then → if lock[1] == 1 then',
+    'condition: a record ends before its lock, in Redis':
+      "if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis → if false then redis",
+    'condition: a begun key of a reference has no client, in Redis': "  client = ARGV[8]\n →   client = ''\n",
+  },
+  [`${REDIS}/issue.lua`]: {
+    "condition: an issued key is everybody's, in Redis":
+      "'value', ARGV[1], 'client', ARGV[3]) → 'value', ARGV[1], 'client', '')",
+    'condition: a key that is issued again ends as before, in Redis':
+      "if value == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end → ",
+  },
+  [`${REDIS}/finish.lua`]: {
+    'condition: a finish ends the lock of another owner, in Redis':
+      'if lock[1] == ARGV[1] then redis → if lock[1] then redis',
+  },
+  [`${REDIS}/forget.lua`]: {
+    'condition: a closed payment ends the lock of another owner, in Redis':
+      'if lock[1] == ARGV[1] then redis → if lock[1] then redis',
+  },
+  [`${EMBEDDED}/ledger.ts`]: {
+    "condition: another client's row is told as none, in SQLite":
+      ' AND (?3 IS NULL OR client IS NULL OR client = ?3)) →  AND ?3 IS NULL)',
+    'condition: a key whose row may be lost is said to have ended unpaid, in SQLite':
+      'WHERE ?1 >= look_up_before AND → WHERE',
+    'condition: a key whose row may be removed is said to have ended unpaid, in SQLite':
+      ' AND ?1 >= keys_before AND ?1 < ?2 →  AND ?1 < ?2',
+    'condition: a key of this moment is said to have ended unpaid, in SQLite':
+      'lowestKeyAt(clock.now() - lifeMs) → lowestKeyAt(clock.now())',
+    "condition: another client's payment is found, in SQLite":
+      'if (!row || !isVisibleTo(client, row.client)) return → if (!row) return',
+  },
+  [`${EMBEDDED}/ledger-statements.ts`]: {
+    'condition: recovery takes a live lease, in SQLite':
+      'AND recover_at <= ? AND lease_until <= ?\n → AND recover_at <= ? AND ? > 0\n',
+    'condition: recovery takes what is not due, in SQLite':
+      'AND recover_at <= ? AND lease_until <= ?\n → AND ? > 0 AND lease_until <= ?\n',
+    'condition: an attempt renews the lease of a later epoch, in SQLite':
+      'SET lease_until = ?, recover_at = ?\n  WHERE key = ? AND epoch = ? AND → SET lease_until = ?, recover_at = ?\n  WHERE key = ? AND ? > 0 AND',
+    'condition: an attempt renews the lease of another owner, in SQLite':
+      "SET lease_until = ?, recover_at = ?\n  WHERE key = ? AND epoch = ? AND owner = ? → SET lease_until = ?, recover_at = ?\n  WHERE key = ? AND epoch = ? AND ? <> ''",
+    'condition: an attempt gives up the lease of a later epoch, in SQLite':
+      "events = ${eventsWith('epoch', '?')}\n  WHERE key = ? AND epoch = ? AND → events = ${eventsWith('epoch', '?')}\n  WHERE key = ? AND ? > 0 AND",
+    'condition: an attempt gives up the lease of another owner, in SQLite':
+      "events = ${eventsWith('epoch', '?')}\n  WHERE key = ? AND epoch = ? AND owner = ? → events = ${eventsWith('epoch', '?')}\n  WHERE key = ? AND epoch = ? AND ? <> ''",
+    'condition: an operator resolves under a live lease, in SQLite':
+      "WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ?\n    AND (claimed_at → WHERE key = ? AND state = 'PROCESSING' AND ? > 0\n    AND (claimed_at",
+    'condition: time that nobody saw ages a decline unconfirmed, in SQLite':
+      'WHERE younger.hour > old.hour AND confirmed) → WHERE younger.hour > old.hour)',
+  },
+  [`${EMBEDDED}/claim-writes.ts`]: {
+    'condition: a claim comes after its last moment, in SQLite':
+      'if (!(now <= attempt.claimBefore && !mayBeRemoved(key))) → if (mayBeRemoved(key))',
+    'condition: a cancellation comes after its last moment, in SQLite':
+      "if (now > claimBefore) return { state: 'too late' };\n → ",
+    'condition: a key below the horizon is closed, in SQLite':
+      "if (mayBeRemoved(key)) return { state: 'expired' };\n    if (now → if (now",
+    'condition: the claim of a lost row begins anew, in SQLite': '? Math.min(now, keyTimeOf(key)) : now → ? now : now',
+    'condition: a lost row is closed before the processor was asked, in SQLite':
+      "if (mayBeLost && !isLookedUp) return { state: 'may be lost' };\n → ",
+  },
+  [`${EMBEDDED}/turns.ts`]: {
+    'condition: nothing waits after rows were lost, in SQLite':
+      'return waitAfterLossMs > 0 && remainingMs > 0 ? → return waitAfterLossMs > 0 && remainingMs > 1e12 ?',
+    'condition: a generated key of before a loss is not lost, in SQLite':
+      'return key < losses.look_up_before; → return key < losses.look_up_before.slice(0, 1);',
+    'condition: an attempt follows a decline of any age, in SQLite':
+      'return age === undefined || age.ms >= lateMs; → return age === undefined;',
+  },
+  [`${EMBEDDED}/payment-horizon-writes.ts`]: {
+    'condition: time that nobody saw ages payments unconfirmed, in SQLite':
+      'CASE WHEN confirmed THEN unseen_ms ELSE 0 END → unseen_ms',
+    "condition: another client's rows of an order are removed, in SQLite":
+      'WHERE reference = ?1 AND client IS ?2 AND NOT EXISTS → WHERE reference = ?1 AND NOT EXISTS',
+    "condition: another client's attempts keep an order's rows, in SQLite":
+      'other.reference = ?1 AND other.client IS ?2\n → other.reference = ?1\n',
+    'condition: the young attempt at an order is removed, in SQLite':
+      'other.settled_hour IS NULL OR other.settled_hour > ?3 OR → other.settled_hour IS NULL OR ?3 < 0 OR',
+    'condition: an order that is still repeated is removed, in SQLite': ' OR other.expires_at > ?4)) →  OR ?4 < 0))',
+    'condition: a young payment is removed, in SQLite':
+      'if (row.settled_hour <= hour && row.expires_at <= now) → if (row.expires_at <= now)',
+    'condition: a payment that is still repeated is removed, in SQLite':
+      'if (row.settled_hour <= hour && row.expires_at <= now) → if (row.settled_hour <= hour)',
+  },
+  [`${EMBEDDED}/transaction-creation-writes.ts`]: {
+    "condition: another client's key of a create is known, in SQLite":
+      'WHERE client = ? AND endpoint = ? AND key = ? AND expires_at > ?` → WHERE ? IS NOT NULL AND endpoint = ? AND key = ? AND expires_at > ?`',
+    'condition: a key of a create is known after its life, in SQLite':
+      'AND key = ? AND expires_at > ?` → AND key = ? AND ? > 0`',
+    'condition: a key of a create is swept before its end, in SQLite':
+      'FROM creation_keys WHERE expires_at <= ? ORDER → FROM creation_keys WHERE ? > 0 ORDER',
+  },
+  'src/http/payments/operated-reference.ts': {
+    "condition: an operator's own order is closed although another client has one of the name":
+      'if (await records.newestOf({ reference, client, reader })) return; → if (client) return;',
+    'condition: a client that is in no key file and no payment is known':
+      'if (!(await records.newestOf({ client, reader: clientOf(request) }))) throw → if (!client) throw',
+  },
+};
