@@ -19,6 +19,7 @@ import { createMetrics } from './metrics/metrics.js';
 import { createBacklogWatch } from './payments/backlog.js';
 import { isNewestOrderNobodys } from './payments/history/newest-owner.js';
 import { createPaymentActivity } from './payments/history/payment-activity.js';
+import { tellsAmounts } from './payments/history/told-amounts.js';
 import { createPaymentArea } from './payments/payment-area.js';
 import type { ProcessorClient } from './payments/ports/processor.js';
 import { createAlarm } from './payments/processors/alarm.js';
@@ -167,6 +168,14 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     return paid ? warningsOf(ownNames, used, paid) : [];
   }
 
+  /** Nobody waits for it: the processor may be down. */
+  function tryAmounts(): void {
+    tellsAmounts(processor, deployment.paymentHistory).then(
+      (areTold) => areTold === false && paymentLog.amountsNotTold(),
+      () => {},
+    );
+  }
+
   async function lostRows(): Promise<string | undefined> {
     const { processor: settings } = config;
     if (settings.kind === 'simulated') return undefined;
@@ -188,6 +197,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
         paymentLog.ordersAreNew();
       }
       for (const warning of await paidElsewhere()) logger.warn(warning);
+      if (config.processor.kind === 'http') tryAmounts();
       backlog.start();
       sampler.start();
       await server.ready();

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isLoopback } from '../access/loopback.js';
+import type { LookUpResult } from '../payments/ports/processor.js';
 import { createExchanges } from '../payments/processors/exchange.js';
 import {
   addressed,
@@ -19,7 +20,12 @@ import { type Finding, milliseconds, verdictOf } from '../platform/finding.js';
 const LIMIT_MS = 5_000;
 
 /** Looks up a reference that nobody ever charged, as a takeover does (docs/reference/processor.md). Charges nothing. */
-export async function examineProcessor(settings: { url: string; timeoutMs: number }): Promise<readonly Finding[]> {
+export async function examineProcessor(settings: {
+  url: string;
+  timeoutMs: number;
+  /** The key of a payment that was completed at it. Undefined if none is known. */
+  charged?: string | undefined;
+}): Promise<readonly Finding[]> {
   // The configuration was read, so the URL has its form.
   const location = readProcessorUrl(settings.url) as ProcessorLocation;
   const exchanges = createExchanges(location.origin, Math.min(settings.timeoutMs, LIMIT_MS), 1);
@@ -27,6 +33,7 @@ export async function examineProcessor(settings: { url: string; timeoutMs: numbe
   const reference = randomUUID();
   const reply = await exchanges.ask(addressed(location, lookUpQuestion(reference)));
   const tookMs = performance.now() - startedAt;
+  const known = settings.charged && (await exchanges.ask(addressed(location, lookUpQuestion(settings.charged))));
   await exchanges.close();
   const doubt = doubtIn('a look-up', reply, { reference }, NOTHING_CARRIED);
   const result = lookUpResultOf(reply, doubt);
@@ -50,6 +57,7 @@ export async function examineProcessor(settings: { url: string; timeoutMs: numbe
     ...(result.state === 'no record'
       ? [judgeContent(readsContent(reply)), judgeNames(namesReference(reply, reference))]
       : []),
+    ...(known ? judgeAmounts(lookUpResultOf(known, undefined)) : []),
     {
       verdict: verdictOf(false, isOpen),
       what: 'Processor TLS',
@@ -69,6 +77,20 @@ function judgeContent(isRead: boolean): Finding {
     wanted: 'Idempay-Contract: 2 in its replies',
     why: 'without it the source of a payment, who pays, does not arrive at the processor',
   };
+}
+
+function judgeAmounts(found: LookUpResult): Finding[] {
+  if (found.state !== 'succeeded') return [];
+  const areTold = found.charged !== undefined;
+  return [
+    {
+      verdict: verdictOf(false, !areTold),
+      what: 'Processor amounts',
+      found: areTold ? 'told' : 'the look-up of a charge does not say what was charged',
+      wanted: 'amount and currency in the look-up of a charge',
+      why: 'after a failover or a restore that loses rows, each payment that was charged and lost waits for an operator',
+    },
+  ];
 }
 
 /** A copy of another reply, or the page of an ingress, cannot be told from an adapter's reply that names nothing. */

@@ -1,10 +1,11 @@
 import { resolve } from 'node:path';
 import { Client } from 'pg';
+import type { DeploymentSettings } from '../config.js';
 import type { Clock } from '../platform/clock.js';
 import { type Finding, noAnswer } from '../platform/finding.js';
 import { within } from '../platform/time-limit.js';
-import { FOLDER_CHECKS, nearestExisting } from '../stores/embedded/checks.js';
-import { type Ask, POSTGRES_CHECKS, SETTINGS } from '../stores/postgres/checks.js';
+import { FOLDER_CHECKS, nearestExisting, newestChargeIn } from '../stores/embedded/checks.js';
+import { type Ask, NEWEST_CHARGE, POSTGRES_CHECKS, SETTINGS } from '../stores/postgres/checks.js';
 import { askSessionLimits, type SessionLimits, setUpSession } from '../stores/postgres/session.js';
 import { wordsFor } from '../stores/postgres/start.js';
 import { REDIS_CHECKS } from '../stores/redis/connection/checks.js';
@@ -37,6 +38,17 @@ export function examineFolder(dataDir: string, processors: readonly string[]): P
       examine(FOLDER_CHECKS, { folder, existing: await nearestExisting(folder), processors }, findings),
     { what: 'DATA_DIR', why: 'without its folder the service does not start', wordsFor: messageOf },
   );
+}
+
+/** The key of a payment among the newest that was completed at a processor, in either deployment. Undefined if there is none, or no answer. */
+export async function newestCharge(deployment: DeploymentSettings, processor: string): Promise<string | undefined> {
+  try {
+    if (deployment.kind === 'embedded') return newestChargeIn(resolve(deployment.dataDir), processor);
+    const asked = onConnection(deployment.databaseUrl, (client) => client.query(NEWEST_CHARGE, [processor]));
+    return (await asked).rows[0]?.key;
+  } catch {
+    return undefined;
+  }
 }
 
 /**

@@ -10,6 +10,8 @@ export interface PaymentLog extends RecoveryEvents, RetentionEvents {
   processorAlarm(cause: string, suppressed: number): void;
   /** The adapter does not say that it reads `source`, and a payment has one. */
   sourceNotRead(): void;
+  /** A look-up of a charge does not say what was charged. */
+  amountsNotTold(): void;
   /** Credentials are required, and the newest order was paid without any. */
   ordersAreNew(): void;
 }
@@ -50,6 +52,10 @@ export function createPaymentLog(logger: Logger, storeLog: Pick<StoreLog, 'refus
     sourceNotRead: () =>
       logger.warn(
         'payments have a source, and the adapter of the processor does not say that it reads it: see "Content" in docs/reference/processor.md',
+      ),
+    amountsNotTold: () =>
+      logger.warn(
+        'look-ups at the processor do not say what was charged: after a failover or a restore that loses rows, each payment that was charged and lost waits for an operator. See "What a reply is about" in docs/reference/processor.md',
       ),
     ordersAreNew: () =>
       logger.warn(

@@ -1,7 +1,7 @@
 import { type Config, doubtsAbout, processorNames, readConfig } from '../../config.js';
 import { examineProcessor } from '../../doctor/processor.js';
 import { examineSettings } from '../../doctor/settings.js';
-import { examineFolder, examinePostgres, examineRedis } from '../../doctor/stores.js';
+import { examineFolder, examinePostgres, examineRedis, newestCharge } from '../../doctor/stores.js';
 import { examineKeySet } from '../../doctor/tokens.js';
 import { systemClock } from '../../platform/clock.js';
 import type { Finding, Verdict } from '../../platform/finding.js';
@@ -50,8 +50,11 @@ function examineStores(config: Config): Promise<readonly Finding[]>[] {
   }
 }
 
-async function examineProcessorOf({ processor }: Config): Promise<readonly Finding[]> {
-  return processor.kind === 'http' ? examineProcessor(processor) : [];
+async function examineProcessorOf(config: Config): Promise<readonly Finding[]> {
+  const { processor, deployment } = config;
+  if (processor.kind !== 'http') return [];
+  const [name = ''] = processorNames(config);
+  return examineProcessor({ ...processor, charged: await newestCharge(deployment, name) });
 }
 
 /** Every member always, null where there is nothing. */

@@ -86,7 +86,14 @@ function unclearCharge(answer: Answer, later: Answer): string {
 
 export async function lookUpAfter(probe: Probe, { payment }: First): Promise<Judgement> {
   const answer = await probe.outcomeOf(payment);
-  return faultOfOutcome('The look-up after the charge', answer) ?? kept('The look-up has the outcome of the charge.');
+  const fault = faultOfOutcome('The look-up after the charge', answer);
+  if (fault) return fault;
+  const { result } = answer;
+  return result.state === 'succeeded' && !('charged' in result && result.charged)
+    ? kept(
+        'The look-up has the outcome of the charge, without amount and currency: after a failover or a restore that loses rows, each such payment waits for an operator.',
+      )
+    : kept('The look-up has the outcome of the charge.');
 }
 
 export async function repeat(probe: Probe, { payment }: First): Promise<Judgement> {

@@ -216,6 +216,16 @@ function examineLostNumbers({ folder }: ExaminedFolder): Finding | [] {
   }
 }
 
+const NEWEST_CHARGE = `
+  SELECT key FROM (SELECT key, state, processor FROM payments ORDER BY transaction_id DESC LIMIT 100)
+  WHERE state = 'COMPLETED' AND processor = ? LIMIT 1`;
+
+/** The key of a payment among the newest that was completed at the processor. Throws if the file cannot be read. */
+export function newestChargeIn(folder: string, processor: string): string | undefined {
+  const row = readDatabase(folder, (database) => database.prepare(NEWEST_CHARGE).get(processor));
+  return (row as { key: string } | undefined)?.key;
+}
+
 /** Other rows say what is wrong with the file. */
 function examineProcessors({ folder, processors }: ExaminedFolder): Finding | [] {
   try {

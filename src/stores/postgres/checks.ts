@@ -236,6 +236,11 @@ export async function examineRights({ ask }: Pick<ExaminedPostgres, 'ask'>): Pro
   return { ...row, verdict: 'wrong', found, advice: RIGHTS_ADVICE };
 }
 
+/** `$1`: the processor. */
+export const NEWEST_CHARGE = `
+  SELECT key FROM (SELECT key, state, processor FROM idempay.payments ORDER BY transaction_id DESC LIMIT 100) AS newest
+  WHERE state = 'COMPLETED' AND processor = $1 LIMIT 1`;
+
 /** Other rows say what is wrong with the schema. */
 async function examineProcessors({ client, processors }: ExaminedPostgres): Promise<Finding | []> {
   const read = async <Row extends QueryResultRow>({ text }: Statement, values: readonly unknown[] = []) =>
