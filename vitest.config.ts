@@ -12,6 +12,7 @@ const LONG_TESTS = [
   'test/examples/retry-loop.test.ts',
   'test/examples/stripe-adapter-faults.test.ts',
   'test/faults/attacks.test.ts',
+  'test/faults/attacks-of-strangers.test.ts',
   'test/faults/broken-disk.test.ts',
   'test/faults/client-calls.test.ts',
   'test/faults/distributed-failover.test.ts',

@@ -5,7 +5,8 @@
 //   npm run test:long -- fuzz                      50,000 good and broken requests to each deployment, against the description (FUZZ_REQUESTS, FUZZ_SEED),
 //                                                  and 10,000 bodies of each kind to schema and judge (DESCRIBED_BODIES)
 //   npm run test:long -- node24 [FILE ...]         the tests of `npm test` on Node.js 24
-//   npm run test:long -- mutants [TEXT ...]        a sample of the mutants, or those with such a name, against the checks without faults
+//   npm run test:long -- mutants [TEXT ...]        a sample of the mutants, or those with such a name, against the checks without faults; and
+//                                                  a mistake in each condition on a client, a time or an incarnation, against the tests nearest to it
 //   npm run test:long -- bench                     every command of the benchmark, each row for a second: that it works, not how fast
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -14,8 +15,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const VITEST = 'node_modules/vitest/vitest.mjs';
 /** Fewer at a time than `npm test`: some measure how fast a service answers. */
 const LONG_FILES = [process.execPath, VITEST, 'run', '--project', 'long', '--maxWorkers=3'];
-/** It needs both cores to attack a service with, and to be answered. */
-const ALONE = 'test/faults/attacks.test.ts';
+/** They need both cores to attack a service with, and to be answered. */
+const ALONE = ['test/faults/attacks.test.ts', 'test/faults/attacks-of-strangers.test.ts'];
 const NODE_24 = ['--yes', '--package=node@24.21.0', '--', 'node'];
 /** One for each kind of promise; each is noticed within seconds. */
 const MUTANTS = [
@@ -26,22 +27,19 @@ const MUTANTS = [
   'no write mark, in memory',
   'fill without token, in Redis',
 ];
+const PROOF = ['npm', 'run', '--silent', 'proof', '--'];
 /** The commands of each part. */
 const PARTS = {
   files: (names) =>
     names.length > 0
       ? [[...LONG_FILES, ...names]]
       : [
-          [...LONG_FILES, '--exclude', ALONE],
-          [...LONG_FILES, ALONE],
+          [...LONG_FILES, ...ALONE.flatMap((file) => ['--exclude', file])],
+          ...ALONE.map((file) => [...LONG_FILES, file]),
         ],
   faults: (options) =>
     ['embedded', 'distributed'].map((deployment) => [
-      'npm',
-      'run',
-      '--silent',
-      'proof',
-      '--',
+      ...PROOF,
       'faults',
       '--minutes',
       '3',
@@ -53,15 +51,8 @@ const PARTS = {
   fuzz: () => [[process.execPath, VITEST, 'run', 'test/http/fuzz', 'test/unit/described-bodies']],
   node24: (names) => [['npx', ...NODE_24, VITEST, 'run', '--project', 'unit', '--project', 'fast', ...names]],
   mutants: (names) => [
-    [
-      'npm',
-      'run',
-      '--silent',
-      'proof',
-      '--',
-      'mutants',
-      ...(names.length > 0 ? names : MUTANTS).flatMap((name) => ['--only', name]),
-    ],
+    [...PROOF, 'mutants', ...(names.length > 0 ? names : MUTANTS).flatMap((name) => ['--only', name])],
+    ...(names.length > 0 ? [] : [[...PROOF, 'mutants', '--only', 'condition: ', '--checks', 'room']]),
   ],
   bench: () =>
     [
