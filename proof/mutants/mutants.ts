@@ -127,6 +127,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'if (!(await ledger.mayBeLost(key))) return claimed; → if (key) return claimed;',
     'an attempt out of turn is claimed although the processor has no record of it':
       "if (found.state === 'no record') → if (found.state === 'no record' && !found)",
+    'a paid attempt is said never to have been made while the first one is under way':
+      "known.state === 'not its turn' && known.previous === 'absent' ? { state: 'unknown' } : known → known",
     "takeover with the request's amount":
       'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, ...money }, askedAt',
     "takeover with the repeat's content":
@@ -334,6 +336,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'used.length > 0 && !isReal → used.length > 1_000 && !isReal',
   },
   [`${EMBEDDED}/claim-writes.ts`]: {
+    'an attempt with a record is claimed without the missing ones before it, in SQLite':
+      'if (rows[index]) continue; → if (rows[index] || number > 0) continue;',
     'the claim of a lost row begins anew by the wall clock, in SQLite':
       'mayBeLost ? Math.min(wallMs - (now - claimedAt), claimedAt) : wallMs → wallMs',
     'a claim that settles keeps its source, in SQLite': 'if (source !== null && !final) → if (source !== null)',
@@ -372,6 +376,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       "if (next.state === 'unknown') return { state: 'unknown' }; → if (next.state === 'unknown') return ledger.cancel({ ...cancellation, isLookedUp: true });",
   },
   [`${POSTGRES}/claims.ts`]: {
+    'an attempt with a record is claimed without the missing ones before it, in PostgreSQL':
+      'const all = [...known.before, { → const all = [{',
+    'no claim says that its row may be lost, in PostgreSQL':
+      'const { mayBeLost } = inserted; → const mayBeLost = Boolean(inserted) && claims === undefined;',
     'claims of one batch get the content of each other, in PostgreSQL':
       '...contentsOf(sorted)] → ...contentsOf(attempts)]',
     'all claims of a batch get the source of the first, in PostgreSQL':

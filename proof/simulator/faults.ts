@@ -37,6 +37,8 @@ export type FaultKind =
   | { readonly kind: 'evict'; readonly what: 'record' | 'lock' | 'entry' | 'token' | 'marks'; readonly of: number }
   /** After `forMs` a replica takes over that has heard of nothing since now: the server has another name. */
   | { readonly kind: 'failover'; readonly forMs: number }
+  /** After `forMs` the store of record is set back to its state of now: the processes end before that, or have another server then. */
+  | { readonly kind: 'restore'; readonly forMs: number; readonly ends: boolean }
   | {
       readonly kind: 'network';
       readonly server: ServerName;
@@ -56,6 +58,8 @@ export type Faulty = { readonly seed: number; readonly faults: readonly Fault[] 
 
 /** A caller notices a lost message within this time. */
 const LOSS_NOTICED_MS = STATEMENT_DEADLINE_MS + 1_000;
+/** The processes start again so long after a restore. */
+const RESTORED_MS = 500;
 
 /** What is forgotten of a subject, by the end of its name in Redis. */
 const SUFFIXES = { record: '}', lock: '}:lock', entry: '}', token: '}:fill', marks: '}:marks' } as const;
@@ -68,6 +72,8 @@ interface FaultSettings {
   nameOf(subject: number): string;
   readonly processor?: SimulatedProcessor;
   resolve?(subject: number): void;
+  /** Rows were lost. */
+  restored?(): void;
 }
 
 type CarryOut = { [Kind in FaultKind['kind']]: (fault: Extract<FaultKind, { readonly kind: Kind }>) => unknown };
@@ -77,12 +83,13 @@ export type Faults = ReturnType<typeof createFaults>;
 /** Injects the faults of a plan, and remembers what a checker must know of them. */
 export function createFaults<Service>(
   { simulation, triggered, processes, stores }: World<Service>,
-  { endMs, leaseMs, nameOf: nameOfSubject, processor, resolve }: FaultSettings,
+  { endMs, leaseMs, nameOf: nameOfSubject, processor, resolve, restored }: FaultSettings,
 ) {
   const { links, conditions, slowCommits } = stores;
   /** When Redis forgot something of a key (or of all: undefined), or a clock that judges expiry was moved. */
   const forgot: { readonly at: number; readonly key: string | undefined }[] = [];
   const storeSetAhead: number[] = [];
+  const restores: number[] = [];
   /** When servers or networks had faults. */
   const unwell: Interval[] = [];
   /** When there was any fault, extended by the time of its after-effects. */
@@ -121,6 +128,17 @@ export function createFaults<Service>(
         forgot.push({ at: simulation.time, key: undefined });
         const failOver = () => forget(undefined, () => promote?.());
         simulation.after(forMs, undefined, failOver, 'a replica takes the place of redis');
+      },
+      restore: ({ ends }) => {
+        const setBack = stores.backUp();
+        const restore = () => {
+          simulation.count('restores');
+          if (ends || !stores.postgres) for (const index of processes.indexes) processes.crash(index, RESTORED_MS);
+          setBack();
+          restores.push(simulation.time);
+          restored?.();
+        };
+        simulation.after(forMs, undefined, restore, 'the store is set back');
       },
       network: ({ of, server, conditions: bad, forMs: ms }) => {
         const restore = links[server].setConditions(of === 'all' ? processes.indexes : [of], bad);
@@ -179,7 +197,7 @@ export function createFaults<Service>(
   }
 
   return {
-    ...{ storeSetAhead, moveClock, clockWasMoved: () => isClockMoved },
+    ...{ storeSetAhead, restores, moveClock, clockWasMoved: () => isClockMoved },
 
     plan({ faults }: Faulty): void {
       for (const fault of faults) {

@@ -21,6 +21,10 @@ export class ObservedPayments {
   readonly byKey = new Map<string, ObservedPayment>();
   /** Rows that retention removed, as they were, with the moment. An order may be paid anew then, so that a key may be among them twice. */
   readonly removed: { readonly row: ObservedPayment; readonly at: number }[] = [];
+  /** Rows that a restore took back, as they were then. An earlier state of a row is among `byKey` again. */
+  readonly lost: ObservedPayment[] = [];
+  /** A restore left no payment: then nobody knows which processor was asked before. */
+  wasSetBackToNothing = false;
   /** What no store may ever do. */
   readonly broken: string[] = [];
   private readonly stored = new Map<string, StoredPayment>();
@@ -75,11 +79,32 @@ export class ObservedPayments {
     });
   }
 
+  /** The store was set back to these rows. */
+  setBack(rows: Iterable<StoredPayment>): void {
+    const kept = new Map(Array.from(rows, (row) => [row.key, row]));
+    if (![...kept.values()].some(({ processor }) => processor !== null)) this.wasSetBackToNothing = true;
+    for (const [key, row] of this.stored) {
+      const name = nameOf(key);
+      const before = kept.get(key);
+      const seen = this.byKey.get(name);
+      if (!seen || (before && isSame(before, row))) continue;
+      this.simulation.count('payments lost');
+      this.lost.push(seen);
+      this.stored.delete(key);
+      this.byKey.delete(name);
+      if (!before) continue;
+      this.stored.set(key, before);
+      // A final row is never written again, so that an earlier state of a row is not final.
+      this.byKey.set(name, { ...seen, ...before, key: name, finalAt: undefined, expiresAt: undefined });
+    }
+  }
+
   private countChange(name: string, row: StoredPayment, before: StoredPayment | undefined): void {
     const { simulation } = this;
     if (!before) {
       simulation.count('payments');
       if (row.reference !== null) simulation.count(`payments of references, attempt ${row.attempt}`);
+      if (row.resolution !== null) simulation.count('missing attempts inserted');
     } else if (row.epoch > before.epoch && row.state === 'PROCESSING') {
       simulation.count('takeovers');
       simulation.note(`${name} is now owned by ${row.owner}, epoch ${row.epoch}`);
@@ -89,6 +114,7 @@ export class ObservedPayments {
       return;
     }
     simulation.count(row.state.toLowerCase());
+    if (before && before.amount !== row.amount) simulation.count('another amount had been charged');
     if (row.resolution !== null) simulation.count('resolved by an operator');
   }
 

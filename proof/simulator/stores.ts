@@ -115,6 +115,14 @@ export function distributedStores(
         { redis: links.redis.lineOf(process), postgres: links.postgres.lineOf(process) },
         { ...settings, clock, roomForFills: () => conditions.noRoom === 0 },
       ),
+    /** Returns what sets the store of record back to this moment; `SqliteFile` says when it may be called. */
+    backUp() {
+      const setBack = postgres.backUp();
+      return () => {
+        setBack();
+        payments.setBack(postgres.tables.payments.values());
+      };
+    },
     /** At once, and by no process: what is there before everything begins. */
     async create({ fromAccount, toAccount, amount, status }: NewTransaction) {
       const values = [[fromAccount], [toAccount], [Number(amount) * 10_000], [status]];
@@ -163,6 +171,7 @@ export function embeddedStores(simulation: Simulation, triggered: TriggeredFault
 
   const now = () => EPOCH_MS + simulation.time + machine.aheadMs;
   const file = new SqliteFile(now, committed);
+  const clock = { now, monotonic: () => 0, after: () => () => {} };
   // A clock that was set while a process ran counts from the next start on.
   const clockLeaps: number[] = [];
   let aheadAtStart = machine.aheadMs;
@@ -171,14 +180,17 @@ export function embeddedStores(simulation: Simulation, triggered: TriggeredFault
     links: { redis: link, postgres: link },
     walls: { redis: machine, postgres: machine },
     conditions: { slowCommits: 0, noRoom: 0 },
-    async open(process, clock) {
+    async open(process, ownClock) {
       if (machine.aheadMs > aheadAtStart) clockLeaps.push(simulation.time);
       aheadAtStart = machine.aheadMs;
-      const { locks, ...ports } = file.open(link.lineOf(process), clock);
+      const { locks, ...ports } = file.open(link.lineOf(process), ownClock);
       return { ...ports, keys: withLockRule(ports.keys, locks, payments.broken) };
     },
+    backUp() {
+      const setBack = file.backUp(clock);
+      return () => payments.setBack(setBack());
+    },
     async create(transaction) {
-      const clock = { now, monotonic: () => 0, after: () => () => {} };
       return file.open(directLine, clock).transactions.create(transaction);
     },
     recordedOutcomes() {

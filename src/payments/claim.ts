@@ -180,7 +180,10 @@ export function createClaims(collaborators: {
     if (found.state === 'no record')
       return claimed.previous === 'absent' ? { ...claimed, previous: 'may be lost' } : claimed;
     const keysAndIds = { computeKey, newTransactionId };
-    return ledger.claim({ ...attempt, knownAtProcessor: knownAttemptOf(turn.reference, keysAndIds, idempotencyTtlMs) });
+    const knownAtProcessor = knownAttemptOf(turn.reference, keysAndIds, idempotencyTtlMs);
+    const known = await ledger.claim({ ...attempt, knownAtProcessor });
+    // An attempt before it is not declined yet. This one was made, so it must not be refused as one that never was.
+    return known.state === 'not its turn' && known.previous === 'absent' ? { state: 'unknown' } : known;
   }
 
   async function takeOver(

@@ -25,6 +25,15 @@ const PAYMENT_COUNTS = [
   'cancelled',
   'charges sent again',
 ];
+/** After rows were lost: too seldom for the bound of the others, and certain in the first seeds. */
+const LOSS_COUNTS = [
+  'payments lost',
+  'another amount had been charged',
+  'missing attempts inserted',
+  'answers: superseded at processor',
+  'cancellations: charged before',
+  'answers: too soon',
+];
 const REFERENCES = 'payments of references, attempt ';
 const TRANSACTION_COUNTS = ['hits', 'misses', 'crashes', 'losses', 'drains', 'answers: set', 'answers: list'];
 
@@ -34,10 +43,11 @@ describe('the simulator', () => {
       'payments keep every promise',
       ENVIRONMENTS.payments(),
       SEEDS,
-      [...PAYMENT_COUNTS, `${REFERENCES}1`, `${REFERENCES}2`],
+      [...PAYMENT_COUNTS, 'restores', `${REFERENCES}1`, `${REFERENCES}2`],
+      LOSS_COUNTS,
     ],
-    ['the cache is coherent', ENVIRONMENTS.transactions(), SEEDS / 2, TRANSACTION_COUNTS],
-  ])('%s through its seeds', { timeout: LIMIT_MS }, async (_what, environment, seeds, counted) => {
+    ['the cache is coherent', ENVIRONMENTS.transactions(), SEEDS / 2, TRANSACTION_COUNTS, []],
+  ])('%s through its seeds', { timeout: LIMIT_MS }, async (_what, environment, seeds, counted, once) => {
     const broken: { seed: number; violations: readonly string[] }[] = [];
     const counts = new Map<string, number>();
     for (let seed = FIRST; seed < FIRST + seeds; seed += 1) {
@@ -47,6 +57,7 @@ describe('the simulator', () => {
     }
     expect(broken).toEqual([]);
     for (const what of counted) expect(counts.get(what), what).toBeGreaterThan(seeds / 20);
+    for (const what of once) expect(counts.get(what), what).toBeGreaterThan(0);
   });
 
   test.each(Object.entries(ENVIRONMENTS))('each seed of %s gives one history of its own', async (_name, create) => {

@@ -55,7 +55,7 @@ export async function openDistributedModel(
   const cacheMasters = new CacheMasters(client, createPostgresCacheEpochs(database), clock);
   await cacheMasters.look().catch(() => {});
   const confirmDurable = createConfirmDurable(database, clock);
-  const databaseServer = () => 'server';
+  const databaseServer = () => `server ${postgres.tables.loss.generation}`;
   const remembered = new RememberedOutcomes(
     () => ({ server: databaseServer(), latestMs: databaseClock.latest() }),
     clock,

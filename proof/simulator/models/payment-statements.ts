@@ -1,7 +1,8 @@
-import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
+import { keyTimeOf, lowestKeyAt } from '#idempay/payments/values/key-time.js';
 import type { PaymentRow } from '#idempay/stores/postgres/payment-row.js';
 import { StatementRefused } from '#idempay/stores/postgres/postgres.js';
 import type { HistoryRow } from '#idempay/stores/shared/rows.js';
+import { areReferencesLookedUp, canKnowLostRows, isAfterLoss, mayBeLost } from './loss.js';
 import type { ModelledStatement, Statements, Tables, Values } from './postgres-server.js';
 import { ageOfHour, currentHour, settledAfter } from './retention-statements.js';
 
@@ -11,37 +12,33 @@ export type StoredPayment = Omit<PaymentRow & HistoryRow, 'remaining_ms' | 'age_
   readonly recover_at: number;
   readonly settled_hour: number | null;
   readonly events: string | null;
+  /** In PostgreSQL: a mark of an earlier one does not count. */
+  readonly generation?: number;
 };
 type State = StoredPayment['state'];
 /** As `claim` and `claim_in_full` send it, which has the columns from `reference` on. */
 const CLAIM_COLUMNS = [
   ...['key', 'transaction_id', 'amount', 'currency', 'fingerprint', 'client', 'processor', 'owner', 'leaseMs'],
-  ...[
-    'claimBefore',
-    'outcome',
-    'reason',
-    'ttlMs',
-    'formerNames',
-    'reference',
-    'attempt',
-    'previousKey',
-    'lateMs',
-    'waitMs',
-    'source',
-    'content',
-  ],
+  ...['claimBefore', 'outcome', 'reason', 'ttlMs'],
+  ...['reference', 'attempt', 'previousKey', 'lateMs', 'waitMs', 'source', 'content'],
 ];
+/** Where it has the former names of the processor, which are the same for all rows. */
+const FORMER_NAMES = 13;
 type NewRow = Pick<StoredPayment, 'key' | 'transaction_id' | 'amount' | 'currency' | 'fingerprint' | 'client'> &
   Pick<StoredPayment, 'processor' | 'owner' | 'reason' | 'reference' | 'attempt' | 'source' | 'content'> &
   Readonly<Record<'leaseMs' | 'claimBefore', number>> &
   Readonly<Record<'ttlMs' | 'lateMs' | 'waitMs', number | null>> & {
-    readonly formerNames: unknown;
     readonly outcome: State | null;
     readonly previousKey: string | null;
   };
 type Cancelled = [
   ...[key: string, transactionId: string, client: string | null, owner: string, claimBefore: number, ttlMs: number],
   ...[reference: string | null, attempt: number | null, previousKey: string | null, lateMs: number | null],
+  ...[waitMs: number, isLookedUp: boolean, processor: string, formerNames: readonly string[]],
+];
+type Explained = [
+  ...[key: string, previousKey: string | null, lateMs: number | null, waitMs: number],
+  ...[processor: string, formerNames: readonly string[]],
 ];
 type Fenced = readonly [key: string, epoch: number, owner: string, ...more: unknown[]];
 type TakeOver = readonly [owner: string, leaseMs: number, processors: readonly string[]];
@@ -92,18 +89,37 @@ const noted = ({ events, epoch }: StoredPayment, now: number, event: unknown) =>
 const begun = ({ events, epoch, owner }: StoredPayment, now: number, kind: 'taken over' | 'resolved') =>
   withEvent(events, { at: floor(now), execution: epoch + 1, kind, from: owner || undefined });
 
+/** A mark of an epoch that was never sent counts only if nothing was lost since: that may have been sent. */
+const unsentOfNow = ({ loss }: Tables, { generation, unsent_epoch }: StoredPayment) =>
+  generation === loss.generation ? unsent_epoch : null;
+
+/** The same for a takeover: a mark since a loss counts only while the processor still has to know the charge of the lost row. */
+function unsentBefore(tables: Tables, row: StoredPayment): number | null {
+  return (row.unsent_epoch ?? 0) > 0 || areReferencesLookedUp(tables) ? unsentOfNow(tables, row) : null;
+}
+
+/** How old a payment must be before an operator decides. */
+function resolvableAfterMs(tables: Tables, row: StoredPayment, dedupMs: number, idempotencyTtlMs: number): number {
+  const mark = unsentOfNow(tables, row);
+  if (mark === row.epoch) return idempotencyTtlMs;
+  return mark === 0 ? 0 : dedupMs;
+}
+
 function takeOver(
-  { payments }: Tables,
+  tables: Tables,
   row: StoredPayment | undefined,
   [owner, leaseMs, processors]: TakeOver,
   now: number,
 ): PaymentRow[] {
   if (row?.state !== 'PROCESSING' || row.lease_until > now || !processors.includes(row.processor as string)) return [];
   const leaseUntil = now + leaseMs;
-  const events = begun(row, now, 'taken over');
-  const taken = { ...row, epoch: row.epoch + 1, owner, lease_until: leaseUntil, recover_at: leaseUntil, events };
-  payments.set(row.key, taken);
-  return [columnsOf(taken, now)];
+  const taken = {
+    ...{ ...row, epoch: row.epoch + 1, owner, lease_until: leaseUntil, recover_at: leaseUntil },
+    ...{ unsent_epoch: unsentBefore(tables, row), generation: tables.loss.generation },
+    events: begun(row, now, 'taken over'),
+  };
+  tables.payments.set(row.key, taken);
+  return [columnsOf(tables, taken, now)];
 }
 
 /** Rows that somebody is changing are left alone (`SKIP LOCKED`). */
@@ -132,7 +148,6 @@ const endedAt = (now: number, ttlMs: number | null, { retention }: Tables) => {
   return { expires_at: now + Number(ttlMs), settled_at: now, settled_hour: currentHour(retention).hour, source: null };
 };
 
-/** No server is replaced here, so no row of this or an earlier attempt is ever lost. */
 function isTurnAfter({ payments, retention }: Tables, previousKey = '', lateMs: number | null = null): boolean {
   const { state, settled_hour } = payments.get(previousKey) ?? {};
   return state === 'DECLINED' && (lateMs === null || (ageOfHour(retention, settled_hour) ?? Infinity) < lateMs);
@@ -141,45 +156,59 @@ function isTurnAfter({ payments, retention }: Tables, previousKey = '', lateMs: 
 const mayInsert = ({ payments, retention }: Tables, key: string, now: number, claimBefore: number) =>
   now <= claimBefore && key >= retention.keysBefore && !payments.has(key);
 
+/** The key was generated before, at the latest. */
+const claimedAt = ({ loss }: Tables, key: string, now: number) =>
+  key < loss.lookUpBefore ? Math.min(now, keyTimeOf(key)) : now;
+
+/** What the statement says of an attempt that may insert its row. */
+function mayClaim(tables: Tables, row: NewRow, formerNames: readonly string[], now: number): boolean {
+  const { key, processor, reference, claimBefore, previousKey, lateMs, waitMs } = row;
+  if (!tables.processors.includes(processor as string) || !mayInsert(tables, key, now, claimBefore)) return false;
+  if (previousKey && !isTurnAfter(tables, previousKey, lateMs)) return false;
+  if (!mayBeLost(tables, key)) return true;
+  const isTime = reference === null || isAfterLoss(tables, Number(waitMs), now);
+  return isTime && canKnowLostRows(tables, processor, formerNames);
+}
+
+/** A payment whose row may be lost is never settled by its claim. */
+function claimed(tables: Tables, row: NewRow, now: number): StoredPayment {
+  const { leaseMs, claimBefore: _, outcome, ttlMs, previousKey: _1, lateMs: _2, waitMs: _3, ...columns } = row;
+  const isLosable = mayBeLost(tables, row.key);
+  const end = isLosable ? null : outcome;
+  return {
+    ...{ ...columns, reason: end && row.reason, epoch: 1, lease_until: now + leaseMs, recover_at: now + leaseMs },
+    ...{ claimed_at: claimedAt(tables, row.key, now), generation: tables.loss.generation },
+    ...{ unsent_epoch: null, resolution: null, events: null, state: end ?? 'PROCESSING' },
+    claimed_after_loss: isLosable || null,
+    ...(end ? endedAt(now, ttlMs, tables) : { expires_at: null, settled_at: null, settled_hour: null }),
+  };
+}
+
 function claim(tables: Tables, values: Values, at: readonly number[]) {
   const { payments } = tables;
-  const inserted: StoredPayment[] = [];
+  const inserted: (StoredPayment & { readonly ageMs: number })[] = [];
   const ids = new Set([...payments.values()].map(({ transaction_id }) => transaction_id));
+  const formerNames = values[FORMER_NAMES] as readonly string[];
+  const ofRows = values.toSpliced(FORMER_NAMES, 1);
   for (const [index, now] of at.entries()) {
     const columns = CLAIM_COLUMNS.map((name, column) => [
       name,
-      (values[column] as unknown[] | undefined)?.[index] ?? null,
+      (ofRows[column] as unknown[] | undefined)?.[index] ?? null,
     ]);
-    const {
-      leaseMs,
-      claimBefore,
-      outcome,
-      ttlMs,
-      formerNames: _,
-      previousKey,
-      lateMs,
-      waitMs,
-      ...row
-    } = Object.fromEntries(columns) as NewRow;
-    const { key, transaction_id } = row;
-    if (!tables.processors.includes(row.processor as string) || !mayInsert(tables, key, now, claimBefore)) continue;
-    if (previousKey && !isTurnAfter(tables, previousKey, lateMs)) continue;
+    const sent = Object.fromEntries(columns) as NewRow;
+    const { key, transaction_id } = sent;
+    if (!mayClaim(tables, sent, formerNames, now)) continue;
     if (ids.has(transaction_id)) {
       for (const before of inserted) payments.delete(before.key);
       throw new StatementRefused('23505', new Error(`${transaction_id} is there already`));
     }
-    const claimed: StoredPayment = {
-      ...{ ...row, epoch: 1, lease_until: now + leaseMs, recover_at: now + leaseMs, claimed_at: now },
-      ...{ unsent_epoch: null, resolution: null, events: null, state: outcome ?? 'PROCESSING' },
-      claimed_after_loss: null,
-      ...(outcome ? endedAt(now, ttlMs, tables) : { expires_at: null, settled_at: null, settled_hour: null }),
-    };
-    payments.set(key, claimed);
+    const row = claimed(tables, sent, now);
+    payments.set(key, row);
     ids.add(transaction_id);
-    inserted.push(claimed);
+    inserted.push({ ...row, ageMs: now - row.claimed_at });
   }
-  return inserted.map(({ owner, expires_at }) => {
-    return { owner, may_be_lost: false, age_ms: 0, expires_at: floor(expires_at) };
+  return inserted.map(({ owner, expires_at, claimed_after_loss, ageMs }) => {
+    return { owner, may_be_lost: claimed_after_loss === true, age_ms: ageMs, expires_at: floor(expires_at) };
   });
 }
 
@@ -188,7 +217,7 @@ export const PAYMENT_STATEMENTS: Statements = {
   claim,
   claim_in_full: claim,
 
-  processor_names: ({ processors }) => [{ processors, processors_before_loss: null }],
+  processor_names: ({ processors, loss }) => [{ processors, processors_before_loss: loss.processorsBefore }],
 
   register_processor(tables, [name]: [string]) {
     const used = tables.processors;
@@ -199,10 +228,13 @@ export const PAYMENT_STATEMENTS: Statements = {
   },
 
   cancel(tables, values: Cancelled, [now]) {
-    const { payments, retention } = tables;
-    const [key, transaction_id, client, owner, claimBefore, ttlMs, reference, attempt, previousKey, lateMs] = values;
+    const { payments, retention, loss } = tables;
+    const [key, transaction_id, client, owner, claimBefore, ttlMs, reference, attempt, ...turn] = values;
+    const [previousKey, lateMs, waitMs, isLookedUp, processor, formerNames] = turn;
     if (now > claimBefore || key < retention.keysBefore || payments.has(key)) return [];
     if (previousKey && !isTurnAfter(tables, previousKey, lateMs)) return [];
+    const canKnow = canKnowLostRows(tables, processor, formerNames);
+    if (mayBeLost(tables, key) && !(isLookedUp && canKnow && isAfterLoss(tables, waitMs, now))) return [];
     payments.set(key, {
       ...{ key, transaction_id, amount: null, currency: null, fingerprint: '', client, processor: null, owner },
       ...{ reference, attempt, epoch: 1, lease_until: 0, recover_at: now, claimed_at: now, state: 'CANCELLED' },
@@ -213,23 +245,28 @@ export const PAYMENT_STATEMENTS: Statements = {
         events: null,
         reason: null,
         content: null,
+        generation: loss.generation,
         ...endedAt(now, ttlMs, tables),
       },
     });
     return [{ key }];
   },
 
-  explain_turn({ payments, retention }, [, previousKey, lateMs]: [string, string | null, number | null]) {
+  explain_turn(tables, values: Explained, [now]) {
+    const { payments, retention, loss } = tables;
+    const [key, previousKey, lateMs, waitMs, processor, formerNames] = values;
     const { state = null, settled_hour } = payments.get(previousKey ?? '') ?? {};
     const inTime = lateMs === null || (ageOfHour(retention, settled_hour) ?? Infinity) < lateMs;
-    return [{ mayBeLost: false, canKnow: true, previous: state, inTime, remainingMs: 0 }];
+    const remainingMs = loss.adoptedAt === null ? 0 : loss.adoptedAt + waitMs - now;
+    const canKnow = canKnowLostRows(tables, processor, formerNames);
+    return [{ mayBeLost: mayBeLost(tables, key), canKnow, previous: state, inTime, remainingMs }];
   },
 
-  /** No server is replaced here: no row is ever lost. */
-  ended_unclaimed({ payments, retention }, [key, lifeMs, client]: [string, number, string | null], [now]) {
+  ended_unclaimed({ payments, retention, loss }, [key, lifeMs, client]: [string, number, string | null], [now]) {
     const row = payments.get(key);
     const isSeen = row && (client === null || row.client === null || row.client === client);
-    return !isSeen && key >= retention.keysBefore && key < lowestKeyAt(now - lifeMs) ? [{}] : [];
+    const isBefore = key < retention.keysBefore || key < loss.lookUpBefore;
+    return !isSeen && !isBefore && key < lowestKeyAt(now - lifeMs) ? [{}] : [];
   },
 
   take_over(tables, [key, ...how]: [string, ...TakeOver], [now]) {
@@ -256,8 +293,50 @@ export const PAYMENT_STATEMENTS: Statements = {
     ...(fenced[6] !== null && { events: noted(row, now, fenced[6]) }),
   })),
 
-  /** No server is replaced here, so that no attempt is known by the processor alone. */
-  claim_known: () => [],
+  claim_known(tables, values: [string[], string[], number[], ...(string | number | null)[]], [now]) {
+    const { payments, loss } = tables;
+    const [keys, ids, attempts, ...claimed] = values;
+    const formerNames = claimed.at(-1) as unknown as readonly string[];
+    const [amount, currency, fingerprint, client, processor, owner, leaseMs, claimBefore, ...more] = claimed;
+    const [reference, source, content, reason, resolution, ttlMs] = more;
+    const isDeclined = (key: string) => !payments.has(key) || payments.get(key)?.state === 'DECLINED';
+    if (now > Number(claimBefore) || !areReferencesLookedUp(tables) || !keys.slice(0, -1).every(isDeclined)) return [];
+    if (!canKnowLostRows(tables, processor as string, formerNames)) return [];
+    return keys.flatMap((key, index) => {
+      if (payments.has(key)) return [];
+      const isClaimed = index === keys.length - 1;
+      const row = {
+        ...{
+          key,
+          transaction_id: ids[index],
+          attempt: attempts[index],
+          amount,
+          currency,
+          fingerprint,
+          client,
+          processor,
+        },
+        ...{ reference, epoch: 1, claimed_at: now, generation: loss.generation, claimed_after_loss: true },
+        ...{ recover_at: now + Number(leaseMs), unsent_epoch: null, events: null },
+        ...(isClaimed
+          ? {
+              state: 'PROCESSING',
+              owner,
+              lease_until: now + Number(leaseMs),
+              reason: null,
+              resolution: null,
+              source,
+              content,
+            }
+          : { state: 'DECLINED', owner: '', lease_until: 0, reason, resolution, content: null }),
+        ...(isClaimed
+          ? { settled_at: null, settled_hour: null, expires_at: null }
+          : endedAt(now, ttlMs as number, tables)),
+      } as StoredPayment;
+      payments.set(key, row);
+      return [{ owner: row.owner, key, may_be_lost: true, age_ms: 0, expires_at: null }];
+    });
+  },
 
   settle_after_loss({ payments, retention }, values: (string | number | null)[], [now]) {
     const [key, epoch, owner, state, reason, ttlMs, event, amount, currency, fingerprint, resolution] = values;
@@ -273,11 +352,12 @@ export const PAYMENT_STATEMENTS: Statements = {
     return [{ key, epoch: settled.epoch, owner, expires_at: floor(settled.expires_at) }];
   },
 
-  resolve({ payments, retention }, values: [string, string, State, string, number, number], [now]) {
+  resolve(tables, values: [string, string, State, string, number, number], [now]) {
+    const { payments, retention } = tables;
     const [key, owner, state, reason, dedupMs, idempotencyTtlMs] = values;
     const row = payments.get(key);
-    const minAgeMs = row?.unsent_epoch === row?.epoch ? idempotencyTtlMs : dedupMs;
-    if (row?.state !== 'PROCESSING' || row.lease_until > now || row.claimed_at > now - minAgeMs) return [];
+    if (row?.state !== 'PROCESSING' || row.lease_until > now) return [];
+    if (row.claimed_at > now - resolvableAfterMs(tables, row, dedupMs, idempotencyTtlMs)) return [];
     const resolved = {
       ...{ ...row, state, owner, resolution: reason, epoch: row.epoch + 1 },
       reason: state === 'DECLINED' ? reason : null,
@@ -286,17 +366,17 @@ export const PAYMENT_STATEMENTS: Statements = {
       ...{ settled_at: now, settled_hour: currentHour(retention).hour, expires_at: now + idempotencyTtlMs },
     };
     payments.set(key, resolved);
-    return [columnsOf(resolved, now)];
+    return [columnsOf(tables, resolved, now)];
   },
 
-  find_payments({ payments }, [keys]: [string[]], [now]) {
-    const rows = keys.flatMap((key) => payments.get(key) ?? []);
-    return rows.map((row) => columnsOf(row, now));
+  find_payments(tables, [keys]: [string[]], [now]) {
+    const rows = keys.flatMap((key) => tables.payments.get(key) ?? []);
+    return rows.map((row) => columnsOf(tables, row, now));
   },
 
   count_abandoned(tables, [olderThanMs, unsentOlderThanMs, limit]: [number, number, number], [now]) {
     const abandoned = oldestUnderWay(tables, limit).filter((row) => {
-      const limitMs = row.unsent_epoch === row.epoch ? unsentOlderThanMs : olderThanMs;
+      const limitMs = resolvableAfterMs(tables, row, olderThanMs, unsentOlderThanMs);
       return (row.lease_until <= now || row.epoch > 1) && row.claimed_at < now - limitMs;
     });
     return [{ abandoned: abandoned.length }];
@@ -307,12 +387,12 @@ export const PAYMENT_STATEMENTS: Statements = {
     return [{ payments: dead.length, oldest_ms: Math.max(0, ...dead.map(({ claimed_at }) => now - claimed_at)) }];
   },
 
-  find_life({ payments }, [key]: [string], [now]) {
-    const row = payments.get(key);
+  find_life(tables, [key]: [string], [now]) {
+    const row = tables.payments.get(key);
     if (!row) return [];
-    const { unsent_epoch, lease_until, recover_at, expires_at } = row;
+    const { lease_until, recover_at, expires_at } = row;
     const times = { lease_until: floor(lease_until), recover_at: floor(recover_at), expires_at: floor(expires_at) };
-    return [{ ...recordColumnsOf(row), ...times, unsent_of_now: unsent_epoch, now: floor(now as number) }];
+    return [{ ...recordColumnsOf(row), ...times, unsent_of_now: unsentOfNow(tables, row), now: floor(now as number) }];
   },
 
   find_record: ({ payments }, [key]: [string]) => [payments.get(key) ?? []].flat().map(recordColumnsOf),
@@ -397,11 +477,13 @@ function newestIn({ payments }: Tables, from: string, below: string): StoredPaym
 }
 
 /** A payment with a reference never expires: its outcome is repeated for as long again. */
-function columnsOf({ lease_until, claimed_at, ...columns }: StoredPayment, now: number) {
+function columnsOf(tables: Tables, row: StoredPayment, now: number) {
+  const { lease_until, claimed_at, ...columns } = row;
   const { reference, settled_at, expires_at } = columns;
   const isForEver = reference !== null && expires_at !== null;
   return {
     ...{ ...columns, remaining_ms: Math.max(0, lease_until - now), age_ms: now - claimed_at },
+    unsent_epoch: unsentOfNow(tables, row),
     settled_at: floor(settled_at),
     expires_at: floor(isForEver ? now + expires_at - Number(settled_at) : expires_at),
     repeatable: reference !== null || (expires_at ?? 0) > now,

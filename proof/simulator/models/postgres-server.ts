@@ -5,6 +5,7 @@ import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '#idempay/stores/shared/ti
 import type { RemovalRow } from '#idempay/stores/shared/transaction-removals.js';
 import { FIRST_TRANSACTION_ID } from '#idempay/transactions/transaction.js';
 import { CREATION_STATEMENTS, type StoredCreation } from './creation-statements.js';
+import { adopted, type Loss, mayBeLost, NEVER_LOST } from './loss.js';
 import { PAYMENT_STATEMENTS, type StoredPayment } from './payment-statements.js';
 import { createRetention, RETENTION_STATEMENTS, type Retention } from './retention-statements.js';
 import { TRANSACTION_STATEMENTS } from './transaction-statements.js';
@@ -23,6 +24,7 @@ export interface Tables {
   cache: CacheEpoch;
   /** Of the deployment's row. */
   processors: readonly string[];
+  loss: Loss;
 }
 
 type Locks = readonly (string | number)[];
@@ -43,14 +45,14 @@ const STATEMENTS: Statements = {
   ...CREATION_STATEMENTS,
   database_now: (_tables, _values, [now]) => [{ now }],
   confirm_durable: () => [],
-  // No server is replaced here: no row is ever lost.
-  may_be_lost: () => [{ mayBeLost: false, isKnown: true }],
+  // The database is adopted with the restore: there is none that was not checked.
+  may_be_lost: (tables, [key]: [string]) => [{ mayBeLost: mayBeLost(tables, key), isKnown: true }],
 };
 
 /** What a statement locks until its commit, one after the other. The others lock nothing. */
 function locksOf(name: string, [first]: Values): Locks {
-  if (/^(claim|claim_in_full|renew|abandon|settle|settle_noted)$/.test(name)) return first as string[];
-  if (/^(cancel|take_over|resolve|change_status)$/.test(name)) return [first as string];
+  if (/^(claim|claim_in_full|claim_known|renew|abandon|settle|settle_noted)$/.test(name)) return first as string[];
+  if (/^(cancel|take_over|settle_after_loss|resolve|change_status)$/.test(name)) return [first as string];
   if (/^(note_elapsed|begin_hour|forget_hours|advance_horizon)$/.test(name)) return ['retention'];
   if (/^create_transactions/.test(name)) return ['the list'];
   if (name === 'register_processor') return ['the deployment'];
@@ -73,6 +75,8 @@ export class PostgresServer {
   readonly tables: Tables;
   /** The statements that wait for each lock that is held. */
   private readonly waiting = new Map<string | number, (() => void)[]>();
+  /** One more with each restore, which ends the connections. */
+  private restores = 0;
 
   constructor(private readonly settings: PostgresSettings) {
     this.tables = {
@@ -84,6 +88,21 @@ export class PostgresServer {
       removals: [],
       cache: { epoch: 0, masters: [] },
       processors: [],
+      loss: NEVER_LOST,
+    };
+  }
+
+  /**
+   * Returns what sets the tables back to this moment, with what `adopt_database` then writes of payments. Statements that are under way
+   * at that time are never done, and nobody hears of them.
+   */
+  backUp(): () => void {
+    const { retention, creationKeys } = this.tables;
+    const kept = { ...this.snapshot(), retention: { ...retention }, creationKeys: new Map(creationKeys) };
+    return () => {
+      this.restores += 1;
+      this.waiting.clear();
+      Object.assign(this.tables, kept, { loss: adopted(kept, this.tables.loss, this.settings.now()) });
     };
   }
 
@@ -104,10 +123,13 @@ export class PostgresServer {
     const cancelledAt = settings.monotonic() + STATEMENT_TIMEOUT_MS;
     const held = new Set<string | number>();
     const at: number[] = [];
+    const { restores } = this;
+    const isCut = () => this.restores !== restores;
     const free = () => {
       for (const key of held) this.free(key);
     };
     const commit = () => {
+      if (isCut()) return;
       try {
         const [first = settings.now(), ...others] = at;
         const changed = run(this.tables, values, [first, ...others], (key) => this.waiting.has(key));

@@ -6,6 +6,7 @@ import { DatabaseSync } from '@photostructure/sqlite';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#idempay/platform/clock.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
+import { adopt } from '#idempay/stores/embedded/adoption.js';
 import { createBatchCommits } from '#idempay/stores/embedded/batch-commits.js';
 import { createEmbeddedKeyStore, type Lock } from '#idempay/stores/embedded/key-store.js';
 import { LastCommit, readLastCommit } from '#idempay/stores/embedded/last-commit.js';
@@ -28,6 +29,7 @@ import {
 import { Writer, type WriterThread } from '#idempay/stores/embedded/writer.js';
 import type { SimulatedPorts } from '../stores.js';
 import { type Line, ROUTINE } from './line.js';
+import type { StoredPayment } from './payment-statements.js';
 
 /** More than a history has keys: room for a hundred thousand takes milliseconds to make. */
 const REMEMBERED = 1_000;
@@ -73,7 +75,7 @@ function createFile() {
     );
     return [`DELETE FROM ${name}`, ...values.map((row) => `INSERT INTO ${name} VALUES (${row})`)];
   });
-  return { path, database, rows, restore: restore.join(';') };
+  return { path, database, rows, tables: tables.map(({ name }) => name), restore: restore.join(';') };
 }
 
 /**
@@ -128,15 +130,41 @@ export class SqliteFile {
     };
   }
 
+  /**
+   * Returns what sets the file back to this moment, as a restored copy that its next start adopts. Nothing may have it open then. Returns
+   * the payments that are left.
+   */
+  backUp(clock: Clock): () => readonly StoredPayment[] {
+    const { database, tables, rows } = this.file;
+    const kept = tables.map((name) => [name, database.prepare(`SELECT * FROM ${name}`).all() as object[]] as const);
+    return () => {
+      this.close();
+      this.close = () => {};
+      const { clockMs } = readLastCommit(database);
+      for (const [name, all] of kept) {
+        database.exec(`DELETE FROM ${name}`);
+        for (const row of all) {
+          const values = Object.values(row);
+          database.prepare(`INSERT INTO ${name} VALUES (${values.map(() => '?').join()})`).run(...values);
+        }
+      }
+      // The folder remembers the time of the last commit.
+      adopt(database, new StoreClock(clock, clockMs).now());
+      return rows.payments.all() as unknown as StoredPayment[];
+    };
+  }
+
   query(sql: string): unknown[] {
     return this.file.database.prepare(sql).all();
   }
 
-  private rowsOf(name: WriteName, { key, id }: Written['input']): unknown[] {
+  private rowsOf(name: WriteName, input: Written['input']): unknown[] {
+    const { key, id } = input;
     const { created, transaction, payment, payments } = this.file.rows;
     if (CREATES.has(name)) return created.all();
     if (id !== undefined) return transaction.all(Number(id));
-    return key === undefined ? payments.all() : payment.all(String(key));
+    // A claim of an attempt that the processor knows inserts those before it as well.
+    return key === undefined || 'knownAtProcessor' in input ? payments.all() : payment.all(String(key));
   }
 
   private startThread(line: Line, clock: Clock): WriterThread {

@@ -6,6 +6,7 @@ import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import { checkAnswers } from './answer-checker.js';
 import { attemptName, attemptOf, nameOf, orderOf } from './keys.js';
+import { checkAfterLoss } from './loss-checker.js';
 import { FAULTS_END_MS } from './plan.js';
 import type { PaymentHistory } from './run.js';
 
@@ -22,6 +23,7 @@ const FOR_EVER_MS = 1_000_000;
 
 /** Checks a history against every promise; returns one sentence for each broken one. */
 export function checkPayments(history: PaymentHistory): string[] {
+  if (history.plan.shape.loss) return checkAfterLoss(history);
   const { stores, processor, clients, plan } = history;
   const { byKey, removed } = stores.payments;
   const rows = [...byKey.values(), ...removed.map(({ row }) => row)];

@@ -13,12 +13,14 @@ import type { ObservedPayment } from '../observed.js';
 import { isNoAnswer, type NoAnswer, type Request } from '../processes.js';
 import type { World } from '../world.js';
 import { attemptName, attemptOf, computeKey, nameOf, referenceOf } from './keys.js';
-import type { KeyScript, PaymentPlan, PlannedOrder, PlannedRequest } from './plan.js';
+import { AMOUNTS, type KeyScript, type PaymentPlan, type PlannedOrder, type PlannedRequest } from './plan.js';
 
 const ASK_AGAIN_EVERY_MS = 5_000;
 /** A client that asks again when the faults are over often waits. */
 const PATIENCE_IN_THE_QUIET_MS = 8_000;
 const REPEAT_WITHIN_MS = 3_000;
+/** After rows were lost, clients ask again within one of these times. */
+const AFTER_LOSS_MS = [1_000, 5_000, 20_000];
 /** How often a cancellation is asked for, while the answer leaves it open or names another attempt. */
 const CANCELLATIONS = 6;
 
@@ -303,6 +305,25 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
         simulation.after(random.below(REPEAT_WITHIN_MS), processes.clients, send);
       }
     },
+    /** Rows were lost: some pay again, another amount or another attempt at their order, and some cancel it. */
+    askAfterLoss() {
+      const scripts = new Set(issued.map(({ script }) => script));
+      for (const script of scripts) {
+        const random = simulation.stream(`client ${script.number} after a loss at ${simulation.time}`);
+        if (random.below(4) === 0) continue;
+        const attempts = issued.filter((one) => one.script === script);
+        const otherAmount = random.below(2) === 0 ? random.pick(AMOUNTS) : undefined;
+        const order = { ...ONCE, triesAgain: random.below(2) };
+        const attempt = random.below(2) === 0 ? 1 : 1 + random.below(attempts.length + 1);
+        const begin = () => {
+          const one = script.order ? attemptAt(script, attempt) : attempts[0];
+          if (!one) return undefined;
+          if (random.below(3) === 0) return cancel(one, random);
+          return pay(one, { ...LATE_REQUEST, otherAmount, repeats: 3, order }, random.below(processes.size), random);
+        };
+        simulation.after(random.below(random.pick(AFTER_LOSS_MS)), processes.clients, begin);
+      }
+    },
     haveTheirAnswers: () =>
       issued.every((one) => {
         const all = [...one.asked, ...one.cancelled, ...one.inquiries, ...one.orderInquiries, ...one.chargeInquiries];
@@ -324,7 +345,10 @@ function requestedBy(kind: Asked['kind'], money: Money, content: Content | undef
 /** A later attempt is made only by a payer who decided so. */
 export const isAskedAgain = ({ script, key }: Issued) => script.asksAgain && attemptOf(key) === 1;
 
-const ENDS: readonly string[] = ['processed', 'replayed', 'mismatch', 'reference mismatch', 'cancelled', 'superseded'];
+const ENDS: readonly string[] = [
+  ...['processed', 'replayed', 'mismatch', 'reference mismatch', 'cancelled', 'charged after cancellation'],
+  ...['superseded', 'superseded at processor', 'other processor before loss'],
+];
 
 /** After such an answer the client does not ask again. With a reference it asks again also where its key was forgotten. */
 export function isFinal({ answer, keyFrom, sentAt }: Asked): boolean {

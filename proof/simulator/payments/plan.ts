@@ -1,7 +1,7 @@
 import { type Random, seededRandom } from '../../../testkit/random.js';
 import { type Fault, type FaultKind, someMs } from '../faults.js';
 import { networkFault } from '../network.js';
-import type { ProcessorBehaviour } from './processor.js';
+import { type ProcessorBehaviour, WELL } from './processor.js';
 
 export type PaymentPlan = ReturnType<typeof planPayments>;
 export type KeyScript = Omit<PaymentPlan['scripts'][number], 'order' | 'cancelAfterMs'> &
@@ -12,7 +12,7 @@ export type PlannedRequest = KeyScript['requests'][number];
 /** Faults come within this time; what follows is quiet. */
 export const FAULTS_END_MS = 60_000;
 
-const AMOUNTS = ['1.00', '20.50', '300.00', '4000.99'];
+export const AMOUNTS = ['1.00', '20.50', '300.00', '4000.99'];
 /** What the requests after the first one do; a kind that is listed more often is chosen more often. */
 const REQUEST_KINDS = [
   'pay nonsense',
@@ -35,20 +35,64 @@ const MANY_TRIGGERED = 3;
 const RETENTION_PLANS = 20;
 /** One in this many plans has a processor without any effect outside the process. */
 const CERTAIN_PLANS = 4;
+/** One in this many plans, none of which is certain, loses rows by a restore. */
+const LOSING_PLANS = 4;
 const HOUR_MS = 3_600_000;
 const LONGEST_MS = 40_000;
 
 export function planPayments(seed: number) {
   const random = seededRandom(seed);
-  const shape = { ...shapeOf(random), ...(seed % CERTAIN_PLANS === 1 ? CERTAIN : { isCertain: false }) };
+  const certain = seed % CERTAIN_PLANS === 1 ? CERTAIN : { isCertain: false };
+  const shape = { ...shapeOf(random), ...certain, ...(seed % LOSING_PLANS === 3 && losing(random.fork())) };
   const scripts = Array.from({ length: 20 + random.below(80) }, (_, number) => scriptOf(number, random.fork(), shape));
   const triggered = random.below(MANY_TRIGGERED) === 0 ? scripts.length : random.below(8);
   const faults = [
     ...Array.from({ length: random.below(16) }, () => timedFault(random.fork(), shape, scripts.length)),
     ...Array.from({ length: triggered }, () => triggeredFault(random.fork(), shape, scripts.length)),
   ];
-  return { seed, shape, scripts, faults: faults.filter((fault) => fault !== undefined) };
+  if (shape.loss) faults.push(...faultsWithLoss(random.fork(), shape, scripts.length));
+  const happening = faults.filter((fault) => fault !== undefined);
+  return { seed, shape, scripts, faults: happening.filter(({ kind }) => !shape.loss || kind !== 'clock') };
 }
+
+/** What rows that are lost need: all that is known of a payment then is what its processor remembers. */
+function losing(random: Random) {
+  return {
+    forgetful: false,
+    retentionMs: undefined,
+    dedupMs: random.pick([0, 3_000, 3_000, 20_000, 72_000_000]),
+    eagerOperator: random.below(8) > 0,
+    loss: {
+      /** Whether the processor's look-ups say what was charged. */
+      tellsAmounts: random.below(3) > 0,
+    },
+  };
+}
+
+/**
+ * A restore, and before it charges that do not arrive, so that an operator declines some attempts and the next ones are charged. While it
+ * happens, charges are on their way.
+ */
+function faultsWithLoss(random: Random, { deployment }: Shape, scripts: number): Fault[] {
+  const ends = deployment === 'embedded' || random.below(2) === 0;
+  const forMs = (0.1 + random.fraction() * 0.4) * FAULTS_END_MS;
+  const at = (0.05 + random.fraction() * 0.2) * FAULTS_END_MS;
+  const when = random.below(4) === 0 ? triggeredAt(random, scripts) : { at };
+  const losing = { ...WELL, declines: 0.2, lostRequest: random.pick([0.3, 0.7]) };
+  const late = { ...WELL, late: 0.8, latencyMs: 1_000 };
+  return [
+    { ...when, kind: 'restore', forMs, ends },
+    { at: random.below(5_000), kind: 'processor', behaviour: losing, forMs: 5_000 + random.below(10_000) },
+    { at: at + forMs - 2_000, kind: 'processor', behaviour: late, forMs: 4_000 },
+  ];
+}
+
+const triggeredAt = (random: Random, scripts: number) =>
+  ({
+    subject: random.below(scripts),
+    operation: 1 + random.below(2 * FIRST_OPERATIONS),
+    point: random.pick(['sent', 'done'] as const),
+  }) as const;
 
 /** The product's own processor, which answers at once: payments are claimed and settled in one commit. */
 const CERTAIN = { isCertain: true, dedupMs: Number.POSITIVE_INFINITY, processorTimeoutMs: 0 };
@@ -78,7 +122,7 @@ function shapeOf(random: Random) {
 }
 
 /** What one client does with one key, which `number` names: it keeps its name when other scripts are left out. */
-function scriptOf(number: number, random: Random, { instances }: Shape) {
+function scriptOf(number: number, random: Random, { instances, loss }: Shape & { readonly loss?: object }) {
   const requests = Array.from({ length: 1 + random.below(5) }, (_, index) => ({
     number: index,
     kind: index === 0 ? 'pay' : random.pick(REQUEST_KINDS),
@@ -88,32 +132,32 @@ function scriptOf(number: number, random: Random, { instances }: Shape) {
     /** Instead of the script's: what is charged must not depend on it. */
     otherAmount: random.below(8) === 0 ? random.pick(AMOUNTS) : undefined,
     patienceMs: random.below(3) === 0 ? random.pick([1_000, 10_000, 30_000]) : 0,
-    repeats: random.below(4),
+    repeats: loss ? 2 * random.below(4) : random.below(4),
   }));
   return {
     number,
-    at: random.fraction() * FAULTS_END_MS * 0.9,
+    at: random.fraction() * FAULTS_END_MS * (loss ? 0.5 : 0.9),
     instance: random.below(instances),
     amount: random.pick(AMOUNTS),
     requests,
     /** Whether it asks again when the faults are over; else only recovery can finish the payment. */
     asksAgain: random.below(2) === 0,
-    ...byReference(random, requests.length),
+    ...byReference(random, requests.length, loss !== undefined),
   };
 }
 
 /** Drawn after everything else, so that scripts with keys are what they were before there were references. */
-function byReference(random: Random, requests: number) {
+function byReference(random: Random, requests: number, isLosing: boolean) {
   const order = Array.from({ length: requests }, () => ({
     form: random.pick(['one request', 'two requests'] as const),
     /** Mostly the first; the second one is rarely permitted. */
     attempt: random.below(8) === 0 ? 2 : 1,
     /** How often its payer tries again after a decline, each time with the next attempt. */
-    triesAgain: random.pick([0, 0, 1, 3]),
+    triesAgain: random.pick(isLosing ? [1, 3] : [0, 0, 1, 3]),
   }));
   return {
     /** How each request pays an order by its reference. Undefined where the script has a key of its own. */
-    order: random.below(ORDERS) === 0 ? order : undefined,
+    order: random.below(ORDERS) < (isLosing ? 2 : 1) ? order : undefined,
     /** So long after the first request it is cancelled. Undefined where nobody cancels it. */
     cancelAfterMs: random.below(CANCELLATIONS) === 0 ? someMs(random, LONGEST_MS) : undefined,
   };

@@ -1,4 +1,11 @@
-import type { Charge, ChargeResult, Processor, ProcessorTraits } from '#idempay/payments/ports/processor.js';
+import type {
+  Charge,
+  ChargeResult,
+  LookUpResult,
+  Processor,
+  ProcessorTraits,
+} from '#idempay/payments/ports/processor.js';
+import type { Money } from '#idempay/payments/values/money.js';
 import type { Process } from '../simulation.js';
 import type { World } from '../world.js';
 import { nameOf } from './keys.js';
@@ -22,18 +29,30 @@ export type ProcessorBehaviour = Readonly<typeof WELL>;
 
 /** A call is late by this many of its sender's time-outs at most; a processor's promise must hold that much longer. */
 export const LATEST_ARRIVAL_TIMEOUTS = 6;
+/**
+ * The same if rows are lost: a charge is sent a time-out before its lease ends, at the latest, and after a loss a lease and a time-out are waited
+ * for. Nothing is promised of one that is on its way for longer.
+ */
+export const LATEST_AFTER_LOSS_TIMEOUTS = 2;
 
-type LookUpResult = ChargeResult | { readonly state: 'no record' };
+interface ProcessorPromise {
+  readonly dedupMs: number;
+  readonly remembersMs: number;
+  readonly tellsAmounts: boolean;
+  readonly latestTimeouts: number;
+}
+
 export type SimulatedProcessor = ReturnType<typeof createSimulatedProcessor>;
 
 /**
  * The other company's machine: the checker relies on its charge log. It keeps its promise on references, and not a moment longer.
  * `dedupMs`: how long a reference that comes again is not charged again; 0: it deduplicates nothing. `remembersMs`: how
- * long it remembers a reference when it is asked; then it says that it has no record.
+ * long it remembers a reference when it is asked; then it says that it has no record. `tellsAmounts`: whether a look-up says
+ * what was charged. `latestTimeouts`: by how many of its sender's time-outs a call is late at most.
  */
 export function createSimulatedProcessor(
   { simulation, triggered }: Pick<World<unknown>, 'simulation' | 'triggered'>,
-  { dedupMs, remembersMs }: { readonly dedupMs: number; readonly remembersMs: number },
+  { dedupMs, remembersMs, tellsAmounts, latestTimeouts }: ProcessorPromise,
 ) {
   const charges: (Charge & { readonly sentAt: number })[] = [];
   /** Each charge that left a process, whatever became of it. */
@@ -41,7 +60,7 @@ export function createSimulatedProcessor(
   const known = new Map<string, { readonly at: number; result: ChargeResult }>();
   /** Until when something about a reference may still be on its way or at work. */
   const busyUntil = new Map<string, number>();
-  const machine = { behaviour: WELL as ProcessorBehaviour, charges, sends, verdictOn, connect };
+  const machine = { behaviour: WELL as ProcessorBehaviour, charges, sends, verdictOn, knowsSince, connect };
 
   /** A charge arrives that was sent at `sentAt`. `done` is told at the end of its work. */
   function charge(charge: Charge, sentAt: number, done: (result: ChargeResult) => void): void {
@@ -69,11 +88,21 @@ export function createSimulatedProcessor(
     }
   }
 
-  function lookUp(reference: string): LookUpResult {
+  function lookUp(reference: string, money: Money | undefined): LookUpResult {
     const record = known.get(reference);
     const isForgotten = record && simulation.time - record.at >= remembersMs;
     if (isForgotten) simulation.count('references forgotten');
-    return record && !isForgotten ? record.result : { state: 'no record' };
+    if (!record || isForgotten) return { state: 'no record' };
+    const charged = tellsAmounts && charges.findLast((charge) => charge.reference === reference);
+    if (record.result.state !== 'succeeded' || !charged) return record.result;
+    const { amount, currency } = charged;
+    if (money && money.amount !== amount) return { state: 'unknown', cause: `the answer names ${amount}` };
+    return { state: 'succeeded', charged: { amount, currency } };
+  }
+
+  /** Since when it has a record of the reference. */
+  function knowsSince(reference: string): number {
+    return known.get(reference)?.at ?? Infinity;
   }
 
   function stayBusy(reference: string, ms: number): void {
@@ -130,7 +159,7 @@ export function createSimulatedProcessor(
         }
         const lostReply = random.fraction() < behaviour.lostReply;
         const late = random.fraction() < behaviour.late;
-        const latestMs = LATEST_ARRIVAL_TIMEOUTS * timeoutMs;
+        const latestMs = latestTimeouts * timeoutMs;
         const arrivesAfterMs = late ? random.fraction() * latestMs : Math.min(latencyMs() + (fault ?? 0), latestMs);
         if (late) simulation.count('late at the processor');
         stayBusy(reference, arrivesAfterMs);
@@ -154,8 +183,8 @@ export function createSimulatedProcessor(
         const serve = (done: (result: ChargeResult) => void) => charge(asked, sentAt, done);
         return ask(operation, asked.reference, serve, 'not sent');
       },
-      lookUp(key) {
-        const answer = (done: (result: LookUpResult) => void) => done(lookUp(nameOf(key)));
+      lookUp(key, money) {
+        const answer = (done: (result: LookUpResult) => void) => done(lookUp(nameOf(key), money));
         return ask('asks the processor about', nameOf(key), answer, 'unknown');
       },
     };

@@ -11,7 +11,7 @@ import { createWorld, type Sabotage } from '../world.js';
 import { createPaymentClients } from './clients.js';
 import { computeKey, keyOf } from './keys.js';
 import { FAULTS_END_MS, type PaymentPlan } from './plan.js';
-import { createSimulatedProcessor, LATEST_ARRIVAL_TIMEOUTS } from './processor.js';
+import { createSimulatedProcessor, LATEST_AFTER_LOSS_TIMEOUTS, LATEST_ARRIVAL_TIMEOUTS } from './processor.js';
 
 /** From the end of the faults: the longest lease, the longest back-off, some rounds of recovery, and the last answers. */
 const QUIET_MS = 300_000;
@@ -45,6 +45,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   const faults = createFaults(world, {
     ...{ endMs: FAULTS_END_MS, leaseMs, nameOf, processor },
     resolve: (client) => resolve(nameOf(client)),
+    restored: () => clients.askAfterLoss(),
   });
   let transactionIds = 0;
 
@@ -168,8 +169,10 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
  * clock that was set back meanwhile lengthens that (the margin that `docs/operations/deployment.md` asks for).
  */
 function promiseOf(plan: PaymentPlan) {
-  const { dedupMs, processorTimeoutMs, forgetful } = plan.shape;
-  const lateMs = (LATEST_ARRIVAL_TIMEOUTS + 1) * processorTimeoutMs;
+  const { dedupMs, processorTimeoutMs, forgetful, loss } = plan.shape;
+  const latestTimeouts = loss ? LATEST_AFTER_LOSS_TIMEOUTS : LATEST_ARRIVAL_TIMEOUTS;
+  const lateMs = (latestTimeouts + 1) * processorTimeoutMs;
   const promisedMs = dedupMs === 0 ? 0 : dedupMs + lateMs + setBackMs(plan);
-  return { dedupMs: promisedMs, remembersMs: forgetful ? Math.max(promisedMs, SHORT_MEMORY_MS) : Infinity };
+  const remembersMs = forgetful ? Math.max(promisedMs, SHORT_MEMORY_MS) : Infinity;
+  return { dedupMs: promisedMs, remembersMs, tellsAmounts: loss?.tellsAmounts ?? true, latestTimeouts };
 }

@@ -1,0 +1,59 @@
+import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
+import { isComputed } from '#idempay/payments/values/reference.js';
+import { LOOK_UP_REFERENCES_MS } from '#idempay/stores/shared/lost-references.js';
+import { CLOCKS_DIFFER_MS } from '#idempay/stores/shared/replaced-database.js';
+import type { Tables } from './postgres-server.js';
+import { currentHour } from './retention-statements.js';
+
+/** What the deployment's row says of rows that may be lost. Times are milliseconds since the epoch, or as retention has seen them. */
+export interface Loss {
+  readonly generation: number;
+  readonly lookUpBefore: string;
+  readonly lookUpReferencesUntilMs: number;
+  readonly adoptedAt: number | null;
+  /** The processors of the last day before the loss; null if any may be asked. */
+  readonly processorsBefore: readonly string[] | null;
+}
+
+export const NEVER_LOST: Loss = {
+  generation: 1,
+  lookUpBefore: '00000000-0000-0000-0000-000000000000',
+  lookUpReferencesUntilMs: 0,
+  adoptedAt: null,
+  processorsBefore: null,
+};
+
+/** As `adopt_database` has it. `kept`: the tables that were restored; `known`: what was known of losses before, in the lost database. */
+export function adopted(kept: Tables, known: Loss, now: number): Loss {
+  const lowest = lowestKeyAt(Math.floor(now) + CLOCKS_DIFFER_MS);
+  return {
+    generation: Math.max(kept.loss.generation, known.generation) + 1,
+    lookUpBefore: [lowest, kept.loss.lookUpBefore].sort()[1] ?? lowest,
+    lookUpReferencesUntilMs: currentHour(kept.retention).until_ms + LOOK_UP_REFERENCES_MS,
+    adoptedAt: now,
+    processorsBefore: kept.processors.length > 0 ? processorsBefore(kept) : null,
+  };
+}
+
+/** Those of all rows: no history with losses is longer than a day. */
+function processorsBefore({ payments, loss, retention }: Tables): readonly string[] {
+  const stillCounts = loss.lookUpReferencesUntilMs > currentHour(retention).until_ms ? loss.processorsBefore : null;
+  const names = [...payments.values()].flatMap(({ processor }) => processor ?? []);
+  return [...new Set(names)].filter((name) => stillCounts?.includes(name) ?? true);
+}
+
+/** Whether a processor, or an account that had one of the former names, can tell what became of a lost row. */
+export function canKnowLostRows({ loss }: Tables, processor: string | null, formerNames: readonly string[]): boolean {
+  const { processorsBefore: before } = loss;
+  return before === null || [processor, ...formerNames].some((name) => name !== null && before.includes(name));
+}
+
+export const areReferencesLookedUp = ({ loss, retention }: Tables) =>
+  loss.lookUpReferencesUntilMs > currentHour(retention).until_ms;
+
+export const mayBeLost = (tables: Tables, key: string) =>
+  key < tables.loss.lookUpBefore || (isComputed(key) && areReferencesLookedUp(tables));
+
+/** Long enough since the last adoption, for a charge that was on its way. */
+export const isAfterLoss = ({ loss }: Tables, waitMs: number, now: number) =>
+  loss.adoptedAt !== null && now >= loss.adoptedAt + waitMs;
