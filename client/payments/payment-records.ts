@@ -16,6 +16,11 @@ import { checkedFilter } from './references.js';
 export interface PaymentFilter {
   /** Exactly this one: all its attempts. One that is undefined or empty is refused, because it would list the payments of every order. */
   readonly reference?: string;
+  /**
+   * For operators: exactly this description, or value of the metadata. It needs `from`, because the payments since then are gone through. One that
+   * is undefined or empty is refused.
+   */
+  readonly content?: string;
   /** How the key begins (hexadecimal digits), or the transaction id (`TXN` and digits). */
   readonly find?: string | undefined;
   /** Exactly this processor. */
@@ -118,14 +123,16 @@ export class PaymentRecords {
   }
 }
 
-const FILTERS = new Set(['reference', 'find', 'processor', 'state', 'from', 'to', 'limit']);
+const FILTERS = new Set(['reference', 'content', 'find', 'processor', 'state', 'from', 'to', 'limit']);
 
 function searchFor(filter: PaymentFilter): Search<Payment> {
   refuseUnknown(filter, 'option of list', FILTERS);
   const { find, state, processor, limit } = filter;
   const reference = 'reference' in filter ? checkedFilter(filter.reference) : undefined;
   const [from, to] = [momentOf('from', filter.from), momentOf('to', filter.to)];
-  const parameters = { reference, find, state, processor, from, to, limit: limit?.toString() };
+  if ('content' in filter && (typeof filter.content !== 'string' || filter.content === ''))
+    throw new InvalidRequestError("'content' must be a description, or a value of the metadata.");
+  const parameters = { reference, content: filter.content, find, state, processor, from, to, limit: limit?.toString() };
   return { path: '/api/payments', parameters, isElement: isPayment };
 }
 

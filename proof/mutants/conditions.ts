@@ -67,7 +67,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
   },
   [`${POSTGRES}/payment-history-statements.ts`]: {
     "condition: a list has other clients' payments, in PostgreSQL":
-      " AND ($8::text IS NULL OR client = $8)` →  AND ($8::text IS NULL OR $8 <> '')`",
+      " AND ($8::text IS NULL OR client = $8) →  AND ($8::text IS NULL OR $8 <> '')",
     "condition: another client's attempt counts as the newest, in PostgreSQL":
       'client IS NOT DISTINCT FROM $2 ORDER → $2::text IS NOT DISTINCT FROM $2 ORDER',
     'condition: an export begins before its day, in PostgreSQL':

@@ -169,6 +169,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/http/payments/record-request.ts': {
     'a page that lost the number of its order lists the orders of everybody':
       'query.reference === undefined ? undefined : referenceOf → !query.reference ? undefined : referenceOf',
+    'a client searches in content too':
+      'content !== undefined && client !== undefined → content !== undefined && client === null',
   },
   'src/payments/answers.ts': {
     'the lock of a cancellation is another amount than that of every payment':
@@ -267,6 +269,9 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/stores/shared/newest-payments.ts': {
     'a page of a list reads on until it is full, however rare what it looks for is':
       'leavesRowsOut(query) ? await reads.nthId(query, readLimit) : undefined → leavesRowsOut(query) ? undefined : await reads.nthId(query, readLimit)',
+    'a search in content reads all payments of its days at once': '|| contentPart !== null || → ||',
+    'a search in content takes a name of the metadata for a value':
+      'filter((payment) => content === undefined || hasContent(payment, content)) → filter((payment) => content === undefined || payment.key !== content)',
   },
   [`${EMBEDDED}/ledger-statements.ts`]: {
     'no unique row: every claim is granted, in SQLite': `ON CONFLICT (key) DO NOTHING → ON CONFLICT (key) DO UPDATE

@@ -78,7 +78,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
 
   /** As a value of state, processor, ids or client: whatever it is. */
   const ANY = null;
-  const NO_FILTER = [ANY, ANY, ANY, ANY, ANY];
+  const NO_FILTER = [ANY, ANY, ANY, ANY, ANY, ANY];
   const ALL_IDS = ['TXN', 'TXN'.padEnd(64, '9'), PAGE];
   const [MIDDLE, END] = [lowestTransactionIdAt(MIDDLE_MS), lowestTransactionIdAt(END_MS)];
   const FROM_FIRST = [...ALL_IDS, ...NO_FILTER];
@@ -94,6 +94,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
     'rare',
     ...KEYS,
     client,
+    '"nobody@shop.example"',
   ];
   const SETTLED_FIRST = [FIRST_MS * 1_000, BELOW_ALL, FIRST_MS, END_MS, PAGE];
   const SETTLED_LATER = [MIDDLE_MS * 1_000, lowestKeyAt(MIDDLE_MS), FIRST_MS, END_MS, PAGE];
@@ -136,6 +137,24 @@ describe('reads and removals of payments in PostgreSQL', () => {
     },
   );
 
+  test('a search in content reads the range of ids that its page may read, and no more of the table', async () => {
+    const READ = 1_000;
+    const nth = await stores.client.query<{ transaction_id: string }>(NTH_ID.any.text, ['TXN', END, READ]);
+    const from = nth.rows[0]?.transaction_id ?? '';
+    const values = [from, END, PAGE, ANY, ANY, ANY, ANY, ANY, '"nobody@shop.example"'];
+    for (const mode of ['force_custom_plan', 'force_generic_plan']) {
+      const plan = await planOf(stores.client, NEWEST.any, mode, values, { executed: true });
+      const { nodes, indexes, tables, blocks } = plan;
+      expect({ nodes, indexes, tables }).toEqual({
+        nodes: ['Limit', 'Index Scan'],
+        indexes: ['payments_transaction_id_key'],
+        tables: [],
+      });
+      // The rows lie in the order of their ids, so far fewer blocks than rows.
+      expect(blocks).toBeLessThan(READ / 4);
+    }
+  });
+
   test.each([
     ['all', NTH_ID.any, [], 'payments_transaction_id_key'],
     ['declined', NTH_ID.DECLINED, [], 'payments_declined'],
@@ -149,7 +168,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
 
   test.each([
     ['keys that begin alike, which are counted', COUNT_KEYS, [...KEYS, PAGE], 'payments_pkey'],
-    ['keys that begin alike', OF_KEYS, [...ALL_IDS, ANY, ANY, ...KEYS, ANY], 'payments_pkey'],
+    ['keys that begin alike', OF_KEYS, [...ALL_IDS, ANY, ANY, ...KEYS, ANY, ANY], 'payments_pkey'],
     ['a reference', OF_REFERENCE, [...FROM_FIRST, 'order-700'], 'payments_by_reference'],
     ['the newest attempt', NEWEST_ATTEMPT, ['order-700', ANY], 'payments_by_reference'],
     ["the newest attempt of a client's", NEWEST_ATTEMPT, ['order-700', 'key:shop'], 'payments_by_reference'],

@@ -103,6 +103,33 @@ describe('the plan in SQLite', () => {
   });
 });
 
+describe('a search in the content of many payments in SQLite', () => {
+  const ROWS = 50_000;
+  const READ = 1_000;
+  const FILL = `
+    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${ROWS})
+    INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner, lease_until, recover_at,
+      claimed_at, claimed_at_wall, settled_at, expires_at, content)
+    SELECT printf('%08x-0000-7000-8000-000000000000', n), printf('TXN%022d', n), '1', 'USD', '1 USD', 'test', 'COMPLETED', 1, 'owner', 0, 0,
+      n, n, n, n, CASE WHEN n = 1 THEN '{"description":"wanted"}' ELSE '{"description":"other"}' END
+    FROM numbers`;
+
+  beforeAll(() => database.exec(FILL), FILL_TIMEOUT_MS);
+  afterAll(() => database.exec('DELETE FROM payments'));
+
+  test('reads the range of ids that its page may read: with statistics too it is no scan, and finds nothing below it', () => {
+    database.exec('ANALYZE');
+    const [none, high] = [[null, null, null, null, null], 'TXN9'];
+    const end = database.prepare(NTH_ID.any).get('TXN', high, READ) as { transaction_id: string };
+    expect(Number(end.transaction_id.slice('TXN'.length))).toBe(ROWS - READ + 1);
+    expect(planOf(NEWEST.any)).toEqual([`SEARCH payments USING INDEX ${IDS}`]);
+    const page = database.prepare(NEWEST.any);
+    expect(page.all(end.transaction_id, high, 51, ...none, '"wanted"')).toEqual([]);
+    expect(page.all(end.transaction_id, high, READ, ...none, '"other"')).toHaveLength(READ);
+    expect(page.all('TXN', high, 51, ...none, '"wanted"')).toHaveLength(1);
+  });
+});
+
 /**
  * Bug: `?from=&to=` blocked the event loop for half a second at a million rows. Cause: the rows of one of the accounts were
  * walked for the other. Fix: an index of both accounts, and a statement for each combination that names its index.

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { PaymentRecord, Selection } from '#idempay/payments/ports/payment-history.js';
+import type { Content } from '#idempay/payments/values/content.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import {
   DECLINED,
@@ -26,6 +27,7 @@ const ALL = 1_000;
  *  4. A selection is kept. 5. `settled` tells what was settled in [from, to), in that order. 6. Its pages put together are the whole.
  *  7. `countSettled` counts what `settled` tells, in pages of any size. 8. Keys and transaction ids are found by how they begin.
  *  9. A page of `newest` ends when it has read as much as it may. 10. All attempts at a reference are found by it, and the newest.
+ * 11. A payment is found by its whole description, and by the whole value of one of its metadata.
  */
 export function paymentHistoryContract(ports: ContractPorts): void {
   const { ledger, paymentHistory: history, clock, pass } = ports;
@@ -326,6 +328,52 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     expect(keysOf(await newest({ ...range, processor, state: 'DECLINED' }))).toEqual([]);
     const open = await given.claim({ transactionId: newTransactionIdOf(since + 10), processor });
     expect(keysOf(await newest({ ...range, processor, state: 'PROCESSING' }))).toEqual([open.key]);
+  });
+
+  test('11: content selects the payments that have exactly this description or value, in pages that read little', async () => {
+    const [since, client] = [newTime(), 'key:content'];
+    const wanted = 'a_%\\"\u{1f600}\n\u2028,Ä';
+    const others: (Content | undefined)[] = [
+      ...[wanted.toLowerCase(), wanted.slice(1), `${wanted} `, `x${wanted}`, 'A\u0308'].map((description) => ({
+        description,
+      })),
+      { metadata: { [wanted]: 'a name, and no value' } },
+      { description: 'a,', metadata: { 'b:': 'c' } },
+      { metadata: {} },
+      undefined,
+    ];
+    const found: Content[] = [
+      { description: wanted },
+      { metadata: { 'e-mail': wanted } },
+      { description: 'Shoes', metadata: { cart: '8812', other: wanted } },
+    ];
+    const contents: (Content | undefined)[] = [found[0], ...others, found[1], found[2]];
+    const claims: Claim[] = [];
+    for (const [index, content] of contents.entries()) {
+      claims.push(await given.claim({ transactionId: newTransactionIdOf(since + index), client, content }));
+    }
+    const expected = newestFirst(claims.filter((_, index) => found.includes(contents[index] ?? {})));
+    const range = { claimedFrom: since, claimedTo: since + contents.length };
+    for (const readLimit of [1, 2, 5, ALL]) {
+      for (const asker of [undefined, client]) {
+        const pages = await newestPages({ ...range, content: wanted, client: asker, limit: 2 }, undefined, readLimit);
+        expect(keysOf(pages.flat()), `${readLimit} rows`).toEqual(expected);
+        // Else more was read than may be.
+        expect(pages.length).toBeGreaterThanOrEqual(Math.floor(contents.length / readLimit));
+      }
+    }
+    const one = { ...range, content: wanted };
+    expect(keysOf(await newest({ ...one, claimedFrom: since + 1 }))).toEqual(expected.slice(0, 2));
+    for (const nothing of [{ client: 'key:other' }, { state: 'COMPLETED' as const }, { processor: 'none' }]) {
+      expect(await newest({ ...one, ...nothing })).toEqual([]);
+    }
+    const digits = (expected[0] ?? '').replaceAll('-', '');
+    expect(keysOf(await newest({ ...one, find: { keyDigits: digits } }))).toEqual([expected[0]]);
+    // Texts that stand between the values in the row, and the name of a member.
+    for (const content of [',', ':', ',"', '}', 'description', 'metadata', '{}', 'cart', '%', '_', '']) {
+      expect(await newest({ ...range, content }), content).toEqual([]);
+    }
+    expect(keysOf(await newest({ ...range, content: '8812' }))).toEqual(expected.slice(0, 1));
   });
 
   test('10: a reference selects its attempts, of all clients or of one, and no other text, in pages and with other filters', async () => {

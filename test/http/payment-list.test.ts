@@ -29,7 +29,7 @@ const DEFAULT_LIMIT = 50;
 const REFUSED: readonly [query: string, message: string | RegExp][] = [
   ...['status', '__proto__', 'state '].map((name): [string, string] => [
     `${encodeURIComponent(name)}=x`,
-    `'${name}' is not a query parameter of this path. Use find, reference, state, processor, from, to, limit, cursor.`,
+    `'${name}' is not a query parameter of this path. Use find, reference, content, state, processor, from, to, limit, cursor.`,
   ]),
   ['state=PENDING', /^'state' must /],
   ['from=2026-02-30', /^'from' must /],
@@ -40,10 +40,16 @@ const REFUSED: readonly [query: string, message: string | RegExp][] = [
   ['reference=order+17', /^'reference' must /],
   // Bug: the payments of everybody, which a page took for those of its order. Cause: an empty filter counted as absent.
   ['reference=', /^'reference' must name one order/],
+  ['content=&from=2026-11-01', /^'content' must have 1 to 500 characters/],
+  ['content=%00&from=2026-11-01', /^'content' must not hold U\+0000/],
+  [`content=${'x'.repeat(3_000)}&from=2026-11-01`, /^'content' must have 1 to 500 characters/],
+  ['content=Shoes', /^'content' is looked for from a day on/],
+  ['content=Shoes&from=2026-11-02&to=2026-11-01', /^'content' is looked for from a day on/],
   ['reference=order-undefined', /^'reference' ends with 'undefined'/],
   ...[
     'find=0',
     'reference=order-17',
+    'content=Shoes',
     'processor=simulated',
     'state=COMPLETED',
     'from=2026-11-20',

@@ -72,12 +72,35 @@ describe('the selection of a list', () => {
     ],
     // Bug: PostgreSQL refused the statement, and a client was told 503, as if the store were down. Cause: its text cannot hold U+0000.
     ['processor', ['\u0000', 'simulated\n']],
+    ['content', ['', '\u0000', 'a\u0000', '\ud800', 'x'.repeat(501), 'x'.repeat(3_000)]],
     // Bug: a page that had lost the number of its order got the payments of everybody. Cause: an empty filter counted as absent.
     ['reference', ['', ' ', 'order 17', 'order+17']],
     ['cursor', ['1', `${KEY}0`, KEY.replaceAll('-', ''), '%', ' ']],
   ])('is refused for another %s', (name, texts) => {
     for (const text of texts) expect(() => readSelection({ [name]: text }), text).toThrow(refusal(`'${name}' must `));
   });
+});
+
+describe('the content that a list is searched for', () => {
+  test('is taken as it is, from a moment on, which lies before the end', () => {
+    const from = '2026-11-01';
+    for (const content of ['x', ' ', '%', EMOJI.repeat(500), 'a\nb', 'Ann@Shop.example']) {
+      expect(readSelection({ content, from })).toMatchObject({ content, claimedFrom: Date.parse(from) });
+    }
+    for (const range of [{}, { from: '' }, { to: from }, { from, to: from }, { from, to: '2026-10-31' }]) {
+      expect(() => readSelection({ content: 'x', ...range })).toThrow(refusal("'content' is looked for from a day on"));
+    }
+  });
+});
+
+test('the content of payments is searched by operators only, and every other list is that of its client', () => {
+  const from = '2026-11-01';
+  for (const content of ['x', '']) {
+    expect(() => readSelection({ content, from }, 'key:shop')).toThrow(
+      expect.objectContaining({ name: 'PublicError', status: 403 }),
+    );
+  }
+  expect(readSelection({ from }, 'key:shop')).toMatchObject({ client: 'key:shop', content: undefined });
 });
 
 describe('the day of an export', () => {

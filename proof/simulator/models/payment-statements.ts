@@ -452,11 +452,12 @@ type Filters = readonly (string | null)[];
 /** A null leaves nothing out. */
 function newest(isOne: (row: StoredPayment, reference?: string | null) => boolean): Statements[string] {
   return (tables, [from, below, limit, ...filters]: [string, string, number, ...Filters]) => {
-    const [state, processor, first, last, client, reference] = filters;
+    const [state, processor, first, last, client, contentPart, reference] = filters;
     return newestIn(tables, from, below)
       .filter((row) => isOne(row, reference) && (state ?? row.state) === row.state)
       .filter((row) => (processor ?? row.processor) === row.processor && (client ?? row.client) === row.client)
       .filter(({ key }) => key >= (first ?? key) && key <= (last ?? key))
+      .filter(({ content }) => contentPart === null || contentPart === undefined || content?.includes(contentPart))
       .slice(0, limit)
       .map(recordColumnsOf);
   };

@@ -84,6 +84,7 @@ export function addPaymentCommands(program: Command): void {
     .command('list')
     .description('Lists payments, the newest first.')
     .option('--reference <text>', 'only the attempts at this reference')
+    .option('--content <text>', 'for operators: this description, or value of the metadata; needs --from')
     .option('--find <text>', 'how the key begins, or the transaction id: 0190f3, TXN1795')
     .addOption(STATE)
     .option('--processor <name>', 'only payments of this processor')
@@ -99,6 +100,7 @@ export function addPaymentCommands(program: Command): void {
       examples(
         ['idempay payments list --reference order-17', 'all attempts at it'],
         ['idempay payments list --state PROCESSING', 'those without an outcome'],
+        ['idempay payments list --content ann@shop.example --from 2026-11-01', 'by the metadata, as an operator'],
         ['idempay payments list --from 2026-11-20 --json | jq -r .transactionId', 'for a script'],
       ),
     )

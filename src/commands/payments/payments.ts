@@ -70,8 +70,9 @@ export async function listPayments(
   options: Common & Omit<PaymentFilter, 'limit'> & { limit?: number | undefined },
 ): Promise<void> {
   const { idempay, call } = await connect(options);
-  const { reference, find, state, processor, from, to, limit } = options;
-  const filter = { ...(reference !== undefined && { reference }), find, state, processor, from, to };
+  const { reference, content, find, state, processor, from, to, limit } = options;
+  const named = { ...(reference !== undefined && { reference }), ...(content !== undefined && { content }) };
+  const filter = { ...named, find, state, processor, from, to };
   const payments = idempay.payments.list(filter, call);
   await printRows(firstOf(payments, limit, options), COLUMNS, options);
 }

@@ -43,6 +43,18 @@ export const PREFERENCE_APPLIED = sometimes(
 
 export const LINK_NEXT = linkToNextPage('/api/payments', 'Link', EXAMPLE_KEY);
 
+/** How far a search in content came, which its page does not show. */
+export const SEARCHED_FROM_HEADER = 'Idempay-Searched-From';
+
+export const SEARCHED_FROM = sometimes(
+  always(
+    SEARCHED_FROM_HEADER,
+    'With `content`: the pages up to this one have searched what was claimed from here on.',
+    { type: 'string', format: 'date-time' },
+    '2026-11-20T13:00:00.000Z',
+  ),
+);
+
 export const CONTENT_DISPOSITION = always(
   'Content-Disposition',
   'The name of the file.',

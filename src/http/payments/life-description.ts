@@ -60,9 +60,9 @@ const life: PaymentLife & { readonly payment: ClaimedPayment } = {
   ],
   omitted: 0,
 };
-const exampleTimeline = (changes: Partial<PaymentLife> = {}): unknown => {
+const exampleTimeline = (): unknown => {
   const rules = { processors: ['acme'], dedupMs: 72_000_000, idempotencyTtlMs: 86_400_000 };
-  return JSON.parse(timelineJson(timelineOf({ ...life, ...changes }, rules, undefined)));
+  return JSON.parse(timelineJson(timelineOf(life, rules, undefined)));
 };
 
 export const getPaymentTimeline: RouteDescription = {
@@ -118,12 +118,6 @@ export const getPaymentTimeline: RouteDescription = {
         }),
         examples: {
           takenOver: exampleTimeline(),
-          completed: exampleTimeline({
-            payment: { ...life.payment, state: 'COMPLETED', executions: 1, settledAt: CLAIMED_AT + 400 },
-            epoch: 1,
-            events: [],
-            expiresAt: CLAIMED_AT + 86_400_000,
-          }),
         },
       },
     },
@@ -154,9 +148,7 @@ export const getProcessorAnswer: RouteDescription = {
           reason: { type: ['string', 'null'] },
         }),
         examples: {
-          succeeded: answered('succeeded'),
           declined: answered('declined', 'insufficient funds'),
-          noRecord: answered('no record'),
           unknown: answered('unknown', 'the processor answered 503 to a look-up, which settles nothing'),
         },
       },

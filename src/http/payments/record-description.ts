@@ -1,10 +1,11 @@
+import { MOST_METADATA_VALUE } from '../../payments/values/content.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { refusalBy, refusalsOf } from '../openapi/examples.js';
 import { ETAG, NO_STORE, REQUEST_HEADERS, REVALIDATE } from '../openapi/headers.js';
 import type { AnswerDescription, ParameterDescription, RouteDescription } from '../openapi/route-description.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { EXAMPLE_KEY, examplePayment, exportText, pendingPayment } from './examples.js';
-import { CONTENT_DISPOSITION, LINK_NEXT } from './headers.js';
+import { CONTENT_DISPOSITION, LINK_NEXT, SEARCHED_FROM } from './headers.js';
 import {
   DEFAULT_LIMIT,
   EXPORT_PARAMETERS,
@@ -37,7 +38,7 @@ export const listPayments: RouteDescription = {
   operationId: 'listPayments',
   tag: 'Payment records',
   summary: 'List payments, newest first',
-  text: 'In the order of their first claims, in pages: follow `Link`. A page may be short, even empty, and still have a next one, because only so many rows are read for it: without `Link` it is the last. A client sees its own payments, an operator (scope `operations`) those of all. An empty parameter counts as absent, except `reference`. An empty `reference` and an unknown parameter are refused.',
+  text: 'In the order of their first claims, in pages: follow `Link`. A page may be short, even empty, and still have a next one, because only so many rows are read for it: without `Link` it is the last. A client sees its own payments, an operator (scope `operations`) those of all. An empty parameter counts as absent, except `reference` and `content`. An empty `reference` or `content` and an unknown parameter are refused.',
   parameters: {
     find: {
       text: 'Only payments whose key begins so (hexadecimal digits, with or without dashes), or whose transaction id does (`TXN` and digits). In any case.',
@@ -48,6 +49,11 @@ export const listPayments: RouteDescription = {
       text: 'Only the attempts at this reference: all of them, of each client that may be seen.',
       schema: { type: 'string', pattern: '^[A-Za-z0-9._~:/@-]{1,128}$' },
       example: 'order-17',
+    },
+    content: {
+      text: 'For operators: only payments with exactly this description, or value of the metadata. It needs `from`. A page reads 1,000 payments: `Idempay-Searched-From` says how far it came.',
+      schema: { type: 'string', minLength: 1, maxLength: MOST_METADATA_VALUE },
+      example: 'ann@shop.example',
     },
     state: { text: 'Only payments in this state. In any case.', schema: { type: 'string', enum: STATES } },
     processor: { text: 'Only payments of the processor with this name.', schema: { type: 'string' } },
@@ -68,7 +74,7 @@ export const listPayments: RouteDescription = {
   answers: {
     200: {
       text: 'A page.',
-      headers: [NO_STORE, LINK_NEXT],
+      headers: [NO_STORE, LINK_NEXT, SEARCHED_FROM],
       content: {
         mediaType: JSON_TYPE,
         schema: { type: 'array', items: Payment },
@@ -80,6 +86,8 @@ export const listPayments: RouteDescription = {
     unknownParameter: refusalBy(() => refuseUnknownParameters({ stat: '' }, LIST_PARAMETERS)),
     invalidFind: refusalBy(() => readSelection({ find: 'order-17' })),
     invalidReference: publicErrors.invalidReference(),
+    invalidContent: refusalBy(() => readSelection({ content: '' })),
+    contentWithoutFrom: refusalBy(() => readSelection({ content: 'Shoes' })),
     invalidState: refusalBy(() => readSelection({ state: 'PAID' })),
     invalidProcessor: refusalBy(() => readSelection({ processor: '\0' })),
     invalidFrom: refusalBy(() => readSelection({ from: 'yesterday' })),
@@ -142,7 +150,6 @@ export const getPayment: RouteDescription = {
     200: shownPayment('The payment.', {
       completed: examplePayment(),
       declined: examplePayment({ state: 'DECLINED', reason: 'insufficient funds' }),
-      processing: examplePayment({ state: 'PROCESSING', settledAt: undefined }),
       pending: pendingPayment(),
     }),
     304: { text: 'It has a tag of `If-None-Match`.', headers: [ETAG, REVALIDATE] },

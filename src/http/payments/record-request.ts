@@ -1,5 +1,6 @@
 import type { Verdict } from '../../payments/history/payment-records.js';
 import type { Prefix, Selection } from '../../payments/ports/payment-history.js';
+import { MOST_METADATA_VALUE, textProblem } from '../../payments/values/content.js';
 import { readKeyHeader } from '../../payments/values/idempotency-key.js';
 import { mayBeListed } from '../../payments/values/reference.js';
 import { codePointsIn, isPrinted } from '../../platform/printed-text.js';
@@ -24,7 +25,17 @@ const ID_PREFIX = /^TXN\d{0,40}$/i;
 const TRANSACTION_ID = /^TXN\d{1,40}$/;
 const KEY_PREFIX = /^[0-9a-f]{1,32}$/;
 
-export const LIST_PARAMETERS = ['find', 'reference', 'state', 'processor', 'from', 'to', 'limit', 'cursor'] as const;
+export const LIST_PARAMETERS = [
+  'find',
+  'reference',
+  'content',
+  'state',
+  'processor',
+  'from',
+  'to',
+  'limit',
+  'cursor',
+] as const;
 export const EXPORT_PARAMETERS = ['day', 'lastDay', 'processor'] as const;
 
 export type ListParameter = (typeof LIST_PARAMETERS)[number];
@@ -38,20 +49,39 @@ export function keyIn({ key }: { key: string }, notFound = publicErrors.paymentN
 }
 
 /**
- * What a list asks for; throws the 400 that names the parameter. An empty one counts as absent, except for `reference`: a page that asks
- * for the payments of its order, and has lost the number, must not get those of everybody.
+ * What a list asks for; throws the 400 that names the parameter. An empty one counts as absent, except for `reference` and `content`: a
+ * page that asks for the payments of its order, and has lost the number, must not get those of everybody. `client` is undefined for those
+ * who see all payments, and only they search in content: no index keeps the search of a client away from the payments of others.
  */
-export function readSelection(query: ListQuery): Selection {
-  return {
+export function readSelection(query: ListQuery, client?: string): Selection {
+  if (query.content !== undefined && client !== undefined) throw publicErrors.scopeMissing(['operations']);
+  const selection: Selection = {
+    client,
     find: query.find ? prefixOf(query.find) : undefined,
     state: query.state ? stateNamed(query.state) : undefined,
     processor: query.processor ? processorNamed(query.processor) : undefined,
     reference: query.reference === undefined ? undefined : referenceOf(query.reference),
+    content: query.content === undefined ? undefined : contentTextOf(query.content),
     claimedFrom: query.from ? momentOf('from', query.from) : undefined,
     claimedTo: query.to ? momentOf('to', query.to) : undefined,
     before: query.cursor ? cursorOf(query.cursor) : undefined,
     limit: query.limit ? limitOf(query.limit) : DEFAULT_LIMIT,
   };
+  const { content, claimedFrom, claimedTo } = selection;
+  // No index has the content: a search goes through the payments of a time that somebody chose.
+  if (content !== undefined && !(claimedFrom !== undefined && claimedFrom < (claimedTo ?? Number.POSITIVE_INFINITY))) {
+    throw publicErrors.invalidRequest(
+      "'content' is looked for from a day on: 'from' is needed, and must be before 'to'.",
+    );
+  }
+  return selection;
+}
+
+/** The whole value of a member, so it is as long as one may be. */
+function contentTextOf(text: string): string {
+  const problem = textProblem("'content'", text, MOST_METADATA_VALUE, 1);
+  if (problem !== undefined) throw publicErrors.invalidRequest(problem);
+  return text;
 }
 
 /** The days of an export, UTC, as [from, to) in milliseconds since the epoch, and their name in that of a file. */

@@ -6,6 +6,7 @@ import { ExportTotals } from '../../payments/history/export-totals.js';
 import type { PaymentRecords, ResolveAnswer, ShownPayment, Verdict } from '../../payments/history/payment-records.js';
 import { paymentJson, paymentTag } from '../../payments/history/payment-representation.js';
 import type { PaymentRecord } from '../../payments/ports/payment-history.js';
+import { momentAbove } from '../../payments/values/transaction-id.js';
 import type { TagCondition } from '../../transactions/transactions.js';
 import { answerWith } from '../errors/errors.js';
 import { publicErrors } from '../errors/public-errors.js';
@@ -16,6 +17,7 @@ import { quoted, REVALIDATE } from '../requests/entity-tags.js';
 import { evaluateRead, sendNotModified, writeCondition } from '../requests/preconditions.js';
 import { pageAfter, refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
+import { SEARCHED_FROM_HEADER } from './headers.js';
 import * as descriptions from './record-description.js';
 import {
   cursorFor,
@@ -48,8 +50,12 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
     (request, reply) => {
       refuseUnknownParameters(request.query, LIST_PARAMETERS);
       const client = visibleClient(request);
-      const selection = { ...readSelection(request.query), client, reader: clientOf(request) };
+      const selection = { ...readSelection(request.query, client), reader: clientOf(request) };
       answerWith(reply, records.list(selection), ({ payments, next }) => {
+        if (selection.content !== undefined) {
+          const searchedFrom = next === undefined ? selection.claimedFrom : momentAbove(next);
+          reply.header(SEARCHED_FROM_HEADER, new Date(searchedFrom ?? 0).toISOString());
+        }
         if (next !== undefined) {
           reply.header('link', `<${pageAfter('/api/payments', request.query, cursorFor(next))}>; rel="next"`);
         }

@@ -19,6 +19,8 @@ const EXPORT_PAGE = 500;
 const ENDED_FOR_CERTAIN_MS = 5 * 60_000;
 /** Rows read for a page of a list: ten of the longest pages, and a few milliseconds of the event loop where the store is in the process. */
 const LIST_READ_LIMIT = 5_000;
+/** The same of a search in content, whose rows may have 40 kB each. */
+const CONTENT_READ_LIMIT = 1_000;
 
 const ANY = { state: undefined, claimedFrom: undefined, claimedTo: undefined, before: undefined } as const;
 
@@ -127,7 +129,8 @@ export function createPaymentRecords(collaborators: {
       }
     },
 
-    list: (selection) => history.newest(selection, LIST_READ_LIMIT),
+    list: (selection) =>
+      history.newest(selection, selection.content === undefined ? LIST_READ_LIMIT : CONTENT_READ_LIMIT),
 
     async newestOf(whose) {
       const { payments } = await history.newest({ ...ANY, ...whose, limit: 1 }, LIST_READ_LIMIT);

@@ -122,6 +122,8 @@ export interface Selection {
   readonly processor?: string | undefined;
   /** Only payments whose key, or whose transaction id, begins so. */
   readonly find?: Prefix | undefined;
+  /** Only payments whose description, or the value of one of whose metadata, is exactly this. */
+  readonly content?: string | undefined;
   /** Only transaction ids below this one: where the page before ended. */
   readonly before: string | undefined;
   readonly limit: number;

@@ -16,6 +16,11 @@ export function lowestTransactionIdAt(ms: number): string {
   return `TXN${String(time).padStart(TIME_DIGITS, '0')}${'0'.repeat(RANDOM_DIGITS)}`;
 }
 
+/** The first moment of which nothing is below this id (milliseconds since the epoch). */
+export function momentAbove(transactionId: string): number {
+  return Math.floor(Number(transactionId.slice('TXN'.length, 'TXN'.length + TIME_DIGITS)) / STEPS_PER_MS) + 1;
+}
+
 /**
  * Makes transaction ids (spec 2.3, rule P7): `TXN`, the time of processing, then random digits. The time part
  * strictly rises within one process, whatever its clock does; the random part tells two processes of the same

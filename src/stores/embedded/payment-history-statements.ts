@@ -17,7 +17,8 @@ export const FIND_LIFE = `
 const RANGE = 'transaction_id >= ?1 AND transaction_id < ?2';
 /** Conditions that are not meant to use an index: they filter a bounded number of rows (see `newest-payments.ts`). */
 const FILTERS = `(?4 IS NULL OR state = ?4) AND (?5 IS NULL OR processor = ?5)
-    AND (?6 IS NULL OR (key >= ?6 AND key <= ?7)) AND (?8 IS NULL OR client = ?8)`;
+    AND (?6 IS NULL OR (key >= ?6 AND key <= ?7)) AND (?8 IS NULL OR client = ?8)
+    AND (?9 IS NULL OR instr(content, ?9) > 0)`;
 /** The state is a constant and not a parameter, so that its partial index is seen to hold the rows. */
 const ROWS_OF = {
   any: RANGE,
@@ -36,7 +37,7 @@ export const NEWEST: Record<NewestSource, string> = {
 /** Payments within a short range of keys. */
 export const OF_KEYS = sortedOf('key >= ?6 AND key <= ?7');
 
-export const OF_REFERENCE = sortedOf('reference = ?9');
+export const OF_REFERENCE = sortedOf('reference = ?10');
 
 export const COUNT_KEYS = `
   SELECT count(*) AS keys FROM (SELECT 1 FROM payments WHERE key >= ?1 AND key <= ?2 LIMIT ?3)`;

@@ -63,7 +63,7 @@ export function createEmbeddedPaymentHistory(
 
     async newest(selection, readLimit) {
       // Where filters leave rows out, more of them are read than the page has.
-      const isFiltered = selection.find ?? selection.processor ?? selection.state;
+      const isFiltered = selection.find ?? selection.processor ?? selection.state ?? selection.content;
       await reader.listReads.turn(selection.reader, isFiltered === undefined ? selection.limit / PAGE : 1);
       return newestPage(selection, readLimit, newestReads);
     },
@@ -95,6 +95,7 @@ function resolutionCountsFrom(
   return claimed_at - Math.max(0, aheadSeconds) * SECOND_MS;
 }
 
-function valuesOf({ from, below, limit, state, processor, keys, client }: NewestQuery): (string | number | null)[] {
-  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client];
+function valuesOf(query: NewestQuery): (string | number | null)[] {
+  const { from, below, limit, state, processor, keys, client, contentPart } = query;
+  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client, contentPart];
 }

@@ -39,7 +39,8 @@ const RANGE = 'transaction_id >= $1 AND transaction_id < $2';
  * (see `newest-payments.ts`).
  */
 const FILTERS = `($4::text IS NULL OR state = $4) AND ($5::text IS NULL OR processor = $5)
-        AND ($6::uuid IS NULL OR (key::text >= $6::uuid::text AND key::text <= $7::uuid::text)) AND ($8::text IS NULL OR client = $8)`;
+        AND ($6::uuid IS NULL OR (key::text >= $6::uuid::text AND key::text <= $7::uuid::text)) AND ($8::text IS NULL OR client = $8)
+        AND ($9::text IS NULL OR strpos(content, $9) > 0)`;
 /** Each is read by an index of its own, in the order of the ids, so that a plan that is kept can use a partial one. */
 const ROWS_OF = {
   any: RANGE,
@@ -58,7 +59,7 @@ export const NEWEST: Record<NewestSource, Statement> = {
 /** Payments within a short range of keys. */
 export const OF_KEYS = sortedOf('payments_of_keys', 'key >= $6 AND key <= $7');
 
-export const OF_REFERENCE = sortedOf('payments_of_reference', 'reference = $9');
+export const OF_REFERENCE = sortedOf('payments_of_reference', 'reference = $10');
 
 export const COUNT_KEYS: Statement = {
   name: 'count_keys',

@@ -80,6 +80,7 @@ export function createPostgresPaymentHistory(
   };
 }
 
-function valuesOf({ from, below, limit, state, processor, keys, client }: NewestQuery): (string | number | null)[] {
-  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client];
+function valuesOf(query: NewestQuery): (string | number | null)[] {
+  const { from, below, limit, state, processor, keys, client, contentPart } = query;
+  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client, contentPart];
 }

@@ -23,6 +23,8 @@ export interface NewestQuery {
   readonly processor: string | null;
   readonly keys: KeyRange | null;
   readonly client: string | null;
+  /** What the text of a row's content must have in it: the rows that have it are looked at once more. */
+  readonly contentPart: string | null;
   readonly reference: string | null;
 }
 
@@ -53,17 +55,17 @@ export interface NewestReads {
  */
 export async function newestPage(selection: Selection, readLimit: number, reads: NewestReads): Promise<NewestPage> {
   const query = queryOf(selection);
-  if (query.reference !== null) return pageOf(await reads.ofReference(query), selection.limit, undefined);
+  if (query.reference !== null) return pageOf(await reads.ofReference(query), selection, undefined);
   if (query.keys && (await reads.countKeys(query.keys, readLimit + 1)) <= readLimit) {
-    return pageOf(await reads.ofKeys(query), selection.limit, undefined);
+    return pageOf(await reads.ofKeys(query), selection, undefined);
   }
   const end = leavesRowsOut(query) ? await reads.nthId(query, readLimit) : undefined;
   const rows = await reads.page(end === undefined ? query : { ...query, from: end });
-  return pageOf(rows, selection.limit, end);
+  return pageOf(rows, selection, end);
 }
 
 function queryOf(selection: Selection): NewestQuery {
-  const { state = null, client = null, processor = null, reference = null, find, limit } = selection;
+  const { state = null, client = null, processor = null, reference = null, find, content, limit } = selection;
   const ofState = state === 'DECLINED' || state === 'PROCESSING' ? state : 'any';
   return {
     source: client === null ? ofState : 'ofClient',
@@ -74,6 +76,8 @@ function queryOf(selection: Selection): NewestQuery {
     processor,
     keys: find && 'keyDigits' in find ? keysThatBegin(find.keyDigits) : null,
     client,
+    // As `JSON.stringify` wrote it into the row.
+    contentPart: content === undefined ? null : JSON.stringify(content),
     reference,
   };
 }
@@ -99,11 +103,17 @@ function keyOf(digits: string): string {
   return parts.join('-');
 }
 
-function leavesRowsOut({ source, state, processor, keys }: NewestQuery): boolean {
-  return processor !== null || keys !== null || (state !== null && state !== source);
+function leavesRowsOut({ source, state, processor, keys, contentPart }: NewestQuery): boolean {
+  return processor !== null || keys !== null || contentPart !== null || (state !== null && state !== source);
 }
 
-function pageOf(rows: readonly HistoryRow[], limit: number, end: string | undefined): NewestPage {
+function pageOf(rows: readonly HistoryRow[], { limit, content }: Selection, end: string | undefined): NewestPage {
   const shown = rows.slice(0, limit);
-  return { payments: shown.map(recordOf), next: rows.length > limit ? shown.at(-1)?.transaction_id : end };
+  const payments = shown.map(recordOf).filter((payment) => content === undefined || hasContent(payment, content));
+  return { payments, next: rows.length > limit ? shown.at(-1)?.transaction_id : end };
+}
+
+/** The part of a row's text may be a name of its metadata, too. */
+function hasContent({ description, metadata = {} }: PaymentRecord, text: string): boolean {
+  return description === text || Object.values(metadata).includes(text);
 }

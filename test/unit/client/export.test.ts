@@ -85,6 +85,17 @@ describe('an export of payments', () => {
     expect(sent[0]?.path).toBe('/api/payments/export?day=2026-11-25&lastDay=2026-12-01&processor=acme');
   });
 
+  test('a list takes a content that is there, and never that of everybody in its place', async () => {
+    const { idempay, sent } = scripted([json([])]);
+    for (const content of ['', undefined, null, 5]) {
+      const listing = allOf(idempay.payments.list({ content: content as never, from: DAY }));
+      await expect(listing, String(content)).rejects.toThrow("'content' must be a description");
+    }
+    expect(sent).toEqual([]);
+    await allOf(idempay.payments.list({ content: 'ann@shop.example', from: DAY }));
+    expect(sent[0]?.path).toBe('/api/payments?content=ann%40shop.example&from=2026-11-25');
+  });
+
   test('an invalid Date in the filter of a list is an error of the client', async () => {
     const listing = allOf(scripted([]).idempay.payments.list({ from: new Date(Number.NaN) }));
     await expect(listing).rejects.toThrow("'from' must be a valid Date");
