@@ -193,8 +193,9 @@ export class UnknownChangeError extends IdempayError {
 }
 
 /**
- * Not possible now: the service is down or busy, the deadline passed, or the caller aborted. This call charged or changed nothing, and
- * will not; another one with the same reference may have. Call again later. `retryAfterSeconds`: not before, where the service said so.
+ * Not possible now: the service is down or busy, its certificate is not accepted, the deadline passed, or the caller aborted. This call
+ * charged or changed nothing, and will not; another one with the same reference may have. Call again later. `retryAfterSeconds`: not
+ * before, where the service said so.
  */
 export class UnavailableError extends IdempayError {
   override readonly name = 'UnavailableError';

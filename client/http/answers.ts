@@ -8,7 +8,7 @@ import {
   UnavailableError,
   UnexpectedAnswerError,
 } from '../errors.js';
-import { reasonOf } from './connection-faults.js';
+import { adviceFor, isLasting, reasonOf } from './connection-faults.js';
 import { messageOf, refusalIn } from './proof.js';
 import type { Again } from './repeat.js';
 import type { Answer, Lost } from './transport.js';
@@ -64,16 +64,20 @@ export function again(result: Answer | Lost): Again {
   return {
     state: 'again',
     retryAfterMs: result.state === 'lost' ? 0 : retryAfterMs(result.headers),
+    isFutile: isFutile(result),
     error: failureOf(result),
   };
 }
+
+/** Whether each further attempt would end as this one did. */
+export const isFutile = (result: Answer | Lost) => result.state === 'lost' && isLasting(result.cause);
 
 /** The error of an attempt without a final answer: no answer, half of one, one that asks for a retry, or that proves nothing. */
 export function failureOf(result: Answer | Lost): UnavailableError {
   if (result.state === 'lost') {
     const { mayHaveArrived, baseUrl, cause } = result;
     const what = mayHaveArrived ? `The connection to ${baseUrl} failed` : `${baseUrl} could not be reached`;
-    return new UnavailableError(`${what}: ${reasonOf(cause)}.`, undefined, { cause });
+    return new UnavailableError(`${what}: ${reasonOf(cause)}.${adviceFor(cause)}`, undefined, { cause });
   }
   const seconds = Math.ceil(retryAfterMs(result.headers) / 1000);
   return new UnavailableError(messageOf(result) ?? foreign(result), seconds || undefined, detailsOf(result));

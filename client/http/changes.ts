@@ -3,7 +3,7 @@ import type { Settings } from '../settings.js';
 import { again, causedBy, detailsOf, failureOf, isAboutContent, isMomentary, refusalOf } from './answers.js';
 import type { Call, CallOptions } from './call.js';
 import { provenMessageOf } from './proof.js';
-import { type GivenUp, repeat } from './repeat.js';
+import { type GivenUp, repeat, whyGivenUp } from './repeat.js';
 import { type Read, type Requests, unavailable } from './requests.js';
 import type { Answer, Lost, Outgoing, Transport } from './transport.js';
 
@@ -79,11 +79,11 @@ function keyEnded(idempotencyKey: string | undefined): UnknownChangeError {
   return new UnknownChangeError(message, idempotencyKey, {});
 }
 
-function unknownAtEnd(idempotencyKey: string | undefined, call: Call, { last }: GivenUp): UnknownChangeError {
-  const why = call.wasAborted() ? 'the caller aborted' : 'the deadline ended';
+function unknownAtEnd(idempotencyKey: string | undefined, call: Call, end: GivenUp): UnknownChangeError {
+  const { last } = end;
   const tail = last ? ` The last attempt: ${last.message}` : '';
   return new UnknownChangeError(
-    `${UNKNOWN}: ${why} before an answer.${tail}`,
+    `${UNKNOWN}: ${whyGivenUp(call, end)}.${tail}`,
     idempotencyKey,
     causedBy(last, call.signal.reason),
   );

@@ -3,12 +3,31 @@ export class ConnectionFault extends Error {}
 
 /** What Node.js says where no connection was made. Browsers do not tell, so there every failure may have arrived. */
 const NEVER_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
-const NO_TLS = 'ERR_SSL_WRONG_VERSION_NUMBER';
+/** What a port that speaks no TLS answers looks like to OpenSSL 3.0, and since 3.2. */
+const NO_TLS = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG']);
+/** What Node.js says of a certificate that it does not accept, which is before the first byte of a request. `ERR_SSL_` is what the server says. */
+const CERTIFICATE =
+  /^(?!ERR_SSL_)(?:.*_)?(?:CERT|CRL|LEAF_SIGNATURE|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|ISSUER_PUBLIC_KEY)(?:_|$)/;
 
 /** Whether the request surely never left this process. */
 export function wasNeverConnected(fault: unknown): boolean {
   const code = codeOf(causeOf(fault));
-  return code !== undefined && NEVER_CONNECTED.has(code);
+  return code !== undefined && (NEVER_CONNECTED.has(code) || CERTIFICATE.test(code));
+}
+
+/** Whether every further attempt fails in the same way, until a person has corrected an address or a certificate. */
+export function isLasting(fault: unknown): boolean {
+  const code = codeOf(causeOf(fault)) ?? codeOf(fault) ?? '';
+  return NO_TLS.has(code) || CERTIFICATE.test(code);
+}
+
+/** What a person has to do where a certificate is not accepted: a sentence after that of `reasonOf`; empty for other faults. */
+export function adviceFor(fault: unknown): string {
+  const code = codeOf(causeOf(fault)) ?? codeOf(fault) ?? '';
+  if (!CERTIFICATE.test(code)) return '';
+  if (/EXPIRED|NOT_YET_VALID/.test(code)) return ' Renew the certificate, or correct the clock of this machine.';
+  if (/ALTNAME|HOSTNAME/.test(code)) return ' Name the host in baseUrl as the certificate has it.';
+  return ' Name the authority that signed the certificate in NODE_EXTRA_CA_CERTS, which is the path of a PEM file.';
 }
 
 /**
@@ -19,7 +38,8 @@ export function reasonOf(fault: unknown): string {
   if (fault instanceof ConnectionFault || fault instanceof DOMException) return sentence(fault.message);
   const cause = causeOf(fault);
   const code = codeOf(cause) ?? codeOf(fault);
-  if (code === NO_TLS) return `the port does not speak TLS, so baseUrl may have to begin with http:// (${code})`;
+  if (code !== undefined && NO_TLS.has(code))
+    return `the port does not speak TLS, so baseUrl may have to begin with http:// (${code})`;
   const text = cause instanceof Error ? sentence(cause.message) : '';
   if (text === '') return code ?? 'no reason is known';
   return code === undefined || text.includes(code) ? text : `${text} (${code})`;

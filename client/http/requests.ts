@@ -102,7 +102,8 @@ function outcomeOf<T>(call: Call, end: Done<T | IdempayError> | GivenUp): T {
 }
 
 /** The call has ended, and it is known that nothing was done. */
-export function unavailable(call: Call, { last }: Pick<GivenUp, 'last'>): UnavailableError {
+export function unavailable(call: Call, { last, isFutile }: Pick<GivenUp, 'last' | 'isFutile'>): UnavailableError {
+  if (isFutile && last) return new UnavailableError(last.message, undefined, causedBy(last));
   const why = call.wasAborted() ? 'Aborted by the caller' : 'Not within the deadline';
   const after = last ? `. The last attempt: ${last.message}` : ', before anything was sent.';
   const seconds = last instanceof UnavailableError ? last.retryAfterSeconds : undefined;

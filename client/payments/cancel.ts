@@ -1,7 +1,7 @@
 import { type IdempayError, InvalidRequestError, UnknownChangeError } from '../errors.js';
 import { causedBy } from '../http/answers.js';
 import type { Call, CallOptions } from '../http/call.js';
-import { type GivenUp, repeat } from '../http/repeat.js';
+import { type GivenUp, repeat, whyGivenUp } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
 import type { Outgoing, Transport } from '../http/transport.js';
 import { refuseUnknown } from '../refuse-unknown.js';
@@ -89,11 +89,11 @@ function refusedAfterwards(cause: IdempayError): UnknownChangeError {
   return new UnknownChangeError(`${UNKNOWN}. ${AGAIN} ${cause.message}`, undefined, causedBy(cause));
 }
 
-function unknownAtEnd(call: Call, { last }: GivenUp): UnknownChangeError {
-  const why = call.wasAborted() ? 'the caller aborted' : 'the deadline ended';
+function unknownAtEnd(call: Call, end: GivenUp): UnknownChangeError {
+  const { last } = end;
   const tail = last ? ` The last attempt: ${last.message}` : '';
   return new UnknownChangeError(
-    `${UNKNOWN}: ${why} before an answer. ${AGAIN}${tail}`,
+    `${UNKNOWN}: ${whyGivenUp(call, end)}. ${AGAIN}${tail}`,
     undefined,
     causedBy(last, call.signal.reason),
   );

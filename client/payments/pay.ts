@@ -1,7 +1,7 @@
 import { type IdempayError, InvalidRequestError, UnavailableError, UnknownOutcomeError } from '../errors.js';
 import { causedBy } from '../http/answers.js';
 import { type Call, type CallOptions, unlessAborted } from '../http/call.js';
-import { type GivenUp, repeat } from '../http/repeat.js';
+import { type GivenUp, repeat, whyGivenUp } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
 import type { Outgoing, Transport } from '../http/transport.js';
 import { refuseUnknown } from '../refuse-unknown.js';
@@ -179,15 +179,15 @@ function refusedAfterwards(payment: AskedPayment, attempts: number, cause: Idemp
   return new UnknownOutcomeError(`${REFUSED}. ${cause.message}`, payment, attempts, undefined, causedBy(cause));
 }
 
-function unknownAtEnd(call: Call, payment: AskedPayment, { attempts, last }: GivenUp): UnknownOutcomeError {
+function unknownAtEnd(call: Call, payment: AskedPayment, end: GivenUp): UnknownOutcomeError {
   const { reference, attempt } = payment;
-  const why = call.wasAborted() ? 'the caller aborted' : 'the deadline ended';
+  const { attempts, last } = end;
   const [what, next] =
     reference === undefined
       ? ['the payment', 'Resume it with its key.']
       : [`${reference} (attempt ${attempt})`, 'Pay the same reference and attempt again.'];
   const tail = last ? ` The last attempt: ${last.message}` : '';
-  const message = `It is not known whether ${what} was charged: ${why} before an answer. ${next}${tail}`;
+  const message = `It is not known whether ${what} was charged: ${whyGivenUp(call, end)}. ${next}${tail}`;
   return new UnknownOutcomeError(message, payment, attempts, undefined, causedBy(last, call.signal.reason));
 }
 

@@ -8,7 +8,15 @@ import {
   type PaymentName,
   type UnavailableError,
 } from '../errors.js';
-import { detailsOf, failureOf, isAboutContent, isMomentary, refusalOf, retryAfterMs } from '../http/answers.js';
+import {
+  detailsOf,
+  failureOf,
+  isAboutContent,
+  isFutile,
+  isMomentary,
+  refusalOf,
+  retryAfterMs,
+} from '../http/answers.js';
 import { jsonOf } from '../http/forms.js';
 import { provenMessageOf } from '../http/proof.js';
 import type { Answer, Lost } from '../http/transport.js';
@@ -29,6 +37,7 @@ export type PaymentAnswer<Done> =
       /** False: this attempt surely began nothing. */
       readonly mayHaveArrived: boolean;
       readonly retryAfterMs: number;
+      readonly isFutile: boolean;
       readonly error: UnavailableError;
     };
 
@@ -139,5 +148,11 @@ const UNREAD =
 
 function again(result: Answer | Lost, mayHaveArrived: boolean) {
   const waitMs = result.state === 'lost' ? 0 : retryAfterMs(result.headers);
-  return { state: 'again', mayHaveArrived, retryAfterMs: waitMs, error: failureOf(result) } as const;
+  return {
+    state: 'again',
+    mayHaveArrived,
+    retryAfterMs: waitMs,
+    isFutile: isFutile(result),
+    error: failureOf(result),
+  } as const;
 }

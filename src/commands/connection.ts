@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Option } from '@commander-js/extra-typings';
 import type { CallOptions, Idempay } from '#idempay/client';
+import { isTlsFault } from '../platform/tls-fault.js';
 import { UsageError } from './usage.js';
 
 const DEADLINE_SECONDS = 30;
@@ -71,7 +72,8 @@ function reportingFetch(address: string, deadline: number): typeof fetch {
     try {
       return await fetch(input, init);
     } catch (error) {
-      if (!isReported && !init?.signal?.aborted) {
+      // With such a fault there is no further attempt.
+      if (!isReported && !init?.signal?.aborted && !isTlsFault(error)) {
         isReported = true;
         const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
         console.error(`No answer from ${address} (${code ?? 'failed'}): trying for up to ${deadline} s.`);

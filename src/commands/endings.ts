@@ -1,3 +1,4 @@
+import { isTlsFault } from '../platform/tls-fault.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { duration } from './import/progress.js';
 
@@ -59,8 +60,10 @@ export function endingOf(error: unknown): Ending | undefined {
   const isNoConnection = exitCode === EXIT.unavailable || code === 'ECONNREFUSED';
   // A processor is no service, so its error says itself where to look.
   const isOfService = name !== 'UnreachableProcessorError';
-  const hint = isNoConnection && isOfService && status === undefined ? NO_ANSWER : HINTS[exitCode];
-  const sentence = withMoment(message.replace(/^error: /, ''), retryAfterSeconds);
+  // A service that answers with a certificate runs, and the sentence says what to do.
+  const isNotThere = isNoConnection && isOfService && status === undefined && !isTlsFault(error);
+  const hint = isNotThere ? NO_ANSWER : HINTS[exitCode];
+  const sentence = withMoment(withOptions(message.replace(/^error: /, ''), nextAttempt), retryAfterSeconds);
   return {
     exitCode,
     message: hint ? `${sentence}\n${hint}` : sentence,
@@ -74,6 +77,14 @@ export function endingOf(error: unknown): Ending | undefined {
   };
 }
 
+/** The service names parameters of its API, where this command has options. */
+function withOptions(sentence: string, nextAttempt: number | undefined): string {
+  return sentence
+    .replace(` send attempt=${nextAttempt}.`, ` pay with --attempt ${nextAttempt}.`)
+    .replace(` cancel attempt=${nextAttempt}.`, ` cancel with --attempt ${nextAttempt}.`)
+    .replace('GET /api/payments?reference= has them all.', "'idempay payments list --reference' has them all.");
+}
+
 /** A person does not see the header that a sentence of the service names. */
 function withMoment(sentence: string, retryAfterSeconds: number | undefined): string {
   if (!sentence.includes('Retry-After') || retryAfterSeconds === undefined) return sentence;
@@ -83,7 +94,8 @@ function withMoment(sentence: string, retryAfterSeconds: number | undefined): st
 
 const SECOND_MS = 1_000;
 
-const NO_ANSWER = "Is the service running? 'idempay' starts it, and --url or IDEMPAY_URL says where it is.";
+const NO_ANSWER =
+  "Is the service running? 'idempay' starts it, and --url or IDEMPAY_URL says where it is, with https: if it has a certificate.";
 const HINTS: Readonly<Partial<Record<ExitCode, string>>> = {
   [EXIT.notAuthorized]: 'The credential is IDEMPAY_API_KEY, or in the file that --api-key-file names.',
 };

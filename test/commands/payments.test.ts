@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +10,7 @@ import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { runCommand, startCommand } from '../../testkit/processes/command.js';
 import { runCommandHere } from '../../testkit/processes/command-in-process.js';
+import { makeCertificates } from '../../testkit/servers/certificates.js';
 import { until } from '../../testkit/time/until.js';
 
 /** Nobody listens there. */
@@ -66,12 +68,15 @@ describe('idempay pay', () => {
     expect(declined.code).toBe(3);
     const error = JSON.parse(declined.stderr);
     expect(error).toMatchObject({ error: 'declined', reference: 'order-18', attempt: 1, nextAttempt: 2 });
+    expect(error.message).toMatch(/\. Where the payer wants to try again, pay with --attempt 2\.$/);
     expect((await pay()).code).toBe(3);
     expect((await idempay('status', '--reference', 'order-18')).code).toBe(3);
     expect(await pay('--attempt', '3')).toMatchObject({ code: 8, stderr: expect.stringContaining('never made') });
     const paid = await pay('--attempt', '2');
     expect([paid.code, JSON.parse(paid.stdout)]).toEqual([0, expect.objectContaining({ attempt: 2 })]);
-    expect(await pay()).toMatchObject({ code: 8, stderr: expect.stringContaining('attempt 2 is completed') });
+    const superseded = await pay();
+    expect(superseded).toMatchObject({ code: 8, stderr: expect.stringContaining('attempt 2 is completed') });
+    expect(superseded.stderr).toContain("'idempay payments list --reference' has them all.");
     const listed = await idempay('payments', 'list', '--reference', 'order-18', '--json');
     const states = listed.stdout
       .trimEnd()
@@ -87,6 +92,7 @@ describe('idempay pay', () => {
     await shared().processor.behave({ latencyMs: 0 });
     expect([paid.code, paid.stderr]).toEqual([4, expect.stringContaining('To go on: the same command again')]);
     expect(paid.stderr).not.toContain('--resume');
+    expect(paid.stderr).not.toContain('Idempotency-Key');
     const again = await idempay(...parameters, '--json');
     expect(again.code).toBe(0);
     expect(await chargesOf(JSON.parse(again.stdout).idempotencyKey)).toBe(1);
@@ -388,6 +394,25 @@ describe('a service that is down', () => {
     const { code, stdout, stderr } = await runCommandHere(NOBODY, [...parameters, ...SECOND]);
     expect([code, stdout]).toEqual([5, '']);
     expect(stderr).toMatch(/Is the service running\?.*--url/);
+  });
+
+  /** Bug: it was tried for the 30 seconds of the deadline, and then "Is the service running?" was asked. */
+  it('a certificate that is not trusted is said at once, and not that nothing runs', async () => {
+    const certificates = await makeCertificates();
+    const [cert, key] = [readFileSync(certificates.certificate), readFileSync(certificates.key)];
+    const server = createTlsServer({ cert, key });
+    let connections = 0;
+    server.on('connection', () => {
+      connections += 1;
+    });
+    await new Promise<void>((listening) => void server.listen(0, '127.0.0.1', listening));
+    const url = `https://localhost:${(server.address() as AddressInfo).port}`;
+    const result = await runCommandHere(url, ['pay', '--reference', 'order-1', ...HUNDRED]);
+    server.close();
+    await certificates.remove();
+    expect(result).toMatchObject({ code: 5, stderr: expect.stringContaining('NODE_EXTRA_CA_CERTS') });
+    expect(result.stderr).not.toMatch(/running/);
+    expect(connections).toBe(1);
   });
 
   it('an address of something else ends with 10', async () => {

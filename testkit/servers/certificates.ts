@@ -9,7 +9,7 @@ const run = promisify(execFile);
 /** The password of the users who need TLS. It has characters that a URL must escape, so that they are tested too. */
 export const PASSWORD = 'p@ss:w/rd#1';
 
-/** Files of a certificate authority of the test's own and of one server certificate that it signed for this machine. */
+/** Files of a certificate authority of the test's own, and of server certificates that it signed for this machine: one is valid, one has expired. */
 export async function makeCertificates() {
   const folder = await mkdtemp(join(tmpdir(), 'idempay-tls-'));
   const openssl = (parameters: string, ...subject: string[]) =>
@@ -22,12 +22,19 @@ export async function makeCertificates() {
   await writeFile(join(folder, 'names'), 'subjectAltName=DNS:localhost,IP:127.0.0.1\n');
   const signed = '-CA ca.pem -CAkey ca.key -CAcreateserial -extfile names';
   await openssl(`x509 -req -in server.csr ${signed} -out server.pem -days 2`);
+  await openssl(`x509 -req -in server.csr ${signed} -out expired.pem -days 0`);
   return { ...certificatesIn(folder), remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
 export function certificatesIn(folder: string) {
   const file = (name: string) => join(folder, name);
-  return { folder, authority: file('ca.pem'), certificate: file('server.pem'), key: file('server.key') };
+  return {
+    folder,
+    authority: file('ca.pem'),
+    certificate: file('server.pem'),
+    expired: file('expired.pem'),
+    key: file('server.key'),
+  };
 }
 
 export function tlsSettings(port: number, { authority, certificate, key }: ReturnType<typeof certificatesIn>) {

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { reasonOf } from '../../platform/faults.js';
 import { warningsIn } from '../../platform/finding.js';
+import { CERTIFICATE_ADVICE, isCertificateFault } from '../../platform/tls-fault.js';
 import { CannotOpen } from '../shared/deployment.js';
-import { CERTIFICATE_ADVICE, isCertificateFault } from '../shared/tls-fault.js';
 import { type Ask, examineRights, judgeDurability, RIGHTS_ADVICE, SETTINGS } from './checks.js';
 import { type Postgres, StandbyRefused } from './postgres.js';
 

@@ -3,9 +3,19 @@ import { readFile } from 'node:fs/promises';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, createServer, type Server } from 'node:net';
-import { Idempay, InvalidRequestError, UnavailableError } from '@idempay/client';
+import { Idempay, InvalidRequestError, UnavailableError, UnknownOutcomeError } from '@idempay/client';
+import { Agent, fetch as fetchWith } from 'undici';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { failureOf, json, KEY, NOTHING_PAID, reset, scripted } from '../../../testkit/client-library/scripted-fetch.js';
+import {
+  COMPUTED_KEY,
+  failureOf,
+  json,
+  KEY,
+  NOTHING_PAID,
+  PAID,
+  reset,
+  scripted,
+} from '../../../testkit/client-library/scripted-fetch.js';
 import { makeCertificates } from '../../../testkit/servers/certificates.js';
 
 let certificates: Awaited<ReturnType<typeof makeCertificates>>;
@@ -25,13 +35,6 @@ describe('the error of a connection says where it was to lead, and why it failed
     server.close();
     expect(await messageFrom(`http://127.0.0.1:${port}`)).toContain(
       `http://127.0.0.1:${port} could not be reached: connect ECONNREFUSED 127.0.0.1:${port}.`,
-    );
-  });
-
-  test('a certificate of an unknown authority', async () => {
-    const port = await portOf(await tlsServer());
-    expect(await messageFrom(`https://localhost:${port}`)).toMatch(
-      new RegExp(`The connection to https://localhost:${port} failed: .*certificate.* \\([A-Z_]+\\)\\.`),
     );
   });
 
@@ -67,6 +70,79 @@ describe('the error of a connection says where it was to lead, and why it failed
     expect(message).toContain("could not be reached: 'token' must give text without spaces or line ends.");
     expect(sent).toEqual([]);
   });
+});
+
+/**
+ * The bug: a certificate that is not accepted, and a port without TLS, were tried until the deadline, and the message did not say what to
+ * do. The cause: they counted as any connection that failed. The fix: the call ends with the first of them, and says it.
+ */
+describe('a call ends at once, and says what to do, if', () => {
+  const HUNDRED = { amount: '100.00', currency: 'USD' };
+
+  test.each([
+    [
+      'the authority is unknown',
+      'localhost',
+      'certificate',
+      false,
+      /certificate.* Name the authority .* in NODE_EXTRA_CA_CERTS/,
+    ],
+    ['the certificate has expired', 'localhost', 'expired', true, /expired.* Renew the certificate/],
+    ['the certificate is of another host', '127.0.0.2', 'certificate', true, /altnames.* Name the host in baseUrl/],
+  ] as const)('%s', async (_what, host, certificate, isTrusted, says) => {
+    const server = await tlsServer(certificate);
+    const url = `https://${host}:${await portOf(server)}`;
+    const { idempay, connections } = repeating(
+      url,
+      server,
+      isTrusted ? await readFile(certificates.authority) : undefined,
+    );
+    const { message } = await failureOf(UnavailableError, idempay.payments.pay(HUNDRED, { reference: 'order-17' }));
+    expect(message).toMatch(new RegExp(`^${url} could not be reached: .*${says.source}`));
+    expect(message).toMatch(/\([A-Z_]+\)\. [^()]+\.$/);
+    expect(connections()).toBe(1);
+  });
+
+  test('the port speaks no TLS, where a request that had been sent may have arrived', async () => {
+    const server = createHttpServer((_, response) => response.end());
+    const url = `https://localhost:${await portOf(server)}`;
+    const { idempay, connections } = repeating(url, server);
+    const { message } = await failureOf(UnknownOutcomeError, idempay.payments.pay(HUNDRED, { reference: 'order-17' }));
+    expect(message).toMatch(
+      /no further attempt would have one\. Pay the same reference .* have to begin with http:\/\//,
+    );
+    expect(connections()).toBe(1);
+  });
+
+  test('an attempt before it may have arrived: then the outcome is unknown', async () => {
+    const refused = new TypeError('fetch failed', { cause: Object.assign(new Error(), { code: 'CERT_HAS_EXPIRED' }) });
+    const { idempay, sent } = scripted([reset(), refused]);
+    await failureOf(UnknownOutcomeError, idempay.payments.pay(HUNDRED, { reference: 'order-17' }));
+    expect(sent).toHaveLength(2);
+  });
+
+  // These are alerts of the server: what was sent before may have been read.
+  test.each(['ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED', 'ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE'])(
+    'it is not %s',
+    async (code) => {
+      const alert = new TypeError('fetch failed', { cause: Object.assign(new Error(), { code }) });
+      const { idempay, sent } = scripted([alert, alert, json(PAID, 200, { 'idempotency-key': COMPUTED_KEY })]);
+      await idempay.payments.pay(HUNDRED, { reference: 'order-17' });
+      expect(sent).toHaveLength(3);
+    },
+  );
+
+  function repeating(baseUrl: string, server: Server, ca?: Buffer) {
+    let connections = 0;
+    server.on('connection', () => {
+      connections += 1;
+    });
+    const dispatcher = new Agent({ connect: { ca } });
+    onTestFinished(() => dispatcher.destroy());
+    const send = (input: unknown, init: unknown) => fetchWith(input as string, { ...(init as object), dispatcher });
+    const idempay = new Idempay({ baseUrl, deadlineMs: 20_000, random: () => 0, fetch: send as typeof fetch });
+    return { idempay, connections: () => connections };
+  }
 });
 
 test('an API key that is no text is refused', () => {
@@ -132,8 +208,8 @@ async function messageFrom(baseUrl: string): Promise<string> {
   return (await failureOf(UnavailableError, idempay.payments.get(KEY))).message;
 }
 
-async function tlsServer(): Promise<Server> {
-  const [cert, key] = await Promise.all([readFile(certificates.certificate), readFile(certificates.key)]);
+async function tlsServer(certificate: 'certificate' | 'expired' = 'certificate'): Promise<Server> {
+  const [cert, key] = await Promise.all([readFile(certificates[certificate]), readFile(certificates.key)]);
   return createHttpsServer({ cert, key }, (_, response) => response.end());
 }
 

@@ -1,6 +1,6 @@
 import { Redis, type RedisOptions } from 'ioredis';
+import { CERTIFICATE_ADVICE, isCertificateFault } from '../../../platform/tls-fault.js';
 import { CannotOpen } from '../../shared/deployment.js';
-import { CERTIFICATE_ADVICE, isCertificateFault } from '../../shared/tls-fault.js';
 import { messageOf, withoutCommand } from './fault.js';
 import { infoOf, type RedisInfo } from './info.js';
 import type { RedisLocation, RedisNode } from './url.js';

@@ -1,0 +1,24 @@
+/** What Node and OpenSSL call a certificate that is not accepted: expired, of another host, of an unknown authority. `ERR_SSL_` is what the server says. */
+const CERTIFICATE_FAULT =
+  /^(?!ERR_SSL_)(?:.*_)?(?:CERT|CRL|LEAF_SIGNATURE|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|ISSUER_PUBLIC_KEY)(?:_|$)/;
+/** What a port that speaks no TLS answers looks like to OpenSSL 3.0, and since 3.2. */
+const NO_TLS = /^ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG)$/;
+
+export function isCertificateFault(error: unknown): boolean {
+  return CERTIFICATE_FAULT.test(codeOf(error));
+}
+
+/** Whether the exception, or one that caused it, says that TLS cannot be set up as it is, whenever it is tried. */
+export function isTlsFault(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return isCertificateFault(error) || NO_TLS.test(codeOf(error)) || isTlsFault(error.cause);
+}
+
+function codeOf(error: unknown): string {
+  const { code } = error as { code?: unknown };
+  return typeof code === 'string' ? code : '';
+}
+
+/** For the person who started the service; the settings' name stands before it. */
+export const CERTIFICATE_ADVICE =
+  'Name the authority that signed the certificate in NODE_EXTRA_CA_CERTS, and the host as the certificate has it.';
