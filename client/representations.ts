@@ -15,7 +15,7 @@ export interface PaymentRequest {
   readonly source?: string | undefined;
   /** What is paid, for the payer's statement and for the people who look at the payment: up to 255 characters. */
   readonly description?: string | undefined;
-  /** Up to 20 texts of your own: names of up to 40 characters, texts of up to 500. */
+  /** Up to 20 texts of your own: names of up to 40 characters, texts of up to 500. The service takes 16 KiB with the whole body, in UTF-8. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
 

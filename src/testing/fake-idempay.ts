@@ -1,6 +1,6 @@
 import { fixedHeaders } from '../http/connections/fixed-headers.js';
 import { formOf } from '../http/errors/error-forms.js';
-import { PublicError, publicErrors } from '../http/errors/public-errors.js';
+import { type NamedBy, PublicError, publicErrors } from '../http/errors/public-errors.js';
 import { requestIdOf } from '../http/requests/request-id.js';
 import { headersOf, type SentRequest, type WholeAnswer } from './fake-connection.js';
 import type { FakeAnswer, FakeCharge, FakeListener, FakeRequest } from './fake-exchange.js';
@@ -52,11 +52,11 @@ export type FakeFault =
   /** For `pay`: charged, but the processor's reply is lost. 504; the next repeat finds the charge. */
   | 'unknown';
 
-const MESSAGES: Readonly<Record<number, PublicError>> = {
-  409: publicErrors.paymentInProgress(1),
-  429: publicErrors.tooManyRequests(60, 1),
-  503: publicErrors.starting(),
-  504: publicErrors.paymentOutcomeUnknown(),
+const MESSAGES: Readonly<Record<number, (by: NamedBy) => PublicError>> = {
+  409: () => publicErrors.paymentInProgress(1),
+  429: () => publicErrors.tooManyRequests(60, 1),
+  503: () => publicErrors.starting(),
+  504: publicErrors.paymentOutcomeUnknown,
 };
 /** The description calls it otherwise than the client does. */
 const OPERATION_IDS: Partial<Record<FakeOperation, string>> = { removeTransaction: 'deleteTransaction' };
@@ -183,9 +183,10 @@ function answerBefore(fault: FaultBefore, request: FakeRequest): WholeAnswer {
 /** With the service's own text, where a status has one that fits. A fault after the work is no more than this: the answer of a gateway. */
 function faultAnswer(
   { status, retryAfterSeconds }: { status: number; retryAfterSeconds?: number },
-  { path, headers: asked }: FakeRequest,
+  { path, query, headers: asked }: FakeRequest,
 ): WholeAnswer {
-  const error = MESSAGES[status] ?? new PublicError(status, 'A fault that the test asked for.');
+  const by = query.reference === undefined ? 'key' : 'reference';
+  const error = MESSAGES[status]?.(by) ?? new PublicError(status, 'A fault that the test asked for.');
   const { contentType, text } = formOf(error, asked.accept, path === '/api/payment' ? 'unknown' : undefined);
   return {
     status,

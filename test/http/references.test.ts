@@ -223,7 +223,7 @@ describe('the rules of references (rules P18, P21 and P22)', () => {
       const { url } = await serve();
       const reference = newReference();
       await environment.processor.behave({ failRate: 1 });
-      expectUnknown(await payOrder(url, reference));
+      expectUnknown(await payOrder(url, reference), 'reference');
       await environment.processor.behave({ failRate: 0, declineRate: 1 });
       const declined = await payOrder(url, reference);
       await paying();
@@ -235,7 +235,7 @@ describe('the rules of references (rules P18, P21 and P22)', () => {
       const reference = newReference();
       await environment.processor.behave({ lostReplyRate: 1, refuseWith: null });
       await environment.processor.behave({ failRate: 1 });
-      expectUnknown(await payOrder(url, reference));
+      expectUnknown(await payOrder(url, reference), 'reference');
       const waits = await payOrder(url, reference, 2);
       expectError(waits, 409, /Attempt 1 is still being processed/);
       expect(Number(waits.headers['retry-after'])).toBeGreaterThan(0);

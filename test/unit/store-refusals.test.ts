@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { publicErrorOf } from '#idempay/http/errors/errors.js';
-import { type Operation, storeRefusal } from '#idempay/http/errors/public-errors.js';
+import { type Operation, publicErrors, storeRefusal } from '#idempay/http/errors/public-errors.js';
 import { AllSnapshotsInUse, StoreUnavailable } from '#idempay/platform/faults.js';
 
 const CHANGES = ['create transaction', 'create transactions', 'change status', 'delete transaction'] as const;
@@ -21,6 +21,20 @@ test.each([...CHANGES, ...READS])('the refusal of "%s" speaks neither of payment
 test('the refusal of a payment asks for a repeat with the same key, and says after which time', () => {
   const message = expect.stringMatching(/Retry with the same Idempotency-Key/);
   for (const refusal of refusals('pay')) expect(refusal).toEqual({ message, headers: RETRY });
+});
+
+/** Bug: an order, whose key the caller does not have, was told the rule for keys. */
+test('what an order is refused with asks for the same request, and does not speak of keys', () => {
+  const others = [
+    publicErrors.tooManyPayments(1, 'reference'),
+    publicErrors.paymentNotSent('reference'),
+    publicErrors.paymentOutcomeUnknown('reference'),
+  ];
+  for (const { message } of [...refusals('pay by reference'), ...others]) {
+    expect(message).toMatch(/repeat the same request/i);
+    expect(message).not.toMatch(/key/i);
+  }
+  for (const { headers } of refusals('pay by reference')) expect(headers).toEqual(RETRY);
 });
 
 test.each([

@@ -62,7 +62,7 @@ const SENTENCES: Readonly<Record<number, string>> = Object.fromEntries(
     publicErrors.unsupportedMediaType(),
     publicErrors.paymentMismatch(),
     publicErrors.tooManyRequests(60, 1),
-    publicErrors.paymentOutcomeUnknown(),
+    publicErrors.paymentOutcomeUnknown('key'),
   ].map(({ status, message }) => [status, message]),
 );
 

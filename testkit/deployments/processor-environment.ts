@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
+import type { NamedBy } from '#idempay/http/errors/public-errors.js';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
 import { expectChargedOnce } from '../checkers/charges.js';
 import { expectError } from '../client/error-body.js';
@@ -142,8 +143,9 @@ export function untilCharged(processor: ProcessorInProcess, key: string): Promis
 }
 
 /** Rule P11: the outcome is not known, and the answer does not say that the payment failed. */
-export function expectUnknown(answer: Answer): void {
-  expectError(answer, 504, 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.');
+export function expectUnknown(answer: Answer, by: NamedBy = 'key'): void {
+  const again = by === 'key' ? 'retry with the same Idempotency-Key' : 'repeat the same request';
+  expectError(answer, 504, `The outcome of the payment is not known yet: ${again}.`);
 }
 
 /** Rule P15: the charge surely never left the service, the payment is under way, and it will be charged. */

@@ -33,7 +33,7 @@ export function installErrorHandler(
   measures: Pick<HttpMeasures, 'refused'>,
 ): void {
   app.setErrorHandler<FastifyError | PublicError | StoreUnavailable>((error, request, reply) => {
-    const answer = publicErrorOf(error, request.routeOptions.config.operation);
+    const answer = publicErrorOf(error, operationOf(request));
     if (answer instanceof CountedError) measures.refused(answer.reason);
     const fault = answer.cause ?? error;
     // A store that is down fails every request alike: the log counts them. Only unexpected faults have a stack.
@@ -79,6 +79,11 @@ export function sendError(reply: FastifyReply, error: PublicError, charge?: Char
       // To a string the framework would add a charset, which the media type of RFC 9457 does not have.
       .send(contentType === PROBLEM_TYPE ? Buffer.from(text) : text)
   );
+}
+
+function operationOf({ query, routeOptions }: FastifyRequest): Operation | undefined {
+  const { operation } = routeOptions.config;
+  return operation === 'pay' && Object.hasOwn(query as object, 'reference') ? 'pay by reference' : operation;
 }
 
 function unknownCharge({ query, routeOptions }: FastifyRequest): Charge | undefined {

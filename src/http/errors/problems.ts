@@ -93,7 +93,7 @@ export const PROBLEMS = {
   ),
   tooManyPayments: problem(503, 'Too many payments are being processed.', SAME_AGAIN),
   paymentNotSent: problem(503, 'The processor cannot be reached; the payment will be charged.', SAME_AGAIN),
-  paymentOutcomeUnknown: problem(504, 'The outcome of the payment is not known yet.', 'Repeat it with the same key.'),
+  paymentOutcomeUnknown: problem(504, 'The outcome of the payment is not known yet.', 'Repeat the same request.'),
   paymentFinal: problem(409, 'The payment is final, so it cannot be resolved.', 'Read it.'),
   resolutionTooEarly: problem(409, 'The service may still find out the outcome itself.', SAME_AGAIN),
   otherProcessor: problem(

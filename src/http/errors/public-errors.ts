@@ -66,6 +66,11 @@ const UNAVAILABLE = {
     unknown:
       'The store failed while the payment was being processed, so its outcome is not known. Retry with the same Idempotency-Key: it is not charged twice.',
   },
+  'pay by reference': {
+    unchanged: 'The payment cannot be processed at the moment; this request changed nothing. Repeat the same request.',
+    unknown:
+      'The store failed while the payment was being processed, so its outcome is not known. Repeat the same request: it is not charged twice.',
+  },
   'cancel payment': {
     unchanged: 'The payment cannot be cancelled at the moment; nothing was changed. Retry the same in a few seconds.',
     unknown:
@@ -115,6 +120,9 @@ const UNAVAILABLE = {
   },
   read: { unchanged: READ, unknown: READ },
 } as const;
+
+/** What a request names its payment by. Whoever names a reference needs no rule for keys. */
+export type NamedBy = 'key' | 'reference';
 
 /** What the attempt before is, for programs, and what to do. */
 const OUT_OF_TURN = {
@@ -325,20 +333,29 @@ const catalogue = {
       'outcome-at-processor',
       'The processor has an outcome of this payment, whose row was lost. Repeat the payment to have it recorded; nothing is charged twice.',
     ),
-  tooManyPayments: (retryAfterSeconds: number) =>
+  tooManyPayments: (retryAfterSeconds: number, by: NamedBy) =>
     new PublicError(
       503,
-      'Too many payments are being processed at the moment, and nothing was begun for this one. Retry it after Retry-After seconds with the same Idempotency-Key.',
+      by === 'key'
+        ? 'Too many payments are being processed at the moment, and nothing was begun for this one. Retry it after Retry-After seconds with the same Idempotency-Key.'
+        : 'Too many payments are being processed at the moment, and nothing was begun for this one. Repeat the same request after Retry-After seconds.',
       { 'Retry-After': String(retryAfterSeconds) },
     ),
-  paymentNotSent: () =>
+  paymentNotSent: (by: NamedBy) =>
     new PublicError(
       503,
-      'The payment processor cannot be reached, so nothing was charged yet. The payment is under way and will be charged: repeat it with the same Idempotency-Key only.',
+      by === 'key'
+        ? 'The payment processor cannot be reached, so nothing was charged yet. The payment is under way and will be charged: repeat it with the same Idempotency-Key only.'
+        : 'The payment processor cannot be reached, so nothing was charged yet. The payment is under way and will be charged: repeat the same request only.',
       { 'Retry-After': String(PROCESSOR_RETRY_SECONDS) },
     ),
-  paymentOutcomeUnknown: () =>
-    new PublicError(504, 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.'),
+  paymentOutcomeUnknown: (by: NamedBy) =>
+    new PublicError(
+      504,
+      by === 'key'
+        ? 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.'
+        : 'The outcome of the payment is not known yet: repeat the same request.',
+    ),
 
   // What operators ask of payments.
   paymentFinal: (state: string) =>

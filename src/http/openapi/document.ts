@@ -180,7 +180,7 @@ function headerObject({ text, required, schema, example }: ResponseHeader): obje
 }
 
 /** What stands before the operations, in CommonMark. */
-const INTRODUCTION = `**Paying.** Call \`pay\` with the \`reference\` of an order, or with a key (\`generateKey\`) that you keep. After 409, 429, 503, 504 or no answer repeat the **same** request: it is never charged twice. \`getPayment\` shows what became of it.
+const INTRODUCTION = `**Paying.** Call \`pay\` with the \`reference\` of an order, or with a key (\`generateKey\`) that you keep. Repeat the **same** request after 408, 409, 429, any 5xx, or no answer: it is never charged twice. \`getPayment\` shows what became of it.
 
 **Two areas.** Payments and transactions have nothing to do with each other: a payment has an id such as \`TXN1763640000000000000001\`, a transaction a number of 15 digits.
 

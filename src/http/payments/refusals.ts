@@ -1,12 +1,12 @@
 import type { PayAnswer, RefusedTurn } from '../../payments/answers.js';
 import type { CancelAnswer } from '../../payments/cancel.js';
-import { type PublicError, publicErrors } from '../errors/public-errors.js';
+import { type NamedBy, type PublicError, publicErrors } from '../errors/public-errors.js';
 
 /** Most payments take less. */
 const UNDER_WAY_RETRY_SECONDS = 1;
 
 /** What a request to pay, or to issue the key of a reference, is refused with. */
-export function refusalOf(answer: PayAnswer): PublicError {
+export function refusalOf(answer: PayAnswer, by: NamedBy): PublicError {
   switch (answer.state) {
     case 'processed':
     case 'replayed':
@@ -14,7 +14,7 @@ export function refusalOf(answer: PayAnswer): PublicError {
     case 'in progress':
       return publicErrors.paymentInProgress(answer.retryAfterSeconds);
     case 'busy':
-      return publicErrors.tooManyPayments(answer.retryAfterSeconds);
+      return publicErrors.tooManyPayments(answer.retryAfterSeconds, by);
     case 'invalid key':
       return publicErrors.invalidIdempotencyKey();
     case 'invalid content':
@@ -41,9 +41,9 @@ export function refusalOf(answer: PayAnswer): PublicError {
     case 'other processor before loss':
       return publicErrors.otherProcessorBeforeLoss();
     case 'not sent':
-      return publicErrors.paymentNotSent();
+      return publicErrors.paymentNotSent(by);
     case 'unknown':
-      return publicErrors.paymentOutcomeUnknown();
+      return publicErrors.paymentOutcomeUnknown(by);
   }
 }
 
@@ -72,7 +72,7 @@ export function cancelRefusalOf(
     case 'charged before':
       return publicErrors.cancelledAtProcessor();
     case 'unknown':
-      return publicErrors.paymentOutcomeUnknown();
+      return publicErrors.paymentOutcomeUnknown(attempt === undefined ? 'key' : 'reference');
   }
 }
 

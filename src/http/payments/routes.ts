@@ -70,7 +70,7 @@ export function registerPaymentRoutes(
     if (answer.state === 'replayed') reply.header('idempotent-replayed', 'true');
     const paid = paidIn(answer);
     if (paid) return sendPaid(reply, { key: payment.key, ...paid });
-    const error = refusalOf(answer);
+    const error = refusalOf(answer, payment.reference ? 'reference' : 'key');
     // The row is cancelled: what it says of the charge is not what the processor answered.
     if (answer.state !== 'charged after cancellation') return refuse(reply, error, payment);
     sendError(reply, error, 'made');
@@ -151,7 +151,7 @@ export function registerPaymentRoutes(
   function issueComputedKey(reply: FastifyReply, { key, reference }: NamedReference): void {
     reply.header(KEY_HEADER, key);
     answerWith(reply, payments.issueComputedKey(key, reference), (answer) => {
-      if (answer.state !== 'issued') return refuse(reply, refusalOf(answer), { key, reference });
+      if (answer.state !== 'issued') return refuse(reply, refusalOf(answer, 'reference'), { key, reference });
       sendText(reply, key);
     });
   }

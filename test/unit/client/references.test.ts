@@ -177,8 +177,8 @@ describe('pay with a reference', () => {
     ['409', () => about(publicErrors.paymentInProgress(1))],
     ['409 of the attempt before', () => about(publicErrors.attemptBeforeUnderWay(2, 1))],
     ['500', () => refusal(500)],
-    ['503', () => about(publicErrors.paymentNotSent())],
-    ['504', () => about(publicErrors.paymentOutcomeUnknown())],
+    ['503', () => about(publicErrors.paymentNotSent('reference'))],
+    ['504', () => about(publicErrors.paymentOutcomeUnknown('reference'))],
     ['a refused key, which is never that of a reference', () => refusal(400, KEY_REFUSED)],
     ['a page', () => page(422)],
     ['a redirect', () => page(308, { location: 'https://other' })],
@@ -220,7 +220,7 @@ describe('pay with a reference', () => {
 
   test('keeps to the key that the first answer names: another one is of another service', async () => {
     const other = () => named(PAID, OTHER_COMPUTED_KEY);
-    const steps = [about(publicErrors.paymentOutcomeUnknown()), ...Array.from({ length: 60 }, other)];
+    const steps = [about(publicErrors.paymentOutcomeUnknown('reference')), ...Array.from({ length: 60 }, other)];
     const { idempay } = scripted(steps);
     const error = await failureOf(UnknownOutcomeError, idempay.payments.pay(HUNDRED, ORDER));
     expect(error.key).toBe(COMPUTED_KEY);
@@ -331,7 +331,7 @@ describe('cancel', () => {
     ['a page', () => page(404), true],
     ['a 200 of something else', () => named(PAID), true],
     ['a 200 whose key was removed', () => json(CANCELLED), true],
-    ['504', () => about(publicErrors.paymentOutcomeUnknown()), true],
+    ['504', () => about(publicErrors.paymentOutcomeUnknown('reference')), true],
     ['500', () => refusal(500), true],
     [
       'a 422 without its reason',
