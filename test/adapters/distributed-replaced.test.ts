@@ -7,6 +7,7 @@ import { type CreationKey, fingerprintOf } from '#idempay/transactions/creation.
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { createTransactions } from '#idempay/transactions/transactions.js';
 import {
+  cancellation,
   claimAttempt,
   DECLINED,
   givenClaim,
@@ -285,6 +286,7 @@ describe('a database that is replaced', () => {
     const takeover = { owner: newOwner(), leaseMs: LONG_MS, processor };
     await changeUnnoticed();
     expect(await ports.ledger.claim(claimAttempt())).toEqual({ state: 'too late' });
+    expect(await ports.ledger.cancel(cancellation())).toEqual({ state: 'too late' });
     await expect(ports.transactions.create(NEW)).rejects.toMatchObject({ effect: 'unchanged' });
     const creationKey: CreationKey = {
       ...({ client: '', endpoint: 'one', key: 'k' } as const),

@@ -156,6 +156,7 @@ export function ledgerRetentionContract(ports: ContractPorts): void {
     await expect.poll(look, { timeout: DEADLINE_MS }).toEqual({ state: 'generated' });
     const { claimBy } = inState(await given.begin(key), 'taken');
     expect(await ledger.claim(claimAttempt({ key, claimBy }))).toEqual({ state: 'expired' });
+    expect(await ledger.cancel(cancellation({ key, claimBy, isLookedUp: true }))).toEqual({ state: 'expired' });
     expect(await ledger.find(key)).toEqual({ state: 'absent' });
   });
 
