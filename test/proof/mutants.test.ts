@@ -49,7 +49,7 @@ test.each(MUTANTS)('the mutant can be planted: $name', ({ edits }) => {
   planted(edits);
 });
 
-test('the compiler takes all of them, planted as many at a time as fit', { timeout: 180_000 }, async () => {
+test('the compiler takes all of them, planted as many at a time as fit', { timeout: 900_000 }, async () => {
   const folder = copyOfSources();
   for (const texts of plantedTogether()) {
     for (const [file, text] of texts) writeFileSync(join(folder, file), text);
