@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { hashOf, navigate } from '../navigation/route.js';
 import { type Filters, hashOfFilters, localMoment, utcMoment } from './filters.js';
 import { isWholeKey } from './payment.js';
-import { isTransactionId, otherReadingOf, searchFor, textOf } from './search.js';
+import { textOf } from './search.js';
 
 /** A pause in typing. */
 const TYPED_MS = 350;
@@ -20,7 +20,7 @@ export function FilterForm({ filters }: { filters: Filters }) {
 
   const typed = {
     ...filters,
-    ...(text.trim() !== shown && searchFor(text.trim(), filters)),
+    ...(text.trim() !== shown && searchFor(text)),
     processor: processor.trim(),
   };
 
@@ -37,26 +37,25 @@ export function FilterForm({ filters }: { filters: Filters }) {
   function submit(event: SubmitEvent) {
     event.preventDefault();
     apply({});
-    if (isWholeKey(typed.find)) navigate(hashOf('payment', typed.find.toLowerCase()));
+    if (isWholeKey(textOf(typed))) navigate(hashOf('payment', textOf(typed).toLowerCase()));
   }
 
   return (
     <form class="payment-filters" aria-label="Filters" onSubmit={submit}>
       <div class="find">
-        <label for="find">Order number, key or transaction id</label>
+        <label for="find">Order number, key, transaction id, description or metadata</label>
         <input
           id="find"
           type="search"
           autocomplete="off"
           spellcheck={false}
-          placeholder="order-17, or the beginning of a key or an id: 0198f3, TXN1795"
+          placeholder="order-17, ann@shop.example, or the beginning of a key or an id: 0198f3, TXN1795"
           value={text}
           onInput={({ currentTarget: { value } }) => {
             setText(value);
-            applySoon(searchFor(value.trim(), filters));
+            applySoon(searchFor(value));
           }}
         />
-        <OtherReading filters={filters} />
       </div>
       <div>
         <label for="state">State</label>
@@ -92,20 +91,7 @@ export function FilterForm({ filters }: { filters: Filters }) {
   );
 }
 
-/** Some texts are the beginning of a key or of a transaction id as well as an order number. */
-function OtherReading({ filters }: { filters: Filters }) {
-  const other = otherReadingOf(filters);
-  if (!other) return null;
-  const what = isTransactionId(textOf(filters)) ? 'transaction id' : 'key';
-  return (
-    <p class="muted other-reading">
-      {filters.reference === '' ? `Looked for as the beginning of a ${what}. ` : 'Looked for as an order number. '}
-      <a href={hashOfFilters({ ...filters, ...other })}>
-        {other.reference === '' ? `Look for ${what}s that begin so` : 'Look for the order of this number'}
-      </a>
-    </p>
-  );
-}
+const searchFor = (text: string): Partial<Filters> => ({ search: text.trim(), reference: '', find: '' });
 
 function Moment({
   name,

@@ -2,6 +2,8 @@ import { hashOf, type Route } from '../navigation/route.js';
 
 /** What a list is asked for; in the address, so that it can be shared. */
 export interface Filters {
+  /** A text that was typed: it is looked for as whatever it may be. */
+  readonly search: string;
   /** A whole order number, as the client sent it. */
   readonly reference: string;
   /** The beginning of a key or of a transaction id. */
@@ -16,6 +18,7 @@ export interface Filters {
 export function filtersOf({ query }: Route): Filters {
   const text = (name: string) => query.get(name) ?? '';
   return {
+    search: text('search'),
     reference: text('reference'),
     find: text('find'),
     state: text('state'),
@@ -25,7 +28,7 @@ export function filtersOf({ query }: Route): Filters {
   };
 }
 
-export const NO_FILTERS: Filters = { reference: '', find: '', state: '', from: '', to: '', processor: '' };
+export const NO_FILTERS: Filters = { search: '', reference: '', find: '', state: '', from: '', to: '', processor: '' };
 
 export const hashOfFilters = (filters: Partial<Filters>) => hashOf('payments', '', { ...filters });
 

@@ -11,9 +11,11 @@ import type { Order } from './closing.js';
 import { ContentInShort } from './content.js';
 import { FilterForm } from './filter-form.js';
 import { type Filters, filtersOf, hashOfFilters, NO_FILTERS } from './filters.js';
+import { LookedIn } from './looked-in.js';
 import { OrderClosing } from './order-closing.js';
 import { isWholeKey, orderTextOf, type Payment } from './payment.js';
-import { usePaymentPages } from './use-payment-pages.js';
+import { mayBeClosed, sourcesOf, textOf } from './search.js';
+import { type PaymentPages, usePaymentPages } from './use-payment-pages.js';
 import './payments.css';
 
 /** All payments that the credential may see, newest first, as the address asks for them. */
@@ -22,10 +24,11 @@ export default function PaymentsView(properties: ViewProperties) {
   const [closing, setClosing] = useState<Partial<Order>>();
   const [isExporting, setExporting] = useState(false);
   const filters = filtersOf(route);
-  const pages = usePaymentPages(http, filters);
-  const { payments, endedEarly, hasMore, isLoading, problem } = pages;
+  const isOperator = may('operations');
+  const pages = usePaymentPages(http, sourcesOf(filters, isOperator, Date.now()));
+  const { payments, hasMore, isLoading, problem } = pages;
   const mayClose = may('payments:write', 'operations');
-  const closeOrder = mayClose ? () => setClosing({ reference: filters.reference }) : undefined;
+  const closeOrder = mayClose ? () => setClosing({ reference: orderNumberIn(filters) }) : undefined;
   return (
     <div class="payments-view">
       <div class="view-head">
@@ -36,7 +39,7 @@ export default function PaymentsView(properties: ViewProperties) {
               Close an order…
             </button>
           )}
-          {may('operations') && (
+          {isOperator && (
             <button type="button" onClick={() => setExporting(true)}>
               Export…
             </button>
@@ -56,13 +59,12 @@ export default function PaymentsView(properties: ViewProperties) {
       )}
       {isExporting && <ExportDialog http={http} close={() => setExporting(false)} />}
       <FilterForm filters={filters} />
-      {!may('operations') && (
-        <p class="muted note">These are your own payments. All payments need the scope operations.</p>
-      )}
+      {!isOperator && <p class="muted note">These are your own payments. All payments need the scope operations.</p>}
+      {filters.search !== '' && <LookedIn looked={pages.looked} isOperator={isOperator} />}
       {payments.length > 0 && (
         <div class="panel payment-rows">
           <Table
-            caption="Payments, newest first"
+            caption={filters.search === '' ? 'Payments, newest first' : 'Payments that were found'}
             columns={COLUMNS}
             rows={payments}
             keyOf={(row) => row.idempotencyKey}
@@ -76,11 +78,25 @@ export default function PaymentsView(properties: ViewProperties) {
       {!isLoading && !problem && payments.length === 0 && !hasMore && (
         <Nothing filters={filters} closeOrder={closeOrder} />
       )}
-      {hasMore && !problem && (
-        <More endedEarly={endedEarly} isLoading={isLoading} found={payments.length} more={pages.more} />
-      )}
+      <Continuation pages={pages} isSearch={filters.search !== ''} />
     </div>
   );
+}
+
+/** What is below the list: a search goes on by itself, and can be stopped. */
+function Continuation({ pages, isSearch }: { pages: PaymentPages; isSearch: boolean }) {
+  const { endedEarly, hasMore, isLoading, payments, problem } = pages;
+  if (isSearch && isLoading) {
+    return (
+      <div class="more">
+        <button type="button" onClick={pages.stop}>
+          Stop
+        </button>
+      </div>
+    );
+  }
+  if (!hasMore || problem) return null;
+  return <More endedEarly={endedEarly} isLoading={isLoading} found={payments.length} more={pages.more} />;
 }
 
 function More({
@@ -109,11 +125,12 @@ function More({
 }
 
 function Nothing({ filters, closeOrder }: { filters: Filters; closeOrder: (() => void) | undefined }) {
-  if (isWholeKey(filters.find)) {
+  const text = textOf(filters);
+  if (isWholeKey(text)) {
     return (
       <EmptyState title="No payment has this key">
         A key that was issued and not paid with is in no list.{' '}
-        <a href={hashOf('payment', filters.find.toLowerCase())}>Look at the key</a>
+        <a href={hashOf('payment', text.toLowerCase())}>Look at the key</a>
       </EmptyState>
     );
   }
@@ -129,6 +146,19 @@ function Nothing({ filters, closeOrder }: { filters: Filters; closeOrder: (() =>
       </EmptyState>
     );
   }
+  if (filters.search !== '') {
+    return (
+      <EmptyState title={`Nothing found for “${filters.search}”`}>
+        An order that nobody has paid is in no list. Choose an earlier “Claimed from” to search descriptions and
+        metadata further back.{' '}
+        {closeOrder && mayBeClosed(filters.search) && (
+          <button type="button" onClick={closeOrder}>
+            Close the order of this number…
+          </button>
+        )}
+      </EmptyState>
+    );
+  }
   if (Object.values(filters).every((value) => value === '')) {
     return <EmptyState title="No payments yet">They appear here when a client pays for the first time.</EmptyState>;
   }
@@ -138,6 +168,9 @@ function Nothing({ filters, closeOrder }: { filters: Filters; closeOrder: (() =>
     </EmptyState>
   );
 }
+
+/** Empty for a text that is none, such as an e-mail. */
+const orderNumberIn = ({ reference, search }: Filters) => reference || (mayBeClosed(search) ? search : '');
 
 /** Of the payments that are shown. */
 const clientsOf = (payments: readonly Payment[]) => payments.flatMap(({ client }) => client ?? []);

@@ -1,39 +1,56 @@
 import type { Filters } from './filters.js';
 import { isWholeKey } from './payment.js';
 
-/** What a text that was typed is looked for as. */
-export type Search = Pick<Filters, 'reference' | 'find'>;
-
 const TRANSACTION_ID = /^TXN\d*$/i;
 const KEY_DIGITS = /^[0-9a-f]{1,32}$/i;
+/** The characters of an order number; the service judges the rest. */
+const ORDER_NUMBER = /^[A-Za-z0-9\-._~:/@]{1,128}$/;
+/** Such as `undefined` for a number that was lost, which the service refuses to list. */
+const LOST_NUMBER = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
+const MOST_CONTENT_CODE_POINTS = 500;
+/** Where nobody chose a day: how far back the content of payments is searched. */
+const USUAL_DAYS = 30;
+const DAY_MS = 86_400_000;
 
-/** Whether it is one, or how one begins. */
-export const isTransactionId = (text: string): boolean => TRANSACTION_ID.test(text);
+/** One list that the service is asked for. */
+export interface Source {
+  readonly looksIn: 'order numbers' | 'keys' | 'transaction ids' | 'content' | 'payments';
+  readonly query: Readonly<Record<string, string>>;
+}
 
-export const textOf = ({ reference, find }: Search): string => reference || find;
+export const textOf = ({ search, reference, find }: Filters): string => search || reference || find;
+
+/** An order number, and no e-mail, which is one by its characters. */
+export const mayBeClosed = (text: string): boolean => isOrderNumber(text) && !text.includes('@');
+
+const isOrderNumber = (text: string): boolean => ORDER_NUMBER.test(text) && !LOST_NUMBER.test(text);
 
 /**
- * What a text may be, the likeliest first: an order number, unless its form says that it is a key or a transaction id. An order number
- * may have that form too (`TXN10023`).
+ * What a text that was typed may be: an order number, the beginning of a key or of a transaction id, and for operators a description or a
+ * value of the metadata of a range of days. Each is looked for, one after the other.
  */
-export function readingsOf(text: string): readonly Search[] {
-  const ofReference = { reference: text, find: '' };
-  const ofBeginning = { reference: '', find: text };
-  if (text === '') return [ofBeginning];
-  if (isTransactionId(text) || isWholeKey(text)) return [ofBeginning, ofReference];
-  // Digits alone are the beginning of a key as well.
-  return KEY_DIGITS.test(text.replaceAll('-', '')) ? [ofReference, ofBeginning] : [ofReference];
+export function sourcesOf(filters: Filters, isOperator: boolean, nowMs: number): readonly Source[] {
+  const { search: text, reference, find, ...others } = filters;
+  if (text === '') return [{ looksIn: 'payments', query: { reference, find, ...others } }];
+  const sources: Source[] = [];
+  if (isOrderNumber(text)) sources.push({ looksIn: 'order numbers', query: { ...others, reference: text } });
+  if (TRANSACTION_ID.test(text)) sources.push({ looksIn: 'transaction ids', query: { ...others, find: text } });
+  else if (isWholeKey(text) || KEY_DIGITS.test(text.replaceAll('-', ''))) {
+    sources.push({ looksIn: 'keys', query: { ...others, find: text } });
+  }
+  if (isOperator && [...text].length <= MOST_CONTENT_CODE_POINTS) {
+    sources.push({
+      looksIn: 'content',
+      query: { ...others, content: text, from: others.from || usualFrom(others.to, nowMs) },
+    });
+  }
+  return sources;
 }
 
-/** Who chose the other reading keeps it while typing on. */
-export function searchFor(text: string, shown: Search): Search {
-  const readings = readingsOf(text);
-  const isKept = ({ reference, find }: Search) =>
-    reference === '' ? shown.find !== '' && find.startsWith(shown.find) : reference === shown.reference;
-  return readings.find(isKept) ?? readings[0] ?? { reference: '', find: '' };
-}
-
-/** What the text of the search may be as well. */
-export function otherReadingOf(shown: Search): Search | undefined {
-  return readingsOf(textOf(shown)).find(({ reference, find }) => reference !== shown.reference && find !== shown.find);
+/** At the beginning of a day, so that it is the same while somebody types. */
+function usualFrom(to: string, nowMs: number): string {
+  const end = to === '' ? nowMs : Date.parse(to);
+  const day = new Date((Number.isNaN(end) ? nowMs : end) - USUAL_DAYS * DAY_MS);
+  day.setHours(0, 0, 0, 0);
+  return day.toISOString();
 }
