@@ -1,11 +1,12 @@
 import { countText, roughText, shareText } from '../parts/numbers.js';
 import { durationText } from '../parts/time.js';
+import { hashOfFilters } from '../payments/filters.js';
 import { allPayments, hitRatio, rateOf } from './charts.js';
 import { added, quantile } from './quantiles.js';
 import type { Sample } from './sample.js';
 
 /** What an operator looks at first. `samples`: those of now. */
-export function Figures({ samples }: { samples: readonly Sample[] }) {
+export function Figures({ samples, mayList }: { samples: readonly Sample[]; mayList: boolean }) {
   const payments = rateOf(samples, allPayments);
   const median = quantile(0.5, added(samples.map(({ latency }) => latency)));
   const slowest = quantile(0.99, added(samples.map(({ latency }) => latency)));
@@ -30,6 +31,7 @@ export function Figures({ samples }: { samples: readonly Sample[] }) {
         value={waiting === null ? null : countText(waiting)}
         unit={waiting ? `oldest ${durationText(oldestMs)}` : 'claims'}
         isBad={waiting !== null && waiting > 0}
+        {...(mayList && { href: hashOfFilters({ state: 'PROCESSING' }) })}
       />
       <Figure name="Cache hits" value={hits === null ? null : shareText(hits)} unit="of reads by id" />
     </dl>
@@ -41,15 +43,18 @@ function Figure({
   value,
   unit,
   isBad = false,
+  href,
 }: {
   name: string;
   value: string | null;
   unit: string;
   isBad?: boolean;
+  /** Where what is counted is listed. */
+  href?: string;
 }) {
   return (
     <div class={isBad ? 'figure bad' : 'figure'}>
-      <dt>{name}</dt>
+      <dt>{href === undefined ? name : <a href={href}>{name}</a>}</dt>
       <dd>
         <span class="value">{value ?? '–'}</span> <span class="muted">{value === null ? 'nothing now' : unit}</span>
       </dd>

@@ -75,7 +75,7 @@ export default function LiveView({ http, may }: ViewProperties) {
         <Connection state={state} latestAt={shown.latestAt} tryNow={() => connection.current?.tryNow()} />
       </div>
       <div class={state.name === 'live' ? 'now' : 'now stale'}>
-        <Figures samples={shown.current} />
+        <Figures samples={shown.current} mayList={may('operations') || may('payments:write')} />
       </div>
       <Processes model={shown} only={only} choose={choose} />
       <Strips covering={shown.covering} current={shown.current} />

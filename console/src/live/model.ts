@@ -9,6 +9,8 @@ const USUAL_INTERVAL_MS = 5_000;
 const USUAL_KEEP_MS = 900_000;
 /** What is older is not of now. */
 const NOW_INTERVALS = 3;
+/** A rolling restart ends a process within this time of the start of its replacement, on whatever host. */
+const REPLACED_WITHIN_MS = 120_000;
 
 export interface ShownChart {
   readonly definition: ChartDefinition;
@@ -129,6 +131,22 @@ export class LiveModel {
 
   isSilent({ latest }: ProcessHistory): boolean {
     return this.#now - latest.at > NOW_INTERVALS * this.#grid.intervalMs;
+  }
+
+  /**
+   * The processes of the last minutes without those that another one has replaced, as at a restart: on the same host, or anywhere at about the
+   * same time. One process replaces one.
+   */
+  get present(): readonly ProcessHistory[] {
+    const { processes } = this.#history;
+    const newOnes = processes.filter((one) => !this.isSilent(one));
+    const isReplaced = ({ latest: { at, process } }: ProcessHistory) => {
+      const index = newOnes.findIndex(({ latest: { process: other } }) =>
+        other.host === process.host ? other.startedAt >= at : Math.abs(other.startedAt - at) < REPLACED_WITHIN_MS,
+      );
+      return index >= 0 && newOnes.splice(index, 1).length > 0;
+    };
+    return processes.filter((one) => !(this.isSilent(one) && isReplaced(one)));
   }
 
   #chosen(): readonly ProcessHistory[] {

@@ -24,10 +24,21 @@ export interface PlotOptions {
 export type PlotData = [times: number[], ...values: (number | null)[][]];
 
 const HEIGHT = 148;
-const AXIS_WIDTH = 56;
+/** The least; wider labels get their own width. */
+const AXIS_WIDTH = 48;
+const AXIS_GAP = 14;
 const AXIS_HEIGHT = 24;
 const FONT = '11px system-ui, sans-serif';
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+
+/** Of the labels of an axis, so that none is cut. */
+function widthOf({ ctx }: uPlot, labels: string[] | null): number {
+  ctx.save();
+  ctx.font = FONT;
+  const widths = (labels ?? []).map((label) => ctx.measureText(label).width);
+  ctx.restore();
+  return Math.max(AXIS_WIDTH, Math.ceil(Math.max(0, ...widths)) + AXIS_GAP);
+}
 
 /** A chart of uPlot in the colours of the theme, as wide as its place. */
 export class Plot {
@@ -111,7 +122,7 @@ export class Plot {
         { ...axis, size: AXIS_HEIGHT, space: 80, values: (_plot, splits) => splits.map((at) => CLOCK.format(at)) },
         {
           ...axis,
-          size: AXIS_WIDTH,
+          size: widthOf,
           space: 32,
           ...(steps && { incrs: [...steps] }),
           values: (_plot, splits) => splits.map((value) => (value === 0 ? '0' : text(value))),

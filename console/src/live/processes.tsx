@@ -12,7 +12,7 @@ interface Properties {
 
 /** Which processes there are. One that is chosen is shown alone. */
 export function Processes({ model, only, choose }: Properties) {
-  const { processes } = model;
+  const processes = model.present;
   return (
     <ul class="processes" aria-label="Processes">
       {processes.length > 1 && (

@@ -42,7 +42,7 @@ export function TimelineList({ life, state }: { life: Life; state: Payment['stat
           <div>
             <strong>Next</strong>
             <p>
-              <bdi>{next.text}</bdi>
+              <bdi>{localized(next.text)}</bdi>
             </p>
             {next.at !== null && <Countdown to={next.at} />}
           </div>
@@ -90,6 +90,13 @@ function Event({
       </li>
     </>
   );
+}
+
+const MOMENT = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/;
+
+/** The moments in a sentence of the service as the rest of the page shows them. */
+function localized(text: string) {
+  return text.split(MOMENT).map((part, index) => (index % 2 === 1 ? <Time key={index} at={part} /> : part));
 }
 
 /** The time of the nearest event before that has one: some are kept without. */
