@@ -81,7 +81,10 @@ export class DeclinedError extends PaymentError {
   }
 }
 
-/** The payment was closed with `cancel` (410). Final: nothing was charged, and nothing will be with this key, or this reference and attempt. */
+/**
+ * The payment was closed with `cancel` (410). Final: no charge will be sent with this key, or for this reference and attempt. If `charge` is
+ * `none`, nothing was charged; otherwise a charge of before may still arrive, because rows were lost or an operator declined an attempt.
+ */
 export class CancelledError extends PaymentError {
   override readonly name = 'CancelledError';
 }
@@ -105,7 +108,7 @@ export class OutOfTurnError extends PaymentError {
 
 /**
  * It cannot be cancelled, because it has an outcome (422). `completed`: it is paid, and can be refunded at the processor. `declined`:
- * nothing was charged; cancel `nextAttempt` to close the order. `outcome-at-processor`: only the processor has it; `pay` the same
+ * cancel `nextAttempt` to close the order; if an operator declined it, its charge may still arrive. `outcome-at-processor`: only the processor has it; `pay` the same
  * reference and attempt again, which charges nothing and records it.
  */
 export class NotCancelledError extends PaymentError {

@@ -80,7 +80,7 @@ const SENTENCES: Readonly<Record<number, RegExp>> = {
   404: /^(?:Transaction not found for id: \d+$|No payment found for this Idempotency-Key[.,]|There is nothing at this path\.)/,
   405: /^This path does not take that method\./,
   409: /^(?:Payment is already being processed\.$|Attempt \d+ is still being processed, |The payment is [A-Z]+, which is final: |The service may still find out the outcome |The payment was claimed with the processor |The transaction is [A-Z]+, which is final: )/,
-  410: /^(?:The payment was cancelled\. Nothing was charged, |The payment is cancelled, but the processor charged it\. )/,
+  410: /^(?:The payment was cancelled\. No charge will be sent |The payment is cancelled, but the processor charged it\. )/,
   412: /^The \w+ does not meet If-Match or If-None-Match /,
   413: /^(?:The request body must not exceed \d+ bytes|The chunk extensions of the request body )/,
   414: /^The request target must not exceed /,

@@ -69,7 +69,7 @@ export async function outcomeOfRefusedKey(
   throw unclear(UnknownOutcomeError, UNDECIDED, payment);
 }
 
-const CANCELLED = 'The payment was cancelled. Nothing was charged, and nothing will be with this key.';
+const CANCELLED = 'The payment was cancelled. No charge will be sent for it.';
 const LOOK = 'An attempt may have been charged all the same: look for the key at the processor before you pay again';
 const UNREADABLE = `The service refuses the key (expired or lost), and its record cannot be read. ${LOOK}`;
 const UNDECIDED =

@@ -317,6 +317,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a cancellation counts where rows may be lost':
       "if (row.state === 'CANCELLED' && (await ledger.mayBeLost(key))) return 'unknown'; → ",
     'the charge of another client is told': '!row || !isVisibleTo(client, row.client) → !row',
+    'the key of one attempt speaks of that attempt alone':
+      'if (text !== undefined && attempt !== undefined) return ofReference({ text, attempt, client: row.client }); → ',
+    'a key that is named with its reference speaks of that attempt alone':
+      'reference ? ofReference(reference) : ofKey(key, client) → ofKey(key, client)',
   },
   [`${EMBEDDED}/payment-sources.ts`]: {
     'a source is kept under the key that an erased one had, in SQLite':

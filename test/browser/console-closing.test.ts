@@ -30,7 +30,7 @@ async function confirm(page: Page, what: 'order' | 'payment'): Promise<void> {
 
 const closedShown = async (page: Page) => {
   await page.locator('h1 .badge', { hasText: 'CANCELLED' }).waitFor();
-  await page.getByText('Closed: never charged').waitFor();
+  await page.getByText('Closed: no charge is sent').waitFor();
 };
 
 describeDeployments('closing an order in the console', (deployment) => {

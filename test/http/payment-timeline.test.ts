@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { payOrder } from '../../testkit/client/orders.js';
 import { beginPayment, expectFirst, givenPaid, NO_PAYMENT, UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
 import {
   readTimeline,
@@ -140,6 +141,23 @@ describeDeployments('GET /api/payments/{key}/timeline', (deployment) => {
     const { events } = await timelineOf(url, declined);
     expect(events.map(({ event }) => event)).toEqual(['issued', 'claimed', 'settled']);
     expect(events.at(-1)?.detail).toBe(`DECLINED: ${reason}`);
+  });
+
+  /** Bug: it promised the outcome of a declined attempt to a repeat, which got 422 because a later attempt was made. */
+  it('tells what a repeat of a declined attempt gets, before and after a later one', async () => {
+    const { url, processor } = processed();
+    const order = { reference: 'order-17', amount: '100.50', currency: 'USD' };
+    await processor.behave({ declineRate: 1 });
+    const declined = await payOrder(url, order);
+    expectError(declined, 402);
+    await processor.behave({ declineRate: 0 });
+    const key = String(declined.headers['idempotency-key']);
+    const before = { what: 'replayed', text: expect.stringContaining('until a later attempt is made') };
+    expect((await timelineOf(url, key)).next).toMatchObject(before);
+    expect((await payOrder(url, order, 2)).status).toBe(200);
+    const after = { what: 'superseded', text: expect.stringContaining('a repeat of attempt 1 is refused') };
+    expect((await timelineOf(url, key)).next).toMatchObject(after);
+    expectError(await payOrder(url, order), 422);
   });
 
   it('is refused for what is no key, for a key that nobody knows, and with parameters', async () => {

@@ -194,6 +194,7 @@ describeDeployments('Accept: application/problem+json', (deployment) => {
       const refused = publicErrors.attemptOutOfTurn(3, 'completed');
       expectProblem(await ask(generating, { headers: asking }), refused, 'made');
       // Asked by the key of the first attempt alone.
+      expectProblem(await pay(url, key, MONEY, { headers: asking }), superseded, 'made');
       const status = await ask(`${url}/api/payment-status`, { headers: { ...asking, 'Idempotency-Key': key } });
       expectProblem(status, publicErrors.paymentNotFound(), 'made');
     });

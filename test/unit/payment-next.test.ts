@@ -23,22 +23,22 @@ test.each([
   ['a key that was issued', () => pay(NOW_MS + HOUR_MS), 'until 2026-11-25T13:00:00.000Z.'],
   [
     'a final outcome',
-    () => nextOf(life({ state: 'COMPLETED' }, { expiresAt: NOW_MS + HOUR_MS }), RULES, undefined),
+    () => nextOf(life({ state: 'COMPLETED' }, { expiresAt: NOW_MS + HOUR_MS }), RULES, undefined, undefined),
     'until 2026-11-25T13:00:00.000Z.',
   ],
   [
     'one that recovery asks for',
-    () => nextOf(life({}), RULES, undefined),
+    () => nextOf(life({}), RULES, undefined, undefined),
     'again at 2026-11-25T13:00:00.000Z, a repeat with its key at once, and an operator may resolve it from 2026-11-25T13:00:00.000Z on.',
   ],
   [
     'one that an operator may resolve',
-    () => nextOf(life({ claimedAt: NOW_MS - 3 * HOUR_MS }), RULES, undefined),
+    () => nextOf(life({ claimedAt: NOW_MS - 3 * HOUR_MS }), RULES, undefined, undefined),
     'since 2026-11-25T11:00:00.000Z.',
   ],
   [
     'one of another processor',
-    () => nextOf(life({ claimedAt: NOW_MS - 3 * HOUR_MS, processor: 'theirs' }), RULES, undefined),
+    () => nextOf(life({ claimedAt: NOW_MS - 3 * HOUR_MS, processor: 'theirs' }), RULES, undefined, undefined),
     'since 2026-11-25T11:00:00.000Z;',
   ],
 ])('what comes next of %s names its moment, so that it can be read alone', (_what, next, moment) => {
@@ -59,13 +59,33 @@ test.each<[string, Partial<PaymentLife>, what: string, agoMs: number]>([
   ['has a lease that ends before', { leaseUntil: NOW_MS + 1 }, 'under way', -HOUR_MS],
   ['has a lease that ends after it', { leaseUntil: NOW_MS + 2 * HOUR_MS }, 'under way', -2 * HOUR_MS],
 ])('a payment that %s says when it may be resolved', (_what, more, what, agoMs) => {
-  expect(nextOf(life({}, more), RULES, undefined)).toMatchObject({ what, resolvableAt: NOW_MS - agoMs });
-  const theirs = nextOf(life({ processor: 'theirs' }, more), RULES, undefined);
+  expect(nextOf(life({}, more), RULES, undefined, undefined)).toMatchObject({ what, resolvableAt: NOW_MS - agoMs });
+  const theirs = nextOf(life({ processor: 'theirs' }, more), RULES, undefined, undefined);
   expect(theirs.resolvableAt).toBe(NOW_MS - agoMs);
+});
+
+/** Bug: a repeat of an attempt after which another one was made was promised its outcome, and got 422. */
+test.each([
+  [undefined, 'replayed', /until a later attempt is made/],
+  [1, 'replayed', /until a later attempt is made/],
+  [3, 'superseded', /attempt 3 was made after it: a repeat of attempt 1 is refused/],
+])('a declined attempt says what a repeat gets if the newest attempt is %s', (newest, what, text) => {
+  const declined = life({ state: 'DECLINED', reference: 'order-1', attempt: 1 });
+  expect(nextOf(declined, RULES, undefined, newest)).toEqual({ what, text: expect.stringMatching(text) });
+});
+
+test('a paid attempt promises its outcome to a repeat', () => {
+  const paid = life({ state: 'COMPLETED', reference: 'order-1', attempt: 2 });
+  expect(nextOf(paid, RULES, undefined, 2)).toMatchObject({
+    what: 'replayed',
+    text: expect.stringMatching(/as it is kept/),
+  });
 });
 
 test('a final outcome whose key has expired is not repeated', () => {
   for (const expiresAt of [undefined, NOW_MS]) {
-    expect(nextOf(life({ state: 'COMPLETED' }, { expiresAt }), RULES, undefined)).toMatchObject({ what: 'expired' });
+    expect(nextOf(life({ state: 'COMPLETED' }, { expiresAt }), RULES, undefined, undefined)).toMatchObject({
+      what: 'expired',
+    });
   }
 });

@@ -115,7 +115,7 @@ function Facts({ payment, others }: { payment: Payment; others: Asked<readonly P
           <Money amount={amount} currency={currency} />
         </p>
       )}
-      {state === 'CANCELLED' && <p class="amount">Closed: never charged</p>}
+      {state === 'CANCELLED' && <p class="amount">Closed: no charge is sent</p>}
       <dl class="facts">
         <OrderFacts payment={payment} others={others} />
         {payment.client !== undefined && (

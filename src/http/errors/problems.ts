@@ -64,7 +64,7 @@ export const PROBLEMS = {
   paymentCancelled: problem(
     410,
     'The payment was cancelled.',
-    'Nothing was charged with this key, and nothing will be.',
+    'No charge will be sent for it. If charge is none, nothing was charged either.',
   ),
   chargedAfterCancellation: problem(
     410,

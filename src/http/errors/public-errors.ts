@@ -132,7 +132,7 @@ const OUT_OF_TURN = {
     'which has no record: rows were lost, and its row may be one of them. The processor has no record of this attempt either. Send the attempt with the number before; it is looked up first.',
   ],
   completed: ['previous-completed', 'and it is completed: the order is paid. Nothing was charged now.'],
-  cancelled: ['previous-cancelled', 'and it was cancelled: the order is closed. Nothing was charged.'],
+  cancelled: ['previous-cancelled', 'and it was cancelled: the order is closed. Nothing was charged now.'],
   'declined too long ago': [
     'previous-too-old',
     'which it was so long ago that its record is about to be removed. Pay with another reference, or ask the payer.',
@@ -279,9 +279,9 @@ const catalogue = {
       'mismatch',
       'This reference is a payment of another amount or currency, which is never paid by this one. Repeat that payment as it was, or read what was paid. Another order has another reference.',
     ),
-  paymentCancelled: () =>
-    new PublicError(410, 'The payment was cancelled. Nothing was charged, and nothing will be with this key.'),
-  /** Its client must not take it for the answer above, which says that nothing was charged. */
+  /** Not that nothing was charged: a charge whose row was lost, or of an attempt that an operator declined, may still arrive (rule P20). */
+  paymentCancelled: () => new PublicError(410, 'The payment was cancelled. No charge will be sent for it.'),
+  /** Its client must not take it for the answer above. */
   chargedAfterCancellation: () =>
     new PublicError(
       410,

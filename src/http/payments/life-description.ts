@@ -62,7 +62,7 @@ const life: PaymentLife & { readonly payment: ClaimedPayment } = {
 };
 const exampleTimeline = (): unknown => {
   const rules = { processors: ['acme'], dedupMs: 72_000_000, idempotencyTtlMs: 86_400_000 };
-  return JSON.parse(timelineJson(timelineOf(life, rules, undefined)));
+  return JSON.parse(timelineJson(timelineOf(life, rules, undefined, undefined)));
 };
 
 export const getPaymentTimeline: RouteDescription = {
@@ -105,7 +105,7 @@ export const getPaymentTimeline: RouteDescription = {
           next: whole({
             what: {
               type: 'string',
-              enum: ['pay', 'under way', 'recovery', 'operator', 'replayed', 'expired', 'cancelled'],
+              enum: ['pay', 'under way', 'recovery', 'operator', 'replayed', 'superseded', 'expired', 'cancelled'],
             },
             at: { type: ['string', 'null'], format: 'date-time' },
             resolvableAt: {

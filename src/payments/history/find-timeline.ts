@@ -1,6 +1,6 @@
 import type { Clock } from '../../platform/clock.js';
 import type { KeyStore } from '../ports/key-store.js';
-import type { PaymentHistory } from '../ports/payment-history.js';
+import type { PaymentHistory, PaymentLife } from '../ports/payment-history.js';
 import { keyTimeOf } from '../values/key-time.js';
 import { isVisibleTo } from '../values/payment.js';
 import { isComputed } from '../values/reference.js';
@@ -18,9 +18,15 @@ export function createFindTimeline(collaborators: {
 }): FindTimeline {
   const { keys, history, rules, clock } = collaborators;
 
+  async function withNext(life: PaymentLife, client: string | undefined): Promise<Timeline> {
+    const { reference, client: owner } = life.payment;
+    const newest = reference === undefined ? undefined : await history.newestAttempt(reference, owner);
+    return timelineOf(life, rules, client, newest?.attempt);
+  }
+
   return async function findTimeline(key, client) {
     const life = await history.findLife(key);
-    if (life && isVisibleTo(client, life.payment.client)) return timelineOf(life, rules, client);
+    if (life && isVisibleTo(client, life.payment.client)) return withNext(life, client);
     const looked = await keys.look(key, client);
     switch (looked.state) {
       case 'absent':
@@ -28,7 +34,7 @@ export function createFindTimeline(collaborators: {
       case 'final': {
         // It was claimed and settled after the row was looked for.
         const settled = await history.findLife(key);
-        return settled && timelineOf(settled, rules, client);
+        return settled && withNext(settled, client);
       }
       default: {
         const next =

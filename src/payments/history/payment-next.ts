@@ -3,7 +3,7 @@ import { shownProcessor } from '../processors/processor-url.js';
 
 /** What happens next with a payment. */
 export interface NextStep {
-  readonly what: 'pay' | 'under way' | 'recovery' | 'operator' | 'replayed' | 'expired' | 'cancelled';
+  readonly what: 'pay' | 'under way' | 'recovery' | 'operator' | 'replayed' | 'superseded' | 'expired' | 'cancelled';
   /** Until or from when, as the text says; milliseconds since the epoch. Undefined where it is not known. */
   readonly at?: number | undefined;
   /** From when on the service accepts a resolution of a payment that is PROCESSING; milliseconds since the epoch. Undefined if it never will. */
@@ -40,25 +40,15 @@ export const underWay = (until: number, resolvableAt?: number): NextStep => ({
   text: 'An execution is at work; another one may take the payment over when its lease has ended without an outcome.',
 });
 
-/** `client` is undefined for those who see all payments. */
-export function nextOf(life: PaymentLife, rules: TimelineRules, client: string | undefined): NextStep {
-  const { payment, now, expiresAt } = life;
-  if (payment.state === 'CANCELLED') return { what: 'cancelled', text: 'It is closed: it is never charged.' };
-  if (payment.state !== 'PROCESSING' && payment.reference !== undefined) {
-    return {
-      what: 'replayed',
-      text: 'It is final: a repeat with its reference gets this outcome for as long as it is kept.',
-    };
-  }
-  if (payment.state !== 'PROCESSING') {
-    return expiresAt !== undefined && expiresAt > now
-      ? {
-          what: 'replayed',
-          at: expiresAt,
-          text: `It is final: a repeat with its key gets this outcome again until ${isoOf(expiresAt)}.`,
-        }
-      : { what: 'expired', at: expiresAt, text: 'It is final, and its key has expired: a repeat is refused.' };
-  }
+/** `client` is undefined for those who see all payments. `newest`: the newest attempt at its reference, if it has one. */
+export function nextOf(
+  life: PaymentLife,
+  rules: TimelineRules,
+  client: string | undefined,
+  newest: number | undefined,
+): NextStep {
+  const { payment, now } = life;
+  if (payment.state !== 'PROCESSING') return endOf(life, newest);
   const operatorFrom = operatorFromOf(life, rules);
   if (life.leaseUntil > now) return underWay(life.leaseUntil, Math.max(life.leaseUntil, operatorFrom));
   const isOurs = rules.processors.includes(payment.processor);
@@ -88,6 +78,32 @@ export function nextOf(life: PaymentLife, rules: TimelineRules, client: string |
     resolvableAt: operatorFrom,
     text: `Recovery asks the processor again at ${isoOf(life.recoverAt)}, a repeat with its key at once${operator}.`,
   };
+}
+
+/** What a repeat gets of a payment that has ended. */
+function endOf({ payment, now, expiresAt }: PaymentLife, newest: number | undefined): NextStep {
+  const { state, reference, attempt } = payment;
+  if (state === 'CANCELLED') return { what: 'cancelled', text: 'It is closed: no charge will be sent for it.' };
+  if (attempt !== undefined && newest !== undefined && newest > attempt) {
+    return {
+      what: 'superseded',
+      text: `It is final, and attempt ${newest} was made after it: a repeat of attempt ${attempt} is refused.`,
+    };
+  }
+  if (reference !== undefined) {
+    const asLong = state === 'DECLINED' ? 'until a later attempt is made' : 'for as long as it is kept';
+    return {
+      what: 'replayed',
+      text: `It is final: a repeat with its reference and attempt gets this outcome ${asLong}.`,
+    };
+  }
+  return expiresAt !== undefined && expiresAt > now
+    ? {
+        what: 'replayed',
+        at: expiresAt,
+        text: `It is final: a repeat with its key gets this outcome again until ${isoOf(expiresAt)}.`,
+      }
+    : { what: 'expired', at: expiresAt, text: 'It is final, and its key has expired: a repeat is refused.' };
 }
 
 /** As the ledger judges a resolution. */

@@ -50,9 +50,14 @@ export const issuedEvents = (key: string): readonly TimelineEvent[] =>
 
 /**
  * The row names its first owner until a takeover overwrites it; then the takeover event names the former owner. `client` is undefined for
- * those who see all payments.
+ * those who see all payments. `newest`: the newest attempt at its reference, if it has one.
  */
-export function timelineOf(life: PaymentLife, rules: TimelineRules, client: string | undefined): Timeline {
+export function timelineOf(
+  life: PaymentLife,
+  rules: TimelineRules,
+  client: string | undefined,
+  newest: number | undefined,
+): Timeline {
   const { payment, omitted } = life;
   const events = client === undefined ? life.events : life.events.map(withoutCause);
   const owners = ownersOf(life);
@@ -69,7 +74,7 @@ export function timelineOf(life: PaymentLife, rules: TimelineRules, client: stri
       ...endOf(life, of(life.epoch)),
     ],
     omitted,
-    next: nextOf(life, rules, client),
+    next: nextOf(life, rules, client, newest),
   };
 }
 
