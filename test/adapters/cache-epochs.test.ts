@@ -7,7 +7,9 @@ import { Postgres } from '#idempay/stores/postgres/postgres.js';
 import { createPostgresTransactionStore } from '#idempay/stores/postgres/transaction-store.js';
 import type { TransactionStore } from '#idempay/transactions/ports/transaction-store.js';
 import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
-import { pause } from '../../testkit/time/until.js';
+import { until } from '../../testkit/time/until.js';
+
+const WAITING_DEADLINE_MS = 10_000;
 
 /** `test/faults/redis-moves.test.ts` shows what a client reads while an address of Redis moves. */
 describe('an epoch of the cache', () => {
@@ -32,6 +34,15 @@ describe('an epoch of the cache', () => {
     await database.close();
     await stores.close();
   });
+
+  /** Statements that wait for a lock of another one. */
+  async function waiting(): Promise<number> {
+    const [row] = await database.read<{ count: number }>({
+      name: 'waiting',
+      text: `SELECT count(*)::integer AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    });
+    return row?.count ?? 0;
+  }
 
   const created = () => transactions.create({ fromAccount: 'a', toAccount: 'b', amount: '1', status: 'PENDING' });
 
@@ -65,12 +76,12 @@ describe('an epoch of the cache', () => {
     await stores.client.query('BEGIN');
     await stores.client.query('SELECT FROM idempay.transactions FOR UPDATE');
     const changing = transactions.changeStatus(id, 'FLAGGED', undefined, { epoch });
-    await pause(200);
+    await until('the change to wait', WAITING_DEADLINE_MS, async () => (await waiting()) === 1);
     let isNew = false;
     const beginning = epochs.of(['another']).then(() => {
       isNew = true;
     });
-    await pause(300);
+    await until('the epoch to wait too', WAITING_DEADLINE_MS, async () => isNew || (await waiting()) === 2);
     expect(isNew).toBe(false);
     await stores.client.query('ROLLBACK');
     expect(await changing).toMatchObject({ state: 'done' });

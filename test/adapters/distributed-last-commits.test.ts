@@ -14,13 +14,13 @@ import {
 } from '../../testkit/protocol/payment-attempts.js';
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
 import { openRedisClient } from '../../testkit/protocol/redis-process.js';
-import { pause, until } from '../../testkit/time/until.js';
+import { until } from '../../testkit/time/until.js';
 
 const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
 const SEEN_DEADLINE_MS = 10_000;
-/** Several of the looks that are made every second. */
-const SEVERAL_LOOKS_MS = 2_500;
 const GAP = 1_000_000_000;
+/** A process that is named so has ended. */
+const ENDED = 'ended';
 const HOUR_MS = 3_600_000;
 
 let stores: Awaited<ReturnType<typeof openSqlStores>>;
@@ -48,6 +48,18 @@ async function untilReplaced(work: () => Promise<unknown>): Promise<void> {
   const { incarnation } = await deployment();
   await work();
   await until('another incarnation', SEEN_DEADLINE_MS, async () => (await deployment()).incarnation !== incarnation);
+}
+
+/** A look restores what Redis has lost of the process when it has judged the database. The first may be of a commit of before. */
+async function untilLookedTwice(): Promise<void> {
+  const { lastCommits } = createKeyNames((await deployment()).id);
+  for (let look = 0; look < 2; look += 1) {
+    const own = await until('what the process has remembered', SEEN_DEADLINE_MS, async () =>
+      (await redis.hkeys(lastCommits)).find((process) => process !== ENDED),
+    );
+    await redis.hdel(lastCommits, own);
+    await until('a look', SEEN_DEADLINE_MS, async () => (await redis.hexists(lastCommits, own)) === 1);
+  }
 }
 
 describe('a database that lacks a commit which is remembered was restored', () => {
@@ -102,7 +114,7 @@ describe('a database that lacks a commit which is remembered was restored', () =
       DELETE FROM idempay.payments WHERE key = '${key}'`);
     const id = await idOfNext();
     await sql(`DELETE FROM idempay.transactions WHERE id = ${id}`);
-    await pause(SEVERAL_LOOKS_MS);
+    await untilLookedTwice();
     expect(await deployment()).toEqual(before);
   });
 
@@ -121,7 +133,7 @@ describe('a database that lacks a commit which is remembered was restored', () =
     expect(await ports.ledger.find(key)).toMatchObject({ state: 'final' });
     await sql(`UPDATE idempay.payment_horizon SET keys_before = '${newKeyOf(Date.now() - HOUR_MS)}';
       DELETE FROM idempay.payments WHERE key = '${key}'`);
-    await pause(SEVERAL_LOOKS_MS);
+    await untilLookedTwice();
     expect(await deployment()).toEqual(before);
   });
 
@@ -131,9 +143,15 @@ describe('a database that lacks a commit which is remembered was restored', () =
       ALTER TABLE idempay.transaction_list DROP CONSTRAINT transaction_list_pkey;
       UPDATE idempay.deployment SET table_oid = 1`);
     const before = await deployment();
-    await pause(SEVERAL_LOOKS_MS);
+    // Until a look has found them, creates go on.
+    const refusal = await until('a create to be refused', SEEN_DEADLINE_MS, () =>
+      ports.transactions.create(NEW).then(
+        () => undefined,
+        (fault: unknown) => fault,
+      ),
+    );
+    expect(refusal).toMatchObject({ effect: 'unchanged' });
     expect((await deployment()).incarnation).toBe(before?.incarnation);
-    await expect(ports.transactions.create(NEW)).rejects.toMatchObject({ effect: 'unchanged' });
     await sql('ALTER TABLE idempay.transaction_list ADD PRIMARY KEY (only_row)');
     const isAdopted = () =>
       idOfNext().then(
@@ -153,11 +171,11 @@ describe('a database that lacks a commit which is remembered was restored', () =
     await redis.flushall();
     await untilCount(1);
     const ended = { ...(await deployment()), commits: [] };
-    await redis.hset(lastCommits, { ended: `7 ${JSON.stringify(ended)}` });
-    await pause(SEVERAL_LOOKS_MS);
+    await redis.hset(lastCommits, { [ENDED]: `7 ${JSON.stringify(ended)}` });
+    await untilLookedTwice();
     expect(await count()).toBe(2);
     clockAheadMs = HOUR_MS;
-    await pause(SEVERAL_LOOKS_MS);
+    await untilLookedTwice();
     // It has written nothing since: what the other wrote may be newer.
     expect(await count()).toBe(2);
     await idOfNext();

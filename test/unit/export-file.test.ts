@@ -3,10 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { exportRows } from '#idempay/commands/output/export.js';
-import { pause } from '../../testkit/time/until.js';
+import { until } from '../../testkit/time/until.js';
 
-/** Longer than the system takes to open a file. */
-const OPENED_MS = 100;
+const OPENED_DEADLINE_MS = 10_000;
 
 /**
  * Bug: an export that failed with its first answer now and then left a part of a file. Cause: the part was removed while it
@@ -23,6 +22,7 @@ test('an export that fails before its first row leaves no part of a file', async
   for (let run = 0; run < 20; run += 1) {
     await expect(exportRows(failing(), ['amount'], options)).rejects.toThrow('no rows came');
   }
-  await pause(OPENED_MS);
+  const isNothingOpened = () => !process.getActiveResourcesInfo().includes('FSReqCallback');
+  await until('nothing to be at work on a file', OPENED_DEADLINE_MS, isNothingOpened);
   expect(readdirSync(folder)).toEqual([]);
 });
