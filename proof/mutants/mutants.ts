@@ -135,7 +135,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, content }, askedAt',
     'claim after expiry accepted': '      claimBy,\n      turn →       claimBy: claimBy + 3_600_000,\n      turn',
     'an order waits for the lease alone after rows were lost':
-      'dedupMs === 0 ? leaseMs + timeoutMs : 0 → dedupMs === 0 ? leaseMs : 0',
+      'const waitAfterLossMs = leaseMs + timeoutMs; → const waitAfterLossMs = leaseMs;',
+    'an order does not wait for the next attempt where the processor deduplicates':
+      'Math.min(dedupMs, idempotencyTtlMs) → dedupMs === 0 ? 0 : Number.POSITIVE_INFINITY',
+    'an order waits for the next attempt after a loss of a moment too': 'Math.min(dedupMs, idempotencyTtlMs) → 0',
     'the record of a cancelled payment stays after the next payment': `await endings.forget(key, owner);
         return { state: 'cancelled' };
 → await endings.release(key, owner);

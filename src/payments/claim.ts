@@ -81,7 +81,12 @@ export function createClaims(collaborators: {
   const { certainResult, dedupMs, timeoutMs, name, formerNames } = processor.traits;
   const ofProcessor = { processor: name, formerProcessors: formerNames };
   /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
-  const waitAfterLossMs = dedupMs === 0 ? leaseMs + timeoutMs : 0;
+  const waitAfterLossMs = leaseMs + timeoutMs;
+  /**
+   * An operator declines no payment that is younger, so that in a shorter loss no attempt was lost that follows such a decline. A decline by
+   * the processor has a record there. 0 where nothing is deduplicated: then the attempt itself may be on its way.
+   */
+  const shortLossMs = Math.min(dedupMs, idempotencyTtlMs);
   const { replay, conflict, conflictWith, busy, differs, took } = answers;
   const places = new FairPlaces(rules.maxInFlight, clock);
 
@@ -110,6 +115,7 @@ export function createClaims(collaborators: {
       claimBy,
       turn: reference && turnOf(reference),
       waitAfterLossMs,
+      shortLossMs,
       settleAs: certainResult && { outcome: outcomeOf({ transactionId }, certainResult), idempotencyTtlMs },
     }).catch(async (fault: unknown) => {
       await endings.release(key, owner);

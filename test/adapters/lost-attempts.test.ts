@@ -1,14 +1,16 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '#idempay/platform/clock.js';
 import { markFolderAsRestored } from '#idempay/stores/embedded/adoption.js';
 import { openEmbedded } from '#idempay/stores/embedded/open.js';
-import { LONG_MS, newKeyOf, newReference } from '../../testkit/protocol/payment-attempts.js';
+import { LONG_MS, newKeyOf, newProcessorName, newReference } from '../../testkit/protocol/payment-attempts.js';
 import { type Composition, compose, MONEY, OTHER_MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
+import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { changeStored } from '../../testkit/protocol/stored-rows.js';
+import { HOUR_MS } from '../../testkit/time/retention-time.js';
 import { until } from '../../testkit/time/until.js';
 
 /**
@@ -32,13 +34,19 @@ interface Restored {
   close(): Promise<void>;
 }
 
-async function openRestoredFolder(): Promise<Restored> {
+/** How much time was lost, a moment ago. */
+const lostFor = (ms: number) => ({
+  embedded: `UPDATE deployment SET lost_ms = ${ms}`,
+  distributed: `UPDATE idempay.deployment SET lost_ms = ${ms}`,
+});
+
+async function openRestoredFolder(change = LOST_LONG_AGO): Promise<Restored> {
   const dataDir = await mkdtemp(join(tmpdir(), 'idempay-lost-'));
   const open = () => openEmbedded({ dataDir, transactionCacheTtlMs: 1_000, clock: systemClock });
   await (await open()).close();
   markFolderAsRestored(dataDir);
   await (await open()).close();
-  await changeStored({ environment: { DATA_DIR: dataDir } }, LOST_LONG_AGO);
+  await changeStored({ environment: { DATA_DIR: dataDir } }, change);
   const ports = await open();
   return {
     ports,
@@ -49,7 +57,7 @@ async function openRestoredFolder(): Promise<Restored> {
   };
 }
 
-async function openReplacedDatabase(): Promise<Restored> {
+async function openReplacedDatabase(change = LOST_LONG_AGO): Promise<Restored> {
   const stores = await openSqlStores();
   const ports = await openDistributedPortsOn(stores);
   await stores.client.query("UPDATE idempay.deployment SET timeline = 'FFFFFFFF'");
@@ -57,7 +65,7 @@ async function openReplacedDatabase(): Promise<Restored> {
     const { rows } = await stores.client.query('SELECT timeline FROM idempay.deployment');
     return rows[0].timeline !== 'FFFFFFFF';
   });
-  await changeStored({ environment: { DATABASE_URL: stores.databaseUrl } }, LOST_LONG_AGO);
+  await changeStored({ environment: { DATABASE_URL: stores.databaseUrl } }, change);
   return {
     ports,
     async close() {
@@ -67,10 +75,31 @@ async function openReplacedDatabase(): Promise<Restored> {
   };
 }
 
-describe.each([
+const WAYS = [
   ['embedded', openRestoredFolder],
   ['distributed', openReplacedDatabase],
-])('after rows were lost (%s)', (_, openRestored) => {
+] as const;
+
+/**
+ * Bug: an operator had declined attempt 1, attempt 2 was on its way to the processor, and rows were lost: a request for attempt 1 was charged,
+ * and attempt 2 arrived. Cause: the processor deduplicates, so nothing waited, but its promise holds for one attempt only. Fix: an order
+ * waits if the loss was as long as the time after which an operator may decline, which is never so in a failover that lost seconds.
+ */
+describe.each(WAYS)('a moment after rows were lost (%s)', (_, openRestored) => {
+  test.each([
+    [HOUR_MS - 1, 'processed'],
+    [HOUR_MS, 'too soon'],
+  ])('at a processor that deduplicates for an hour, after a loss of %i ms, an order is %s', async (lostMs, state) => {
+    const restored = await openRestored(lostFor(lostMs));
+    onTestFinished(() => restored.close());
+    const processor = new RecordingProcessor(newProcessorName(), HOUR_MS);
+    const { payments } = compose(restored.ports, { leaseMs: LONG_MS, idempotencyTtlMs: 2 * HOUR_MS }, processor);
+    expect((await payments.pay(orderOf(), MONEY)).state).toBe(state);
+    expect(processor.charges).toHaveLength(state === 'processed' ? 1 : 0);
+  });
+});
+
+describe.each(WAYS)('after rows were lost (%s)', (_, openRestored) => {
   let restored: Restored;
   let process: Composition;
   beforeAll(async () => {

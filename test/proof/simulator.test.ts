@@ -173,6 +173,14 @@ test('a write mark that a failover brings back does not count in the history tha
   expect(steps.slice(-3)).toEqual(['cache-lift', 'takes the place', 'cache-lift']);
 });
 
+/** Bug, cause and fix: `test/adapters/lost-attempts`. Redis was flushed as well, so that no record said that attempt 1 had been declined. */
+test('an order whose next attempt is on its way when rows are lost is paid once', async () => {
+  const { violations, trace } = await runKept('payments', 'next-attempt-on-its-way');
+  expect(violations).toEqual([]);
+  const steps = trace.flatMap((line) => /set back|k3 hears: too soon|CHARGE k3\S* succeeded/.exec(line)?.[0] ?? []);
+  expect(steps.slice(0, 3)).toEqual(['set back', 'k3 hears: too soon', 'CHARGE k3.2 succeeded']);
+});
+
 /** Mistakes of the checker, not of the service: kept so that they do not come back. */
 describe('the checker of payments', () => {
   test.each<[what: string, plan: string, steps: RegExp, order: string[]]>([

@@ -5,7 +5,13 @@ import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '#idempay/platform/clock.js';
 import { markFolderAsRestored } from '#idempay/stores/embedded/adoption.js';
 import { openEmbedded } from '#idempay/stores/embedded/open.js';
-import { LONG_MS, newKey, newProcessorName, newTransactionId } from '../../testkit/protocol/payment-attempts.js';
+import {
+  claimAttempt,
+  LONG_MS,
+  newKey,
+  newProcessorName,
+  newTransactionId,
+} from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 
@@ -24,7 +30,10 @@ async function composeAfterLoss(dedupMs: number) {
   const open = () => openEmbedded({ dataDir, transactionCacheTtlMs: LONG_MS, clock: systemClock });
   const before = await open();
   const key = newKey();
+  const name = newProcessorName();
   await before.keys.issue(key, LONG_MS);
+  // A moment ago: so little was lost then.
+  await before.ledger.claim(claimAttempt({ processor: name }));
   await before.close();
   markFolderAsRestored(dataDir);
   const after = await open();
@@ -32,7 +41,7 @@ async function composeAfterLoss(dedupMs: number) {
     await after.close();
     await rm(dataDir, { recursive: true });
   });
-  const processor = new RecordingProcessor(newProcessorName(), dedupMs, TIMEOUT_MS);
+  const processor = new RecordingProcessor(name, dedupMs, TIMEOUT_MS);
   return { ...compose(after, { leaseMs: LEASE_MS, dedupMs }, processor), key };
 }
 
@@ -62,7 +71,7 @@ test.each([0, LONG_MS])(
   },
 );
 
-test('an order does not wait where the processor deduplicates: the processor is asked', async () => {
+test('an order does not wait where the processor deduplicates for longer than rows were lost', async () => {
   const { payments, processor } = await composeAfterLoss(LONG_MS);
   const order = orderOf();
   await processor.charge({ ...MONEY, reference: order.key, transactionId: newTransactionId() });

@@ -13,6 +13,8 @@ export interface Loss {
   readonly adoptedAt: number | null;
   /** The processors of the last day before the loss; null if any may be asked. */
   readonly processorsBefore: readonly string[] | null;
+  /** How much time was lost, at most; null if that is not known. */
+  readonly lostMs: number | null;
 }
 
 export const NEVER_LOST: Loss = {
@@ -21,6 +23,7 @@ export const NEVER_LOST: Loss = {
   lookUpReferencesUntilMs: 0,
   adoptedAt: null,
   processorsBefore: null,
+  lostMs: null,
 };
 
 /** As `adopt_database` has it. `kept`: the tables that were restored; `known`: what was known of losses before, in the lost database. */
@@ -32,8 +35,19 @@ export function adopted(kept: Tables, known: Loss, now: number): Loss {
     lookUpReferencesUntilMs: currentHour(kept.retention).until_ms + LOOK_UP_REFERENCES_MS,
     adoptedAt: now,
     processorsBefore: kept.processors.length > 0 ? processorsBefore(kept) : null,
+    lostMs: lostMs(kept, now),
   };
 }
+
+function lostMs({ payments }: Tables, now: number): number | null {
+  const newest = [...payments.values()]
+    .sort((one, other) => (one.transaction_id < other.transaction_id ? -1 : 1))
+    .at(-1);
+  return newest ? now - newest.claimed_at : null;
+}
+
+/** So little was lost that nothing waits. */
+export const isShort = ({ loss }: Tables, shortLossMs: number) => loss.lostMs !== null && loss.lostMs < shortLossMs;
 
 /** Those of all rows: no history with losses is longer than a day. */
 function processorsBefore({ payments, loss, retention }: Tables): readonly string[] {

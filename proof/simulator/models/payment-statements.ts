@@ -2,7 +2,7 @@ import { keyTimeOf, lowestKeyAt } from '#idempay/payments/values/key-time.js';
 import type { PaymentRow } from '#idempay/stores/postgres/payment-row.js';
 import { StatementRefused } from '#idempay/stores/postgres/postgres.js';
 import type { HistoryRow } from '#idempay/stores/shared/rows.js';
-import { areReferencesLookedUp, canKnowLostRows, isAfterLoss, mayBeLost } from './loss.js';
+import { areReferencesLookedUp, canKnowLostRows, isAfterLoss, isShort, mayBeLost } from './loss.js';
 import type { ModelledStatement, Statements, Tables, Values } from './postgres-server.js';
 import { ageOfHour, currentHour, settledAfter } from './retention-statements.js';
 
@@ -20,14 +20,14 @@ type State = StoredPayment['state'];
 const CLAIM_COLUMNS = [
   ...['key', 'transaction_id', 'amount', 'currency', 'fingerprint', 'client', 'processor', 'owner', 'leaseMs'],
   ...['claimBefore', 'outcome', 'reason', 'ttlMs'],
-  ...['reference', 'attempt', 'previousKey', 'lateMs', 'waitMs', 'source', 'content'],
+  ...['reference', 'attempt', 'previousKey', 'lateMs', 'waitMs', 'source', 'content', 'shortLossMs'],
 ];
 /** Where it has the former names of the processor, which are the same for all rows. */
 const FORMER_NAMES = 13;
 type NewRow = Pick<StoredPayment, 'key' | 'transaction_id' | 'amount' | 'currency' | 'fingerprint' | 'client'> &
   Pick<StoredPayment, 'processor' | 'owner' | 'reason' | 'reference' | 'attempt' | 'source' | 'content'> &
   Readonly<Record<'leaseMs' | 'claimBefore', number>> &
-  Readonly<Record<'ttlMs' | 'lateMs' | 'waitMs', number | null>> & {
+  Readonly<Record<'ttlMs' | 'lateMs' | 'waitMs' | 'shortLossMs', number | null>> & {
     readonly outcome: State | null;
     readonly previousKey: string | null;
   };
@@ -38,7 +38,7 @@ type Cancelled = [
 ];
 type Explained = [
   ...[key: string, previousKey: string | null, lateMs: number | null, waitMs: number],
-  ...[processor: string, formerNames: readonly string[]],
+  ...[processor: string, formerNames: readonly string[], shortLossMs: number],
 ];
 type Fenced = readonly [key: string, epoch: number, owner: string, ...more: unknown[]];
 type TakeOver = readonly [owner: string, leaseMs: number, processors: readonly string[]];
@@ -162,17 +162,28 @@ const claimedAt = ({ loss }: Tables, key: string, now: number) =>
 
 /** What the statement says of an attempt that may insert its row. */
 function mayClaim(tables: Tables, row: NewRow, formerNames: readonly string[], now: number): boolean {
-  const { key, processor, reference, claimBefore, previousKey, lateMs, waitMs } = row;
+  const { key, processor, reference, claimBefore, previousKey, lateMs, waitMs, shortLossMs } = row;
   if (!tables.processors.includes(processor as string) || !mayInsert(tables, key, now, claimBefore)) return false;
   if (previousKey && !isTurnAfter(tables, previousKey, lateMs)) return false;
   if (!mayBeLost(tables, key)) return true;
-  const isTime = reference === null || isAfterLoss(tables, Number(waitMs), now);
+  const isLong = reference !== null && !isShort(tables, Number(shortLossMs));
+  const isTime = !isLong || isAfterLoss(tables, Number(waitMs), now);
   return isTime && canKnowLostRows(tables, processor, formerNames);
 }
 
 /** A payment whose row may be lost is never settled by its claim. */
 function claimed(tables: Tables, row: NewRow, now: number): StoredPayment {
-  const { leaseMs, claimBefore: _, outcome, ttlMs, previousKey: _1, lateMs: _2, waitMs: _3, ...columns } = row;
+  const {
+    leaseMs,
+    claimBefore: _,
+    outcome,
+    ttlMs,
+    previousKey: _1,
+    lateMs: _2,
+    waitMs: _3,
+    shortLossMs: _4,
+    ...columns
+  } = row;
   const isLosable = mayBeLost(tables, row.key);
   const end = isLosable ? null : outcome;
   return {
@@ -254,10 +265,11 @@ export const PAYMENT_STATEMENTS: Statements = {
 
   explain_turn(tables, values: Explained, [now]) {
     const { payments, retention, loss } = tables;
-    const [key, previousKey, lateMs, waitMs, processor, formerNames] = values;
+    const [key, previousKey, lateMs, waitMs, processor, formerNames, shortLossMs] = values;
     const { state = null, settled_hour } = payments.get(previousKey ?? '') ?? {};
     const inTime = lateMs === null || (ageOfHour(retention, settled_hour) ?? Infinity) < lateMs;
-    const remainingMs = loss.adoptedAt === null ? 0 : loss.adoptedAt + waitMs - now;
+    const isOver = loss.adoptedAt === null || isShort(tables, shortLossMs);
+    const remainingMs = isOver ? 0 : Number(loss.adoptedAt) + waitMs - now;
     const canKnow = canKnowLostRows(tables, processor, formerNames);
     return [{ mayBeLost: mayBeLost(tables, key), canKnow, previous: state, inTime, remainingMs }];
   },

@@ -165,9 +165,14 @@ export interface ClaimAttempt extends Money, OfProcessor {
   readonly turn?: Turn | undefined;
   /**
    * After rows were lost, the claim of a new row with a turn waits for so long, because a charge that was under way for a lost one must have
-   * arrived at a processor that does not deduplicate. 0 where the processor does.
+   * arrived before the processor is asked: of the same attempt if the processor does not deduplicate, and of the next one in any case.
    */
   readonly waitAfterLossMs: number;
+  /**
+   * A loss of less time than this needs no wait: nobody can have declined an attempt whose row is lost, so there is no next one. If omitted,
+   * each loss does.
+   */
+  readonly shortLossMs?: number | undefined;
   /** Rows were lost, and the processor has a record of this attempt at a reference. Its turn, and the wait, are not asked for then. */
   readonly knownAtProcessor?: KnownAttempt | undefined;
 }

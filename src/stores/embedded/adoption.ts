@@ -47,6 +47,7 @@ const adoptionBefore = (key: string, nowMs: number) => `
   UPDATE transaction_list
   SET last_id = last_id + ${GAP}, version = version + ${GAP}, last_removal_version = version + ${GAP};
   UPDATE deployment SET is_backup = 0, look_up_before = max(look_up_before, '${key}'), adopted_at = ${nowMs},
+    lost_ms = ${nowMs} - (SELECT claimed_at FROM payments ORDER BY transaction_id DESC LIMIT 1),
     look_up_references_until = (SELECT max(until_ms) FROM retention_hours) + ${LOOK_UP_REFERENCES_MS},
     processors_before_loss = ${PROCESSORS_BEFORE_LOSS};
   UPDATE last_commit SET incarnation = '${newIncarnation()}', number = number + 1, adopted = incarnation;

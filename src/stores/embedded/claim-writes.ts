@@ -110,10 +110,10 @@ export function createClaimWrites(
 
   /** Only a turn waits after a loss, and is judged; of one that is known at the processor neither is asked. */
   function refusalOf(attempt: ClaimWrite, mayBeLost: boolean, now: number): TurnRefusal | undefined {
-    const { turn, waitAfterLossMs, knownAtProcessor } = attempt;
+    const { turn, waitAfterLossMs, shortLossMs, knownAtProcessor } = attempt;
     const other = mayBeLost ? turns.otherBeforeLoss(attempt) : undefined;
     if (other || !turn || knownAtProcessor) return other;
-    return turns.tooSoon(mayBeLost ? waitAfterLossMs : 0, now) ?? turns.afterPrevious(turn);
+    return turns.tooSoon(mayBeLost ? waitAfterLossMs : 0, now, shortLossMs) ?? turns.afterPrevious(turn);
   }
 
   function insertRow(attempt: ClaimWrite, now: number, mayBeLost: boolean): ClaimWriteResult | undefined {

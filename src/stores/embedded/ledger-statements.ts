@@ -17,7 +17,7 @@ export const SET_RESOLUTION = 'UPDATE payments SET resolution = ? WHERE key = ?'
 
 /** What an adoption left behind; it changes at a start only. */
 export const LOSSES =
-  'SELECT look_up_before, look_up_references_until, adopted_at, processors_before_loss FROM deployment';
+  'SELECT look_up_before, look_up_references_until, adopted_at, lost_ms, processors_before_loss FROM deployment';
 
 export const ACCEPT_LOST_ROWS = 'UPDATE deployment SET processors_before_loss = NULL';
 

@@ -90,7 +90,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
     async claim(attempt) {
       if (!registered.has(attempt.processor)) await register(attempt.processor);
       const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs } = attempt;
-      const { turn, content, waitAfterLossMs, knownAtProcessor } = attempt;
+      const { turn, content, waitAfterLossMs, shortLossMs, knownAtProcessor } = attempt;
       const claimed = await claimInTime(
         writer.write('claim', {
           key,
@@ -108,6 +108,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
           settleAs,
           turn,
           waitAfterLossMs,
+          shortLossMs,
           content,
           knownAtProcessor,
         }),

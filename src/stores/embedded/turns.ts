@@ -9,6 +9,7 @@ export interface Losses {
   readonly look_up_before: string;
   readonly look_up_references_until: number;
   readonly adopted_at: number;
+  readonly lost_ms: number | null;
   readonly processors_before_loss: string | null;
 }
 
@@ -46,7 +47,8 @@ export function createTurns(database: Database) {
     mayBeLost: (key: string) => mayBeLost(key, losses, () => (seenMs.get() as { ms: number }).ms),
 
     /** How long a new row still waits after rows were lost. */
-    tooSoon(waitAfterLossMs: number, now: number): TurnRefusal | undefined {
+    tooSoon(waitAfterLossMs: number, now: number, shortLossMs = 0): TurnRefusal | undefined {
+      if (losses.lost_ms !== null && losses.lost_ms < shortLossMs) return undefined;
       const remainingMs = losses.adopted_at + waitAfterLossMs - now;
       return waitAfterLossMs > 0 && remainingMs > 0 ? { state: 'too soon', remainingMs } : undefined;
     },

@@ -100,7 +100,12 @@ export function createClaims(
       [...new Set(sorted.flatMap(({ formerProcessors = [] }) => formerProcessors))],
     ];
     const rows = sorted.some(({ turn, content }) => turn ?? content)
-      ? await database.write<InsertedRow>(CLAIM_IN_FULL, [...values, ...turnsOf(sorted), ...contentsOf(sorted)])
+      ? await database.write<InsertedRow>(CLAIM_IN_FULL, [
+          ...values,
+          ...turnsOf(sorted),
+          ...contentsOf(sorted),
+          shortLossesOf(sorted),
+        ])
       : await database.write<InsertedRow>(CLAIM, values);
     const inserted = new Map(
       rows.map((row) => [row.owner, { mayBeLost: row.may_be_lost, ageMs: row.age_ms, expiresAt: row.expires_at }]),
@@ -189,15 +194,24 @@ export function createClaims(
     key,
     turn,
     waitAfterLossMs,
+    shortLossMs = 0,
     processor,
     formerProcessors = [],
-  }: Pick<Cancellation, 'key' | 'turn' | 'waitAfterLossMs' | 'processor' | 'formerProcessors'>): Promise<{
+  }: Pick<
+    ClaimAttempt,
+    'key' | 'turn' | 'waitAfterLossMs' | 'shortLossMs' | 'processor' | 'formerProcessors'
+  >): Promise<{
     refusal: TurnRefusal | undefined;
     mayBeLost: boolean;
   }> {
     const { previousKey, lateMs } = turn ?? {};
     const ofTurn = [key, previousKey ?? null, lateMs ?? null, waitAfterLossMs];
-    const [found] = await database.read<ExplainedTurn>(EXPLAIN_TURN, [...ofTurn, processor, formerProcessors]);
+    const [found] = await database.read<ExplainedTurn>(EXPLAIN_TURN, [
+      ...ofTurn,
+      processor,
+      formerProcessors,
+      shortLossMs,
+    ]);
     const mayBeLost = found?.mayBeLost === true;
     if (mayBeLost && !found.canKnow) return { refusal: { state: 'other processor before loss' }, mayBeLost };
     if (mayBeLost && waitAfterLossMs > 0 && found.remainingMs > 0) {
@@ -302,8 +316,11 @@ function turnsOf(attempts: readonly ClaimAttempt[]): (string | number | null)[][
   ];
 }
 
-/** The last columns of `CLAIM_IN_FULL`. */
+/** The columns of `CLAIM_IN_FULL` after those of turns. */
 function contentsOf(attempts: readonly ClaimAttempt[]): (string | null)[][] {
   const contents = attempts.map(({ content }) => contentColumnsOf(content));
   return [contents.map(({ source }) => source), contents.map(({ content }) => content)];
 }
+
+/** The last column of `CLAIM_IN_FULL`. */
+const shortLossesOf = (attempts: readonly ClaimAttempt[]) => attempts.map(({ shortLossMs = 0 }) => shortLossMs);

@@ -117,6 +117,9 @@ export const ADOPT: Statement = {
           ELSE (SELECT max(until_ms) FROM idempay.retention_hours) + ${LOOK_UP_REFERENCES_MS} END,
         processors_before_loss = CASE WHEN deployment.timeline IS NULL THEN processors_before_loss
           ELSE ${PROCESSORS_BEFORE_LOSS} END,
+        lost_ms = CASE WHEN deployment.timeline IS NULL THEN lost_ms ELSE (
+          SELECT (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 FROM idempay.payments
+          ORDER BY transaction_id DESC LIMIT 1) END,
         adopted_at = CASE WHEN deployment.timeline IS NULL THEN adopted_at ELSE clock_timestamp() END
       FROM (${LIVE}) AS live, (SELECT generation FROM idempay.deployment) AS before
       WHERE (${SEEN} IS DISTINCT FROM ${FOUND} OR deployment.incarnation = $1) AND ${IS_RESTORED}

@@ -73,14 +73,15 @@ export const CLAIM: Statement = claimOf('claim', {
  * one before is DECLINED, and will not be removed soon. Where rows were lost it waits (`ClaimAttempt.waitAfterLossMs`).
  */
 export const CLAIM_IN_FULL: Statement = claimOf('claim_in_full', {
-  arrays: ', $15::text[], $16::integer[], $17::uuid[], $18::float8[], $19::float8[], $20::text[], $21::text[]',
-  columns: ', reference, attempt, previous_key, late_ms, wait_after_loss_ms, source, content',
+  arrays:
+    ', $15::text[], $16::integer[], $17::uuid[], $18::float8[], $19::float8[], $20::text[], $21::text[], $22::float8[]',
+  columns: ', reference, attempt, previous_key, late_ms, wait_after_loss_ms, source, content, short_loss_ms',
   inserted: ', reference, attempt, source, content',
   values: ', reference, attempt, CASE WHEN NOT settles THEN source END, content',
   losable: mayBeLost('key'),
   condition: `
       AND (previous_key IS NULL OR ${isTurnAfter('previous_key', 'late_ms')})
-      AND (NOT may_be_lost OR reference IS NULL OR ${isAfterLoss('wait_after_loss_ms')})`,
+      AND (NOT may_be_lost OR reference IS NULL OR lost_ms < short_loss_ms OR ${isAfterLoss('wait_after_loss_ms')})`,
 });
 
 /** Whether an earlier row of the key may have been lost. `look_up_before` and the other column are those of the deployment. */
@@ -131,7 +132,7 @@ function claimOf(
     FROM (
       SELECT lost.*, outcome IS NOT NULL AND NOT may_be_lost AS settles
       FROM (
-        SELECT sent.*, generation, look_up_before, adopted_at, processors, processors_before_loss, ${more.losable} AS may_be_lost
+        SELECT sent.*, generation, look_up_before, adopted_at, lost_ms, processors, processors_before_loss, ${more.losable} AS may_be_lost
         FROM
           unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[],
             $8::text[], $9::float8[], $10::float8[], $11::text[], $12::text[], $13::float8[]${more.arrays})
@@ -226,15 +227,16 @@ export const CLAIM_KNOWN: Statement = {
 
 /**
  * Why a row of this turn was not inserted: parameters as in `CANCEL`, from `$1` to `$6` the key, the key before, its age, the wait, and the
- * processor's name and former names.
+ * processor's name and former names; `$7`: a loss of less time needs no wait (ms).
  */
 export const EXPLAIN_TURN: Statement = {
   name: 'explain_turn',
   text: `
     SELECT ${mayBeLost('$1::uuid')} AS "mayBeLost", ${canKnowLostRows('$5::text', '$6')} AS "canKnow", previous.state AS previous,
       coalesce($3::float8 IS NULL OR ${AGE_OF_HOUR} < $3::float8, false) AS "inTime",
-      coalesce((extract(epoch FROM adopted_at + $4::float8 * interval '1 millisecond' - clock_timestamp()) * 1000)::float8, 0)
-        AS "remainingMs"
+      CASE WHEN lost_ms < $7::float8 THEN 0 ELSE
+        coalesce((extract(epoch FROM adopted_at + $4::float8 * interval '1 millisecond' - clock_timestamp()) * 1000)::float8, 0)
+      END AS "remainingMs"
     FROM idempay.deployment
     LEFT JOIN idempay.payments AS previous ON previous.key = $2::uuid`,
 };

@@ -28,7 +28,9 @@ CREATE TABLE idempay.deployment (
   -- The names of processors under which payments were claimed here. The simulated one and others are kept apart (rule P14).
   processors        text[]  NOT NULL DEFAULT '{}',
   -- Those of the day before rows were lost: only they can tell what became of a lost row. NULL: any is permitted.
-  processors_before_loss text[]
+  processors_before_loss text[],
+  -- How much time was lost at `adopted_at`, at most: since the claim of the newest row that is left. NULL: not known.
+  lost_ms           double precision
 );
 
 -- The last 16 digits of a random UUID: 62 random bits.
