@@ -393,7 +393,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'no claim says that its row may be lost, in PostgreSQL':
       'const { mayBeLost } = inserted; → const mayBeLost = Boolean(inserted) && claims === undefined;',
     'claims of one batch get the content of each other, in PostgreSQL':
-      '...contentsOf(sorted)] → ...contentsOf(attempts)]',
+      '...contentsOf(sorted),\n → ...contentsOf(attempts),\n',
     'all claims of a batch get the source of the first, in PostgreSQL':
       'contents.map(({ source }) => source), → contents.map(() => contents[0]?.source ?? null),',
     'a claim that inserted no row is granted, in PostgreSQL':
