@@ -202,7 +202,8 @@ describe('a data folder', () => {
     const copy = join(data(), 'copy');
     await mkdir(copy);
     await copyFile(join(data(), 'idempay.sqlite'), join(copy, 'idempay.sqlite'));
-    const { url: restored } = await opened.stores.serve({ DATA_DIR: copy });
+    const settings = { DATA_DIR: copy, PROCESSOR_URL: opened.processor.url };
+    const { url: restored } = await opened.stores.serve(settings);
     for (const { key, transactionId, transaction } of paid) {
       expectReplay(await pay(restored, key), transactionId);
       expect((await readTransaction(restored, transaction.transactionId)).json()).toEqual(transaction);
