@@ -6,7 +6,7 @@ import { kindOf } from './violation-kinds.js';
 import { runInWorkers, type SeedResult } from './worker.js';
 
 /** Longer than a shortest plan usually takes; an endless search helps nobody. */
-const SHRINK_LIMIT_MS = 60_000;
+const MOST_SHRINK_RUNS = 10_000;
 /** Failing seeds that are made shorter: the others are named. */
 const MOST_SHRUNK = 3;
 /** The exit code of a process that Ctrl-C ended. */
@@ -106,7 +106,7 @@ async function tell({ from, end, environment: only }: Options): Promise<readonly
 
 async function explain(name: EnvironmentName, seed: number): Promise<void> {
   const environment = ENVIRONMENTS[name]();
-  const shortest = await shrink(environment, environment.plan(seed), SHRINK_LIMIT_MS);
+  const shortest = await shrink(environment, environment.plan(seed), MOST_SHRINK_RUNS);
   const { trace, violations } = await runPlan(environment, shortest, true);
   const plan = `the shortest plan that was found:\n${JSON.stringify(shortest)}\nits history:`;
   console.log([plan, ...trace, ...violations.map((violation) => `  ${violation}`)].join('\n'));

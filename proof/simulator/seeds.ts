@@ -34,29 +34,38 @@ export async function runPlan(environment: Environment, plan: Faulty, trace = fa
 }
 
 /**
- * The shortest plan found in `limitMs` that still breaks a promise: items of its lists are left out, half of a list at a
+ * The shortest plan found in `mostRuns` that still breaks a promise: items of its lists are left out, half of a list at a
  * time, then a quarter, then one by one, for as long as that makes it shorter.
  */
-export async function shrink(environment: Environment, failing: Faulty, limitMs: number): Promise<Faulty> {
-  const endsAt = performance.now() + limitMs;
-  const isOver = () => performance.now() > endsAt;
+export async function shrink(environment: Environment, failing: Faulty, mostRuns: number): Promise<Faulty> {
+  let runs = 0;
+  const isOver = () => runs >= mostRuns;
+  const fails = async (candidate: Faulty) => {
+    runs += 1;
+    return (await runPlan(environment, candidate)).violations.length > 0;
+  };
   let plan = failing;
   let before: Faulty | undefined;
   while (plan !== before && !isOver()) {
     before = plan;
-    for (let list = 0; list < listsOf(plan).length; list += 1) plan = await shrinkList(environment, plan, list, isOver);
+    for (let list = 0; list < listsOf(plan).length; list += 1) plan = await shrinkList(plan, list, fails, isOver);
   }
   return plan;
 }
 
-async function shrinkList(environment: Environment, failing: Faulty, list: number, isOver: () => boolean) {
+async function shrinkList(
+  failing: Faulty,
+  list: number,
+  fails: (candidate: Faulty) => Promise<boolean>,
+  isOver: () => boolean,
+) {
   let plan = failing;
   const length = () => listsOf(plan)[list]?.length ?? 0;
   for (let count = length(); count >= 1; count = count === 1 ? 0 : Math.ceil(count / 2)) {
     for (let start = length() - count; start >= 0 && !isOver(); start -= count) {
       const candidate = structuredClone(plan);
       listsOf(candidate)[list]?.splice(start, count);
-      if ((await runPlan(environment, candidate)).violations.length > 0) plan = candidate;
+      if (await fails(candidate)) plan = candidate;
     }
   }
   return plan;

@@ -35,15 +35,17 @@ const each = (value: string | number | null) => keys.map(() => value);
 const fence = [keys, each(1), each('owner')];
 const claim: PlanValue[] = [
   ...[keys, keys.map((_, n) => `TXN${1_000_000 + n}`), each(1), each('USD'), each('1 USD'), each(null), each('test')],
-  ...[each('owner'), each(60_000), each(LATER_MS), each(null), each(null), each(null)],
+  ...[each('owner'), each(60_000), each(LATER_MS), each(null), each(null), each(null), ['former']],
 ];
 
 const claimInFull: PlanValue[] = [
   ...[SECOND_KEYS, keys.map((_, n) => `TXN${2_000_000 + n}`), ...claim.slice(2)],
   ...[each('order-17'), each(2), keys, each(60_000), each(0), each('tok_1'), each('{"description":"Shoes"}')],
+  each(0),
 ];
 const cancellation: PlanValue[] = [
   ...[SECOND_KEYS[0] ?? '', 'TXN3000000', null, 'owner', LATER_MS, 60_000, 'order-17', 2, FIRST, 60_000, 0, 'false'],
+  ...['test', ['former']],
 ];
 
 /** In an order in which each finds its rows. Those of transactions find none: the plan is the same. */
@@ -51,12 +53,12 @@ const BY_KEY: [statement: Statement, values: PlanValue[], index: string | undefi
   [CLAIM, claim, undefined],
   [CLAIM_IN_FULL, claimInFull, 'payments_pkey'],
   [CANCEL, cancellation, 'payments_pkey'],
-  [EXPLAIN_TURN, [SECOND_KEYS[0] ?? '', FIRST, 60_000, 0], 'payments_pkey'],
+  [EXPLAIN_TURN, [SECOND_KEYS[0] ?? '', FIRST, 60_000, 0, 'test', ['former'], 0], 'payments_pkey'],
   [FIND, [keys], 'payments_pkey'],
   [FIND_RECORD, [FIRST], 'payments_pkey'],
   [FIND_LIFE, [FIRST], 'payments_pkey'],
   [RENEW, [...fence, each(60_000)], 'payments_pkey'],
-  [TAKE_OVER, [FIRST, 'other', 60_000, 'test'], 'payments_pkey'],
+  [TAKE_OVER, [FIRST, 'other', 60_000, ['test', 'former']], 'payments_pkey'],
   [RESOLVE, [FIRST, 'operator', 'DECLINED', 'why', 1, 1], 'payments_pkey'],
   [SETTLE, [...fence, each('COMPLETED'), each(null), each(60_000)], 'payments_pkey'],
   [SETTLE_NOTED, [...fence, each('COMPLETED'), each(null), each(60_000), each('{"kind":"settled"}')], 'payments_pkey'],
