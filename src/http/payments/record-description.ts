@@ -88,6 +88,7 @@ export const listPayments: RouteDescription = {
     invalidReference: publicErrors.invalidReference(),
     invalidContent: refusalBy(() => readSelection({ content: '' })),
     contentWithoutFrom: refusalBy(() => readSelection({ content: 'Shoes' })),
+    contentOfClient: publicErrors.scopeMissing(['operations']),
     invalidState: refusalBy(() => readSelection({ state: 'PAID' })),
     invalidProcessor: refusalBy(() => readSelection({ processor: '\0' })),
     invalidFrom: refusalBy(() => readSelection({ from: 'yesterday' })),
