@@ -272,7 +272,8 @@ describe('the command line', () => {
         return true;
       });
       await run(['backup', file]);
-      expect(output).toBe(`${file} is complete.\n`);
+      // A copy that takes longer shows its progress before.
+      expect(output.endsWith(`${file} is complete.\n`), output).toBe(true);
       expect(statSync(file).size).toBeGreaterThan(0);
     });
 
