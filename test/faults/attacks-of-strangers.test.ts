@@ -85,7 +85,12 @@ describeDeployments(
 
       /** Until it is paid: a payer that is refused repeats the same. */
       const payOnce = async ({ headers }: Credential, agent: Agent, repeats: number): Promise<Answer> => {
-        const key = await ask(`${url}/api/server-generated/generate-key`, { agent, headers });
+        let key = await ask(`${url}/api/server-generated/generate-key`, { agent, headers });
+      for (let time = 1; key.status !== 200 && time <= repeats; time += 1) {
+        await pause(Number(key.headers['retry-after'] ?? 1) * 1_000);
+        key = await ask(`${url}/api/server-generated/generate-key`, { agent, headers });
+      }
+      if (key.status !== 200) return key;
         const payment = { method: 'POST', body: '{"amount":"100.50","currency":"USD"}', agent };
         for (let time = 1; ; time += 1) {
           const answer = await ask(`${url}/api/payment`, {
