@@ -83,23 +83,21 @@ describeDeployments(
       };
       const [patient, lavish, wide] = [newAgent(2 * PAYERS), newAgent(GREEDY), newAgent(SPACES_AT_ONCE)];
 
-      /** Until it is paid: a payer that is refused repeats the same. */
-      const payOnce = async ({ headers }: Credential, agent: Agent, repeats: number): Promise<Answer> => {
-        let key = await ask(`${url}/api/server-generated/generate-key`, { agent, headers });
-      for (let time = 1; key.status !== 200 && time <= repeats; time += 1) {
-        await pause(Number(key.headers['retry-after'] ?? 1) * 1_000);
-        key = await ask(`${url}/api/server-generated/generate-key`, { agent, headers });
-      }
-      if (key.status !== 200) return key;
-        const payment = { method: 'POST', body: '{"amount":"100.50","currency":"USD"}', agent };
+      /** Until the answer is 200: a payer that is refused repeats the same. */
+      const untilServed = async (send: () => Promise<Answer>, repeats: number): Promise<Answer> => {
         for (let time = 1; ; time += 1) {
-          const answer = await ask(`${url}/api/payment`, {
-            ...payment,
-            headers: { ...headers, 'Content-Type': 'application/json', 'Idempotency-Key': key.json<string>() },
-          });
+          const answer = await send();
           if (answer.status === 200 || time > repeats) return answer;
           await pause(Number(answer.headers['retry-after'] ?? 1) * 1_000);
         }
+      };
+      const payOnce = async ({ headers }: Credential, agent: Agent, repeats: number): Promise<Answer> => {
+        const generate = () => ask(`${url}/api/server-generated/generate-key`, { agent, headers });
+        const key = await untilServed(generate, repeats);
+        if (key.status !== 200) return key;
+        const withKey = { ...headers, 'Content-Type': 'application/json', 'Idempotency-Key': key.json<string>() };
+        const payment = { method: 'POST', body: '{"amount":"100.50","currency":"USD"}', agent, headers: withKey };
+        return untilServed(() => ask(`${url}/api/payment`, payment), repeats);
       };
       const payUntil = async (isOver: () => boolean, took: number[]) => {
         await inParallel(PAYERS, PAYERS, async (index) => {
