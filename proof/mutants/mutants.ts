@@ -118,7 +118,9 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/payments/fair-places.ts': {
     'a client takes more places than its share': '< share) return false; → < this.places) return false;',
     'a refusal limits the other clients for longer than a second': 'now - refused.lastAt > CONTENDED_MS || → ',
-    'a client that does not come back limits the others for ever': ' || now - refused.firstAt > MOST_CONTENDED_MS → ',
+    'a client that does not come back limits the others for ever': ' || now - refused.askedAt > GONE_AFTER_MS → ',
+    'a client that goes on asking loses its share after ten seconds':
+      'if (refused) refused.askedAt = this.clock.monotonic(); → ',
     'a client that asks for more than its share does not prolong the time':
       'for (const refused of waiting) refused.lastAt = now; → ',
   },

@@ -3,13 +3,14 @@ import type { Clock } from '../platform/clock.js';
 /** While a client was refused so recently, the others get no more than their shares. */
 const CONTENDED_MS = 1_000;
 /**
- * A client that was refused comes back when Retry-After has passed, which is when the second is over too. Until it has a place, a
- * client that goes on asking for more than its share prolongs the time, for this long at most.
+ * A client that was refused comes back when Retry-After has passed, which is when the second is over too. It may have many payers, who come
+ * one after the other. So a client that goes on asking for more than its share prolongs the time, until the other has asked nothing for so long.
  */
-const MOST_CONTENDED_MS = 10_000;
+const GONE_AFTER_MS = 10_000;
 
 interface Refused {
-  readonly firstAt: number;
+  /** When it asked last, whether it got a place or not. */
+  askedAt: number;
   lastAt: number;
 }
 
@@ -37,7 +38,8 @@ export class FairPlaces {
     this.held += 1;
     if (client === undefined) return true;
     this.holders.set(client, (this.holders.get(client) ?? 0) + 1);
-    this.refused.delete(client);
+    const refused = this.refused.get(client);
+    if (refused) refused.askedAt = this.clock.monotonic();
     return true;
   }
 
@@ -56,7 +58,7 @@ export class FairPlaces {
     const waiting: Refused[] = [];
     let clients = this.holders.size + (this.holders.has(client) ? 0 : 1);
     for (const [other, refused] of this.refused) {
-      if (now - refused.lastAt > CONTENDED_MS || now - refused.firstAt > MOST_CONTENDED_MS) this.refused.delete(other);
+      if (now - refused.lastAt > CONTENDED_MS || now - refused.askedAt > GONE_AFTER_MS) this.refused.delete(other);
       else if (other !== client) {
         waiting.push(refused);
         if (!this.holders.has(other)) clients += 1;
@@ -72,8 +74,6 @@ export class FairPlaces {
   private noteRefused(client: string | undefined): void {
     if (client === undefined || this.held < this.places) return;
     const now = this.clock.monotonic();
-    const known = this.refused.get(client);
-    if (known && now - known.lastAt <= CONTENDED_MS) known.lastAt = now;
-    else this.refused.set(client, { firstAt: now, lastAt: now });
+    this.refused.set(client, { askedAt: now, lastAt: now });
   }
 }

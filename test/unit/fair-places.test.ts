@@ -46,6 +46,20 @@ test('while another client was refused in the last second, a client with its sha
   expect(taken('payer', 4)).toBe(3);
 });
 
+/** Bug: of a client with several payers one was refused after the other. Cause: its first place ended the time. */
+test('a client that was refused may take its whole share, although another goes on asking', () => {
+  expect(taken('greedy', PLACES)).toBe(PLACES);
+  expect(taken('payer', 1)).toBe(0);
+  giveBack('greedy', 5);
+  // For longer than a client that is gone.
+  for (let payment = 0; payment < 30; payment += 1) {
+    expect(taken('payer', 3)).toBe(3);
+    clock.advance(900);
+    expect(taken('greedy', 1)).toBe(0);
+    giveBack('payer', 3);
+  }
+});
+
 test('a second after the last refusal of another client, all places are for everybody', () => {
   expect(taken('greedy', PLACES)).toBe(PLACES);
   expect(taken('payer', 1)).toBe(0);
