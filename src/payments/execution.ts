@@ -220,8 +220,9 @@ export function createCarryOut(collaborators: {
     const mark = markOf(claim, result.state);
     const left = await giveUp(claim, ageMs, mark, { ...done, cause });
     if (left === 'fenced off') counts.fencedOff += 1;
-    // Only a row that is known to be marked unsent is answered so.
-    if (mark === 'unsent' && left === 'given up') return { state: 'not sent', cause };
+    // Only a row that is known to be marked unsent is answered so. Under a former name it is never sent.
+    const isOurs = claim.processor === processor.traits.name;
+    if (mark === 'unsent' && left === 'given up' && isOurs) return { state: 'not sent', cause };
     return outcomeElsewhere(claim, cause, done);
   }
 
