@@ -192,7 +192,7 @@ function readNames(text: string): readonly string[] | undefined {
   return names.every((name) => /^[A-Z][A-Z0-9_]*$/.test(name)) ? names : undefined;
 }
 
-/** What rows call this service's processor: first its present name. */
+/** The names that rows have for this service's processor. The present one comes first. */
 export function processorNames({ processor }: Pick<Config, 'processor'>): readonly string[] {
   if (processor.kind === 'simulated') return [SIMULATED];
   // The configuration was read, so the URL has its form.

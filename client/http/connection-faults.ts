@@ -3,7 +3,7 @@ export class ConnectionFault extends Error {}
 
 /** What Node.js says where no connection was made. Browsers do not tell, so there every failure may have arrived. */
 const NEVER_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
-/** What a port that speaks no TLS answers looks like to OpenSSL 3.0, and since 3.2. */
+/** OpenSSL 3.0 and OpenSSL 3.2 name a reply that is not TLS in these two ways. */
 const NO_TLS = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG']);
 /** What Node.js says of a certificate that it does not accept, which is before the first byte of a request. `ERR_SSL_` is what the server says. */
 const CERTIFICATE =
@@ -21,7 +21,7 @@ export function isLasting(fault: unknown): boolean {
   return NO_TLS.has(code) || CERTIFICATE.test(code);
 }
 
-/** What a person has to do where a certificate is not accepted: a sentence after that of `reasonOf`; empty for other faults. */
+/** A sentence that says what a person has to do if a certificate is not accepted; it follows that of `reasonOf`. Empty for other faults. */
 export function adviceFor(fault: unknown): string {
   const code = codeOf(causeOf(fault)) ?? codeOf(fault) ?? '';
   if (!CERTIFICATE.test(code)) return '';

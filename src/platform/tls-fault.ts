@@ -1,7 +1,7 @@
 /** What Node and OpenSSL call a certificate that is not accepted: expired, of another host, of an unknown authority. `ERR_SSL_` is what the server says. */
 const CERTIFICATE_FAULT =
   /^(?!ERR_SSL_)(?:.*_)?(?:CERT|CRL|LEAF_SIGNATURE|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|ISSUER_PUBLIC_KEY)(?:_|$)/;
-/** What a port that speaks no TLS answers looks like to OpenSSL 3.0, and since 3.2. */
+/** OpenSSL 3.0 and OpenSSL 3.2 name a reply that is not TLS in these two ways. */
 const NO_TLS = /^ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG)$/;
 
 export function isCertificateFault(error: unknown): boolean {

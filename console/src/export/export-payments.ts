@@ -4,7 +4,7 @@ import type { Http } from '../http/http.js';
 import { errorOf, isAborted, Unreachable } from '../http/service-error.js';
 import { createFile } from '../parts/file-pieces.js';
 
-/** What a file has for each payment: a row for a spreadsheet, or a JSON object on a line. */
+/** A file has a row for a spreadsheet, or a JSON object on a line, for each payment. */
 export type ExportFormat = 'csv' | 'ndjson';
 
 export interface Days {

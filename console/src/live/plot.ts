@@ -31,7 +31,7 @@ const AXIS_HEIGHT = 24;
 const FONT = '11px system-ui, sans-serif';
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
 
-/** Of the labels of an axis, so that none is cut. */
+/** The width that an axis needs, so that none of its labels is cut. */
 function widthOf({ ctx }: uPlot, labels: string[] | null): number {
   ctx.save();
   ctx.font = FONT;

@@ -83,7 +83,7 @@ export default function PaymentsView(properties: ViewProperties) {
   );
 }
 
-/** What is below the list: a search goes on by itself, and can be stopped. */
+/** The end of the list. A search goes on by itself there, and can be stopped. */
 function Continuation({ pages, isSearch }: { pages: PaymentPages; isSearch: boolean }) {
   const { endedEarly, hasMore, isLoading, payments, problem } = pages;
   if (isSearch && isLoading) {
@@ -172,7 +172,7 @@ function Nothing({ filters, closeOrder }: { filters: Filters; closeOrder: (() =>
 /** Empty for a text that is none, such as an e-mail. */
 const orderNumberIn = ({ reference, search }: Filters) => reference || (mayBeClosed(search) ? search : '');
 
-/** Of the payments that are shown. */
+/** The clients that own the payments which are shown. */
 const clientsOf = (payments: readonly Payment[]) => payments.flatMap(({ client }) => client ?? []);
 
 const isOnly = (filters: Filters, name: keyof Filters) =>

@@ -11,7 +11,7 @@ const PAGE = 50;
 export interface Looked {
   readonly source: Source;
   readonly found: number;
-  /** Of a search in content: everything that was claimed since then was searched. */
+  /** A search in content has looked at all payments that were claimed since this time. Undefined for other searches. */
   readonly searchedFrom: string | undefined;
   readonly isWhole: boolean;
 }

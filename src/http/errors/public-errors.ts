@@ -121,7 +121,7 @@ const UNAVAILABLE = {
   read: { unchanged: READ, unknown: READ },
 } as const;
 
-/** What a request names its payment by. Whoever names a reference needs no rule for keys. */
+/** A request names its payment by a key or by a reference. A caller that names a reference needs no rule for keys. */
 export type NamedBy = 'key' | 'reference';
 
 /** What the attempt before is, for programs, and what to do. */

@@ -14,7 +14,7 @@ export const MAX_LIMIT = 500;
 const MAX_REASON_CODE_POINTS = 500;
 const DAY_MS = 86_400_000;
 const DAY_LENGTH = '2026-11-20'.length;
-/** Of one export: a year. */
+/** An export has at most a year. */
 export const MOST_DAYS = 366;
 
 const WHOLE_NUMBER = /^[1-9]\d{0,5}$/;

@@ -105,7 +105,7 @@ function clientOf({ caller }: Pick<FastifyRequest, 'caller'>, named: unknown): s
   if (typeof named !== 'string' || named === '' || !caller?.scopes.has('operations')) {
     throw publicErrors.clientForOperators();
   }
-  // Before anything is computed or stored: any text would make a payment that no client can have, and that no client pays.
+  // Before anything is computed or stored: a name that no client can have would make a payment that nobody pays.
   if (!isClient(named)) throw publicErrors.unknownClient();
   return named;
 }
