@@ -50,24 +50,30 @@ export async function openContestants(
     const meter = await openMeter(opened, { service: [measured], ...stores, processor: [processor] });
     contestants.set(name, { ...server, meter });
   }
-  /** Stores of one version, whose scripts and tables may differ from those of another. */
-  async function addVersion(name: string, program: string, stores: Environment, database = postgres): Promise<void> {
-    const where = (part: string) => (database ? stores : { DATA_DIR: join(folder, `${name}-${part}`) });
-    await add(name, program, where('data'), database);
-    await add(`${name}, HTTP`, program, { ...where('http'), ...overHttp }, database);
-    await add(`${name}, delayed`, program, { ...where('delayed'), ...DELAYED }, database);
+  let stores = 0;
+  /** Stores of their own, as simulated payments and those at a processor have (rule P14), and as a version with other scripts and tables. */
+  async function newStores(part: string) {
+    if (!postgres) return { environment: { DATA_DIR: join(folder, part) } };
+    const database = { ...postgres, url: await postgres.createDatabase(part) };
+    const environment: Environment = { REDIS_URL: `${redis.url}/${stores}`, DATABASE_URL: database.url };
+    stores += 1;
+    return { environment, database };
+  }
+  /** Returns where its simulated payments are. */
+  async function addVersion(name: string, program: string): Promise<Environment> {
+    const [simulated, http] = [await newStores(`${name}_simulated`), await newStores(`${name}_http`)];
+    const delayed = postgres ? simulated : await newStores(`${name}_delayed`);
+    await add(name, program, simulated.environment, simulated.database);
+    await add(`${name}, HTTP`, program, { ...http.environment, ...overHttp }, http.database);
+    await add(`${name}, delayed`, program, { ...delayed.environment, ...DELAYED }, delayed.database);
+    return simulated.environment;
   }
 
   await add('bare', benchProgram('bare-fastify'), {});
   await add('bare, HTTP', benchProgram('bare-fastify'), overHttp);
   await add('naive', benchProgram('naive-port'), { REDIS_URL: redis.url });
-  const ours: Environment = postgres ? { REDIS_URL: redis.url, DATABASE_URL: postgres.url } : {};
-  await addVersion('ours', SERVICE, ours);
-  if (before) {
-    const database = postgres && { ...postgres, url: await postgres.createDatabase('before') };
-    const stores: Environment = database ? { REDIS_URL: `${redis.url}/1`, DATABASE_URL: database.url } : {};
-    await addVersion('before', resolve(before, 'dist/main.js'), stores, database);
-  }
+  const ours = await addVersion('ours', SERVICE);
+  if (before) await addVersion('before', resolve(before, 'dist/main.js'));
   for (const [name, settings] of Object.entries(TRACED)) {
     if (!also.includes(name)) continue;
     const where = postgres ? ours : { DATA_DIR: join(folder, name) };
