@@ -10,6 +10,7 @@ import { type EnvironmentOptions, type Fault, LEASE_SECONDS, PROCESSOR_TIMEOUT_M
 import { diskFaults, postgresFaults, processFaults, redisFaults } from './faults.js';
 import { PostgresUnderFault } from './postgres-under-fault.js';
 import { RedisPair } from './redis-pair.js';
+import { databaseOfRecord, folderOfRecord, type StoreOfRecord } from './store-of-record.js';
 
 /** Several times what a session writes; filling it takes a moment. */
 const DISK_MEGABYTES = 256;
@@ -19,8 +20,9 @@ export interface Environment {
   readonly services: readonly SupervisedService[];
   readonly processor: ReferenceProcessor;
   readonly faults: readonly Fault[];
-  /** Undefined on the embedded deployment. */
-  readonly postgres: PostgresUnderFault | undefined;
+  readonly record: StoreOfRecord;
+  /** Of the services, read at each start. */
+  readonly settings: Record<string, string>;
   /** A fault of the deployment that this machine does not allow, and why. */
   readonly impossible: string | undefined;
   /** Ends all faults; resolves when everything works again. */
@@ -32,7 +34,7 @@ export interface Environment {
 interface Stores {
   readonly settings: Readonly<Record<string, string>>;
   readonly faults: readonly Fault[];
-  readonly postgres?: PostgresUnderFault;
+  readonly record: StoreOfRecord;
   readonly proxies?: readonly TcpProxy[];
   readonly launcher?: readonly string[];
   readonly impossible?: string;
@@ -62,7 +64,7 @@ async function open(opened: Opened, deployment: DeploymentName, options: Environ
   const stores: Stores = await openStores(opened, options);
   const processor = await opened.keep(startReferenceProcessor({ behaviour: { deduplicate: deduplicates } }));
   const proxy = await opened.keep(startTcpProxy(processor.port));
-  const environment = {
+  const environment: Record<string, string> = {
     // No payment gets that old, but the removal of old payments runs as well.
     PAYMENT_RETENTION_DAYS: '1',
     LOCK_TTL_SECONDS: `${LEASE_SECONDS}`,
@@ -83,7 +85,8 @@ async function open(opened: Opened, deployment: DeploymentName, options: Environ
     services,
     processor,
     faults: [...processFaults(services, processor, proxy, options), ...stores.faults],
-    postgres: stores.postgres,
+    record: stores.record,
+    settings: environment,
     impossible: stores.impossible,
     async heal() {
       for (const each of [proxy, ...(stores.proxies ?? [])]) each.heal();
@@ -101,14 +104,24 @@ async function openFolder(opened: Opened, options: EnvironmentOptions): Promise<
       const disk = await mountSmallDisk(DISK_MEGABYTES);
       await opened.keep({ close: () => disk.remove() });
       const { folder, launcher } = disk;
-      return { settings: { DATA_DIR: folder }, launcher, faults: diskFaults(disk, options) };
+      return {
+        settings: { DATA_DIR: folder },
+        record: folderOfRecord(folder),
+        launcher,
+        faults: diskFaults(disk, options),
+      };
     } catch (fault) {
       impossible = `the disk full: ${(fault as Error).message}`;
     }
   }
   const folder = await mkdtemp(join(tmpdir(), 'idempay-faults-'));
   await opened.keep({ close: () => rm(folder, { recursive: true, force: true }) });
-  return { settings: { DATA_DIR: folder }, faults: [], ...(impossible && { impossible }) };
+  return {
+    settings: { DATA_DIR: folder },
+    record: folderOfRecord(folder),
+    faults: [],
+    ...(impossible && { impossible }),
+  };
 }
 
 async function openServers(opened: Opened, options: EnvironmentOptions): Promise<Stores> {
@@ -117,7 +130,7 @@ async function openServers(opened: Opened, options: EnvironmentOptions): Promise
     opened.keep(PostgresUnderFault.start()),
   ]);
   return {
-    postgres,
+    record: databaseOfRecord(postgres),
     settings: { REDIS_URL: redis.url, DATABASE_URL: postgres.url },
     faults: [...redisFaults(redis, options), ...postgresFaults(postgres, options)],
     proxies: [redis.proxy, postgres.proxy],

@@ -4,6 +4,7 @@ import { type PostgresServer, runSql, startPostgres } from '../../testkit/server
 import type { BackUp, Restore } from '../../testkit/servers/postgres-backups.js';
 import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { pause, until } from '../../testkit/time/until.js';
+import type { TransactionRow } from './store-of-record.js';
 
 const DATABASE = 'idempay';
 const GONE_DEADLINE_MS = 20_000;
@@ -67,7 +68,7 @@ export class PostgresUnderFault {
     return await how(this.server, DATABASE);
   }
 
-  async transactions(): Promise<{ id: number; status: string; from: string; to: string }[]> {
+  async transactions(): Promise<TransactionRow[]> {
     const text = 'SELECT id::float8 AS id, status, from_account AS from, to_account AS to FROM idempay.transactions';
     return await runSql(this.server.url(DATABASE), text);
   }

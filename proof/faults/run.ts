@@ -6,7 +6,6 @@ import { PROCESSOR_REPLIES } from '../../testkit/history/disturbances.js';
 import { History, type Violation } from '../../testkit/history/history.js';
 import type { Behaviour } from '../../testkit/processes/reference-processor.js';
 import { type Random, seededRandom } from '../../testkit/random.js';
-import { COPIES, DUMPS } from '../../testkit/servers/postgres-backups.js';
 import { pause, until } from '../../testkit/time/until.js';
 import { type DeploymentName, type Environment, openEnvironment } from './environment.js';
 import { type EnvironmentOptions, type Fault, type Hit, LEASE_MS, PROCESSOR_TIMEOUT_MS } from './fault.js';
@@ -19,12 +18,9 @@ import { countFault, countHistory, emptyTally, type Tally } from './tally.js';
 /** The longest session, checks included. Each session has fresh stores, so that nothing grows with the run. */
 const LONGEST_SESSION_MS = 100_000;
 /** What opening, healing and checking take of a session. */
-const AROUND_MS = { embedded: 6_000, distributed: 36_000 } as const;
+const AROUND_MS = { embedded: 30_000, distributed: 50_000 } as const;
 /** What the last payments of an operator take. */
 const OPERATOR_MS = 10_000;
-const DUMP = 'a dump, restored with pg_restore --clean';
-const COPY = 'a base backup, started without recovery';
-export const RESTORES = { [DUMP]: DUMPS[DUMP], [COPY]: COPIES[COPY] };
 const SHORTEST_FAULTS_MS = 8_000;
 const CLIENTS: Clients = { payments: 30, transactions: 10 };
 /** Pause between two faults, long enough for payments to be under way again. */
@@ -150,18 +146,22 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
 
 /** Faults of their own: they take away what was acknowledged, so nothing is compared with the history of the others. */
 async function restores(
-  { only, tally }: Required<RunOptions>,
-  { postgres, services, processor }: Environment,
+  { only, tally, deployment }: Required<RunOptions>,
+  environment: Environment,
   random: Random,
 ): Promise<Violation[]> {
+  const hits = deployment === 'embedded' ? 'disk' : 'postgres';
+  // The processor gets another name in one of two.
+  const first = random.below(2);
   const violations: Violation[] = [];
-  for (const [way, backUp] of Object.entries(RESTORES)) {
-    const name = `PostgreSQL restored: ${way}`;
-    if (!postgres || !only({ name, hits: 'postgres' })) continue;
+  for (const [index, [way, backUp]] of Object.entries(environment.record.backups).entries()) {
+    const isRenamed = (first + index) % 2 === 0;
+    const name = `a restore${isRenamed ? ', and the processor under another name' : ''}: ${way}`;
+    if (!only({ name, hits })) continue;
     const begunAt = performance.now();
-    const broken = await restoreUnderLoad(backUp, { postgres, services, processor, random }, tally.lost);
+    const broken = await restoreUnderLoad({ backUp, isRenamed }, { ...environment, random }, tally.lost);
     violations.push(...broken.map((each) => ({ ...each, what: `${name}: ${each.what}` })));
-    countFault(tally, name, 'postgres', performance.now() - begunAt);
+    countFault(tally, name, hits, performance.now() - begunAt);
   }
   return violations;
 }

@@ -41,7 +41,7 @@ export function emptyTally() {
     longestStuckMs: 0,
     answers: { ...counts },
     /** What the backups lacked that were restored. */
-    lost: { transactions: 0, payments: 0 },
+    lost: { transactions: 0, payments: 0, laterAttempts: 0 },
     impossible: [] as string[],
     violations: 0,
   };

@@ -92,6 +92,7 @@ export const CHECKS: readonly Check[] = [
       return tests(...files)(workspace);
     },
   },
+  { name: 'restores', without: [CLIENT, SIMULATOR], run: tests('test/proof/faults-restored') },
   { name: 'faults embedded', without: [CLIENT, SIMULATOR, ...DISTRIBUTED], run: faults('embedded') },
   { name: 'faults distributed', without: [CLIENT, SIMULATOR, EMBEDDED], run: faults('distributed') },
 ];

@@ -4,6 +4,9 @@ import { checkRestored, RESTORED_RULES, type RestoredEvidence } from '../../test
 
 const ROW = { id: 100000000000001, status: 'PENDING', from: 'a', to: 'b' };
 const LOST = 100000000000002;
+const MONEY = { amount: '25.00', currency: 'EUR' };
+const CHARGE = { reference: 'key 1', order: 'order-1', status: 'succeeded', ...MONEY } as const;
+const DECLINED = { ...CHARGE, reference: 'key 2', status: 'declined' } as const;
 const EVIDENCE: RestoredEvidence = {
   rows: [ROW],
   reads: [
@@ -15,7 +18,9 @@ const EVIDENCE: RestoredEvidence = {
     { account: 'a', tag: listTag([ROW.id, LOST]), isConfirmed: false },
   ],
   ids: [ROW.id, LOST],
-  charges: ['key 1', 'key 2'],
+  charges: [CHARGE, DECLINED],
+  answers: [{ key: 'key 1', ...MONEY }],
+  unanswered: [],
 };
 const rulesBrokenBy = (evidence: Partial<RestoredEvidence>) =>
   checkRestored({ ...EVIDENCE, ...evidence }).map(({ rule }) => rule);
@@ -25,7 +30,19 @@ test('what a backup lacks is no violation', () => {
 });
 
 test.each<[string, Partial<RestoredEvidence>, string]>([
-  ['a second charge', { charges: ['key 1', 'key 1'] }, RESTORED_RULES.oneCharge],
+  ['a second charge', { charges: [CHARGE, DECLINED, DECLINED] }, RESTORED_RULES.oneCharge],
+  [
+    'a charge of a second attempt at a paid order',
+    { charges: [CHARGE, { ...CHARGE, reference: 'key 2' }] },
+    RESTORED_RULES.oneChargePerOrder,
+  ],
+  [
+    'another amount that is answered as paid',
+    { answers: [{ key: 'key 1', ...MONEY, amount: '26.00' }] },
+    RESTORED_RULES.paidAsAnswered,
+  ],
+  ['a decline that is answered as paid', { answers: [{ key: 'key 2', ...MONEY }] }, RESTORED_RULES.paidAsAnswered],
+  ['a charge that is not answered', { unanswered: ['key 1: 422'] }, RESTORED_RULES.answered],
   ['an id given twice', { ids: [LOST, LOST] }, RESTORED_RULES.noIdTwice],
   [
     'a lost transaction that is shown',

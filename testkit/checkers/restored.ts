@@ -1,8 +1,12 @@
+import type { ChargeLine } from '#idempay/reference-processor/charge-log.js';
 import type { Violation } from '../history/history.js';
 import { listTag } from './lists.js';
 
 export const RESTORED_RULES = {
   oneCharge: 'a restore charges no key twice',
+  oneChargePerOrder: 'a restore charges no order twice',
+  paidAsAnswered: 'after a restore nothing is answered as paid that was not charged so',
+  answered: 'after a restore an order that was charged is answered as paid',
   noIdTwice: 'a restore gives no id twice',
   notStale: 'after a restore a read by id shows the row',
   rightTag: 'after a restore a 304 confirms the tag of the list that is there',
@@ -23,11 +27,37 @@ export interface RestoredEvidence {
   readonly lists: readonly { readonly account: string; readonly tag: string; readonly isConfirmed: boolean }[];
   /** The ids of all creates that were ever acknowledged. */
   readonly ids: readonly number[];
-  /** The references of all charges. */
-  readonly charges: readonly string[];
+  readonly charges: readonly RestoredCharge[];
+  /** What was asked for where the answer was that it is paid. The id of the transaction may be another one than before. */
+  readonly answers: readonly { readonly key: string; readonly amount: string; readonly currency: string }[];
+  /** Charged orders that were not answered as paid, and their last answer. */
+  readonly unanswered: readonly string[];
 }
 
-export function checkRestored({ rows, reads, lists, ids, charges }: RestoredEvidence): Violation[] {
+/** A line of the processor's log. */
+type RestoredCharge = Pick<ChargeLine, 'reference' | 'order' | 'status' | 'amount' | 'currency'>;
+
+export function checkRestored(evidence: RestoredEvidence): Violation[] {
+  return [...checkPayments(evidence), ...checkTransactions(evidence)];
+}
+
+function checkPayments({ charges, answers, unanswered }: RestoredEvidence): Violation[] {
+  const { oneCharge, oneChargePerOrder, paidAsAnswered, answered } = RESTORED_RULES;
+  const succeeded = charges.filter(({ status }) => status === 'succeeded');
+  const orders = succeeded.flatMap(({ order }) => order ?? []);
+  const isCharged = ({ key, amount, currency }: RestoredEvidence['answers'][number]) =>
+    succeeded.some((charge) => charge.reference === key && charge.amount === amount && charge.currency === currency);
+  return [
+    ...twice(charges.map(({ reference }) => reference)).map((key) => violation(oneCharge, key, 'charged twice')),
+    ...twice(orders).map((order) => violation(oneChargePerOrder, order, 'charged twice')),
+    ...answers
+      .filter((answer) => !isCharged(answer))
+      .map((answer) => violation(paidAsAnswered, answer.key, JSON.stringify(answer))),
+    ...unanswered.map((what) => violation(answered, 'an order', what)),
+  ];
+}
+
+function checkTransactions({ rows, reads, lists, ids }: RestoredEvidence): Violation[] {
   const statusOf = new Map(rows.map(({ id, status }) => [id, status]));
   const stale = reads.filter(({ id, status }) => status !== (statusOf.get(id) ?? 'gone'));
   const wrong = lists.filter(({ account, tag, isConfirmed }) => {
@@ -35,7 +65,6 @@ export function checkRestored({ rows, reads, lists, ids, charges }: RestoredEvid
     return isConfirmed !== (listTag(shown.toSorted((one, other) => one - other)) === tag);
   });
   return [
-    ...twice(charges).map((key) => violation(RESTORED_RULES.oneCharge, key, 'charged twice')),
     ...twice(ids).map((id) => violation(RESTORED_RULES.noIdTwice, `${id}`, 'given twice')),
     ...stale.map(({ id, status, at }) =>
       violation(RESTORED_RULES.notStale, `${id}`, `${status} at ${at}, the row: ${statusOf.get(id) ?? 'gone'}`),

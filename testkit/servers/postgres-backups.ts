@@ -36,6 +36,7 @@ export const DUMPS = {
 export const COPIES = {
   async 'a base backup, started without recovery'(server, database) {
     const copy = join(await folderOf(server), 'base-backup');
+    await rm(copy, { recursive: true, force: true });
     await program('pg_basebackup', ['-D', copy, '-X', 'stream', '-c', 'fast', '-d', server.url('postgres')]);
     return () => replaceData(server, database, copy);
   },
