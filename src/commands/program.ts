@@ -1,6 +1,5 @@
 import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings';
 import { VERSION } from '../platform/version.js';
-import { addCompletionCommand } from './completion/definition.js';
 import { addOperationCommands } from './operation/definitions.js';
 import { addPaymentCommands } from './payments/definitions.js';
 import { addTransactionCommands } from './transactions/definitions.js';
@@ -31,7 +30,6 @@ export function createProgram(settings: ReadonlyMap<string, string> = new Map())
   addPaymentCommands(plain);
   addTransactionCommands(plain);
   addOperationCommands(plain);
-  addCompletionCommand(plain);
   refuseRepeatedOptions(plain);
   program.addHelpText('after', () => settingsText(settings));
   return plain;

@@ -40,16 +40,6 @@ async function findProgram(program: string, name: string, packages: readonly str
   return { path: join(root, 'usr', program), environment: { ...process.env, LD_LIBRARY_PATH: libraries } };
 }
 
-/** The shell and where its functions are: of the machine, or of Debian's packages alongside the tests. */
-export async function findZsh(): Promise<{ path: string; modules: string | undefined }> {
-  const folders = (process.env.PATH ?? '').split(delimiter);
-  const installed = folders.map((folder) => join(folder, 'zsh')).find((path) => existsSync(path));
-  if (installed) return { path: installed, modules: undefined };
-  const root = await debianPackages('zsh', ['zsh', 'zsh-common']);
-  const libraries = join(root, 'usr/lib', process.arch === 'arm64' ? 'aarch64-linux-gnu' : 'x86_64-linux-gnu');
-  return { path: join(root, 'bin/zsh'), modules: join(libraries, 'zsh') };
-}
-
 /** The file with the codes of ISO 4217 that Debian's package `iso-codes` has. */
 export async function findIsoCodes(): Promise<string> {
   const file = 'usr/share/iso-codes/json/iso_4217.json';
