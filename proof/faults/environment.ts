@@ -103,10 +103,10 @@ async function openFolder(opened: Opened, options: EnvironmentOptions): Promise<
     try {
       const disk = await mountSmallDisk(DISK_MEGABYTES);
       await opened.keep({ close: () => disk.remove() });
-      const { folder, launcher } = disk;
+      const { folder, fromOutside, launcher } = disk;
       return {
         settings: { DATA_DIR: folder },
-        record: folderOfRecord(folder),
+        record: folderOfRecord(fromOutside),
         launcher,
         faults: diskFaults(disk, options),
       };

@@ -37,8 +37,8 @@ async function suite(): Promise<void> {
     console.log(`${goneMinutes} of ${minutes} minutes: ${counts}`);
   }, LINE_EVERY_MS);
   const isEnough = () => stop.signal.aborted;
-  const { violations } = await runFaults({ deployment, totalMs: minutes * 60_000, seed, isEnough, tally });
-  clearInterval(progress);
+  const options = { deployment, totalMs: minutes * 60_000, seed, isEnough, tally };
+  const { violations } = await runFaults(options).finally(() => clearInterval(progress));
   console.log(tableOf(tally));
   if (isEnough()) console.log(`interrupted; --seed ${seed + tally.sessions} goes on`);
 

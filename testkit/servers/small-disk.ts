@@ -29,10 +29,13 @@ export async function mountSmallDisk(megabytes: number) {
     throw new Error(`${NEEDED} ${await problem}`);
   }
   // The kernel shows the holder's view of the file system below its /proc entry.
-  const filler = join('/proc', `${holder.pid}`, 'root', folder, 'filler');
+  const fromOutside = join('/proc', `${holder.pid}`, 'root', folder);
+  const filler = join(fromOutside, 'filler');
 
   return {
     folder,
+    /** The same folder, for programs without the launcher. */
+    fromOutside,
     /** For `startService`: makes the service see this disk. */
     launcher: ['nsenter', '--target', `${holder.pid}`, '--user', '--mount', '--preserve-credentials', '--'],
     /** Takes all space that is left; call it again to take what has become free since. */
