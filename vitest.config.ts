@@ -1,5 +1,6 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 import ProjectSequencer from './testkit/project-sequencer.js';
+import { patience, WITHOUT_LIMIT } from './testkit/time/patience.js';
 
 /** They kill, pause, restart or fill up real processes and servers, for half a minute each and more on a busy machine. */
 const LONG_TESTS = [
@@ -44,6 +45,9 @@ const TOPOLOGY_TESTS = 'test/topologies/**';
 /** That script names the files, and the topology, if only as an empty text. Such servers take longer. */
 const isTopologyRun = process.env.IDEMPAY_TOPOLOGY !== undefined;
 
+/** A test that takes longer waits for something that never comes. Each wait inside a test has a shorter limit of its own. */
+const HANGS_MS = patience(300_000);
+
 const ALL_TESTS = ['test/**/*.test.ts'];
 /** Pure functions and in-memory parts: they need no server. */
 const UNIT_TESTS = ['test/unit/**/*.test.ts'];
@@ -57,14 +61,14 @@ export default defineConfig({
   test: {
     pool: 'forks',
     maxWorkers: isTopologyRun ? 2 : 6,
-    testTimeout: 60_000,
-    hookTimeout: isTopologyRun ? 90_000 : 60_000,
+    hookTimeout: HANGS_MS,
+    expect: { poll: { timeout: patience(20_000) } },
     passWithNoTests: false,
     allowOnly: false,
     // Loaded by Node.js as it is, as users run it.
     server: { deps: { external: [/\/dist\//] } },
     sequence: { sequencer: ProjectSequencer },
-    reporters: ['default', './testkit/count-reporter.ts'],
+    reporters: ['default', './testkit/count-reporter.ts', './testkit/run-limit-reporter.ts'],
     projects: isTopologyRun
       ? [project('topologies', ALL_TESTS, configDefaults.exclude)]
       : [
@@ -82,7 +86,8 @@ function project(
   servers = ['./testkit/servers/shared-postgres.ts'],
 ) {
   const globalSetup = ['./testkit/build.ts', ...servers];
-  return { extends: true as const, test: { name, include, exclude, globalSetup } };
+  const testTimeout = name === 'unit' ? WITHOUT_LIMIT.timeout : HANGS_MS;
+  return { extends: true as const, test: { name, include, exclude, globalSetup, testTimeout } };
 }
 
 /**

@@ -3,11 +3,12 @@ import { ask } from '../../testkit/client/http-client.js';
 import { readSamples } from '../../testkit/client/metrics.js';
 import { wasDisturbed } from '../../testkit/history/disturbances.js';
 import type { History, Target, Violation } from '../../testkit/history/history.js';
+import { patience } from '../../testkit/time/patience.js';
 import { pause } from '../../testkit/time/until.js';
 
 const SCRAPE_EVERY_MS = 500;
-/** No store is asked, so this is what a busy machine may take. */
-const PATIENCE_MS = 5_000;
+/** No store is asked. */
+const SCRAPED_WITHIN_MS = 5_000;
 /** A process that ends by itself is noticed so long after its connections broke, on a busy machine. */
 const NOTICED_MS = 2_000;
 
@@ -45,7 +46,10 @@ export class Scraper {
 async function problemOf(url: string): Promise<string | undefined> {
   const agent = new Agent();
   try {
-    const { status, text } = await ask(`${url}/metrics`, { agent, signal: AbortSignal.timeout(PATIENCE_MS) });
+    const { status, text } = await ask(`${url}/metrics`, {
+      agent,
+      signal: AbortSignal.timeout(patience(SCRAPED_WITHIN_MS)),
+    });
     if (status !== 200) return `${status} ${text}`;
     return readSamples(text).length > 0 ? undefined : 'no samples';
   } catch (error) {

@@ -1,10 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { patience } from '../../testkit/time/patience.js';
 import { kindOf } from '../simulator/violation-kinds.js';
 import type { Mutant } from './mutants.js';
 import type { Workspace } from './workspace.js';
 
 const RUN_LIMIT_MS = 600_000;
+/** A mutant may make a test wait for ever. It is noticed as soon as no test without a mutant takes as long. */
+const HANGS_MS = 120_000;
 const SESSION_MINUTES = 0.6;
 const MOST_TRIES = 2;
 
@@ -152,7 +155,13 @@ async function firstFailed(
   ...files: string[]
 ): Promise<{ file: string; test: string } | undefined> {
   const report = join(workspace.temporary, 'report.json');
-  const options = ['--reporter=json', `--outputFile=${report}`, '--bail=1', '--no-color'];
+  const options = [
+    '--reporter=json',
+    `--outputFile=${report}`,
+    '--bail=1',
+    '--no-color',
+    `--testTimeout=${patience(HANGS_MS)}`,
+  ];
   const { code, output } = await workspace.run(
     ['node_modules/vitest/vitest.mjs', 'run', ...options, ...files],
     RUN_LIMIT_MS,

@@ -4,11 +4,12 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { linkPackages } from '../../testkit/linked-packages.js';
 import { ROOT } from '../../testkit/programs.js';
+import { patience } from '../../testkit/time/patience.js';
 import type { Edit } from './mutants.js';
 
 const LEFT_OUT = /(^|\/)(node_modules|\.git|results)$/;
 const BUILD_LIMIT_MS = 300_000;
-/** The fault suite heals its servers and unmounts its disks before it ends: half a minute, on a busy machine more. */
+/** The fault suite heals its servers and unmounts its disks before it ends, which takes half a minute. */
 const END_DEADLINE_MS = 120_000;
 
 /** A copy of the repository in which mutants are planted, one after the other. */
@@ -59,11 +60,11 @@ export class Workspace {
     const child = spawn(process.execPath, args, { cwd: this.folder, env, detached: true, stdio: [...stdio] });
     let output = '';
     for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk) => (output += chunk));
-    const limit = AbortSignal.any([this.stop, AbortSignal.timeout(limitMs)]);
+    const limit = AbortSignal.any([this.stop, AbortSignal.timeout(patience(limitMs))]);
     let killing: NodeJS.Timeout | undefined;
     const end = () => {
       endGroup(child.pid, 'SIGTERM');
-      killing = setTimeout(() => endGroup(child.pid, 'SIGKILL'), END_DEADLINE_MS);
+      killing = setTimeout(() => endGroup(child.pid, 'SIGKILL'), patience(END_DEADLINE_MS));
     };
     limit.addEventListener('abort', end);
     const code = await new Promise<number | null>((resolve, reject) => {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createKeyNames } from '#idempay/stores/redis/key-names.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { createTransactions } from '#idempay/transactions/transactions.js';
@@ -17,7 +17,6 @@ import { until } from '../../testkit/time/until.js';
 const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
 const SEEN_DEADLINE_MS = 20_000;
 const GAP = 1_000_000_000;
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
 let postgres: PostgresServer;
 let redis: Awaited<ReturnType<typeof openRedis>>;

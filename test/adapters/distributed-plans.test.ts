@@ -34,7 +34,6 @@ import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/po
 import { type PlanValue, planOf } from '../../testkit/protocol/postgres-plan.js';
 
 const PAGE = 500;
-const FILL_TIMEOUT_MS = 240_000;
 
 let stores: Awaited<ReturnType<typeof openSqlStores>>;
 beforeAll(async () => {
@@ -269,7 +268,7 @@ describe('a page of a million transactions in PostgreSQL', () => {
   beforeAll(async () => {
     await stores.client.query(FILL);
     await stores.client.query('VACUUM ANALYZE idempay.transactions');
-  }, FILL_TIMEOUT_MS);
+  });
 
   /** Filters as `from to`, and the index of the list. */
   const LISTS: [ListSelection, string[], string][] = [

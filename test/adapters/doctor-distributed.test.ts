@@ -16,7 +16,7 @@ const shiftedClock = (ms: number) => decorated(systemClock, { now: (next) => () 
 /** Nobody listens there. */
 const NOBODY = '127.0.0.1:1';
 
-describe('idempay doctor', { timeout: 60_000 }, () => {
+describe('idempay doctor', () => {
   test('ends with 1 and a row for each store that is down, refuses the log-in or is no processor', async () => {
     const postgres = await startSecuredPostgres([]);
     const redis = await startSecuredRedis(postgres.authority);
@@ -50,7 +50,7 @@ describe('idempay doctor', { timeout: 60_000 }, () => {
   });
 });
 
-describe('of Redis', { timeout: 60_000 }, () => {
+describe('of Redis', () => {
   let redis: RedisServer;
   beforeAll(async () => {
     redis = await startRedis(['--appendonly', 'yes', '--maxmemory', '100mb']);
@@ -129,7 +129,7 @@ describe('of Redis', { timeout: 60_000 }, () => {
   });
 });
 
-describe('of PostgreSQL', { timeout: 60_000 }, () => {
+describe('of PostgreSQL', () => {
   let primary: PostgresServer;
   beforeAll(async () => {
     primary = await startPostgres([]);

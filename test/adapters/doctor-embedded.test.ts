@@ -22,7 +22,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 const rowOf = async (dataDir: string, what: string) =>
   (await examineFolder(dataDir, ['simulated'])).find((finding) => finding.what === what);
 
-describe('idempay doctor on the embedded deployment', { timeout: 60_000 }, () => {
+describe('idempay doctor on the embedded deployment', () => {
   test('finds nothing wrong alongside a service that runs, and leaves nothing behind', async () => {
     await chmod(folder, 0o700);
     const service = await startService({ DATA_DIR: folder });

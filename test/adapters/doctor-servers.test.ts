@@ -16,7 +16,7 @@ import { startTcpProxy } from '../../testkit/servers/tcp-proxy.js';
 const BOUNDED_MS = 25_000;
 
 /** What takes several servers, or a server that does not answer; the rows of one are in doctor-distributed.test.ts. */
-describe('idempay doctor', { timeout: 60_000 }, () => {
+describe('idempay doctor', () => {
   test('finds nothing wrong with stores as docs/operations/deployment.md asks for them, before, alongside and after a service', async () => {
     const postgres = await startSecuredPostgres([]);
     const redis = await startSecuredRedis(postgres.authority);
@@ -67,7 +67,7 @@ describe('idempay doctor', { timeout: 60_000 }, () => {
   });
 });
 
-describe('of Redis', { timeout: 60_000 }, () => {
+describe('of Redis', () => {
   let redis: RedisServer;
   beforeAll(async () => {
     redis = await startRedis();
@@ -109,7 +109,7 @@ describe('of Redis', { timeout: 60_000 }, () => {
   });
 });
 
-describe('of PostgreSQL', { timeout: 60_000 }, () => {
+describe('of PostgreSQL', () => {
   let primary: PostgresServer;
   beforeAll(async () => {
     primary = await startPostgres(['wal_level=replica', 'max_wal_senders=5']);

@@ -23,7 +23,6 @@ import {
 } from '#idempay/stores/embedded/transaction-statements.js';
 import type { ListSelection } from '#idempay/stores/shared/list-selection.js';
 
-const FILL_TIMEOUT_MS = 60_000;
 const ID_RANGE = '(transaction_id>? AND transaction_id<?)';
 /** That of the UNIQUE constraint. */
 const IDS = `sqlite_autoindex_payments_2 ${ID_RANGE}`;
@@ -114,7 +113,7 @@ describe('a search in the content of many payments in SQLite', () => {
       n, n, n, n, CASE WHEN n = 1 THEN '{"description":"wanted"}' ELSE '{"description":"other"}' END
     FROM numbers`;
 
-  beforeAll(() => database.exec(FILL), FILL_TIMEOUT_MS);
+  beforeAll(() => database.exec(FILL));
   afterAll(() => database.exec('DELETE FROM payments'));
 
   test('reads the range of ids that its page may read: with statistics too it is no scan, and finds nothing below it', () => {
@@ -151,7 +150,7 @@ describe('a page of many transactions in SQLite', () => {
     ['both', 'INDEX transactions_by_both_accounts (from_account=? AND to_account=? AND rowid>?)'],
   ];
 
-  beforeAll(() => database.exec(FILL), FILL_TIMEOUT_MS);
+  beforeAll(() => database.exec(FILL));
 
   test.each(['as it is', 'with statistics'])('is one range of one index, in the order it has, %s', (statistics) => {
     if (statistics === 'with statistics') database.exec('ANALYZE');

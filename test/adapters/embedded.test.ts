@@ -125,7 +125,7 @@ describe('the sweep of expired keys', () => {
     await issueMany(EXPIRED, 1);
     // The two are counted one after the other: the last sweep may be in the first and not yet in the second.
     const swept = expect.objectContaining({ totalKeys: 1, expiredKeys: EXPIRED });
-    await expect.poll(() => keyValueStore.statistics(), { timeout: DEADLINE_MS }).toEqual(swept);
+    await expect.poll(() => keyValueStore.statistics()).toEqual(swept);
     expect(await keyValueStore.value(living)).toMatchObject({ value: 'KEY GENERATED' });
     expect(await keys.look(living)).toEqual({ state: 'generated' });
   });

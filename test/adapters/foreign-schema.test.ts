@@ -17,7 +17,7 @@ const SQLITE_OF_BEFORE = `
   PRAGMA user_version = 11;
   ${ROW}`;
 
-describe('a SQLite file whose schema another version made', { timeout: 60_000 }, () => {
+describe('a SQLite file whose schema another version made', () => {
   let folder: string;
   const pathOf = (name: string) => join(folder, name);
   beforeAll(async () => {

@@ -11,7 +11,6 @@ import { describeDeployments, embedded } from '../../testkit/deployments/deploym
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
-const LIMIT = { timeout: 90_000 };
 const BODY = { amount: '100.50', currency: 'EUR' };
 const REFUSED = /the server responded with a status of 4\d\d/;
 
@@ -47,7 +46,7 @@ describeDeployments('closing an order in the console', (deployment) => {
     return String(declined.headers['idempotency-key']);
   }
 
-  test('an order that nobody paid is found missing, closed, and cannot be paid', LIMIT, async () => {
+  test('an order that nobody paid is found missing, closed, and cannot be paid', async () => {
     const { url, processor } = processed();
     const tab = await open();
     const { page } = tab;
@@ -82,7 +81,7 @@ describeDeployments('closing an order in the console', (deployment) => {
     await page.getByRole('cell', { name: 'CANCELLED' }).waitFor();
   });
 
-  test('after a decline the next attempt is closed; the attempts lead to each other', LIMIT, async () => {
+  test('after a decline the next attempt is closed; the attempts lead to each other', async () => {
     const { url } = processed();
     await declineOrder('1001');
     const { page } = await open();
@@ -114,7 +113,7 @@ describeDeployments('closing an order in the console', (deployment) => {
    * Cause: the answer before the payment was read was an empty list, which was kept when the request for the attempts failed.
    * Fix: there is no answer before the payment is read, and a failure is shown in place of an earlier answer.
    */
-  test('an order is not closed while its other attempts are unknown, or have no next one', LIMIT, async () => {
+  test('an order is not closed while its other attempts are unknown, or have no next one', async () => {
     const { url } = processed();
     const key = await declineOrder('order-19');
     const { page } = await open();
@@ -141,7 +140,7 @@ describeDeployments('closing an order in the console', (deployment) => {
     expect(await closing.count()).toBe(0);
   });
 
-  test('a key that is not paid yet is closed; a refusal says what the payment is', LIMIT, async () => {
+  test('a key that is not paid yet is closed; a refusal says what the payment is', async () => {
     const { url } = processed();
     const keys = [await generateKey(url), await generateKey(url)] as const;
     const tab = await open(`#/payment/${keys[0]}`);
@@ -166,7 +165,7 @@ describeDeployments('closing an order in the console', (deployment) => {
   });
 });
 
-describe('closing an order with AUTH=required', LIMIT, async () => {
+describe('closing an order with AUTH=required', async () => {
   const operator = credentialOf('operator', ['operations']);
   const shop = credentialOf('shop', ['payments:read', 'payments:write']);
   const reader = credentialOf('reader', ['payments:read']);

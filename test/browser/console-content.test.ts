@@ -6,7 +6,6 @@ import { takeScreenshots } from '../../testkit/console/screenshots.js';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
-const LIMIT = { timeout: 90_000 };
 const MONEY = { amount: '59.90', currency: 'EUR' };
 const SHOP = {
   description: 'Blue canvas shoes, size 42',
@@ -40,7 +39,7 @@ describe('what a payment is about', () => {
     return key;
   }
 
-  test('is shown in short in the list, below its order, and in full in the view of the payment', LIMIT, async () => {
+  test('is shown in short in the list, below its order, and in full in the view of the payment', async () => {
     expect((await payOrder('order-17', SHOP)).status).toBe(200);
     const tab = await open('#/payments?reference=order-17');
     const { page } = tab;
@@ -66,7 +65,7 @@ describe('what a payment is about', () => {
     expectClean(tab, shared.url);
   });
 
-  test('is text: markup is shown, and a text that turns around stays in its own place', LIMIT, async () => {
+  test('is text: markup is shown, and a text that turns around stays in its own place', async () => {
     const key = await paidWith(HOSTILE);
     for (const hash of [`#/payments?find=${key}`, `#/payment/${key}`]) {
       const tab = await open(hash);
@@ -86,33 +85,29 @@ describe('what a payment is about', () => {
     ]);
   });
 
-  test(
-    'is clipped in the list where it is long, and whole in the payment; neither is wider than a phone',
-    LIMIT,
-    async () => {
-      const key = await paidWith(LONGEST);
-      await paidWith(SHOP);
-      await paidWith({});
-      const { page } = await open('#/payments', PHONE);
-      const row = page.locator('tbody tr', { hasText: key });
-      await row.getByText('and 18 more').waitFor();
-      expect((await row.locator('.content').textContent())?.length).toBeLessThan(250);
-      expect(await isAsWideAsItsWindow(page)).toBe(true);
-      const section = page.locator('.table-scroll');
-      expect(await section.evaluate((element) => element.scrollWidth <= element.clientWidth)).toBe(true);
-      await page.getByText(SHOP.description).first().waitFor();
-      expect(await accessibilityProblems(page)).toEqual([]);
-      await takeScreenshots(page, 'payments-content');
-      await page.getByRole('link', { name: key }).click();
-      await page.getByRole('heading', { name: 'Payment' }).waitFor();
-      expect(await factOf(page, 'Description').textContent()).toBe(LONGEST.description);
-      const shown = await factOf(page, 'Metadata').locator('li').allInnerTexts();
-      expect(shown).toEqual(Object.entries(LONGEST.metadata).map(([name, value]) => `${name} ${value}`));
-      expect(await isAsWideAsItsWindow(page)).toBe(true);
-    },
-  );
+  test('is clipped in the list where it is long, and whole in the payment; neither is wider than a phone', async () => {
+    const key = await paidWith(LONGEST);
+    await paidWith(SHOP);
+    await paidWith({});
+    const { page } = await open('#/payments', PHONE);
+    const row = page.locator('tbody tr', { hasText: key });
+    await row.getByText('and 18 more').waitFor();
+    expect((await row.locator('.content').textContent())?.length).toBeLessThan(250);
+    expect(await isAsWideAsItsWindow(page)).toBe(true);
+    const section = page.locator('.table-scroll');
+    expect(await section.evaluate((element) => element.scrollWidth <= element.clientWidth)).toBe(true);
+    await page.getByText(SHOP.description).first().waitFor();
+    expect(await accessibilityProblems(page)).toEqual([]);
+    await takeScreenshots(page, 'payments-content');
+    await page.getByRole('link', { name: key }).click();
+    await page.getByRole('heading', { name: 'Payment' }).waitFor();
+    expect(await factOf(page, 'Description').textContent()).toBe(LONGEST.description);
+    const shown = await factOf(page, 'Metadata').locator('li').allInnerTexts();
+    expect(shown).toEqual(Object.entries(LONGEST.metadata).map(([name, value]) => `${name} ${value}`));
+    expect(await isAsWideAsItsWindow(page)).toBe(true);
+  });
 
-  test('is shown nowhere where the client said nothing', LIMIT, async () => {
+  test('is shown nowhere where the client said nothing', async () => {
     const key = await paidWith({ metadata: {} });
     const { page } = await open(`#/payments?find=${key}`);
     await page.getByRole('link', { name: key }).waitFor();

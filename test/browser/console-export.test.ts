@@ -10,7 +10,6 @@ import { describeDeployments, embedded } from '../../testkit/deployments/deploym
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 
-const TIMEOUT_MS = 90_000;
 const HOSTILE = '=HYPERLINK("http://x","y"), a\nb';
 const DAY_MS = 86_400_000;
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, '2026-11-20'.length);
@@ -33,7 +32,7 @@ describeDeployments('an export in the console', (deployment) => {
     }
     // The payments may have been made before midnight.
     lastDay = dayOf(Date.now());
-  }, TIMEOUT_MS);
+  });
 
   async function open() {
     const tab = await tabs.open(shared.url, { hash: '#/payments', locale: 'en-GB' });
@@ -55,7 +54,7 @@ describeDeployments('an export in the console', (deployment) => {
     return { name: file.suggestedFilename(), text: await readFile(await file.path(), 'utf8') };
   }
 
-  test('is the file that the command writes, for a spreadsheet or a program', { timeout: TIMEOUT_MS }, async () => {
+  test('is the file that the command writes, for a spreadsheet or a program', async () => {
     const tab = await open();
     const { page } = tab;
     await chooseDays(page);
@@ -83,9 +82,7 @@ describeDeployments('an export in the console', (deployment) => {
     expectClean(tab, shared.url);
   });
 
-  test('of a month has the days of that month, and a file of other days does not stay', {
-    timeout: TIMEOUT_MS,
-  }, async () => {
+  test('of a month has the days of that month, and a file of other days does not stay', async () => {
     const { page } = await open();
     const first = page.getByLabel('First day');
     const last = page.getByLabel('Last day, included');
@@ -98,7 +95,7 @@ describeDeployments('an export in the console', (deployment) => {
     expect(await first.inputValue()).toBe(`${dayOf(Date.now()).slice(0, 7)}-01`);
   });
 
-  test('says what is wrong with its days, and that it was cut', { timeout: TIMEOUT_MS }, async () => {
+  test('says what is wrong with its days, and that it was cut', async () => {
     const { page } = await open();
     await page.getByLabel('First day').fill(day);
     await page.getByLabel('Last day, included').fill('2020-01-01');
@@ -116,7 +113,7 @@ describeDeployments('an export in the console', (deployment) => {
   });
 });
 
-describe('an export in the console with AUTH=required', { timeout: TIMEOUT_MS }, async () => {
+describe('an export in the console with AUTH=required', async () => {
   const shop = credentialOf('shop', ['payments:read']);
   const keys = await requireKeys(shop);
   const shared = shareService(embedded, keys.environment);

@@ -14,7 +14,7 @@ const STEPS_AT_ONCE = 4;
 const MOST_GROWTH_BYTES = 500_000;
 const HOSTILE = '<img src=x onerror="document.title=1"> \u202Etxt.exe';
 
-describe('an hour of the live view', { timeout: 240_000 }, () => {
+describe('an hour of the live view', () => {
   const shared = shareService(embedded);
   const tabs = consoles();
 

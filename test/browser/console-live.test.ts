@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { credentialOf } from '../../testkit/client/credentials.js';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { requireKeys, secretOf } from '../../testkit/client/key-file.js';
@@ -32,7 +32,7 @@ async function countedPayments(url: string): Promise<Record<string, number>> {
 }
 
 async function openTables(page: Page): Promise<void> {
-  await page.getByText('The same as tables').click({ timeout: SAMPLES_MS });
+  await page.getByText('The same as tables').click();
 }
 
 async function payTimes(url: string, count: number): Promise<void> {
@@ -42,7 +42,7 @@ async function payTimes(url: string, count: number): Promise<void> {
 describeDeployments('the live view', (deployment) => {
   const tabs = consoles();
 
-  test('moves under load and agrees with /metrics', { timeout: 120_000 }, async () => {
+  test('moves under load and agrees with /metrics', async () => {
     const stores = await deployment.open();
     onTestFinished(() => stores.close());
     const { url } = await stores.serve();
@@ -58,7 +58,7 @@ describeDeployments('the live view', (deployment) => {
     expect((await pay(url, 'no key')).status).toBe(400);
     const counted = await countedPayments(url);
     expect(counted).toEqual({ processed: 41, replayed: 9, invalid_key: 1 });
-    await vi.waitFor(async () => expect(await shownPayments(page)).toEqual(counted), SAMPLES_MS);
+    await expect.poll(() => shownPayments(page)).toEqual(counted);
     // By keyboard, back to where they were.
     await chart.focus();
     const seen: string[] = [];
@@ -74,7 +74,7 @@ describeDeployments('the live view', (deployment) => {
     expectClean(tab, url);
   });
 
-  test('shows the gap of a process that was killed, and goes on by itself', { timeout: 180_000 }, async () => {
+  test('shows the gap of a process that was killed, and goes on by itself', async () => {
     const stores = await deployment.open();
     onTestFinished(() => stores.close());
     const first = await stores.start();
@@ -115,7 +115,7 @@ describe('the last 24 hours in the live view', () => {
    * Bug: of a busy service the older hours were missing for minutes, and nothing said so. Cause: the service counts for a bounded
    * time, and says that it is not done; the page asked again after a minute only.
    */
-  test('says that they are not all counted yet, and asks until they are', { timeout: 60_000 }, async () => {
+  test('says that they are not all counted yet, and asks until they are', async () => {
     const { page } = await tabs.open(shared.url);
     let asked = 0;
     await page.route('**/api/payments/activity', async (route) => {
@@ -127,7 +127,7 @@ describe('the last 24 hours in the live view', () => {
     });
     await page.reload();
     const chart = (name: RegExp) => page.getByRole('slider', { name });
-    await chart(/^Last 24 hours.*older ones are still counted/).waitFor({ timeout: SAMPLES_MS });
+    await chart(/^Last 24 hours.*older ones are still counted/).waitFor();
     await chart(/^Last 24 hours, payments settled in 10 minutes, a moment/).waitFor();
     expect(asked).toBe(3);
     expect(await chart(/^Last 24 hours/).getAttribute('aria-valuemax')).toBe('143');
@@ -139,7 +139,7 @@ describe('the legend of the last 24 hours', () => {
   const shared = shareService(embedded);
   const tabs = consoles();
 
-  test('has all of them in sum, and those of ten minutes where the cursor is', { timeout: 60_000 }, async () => {
+  test('has all of them in sum, and those of ten minutes where the cursor is', async () => {
     const { page } = await tabs.open(shared.url);
     await page.route('**/api/payments/activity', async (route) => {
       const response = await route.fetch();
@@ -151,7 +151,7 @@ describe('the legend of the last 24 hours', () => {
     await page.reload();
     const figure = page.locator('figure').filter({ hasText: 'Last 24 hours' });
     const values = () => figure.locator('.legend output').allTextContents();
-    await figure.getByText('1,042 in all').waitFor({ timeout: SAMPLES_MS });
+    await figure.getByText('1,042 in all').waitFor();
     expect(await values()).toEqual(['4 in all', '1,042 in all']);
     await figure.getByRole('slider').focus();
     await page.keyboard.press('End');
@@ -165,7 +165,7 @@ describe('the live view in a tab that nobody sees', () => {
   const tabs = consoles();
 
   /** Bug: with six live views in one browser the seventh page waited for ever. Cause: a hidden tab kept its connection. */
-  test('holds no connection, and goes on when it is seen again', { timeout: 60_000 }, async () => {
+  test('holds no connection, and goes on when it is seen again', async () => {
     const { page, asked } = await tabs.open(shared.url, { hash: '#/live' });
     const streams = () => asked.filter((address) => address.includes('/api/live')).length;
     const badge = page.getByRole('status').filter({ hasText: /live/ });
@@ -193,7 +193,7 @@ function show(page: Page, isShown: boolean): Promise<void> {
 describe('the live view of several processes', () => {
   const tabs = consoles();
 
-  test('adds them up, and shows one of them alone', { timeout: 120_000 }, async () => {
+  test('adds them up, and shows one of them alone', async () => {
     const stores = await distributed.open();
     onTestFinished(() => stores.close());
     const [first, second] = await Promise.all([stores.start(), stores.start()]);
@@ -201,8 +201,8 @@ describe('the live view of several processes', () => {
     const { page } = tab;
     await openTables(page);
     const button = ({ pid }: { pid: number }) => page.getByRole('button', { name: new RegExp(`:${pid} `) });
-    await button(first).waitFor({ timeout: SAMPLES_MS });
-    await button(second).waitFor({ timeout: SAMPLES_MS });
+    await button(first).waitFor();
+    await button(second).waitFor();
     await payTimes(first.url, 3);
     await payTimes(second.url, 5);
     await until('all payments are shown', SAMPLES_MS, async () => (await shownPayments(page)).processed === 8);
@@ -218,7 +218,7 @@ describe('the live view of several processes', () => {
   });
 });
 
-describe('the live view with AUTH=required', { timeout: 60_000 }, () => {
+describe('the live view with AUTH=required', () => {
   const shared = shareService(embedded, keys.environment);
   const tabs = consoles();
 
@@ -241,13 +241,11 @@ describe('the live view with AUTH=required', { timeout: 60_000 }, () => {
       await pause(300);
       return false;
     });
-    await page.getByRole('heading', { name: 'Live' }).waitFor({ timeout: SAMPLES_MS });
+    await page.getByRole('heading', { name: 'Live' }).waitFor();
     await keys.write(reader, watcher);
-    await page
-      .getByText('The service no longer takes your credential: sign in again.')
-      .waitFor({ timeout: SAMPLES_MS });
+    await page.getByText('The service no longer takes your credential: sign in again.').waitFor();
     await signIn(secretOf(watcher));
-    await page.getByRole('heading', { name: 'Live' }).waitFor({ timeout: SAMPLES_MS });
+    await page.getByRole('heading', { name: 'Live' }).waitFor();
   });
 });
 

@@ -9,7 +9,6 @@ import { shareProcessedService } from '../../testkit/deployments/processed-servi
 import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import { pause, until } from '../../testkit/time/until.js';
 
-const TIMEOUT_MS = 90_000;
 const LONG_GAP_MS = 1_500;
 
 const stateShown = (page: Page, state: string) => page.locator('h1 .badge', { hasText: state }).waitFor();
@@ -20,7 +19,7 @@ describeDeployments('the life of a payment', (deployment) => {
   const tabs = consoles();
   const open = (key: string) => tabs.open(processed().url, { hash: `#/payment/${key}`, locale: 'en-GB' });
 
-  test('shows what is known of it and its life', { timeout: TIMEOUT_MS }, async () => {
+  test('shows what is known of it and its life', async () => {
     const { url } = processed();
     const key = await generateKey(url);
     await pay(url, key, { amount: '1234567.80', currency: 'EUR' });
@@ -47,7 +46,7 @@ describeDeployments('the life of a payment', (deployment) => {
 describeDeployments('a payment that is recovered after kill -9', (deployment) => {
   const tabs = consoles();
 
-  test('names both processes in its timeline', { timeout: TIMEOUT_MS }, async () => {
+  test('names both processes in its timeline', async () => {
     const [stores, processor] = await Promise.all([deployment.open(), serveReferenceProcessor()]);
     try {
       const settings = { PROCESSOR_URL: processor.url, LOCK_TTL_SECONDS: '2', PROCESSOR_TIMEOUT_MS: '900' };

@@ -12,7 +12,6 @@ import { openProcessedService, shareProcessedService } from '../../testkit/deplo
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { until } from '../../testkit/time/until.js';
 
-const TIMEOUT_MS = 90_000;
 /** An operator may resolve after this. */
 const DEDUP_SECONDS = 2;
 const UNCLEAR = { PROCESSOR_DEDUP_SECONDS: `${DEDUP_SECONDS}`, PROCESSOR_TIMEOUT_MS: '900', LOCK_TTL_SECONDS: '1' };
@@ -29,9 +28,7 @@ describeDeployments('the view of one payment', (deployment) => {
   const tabs = consoles();
   const open = (key: string) => tabs.open(processed().url, { hash: `#/payment/${key}`, locale: 'en-GB' });
 
-  test('follows a key while it is paid, with its tag, and not while nobody looks', {
-    timeout: TIMEOUT_MS,
-  }, async () => {
+  test('follows a key while it is paid, with its tag, and not while nobody looks', async () => {
     const { url } = processed();
     const key = await generateKey(url);
     const tab = await open(key.toUpperCase());
@@ -60,7 +57,7 @@ describeDeployments('the view of one payment', (deployment) => {
     await stateShown(page, 'COMPLETED');
   });
 
-  test('says that a key is unknown', { timeout: TIMEOUT_MS }, async () => {
+  test('says that a key is unknown', async () => {
     const { page } = await open(UNKNOWN_KEY);
     await page.getByRole('heading', { name: `No payment has the key “${UNKNOWN_KEY}”` }).waitFor();
     expect(await accessibilityProblems(page)).toEqual([]);
@@ -81,7 +78,7 @@ describeDeployments('a resolution', (deployment) => {
     await processor.behave({ refuseWith: 503 });
     unclear = await Promise.all(Array.from({ length: 3 }, () => generateKey(url)));
     await Promise.all(unclear.map((key) => pay(url, key, { amount: '1200.50', currency: 'USD' })));
-  }, TIMEOUT_MS);
+  });
 
   async function fill(page: Page, outcome: string, reason: string): Promise<void> {
     await page.getByLabel(outcome === 'completed' ? /^Completed/ : /^Declined/).check();
@@ -108,15 +105,11 @@ describeDeployments('a resolution', (deployment) => {
     const tab = await tabs.open(processed().url, { hash: `#/payment/${key}`, locale: 'en-GB' });
     await tab.page.getByRole('heading', { name: 'Resolve' }).waitFor();
     // The form comes by itself when the service accepts a resolution.
-    await expect
-      .poll(() => tab.page.getByRole('button', { name: 'Resolve…' }).isEnabled(), { timeout: 30_000 })
-      .toBe(true);
+    await expect.poll(() => tab.page.getByRole('button', { name: 'Resolve…' }).isEnabled()).toBe(true);
     return tab;
   };
 
-  test('stands next to the processor’s answer, repeats what is final, and is shown', {
-    timeout: TIMEOUT_MS,
-  }, async () => {
+  test('stands next to the processor’s answer, repeats what is final, and is shown', async () => {
     const { url } = processed();
     const key = unclear[0] ?? '';
     const { page } = await open(key);
@@ -142,7 +135,7 @@ describeDeployments('a resolution', (deployment) => {
     expect(await page.title()).not.toBe('owned');
   });
 
-  test('of a changed payment is refused, and shows what changed', { timeout: TIMEOUT_MS }, async () => {
+  test('of a changed payment is refused, and shows what changed', async () => {
     const { url } = processed();
     const key = unclear[1] ?? '';
     const { page } = await open(key);
@@ -164,7 +157,7 @@ describeDeployments('a resolution', (deployment) => {
     expect(await shownPaymentOf(url, key)).toMatchObject({ state: 'COMPLETED', resolution: other.reason });
   });
 
-  test('as declined says that it lets the next attempt at the order charge', { timeout: TIMEOUT_MS }, async () => {
+  test('as declined says that it lets the next attempt at the order charge', async () => {
     const { url } = processed();
     const body = { amount: '1200.50', currency: 'USD' };
     const answer = await sendJson(`${url}/api/payment?reference=order-17`, 'POST', body);
@@ -178,7 +171,7 @@ describeDeployments('a resolution', (deployment) => {
     expect(await page.getByRole('dialog').textContent()).not.toContain('next attempt');
   });
 
-  test('against the processor’s answer must be typed', { timeout: TIMEOUT_MS }, async () => {
+  test('against the processor’s answer must be typed', async () => {
     const { url, processor } = processed();
     const key = unclear[2] ?? '';
     const { page } = await open(key);
@@ -204,7 +197,7 @@ describeDeployments('a resolution', (deployment) => {
  * Bug: the form to resolve was active for 20 hours before the service accepted a resolution. Cause: the page did not know when it does. Fix: the
  * timeline says so, and the form is disabled until then.
  */
-describe('a resolution that comes too early', { timeout: TIMEOUT_MS }, () => {
+describe('a resolution that comes too early', () => {
   const tabs = consoles();
 
   test('cannot be filled in, and the form says from when on', async () => {
@@ -232,7 +225,7 @@ describe('a resolution that comes too early', { timeout: TIMEOUT_MS }, () => {
   });
 });
 
-describe('the view of one payment with AUTH=required', { timeout: TIMEOUT_MS }, async () => {
+describe('the view of one payment with AUTH=required', async () => {
   const operator = credentialOf('operator', ['operations', 'payments:write']);
   const shop = credentialOf('shop', ['payments:read', 'payments:write']);
   const leaving = credentialOf('leaving', ['operations']);

@@ -12,7 +12,6 @@ import { shareService } from '../../testkit/deployments/shared-service.js';
 import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import { until } from '../../testkit/time/until.js';
 
-const TIMEOUT_MS = 60_000;
 /** More than one page of the view. */
 const PAYMENTS = 54;
 /** What the service reads for one page, and a few more. */
@@ -39,11 +38,11 @@ describeDeployments('the view of payments', (deployment) => {
     await pay(url, key, { amount: '70000', currency: 'JPY' });
     await processor.behave({ declineRate: 0 });
     [completed, declined] = [await shownPaymentOf(url, keys[0] ?? ''), await shownPaymentOf(url, key)];
-  }, TIMEOUT_MS);
+  });
 
   const open = (hash = '#/payments') => tabs.open(processed().url, { hash, locale: 'en-GB', timezoneId: 'Asia/Tokyo' });
 
-  test('lists them newest first, page by page, on demand', { timeout: TIMEOUT_MS }, async () => {
+  test('lists them newest first, page by page, on demand', async () => {
     const tab = await open();
     const { page } = tab;
     await expectRows(page, 50);
@@ -69,7 +68,7 @@ describeDeployments('the view of payments', (deployment) => {
     expectClean(tab, processed().url);
   });
 
-  test('finds one by how its key or its transaction id begins, and opens it', { timeout: TIMEOUT_MS }, async () => {
+  test('finds one by how its key or its transaction id begins, and opens it', async () => {
     const { page } = await open();
     const { idempotencyKey: key, transactionId } = completed;
     await findField(page).fill(` ${key.slice(0, -1).toUpperCase()} `);
@@ -91,7 +90,7 @@ describeDeployments('the view of payments', (deployment) => {
     expect(new URL(page.url()).hash).toBe(`#/payment/${key}`);
   });
 
-  test('keeps its filters in the address, which can be shared', { timeout: TIMEOUT_MS }, async () => {
+  test('keeps its filters in the address, which can be shared', async () => {
     const first = await open();
     await expectRows(first.page, 50);
     await first.page.getByLabel('State').selectOption('declined');
@@ -117,9 +116,7 @@ describeDeployments('the view of payments', (deployment) => {
    * Bug: a search for an e-mail said that nobody has paid this order, and offered to close it. Cause: a text was looked for as an order number only.
    * Fix: it is looked for as whatever it may be, and the page says where and how far.
    */
-  test('finds an exact description or value of the metadata, and says where it looked and how far', {
-    timeout: TIMEOUT_MS,
-  }, async () => {
+  test('finds an exact description or value of the metadata, and says where it looked and how far', async () => {
     const { url } = processed();
     const mail = 'ann_b@shop.example';
     const tab = await open();
@@ -153,7 +150,7 @@ describeDeployments('the view of payments', (deployment) => {
     expectClean(tab, url);
   });
 
-  test('says what is wrong with a search, and shows hostile filters as text', { timeout: TIMEOUT_MS }, async () => {
+  test('says what is wrong with a search, and shows hostile filters as text', async () => {
     const { page } = await open();
     await findField(page).fill('order 17');
     await page.getByRole('heading', { name: 'Nothing found for “order 17”' }).waitFor();
@@ -168,7 +165,7 @@ describeDeployments('the view of payments', (deployment) => {
   });
 });
 
-describe('the view of payments, where few of many rows are found', { timeout: 180_000 }, () => {
+describe('the view of payments, where few of many rows are found', () => {
   const tabs = consoles();
 
   test('says that it did not search all of them, and goes on', async () => {
@@ -200,7 +197,7 @@ describe('the view of payments, where few of many rows are found', { timeout: 18
   });
 });
 
-describe('the view of payments with AUTH=required', { timeout: TIMEOUT_MS }, async () => {
+describe('the view of payments with AUTH=required', async () => {
   const operator = credentialOf('operator', ['operations', 'payments:write']);
   const shop = credentialOf('shop', ['payments:read', 'payments:write']);
   const stranger = credentialOf('stranger', ['metrics']);

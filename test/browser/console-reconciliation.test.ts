@@ -13,7 +13,6 @@ import { describeDeployments, embedded } from '../../testkit/deployments/deploym
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import type { ChargeLine } from '../../testkit/processes/reference-processor.js';
 
-const TIMEOUT_MS = 60_000;
 /** Markup, a bidi override, and a text of 64 emoji. */
 const HOSTILE = `<img src=x onerror="document.title='owned'">\u202e gnp.exe ${'🧾'.repeat(64)}`;
 const MARKER = 'marker-5d1f9c';
@@ -49,20 +48,18 @@ describeDeployments('the reconciliation view', (deployment) => {
     await processor.behave({ declineRate: 0 });
     charges = await processor.charges();
     day = (await shownPaymentOf(url, charges[0]?.reference ?? '')).settledAt?.slice(0, 10) ?? '';
-  }, TIMEOUT_MS);
+  });
 
   const open = () => tabs.open(processed().url, { hash: `#/reconciliation?day=${day}`, locale: 'en-GB' });
 
-  test('agrees with the processor’s own log', { timeout: TIMEOUT_MS }, async () => {
+  test('agrees with the processor’s own log', async () => {
     const { page } = await open();
     await compare(page, 'charges.ndjson', await readFile(processed().processor.chargeLog, 'utf8'));
     await page.getByText('no differences').waitFor();
     expect(await summaryOf(page, 'The same on both sides')).toEqual(['8', '500 JPY 131.89 USD', '500 JPY 131.89 USD']);
   });
 
-  test('names what was removed, changed, added and repeated, and sends nothing of it', {
-    timeout: TIMEOUT_MS,
-  }, async () => {
+  test('names what was removed, changed, added and repeated, and sends nothing of it', async () => {
     const tab = await open();
     const { page } = tab;
     const requests: Request[] = [];
@@ -115,7 +112,7 @@ describeDeployments('the reconciliation view', (deployment) => {
     expectClean(tab, processed().url);
   });
 
-  test('lets a person assign the columns of a CSV file', { timeout: TIMEOUT_MS }, async () => {
+  test('lets a person assign the columns of a CSV file', async () => {
     const { page } = await open();
     const lines = charges.map(({ reference, amount, currency, status }) =>
       [reference, amount.replace('100.50', '100.5'), currency, status].join(';'),
@@ -136,7 +133,7 @@ describeDeployments('the reconciliation view', (deployment) => {
   });
 });
 
-describe('the reconciliation view with the file of a bank', { timeout: TIMEOUT_MS }, () => {
+describe('the reconciliation view with the file of a bank', () => {
   const processed = shareProcessedService(embedded);
   const tabs = consoles();
 
@@ -162,7 +159,7 @@ describe('the reconciliation view with the file of a bank', { timeout: TIMEOUT_M
   });
 });
 
-describe('the reconciliation view with files that are no statements', { timeout: TIMEOUT_MS }, () => {
+describe('the reconciliation view with files that are no statements', () => {
   const processed = shareProcessedService(embedded);
   const tabs = consoles();
 

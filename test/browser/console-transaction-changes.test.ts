@@ -12,7 +12,6 @@ import { givenTransactions, hashOf, rowOf } from '../../testkit/console/transact
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
-const LIMIT = { timeout: 90_000 };
 /** The browser says of each refused request that it failed. */
 const CONFLICT = /the server responded with a status of (412|404)/;
 
@@ -21,7 +20,7 @@ describeDeployments('changing transactions in the console', (deployment) => {
   const tabs = consoles();
   const givenMany = (count: number) => givenTransactions(shared.url, count);
 
-  test('changes a status after a confirmation, and says so', LIMIT, async () => {
+  test('changes a status after a confirmation, and says so', async () => {
     const { from, created } = await givenMany(2);
     const [transaction] = created as [Transaction];
     const tab = await tabs.open(shared.url, { hash: hashOf({ from }) });
@@ -55,7 +54,7 @@ describeDeployments('changing transactions in the console', (deployment) => {
     expectClean(tab, shared.url);
   });
 
-  test('shows what changed behind the page, and lets the operator decide again', LIMIT, async () => {
+  test('shows what changed behind the page, and lets the operator decide again', async () => {
     const { from, created } = await givenMany(3);
     const [transaction, ending, leaving] = created as [Transaction, Transaction, Transaction];
     const tab = await tabs.open(shared.url, { hash: hashOf({ from }) });
@@ -98,7 +97,7 @@ describeDeployments('changing transactions in the console', (deployment) => {
     expectClean(tab, shared.url, CONFLICT);
   });
 
-  test('deletes what the operator saw, and not what it became', LIMIT, async () => {
+  test('deletes what the operator saw, and not what it became', async () => {
     const { from, created } = await givenMany(2);
     const [changed, deleted] = created as [Transaction, Transaction];
     const tab = await tabs.open(shared.url, { hash: hashOf({ from }) });
@@ -138,7 +137,7 @@ describeDeployments('changing transactions in the console', (deployment) => {
       (route) =>
         route.fulfill({ status: 412, json: { status: 412, error: 'Precondition Failed', message: 'Blocked' } }),
     ],
-  ])('says that it is not known what became of a request %s', LIMIT, async (_, answer) => {
+  ])('says that it is not known what became of a request %s', async (_, answer) => {
     const { from, created } = await givenMany(1);
     const [transaction] = created as [Transaction];
     const tab = await tabs.open(shared.url, { hash: hashOf({ from }) });

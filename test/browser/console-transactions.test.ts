@@ -16,7 +16,6 @@ import { givenTransactions, hashOf, type Members, rowOf } from '../../testkit/co
 import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
-const LIMIT = { timeout: 90_000 };
 const EMOJI = '\u{1f4b3}'.repeat(64);
 /** Markup, a script, an override of the text's direction that is not ended, and as much as an account may hold. */
 const HOSTILE = [
@@ -35,33 +34,29 @@ describeDeployments('the transactions of the console', (deployment) => {
 
   const givenMany = (count: number, members?: Members) => givenTransactions(shared.url, count, members);
 
-  test(
-    'shows the newest first, with exact amounts that can be read in one way only, and UTC on times',
-    LIMIT,
-    async () => {
-      const { from, created } = await givenMany(3, (index) => ({
-        amount: ['99999999999.9999', '0.0001', '12345.5'][index],
-      }));
-      const options = { hash: hashOf({ from }), locale: 'de-DE', timezoneId: 'Asia/Tokyo' };
-      const tab = await tabs.open(shared.url, options);
-      await rowsOf(tab).nth(2).waitFor();
-      expect(await tab.page.locator('tbody td.number').allTextContents()).toEqual([
-        '12\u202f345.5',
-        '0.0001',
-        '99\u202f999\u202f999\u202f999.9999',
-      ]);
-      expect(await tab.page.locator('tbody tr td:first-child').allTextContents()).toEqual(
-        created.map(({ transactionId }) => String(transactionId)),
-      );
-      const time = tab.page.locator('tbody time').first();
-      expect(await time.getAttribute('datetime')).toBe(created[0]?.createdAt);
-      expect(await time.getAttribute('title')).toMatch(/ UTC$/);
-      await tab.page.getByText('3 shown, and none is older.').waitFor();
-      expectClean(tab, shared.url);
-    },
-  );
+  test('shows the newest first, with exact amounts that can be read in one way only, and UTC on times', async () => {
+    const { from, created } = await givenMany(3, (index) => ({
+      amount: ['99999999999.9999', '0.0001', '12345.5'][index],
+    }));
+    const options = { hash: hashOf({ from }), locale: 'de-DE', timezoneId: 'Asia/Tokyo' };
+    const tab = await tabs.open(shared.url, options);
+    await rowsOf(tab).nth(2).waitFor();
+    expect(await tab.page.locator('tbody td.number').allTextContents()).toEqual([
+      '12\u202f345.5',
+      '0.0001',
+      '99\u202f999\u202f999\u202f999.9999',
+    ]);
+    expect(await tab.page.locator('tbody tr td:first-child').allTextContents()).toEqual(
+      created.map(({ transactionId }) => String(transactionId)),
+    );
+    const time = tab.page.locator('tbody time').first();
+    expect(await time.getAttribute('datetime')).toBe(created[0]?.createdAt);
+    expect(await time.getAttribute('title')).toMatch(/ UTC$/);
+    await tab.page.getByText('3 shown, and none is older.').waitFor();
+    expectClean(tab, shared.url);
+  });
 
-  test('filters by what the address says, and puts into the address what is filtered by', LIMIT, async () => {
+  test('filters by what the address says, and puts into the address what is filtered by', async () => {
     const to = newAccount();
     const { from, created } = await givenMany(4, (index) =>
       index === 1 ? { toAccount: to, status: 'FLAGGED' } : { status: 'ON_HOLD' },
@@ -97,7 +92,7 @@ describeDeployments('the transactions of the console', (deployment) => {
       .waitFor();
   });
 
-  test('appends older ones on demand, keeps some hundred rows, and its place', LIMIT, async () => {
+  test('appends older ones on demand, keeps some hundred rows, and its place', async () => {
     const { from, created } = await givenMany(650);
     const tab = await tabs.open(shared.url, { hash: hashOf({ from }) });
     const { page } = tab;
@@ -124,7 +119,7 @@ describeDeployments('the transactions of the console', (deployment) => {
     await expect.poll(() => rowsOf(tab).count()).toBe(100);
   });
 
-  test('goes on looking for a rare status, and says where it stopped', LIMIT, async () => {
+  test('goes on looking for a rare status, and says where it stopped', async () => {
     const from = newAccount();
     const rows = Array.from({ length: 1_000 }, () => draft({ fromAccount: from, status: 'PENDING' }));
     const first = await givenTransaction(shared.url, { fromAccount: from, status: 'BLOCKED' });
@@ -134,7 +129,7 @@ describeDeployments('the transactions of the console', (deployment) => {
     expect(tab.asked.filter((address) => address.includes('/search')).length).toBe(2);
   });
 
-  test('shows hostile text as text', LIMIT, async () => {
+  test('shows hostile text as text', async () => {
     const to = newAccount();
     for (const fromAccount of HOSTILE) await givenTransaction(shared.url, { fromAccount, toAccount: to });
     const tab = await tabs.open(shared.url, { hash: hashOf({ to }) });
@@ -172,7 +167,7 @@ describeDeployments('the transactions of the console', (deployment) => {
     expectClean(tab, shared.url);
   });
 
-  test('is clean for axe, and looks as it should', LIMIT, async () => {
+  test('is clean for axe, and looks as it should', async () => {
     const names = ['acme-payroll', 'supplier-4711', 'refunds', 'rent', 'kiosk-12'];
     const statuses = [
       'PENDING',
@@ -208,7 +203,7 @@ const reader = credentialOf('reader', ['transactions:read']);
 const payer = credentialOf('payer', ['payments:write']);
 const keys = await requireKeys(writer, reader, payer);
 
-describe('the transactions of the console with AUTH=required', LIMIT, () => {
+describe('the transactions of the console with AUTH=required', () => {
   const shared = shareService(embedded, keys.environment);
   const tabs = consoles();
 

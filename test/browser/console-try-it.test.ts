@@ -12,7 +12,6 @@ import { shareService } from '../../testkit/deployments/shared-service.js';
 import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import { startHttpServer } from '../../testkit/servers/processor-servers.js';
 
-const LIMIT = { timeout: 90_000 };
 /** Long enough that a second request comes while the first is under way, on a busy machine too. */
 const DELAY_MS = '3000';
 const REFUSED = /the server responded with a status of (400|404|409)/;
@@ -31,7 +30,7 @@ describeDeployments('trying payments in the console', (deployment) => {
   const statusesIn = (tab: OpenConsole) => latest(tab).locator('.answer .badge').allTextContents();
   const keyShown = async ({ page }: OpenConsole) => (await page.locator('.key code').textContent()) ?? '';
 
-  test('pays with a key, repeats, and asks for the status', LIMIT, async () => {
+  test('pays with a key, repeats, and asks for the status', async () => {
     const tab = await tabs.open(slow.url, { hash: HASH });
     const { page } = tab;
     await page.getByRole('heading', { name: 'What you try appears here' }).waitFor();
@@ -70,7 +69,7 @@ describeDeployments('trying payments in the console', (deployment) => {
     expect(await keyShown(tab)).toBe(key);
   });
 
-  test('pays twice at once: one pays, and the other one is told 409', LIMIT, async () => {
+  test('pays twice at once: one pays, and the other one is told 409', async () => {
     const tab = await tabs.open(slow.url, { hash: HASH });
     await press(tab, 'Pay twice at once');
     await latest(tab).getByText('409 Conflict').waitFor();
@@ -82,7 +81,7 @@ describeDeployments('trying payments in the console', (deployment) => {
     await latest(tab).getByText('idempotent-replayed').waitFor();
   });
 
-  test('lets a duplicate wait', LIMIT, async () => {
+  test('lets a duplicate wait', async () => {
     const tab = await tabs.open(slow.url, { hash: HASH });
     await press(tab, 'Pay twice, and wait');
     await latest(tab).getByText('The duplicate may wait, so it is not told 409.').waitFor();
@@ -90,7 +89,7 @@ describeDeployments('trying payments in the console', (deployment) => {
     expect(await latest(tab).locator('.answer').filter({ hasText: 'idempotent-replayed' }).count()).toBe(1);
   });
 
-  test('says honestly when the payment was too quick for a 409, and how to see one', LIMIT, async () => {
+  test('says honestly when the payment was too quick for a 409, and how to see one', async () => {
     const stores = await deployment.open();
     onTestFinished(() => stores.close());
     const { url } = await stores.serve();
@@ -102,7 +101,7 @@ describeDeployments('trying payments in the console', (deployment) => {
     expect(note).toMatch(/PROCESSOR_DELAY_MS=3000|is told 409/);
   });
 
-  test('shows commands that do in a shell what the page did', LIMIT, async () => {
+  test('shows commands that do in a shell what the page did', async () => {
     const tab = await tabs.open(slow.url, { hash: HASH });
     await press(tab, 'Generate a key');
     await latest(tab).getByText('200 OK').waitFor();
@@ -121,7 +120,7 @@ describeDeployments('trying payments in the console', (deployment) => {
   });
 });
 
-describe('trying payments in the console', LIMIT, () => {
+describe('trying payments in the console', () => {
   const tabs = consoles();
 
   async function servedWith(environment: Record<string, string>): Promise<string> {

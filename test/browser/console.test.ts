@@ -22,7 +22,7 @@ describeDeployments('the console without AUTH', (deployment) => {
   const shared = shareService(deployment);
   const tabs = consoles();
 
-  test('asks nobody to sign in, and shows which service it is', { timeout: 60_000 }, async () => {
+  test('asks nobody to sign in, and shows which service it is', async () => {
     const tab = await tabs.open(shared.url, { hash: '#/service' });
     await tab.page.getByRole('heading', { name: 'This process' }).waitFor();
     const { instance } = (await ask(`${shared.url}/api/session`)).json<{ instance: string }>();
@@ -52,7 +52,7 @@ describe('the console after an update of the service', () => {
   });
 });
 
-describe('the console with AUTH=required', { timeout: 60_000 }, () => {
+describe('the console with AUTH=required', () => {
   const shared = shareService(embedded, keys.environment);
   const tabs = consoles();
 

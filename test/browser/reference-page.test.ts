@@ -3,9 +3,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { ask } from '../../testkit/client/http-client.js';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
-import { startChromium } from '../../testkit/servers/chromium.js';
+import { pagePatience, startChromium } from '../../testkit/servers/chromium.js';
 
-describe('the reference page, in Chromium', { timeout: 60_000 }, () => {
+describe('the reference page, in Chromium', () => {
   const shared = shareService(embedded);
   let browser: Browser;
   let page: Page;
@@ -15,10 +15,11 @@ describe('the reference page, in Chromium', { timeout: 60_000 }, () => {
 
   beforeAll(async () => {
     browser = await startChromium();
-  }, 60_000);
+  });
   afterAll(() => browser?.close());
   beforeEach(async () => {
     page = await browser.newPage();
+    page.setDefaultTimeout(pagePatience());
     [complaints, asked] = [[], []];
     page.on('console', (message) => complaints.push(message.text()));
     page.on('pageerror', (error) => complaints.push(String(error)));

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { sharePayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import { codeBlocks } from '../../testkit/documents/code-blocks.js';
 import type { Service } from '../../testkit/processes/service.js';
-import { startChromium } from '../../testkit/servers/chromium.js';
+import { pagePatience, startChromium } from '../../testkit/servers/chromium.js';
 import { freePort } from '../../testkit/servers/server-process.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -12,7 +12,7 @@ const PAID = /^Paid: TXN\d+$/;
 /** Long enough to do something else in the middle of a payment. */
 const SLOW = { latencyMs: 600, replyLatencyMs: 600 };
 
-describe('the page of an order in the shop of examples/, in Chromium', { timeout: 60_000 }, () => {
+describe('the page of an order in the shop of examples/, in Chromium', () => {
   let browser: Browser;
   const environment = sharePayerEnvironment();
   let shop: Service;
@@ -24,7 +24,7 @@ describe('the page of an order in the shop of examples/, in Chromium', { timeout
   beforeAll(async () => {
     browser = await startChromium();
     [shop, other] = await Promise.all([start(await freePort()), start(await freePort())]);
-  }, 60_000);
+  });
   afterAll(async () => {
     await browser?.close();
     await shop?.kill();
@@ -32,6 +32,7 @@ describe('the page of an order in the shop of examples/, in Chromium', { timeout
   });
   beforeEach(async () => {
     context = await browser.newContext();
+    context.setDefaultTimeout(pagePatience());
     page = await context.newPage();
     await page.goto(shop.url);
     await page.click('button[value=book]');

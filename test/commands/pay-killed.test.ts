@@ -8,10 +8,10 @@ import { shareProcessedService } from '../../testkit/deployments/processed-servi
 import { runCommand } from '../../testkit/processes/command.js';
 import { ROOT } from '../../testkit/programs.js';
 import { newKeyOf } from '../../testkit/protocol/payment-attempts.js';
+import { WITHOUT_LIMIT } from '../../testkit/time/patience.js';
 
 const DAY_MS = 86_400_000;
 const KEPT = { amount: '100.00', currency: 'USD' };
-const KILLED_MS = 600_000;
 const NODE_OPTIONS = `--import=${pathToFileURL(join(ROOT, 'testkit', 'processes', 'crash-at-call.mjs')).href}`;
 
 let folder: string;
@@ -42,29 +42,27 @@ describe('idempay pay', () => {
     }
   }
 
-  it('killed before each of its steps, pays once by a reference when it is run again, with nothing on the disk', {
-    timeout: KILLED_MS,
-  }, async () => {
-    const kills = await killedAtEach((at) => ['--reference', `order-${at}`]);
-    // The request and its answer.
-    expect(kills).toBeGreaterThanOrEqual(1);
-    expect(readdirSync(folder)).toEqual([]);
-  });
+  it(
+    'killed before each of its steps, pays once by a reference when it is run again, with nothing on the disk',
+    WITHOUT_LIMIT,
+    async () => {
+      const kills = await killedAtEach((at) => ['--reference', `order-${at}`]);
+      // The request and its answer.
+      expect(kills).toBeGreaterThanOrEqual(1);
+      expect(readdirSync(folder)).toEqual([]);
+    },
+  );
 
   it.each([
     ['a new key file', undefined],
     ['a key file whose key expired unused', unusedKey],
-  ])(
-    'killed before each of its steps, pays once with %s when it is run again',
-    { timeout: KILLED_MS },
-    async (_, keyOf) => {
-      const fileOf = (at: number) => join(folder, `order-${at}.key`);
-      const kills = await killedAtEach(
-        (at) => ['--key-file', fileOf(at)],
-        (at) => keyOf && keep(fileOf(at), keyOf()),
-      );
-      // Draft, sync, link, folder, the requests and their answers.
-      expect(kills).toBeGreaterThanOrEqual(10);
-    },
-  );
+  ])('killed before each of its steps, pays once with %s when it is run again', WITHOUT_LIMIT, async (_, keyOf) => {
+    const fileOf = (at: number) => join(folder, `order-${at}.key`);
+    const kills = await killedAtEach(
+      (at) => ['--key-file', fileOf(at)],
+      (at) => keyOf && keep(fileOf(at), keyOf()),
+    );
+    // Draft, sync, link, folder, the requests and their answers.
+    expect(kills).toBeGreaterThanOrEqual(10);
+  });
 });

@@ -68,7 +68,7 @@ async function checkAdapter(adapter: Adapter, changed: Partial<ProbeSettings> = 
 const verdicts = ({ checks }: Result) => Object.fromEntries(checks.map((each) => [each.check, each.verdict]));
 const notKept = ({ checks }: Result) => checks.filter(({ verdict }) => verdict !== 'kept');
 
-describe('an adapter that keeps the contract', { timeout: 60_000 }, () => {
+describe('an adapter that keeps the contract', () => {
   it('is found to keep all of it, and each reference is charged once', async () => {
     const books: Books = { moved: [] };
     const result = await checkAdapter(keepingAdapter(books), { leastCutMs: AT_REPLY_MS });
@@ -139,7 +139,7 @@ function chargingRepeats(books: Books, bodyFor: (asked: Asked) => object): Adapt
  * Bug: an adapter that had charged one reference 21 times was found to keep `twenty at once`, because replies without a name of the charge
  * are all the same. Fix: what such replies cannot show is skipped, with a sentence that says so.
  */
-describe('an adapter whose replies name no charge', { timeout: 60_000 }, () => {
+describe('an adapter whose replies name no charge', () => {
   const CANNOT_TELL = 'the replies name no charge, so several charges cannot be told from one: look at the processor.';
   const NOT_TOLD = [
     ['repeat', `The charge and its repeat succeeded; ${CANNOT_TELL}`],
@@ -170,7 +170,7 @@ describe('an adapter whose replies name no charge', { timeout: 60_000 }, () => {
   });
 });
 
-describe('the reference in replies', { timeout: 60_000 }, () => {
+describe('the reference in replies', () => {
   it('is noted as missing, by kind of reply, if the adapter names it in none', async () => {
     const nameless = { 'idempotency-key': '' };
     const kept = keepingAdapter({ moved: [] });
@@ -190,7 +190,7 @@ describe('the reference in replies', { timeout: 60_000 }, () => {
   });
 });
 
-describe('the content of a charge', { timeout: 60_000 }, () => {
+describe('the content of a charge', () => {
   /** The bodies of the charges, in their order, of one reference. */
   async function bodiesAt(adapterOf: (kept: Adapter) => Partial<Adapter>) {
     const books: Books = { moved: [] };
@@ -253,12 +253,12 @@ describe('the content of a charge', { timeout: 60_000 }, () => {
   });
 });
 
-describe('our own adapters', { timeout: 60_000 }, () => {
+describe('our own adapters', () => {
   let processor: ProcessorInProcess;
   let stripe: StripeEnvironment;
   beforeAll(async () => {
     [processor, stripe] = await Promise.all([serveReferenceProcessor(), openStripeEnvironment()]);
-  }, 60_000);
+  });
   afterAll(async () => {
     await Promise.all([processor?.close(), stripe?.close()]);
   });
@@ -291,9 +291,7 @@ describe('our own adapters', { timeout: 60_000 }, () => {
 });
 
 /** The references are listed for whoever refunds them. */
-it('a reference that was charged is listed as charged although its repeat is declined', {
-  timeout: 60_000,
-}, async () => {
+it('a reference that was charged is listed as charged although its repeat is declined', async () => {
   const books: Books = { moved: [] };
   const kept = keepingAdapter(books);
   const isCharged = ({ reference }: Asked) => books.moved.some((moved) => moved.reference === reference);
@@ -329,7 +327,7 @@ const HOSTILE_BYTES: readonly (readonly [name: string, bytes: string])[] = [
   ['TLS', '\x16\x03\x01\x02'],
 ];
 
-describe('an adapter that answers anything', { timeout: 60_000 }, () => {
+describe('an adapter that answers anything', () => {
   it.concurrent.for(HOSTILE_BODIES)('is judged where the body is %s', async ([, body], { expect }) => {
     const result = await checkAdapter({ ...keepingAdapter({ moved: [] }), charge: () => ({ status: 200, body }) });
     expect(result.checks.find(({ verdict }) => verdict === 'broken')).toMatchObject({ check: 'charge' });
@@ -374,7 +372,7 @@ describe('an adapter that answers anything', { timeout: 60_000 }, () => {
   });
 });
 
-describe('a broken adapter', { timeout: 60_000 }, () => {
+describe('a broken adapter', () => {
   it.concurrent.for(BROKEN_ADAPTERS)('that $title is named', async (broken, { expect }) => {
     const { open, title: _, check: name, says, isChargedTwice, ...limits } = broken;
     const books: Books = { moved: [] };
@@ -389,7 +387,7 @@ describe('a broken adapter', { timeout: 60_000 }, () => {
   });
 });
 
-describe('idempay processor check', { timeout: 60_000 }, () => {
+describe('idempay processor check', () => {
   let processor: ProcessorInProcess;
   beforeAll(async () => {
     processor = await serveReferenceProcessor();

@@ -595,7 +595,7 @@ describe('generated statements', () => {
     }
   }
 
-  it('end in a result that counts every line, or in a sentence', { timeout: 120_000 }, async () => {
+  it('end in a result that counts every line, or in a sentence', async () => {
     const ends: Record<string, number> = {};
     for (let index = 0; index < STATEMENTS; index += 1) {
       const end = await checkedEnd(seededRandom(SEED + index));

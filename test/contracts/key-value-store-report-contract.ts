@@ -6,8 +6,6 @@ import { DECLINED, inState, LONG_MS, newKey, SHORT_MS } from '../../testkit/prot
 import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts, OpenPorts, PortSettings } from '../../testkit/protocol/ports.js';
 
-const PATIENTLY = { timeout: 10_000 };
-
 /**
  * What every KeyValueStoreReport guarantees beyond its types (`ping` and the other statistics: `test/http/general.test.ts`):
  *  1. Under a key stands its record's value, 2. under `transactionCache::<id>` the transaction as a client sees it.
@@ -91,7 +89,7 @@ export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPort
 
   test('4: looking at a key neither takes it nor lets it live longer', async () => {
     const key = await given.issuedKey(10 * SHORT_MS);
-    await expect.poll(() => report.value(key), PATIENTLY).toBeUndefined();
+    await expect.poll(() => report.value(key)).toBeUndefined();
     expect(await ports.keys.look(key)).toMatchObject({ state: 'absent' });
   });
 
@@ -104,7 +102,7 @@ export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPort
       expect(await keyValueStore.statistics()).toMatchObject({ totalKeys });
       await keys.issue(newKey(), SHORT_MS);
       const isExpired = async () => (await keyValueStore.statistics()).expiredKeys > before.expiredKeys;
-      await expect.poll(isExpired, PATIENTLY).toBe(true);
+      await expect.poll(isExpired).toBe(true);
       expect(await keyValueStore.statistics()).toMatchObject({ totalKeys });
     });
   });

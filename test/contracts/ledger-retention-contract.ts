@@ -138,7 +138,7 @@ export function ledgerRetentionContract(ports: ContractPorts): void {
       for (const round of await Promise.all(Array.from({ length: 4 }, () => remove(7)))) removed += round.removed;
       return kept(payments);
     };
-    await expect.poll(look, { timeout: DEADLINE_MS }).toEqual([]);
+    await expect.poll(look).toEqual([]);
     expect(removed).toBe(20);
   });
 
@@ -153,7 +153,7 @@ export function ledgerRetentionContract(ports: ContractPorts): void {
       await keys.issue(key, LONG_MS);
       return keys.look(key);
     };
-    await expect.poll(look, { timeout: DEADLINE_MS }).toEqual({ state: 'generated' });
+    await expect.poll(look).toEqual({ state: 'generated' });
     const { claimBy } = inState(await given.begin(key), 'taken');
     expect(await ledger.claim(claimAttempt({ key, claimBy }))).toEqual({ state: 'expired' });
     expect(await ledger.cancel(cancellation({ key, claimBy, isLookedUp: true }))).toEqual({ state: 'expired' });

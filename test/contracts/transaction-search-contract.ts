@@ -11,7 +11,6 @@ import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 const ALL_OF_A_TEST = 10_000;
 const PAGE = 7;
-const PATIENTLY = { timeout: 20_000, interval: 20 };
 
 /**
  * What every TransactionStore guarantees of `newest` beyond its types:
@@ -141,6 +140,6 @@ export function transactionSearchContract({ transactions: store }: ContractPorts
       looks += 1;
       return passing.length > 0 ? 0 : looks;
     }
-    await alongside(2, write, () => expect.poll(look, PATIENTLY).toBeGreaterThan(0));
+    await alongside(2, write, () => expect.poll(look).toBeGreaterThan(0));
   });
 }

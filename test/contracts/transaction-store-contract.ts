@@ -20,7 +20,6 @@ const FINAL: TransactionStatus[] = ['FAILED', 'CANCELLED'];
 const PAGE = 7;
 /** Where pages are not the point: a list that grows meanwhile must not outrun its reader. */
 const LARGE_PAGE = 5_000;
-const PATIENTLY = { timeout: 20_000, interval: 20 };
 const NONE = Number.POSITIVE_INFINITY;
 
 type Filter = Partial<TransactionFilter>;
@@ -286,7 +285,7 @@ export function transactionStoreContract({ transactions: store, clock }: Contrac
     }
     // Twice in a row, of one version unless a commit falls between them.
     const twice = async () => Math.min(await look(), await look());
-    await alongside(4, write, () => expect.poll(twice, PATIENTLY).toBeGreaterThanOrEqual(20));
+    await alongside(4, write, () => expect.poll(twice).toBeGreaterThanOrEqual(20));
   });
 
   test('12: pages of ids and of rows follow each other without gap or repetition', async () => {

@@ -11,7 +11,6 @@ import { runTypescript } from '../../testkit/documents/typescript-page.js';
 import { ROOT } from '../../testkit/programs.js';
 import { makeCertificates } from '../../testkit/servers/certificates.js';
 
-const PAGE_MS = 120_000;
 /** What the TypeScript of a page prints; others print nothing. */
 const PRINTED: Readonly<Record<string, RegExp>> = {
   'docs/guides/getting-started.md': /^paid: TXN\d+\n$/,
@@ -72,7 +71,7 @@ describe('the samples of the documents', () => {
   describe('in TypeScript', () => {
     const service = shareService(embedded);
 
-    test.each(here('ts'))('of %s do what they show', { timeout: PAGE_MS }, async (document, blocks) => {
+    test.each(here('ts'))('of %s do what they show', async (document, blocks) => {
       expect(await runTypescript(blocks, service.url)).toMatch(PRINTED[document] ?? /^$/);
     });
   });
@@ -86,7 +85,7 @@ describe('the samples of the documents', () => {
 
     afterAll(() => rm(folder, { recursive: true, force: true }));
 
-    test.each(here('sh'))('of %s print what they show', { timeout: PAGE_MS }, async (document, blocks) => {
+    test.each(here('sh'))('of %s print what they show', async (document, blocks) => {
       const workplace = await mkdtemp(join(folder, 'page-'));
       const certificates = await makeCertificates();
       await copyFile(certificates.certificate, join(workplace, 'cert.pem'));

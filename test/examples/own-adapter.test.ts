@@ -17,7 +17,7 @@ const PAGE = 'docs/guides/own-adapter.md';
 const WARN = 40;
 
 /** Follows the page in its order, as its reader does, in an empty folder. */
-describe(`what ${PAGE} says, step by step`, { timeout: 90_000 }, () => {
+describe(`what ${PAGE} says, step by step`, () => {
   let folder: string;
   let port: number;
   let service: Service;
@@ -32,7 +32,7 @@ describe(`what ${PAGE} says, step by step`, { timeout: 90_000 }, () => {
     await writeFile(join(folder, 'adapter.py'), local(blockWith('class Adapter').text));
     await startAdapter();
     service = await startService({ DATA_DIR: folder, PROCESSOR_URL: `http://127.0.0.1:${port}` });
-  }, 60_000);
+  });
   afterAll(async () => {
     await service?.stop();
     adapter?.child.kill('SIGKILL');

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { sharePayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import { spawnProgram } from '../../testkit/processes/service.js';
 import { seededRandom, seedFrom } from '../../testkit/random.js';
+import { WITHOUT_LIMIT } from '../../testkit/time/patience.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 /** WORKER_JOBS=1000 for a long run. */
@@ -12,7 +13,7 @@ const JOBS = Number(process.env.WORKER_JOBS ?? 40);
 const KILLS = 8;
 const FINAL_MS = 60_000 + JOBS * 500;
 
-describe('the worker of examples/', { timeout: FINAL_MS }, () => {
+describe('the worker of examples/', WITHOUT_LIMIT, () => {
   const environment = sharePayerEnvironment();
   const random = seededRandom(seedFrom('WORKER_SEED'));
 

@@ -44,7 +44,7 @@ async function inShell(folder: string, parameters: Arguments): Promise<Answer> {
 describe.each([
   ['python', 'pay.py', inPython],
   ['sh', 'pay.sh', inShell],
-] as const)(`the retry loop of ${PAGE} in %s`, { timeout: 90_000 }, (language, file, start) => {
+] as const)(`the retry loop of ${PAGE} in %s`, (language, file, start) => {
   const environment = sharePayerEnvironment();
   let gateway: Gateway;
 
@@ -52,7 +52,7 @@ describe.each([
     await requirePython();
     gateway = await startGateway(environment.url);
     await writeFile(join(environment.folder, file), program(language, gateway.url));
-  }, 60_000);
+  });
   afterAll(async () => {
     await gateway?.close();
   });

@@ -12,14 +12,14 @@ const PAID = /Paid: TXN\d+/;
 /** Long enough to do something else in the middle of a payment. */
 const SLOW = { latencyMs: 300, replyLatencyMs: 300 };
 
-describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
+describe('the shop of examples/, with two servers', () => {
   const environment = sharePayerEnvironment();
   let shop: Service;
   let other: Service;
 
   beforeAll(async () => {
     [shop, other] = await Promise.all([start(), start()]);
-  }, 60_000);
+  });
   afterAll(async () => {
     await shop?.kill();
     await other?.kill();

@@ -13,13 +13,13 @@ const USD = { amount: '100.50', currency: 'USD' };
 /** Longer than any test. */
 const NEVER_MS = 600_000;
 
-describe('the Stripe adapter of examples/', { timeout: 60_000 }, () => {
+describe('the Stripe adapter of examples/', () => {
   let environment: StripeEnvironment;
   let key: string;
 
   beforeAll(async () => {
     environment = await openStripeEnvironment();
-  }, 60_000);
+  });
   afterAll(() => environment?.close());
   beforeEach(async () => {
     environment.stripe.meet({});

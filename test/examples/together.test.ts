@@ -13,12 +13,12 @@ import { until } from '../../testkit/time/until.js';
 const START_MS = 30_000;
 const PAID = /Paid: (TXN\d+)/;
 
-describe('shop, Idempay and Stripe adapter, started by one command', { timeout: 90_000 }, () => {
+describe('shop, Idempay and Stripe adapter, started by one command', () => {
   let examples: Examples;
   let folder: string;
   beforeAll(async () => {
     examples = await compileExamples();
-  }, 60_000);
+  });
   afterAll(() => examples?.remove());
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), 'idempay-together-'));

@@ -16,7 +16,6 @@ import { pause } from '../../testkit/time/until.js';
 const HEAP = '--max-old-space-size=512';
 const QUIET_MS = 15_000;
 const ATTACK_MS = 60_000;
-const TEST_TIMEOUT_MS = QUIET_MS + ATTACK_MS + 90_000;
 /** What the processor takes, as a card network does. */
 const CHARGE_MS = 300;
 const PAYERS = 10;
@@ -59,7 +58,7 @@ describeDeployments(
       await certificates?.remove();
     });
 
-    test('serves every payer about as fast as before, and is alive', { timeout: TEST_TIMEOUT_MS }, async () => {
+    test('serves every payer about as fast as before, and is alive', async () => {
       const [stores, folder] = await Promise.all([deployment.open(), mkdtemp(join(tmpdir(), 'idempay-strangers-'))]);
       onTestFinished(async () => {
         await stores.close();

@@ -31,7 +31,7 @@ const TRANSACTIONS = 500;
 const WIDTH = 16;
 const FAILED = { code: 1, signal: null };
 
-describe('the embedded service', { timeout: 60_000 }, () => {
+describe('the embedded service', () => {
   let stores: Stores;
   let service: Service;
   let random: Random;

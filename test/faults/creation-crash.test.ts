@@ -101,5 +101,5 @@ describeDeployments('a service that dies in a create with a key', (deployment) =
     }
     const all = (await listTransactions(service.url)).json<Transaction[]>();
     expect(all).toHaveLength(acknowledged.size * ROWS);
-  }, 120_000);
+  });
 });

@@ -1,4 +1,4 @@
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { PaymentClients } from '../../testkit/client/payment-clients.js';
 import { postTransaction, type Transaction } from '../../testkit/client/transactions.js';
 import { alongside, inParallel } from '../../testkit/concurrency.js';
@@ -18,7 +18,6 @@ const CHARGE_MS = 500;
 const PAYMENTS = 40;
 const DEADLINE_MS = 60_000;
 const targetOf = ({ url }: Service): Target => ({ name: url, url });
-vi.setConfig({ testTimeout: 240_000 });
 
 /**
  * A real primary and a standby that follows it asynchronously, is cut off from it under load, and is promoted. The charge

@@ -107,7 +107,6 @@ test.each([2, 10])(
     const references = (await processor.charges()).map(({ reference }) => reference);
     expect(references.toSorted()).toEqual(keys.toSorted());
   },
-  120_000,
 );
 
 /** What does not need the table, and goes on although requests wait for it. */

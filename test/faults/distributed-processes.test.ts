@@ -52,7 +52,7 @@ test(`three processes answer as one: ${KEYS} keys have one id each, nothing is s
   expect(rows).toEqual([{ count: history.keys.length, epochs: 1 }]);
   // Else the reads never met the cache, and the test has shown nothing.
   expect(history.cacheHits).toBeGreaterThan(WRITES);
-}, 300_000);
+});
 
 /** The reply to that step waits for it in its socket, and another process pays meanwhile. Every send would charge again. */
 test.each([
@@ -82,7 +82,6 @@ test.each([
     expectReplay(await paying, id);
     expect(await processor.chargesOf(key)).toMatchObject([{ transactionId: id }]);
   },
-  60_000,
 );
 
 test(`${SERVICES} services that start at once on an empty database make the schema once, and all of them serve`, async () => {
@@ -108,7 +107,7 @@ test('one service at a time migrates: another start waits for its turn, and says
   const notice = 'Another process migrates the database; the start waits for its turn.';
   expect(logs.map(({ msg }) => msg)).toContain(notice);
   await givenPaid(url);
-}, 60_000);
+});
 
 test('a second start leaves the schema and the rows alone; one of another version is refused with a sentence', async () => {
   const stores = await openTestStores();
@@ -148,7 +147,7 @@ test('a standby is refused at start with a sentence, and used as soon as it is t
   const { url } = await stores.serve(environment);
   await givenPaid(url);
   expect((await givenTransaction(url)).transactionId).toBeGreaterThan(transactionId);
-}, 90_000);
+});
 
 function cannotOpen(sentence: string) {
   return { name: 'CannotOpen', message: expect.stringContaining(sentence) };

@@ -25,7 +25,7 @@ const { url: reader } = await stores.serve();
 const names = await stores.keyNames();
 
 /** What must never happen: a change was acknowledged, and a later read by id shows what was before it. */
-describe('a cache entry older than an acknowledged write', { timeout: 60_000 }, () => {
+describe('a cache entry older than an acknowledged write', () => {
   beforeEach(() => untilFullService(reader, writer));
 
   const flag: Write = (url, id) => changeStatus(url, id, 'FLAGGED');

@@ -20,7 +20,7 @@ afterAll(() => stores.close());
  * it back. Cause: such a commit counted as unknown, but the row that was then read back was believed, and repeats
  * believed it too. Fix: what is read and decides an answer is confirmed by a commit of its own that waits for the standby.
  */
-describe('a synchronous standby that is down, while the waits for it are cancelled', { timeout: 60_000 }, () => {
+describe('a synchronous standby that is down, while the waits for it are cancelled', () => {
   it('lets no claim be acknowledged, nor a repeat, and leaves one payment when it is back', async () => {
     const { url } = await stores.serve({ LOCK_TTL_SECONDS: '2' });
     const key = await generateKey(url);

@@ -35,7 +35,7 @@ const stores = await openStoppableStores(APPEND_ONLY);
 afterAll(() => stores.close());
 const { url } = await stores.serve({ ...LEASE, DATABASE_URL: stores.wires.environment.DATABASE_URL });
 
-describe('a store that is down', { timeout: 90_000 }, () => {
+describe('a store that is down', () => {
   /** What was there, and was acknowledged, before a store went down. */
   let paid: Awaited<ReturnType<typeof givenPaid>>;
   let fresh: string;

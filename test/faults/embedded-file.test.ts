@@ -49,7 +49,7 @@ afterEach(async () => {
 
 const data = () => opened.stores.environment.DATA_DIR as string;
 
-describe('a database file', { timeout: 120_000 }, () => {
+describe('a database file', () => {
   /** The file, past the service. */
   function openFile(): InstanceType<typeof DatabaseSync> {
     return new DatabaseSync(join(data(), 'idempay.sqlite'), { timeout: 5_000 });

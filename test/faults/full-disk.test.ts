@@ -35,7 +35,7 @@ const WIDTH = 16;
 const DEADLINE_MS = 20_000;
 const ENDED = { code: 0, signal: null };
 
-describe('the embedded service on a full disk', { timeout: 120_000 }, () => {
+describe('the embedded service on a full disk', () => {
   let disk: SmallDisk;
   let service: Service;
   const target: Target = {

@@ -1,4 +1,4 @@
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { ask } from '../../testkit/client/http-client.js';
 import { chargedOf, type Order, type OrderEnd, payOrder, settleOrder } from '../../testkit/client/orders.js';
 import type { ShownPayment } from '../../testkit/client/payment-records.js';
@@ -13,7 +13,6 @@ const CHARGE_MS = 300;
 const PHASE_MS = 2_000;
 const DEADLINE_MS = 60_000;
 const RETRIED_WITHIN_MS = 40_000;
-vi.setConfig({ testTimeout: 240_000 });
 
 /**
  * An asynchronous standby that lacks the last two seconds is promoted under load. Each order is paid by two callers that keep nothing. The

@@ -31,7 +31,7 @@ const NOTICED_MS = 5_000;
 const GOOD_AGAIN_MS = 30_000;
 const SENTENCE = /A connection pooler leads to sessions of PostgreSQL that have no statement_timeout.*ALTER ROLE/;
 
-describe('behind a pooler', { timeout: 60_000 }, () => {
+describe('behind a pooler', () => {
   let stores: DistributedStores;
   let pooler: Awaited<ReturnType<typeof startPooler>>;
   let environment: Record<string, string>;

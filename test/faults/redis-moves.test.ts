@@ -23,7 +23,7 @@ const SYNC_DEADLINE_MS = 20_000;
 const LEARNT_DEADLINE_MS = 10_000;
 const HIT = 'transactionCache; hit';
 
-describe('an address of Redis that moves and comes back', { timeout: 60_000 }, () => {
+describe('an address of Redis that moves and comes back', () => {
   let stores: DistributedStores;
   let first: RedisServer;
   let second: RedisServer;

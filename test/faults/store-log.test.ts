@@ -22,13 +22,13 @@ const REQUESTS = 200;
 const GENERATE = '/api/server-generated/generate-key';
 const A_STACK = /\\n +at /;
 
-describe('the log of an outage', { timeout: 120_000 }, () => {
+describe('the log of an outage', () => {
   let stores: Awaited<ReturnType<typeof openStoppableStores>>;
   let service: ServiceInProcess;
   let paid: string;
   beforeAll(async () => {
     stores = await openStoppableStores(['--appendonly', 'yes']);
-  }, 60_000);
+  });
   beforeEach(async () => {
     service = await stores.serve();
     paid = (await givenPaid(service.url)).key;

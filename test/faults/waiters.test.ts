@@ -53,7 +53,7 @@ function sendWaiters(urls: readonly string[], key: string): Promise<Waited[]> {
   return Promise.all(Array.from({ length: WAITERS }, (_, index) => sendOne(index))).finally(() => agent.destroy());
 }
 
-describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processes`, { timeout: 60_000 }, () => {
+describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processes`, () => {
   let processor: ReferenceProcessor;
   /** Counts what reaches the processor. */
   let wire: TcpProxy;

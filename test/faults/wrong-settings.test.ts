@@ -24,7 +24,7 @@ const BACK_DEADLINE_MS = 30_000;
 const FOUND_AWAY_MS = 4_000;
 const UNTRUSTING = { NODE_EXTRA_CA_CERTS: '' };
 
-describe('at the start', { timeout: 60_000 }, () => {
+describe('at the start', () => {
   let redis: RedisServer;
   /** Asks for the password `secret`. */
   let locked: RedisServer;
@@ -52,7 +52,7 @@ describe('at the start', { timeout: 60_000 }, () => {
     environment = { NODE_EXTRA_CA_CERTS: secured.authority, REDIS_URL: redis.url, DATABASE_URL: database.url };
     await locked.client.config('SET', 'requirepass', 'secret');
     await redis.client.call('ACL', 'SETUSER', 'narrow', 'on', '>secret', '~other:*', '+@all');
-  }, 60_000);
+  });
   afterAll(() =>
     Promise.all([
       ...[redis, locked, replica, sentinel, cluster, securedRedis, secured].map((server) => server?.close()),

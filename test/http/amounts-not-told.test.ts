@@ -7,8 +7,6 @@ import { startHttpServer } from '../../testkit/servers/processor-servers.js';
 import { until } from '../../testkit/time/until.js';
 
 const LOGGED_DEADLINE_MS = 10_000;
-/** Each starts a service twice. */
-const SLOW = { timeout: 120_000 };
 const WARNING = 'look-ups at the processor do not say what was charged';
 
 /** An adapter whose replies name the reference, and never an amount. */
@@ -40,13 +38,13 @@ describeDeployments('an adapter whose look-ups do not say what was charged', (de
     return { service: await stores.serve(settings), row: rows.find((each) => each.includes('Processor amounts')) };
   }
 
-  test('is named by the next start and by the doctor', SLOW, async () => {
+  test('is named by the next start and by the doctor', async () => {
     const { service, row } = await secondStart(await startSilentAdapter());
     await until('the warning', LOGGED_DEADLINE_MS, () => service.logs.some(({ msg }) => msg?.startsWith(WARNING)));
     expect(row).toMatch(/^warning .*does not say what was charged/);
   });
 
-  test('is told from one whose look-ups say it', SLOW, async () => {
+  test('is told from one whose look-ups say it', async () => {
     const processor = await serveReferenceProcessor();
     onTestFinished(() => processor.close());
     const { service, row } = await secondStart(processor.url);

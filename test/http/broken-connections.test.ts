@@ -64,7 +64,7 @@ describeDeployments('broken connections', (deployment) => {
     return stores.start(environment);
   }
 
-  it('never end the process, and leave no descriptor behind', { timeout: 240_000 }, async () => {
+  it('never end the process, and leave no descriptor behind', async () => {
     const { service } = shared;
     const texts = requests(await generateKey(shared.url));
     const cuts = texts.flatMap((text) => Array.from({ length: text.length }, (_, end) => text.slice(0, end + 1)));

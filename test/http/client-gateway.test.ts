@@ -8,7 +8,6 @@ import { shareService } from '../../testkit/deployments/shared-service.js';
 const WIDTH = 8;
 /** An operation meets one answer of each status, a different one in turn; unit/client/gateway has all of each status. */
 const ANSWERS_OF_A_STATUS = OWN_ANSWERS.length / STATUSES.length;
-const LIMIT_MS = 120_000;
 
 describeDeployments('the client through a gateway that answers by itself', (deployment) => {
   const service = shareService(deployment);
@@ -26,6 +25,5 @@ describeDeployments('the client through a gateway that answers by itself', (depl
       });
       expect(faults.flat()).toEqual([]);
     },
-    LIMIT_MS,
   );
 });

@@ -7,16 +7,15 @@ import { openDistributedStores } from '../../testkit/deployments/distributed-sto
 import { DescribedService } from '../../testkit/description/described-service.js';
 import { fuzz } from '../../testkit/description/fuzz.js';
 import { seededRandom, seedFrom } from '../../testkit/random.js';
+import { WITHOUT_LIMIT } from '../../testkit/time/patience.js';
 import { until } from '../../testkit/time/until.js';
 
 /** Where the service can do little: each of its refusals is described too. `FUZZ_REQUESTS` is ten times the count of each. */
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 2_000) / 10;
-const MS_PER_REQUEST = 100;
-const LIMIT_MS = 60_000 + REQUESTS * MS_PER_REQUEST;
 const CREDENTIALS = { whole: {}, others: [] };
 const REFUSALS = [501, 503, 504, 505];
 
-describe('every answer is described', { timeout: LIMIT_MS }, () => {
+describe('every answer is described', WITHOUT_LIMIT, () => {
   test(`to ${REQUESTS} requests while the service starts`, async () => {
     const silent = pino({ level: 'silent' });
     const listener = createListener(silent);

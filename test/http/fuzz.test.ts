@@ -11,13 +11,13 @@ import { type FuzzReport, fuzz } from '../../testkit/description/fuzz.js';
 import type { Credentials } from '../../testkit/description/request-fuzzer.js';
 import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import { seededRandom, seedFrom } from '../../testkit/random.js';
+import { WITHOUT_LIMIT } from '../../testkit/time/patience.js';
 
 /**
  * Good and broken requests for every operation of the description, as a service serves it: each answer is one that is described, and
  * the service goes on to answer. `FUZZ_REQUESTS=50000 FUZZ_SEED=N npx vitest run test/http/fuzz` sends so many on each deployment.
  */
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 8_000);
-const MS_PER_REQUEST = 20;
 
 const everything = credentialOf('everything', SCOPES);
 const others = SCOPES.map((scope) => credentialOf(`only-${scope.replace(':', '-')}`, [scope]));
@@ -70,40 +70,36 @@ const PHASES: readonly Phase[] = [
 ];
 
 describe.each(DEPLOYMENTS)('every answer is described ($name)', (deployment) => {
-  test(
-    `to ${REQUESTS} good and broken requests`,
-    async () => {
-      const seed = seedFrom('FUZZ_SEED');
-      const folder = await mkdtemp(join(tmpdir(), 'idempay-fuzz-'));
-      const keyFile = join(folder, 'keys.json');
-      await writeFile(keyFile, KEY_FILE);
-      const behaviour = { latencyMs: 2, declineRate: 0.2, failRate: 0.1, lostReplyRate: 0.1 };
-      const processor = await serveReferenceProcessor({ behaviour });
-      const reports: FuzzReport[] = [];
-      try {
-        for (const phase of PHASES) {
-          const environment: Record<string, string> = { ...phase.settings };
-          if (environment.AUTH) environment.API_KEYS_FILE = keyFile;
-          else environment.PROCESSOR_URL = processor.url;
-          // A store takes simulated payments or others, and never both.
-          const stores = await deployment.open();
-          reports.push(await runPhase(stores, phase, environment, seed).finally(() => stores.close()));
-        }
-      } finally {
-        await processor.close();
-        await rm(folder, { recursive: true });
+  test(`to ${REQUESTS} good and broken requests`, WITHOUT_LIMIT, async () => {
+    const seed = seedFrom('FUZZ_SEED');
+    const folder = await mkdtemp(join(tmpdir(), 'idempay-fuzz-'));
+    const keyFile = join(folder, 'keys.json');
+    await writeFile(keyFile, KEY_FILE);
+    const behaviour = { latencyMs: 2, declineRate: 0.2, failRate: 0.1, lostReplyRate: 0.1 };
+    const processor = await serveReferenceProcessor({ behaviour });
+    const reports: FuzzReport[] = [];
+    try {
+      for (const phase of PHASES) {
+        const environment: Record<string, string> = { ...phase.settings };
+        if (environment.AUTH) environment.API_KEYS_FILE = keyFile;
+        else environment.PROCESSOR_URL = processor.url;
+        // A store takes simulated payments or others, and never both.
+        const stores = await deployment.open();
+        reports.push(await runPhase(stores, phase, environment, seed).finally(() => stores.close()));
       }
-      for (const { summary } of reports) console.log(summary);
-      const unseen = inAll(reports.map(({ unseen }) => unseen));
-      // Most of them need a store that is down. A long run says which.
-      console.log(REQUESTS < 10_000 ? `${unseen.length} were never seen` : `never seen:\n${unseen.join('\n')}`);
-      expect(reports.flatMap(({ problems }) => problems)).toEqual([]);
-      // A run says nothing of an operation that it left out.
-      expect(inAll(reports.map(({ unasked }) => unasked))).toEqual([]);
-      expect(reports.flatMap(({ refused }) => refused)).toEqual([]);
-    },
-    60_000 + REQUESTS * MS_PER_REQUEST,
-  );
+    } finally {
+      await processor.close();
+      await rm(folder, { recursive: true });
+    }
+    for (const { summary } of reports) console.log(summary);
+    const unseen = inAll(reports.map(({ unseen }) => unseen));
+    // Most of them need a store that is down. A long run says which.
+    console.log(REQUESTS < 10_000 ? `${unseen.length} were never seen` : `never seen:\n${unseen.join('\n')}`);
+    expect(reports.flatMap(({ problems }) => problems)).toEqual([]);
+    // A run says nothing of an operation that it left out.
+    expect(inAll(reports.map(({ unasked }) => unasked))).toEqual([]);
+    expect(reports.flatMap(({ refused }) => refused)).toEqual([]);
+  });
 });
 
 /** The entries that every list has. */

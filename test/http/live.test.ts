@@ -21,7 +21,6 @@ const INTERVAL_MS = 5_000;
 const AT_WORK = 4;
 /** For a slow machine, and much less than the three minutes for which places were kept. */
 const PLACES_DEADLINE_MS = 20_000;
-const TEST_TIMEOUT_MS = 60_000;
 /** A revoked key is read within a second, and asked about every four. */
 const REVOKED_WITHIN_MS = 8_000;
 
@@ -37,86 +36,80 @@ describeDeployments('the live view', (deployment) => {
     return { stores, service: await stores.serve(environment) };
   }
 
-  test(
-    'adds up to what /metrics shows, one sample every five seconds',
-    async () => {
-      const { url } = (await open()).service;
-      const reader = await openLive(url);
-      onTestFinished(reader.close);
-      expect(Object.fromEntries(reader.headers)).toMatchObject({
-        'content-type': 'application/x-ndjson; charset=utf-8',
-        'cache-control': 'no-store',
-        'x-accel-buffering': 'no',
-      });
+  test('adds up to what /metrics shows, one sample every five seconds', async () => {
+    const { url } = (await open()).service;
+    const reader = await openLive(url);
+    onTestFinished(reader.close);
+    expect(Object.fromEntries(reader.headers)).toMatchObject({
+      'content-type': 'application/x-ndjson; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+    });
 
-      const key = await generateKey(url);
-      for (let time = 0; time < 3; time += 1) expect((await pay(url, key)).status).toBe(200);
-      expect((await pay(url, 'no key')).status).toBe(400);
-      const { transactionId } = await givenTransaction(url);
-      for (let time = 0; time < 3; time += 1) await readTransaction(url, transactionId);
-      const { headers } = await listTransactions(url);
-      await ask(`${url}/api/transactions`, { headers: { 'If-None-Match': String(headers.etag) } });
+    const key = await generateKey(url);
+    for (let time = 0; time < 3; time += 1) expect((await pay(url, key)).status).toBe(200);
+    expect((await pay(url, 'no key')).status).toBe(400);
+    const { transactionId } = await givenTransaction(url);
+    for (let time = 0; time < 3; time += 1) await readTransaction(url, transactionId);
+    const { headers } = await listTransactions(url);
+    await ask(`${url}/api/transactions`, { headers: { 'If-None-Match': String(headers.etag) } });
 
-      const isSeen = (samples: readonly Sample[]) => sumOver(samples, ({ lists }) => lists.notModified) === 1;
-      const samples = await reader.until('the last request', isSeen);
-      const shown = await scrape(url);
-      const outcomes = valuesBy(shown, 'idempay_payments_total', 'outcome');
-      for (const [outcome, count] of Object.entries(outcomes))
-        expect(
-          sumOver(samples, ({ payments }) => payments[outcome] ?? 0),
-          outcome,
-        ).toBe(count);
-      expect(outcomes).toMatchObject({ processed: 1, replayed: 2, invalid_key: 1 });
-      for (const result of ['hit', 'miss', 'bypass'] as const)
-        expect(
-          sumOver(samples, ({ cache }) => cache[result]),
-          result,
-        ).toBe(sumOf(shown, 'idempay_transaction_cache_lookups_total', { result }));
-      expect(sumOver(samples, ({ lists }) => lists.sent)).toBe(1);
-      const paid = sumOf(shown, 'idempay_http_request_duration_seconds_count', {
-        route: '/api/payment',
-        method: 'POST',
-      });
-      expect(sumOver(samples, ({ latency }) => total(latency.counts))).toBe(paid);
-      const commits = sumOver(samples, ({ commit }) => total(commit.counts));
-      if (deployment.name === 'embedded') expect(commits).toBeGreaterThan(0);
-      else expect(commits).toBe(1);
+    const isSeen = (samples: readonly Sample[]) => sumOver(samples, ({ lists }) => lists.notModified) === 1;
+    const samples = await reader.until('the last request', isSeen);
+    const shown = await scrape(url);
+    const outcomes = valuesBy(shown, 'idempay_payments_total', 'outcome');
+    for (const [outcome, count] of Object.entries(outcomes))
+      expect(
+        sumOver(samples, ({ payments }) => payments[outcome] ?? 0),
+        outcome,
+      ).toBe(count);
+    expect(outcomes).toMatchObject({ processed: 1, replayed: 2, invalid_key: 1 });
+    for (const result of ['hit', 'miss', 'bypass'] as const)
+      expect(
+        sumOver(samples, ({ cache }) => cache[result]),
+        result,
+      ).toBe(sumOf(shown, 'idempay_transaction_cache_lookups_total', { result }));
+    expect(sumOver(samples, ({ lists }) => lists.sent)).toBe(1);
+    const paid = sumOf(shown, 'idempay_http_request_duration_seconds_count', {
+      route: '/api/payment',
+      method: 'POST',
+    });
+    expect(sumOver(samples, ({ latency }) => total(latency.counts))).toBe(paid);
+    const commits = sumOver(samples, ({ commit }) => total(commit.counts));
+    if (deployment.name === 'embedded') expect(commits).toBeGreaterThan(0);
+    else expect(commits).toBe(1);
 
-      const [first] = samples as [Sample];
-      const [hello] = reader.lines;
-      expect(hello).toEqual({ type: 'hello', intervalMs: INTERVAL_MS, keepMs: 900_000, instance: first.instance });
-      expect(first.process).toMatchObject({ pid: process.pid });
-      expect(first.spanMs).toBeGreaterThanOrEqual(INTERVAL_MS - 1);
-      expect(Object.keys(first.stores).sort()).toEqual(
-        Object.keys(valuesBy(shown, 'idempay_store_up', 'store')).sort(),
-      );
-      expect(Object.values(first.stores)).not.toContain(false);
-      const queues = shown.filter(({ name }) => name === 'idempay_store_queue_length');
-      expect(Object.keys(first.queues).sort()).toEqual(
-        queues.map(({ labels }) => `${labels.store} ${labels.queue}`).sort(),
-      );
-      expect(first).toMatchObject({ attempts: { request: 0, recovery: 0 }, waiters: 0, processorUp: true });
-      expect(first.memoryBytes).toBeGreaterThan(1_000_000);
-      expect(first.latency.counts).toHaveLength(first.latency.bounds.length + 1);
-      expect(total(first.loopDelay.counts)).toBeGreaterThan(0);
+    const [first] = samples as [Sample];
+    const [hello] = reader.lines;
+    expect(hello).toEqual({ type: 'hello', intervalMs: INTERVAL_MS, keepMs: 900_000, instance: first.instance });
+    expect(first.process).toMatchObject({ pid: process.pid });
+    expect(first.spanMs).toBeGreaterThanOrEqual(INTERVAL_MS - 1);
+    expect(Object.keys(first.stores).sort()).toEqual(Object.keys(valuesBy(shown, 'idempay_store_up', 'store')).sort());
+    expect(Object.values(first.stores)).not.toContain(false);
+    const queues = shown.filter(({ name }) => name === 'idempay_store_queue_length');
+    expect(Object.keys(first.queues).sort()).toEqual(
+      queues.map(({ labels }) => `${labels.store} ${labels.queue}`).sort(),
+    );
+    expect(first).toMatchObject({ attempts: { request: 0, recovery: 0 }, waiters: 0, processorUp: true });
+    expect(first.memoryBytes).toBeGreaterThan(1_000_000);
+    expect(first.latency.counts).toHaveLength(first.latency.bounds.length + 1);
+    expect(total(first.loopDelay.counts)).toBeGreaterThan(0);
 
-      // A later watcher gets the earlier samples, with `since` only the younger ones.
-      const later = await openLive(url);
-      onTestFinished(later.close);
-      expect((await later.until('the first sample', ({ length }) => length > 0))[0]).toEqual(first);
-      const since = await openLive(url, {}, `?since=${first.at}`);
-      onTestFinished(since.close);
-      for (const { at } of await since.until('a sample', ({ length }) => length > 0))
-        expect(at).toBeGreaterThan(first.at);
+    // A later watcher gets the earlier samples, with `since` only the younger ones.
+    const later = await openLive(url);
+    onTestFinished(later.close);
+    expect((await later.until('the first sample', ({ length }) => length > 0))[0]).toEqual(first);
+    const since = await openLive(url, {}, `?since=${first.at}`);
+    onTestFinished(since.close);
+    for (const { at } of await since.until('a sample', ({ length }) => length > 0))
+      expect(at).toBeGreaterThan(first.at);
 
-      // A stream is counted once, when it begins, and its hours are no slow request.
-      const measured = await scrape(url);
-      const ofLive = { route: '/api/live', method: 'GET' };
-      expect(sumOf(measured, 'idempay_http_requests_total', ofLive)).toBe(3);
-      expect(sumOf(measured, 'idempay_http_request_duration_seconds_sum', ofLive)).toBeLessThan(1);
-    },
-    TEST_TIMEOUT_MS,
-  );
+    // A stream is counted once, when it begins, and its hours are no slow request.
+    const measured = await scrape(url);
+    const ofLive = { route: '/api/live', method: 'GET' };
+    expect(sumOf(measured, 'idempay_http_requests_total', ofLive)).toBe(3);
+    expect(sumOf(measured, 'idempay_http_request_duration_seconds_sum', ofLive)).toBeLessThan(1);
+  });
 
   test('ends at once when the process drains, and does not delay the drain', async () => {
     const { service } = await open();
@@ -128,35 +121,31 @@ describeDeployments('the live view', (deployment) => {
     expect(reader.lines).toMatchObject([{ type: 'hello' }]);
   });
 
-  test(
-    'ends when its key is revoked, and is for the scope metrics only',
-    async () => {
-      const folder = await mkdtemp(join(tmpdir(), 'idempay-live-'));
-      onTestFinished(() => rm(folder, { recursive: true }));
-      const [watcher, other, payer] = [
-        credentialOf('watcher', ['metrics']),
-        credentialOf('other', ['metrics']),
-        credentialOf('payer', ['payments:write', 'operations']),
-      ];
-      const file = join(folder, 'keys.json');
-      await writeFile(file, keyFileOf(watcher, other, payer));
-      const { url } = (await open({ AUTH: 'required', API_KEYS_FILE: file })).service;
-      expect((await ask(`${url}/api/live`)).status).toBe(401);
-      expect((await ask(`${url}/api/live`, payer)).status).toBe(403);
-      const [revoked, kept] = await Promise.all([
-        openLive(url, { ...watcher.headers }),
-        openLive(url, { ...other.headers }),
-      ]);
-      onTestFinished(kept.close);
-      const begun = performance.now();
-      await writeFile(file, keyFileOf(other, payer));
-      await revoked.ended;
-      expect(performance.now() - begun).toBeLessThan(REVOKED_WITHIN_MS);
-      await kept.until('a sample', ({ length }) => length > 0);
-      expect((await ask(`${url}/api/live`, watcher)).status).toBe(401);
-    },
-    TEST_TIMEOUT_MS,
-  );
+  test('ends when its key is revoked, and is for the scope metrics only', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'idempay-live-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const [watcher, other, payer] = [
+      credentialOf('watcher', ['metrics']),
+      credentialOf('other', ['metrics']),
+      credentialOf('payer', ['payments:write', 'operations']),
+    ];
+    const file = join(folder, 'keys.json');
+    await writeFile(file, keyFileOf(watcher, other, payer));
+    const { url } = (await open({ AUTH: 'required', API_KEYS_FILE: file })).service;
+    expect((await ask(`${url}/api/live`)).status).toBe(401);
+    expect((await ask(`${url}/api/live`, payer)).status).toBe(403);
+    const [revoked, kept] = await Promise.all([
+      openLive(url, { ...watcher.headers }),
+      openLive(url, { ...other.headers }),
+    ]);
+    onTestFinished(kept.close);
+    const begun = performance.now();
+    await writeFile(file, keyFileOf(other, payer));
+    await revoked.ended;
+    expect(performance.now() - begun).toBeLessThan(REVOKED_WITHIN_MS);
+    await kept.until('a sample', ({ length }) => length > 0);
+    expect((await ask(`${url}/api/live`, watcher)).status).toBe(401);
+  });
 
   test('is for so many at once, refuses what it does not know, and answers HEAD without a stream', async () => {
     const { url } = (await open()).service;
@@ -211,50 +200,42 @@ describeDeployments('the live view', (deployment) => {
     for (const { close } of readers) close();
   });
 
-  test(
-    'is not cut as idle between two lines',
-    async () => {
-      const stores = await deployment.open();
-      onTestFinished(() => stores.close());
-      const service = await serveInProcess(stores.environment, { unreadTimeout: 1_000, keepAliveTimeout: 1_000 });
-      onTestFinished(() => service.stop(50));
-      const reader = await openLive(service.url);
-      onTestFinished(reader.close);
-      await reader.until('two samples', ({ length }) => length === 2);
-    },
-    TEST_TIMEOUT_MS,
-  );
+  test('is not cut as idle between two lines', async () => {
+    const stores = await deployment.open();
+    onTestFinished(() => stores.close());
+    const service = await serveInProcess(stores.environment, { unreadTimeout: 1_000, keepAliveTimeout: 1_000 });
+    onTestFinished(() => service.stop(50));
+    const reader = await openLive(service.url);
+    onTestFinished(reader.close);
+    await reader.until('two samples', ({ length }) => length === 2);
+  });
 
   if (deployment.name === 'embedded') return;
 
-  test(
-    'shows all processes in one stream, each from its own samples',
-    async () => {
-      const { stores, service: one } = await open();
-      const other = await stores.serve();
-      const readers = await Promise.all([openLive(one.url), openLive(other.url)]);
-      for (const { close } of readers) onTestFinished(close);
-      for (let time = 0; time < 3; time += 1) await pay(other.url, await generateKey(other.url));
-      const [ofOne, ofOther] = readers.map(({ instance }) => instance);
-      expect(ofOne).not.toBe(ofOther);
-      for (const reader of readers) {
-        const samples = await reader.until('both', (all) => new Set(all.map(({ instance }) => instance)).size === 2);
-        const paidBy = (instance: unknown) =>
-          sumOver(
-            samples.filter((sample) => sample.instance === instance),
-            ({ payments }) => payments.processed ?? 0,
-          );
-        expect([paidBy(ofOne), paidBy(ofOther)]).toEqual([0, 3]);
-      }
-      // A new watcher gets the samples that were shared before.
-      const later = await openLive(one.url);
-      onTestFinished(later.close);
-      const before = readers[0]?.samples() ?? [];
-      const found = await later.until('what there was', ({ length }) => length >= before.length);
-      const names = (samples: readonly Sample[]) => samples.map(({ instance, at }) => `${instance} ${at}`);
-      expect(names(found)).toEqual(expect.arrayContaining(names(before)));
-      expect(new Set(names(found)).size).toBe(found.length);
-    },
-    TEST_TIMEOUT_MS,
-  );
+  test('shows all processes in one stream, each from its own samples', async () => {
+    const { stores, service: one } = await open();
+    const other = await stores.serve();
+    const readers = await Promise.all([openLive(one.url), openLive(other.url)]);
+    for (const { close } of readers) onTestFinished(close);
+    for (let time = 0; time < 3; time += 1) await pay(other.url, await generateKey(other.url));
+    const [ofOne, ofOther] = readers.map(({ instance }) => instance);
+    expect(ofOne).not.toBe(ofOther);
+    for (const reader of readers) {
+      const samples = await reader.until('both', (all) => new Set(all.map(({ instance }) => instance)).size === 2);
+      const paidBy = (instance: unknown) =>
+        sumOver(
+          samples.filter((sample) => sample.instance === instance),
+          ({ payments }) => payments.processed ?? 0,
+        );
+      expect([paidBy(ofOne), paidBy(ofOther)]).toEqual([0, 3]);
+    }
+    // A new watcher gets the samples that were shared before.
+    const later = await openLive(one.url);
+    onTestFinished(later.close);
+    const before = readers[0]?.samples() ?? [];
+    const found = await later.until('what there was', ({ length }) => length >= before.length);
+    const names = (samples: readonly Sample[]) => samples.map(({ instance, at }) => `${instance} ${at}`);
+    expect(names(found)).toEqual(expect.arrayContaining(names(before)));
+    expect(new Set(names(found)).size).toBe(found.length);
+  });
 });

@@ -11,8 +11,6 @@ const LOSS = {
   embedded: 'UPDATE deployment SET is_backup = 1',
   distributed: "UPDATE idempay.deployment SET timeline = 'FFFFFFFF'",
 };
-/** It starts a service five times. */
-const SLOW = { timeout: 180_000 };
 
 /**
  * Bug: after a restore, an order that was paid at another processor since the backup was charged at the present one too, and a cancellation
@@ -20,7 +18,7 @@ const SLOW = { timeout: 180_000 };
  * whose row may be lost, until an operator names the same account, or has compared.
  */
 describeDeployments('rows that were lost while another processor was in use', (deployment) => {
-  test('hold back what only that processor knows, until an operator says what holds', SLOW, async () => {
+  test('hold back what only that processor knows, until an operator says what holds', async () => {
     const [stores, before, present] = await Promise.all([
       deployment.open(),
       serveReferenceProcessor(),

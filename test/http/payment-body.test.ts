@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Ask, ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import {
@@ -178,8 +178,6 @@ describeDeployments('the body of a payment', (deployment) => {
     }
   });
 });
-
-vi.setConfig({ testTimeout: 120_000 });
 
 /** Inputs of one run are sent side by side. */
 const BATCH = 20;

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { pay, paymentStatus } from '../../testkit/client/http-client.js';
@@ -161,8 +161,6 @@ const ROUNDS_MS = 2_500;
 const STARTS = 3;
 /** A deployment of several processes removes nothing before all of them can know the horizon: in the third. */
 const ROUNDS = 6;
-
-vi.setConfig({ testTimeout: 120_000 });
 
 /**
  * Bug: one call with a clock 60 days ahead removed 300 of 300 payments that had been settled seconds before, and refused good

@@ -61,7 +61,7 @@ describeDeployments('GET /api/payments?content=', async (deployment) => {
     first = await pay(shop, 'first', { description: MAIL });
     others = await pay(rival, 'first', { metadata: { mail: MAIL, cart: '8812' } });
     await inParallel(PAYMENTS, AT_ONCE, (index) => pay(shop, `order-${index}`, { description: 'Shoes' }));
-  }, 180_000);
+  });
 
   test('finds what has exactly this text, of every client, page by page, and says how far each page came', async () => {
     const { found, cameTo } = await searched(MAIL);

@@ -84,9 +84,9 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
         // The end of the sending side alone is no sign that nobody reads the answer.
         reset: true,
       });
-      await expect.poll(waiters, { timeout: REACHED_DEADLINE_MS }).toBe(String(count));
+      await expect.poll(waiters).toBe(String(count));
       await left;
-      await expect.poll(waiters, { timeout: REACHED_DEADLINE_MS }).toBe('0');
+      await expect.poll(waiters).toBe('0');
     });
 
     it('does not keep a request waiting that is refused for its key, its body or another payment', async () => {
@@ -119,7 +119,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
     it('does no harm when clients disconnect before the end of the wait', async () => {
       const text = paymentText(key, [GOOD_LENGTH, 'Prefer: wait=30']);
       const clients = Array.from({ length: 50 }, () => openConnection(endless.service.port, text));
-      await expect.poll(() => waitersOf(endless.url), { timeout: REACHED_DEADLINE_MS }).toBe('50');
+      await expect.poll(() => waitersOf(endless.url)).toBe('50');
       for (const client of clients) client.destroy();
       expectInProgress(await pay(endless.url, key));
       expectWaited(await payPreferring(endless.url, key, 'wait=1'), 'wait=1');
@@ -186,7 +186,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
       const key = await generateKey(shared.url);
       const { finished } = await beginPayment(shared.url, key);
       const waiting = Array.from({ length: 5 }, () => payPreferring(shared.url, key, LONG_WAIT));
-      await expect.poll(() => waitersOf(shared.url), { timeout: REACHED_DEADLINE_MS }).toBe('5');
+      await expect.poll(() => waitersOf(shared.url)).toBe('5');
       expect(await Promise.race([...waiting, 'none']), 'an answer before the drain').toBe('none');
 
       const begun = performance.now();
@@ -209,7 +209,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
     const key = await generateKey(service.url);
     const { finished } = await beginPayment(service.url, key);
     const waiting = payPreferring(service.url, key, LONG_WAIT);
-    await expect.poll(() => waitersOf(service.url), { timeout: REACHED_DEADLINE_MS }).toBe('1');
+    await expect.poll(() => waitersOf(service.url)).toBe('1');
     const begun = performance.now();
     const drained = service.stop(1_000);
     const [answer] = await Promise.all([waiting, finished.catch(() => undefined), drained]);

@@ -1,5 +1,5 @@
 import { Agent } from 'node:http';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import { scrape, sumOf } from '../../testkit/client/metrics.js';
@@ -253,9 +253,6 @@ const REQUESTS_AT_ONCE = 500;
 /** `CONCURRENT_KEYS=10000` for more; the fault suite pays with far more keys while processes are killed. */
 const KEYS = Number(process.env.CONCURRENT_KEYS ?? 1_000);
 const CLIENTS = 64;
-
-/** Thousands of requests, on a machine that may be busy with other suites. */
-vi.setConfig({ testTimeout: 120_000 });
 
 /** Exactly one answer has the first text; every other is the 409 or the stored result (rule P13). Returns the id. */
 function expectOnePayment(answers: readonly Answer[]): string {

@@ -34,8 +34,7 @@ async function stateOf(url: string): Promise<object | undefined> {
   return answer.status === 200 ? answer.json<object>() : undefined;
 }
 
-const untilState = (url: string, state: object) =>
-  expect.poll(() => stateOf(url), { timeout: DEADLINE_MS }).toEqual(state);
+const untilState = (url: string, state: object) => expect.poll(() => stateOf(url)).toEqual(state);
 
 describeDeployments('the probes', (deployment) => {
   const shared = shareService(deployment);
@@ -143,7 +142,7 @@ describe('stores that are down', () => {
     await untilState(url, ALL_UP);
 
     await stores.postgres.stopImmediately();
-    await expect.poll(() => stateOf(url), { timeout: DEADLINE_MS }).toBeUndefined();
+    await expect.poll(() => stateOf(url)).toBeUndefined();
     expectNotReady(await readyz(url), /store of record cannot be reached/);
     expect((await livez(url)).status).toBe(200);
     await stores.postgres.start();

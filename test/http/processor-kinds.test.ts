@@ -12,8 +12,6 @@ import { until } from '../../testkit/time/until.js';
 
 const MONEY = { amount: '25.00', currency: 'EUR' };
 const DISCARD_DEADLINE_MS = 60_000;
-/** Each starts several services and commands. */
-const SLOW = { timeout: 180_000 };
 
 /**
  * Bug: an order that was paid in a trial, with the simulated processor, was *paid* at the processor of PROCESSOR_URL too, and no money
@@ -39,39 +37,35 @@ describeDeployments('simulated and real payments', (deployment) => {
   const expectRefused = (start: Promise<unknown>, ...texts: string[]) =>
     Promise.all(texts.map((text) => expect(start).rejects.toThrow(text)));
 
-  test(
-    'an order that was paid in a trial is not paid at a processor before the trial was discarded',
-    SLOW,
-    async () => {
-      const { stores, processor, real, discard } = await openTrial();
-      const trial = await stores.serve();
-      expect((await payOrder(trial.url, 'order-17')).status).toBe(200);
-      expect((await postTransaction(trial.url)).status).toBe(201);
-      await trial.stop();
+  test('an order that was paid in a trial is not paid at a processor before the trial was discarded', async () => {
+    const { stores, processor, real, discard } = await openTrial();
+    const trial = await stores.serve();
+    expect((await payOrder(trial.url, 'order-17')).status).toBe(200);
+    expect((await postTransaction(trial.url)).status).toBe(201);
+    await trial.stop();
 
-      await expectRefused(stores.serve(real), 'were simulated and moved no money', 'idempay simulated discard --yes');
-      const doctor = await runDoctor({ ...stores.environment, ...real });
-      expect(doctor.wrong).toContainEqual(expect.stringContaining('idempay simulated discard --yes'));
-      const unconfirmed = await discard();
-      expect(unconfirmed.code).not.toBe(0);
-      expect(unconfirmed.stderr).toContain('--yes');
-      await until('the sessions of the service to end', DISCARD_DEADLINE_MS, async () => {
-        const { code, stderr } = await discard('--yes');
-        if (code !== 0) expect(stderr).toContain('a service runs on this database');
-        return code === 0;
-      });
-      expect((await discard('--yes')).stdout).toContain('nothing was removed');
+    await expectRefused(stores.serve(real), 'were simulated and moved no money', 'idempay simulated discard --yes');
+    const doctor = await runDoctor({ ...stores.environment, ...real });
+    expect(doctor.wrong).toContainEqual(expect.stringContaining('idempay simulated discard --yes'));
+    const unconfirmed = await discard();
+    expect(unconfirmed.code).not.toBe(0);
+    expect(unconfirmed.stderr).toContain('--yes');
+    await until('the sessions of the service to end', DISCARD_DEADLINE_MS, async () => {
+      const { code, stderr } = await discard('--yes');
+      if (code !== 0) expect(stderr).toContain('a service runs on this database');
+      return code === 0;
+    });
+    expect((await discard('--yes')).stdout).toContain('nothing was removed');
 
-      const service = await stores.serve(real);
-      expect((await payOrder(service.url, 'order-17')).status).toBe(200);
-      expect(await processor.charges()).toHaveLength(1);
-      expect((await ask(`${service.url}/api/transactions`)).json<unknown[]>()).toHaveLength(1);
-      const payments = (await ask(`${service.url}/api/payments`)).json<{ processor: string }[]>();
-      expect(payments).toHaveLength(1);
-    },
-  );
+    const service = await stores.serve(real);
+    expect((await payOrder(service.url, 'order-17')).status).toBe(200);
+    expect(await processor.charges()).toHaveLength(1);
+    expect((await ask(`${service.url}/api/transactions`)).json<unknown[]>()).toHaveLength(1);
+    const payments = (await ask(`${service.url}/api/payments`)).json<{ processor: string }[]>();
+    expect(payments).toHaveLength(1);
+  });
 
-  test('nothing is simulated where a payment was made at a processor, whatever asks for it', SLOW, async () => {
+  test('nothing is simulated where a payment was made at a processor, whatever asks for it', async () => {
     const { stores, processor, real, discard } = await openTrial();
     const service = await stores.serve(real);
     const { key, transactionId } = await givenPaid(service.url);
@@ -93,7 +87,7 @@ describeDeployments('simulated and real payments', (deployment) => {
     expect((await pay(again.url, key)).json<string>()).toContain(transactionId);
   });
 
-  test('a start without payments decides nothing', SLOW, async () => {
+  test('a start without payments decides nothing', async () => {
     const { stores, processor, real } = await openTrial();
     const trial = await stores.serve({ PROCESSOR_URL: 'simulated' });
     expect((await postTransaction(trial.url)).status).toBe(201);
@@ -106,7 +100,7 @@ describeDeployments('simulated and real payments', (deployment) => {
     expect(await processor.charges()).toEqual([]);
   });
 
-  test('a start says how many orders count as paid at another processor', SLOW, async () => {
+  test('a start says how many orders count as paid at another processor', async () => {
     const { stores, real } = await openTrial();
     const sandbox = await serveReferenceProcessor();
     const atSandbox = await stores.serve({ PROCESSOR_URL: sandbox.url });
@@ -127,20 +121,16 @@ describeDeployments('simulated and real payments', (deployment) => {
 });
 
 /** Two starts on an empty database: what the first payment is decides, and the other process has nothing to serve any more. */
-test(
-  'of two processes on an empty database the one of the other kind refuses its payment, and ends',
-  SLOW,
-  async () => {
-    const stores = await openTestStores();
-    const processor = await serveReferenceProcessor();
-    onTestFinished(() => processor.close());
-    const [real, simulated] = await Promise.all([stores.start({ PROCESSOR_URL: processor.url }), stores.start()]);
-    await givenPaid(real.url);
-    const key = await generateKey(simulated.url);
-    expect((await pay(simulated.url, key)).status).toBe(503);
-    expect((await simulated.ended).code).toBe(1);
-    expect(simulated.logs.find(({ level }) => level === 60)?.msg).toContain('set PROCESSOR_URL to the processor');
-    await givenPaid(real.url);
-    expect(await processor.charges()).toHaveLength(2);
-  },
-);
+test('of two processes on an empty database the one of the other kind refuses its payment, and ends', async () => {
+  const stores = await openTestStores();
+  const processor = await serveReferenceProcessor();
+  onTestFinished(() => processor.close());
+  const [real, simulated] = await Promise.all([stores.start({ PROCESSOR_URL: processor.url }), stores.start()]);
+  await givenPaid(real.url);
+  const key = await generateKey(simulated.url);
+  expect((await pay(simulated.url, key)).status).toBe(503);
+  expect((await simulated.ended).code).toBe(1);
+  expect(simulated.logs.find(({ level }) => level === 60)?.msg).toContain('set PROCESSOR_URL to the processor');
+  await givenPaid(real.url);
+  expect(await processor.charges()).toHaveLength(2);
+});

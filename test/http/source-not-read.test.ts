@@ -5,7 +5,6 @@ import { startHttpServer } from '../../testkit/servers/processor-servers.js';
 
 const MONEY = { amount: '12.50', currency: 'EUR' };
 const SOURCE = 'tok_never_in_a_log';
-const DEADLINE_MS = 60_000;
 const WARN = 40;
 
 /** An adapter that answers each charge with this status and state. */
@@ -34,20 +33,16 @@ describeDeployments('an adapter that does not say that it reads who pays', (depl
   test.each([
     [200, 'succeeded'],
     [402, 'declined'],
-  ])(
-    'is warned of in the log, once, when it settles such a charge with %i',
-    { timeout: DEADLINE_MS },
-    async (...reply) => {
-      const withSource = { source: SOURCE, description: 'shoes' };
-      const warnings = await warningsOf(await startAdapter({}, ...reply), [{}, withSource, withSource, withSource]);
-      expect(warnings).toMatchObject([{ level: WARN, msg: expect.stringContaining('docs/reference/processor.md') }]);
-    },
-  );
+  ])('is warned of in the log, once, when it settles such a charge with %i', async (...reply) => {
+    const withSource = { source: SOURCE, description: 'shoes' };
+    const warnings = await warningsOf(await startAdapter({}, ...reply), [{}, withSource, withSource, withSource]);
+    expect(warnings).toMatchObject([{ level: WARN, msg: expect.stringContaining('docs/reference/processor.md') }]);
+  });
 
   test.each([
     ['no payment has a source', {}, { description: 'shoes', metadata: { cart: 'c-1' } }],
     ['the adapter answers with Idempay-Contract: 2', { 'idempay-contract': '2' }, { source: SOURCE }],
-  ])('is not warned of where %s', { timeout: DEADLINE_MS }, async (_what, headers, content) => {
+  ])('is not warned of where %s', async (_what, headers, content) => {
     expect(await warningsOf(await startAdapter(headers), [content, content])).toEqual([]);
   });
 });

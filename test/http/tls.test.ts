@@ -32,7 +32,7 @@ const AT_ONCE = 20;
 const READ = requestText('GET /api/health/redis HTTP/1.1');
 const CONNECT = requestText('CONNECT example.com:443 HTTP/1.1');
 
-describe('a service with TLS_CERT_FILE and TLS_KEY_FILE', { timeout: 60_000 }, () => {
+describe('a service with TLS_CERT_FILE and TLS_KEY_FILE', () => {
   let certificates: Awaited<ReturnType<typeof makeCertificates>>;
   let others: Awaited<ReturnType<typeof makeCertificates>>;
   let authority: Buffer;
@@ -49,7 +49,7 @@ describe('a service with TLS_CERT_FILE and TLS_KEY_FILE', { timeout: 60_000 }, (
     await install(certificates);
     service = await stores.start({ ...files, LOG_LEVEL: 'debug' });
     agent = new Agent({ ca: authority, servername: 'localhost', keepAlive: true, maxSockets: 1 });
-  }, 60_000);
+  });
   afterAll(async () => {
     agent?.destroy();
     await stores?.close();
@@ -134,13 +134,13 @@ describe('a service with TLS_CERT_FILE and TLS_KEY_FILE', { timeout: 60_000 }, (
       });
       await until('the first answer', DEADLINE_MS, () => received.includes('"UP"'));
       await install(others);
-      await expect.poll(() => shownCertificate(), { timeout: DEADLINE_MS }).not.toBe(first);
+      await expect.poll(() => shownCertificate()).not.toBe(first);
       received = '';
       kept.write(READ);
       await until('the second answer', DEADLINE_MS, () => received.includes('"UP"'));
       kept.destroy();
       await install(certificates);
-      await expect.poll(() => shownCertificate(), { timeout: DEADLINE_MS }).toBe(first);
+      await expect.poll(() => shownCertificate()).toBe(first);
     });
 
     test.each<[string, () => Promise<void>, RegExp]>([

@@ -169,7 +169,7 @@ describeDeployments('traces', (deployment) => {
     }
   });
 
-  test('of recovery and of an operator are their own, and reach the processor', { timeout: 60_000 }, async () => {
+  test('of recovery and of an operator are their own, and reach the processor', async () => {
     const settings = { PROCESSOR_TIMEOUT_MS: '500', LOCK_TTL_SECONDS: '1', PROCESSOR_DEDUP_SECONDS: '0' };
     const { url, collector, charged, processorAnswers } = await openService(settings);
     processorAnswers((response) => void response.destroy());

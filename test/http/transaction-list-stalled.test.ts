@@ -23,7 +23,6 @@ const SHORT_WITHIN_MS = 2_000;
 /** Sooner than the half minute for which a client that stalled kept its snapshot before. */
 const ANSWERED_WITHIN_MS = 25_000;
 const BEGIN_DEADLINE_MS = 40_000;
-const TEST_TIMEOUT_MS = 90_000;
 /** Some 6 MB: more than the kernel holds for a client that takes nothing, and with that not more than is read ahead. */
 const SHORTER_LIST = 9_000;
 /** Sooner than a client that stalls is cut off for that alone. */
@@ -67,7 +66,7 @@ describeDeployments('clients that stop reading a long list', (deployment) => {
     await until('the lists to begin', BEGIN_DEADLINE_MS, () => reading >= begun);
   }
 
-  it('do not deny lists to those who read them', { timeout: TEST_TIMEOUT_MS }, async () => {
+  it('do not deny lists to those who read them', async () => {
     await startWith(LONG_LIST);
     const account = newAccount();
     const { transactionId } = await givenTransaction(service.url, { fromAccount: account });
@@ -81,7 +80,7 @@ describeDeployments('clients that stop reading a long list', (deployment) => {
     expect(idsOf(list)).toEqual([transactionId]);
   });
 
-  it('delay neither a short list nor a long one', { timeout: TEST_TIMEOUT_MS }, async () => {
+  it('delay neither a short list nor a long one', async () => {
     await startWith(LONG_LIST);
     const account = newAccount();
     await inParallel(SHORT_LIST, 48, () => givenTransaction(service.url, { fromAccount: account }));
@@ -100,7 +99,7 @@ describeDeployments('clients that stop reading a long list', (deployment) => {
     expect(performance.now() - begun).toBeLessThan(SOON_MS);
   });
 
-  it('hold no snapshot of a list of a few megabytes', { timeout: TEST_TIMEOUT_MS }, async () => {
+  it('hold no snapshot of a list of a few megabytes', async () => {
     await startWith(SHORTER_LIST);
     await stallReaders(3, 3);
     await until('no snapshot to be held', DEADLINE_MS, async () => {
@@ -110,7 +109,7 @@ describeDeployments('clients that stop reading a long list', (deployment) => {
     for (const socket of sockets) expect(socket.destroyed).toBe(false);
   });
 
-  it('hold no snapshot for requests behind one another when they are gone', { timeout: TEST_TIMEOUT_MS }, async () => {
+  it('hold no snapshot for requests behind one another when they are gone', async () => {
     await startWith(LONG_LIST);
     const list = requestText('GET /api/transactions HTTP/1.1');
     const socket = openConnection(service.port, list.repeat(3));

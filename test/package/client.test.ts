@@ -9,7 +9,6 @@ import { compileProgram, installAlone, packedFiles, packInto, unheldMaps } from 
 import { ROOT } from '../../testkit/programs.js';
 
 const run = promisify(execFile);
-const PACKING_MS = 60_000;
 const FOR_USERS = /^package\/(dist\/.+\.(js|d\.ts)|(dist\/required\/)?package\.json|README\.md|LICENSE)$/;
 
 const COMPILER = [process.execPath, join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')];
@@ -27,7 +26,7 @@ describe('the package of the client, installed in an empty folder', () => {
     const service = join(folder, 'node_modules', 'idempay');
     await mkdir(service);
     await run('tar', ['-xzf', packed.service, '--strip-components=1', '-C', service]);
-  }, PACKING_MS);
+  });
 
   afterAll(() => rm(folder, { recursive: true, force: true }));
 

@@ -12,8 +12,6 @@ import { startProgram } from '../../testkit/processes/service.js';
 
 const run = (command: string, args: string[], folder?: string) =>
   promisify(execFile)(command, args, { cwd: folder, env: USERS_ENVIRONMENT });
-/** An installation fetches what npm has not kept. */
-const INSTALLATION_MS = 180_000;
 /** What a user has no use for: sources, tests, the compiler's notes. */
 const FOR_USERS =
   /^package\/(bin\/idempay\.js|dist\/.+\.(js|sql|lua)|dist\/http\/openapi\/reference-page\/.+\.(html|css|txt)|dist\/console\/[\w-]+(\.\w+)+\.gz|dist\/testing\/.+\.d\.ts|[A-Z]+\.md|LICENSE|(dist\/testing\/required\/)?package\.json|\.env\.example)$/;
@@ -30,7 +28,7 @@ describe('the package, installed in an empty folder', () => {
     // Bug: npm refused the package on Node.js 20. Cause: the newest tool that Fastify tests itself with brings `cookie` for Node.js 22, and
     // `overrides` count in this repository only. Fix: the service depends on the last version of the tool for Node.js 20, which Fastify takes.
     await npm(['install', '--prefer-offline', '--engine-strict', packed.service], folder);
-  }, INSTALLATION_MS);
+  });
 
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
@@ -107,7 +105,7 @@ describe('the package, installed in an empty folder', () => {
   describe('with the package of the client next to it', () => {
     beforeAll(async () => {
       await npm(['install', '--prefer-offline', '--engine-strict', packed.client], folder);
-    }, INSTALLATION_MS);
+    });
 
     test('pays once from plain JavaScript', async () => {
       const program = join(folder, 'node_modules', 'idempay', 'dist', 'main.js');

@@ -5,10 +5,12 @@ import { restoreUnderLoad } from '../../proof/faults/restores.js';
 import { expectNoViolations } from '../../testkit/checkers/expect-no-violations.js';
 import { History } from '../../testkit/history/history.js';
 import { seededRandom, seedFrom } from '../../testkit/random.js';
+import { WITHOUT_LIMIT } from '../../testkit/time/patience.js';
 
 /** The processor does not deduplicate, and the service knows: what is sent twice is charged twice. */
 test.each(DEPLOYMENT_NAMES)(
   'under load a restore charges nothing twice, gives no id twice and shows nothing that was lost: %s',
+  WITHOUT_LIMIT,
   async (deployment) => {
     const history = new History();
     const failures: string[] = [];
@@ -37,5 +39,4 @@ test.each(DEPLOYMENT_NAMES)(
     expect(laterAttempts).toBeGreaterThan(0);
     expect(failures).toEqual([]);
   },
-  400_000,
 );

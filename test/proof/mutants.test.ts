@@ -9,6 +9,7 @@ import { type Edit, MUTANTS } from '../../proof/mutants/mutants.js';
 import { canNotice } from '../../proof/mutants/results.js';
 import { applied } from '../../proof/mutants/workspace.js';
 import { linkPackages } from '../../testkit/linked-packages.js';
+import { WITHOUT_LIMIT } from '../../testkit/time/patience.js';
 
 /** By file. */
 type Texts = ReadonlyMap<string, string>;
@@ -49,7 +50,7 @@ test.each(MUTANTS)('the mutant can be planted: $name', ({ edits }) => {
   planted(edits);
 });
 
-test('the compiler takes all of them, planted as many at a time as fit', { timeout: 900_000 }, async () => {
+test('the compiler takes all of them, planted as many at a time as fit', WITHOUT_LIMIT, async () => {
   const folder = copyOfSources();
   for (const texts of plantedTogether()) {
     for (const [file, text] of texts) writeFileSync(join(folder, file), text);

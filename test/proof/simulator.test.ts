@@ -4,6 +4,7 @@ import { ENVIRONMENTS, type Environment, type RunResult } from '../../proof/simu
 import { runPlan, runSeed, shrink } from '../../proof/simulator/seeds.js';
 import type { Stores } from '../../proof/simulator/stores.js';
 import { seedFrom } from '../../testkit/random.js';
+import { WITHOUT_LIMIT } from '../../testkit/time/patience.js';
 
 /** From 0, for regression; with SIMULATOR_SEEDS so many fresh ones, whose first is printed. */
 const SEEDS = Number(process.env.SIMULATOR_SEEDS ?? 40);
@@ -13,8 +14,7 @@ const MOST_SHRINK_RUNS = 1_000;
 /** The shortest history that shows a planted mistake has fewer lines than this: a screen and a half. */
 const SHORT_TRACE = 120;
 
-/** These tests only compute: on a machine that is throttled they take ten times as long. */
-vi.setConfig({ testTimeout: 1_800_000 });
+vi.setConfig({ testTimeout: WITHOUT_LIMIT.timeout });
 
 const PAYMENT_COUNTS = [
   'takeovers',

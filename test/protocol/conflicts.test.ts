@@ -7,7 +7,7 @@ import {
   MONEY,
   NO_MONEY,
   OTHER_MONEY,
-  patience,
+  readyToWait,
   type Settings,
   shareProtocol,
 } from '../../testkit/protocol/payment-composition.js';
@@ -48,7 +48,7 @@ describe('a repeat that meets a lock', () => {
     const { payments } = another();
     const replayed = { ...first, state: 'replayed' };
     expect(await payments.pay({ key }, MONEY)).toEqual(replayed);
-    expect(await payments.pay({ key }, MONEY, patience())).toEqual(replayed);
+    expect(await payments.pay({ key }, MONEY, readyToWait())).toEqual(replayed);
     expect(await payments.pay({ key }, NO_MONEY)).toEqual(replayed);
     expect(replayed).toMatchObject({ final: await payments.outcome(key) });
     const { payments: strict } = another({ payloadMismatch: 'reject' });
@@ -94,7 +94,7 @@ test('a repeat whose wait ends is answered with the outcome of meanwhile, althou
   const process = compose();
   const { key, answer, finish } = await process.chargingPayment();
   keepLocks(process);
-  const waiting = process.another().payments.pay({ key }, MONEY, patience(300));
+  const waiting = process.another().payments.pay({ key }, MONEY, readyToWait(300));
   finish();
   expect(await answer).toMatchObject({ state: 'processed' });
   expect(await waiting).toMatchObject({ state: 'replayed', waited: true });
@@ -114,7 +114,7 @@ test('a payment that outlives its lock is in progress, charged once, and waited 
   await expectInProgress();
   expect(await statesOf(key)).toEqual(['generated', 'under way']);
   const other = another({ leaseMs: OUTLIVED_LEASE_MS });
-  const waiting = other.payments.pay({ key }, MONEY, patience(DEADLINE_MS));
+  const waiting = other.payments.pay({ key }, MONEY, readyToWait(DEADLINE_MS));
   await untilPast(WAITED_MS);
   expect(await other.recovery.runOnce()).toBe(0);
   finish();

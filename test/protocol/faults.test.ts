@@ -65,7 +65,7 @@ test.each<[title: string, fail: Fault, fault: object, charges: number, left: [st
     await expect(payments.pay({ key }, MONEY)).rejects.toMatchObject(fault);
     expect(processor.charges).toHaveLength(charges);
     process.ledger.heal();
-    await expect.poll(() => statesOf(key), { timeout: DEADLINE_MS }).toEqual(left);
+    await expect.poll(() => statesOf(key)).toEqual(left);
     expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: left[1] === 'final' ? 'replayed' : 'processed' });
     expect(processor.lookUps).toEqual(left[1] === 'abandoned' ? [key] : []);
     await expectPaidOnce(key, process);
@@ -90,7 +90,7 @@ describe('an owner', () => {
     const frozen = compose({ leaseMs: SHORT_LEASE_MS });
     frozen.ledger.failAll('renew', FULL);
     const charging = await frozen.chargingPayment();
-    await expect.poll(() => statesOf(charging.key), { timeout: DEADLINE_MS }).toEqual(['generated', 'abandoned']);
+    await expect.poll(() => statesOf(charging.key)).toEqual(['generated', 'abandoned']);
     return { ...frozen, ...charging };
   }
 

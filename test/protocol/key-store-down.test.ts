@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { gate } from '../../testkit/concurrency.js';
 import { newKey, SHORT_LIFE_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { AWAY, LOST, MONEY, NO_MONEY, patience, shareProtocol } from '../../testkit/protocol/payment-composition.js';
+import { AWAY, LOST, MONEY, NO_MONEY, readyToWait, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { until, untilPast } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 10_000;
@@ -57,7 +57,7 @@ describe('a request that waits for another attempt', () => {
     const waiter = owner.another();
     const met = gate();
     waiter.ledger.interruptNext('find', (proceed) => proceed().finally(met.open));
-    const waited = waiter.payments.pay({ key }, MONEY, patience(ms));
+    const waited = waiter.payments.pay({ key }, MONEY, readyToWait(ms));
     await met.opened;
     return { waiter, waited, ...charging };
   }

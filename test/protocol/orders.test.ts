@@ -43,7 +43,7 @@ test.each<[title: string, fail: Fault]>([
   await expect(process.payments.pay(named, MONEY)).rejects.toBeInstanceOf(StoreUnavailable);
   const paid = () => Promise.resolve(process.another().payments.pay(named, MONEY));
   const isPaid = { final: { outcome: { state: 'COMPLETED' } } };
-  await expect.poll(paid, { timeout: DEADLINE_MS }).toMatchObject(isPaid);
+  await expect.poll(paid).toMatchObject(isPaid);
   expect(await process.another({}, emptyKeys).payments.pay(named, MONEY)).toMatchObject(isPaid);
   expect(process.processor.charges).toHaveLength(1);
   expect(await process.payments.cancel(named)).toMatchObject({ state: 'completed' });
@@ -64,7 +64,7 @@ describe('a cancellation', () => {
       const { payments } = process.another();
       const ask = () => (isRepeated ? payments.cancel(named) : Promise.resolve(payments.pay(named, MONEY)));
       const expected = isRepeated || isClosed ? 'cancelled' : 'processed';
-      await expect.poll(async () => (await ask()).state, { timeout: DEADLINE_MS }).toBe(expected);
+      await expect.poll(async () => (await ask()).state).toBe(expected);
       expect(process.processor.charges).toHaveLength(expected === 'processed' ? 1 : 0);
       const after = await process.another({}, emptyKeys).payments.pay(named, MONEY);
       expect(after.state).toBe(expected === 'processed' ? 'replayed' : 'cancelled');
@@ -81,7 +81,7 @@ describe('a cancellation', () => {
     const { payments } = process.another();
     for (const each of [named, { key: named.key, client: 'key:shop' }]) {
       const paid = async () => (await payments.pay(each, MONEY)).state;
-      await expect.poll(paid, { timeout: DEADLINE_MS }).toBe('cancelled');
+      await expect.poll(paid).toBe('cancelled');
     }
     expect(await payments.outcome(named.key)).toBeUndefined();
     expect(await payments.issueComputedKey(named.key, named.reference)).toEqual({ state: 'cancelled' });

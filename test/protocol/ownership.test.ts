@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { decoratedEach } from '#idempay/platform/decorated.js';
 import { newKey, newKeyOf } from '../../testkit/protocol/payment-attempts.js';
-import { compose, MONEY, NO_MONEY, patience, shareProtocol } from '../../testkit/protocol/payment-composition.js';
+import { compose, MONEY, NO_MONEY, readyToWait, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 
 const OWNER = 'key:shop';
 const OTHER = 'key:rival';
@@ -39,7 +39,7 @@ describe("another client's key (rule A5)", () => {
 
   test.each<[string, (key: string) => unknown]>([
     ['a payment', (key) => payments.pay({ key, client: OTHER }, MONEY)],
-    ['a payment that would wait', (key) => payments.pay({ key, client: OTHER }, MONEY, patience())],
+    ['a payment that would wait', (key) => payments.pay({ key, client: OTHER }, MONEY, readyToWait())],
     ['a payment of nothing', (key) => payments.pay({ key, client: OTHER }, NO_MONEY)],
     ['a cancellation', (key) => payments.cancel({ key, client: OTHER })],
     ['a status', (key) => payments.outcome(key, OTHER)],

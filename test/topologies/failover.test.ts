@@ -7,7 +7,6 @@ import type { RedisServer } from '../../testkit/servers/redis.js';
 import { type SentinelTrio, startSentinelTrio } from '../../testkit/servers/sentinel.js';
 import { until } from '../../testkit/time/until.js';
 
-const TEST_MS = 240_000;
 const TURN_DEADLINE_MS = 60_000;
 /** Enough for every master of a Cluster to have some. */
 const KEYS = 30;
@@ -15,7 +14,7 @@ const KEYS = 30;
 describe.each([
   ['Cluster', startCluster],
   ['Sentinels', startSentinelTrio],
-] as const)('masters that change on %s', { timeout: TEST_MS }, (name, start) => {
+] as const)('masters that change on %s', (name, start) => {
   let servers: RedisCluster | SentinelTrio;
   beforeAll(async () => {
     servers = await start();

@@ -23,7 +23,7 @@ beforeEach(async () => {
   trio = await startSentinelTrio();
   const database = await createSharedDatabase();
   stores = manageStores({ REDIS_URL: trio.url, DATABASE_URL: database.url }, () => database.drop());
-}, 90_000);
+});
 afterEach(async () => {
   await stores?.close();
   await trio?.close();

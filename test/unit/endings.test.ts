@@ -49,7 +49,7 @@ describe('an ending that failed', () => {
   }
 
   async function untilTried(times: number): Promise<void> {
-    await expect.poll(() => tries, { timeout: 5_000 }).toBe(times);
+    await expect.poll(() => tries).toBe(times);
     // The round that tried it ends, and arms the next one.
     await nextTurn();
   }
@@ -79,7 +79,7 @@ describe('an ending that failed', () => {
     await endings.release(key, newOwner());
     keys.heal();
     clock.advance(FIRST_PAUSE_MS);
-    await expect.poll(state, { timeout: 5_000 }).toBe('generated');
+    await expect.poll(state).toBe('generated');
   });
 
   test('is tried once more at the end of the process', async () => {

@@ -15,9 +15,11 @@ import {
 } from '../../testkit/servers/processor-servers.js';
 import { freePort } from '../../testkit/servers/server-process.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Short where the end of a deadline is what happens; nothing is asserted about how long it took. */
 const SHORT_MS = 400;
+const DEADLINE_MS = 20_000;
 const BODY = '{"status":"succeeded"}';
 const OK = 'HTTP/1.1 200 OK\r\n';
 const SUCCESS = `${OK}content-length: ${BODY.length}\r\n\r\n${BODY}`;
@@ -67,7 +69,7 @@ describe('a processor that is too slow', () => {
     }, SHORT_MS);
     expect(await charge()).toEqual(unknown(cause));
     expect(await lookUp('key')).toEqual(unknown(cause));
-    await vi.waitUntil(() => server.asked.every((socket) => socket.closed));
+    await until('the connections to be closed', DEADLINE_MS, () => server.asked.every((socket) => socket.closed));
     expect(new Set(server.asked).size).toBe(2);
     expect(alarms).toEqual([]);
   });
@@ -82,7 +84,7 @@ describe('a processor that is too slow', () => {
 
     // The connections that they waited for are free now, and take new charges.
     patient = false;
-    await vi.waitUntil(async () => (await charge()).state === 'succeeded', { timeout: 30_000 });
+    await until('a charge to succeed', DEADLINE_MS, async () => (await charge()).state === 'succeeded');
     const sent = new Set(server.received.map(({ headers }) => headers['idempotency-key']));
     expect(late.filter((reference) => sent.has(reference))).toEqual([]);
     expect(server.mostAtOnce()).toBeLessThanOrEqual(MOST_CONNECTIONS);
@@ -176,7 +178,7 @@ describe('a reply', () => {
     for (const length of [`content-length: ${body.length}`, 'connection: close']) {
       const { server, charge } = await atBytes((socket) => socket.write(`${OK}${length}\r\n\r\n${body}`));
       expect(await charge()).toEqual(unknown('UND_ERR_RES_EXCEEDED_MAX_SIZE'));
-      await vi.waitUntil(() => server.asked.every((socket) => socket.closed));
+      await until('the connections to be closed', DEADLINE_MS, () => server.asked.every((socket) => socket.closed));
     }
   });
 
@@ -258,7 +260,7 @@ describe('the connections to a processor', () => {
       return complete;
     };
     const held1 = ask('/held');
-    await vi.waitUntil(() => held.length === 1);
+    await until('the request', DEADLINE_MS, () => held.length === 1);
     expect(await ask('/')).toBe(true);
     clock.advance(CONNECTIONS_MAX_AGE_MS - 1);
     expect(await ask('/')).toBe(true);
@@ -271,7 +273,7 @@ describe('the connections to a processor', () => {
     expect(await held1).toBe(true);
     // The end of the processor ends those, too, that wait on an old connection.
     const held2 = ask('/held');
-    await vi.waitUntil(() => held.length === 2);
+    await until('the request', DEADLINE_MS, () => held.length === 2);
     exchanges.renew();
     expect(await ask('/')).toBe(true);
     await exchanges.close();
@@ -295,7 +297,7 @@ describe('the connections to a processor', () => {
   test('are closed with the processor: what is under way is unknown, and what comes later is not sent', async () => {
     const { server, charge, lookUp, close } = await atHttp(() => {});
     const underWay = charge();
-    await vi.waitUntil(() => server.received.length === 1);
+    await until('the request', DEADLINE_MS, () => server.received.length === 1);
     await close();
     expect(await underWay).toEqual(unknown(/\w/));
     expect(await charge()).toEqual(notSent(/\w/));

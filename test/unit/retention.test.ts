@@ -44,7 +44,7 @@ describe('retention', () => {
   /** A round ends with the callback for the next one. */
   async function pass(ms: number): Promise<void> {
     clock.advance(ms);
-    await expect.poll(() => clock.pending, { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => clock.pending).toBe(1);
   }
 
   async function seenMs(): Promise<number> {

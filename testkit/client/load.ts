@@ -1,5 +1,6 @@
 import { type History, LAST_PATIENCE_MS } from '../history/history.js';
 import type { Random } from '../random.js';
+import { patience } from '../time/patience.js';
 import { PaymentClients } from './payment-clients.js';
 import { TransactionClients } from './transaction-clients.js';
 
@@ -39,7 +40,7 @@ export class Load {
   async finish(): Promise<void> {
     await this.payments.finish(FINISH_DEADLINE_MS);
     const { patienceMs } = this.history;
-    this.history.patienceMs = LAST_PATIENCE_MS;
+    this.history.patienceMs = patience(LAST_PATIENCE_MS);
     await this.transactions.readAll();
     await this.payments.repeat(REPEATED);
     this.history.patienceMs = patienceMs;

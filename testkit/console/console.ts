@@ -2,13 +2,12 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
-import { startChromium } from '../servers/chromium.js';
+import { pagePatience, startChromium } from '../servers/chromium.js';
 
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 export const THEMES = ['light', 'dark'] as const;
 export const PHONE = { width: 390, height: 844 };
 export const LAPTOP = { width: 1280, height: 800 };
-const BROWSER_START_MS = 60_000;
 
 interface Opening {
   /** An API key or token to sign in with. Omitted if the service asks for none, or if the test signs in itself. */
@@ -37,7 +36,7 @@ export function consoles() {
   const contexts: BrowserContext[] = [];
   beforeAll(async () => {
     browser = await startChromium();
-  }, BROWSER_START_MS);
+  });
   afterEach(() => Promise.all(contexts.splice(0).map((context) => context.close())));
   afterAll(() => browser?.close());
 
@@ -45,6 +44,7 @@ export function consoles() {
     async open(url: string, { secret, hash = '', viewport = LAPTOP, ...locale }: Opening = {}): Promise<OpenConsole> {
       const context = await browser.newContext({ viewport, ...locale });
       contexts.push(context);
+      context.setDefaultTimeout(pagePatience());
       const page = await context.newPage();
       const complaints: string[] = [];
       const asked: string[] = [];

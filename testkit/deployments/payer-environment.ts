@@ -10,8 +10,6 @@ import { embedded } from './deployments.js';
 
 const PROCESSOR_TIMEOUT_MS = '2000';
 const LOCK_TTL_SECONDS = '4';
-
-const OPENING_MS = 60_000;
 const PROMPT: Partial<Behaviour> = { declineRate: 0, latencyMs: 0, replyLatencyMs: 0, lostReplyRate: 0 };
 
 /**
@@ -24,7 +22,7 @@ export function sharePayerEnvironment() {
   let chargedBefore = 0;
   beforeAll(async () => {
     Object.assign(environment, await openPayerEnvironment());
-  }, OPENING_MS);
+  });
   afterAll(() => environment.close?.());
   beforeEach(async () => {
     await environment.behave(PROMPT);

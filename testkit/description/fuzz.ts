@@ -3,6 +3,7 @@ import { type Answer, ask } from '../client/http-client.js';
 import { answerTo } from '../client/raw-http.js';
 import { inParallel } from '../concurrency.js';
 import type { Random } from '../random.js';
+import { patience } from '../time/patience.js';
 import { brokenText } from './broken-text.js';
 import type { DescribedService } from './described-service.js';
 import { type Credentials, type Draft, RequestFuzzer } from './request-fuzzer.js';
@@ -16,7 +17,7 @@ const BODY_LIMIT = 16 * 1024;
 const MOST_PROBLEMS = 20;
 /** Answers that stay open. Their requests are not broken into bytes, whose reader waits for an end. */
 const ENDLESS = /\/api\/live/;
-/** No request waits for longer than a second, and the machine may be busy. */
+/** No request waits for longer than a second. */
 const ANSWERED_WITHIN_MS = 20_000;
 
 export interface FuzzReport {
@@ -61,7 +62,7 @@ export async function fuzz(
       answer = await (raw === undefined
         ? ask(url, {
             ...{ method, path: target, headers, body },
-            ...{ signal: AbortSignal.timeout(ANSWERED_WITHIN_MS), firstPart: ENDLESS.test(target) },
+            ...{ signal: AbortSignal.timeout(patience(ANSWERED_WITHIN_MS)), firstPart: ENDLESS.test(target) },
           })
         : answerTo(port, raw));
     } catch (error) {

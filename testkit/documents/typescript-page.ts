@@ -3,6 +3,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { ROOT } from '../programs.js';
+import { patience } from '../time/patience.js';
 import type { CodeBlock } from './code-blocks.js';
 
 const run = promisify(execFile);
@@ -42,7 +43,9 @@ export async function runTypescript(blocks: readonly CodeBlock[], serviceUrl: st
   await run(process.execPath, [COMPILER, '-p', folder]).catch(({ stdout }) => {
     throw new Error(`the samples of ${page} do not compile:\n${stdout}`);
   });
-  const { stdout } = await run(process.execPath, [join(folder, 'out', `${name}.js`)], { timeout: RUN_LIMIT_MS });
+  const { stdout } = await run(process.execPath, [join(folder, 'out', `${name}.js`)], {
+    timeout: patience(RUN_LIMIT_MS),
+  });
   return stdout;
 }
 

@@ -2,8 +2,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { SERVICE } from '../programs.js';
+import { patience } from '../time/patience.js';
 
-/** A start that takes longer is killed: far longer than any real start, on a loaded machine too. */
+/** A start that takes longer is killed. */
 const START_DEADLINE_MS = 40_000;
 
 export type Exit = Readonly<{ code: number | null; signal: NodeJS.Signals | null }>;
@@ -30,7 +31,7 @@ export async function startProgram(program: string, environment: Environment, la
   const { child, ended } = spawnProgram(program, environment, launcher);
   const logs: LogLine[] = [];
   const output: string[] = [];
-  const deadline = setTimeout(() => child.kill('SIGKILL'), START_DEADLINE_MS);
+  const deadline = setTimeout(() => child.kill('SIGKILL'), patience(START_DEADLINE_MS));
   const port = await new Promise<number>((resolve, reject) => {
     const read = (line: string) => {
       output.push(line);
@@ -78,7 +79,7 @@ export async function runToExit(
       if (signalAfter?.test(output)) child.kill('SIGTERM');
     });
   }
-  const deadline = setTimeout(() => child.kill('SIGKILL'), START_DEADLINE_MS);
+  const deadline = setTimeout(() => child.kill('SIGKILL'), patience(START_DEADLINE_MS));
   const exit = await ended.finally(() => clearTimeout(deadline));
   return { ...exit, output };
 }

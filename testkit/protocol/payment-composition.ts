@@ -139,4 +139,5 @@ export async function shareProtocol() {
   };
 }
 
-export const patience = (ms = LONG_MS) => ({ ms, gone: new AbortController().signal });
+/** What a request that prefers to wait is ready to wait for. */
+export const readyToWait = (ms = LONG_MS) => ({ ms, gone: new AbortController().signal });

@@ -1,8 +1,12 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
+import { patience } from '../time/patience.js';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome'];
+
+/** For `setDefaultTimeout` of a page: what a test waits for in a page at most. */
+export const pagePatience = () => patience(30_000);
 
 /** The machine's Chromium. It needs dozens of libraries, so it is not unpacked alongside the tests as servers are. */
 export async function startChromium(): Promise<Browser> {

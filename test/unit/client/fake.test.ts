@@ -235,7 +235,7 @@ test.each([
  * Cause: a connection in memory and timers that keep no process alive were all that was left while a duplicate waited.
  * Fix: the fake keeps the process alive while it works on a request.
  */
-test('a script that does nothing else gets the answers of all requests, and ends', { timeout: 60_000 }, async () => {
+test('a script that does nothing else gets the answers of all requests, and ends', async () => {
   const script = `
     import { FakeIdempay } from '#idempay/testing/index.js';
     const fake = new FakeIdempay();

@@ -17,9 +17,6 @@ import {
 } from '../../../testkit/client-library/gateway-calls.js';
 import { allOf, HUNDRED } from '../../../testkit/client-library/scripted-fetch.js';
 
-/** Two thousand calls for each operation. */
-const LIMIT_MS = 120_000;
-
 /** Resolves a payment whose processor's reply was lost. */
 function resolveAt(fake: FakeIdempay): GatewayOperation {
   return {
@@ -50,7 +47,6 @@ describe('through a gateway that answers by itself', () => {
       }
       expect(faults).toEqual([]);
     },
-    LIMIT_MS,
   );
 
   test('a read is never answered by it, and its error says that the answer is not the service’s own', async () => {

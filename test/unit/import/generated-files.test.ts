@@ -8,12 +8,10 @@ import { type Random, seededRandom } from '../../../testkit/random.js';
 
 const FILES = 5_000;
 const SEED = 33;
-/** Each file takes a millisecond, and many times that on a busy machine. */
-const LIMIT_MS = 120_000;
 const BREAKS = ['\n', '\r\n', '\r'];
 const DELIMITERS = [',', ';', '\t', '|'];
 
-describe('5,000 generated files', { timeout: LIMIT_MS }, () => {
+describe('5,000 generated files', () => {
   it('of anything are read to the end or refused with a sentence, and every line is counted once', async () => {
     const random = seededRandom(SEED);
     const gave = { refused: 0, good: 0, rejected: 0, noRow: 0 };
