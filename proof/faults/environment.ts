@@ -106,7 +106,7 @@ async function openFolder(opened: Opened, options: EnvironmentOptions): Promise<
       const { folder, fromOutside, launcher } = disk;
       return {
         settings: { DATA_DIR: folder },
-        record: folderOfRecord(fromOutside),
+        record: folderOfRecord(folder, fromOutside, launcher),
         launcher,
         faults: diskFaults(disk, options),
       };

@@ -1,8 +1,10 @@
+import { execFile } from 'node:child_process';
 import { copyFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite';
+import { promisify } from 'node:util';
 import { runCommand } from '../../testkit/processes/command.js';
+import { ROOT } from '../../testkit/programs.js';
 import { COPIES, DUMPS, type Restore } from '../../testkit/servers/postgres-backups.js';
 import type { PostgresUnderFault } from './postgres-under-fault.js';
 
@@ -20,7 +22,10 @@ export interface TransactionRow {
   readonly to: string;
 }
 
-const BUSY_TIMEOUT_MS = 5_000;
+const run = promisify(execFile);
+const QUERY = join(ROOT, 'testkit', 'processes', 'query-sqlite.mjs');
+const MOST_OUTPUT_BYTES = 100_000_000;
+const DATABASE = 'idempay.sqlite';
 const DUMP = 'a dump, restored with pg_restore --clean';
 const COPY = 'a base backup, started without recovery';
 
@@ -32,25 +37,26 @@ export function databaseOfRecord(postgres: PostgresUnderFault): StoreOfRecord {
   };
 }
 
-export function folderOfRecord(dataDir: string): StoreOfRecord {
-  const database = join(dataDir, 'idempay.sqlite');
-  const withDatabase = <T>(use: (opened: DatabaseSyncInstance) => T): T => {
-    const opened = new DatabaseSync(database, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
-    try {
-      return use(opened);
-    } finally {
-      opened.close();
-    }
+/** `fromOutside`: the folder as this process sees it; `launcher`: what makes a program see it as `dataDir`. */
+export function folderOfRecord(
+  dataDir: string,
+  fromOutside = dataDir,
+  launcher: readonly string[] = [],
+): StoreOfRecord {
+  const database = join(dataDir, DATABASE);
+  const query = async <Row>(statement: string, ...values: string[]): Promise<Row[]> => {
+    const [program = '', ...parameters] = [...launcher, process.execPath, QUERY, database, statement, ...values];
+    const { stdout } = await run(program, parameters, { maxBuffer: MOST_OUTPUT_BYTES });
+    return JSON.parse(stdout);
   };
-  const read = <Row>(text: string) => withDatabase((opened) => opened.prepare(text).all() as Row[]);
-  /** Another folder: the one of the service may be on a disk that is filled up. */
-  const backedUp = async (write: (file: string) => unknown): Promise<Restore> => {
+  const backedUp = async (write: (file: string) => Promise<unknown>): Promise<Restore> => {
     const folder = await mkdtemp(join(tmpdir(), 'idempay-backup-'));
     const file = join(folder, 'copy.sqlite');
     await write(file);
     return async () => {
-      for (const suffix of ['', '-wal', '-shm']) await rm(database + suffix, { force: true });
-      await copyFile(file, database);
+      const replaced = join(fromOutside, DATABASE);
+      for (const suffix of ['', '-wal', '-shm']) await rm(replaced + suffix, { force: true });
+      await copyFile(file, replaced);
       await rm(folder, { recursive: true });
     };
   };
@@ -58,14 +64,16 @@ export function folderOfRecord(dataDir: string): StoreOfRecord {
     backups: {
       'idempay backup, put back': () =>
         backedUp(async (file) => {
-          const { code, stderr } = await runCommand('', ['backup', file], { DATA_DIR: dataDir });
+          const { code, stderr } = await runCommand('', ['backup', file], { DATA_DIR: dataDir }, launcher);
           if (code !== 0) throw new Error(`idempay backup ended with ${code}: ${stderr}`);
         }),
       // Nothing in it says that it is a copy.
-      'VACUUM INTO by another program, put back': () =>
-        backedUp((file) => withDatabase((opened) => opened.prepare('VACUUM INTO ?').run(file))),
+      'VACUUM INTO by another program, put back': () => backedUp((file) => query('VACUUM INTO ?', file)),
     },
-    transactions: async () => read('SELECT id, status, from_account AS "from", to_account AS "to" FROM transactions'),
-    paymentKeys: async () => new Set(read<{ key: string }>('SELECT key FROM payments').map(({ key }) => key)),
+    transactions: () => query('SELECT id, status, from_account AS "from", to_account AS "to" FROM transactions'),
+    async paymentKeys() {
+      const rows = await query<{ key: string }>('SELECT key FROM payments');
+      return new Set(rows.map(({ key }) => key));
+    },
   };
 }

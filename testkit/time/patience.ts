@@ -9,7 +9,7 @@ const MEASURED_EVERY_MS = 10_000;
 let measured = { atMs: Number.NEGATIVE_INFINITY, times: 1 };
 
 /**
- * The milliseconds that a test waits for others at most: `ms` on a machine with a free core, and up to ten times as much on a slower one.
+ * The whole milliseconds that a test waits for others at most: `ms` on a machine with a free core, and up to ten times as much on a slower one.
  * Measured is the wall clock of a fixed computation, because it shows a slow core, a core shared with others and a quota alike. The
  * computation is longer than what a quota grants at once (ten of 100 ms, if it is a tenth of a core), so that it is interrupted too.
  */
@@ -20,7 +20,7 @@ export function patience(ms: number): number {
     const times = (performance.now() - nowMs) / USUAL_MS;
     measured = { atMs: nowMs, times: Math.min(Math.max(times, 1), MOST_TIMES) };
   }
-  return ms * measured.times;
+  return Math.ceil(ms * measured.times);
 }
 
 /** Of a test that only computes, or lasts as long as its caller asks. A whole run has a limit (`run-limit-reporter.ts`). */
