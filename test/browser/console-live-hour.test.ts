@@ -12,13 +12,15 @@ const PROCESSES = 3;
 const STEPS_AT_ONCE = 4;
 /** What engines keep besides what a page holds (compiled code, caches) moves by so much. */
 const MOST_GROWTH_BYTES = 500_000;
+/** The widths of a small window, a laptop and a desk. */
+const USUAL_WIDTHS = [700, 1280, 1600];
 const HOSTILE = '<img src=x onerror="document.title=1"> \u202Etxt.exe';
 
 describe('an hour of the live view', () => {
   const shared = shareService(embedded);
   const tabs = consoles();
 
-  async function open(startLines: () => readonly object[], viewport?: typeof PHONE) {
+  async function open(startLines: () => readonly object[], viewport?: { width: number; height: number }) {
     const feed = await startLiveFeed(shared.url, startLines);
     onTestFinished(feed.close);
     const tab = await tabs.open(feed.url, { hash: '#/live', locale: 'en-US', ...(viewport && { viewport }) });
@@ -119,4 +121,44 @@ describe('an hour of the live view', () => {
     await takeScreenshots(page, 'live');
     expectClean(tab, feed.url);
   });
+
+  /**
+   * Bug: a third of a card was blank, beside, above and below its chart. Cause: a legend of one line kept the room of two, a chart had a fixed
+   * height, and its right edge kept room for half a label. Fix: the chart fills what the legend leaves, and a label that would be cut is not drawn.
+   */
+  test.each(USUAL_WIDTHS)('fills its cards in a window of %i pixels', async (width) => {
+    const now = Date.now();
+    const { page } = await open(() => lastMinutes(2, now), { width, height: 800 });
+    await page.getByRole('heading', { name: /^Last 24 hours/ }).waitFor();
+    // A chart follows the size of its place in the next frame.
+    await vi.waitFor(async () => {
+      for (const { title, drawn, above, below, isLegendWhole } of await page.evaluate(measureCards)) {
+        expect(drawn, `${title}: share of the width that is drawn`).toBeGreaterThan(0.7);
+        expect(above, `${title}: pixels between legend and chart`).toBeLessThan(12);
+        expect(below, `${title}: pixels below the chart`).toBeLessThan(30);
+        expect(isLegendWhole, `${title}: the legend is whole`).toBe(true);
+      }
+    });
+    expect(await page.evaluate(() => document.querySelectorAll('.charts > figure').length)).toBe(11);
+    const besideFigures = await page.evaluate(() => {
+      const right = (selector: string) => document.querySelector(selector)?.getBoundingClientRect().right ?? 0;
+      return right('.figures') - right('.figure:last-child');
+    });
+    expect(besideFigures).toBeLessThan(2);
+  });
 });
+
+/** Runs in the page. The plotting area of a chart is `.u-over`. */
+function measureCards() {
+  return [...document.querySelectorAll('.charts > figure')].map((card) => {
+    const boxOf = (selector: string) => (card.querySelector(selector) as Element).getBoundingClientRect();
+    const [box, legend, area] = [card.getBoundingClientRect(), boxOf('.legend'), boxOf('.u-over')];
+    return {
+      title: card.querySelector('h2')?.textContent,
+      drawn: area.width / box.width,
+      above: area.top - legend.bottom,
+      below: box.bottom - area.bottom,
+      isLegendWhole: legend.right <= box.right && boxOf('.legend li:last-child').right <= box.right,
+    };
+  });
+}

@@ -23,24 +23,49 @@ export interface PlotOptions {
 /** Times in milliseconds, then the values of each series; null is a gap. The arrays may be filled again and shown again. */
 export type PlotData = [times: number[], ...values: (number | null)[][]];
 
-const HEIGHT = 148;
-/** The least; wider labels get their own width. */
-const AXIS_WIDTH = 48;
-const AXIS_GAP = 14;
-const AXIS_HEIGHT = 24;
+/** The least, so that the axis does not move when a count gets a second digit; wider labels get their own width. */
+const AXIS_WIDTH = 24;
+const AXIS_GAP = 8;
+const AXIS_HEIGHT = 18;
+/** Between two labels of the time, so that they are not read as one. */
+const CLOCK_GAP = 12;
+/** Half a label of the y axis has room above, and half a point of a line on the right. */
+const TOP_PADDING = 8;
+const RIGHT_PADDING = 4;
 const FONT = '11px system-ui, sans-serif';
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
 
-/** The width that an axis needs, so that none of its labels is cut. */
-function widthOf({ ctx }: uPlot, labels: string[] | null): number {
+function widthsOf({ ctx }: uPlot, labels: readonly string[]): number[] {
   ctx.save();
   ctx.font = FONT;
-  const widths = (labels ?? []).map((label) => ctx.measureText(label).width);
+  const widths = labels.map((label) => ctx.measureText(label).width);
   ctx.restore();
-  return Math.max(AXIS_WIDTH, Math.ceil(Math.max(0, ...widths)) + AXIS_GAP);
+  return widths;
 }
 
-/** A chart of uPlot in the colours of the theme, as wide as its place. */
+/** The width that an axis needs, so that none of its labels is cut. */
+function axisWidthOf(plot: uPlot, labels: string[] | null): number {
+  return Math.max(AXIS_WIDTH, Math.ceil(Math.max(0, ...widthsOf(plot, labels ?? []))) + AXIS_GAP);
+}
+
+/** A small chart has at least two times in this way, because a language with short times gets them closer to each other. */
+function clockSpace(plot: uPlot, _axis: number, from: number): number {
+  return Math.max(...widthsOf(plot, [CLOCK.format(from)])) + CLOCK_GAP;
+}
+
+/** A time whose label would be cut at an edge has none: room kept for half a label would be blank most of the time. */
+function clockLabels(plot: uPlot, times: readonly number[]): (string | null)[] {
+  const labels = times.map((at) => CLOCK.format(at));
+  const left = plot.bbox.left / uPlot.pxRatio;
+  const widths = widthsOf(plot, labels);
+  return labels.map((label, index) => {
+    const middle = left + plot.valToPos(times[index] ?? 0, 'x');
+    const half = (widths[index] ?? 0) / 2;
+    return middle >= half && middle + half <= plot.width ? label : null;
+  });
+}
+
+/** A chart of uPlot in the colours of the theme, as large as its place. */
 export class Plot {
   readonly #plot: uPlot;
   readonly #ends: (() => void)[] = [];
@@ -51,9 +76,9 @@ export class Plot {
     readonly options: PlotOptions,
     data: PlotData,
   ) {
-    this.#plot = new uPlot(this.#settings(place.clientWidth), data, place);
+    this.#plot = new uPlot(this.#settings(place), data, place);
     const resized = new ResizeObserver(() => {
-      if (place.clientWidth > 0) this.#plot.setSize({ width: place.clientWidth, height: HEIGHT });
+      if (place.clientWidth > 0) this.#plot.setSize({ width: place.clientWidth, height: place.clientHeight });
     });
     resized.observe(place);
     this.#ends.push(
@@ -93,7 +118,7 @@ export class Plot {
     return this.options.kind === 'bars' ? (times[1] ?? 0) - (times[0] ?? 0) : 0;
   }
 
-  #settings(width: number): uPlot.Options {
+  #settings({ clientWidth, clientHeight }: HTMLElement): uPlot.Options {
     const { series, kind, text, most, steps, group, onCursor } = this.options;
     const axis = {
       stroke: () => this.#palette.muted,
@@ -103,10 +128,10 @@ export class Plot {
     };
     const bars = kind === 'bars' ? uPlot.paths.bars?.({ size: [0.8, 16], align: 1 }) : undefined;
     return {
-      width: Math.max(width, 1),
-      height: HEIGHT,
+      width: Math.max(clientWidth, 1),
+      height: Math.max(clientHeight, 1),
       ms: 1,
-      padding: [8, 28, 0, 0],
+      padding: [TOP_PADDING, RIGHT_PADDING, 0, 0],
       legend: { show: false },
       cursor: {
         y: false,
@@ -116,13 +141,13 @@ export class Plot {
       },
       scales: {
         x: { time: true },
-        y: { range: (_plot, _low, high) => [0, most ?? niceTop(high)] },
+        y: { range: (_plot, _low, high) => [0, most ?? Math.max(niceTop(high), steps?.[0] ?? 0)] },
       },
       axes: [
-        { ...axis, size: AXIS_HEIGHT, space: 80, values: (_plot, splits) => splits.map((at) => CLOCK.format(at)) },
+        { ...axis, size: AXIS_HEIGHT, space: clockSpace, values: clockLabels },
         {
           ...axis,
-          size: widthOf,
+          size: axisWidthOf,
           space: 32,
           ...(steps && { incrs: [...steps] }),
           values: (_plot, splits) => splits.map((value) => (value === 0 ? '0' : text(value))),
