@@ -71,8 +71,17 @@ export async function embeddedPostgres(): Promise<string> {
   return binaries;
 }
 
+/** Two servers that start at once in one process wait for one download; each process has a folder of its own until it is complete. */
+const downloads = new Map<string, Promise<string>>();
+
 /** Downloads and unpacks Debian packages, once; a folder that exists is complete. */
-async function debianPackages(name: string, packages: readonly string[]): Promise<string> {
+function debianPackages(name: string, packages: readonly string[]): Promise<string> {
+  const download = downloads.get(name) ?? unpack(name, packages);
+  downloads.set(name, download);
+  return download;
+}
+
+async function unpack(name: string, packages: readonly string[]): Promise<string> {
   const root = join(CACHE, name);
   if (existsSync(root)) return root;
   const folder = join(CACHE, `${name}.${process.pid}`);
