@@ -16,20 +16,19 @@ import {
   type Transaction,
 } from '../../testkit/client/transactions.js';
 import { APPEND_ONLY, openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
+import { patience } from '../../testkit/time/patience.js';
 
 const LEASE_MS = 2_000;
 const LEASE = { LOCK_TTL_SECONDS: `${LEASE_MS / 1000}` };
 /** What a busy machine may add to it. */
 const SLACK_MS = 2_000;
-/** How long a refusal may take while Redis hangs: the service's own limit for a command, and some for a busy machine. */
+/** How long a refusal may take while Redis hangs: the service's own limit for a command, and some for others. */
 const AT_ONCE_MS = 1_500;
 const HEALTH_MS = 1_000;
 /** A busy machine may make one answer late; a promise about time is broken when it is broken each time. */
 const TRIES = 3;
 /** Twice the pool, so that requests also wait for a connection. */
 const PAYMENTS = 20;
-/** The longest chain of time-outs on one request, and a busy machine: no request hangs. */
-const PATIENCE_MS = 25_000;
 
 const stores = await openStoppableStores(APPEND_ONLY);
 afterAll(() => stores.close());
@@ -141,7 +140,6 @@ describe('a store that is down', () => {
       const keys = (await Promise.all(Array.from({ length: PAYMENTS }, () => generateKey(url)))).toSorted();
       stores.wires.postgres.blackhole(direction);
 
-      const begun = performance.now();
       const waiting = [
         ...keys.map((key) => pay(url, key)),
         postTransaction(url),
@@ -150,8 +148,8 @@ describe('a store that is down', () => {
         deleteTransaction(url, changed + 1),
       ];
       await expectServedWithoutPostgres();
+      // While it is silent: none waits for it.
       for (const answer of await Promise.all(waiting)) expectError(answer, 503);
-      expect(performance.now() - begun).toBeLessThan(PATIENCE_MS);
 
       stores.wires.postgres.heal();
       const ids = await Promise.all(keys.map((key) => untilOutcome(url, key)));
@@ -175,13 +173,13 @@ type Refused = readonly [request: () => Promise<Answer>, message: RegExp, limitM
 async function expectRefusedQuickly(refused: readonly Refused[]): Promise<void> {
   for (const [request, message, limitMs = AT_ONCE_MS] of refused) {
     let quickestMs = Number.POSITIVE_INFINITY;
-    for (let time = 0; time < TRIES && quickestMs >= limitMs; time += 1) {
+    for (let time = 0; time < TRIES && quickestMs >= patience(limitMs); time += 1) {
       const begun = performance.now();
       const answer = await request();
       quickestMs = Math.min(quickestMs, performance.now() - begun);
       expectError(answer, 503, message);
       expect(answer.headers['retry-after']).toMatch(/^[1-9]\d*$/);
     }
-    expect(quickestMs, `${message}`).toBeLessThan(limitMs);
+    expect(quickestMs, `${message}`).toBeLessThan(patience(limitMs));
   }
 }

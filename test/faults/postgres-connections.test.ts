@@ -6,9 +6,6 @@ import { Postgres } from '#idempay/stores/postgres/postgres.js';
 import { gate } from '../../testkit/concurrency.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 
-/** As in `postgres.ts`, and a busy machine. */
-const CONNECT_LIMIT_MS = 3_000;
-const SLACK_MS = 2_000;
 const ONE = { name: 'one', text: 'SELECT 1 AS one' };
 
 /**
@@ -20,9 +17,8 @@ test('a new connection that cannot be checked in time costs a bounded wait, and 
   onTestFinished(() => stored.drop());
   const check = gate();
   const database = new Postgres(stored.url, 1, () => {}, { onConnect: () => check.opened });
-  const askedAt = performance.now();
+  // While the check has not ended.
   await expect(database.write(ONE)).rejects.toMatchObject({ name: 'StoreUnavailable', effect: 'unchanged' });
-  expect(performance.now() - askedAt).toBeLessThan(CONNECT_LIMIT_MS + SLACK_MS);
   check.open();
   expect(await database.read(ONE)).toEqual([{ one: 1 }]);
   await database.close();

@@ -17,9 +17,6 @@ const LEASE_MS = 5_000;
 /** Longer than it takes to send all waiters and to look at them while they wait, on a busy machine too. */
 const CHARGE_MS = 4_500;
 const DEADLINE_MS = 20_000;
-/** A dead owner's lock is noticed within a second of its end; then its payment is looked up. */
-const AFTER_LEASE_MS = 3_000;
-const BUSY_MACHINE_MS = 10_000;
 /** Commands of one process while it is looked at: its look, a renewal, and what it asks for by itself. */
 const QUIET = 4;
 const AWAY_MS = 2_000;
@@ -169,7 +166,6 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     expect(waited.filter(({ sends }) => sends > 1).length).toBeGreaterThanOrEqual(Math.floor(WAITERS / PROCESSES));
     const { executions } = await expectToldOnce(key, waited, urls[1] as string);
     console.log(`all told ${tookMs} ms after the kill; executions ${executions}, ${JSON.stringify(sent())}`);
-    expect(tookMs).toBeLessThan(LEASE_MS + AFTER_LEASE_MS + BUSY_MACHINE_MS);
     // They come back to the processor once, not all of them: the rest was a second look by chance.
     expect(sent().charges + sent().lookUps).toBeLessThanOrEqual(4);
     expect(executions).toBeLessThanOrEqual(4);

@@ -138,7 +138,6 @@ describeDeployments('the health of the key-value store', (deployment) => {
     const started = performance.now();
     const health = expectJson(await ask(`${shared.url}/api/health/redis`));
     const elapsed = performance.now() - started;
-    expect(elapsed).toBeLessThan(1000);
     expect(health).toEqual({
       status: 'UP',
       store: expect.stringMatching(/^(redis|embedded)$/),

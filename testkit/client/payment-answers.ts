@@ -128,9 +128,9 @@ export async function beginPayment(url: string, key: string, body?: unknown) {
   return { conflict: answer, finished: requests[1 - index] as Promise<Answer> };
 }
 
-/** Limit for an answer that does not wait, on a busy machine; far less than a long wait. */
-export const AT_ONCE_MS = 5_000;
 export const LONG_WAIT = 'wait=20';
+/** An answer that comes sooner has not waited to the end. */
+export const LONG_WAIT_MS = 20_000;
 
 export function payPreferring(url: string, key: string, prefer: string | string[], body?: unknown, agent?: Agent) {
   return pay(url, key, body, { headers: { Prefer: prefer }, ...(agent && { agent }) });

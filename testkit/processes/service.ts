@@ -7,6 +7,9 @@ import { patience } from '../time/patience.js';
 /** A start that takes longer is killed. */
 const START_DEADLINE_MS = 40_000;
 
+/** A drain that waits for connections takes as long, and then cuts them. */
+export const DRAIN_LIMIT_MS = 25_000;
+
 export type Exit = Readonly<{ code: number | null; signal: NodeJS.Signals | null }>;
 
 export interface LogLine {

@@ -3,6 +3,8 @@ const USUAL_MS = 30;
 const STEPS = 20_000_000;
 /** A test that waits even longer has found a failure, and not a slow machine. */
 const MOST_TIMES = 10;
+/** What a machine with other work may add to a promised time, without being slow. */
+const SLACK_MS = 3_000;
 /** The load changes while a worker runs one file after the other; a measure each ten seconds costs at most half a percent. */
 const MEASURED_EVERY_MS = 10_000;
 
@@ -22,6 +24,9 @@ export function patience(ms: number): number {
   }
   return Math.ceil(ms * measured.times);
 }
+
+/** What a promised time may measure at most: what the machine adds to it is not the fault of who promised. */
+export const withSlack = (promisedMs: number): number => promisedMs + patience(SLACK_MS);
 
 /** Of a test that only computes, or lasts as long as its caller asks. A whole run has a limit (`run-limit-reporter.ts`). */
 export const WITHOUT_LIMIT = { timeout: 0 };
