@@ -1,4 +1,4 @@
-import { messageOf } from '@idempay/client/proof';
+import { hasOwnHeader, messageOf } from '@idempay/client/proof';
 import { addressOf, type Http } from '../http/http.js';
 import { sentenceOf } from '../http/service-error.js';
 
@@ -17,19 +17,28 @@ export type Outcome =
       readonly headers: readonly (readonly [name: string, value: string])[];
       readonly body: string;
       readonly tookMs: number;
-      /** Whether it is a refusal of the service itself (rule P23). */
+      /** Whether the service itself gave it, and no gateway (rule P23). */
       readonly isOwn: boolean;
     }
   | { readonly problem: string };
 
 /** What a payer looks at in an answer. */
-const HEADERS_THAT_MATTER = ['idempotent-replayed', 'retry-after', 'content-type', 'cache-control', 'x-request-id'];
+const HEADERS_THAT_MATTER = [
+  'idempotent-replayed',
+  'retry-after',
+  'idempay-attempt-state',
+  'idempotency-key',
+  'content-type',
+  'cache-control',
+  'x-request-id',
+];
 
 export async function sendCall(http: Http, { method, path, headers, json }: Call): Promise<Outcome> {
   const begunAt = performance.now();
   try {
     const response = await http.send(path, { method, headers, ...(json !== undefined && { json }) });
     const body = await response.text();
+    const whole = { status: response.status, headers: response.headers, text: body };
     return {
       status: response.status,
       reason: response.statusText,
@@ -39,11 +48,16 @@ export async function sendCall(http: Http, { method, path, headers, json }: Call
       }),
       body,
       tookMs: performance.now() - begunAt,
-      isOwn: messageOf({ status: response.status, headers: response.headers, text: body }) !== undefined,
+      isOwn: response.ok ? hasOwnHeader(response.headers) : messageOf(whole) !== undefined,
     };
   } catch (error) {
     return { problem: sentenceOf(error) };
   }
+}
+
+/** Undefined if the answer does not have that header, or if there is no answer. `name` is in lower case. */
+export function headerIn(outcome: Outcome, name: string): string | undefined {
+  return 'problem' in outcome ? undefined : outcome.headers.find(([each]) => each === name)?.[1];
 }
 
 /** The string that the answer's body is. Undefined where it is another JSON value. */

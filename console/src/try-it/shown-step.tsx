@@ -3,7 +3,7 @@ import { Badge, type Tone } from '../parts/badge.js';
 import { CopyButton } from '../parts/copy-button.js';
 import { durationText } from '../parts/time.js';
 import { commandOf, type Outcome } from './call.js';
-import type { Step } from './steps.js';
+import type { Exchange, Step } from './steps.js';
 
 interface Properties {
   readonly step: Step;
@@ -11,7 +11,7 @@ interface Properties {
   readonly showsTimeline: boolean;
 }
 
-export function ShownStep({ step: { number, title, exchanges, key, note }, hasCredential, showsTimeline }: Properties) {
+export function ShownStep({ step: { number, title, exchange, key, note }, hasCredential, showsTimeline }: Properties) {
   return (
     <li class="panel">
       <header>
@@ -21,28 +21,36 @@ export function ShownStep({ step: { number, title, exchanges, key, note }, hasCr
         {key !== undefined && showsTimeline && <a href={hashOf('payment', key)}>Timeline of the payment</a>}
       </header>
       {note !== undefined && <p class="note">{note}</p>}
-      {exchanges.map(({ calls, outcomes }, index) => {
-        const command = commandOf(calls, hasCredential);
-        return (
-          <div class="exchange" key={index}>
-            <div class="command">
-              <pre>{command}</pre>
-              <CopyButton text={command} what="the command" />
-            </div>
-            {outcomes.length === 0 && (
-              <p class="muted" role="status">
-                Waiting for the answer…
-              </p>
-            )}
-            <div class="answers">
-              {outcomes.map((outcome, place) => (
-                <Answer key={place} outcome={outcome} />
-              ))}
-            </div>
-          </div>
-        );
-      })}
+      {exchange && <ShownExchange exchange={exchange} hasCredential={hasCredential} />}
     </li>
+  );
+}
+
+function ShownExchange({
+  exchange: { calls, outcomes },
+  hasCredential,
+}: {
+  exchange: Exchange;
+  hasCredential: boolean;
+}) {
+  const command = commandOf(calls, hasCredential);
+  return (
+    <div class="exchange">
+      <div class="command">
+        <pre>{command}</pre>
+        <CopyButton text={command} what="the command" />
+      </div>
+      {outcomes.length === 0 && (
+        <p class="muted" role="status">
+          Waiting for the answer…
+        </p>
+      )}
+      <div class="answers">
+        {outcomes.map((outcome, place) => (
+          <Answer key={place} outcome={outcome} />
+        ))}
+      </div>
+    </div>
   );
 }
 

@@ -1,7 +1,10 @@
 import type { PaymentRequest } from '@idempay/client';
 import type { Http } from '../http/http.js';
 import { sentenceOf } from '../http/service-error.js';
-import { type Call, type Outcome, sendCall, stringIn } from './call.js';
+import { type Call, headerIn, type Outcome, sendCall, stringIn } from './call.js';
+
+/** What names a payment in each of its requests: an order that the client has anyway, or a key that the service generated. */
+export type PaymentName = { readonly reference: string } | { readonly key: string };
 
 export interface Exchange {
   readonly calls: readonly Call[];
@@ -12,10 +15,12 @@ export interface Exchange {
 export interface Step {
   readonly number: number;
   readonly title: string;
-  readonly exchanges: readonly Exchange[];
-  /** The key of the payment that it was about. */
+  readonly exchange: Exchange | undefined;
+  /** The payment that it was about. */
+  readonly about: PaymentName | undefined;
+  /** The key of that payment, which has a timeline. */
   readonly key: string | undefined;
-  /** What the answers show, in a sentence. */
+  /** What the answers show, and what a client must do, in a few sentences. */
   readonly note?: string | undefined;
 }
 
@@ -24,18 +29,22 @@ const WAIT_SECONDS = 10;
 
 export const generateKeyCall: Call = { method: 'GET', path: 'api/server-generated/generate-key', headers: {} };
 
-export const payCall = (key: string, payment: PaymentRequest, headers: Call['headers'] = {}): Call => ({
+export const payCall = (name: PaymentName, payment: PaymentRequest, headers: Call['headers'] = {}): Call => ({
   method: 'POST',
-  path: 'api/payment',
-  headers: { 'Idempotency-Key': key, ...headers },
+  ...namedIn('api/payment', name, headers),
   json: payment,
 });
 
-export const statusCall = (key: string): Call => ({
+export const statusCall = (name: PaymentName): Call => ({
   method: 'GET',
-  path: 'api/payment-status',
-  headers: { 'Idempotency-Key': key },
+  ...namedIn('api/payment-status', name),
 });
+
+/** A reference is a parameter, and a key is a header. */
+function namedIn(path: string, name: PaymentName, headers: Call['headers'] = {}): Pick<Call, 'path' | 'headers'> {
+  if ('key' in name) return { path, headers: { 'Idempotency-Key': name.key, ...headers } };
+  return { path: `${path}?reference=${encodeURIComponent(name.reference)}`, headers };
+}
 
 export const waiting = { Prefer: `wait=${WAIT_SECONDS}` };
 
@@ -63,36 +72,20 @@ async function obstacleTo(mayPay: () => Promise<boolean>): Promise<Outcome | und
 }
 
 const KEY = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-const PAID = /^(?:Payment processed successfully with )?Transaction ID: TXN\d+$/;
 
 /** The key that the answer gives. Undefined where the answer refuses, or is not the service's own. */
 export function keyIn({ outcomes: [outcome] }: Exchange): string | undefined {
-  const key = outcome && isAnswer(outcome, 200) ? stringIn(outcome) : undefined;
-  return key !== undefined && KEY.test(key) ? key : undefined;
+  if (outcome === undefined || 'problem' in outcome || outcome.status !== 200) return undefined;
+  return validKey(stringIn(outcome));
 }
 
-/** By its text: a gateway may answer 200 as well. */
-const isPaid = (outcome: Outcome) => isAnswer(outcome, 200) && PAID.test(stringIn(outcome) ?? '');
+/** Answers to payments that have a row: paid, declined, under way, closed, and unknown. Others may name a key that nothing was begun for. */
+const BEGUN = [200, 402, 409, 410, 504];
 
-function isAnswer(outcome: Outcome, status: number): outcome is Exclude<Outcome, { problem: string }> {
-  return !('problem' in outcome) && outcome.status === status;
+/** The key of the payment, which every answer to an order names. Undefined if no answer shows that a payment was begun. */
+export function keyOfPayment({ outcomes }: Exchange): string | undefined {
+  const answer = outcomes.find((outcome) => !('problem' in outcome) && outcome.isOwn && BEGUN.includes(outcome.status));
+  return answer && validKey(headerIn(answer, 'idempotency-key'));
 }
 
-/** What two payments at once came to, as it was and not as one would like it. */
-export function noteOfTwo(outcomes: readonly Outcome[], duplicateWaits: boolean, slowDown: string): string {
-  if (!outcomes.some(isPaid)) {
-    return 'Neither answer names a transaction, so it is not known here whether it was paid. Repeat them with the same key.';
-  }
-  if (outcomes.some((outcome) => isAnswer(outcome, 409) && outcome.isOwn)) {
-    return 'One request pays; the other one is told 409, because the payment is under way. Repeated later it gets the stored result.';
-  }
-  if (outcomes.every(isPaid)) {
-    const replayed = outcomes.filter(
-      (outcome) => !('problem' in outcome) && outcome.headers.some(([name]) => name === 'idempotent-replayed'),
-    ).length;
-    const both = `Both were answered 200, and one payment was made: ${replayed === 1 ? 'one answer is a replay' : 'both answers name the same transaction'}.`;
-    if (duplicateWaits) return `${both} The duplicate may wait, so it is not told 409.`;
-    return `${both} No 409 this time: the payment had ended before the second request was looked at. ${slowDown}`;
-  }
-  return 'One request was answered with the transaction; repeat the other one with the same key.';
-}
+const validKey = (key: string | undefined) => (key !== undefined && KEY.test(key) ? key : undefined);

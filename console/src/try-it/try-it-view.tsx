@@ -5,8 +5,20 @@ import type { ViewProperties } from '../navigation/route.js';
 import { Copyable } from '../parts/copy-button.js';
 import { EmptyState } from '../parts/states.js';
 import type { Call } from './call.js';
+import { NOTE_OF_KEY, noteOfPayment, noteOfStatus, noteOfTwo } from './notes.js';
 import { ShownStep } from './shown-step.js';
-import { type Exchange, exchange, generateKeyCall, keyIn, noteOfTwo, payCall, statusCall, waiting } from './steps.js';
+import {
+  type Exchange,
+  exchange,
+  generateKeyCall,
+  keyIn,
+  keyOfPayment,
+  type PaymentName,
+  payCall,
+  type Step,
+  statusCall,
+  waiting,
+} from './steps.js';
 import { useSteps } from './use-steps.js';
 import './try-it.css';
 
@@ -49,28 +61,26 @@ export default function TryItView(properties: ViewProperties) {
 function TryIt({ http, session, may, mayPay }: ViewProperties & { mayPay(): Promise<boolean> }) {
   const [payment, setPayment] = useState<PaymentRequest>({ amount: '100.50', currency: 'USD' });
   const { steps, begin, clear } = useSteps(http);
+  const [reference, setReference] = useState(() => lastIn(steps, 'reference') ?? newReference());
   const [isBusy, setBusy] = useState(false);
-  const key = steps.find((step) => step.key !== undefined)?.key;
-  const hasCredential = session.access === 'required';
+  const key = lastIn(steps, 'key');
+  const mayAsk = may('payments:read', 'operations');
   const slowDown =
     session.processor.name === 'simulated'
       ? 'To see one, start the service with PROCESSOR_DELAY_MS=3000: then each payment takes 3 seconds.'
       : 'To see one, slow the reference processor down: send {"latencyMs":3000} with PATCH to its /behaviour.';
 
-  /** Runs one step after the other: each is about the key of the one before. */
-  async function run(title: string, work: (show: Show) => Promise<void>, about?: string): Promise<void> {
+  /** Shows as a step what `work` sends and gets. */
+  async function run(title: string, work: (show: Show) => Promise<void>, about?: PaymentName): Promise<void> {
     setBusy(true);
     const change = begin(title, about);
-    const exchanges: Exchange[] = [];
     try {
       await work({
         change,
         async send(calls) {
-          const place = exchanges.length;
-          return exchange(http, calls, mayPay, (shown) => {
-            exchanges[place] = shown;
-            change({ exchanges: [...exchanges] });
-          });
+          const done = await exchange(http, calls, mayPay, (shown) => change({ exchange: shown }));
+          if (about && 'reference' in about) change({ key: keyOfPayment(done) });
+          return done;
         },
       });
     } finally {
@@ -78,20 +88,47 @@ function TryIt({ http, session, may, mayPay }: ViewProperties & { mayPay(): Prom
     }
   }
 
-  const twoAtOnce = (title: string, duplicateWaits: boolean) =>
-    run(title, async ({ change, send }) => {
+  const generate = () =>
+    run('Generate a key', async ({ change, send }) => {
       const fresh = keyIn(await send([generateKeyCall]));
-      if (fresh === undefined) return;
-      change({ key: fresh });
-      const { outcomes } = await send([
-        payCall(fresh, payment),
-        payCall(fresh, payment, duplicateWaits ? waiting : {}),
-      ]);
-      change({ note: noteOfTwo(outcomes, duplicateWaits, slowDown) });
+      if (fresh !== undefined) change({ about: { key: fresh }, key: fresh, note: NOTE_OF_KEY });
     });
 
-  const single = (title: string, call: Call, about: string) =>
-    run(title, async ({ send }) => void (await send([call])), about);
+  const single = (title: string, call: Call, about: PaymentName, noteOf: typeof noteOfPayment) =>
+    run(
+      title,
+      async ({ change, send }) => {
+        const [outcome] = (await send([call])).outcomes;
+        if (outcome) change({ note: noteOf(outcome, about) });
+      },
+      about,
+    );
+  const pay = (title: string, name: PaymentName) =>
+    single(isSentBefore(steps, name) ? `${title} again` : title, payCall(name, payment), name, noteOfPayment);
+  const ask = (title: string, name: PaymentName) => single(title, statusCall(name), name, noteOfStatus);
+
+  /** A new order, because a paid one would only be answered with its stored result. */
+  function twoAtOnce(title: string, duplicateWaits: boolean): Promise<void> {
+    const order = { reference: newReference() };
+    setReference(order.reference);
+    return run(
+      title,
+      async ({ change, send }) => {
+        const { outcomes } = await send([
+          payCall(order, payment),
+          payCall(order, payment, duplicateWaits ? waiting : {}),
+        ]);
+        change({ note: noteOfTwo(outcomes, duplicateWaits, slowDown) });
+      },
+      order,
+    );
+  }
+
+  const button = (name: string, press: () => void, kind?: 'primary' | 'quiet') => (
+    <button type="button" class={kind} disabled={isBusy} onClick={press}>
+      {name}
+    </button>
+  );
 
   return (
     <div class="try-it-view">
@@ -106,63 +143,52 @@ function TryIt({ http, session, may, mayPay }: ViewProperties & { mayPay(): Prom
           No money moves here: the processor is <bdi>{session.processor.name}</bdi>. But each payment is kept, and stays
           in the list of payments.
         </p>
-        <div class="body-fields">
+        <div class="fields">
           <Field name="Amount" value={payment.amount} set={(amount) => setPayment({ ...payment, amount })} />
           <Field name="Currency" value={payment.currency} set={(currency) => setPayment({ ...payment, currency })} />
-          <div class="key">
-            <span class="muted">Key</span>
-            {key === undefined ? <span>none yet: generate one</span> : <Copyable text={key} what="the key" />}
+        </div>
+        <div class="way">
+          <h2>First: an order, by its reference</h2>
+          <p>
+            One request pays the order, and the client stores nothing before it. If there is no clear answer (408, 409,
+            429, any 5xx, or none), the client sends the same again. The order is charged once, and every success has
+            the same transaction id.
+          </p>
+          <div class="fields">
+            <Field name="Reference" value={reference} set={setReference} />
+            {button('New order', () => setReference(newReference()), 'quiet')}
+          </div>
+          <div class="buttons">
+            {button('Pay the order', () => pay('Pay the order', { reference }), 'primary')}
+            {mayAsk && button('Ask for the order', () => ask('Ask for the order', { reference }))}
+            {button('Pay a new order twice at once', () => twoAtOnce('Pay an order twice at once', false))}
+            {button('Pay a new order twice, and wait', () =>
+              twoAtOnce('Pay an order twice, and let the duplicate wait', true),
+            )}
           </div>
         </div>
-        <div class="buttons">
-          <button
-            type="button"
-            class={key === undefined ? 'primary' : undefined}
-            disabled={isBusy}
-            onClick={() =>
-              run('Generate a key', async ({ change, send }) => {
-                change({ key: keyIn(await send([generateKeyCall])) });
-              })
-            }
-          >
-            Generate a key
-          </button>
+        <div class="way">
+          <h2>Second: a key, for what has no number of its own</h2>
+          <p>
+            The service generates a key, and the client stores it before it pays. If there is no clear answer, the
+            client sends the same again with the same key. It never takes a new key for the same purchase.
+          </p>
           {key !== undefined && (
-            <>
-              <button
-                type="button"
-                class="primary"
-                disabled={isBusy}
-                onClick={() => single('Pay, or repeat the payment', payCall(key, payment), key)}
-              >
-                Pay, and repeat
-              </button>
-              {may('payments:read', 'operations') && (
-                <button
-                  type="button"
-                  disabled={isBusy}
-                  onClick={() => single('Ask for the status', statusCall(key), key)}
-                >
-                  Ask for the status
-                </button>
-              )}
-            </>
+            <div class="key">
+              <span class="muted">Key</span>
+              <Copyable text={key} what="the key" />
+            </div>
           )}
-          <button type="button" disabled={isBusy} onClick={() => twoAtOnce('Pay twice at once', false)}>
-            Pay twice at once
-          </button>
-          <button
-            type="button"
-            disabled={isBusy}
-            onClick={() => twoAtOnce('Pay twice, and let the duplicate wait', true)}
-          >
-            Pay twice, and wait
-          </button>
+          <div class="buttons">
+            {button('Generate a key', generate)}
+            {key !== undefined && button('Pay with the key', () => pay('Pay with the key', { key }))}
+            {key !== undefined && mayAsk && button('Ask for the key', () => ask('Ask for the key', { key }))}
+          </div>
         </div>
       </section>
       {steps.length === 0 ? (
         <EmptyState title="What you try appears here">
-          Generate a key, pay with it, and press the same button again: the second answer is the stored result.
+          Pay the order, and press the same button again: the second answer is the stored result.
         </EmptyState>
       ) : (
         <ol class="steps" aria-live="polite" aria-label="What was tried, the latest first">
@@ -170,14 +196,33 @@ function TryIt({ http, session, may, mayPay }: ViewProperties & { mayPay(): Prom
             <ShownStep
               key={step.number}
               step={step}
-              hasCredential={hasCredential}
-              showsTimeline={may('payments:read', 'operations')}
+              hasCredential={session.access === 'required'}
+              showsTimeline={mayAsk}
             />
           ))}
         </ol>
       )}
     </div>
   );
+}
+
+/** An order that nobody has paid yet, very probably. */
+const newReference = () => `order-${100_000 + Math.floor(Math.random() * 900_000)}`;
+
+/** Whether an earlier step sent the payment, whatever became of it. */
+function isSentBefore(steps: readonly Step[], name: PaymentName): boolean {
+  const sent = JSON.stringify(name);
+  return steps.some(
+    ({ about, exchange }) => JSON.stringify(about) === sent && exchange?.calls.some(({ method }) => method === 'POST'),
+  );
+}
+
+/** The order, or the key, that was tried last. */
+function lastIn(steps: readonly Step[], kind: 'reference' | 'key'): string | undefined {
+  for (const { about } of steps) {
+    if (about && kind in about) return 'key' in about ? about.key : about.reference;
+  }
+  return undefined;
 }
 
 interface Show {

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { Http } from '../http/http.js';
-import type { Step } from './steps.js';
+import type { PaymentName, Step } from './steps.js';
 
 /** By session, so that the steps are still there after a look at a timeline, and gone after a sign-out. */
 const KEPT = new WeakMap<Http, readonly Step[]>();
@@ -18,9 +18,10 @@ export function useSteps(http: Http) {
   return {
     steps,
     /** Adds a step, and returns how to change it. */
-    begin(title: string, key: string | undefined): (change: Partial<Step>) => void {
+    begin(title: string, about: PaymentName | undefined): (change: Partial<Step>) => void {
       const number = (KEPT.get(http)?.[0]?.number ?? 0) + 1;
-      keep((before) => [{ number, title, key, exchanges: [] }, ...before]);
+      const key = about && 'key' in about ? about.key : undefined;
+      keep((before) => [{ number, title, about, key, exchange: undefined }, ...before]);
       return (change) =>
         keep((before) => before.map((step) => (step.number === number ? { ...step, ...change } : step)));
     },
