@@ -6,7 +6,7 @@ import { createRedisTransactionCache } from '#idempay/stores/redis/transaction-c
 import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '#idempay/stores/shared/time-limits.js';
 import type { TransactionCache } from '#idempay/transactions/ports/transaction-cache.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
-import { LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { LONG_MS, SHORT_LIFE_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { locationsAt, NAMES, openRedisClient } from '../../testkit/protocol/redis-process.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { until, untilPast } from '../../testkit/time/until.js';
@@ -195,11 +195,11 @@ describe('the write marks of one transaction', () => {
   const look = () => lookUp(first.client, KEYS, ['token', LONG_MS, 'database', master]);
 
   test('each end by themselves: that of a writer that died does not live on by later writes', async () => {
-    await put('orphan', SHORT_MS);
+    await put('orphan', SHORT_LIFE_MS);
     await put('first', LONG_MS);
     await write('first', 2);
     expect(await look(), 'the write of the dead may still commit').toEqual(['pass']);
-    await untilPast(SHORT_MS);
+    await untilPast(SHORT_LIFE_MS);
 
     await put('second', LONG_MS);
     await write('second', 3);

@@ -9,6 +9,7 @@ import {
   newKey,
   newOwner,
   newReference,
+  SHORT_LIFE_MS,
   SHORT_MS,
   type TurnMembers,
   turnsOf,
@@ -261,9 +262,9 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
   test('19: a computed key that is issued again lives from then on, and is begun by the key alone with its reference', async () => {
     for (const client of ['key:shop', undefined]) {
       const { key, reference } = referenced(client);
-      await keys.issue(key, SHORT_MS, { client, reference });
+      await keys.issue(key, SHORT_LIFE_MS, { client, reference });
       await keys.issue(key, LONG_MS, { client, reference });
-      await pass(SHORT_MS);
+      await pass(SHORT_LIFE_MS);
       expect(await keys.look(key)).toMatchObject({ state: 'generated', reference: { attempt: 1 } });
       if (client) expect(await keys.look(key, 'key:rival')).toEqual({ state: 'absent' });
       expect(await begin(key)).toMatchObject({ state: 'taken', client, reference });
@@ -338,12 +339,12 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
   });
 
   test('12: watching takes no lock, keeps no owner from its own, and lengthens the life of neither lock nor record', async () => {
-    const [key, short, owner] = [await issuedKey(), await issuedKey(SHORT_MS), newOwner()];
+    const [key, short, owner] = [await issuedKey(), await issuedKey(SHORT_LIFE_MS), newOwner()];
     for (const each of [key, short]) await watching(each);
-    expect(await begin(key, owner, SHORT_MS)).toMatchObject({ state: 'taken' });
+    expect(await begin(key, owner, SHORT_LIFE_MS)).toMatchObject({ state: 'taken' });
     await watching(key);
-    expect(await begin(key, owner, SHORT_MS)).toMatchObject({ state: 'taken' });
-    await pass(SHORT_MS);
+    expect(await begin(key, owner, SHORT_LIFE_MS)).toMatchObject({ state: 'taken' });
+    await pass(SHORT_LIFE_MS);
     expect((await watching(key)).looked).toEqual({ state: 'generated' });
     expect((await watching(short)).looked).toEqual({ state: 'absent' });
   });
@@ -409,8 +410,8 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
   });
 
   test('16: after a lock that died, the lock of the next owner is watched anew and its end is announced', async () => {
-    const { key, watch: early } = await watchedLock(SHORT_MS);
-    await pass(SHORT_MS);
+    const { key, watch: early } = await watchedLock(SHORT_LIFE_MS);
+    await pass(SHORT_LIFE_MS);
     const owner = newOwner();
     expect(await begin(key, owner)).toMatchObject({ state: 'taken' });
     early.unwatch();
@@ -422,9 +423,9 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
   });
 
   test('16: a finish after the lock died may be announced to nobody, but the next watch finds the final value', async () => {
-    const { key, owner } = await watchedLock(SHORT_MS);
+    const { key, owner } = await watchedLock(SHORT_LIFE_MS);
     const final = await settledKey(key);
-    await pass(SHORT_MS);
+    await pass(SHORT_LIFE_MS);
     await keys.finish(key, owner, final);
     expect((await watching(key)).looked).toEqual({ state: 'final', final });
   });

@@ -2,7 +2,14 @@ import { expect, test } from 'vitest';
 import type { Outcome } from '#idempay/payments/values/payment.js';
 import { transactionJson } from '#idempay/transactions/representation.js';
 import { FIRST_TRANSACTION_ID, type Transaction } from '#idempay/transactions/transaction.js';
-import { DECLINED, inState, LONG_MS, newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import {
+  DECLINED,
+  inState,
+  LONG_MS,
+  newKey,
+  SHORT_LIFE_MS,
+  SHORT_MS,
+} from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts, OpenPorts, PortSettings } from '../../testkit/protocol/ports.js';
 
@@ -88,7 +95,7 @@ export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPort
   });
 
   test('4: looking at a key neither takes it nor lets it live longer', async () => {
-    const key = await given.issuedKey(10 * SHORT_MS);
+    const key = await given.issuedKey(SHORT_LIFE_MS);
     await expect.poll(() => report.value(key)).toBeUndefined();
     expect(await ports.keys.look(key)).toMatchObject({ state: 'absent' });
   });

@@ -235,7 +235,7 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
       claim: claim(LONG_MS, 0),
       'claim, and let the lease end': claim(SHORT_MS, 0),
       'claim too late': claim(LONG_MS, 2 * LONG_MS),
-      cancel: ({ ledger }, random) => {
+      cancel: async ({ ledger }, random) => {
         const cancellation = {
           ...named(random),
           ...ownIds(random),
@@ -244,12 +244,18 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
           waitAfterLossMs: 0,
         };
         const claimBy = performance.now() + LONG_MS - random.pick([0, 0, 2 * LONG_MS]);
-        return ledger.cancel({ ...cancellation, claimBy, idempotencyTtlMs: random.pick([SHORT_MS, LONG_MS]) });
+        const idempotencyTtlMs = random.pick([SHORT_MS, LONG_MS]);
+        const answer = await ledger.cancel({ ...cancellation, claimBy, idempotencyTtlMs });
+        if (idempotencyTtlMs === SHORT_MS) await untilPast(SHORT_MS);
+        return answer;
       },
       renew: ofClaim((ledger, held) => ledger.renew(held, LONG_MS)),
-      settle: ofClaim((ledger, held, random) =>
-        ledger.settle(held, final(random).outcome, random.pick([SHORT_MS, LONG_MS])),
-      ),
+      settle: ofClaim(async (ledger, held, random) => {
+        const [{ outcome }, ttlMs] = [final(random), random.pick([SHORT_MS, LONG_MS])];
+        const answer = await ledger.settle(held, outcome, ttlMs);
+        if (ttlMs === SHORT_MS) await untilPast(SHORT_MS);
+        return answer;
+      }),
       abandon: ofClaim((ledger, held, random) => ledger.abandon(held, 0, random.below(2) ? 'unsent' : undefined)),
       'take over': async ({ ledger }, random, side) => {
         const takeover = { key: named(random).key, owner: random.pick(OWNERS), leaseMs: LONG_MS, processor: 'test' };
