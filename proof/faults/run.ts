@@ -6,6 +6,7 @@ import { PROCESSOR_REPLIES } from '../../testkit/history/disturbances.js';
 import { History, type Violation } from '../../testkit/history/history.js';
 import type { Behaviour } from '../../testkit/processes/reference-processor.js';
 import { type Random, seededRandom } from '../../testkit/random.js';
+import { patience } from '../../testkit/time/patience.js';
 import { pause, until } from '../../testkit/time/until.js';
 import { type DeploymentName, type Environment, openEnvironment } from './environment.js';
 import { type EnvironmentOptions, type Fault, type Hit, LEASE_MS, PROCESSOR_TIMEOUT_MS } from './fault.js';
@@ -31,7 +32,8 @@ const TWO_AT_ONCE = 5;
 /** After a fault a client must be able to pay within so long, on a busy machine too. */
 const BACK_DEADLINE_MS = 120_000;
 /** A lease, a recovery period (`src/payments/recovery.ts`), and what a busy machine adds with one slow call to the processor. */
-const STUCK_AFTER_MS = LEASE_MS + 3_000 + 20_000;
+const stuckAfterMs = (deduplicates: boolean) =>
+  patience(LEASE_MS + 3_000 + 20_000 + (deduplicates ? 0 : OPERATOR_AFTER_MS));
 const HEALED = { latencyMs: 0, replyLatencyMs: 0, declineRate: 0, failRate: 0, lostReplyRate: 0 };
 
 export interface RunOptions {
@@ -117,11 +119,16 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
     const charges = await processor.charges();
     const [kept = [], ...others] = shown ?? [];
     const { verdicts } = operator;
-    const stuckAfterMs = STUCK_AFTER_MS + (deduplicates ? 0 : OPERATOR_AFTER_MS);
     const violations = [
       ...failures.map((what) => violation('nothing fails by itself', what)),
       ...scraper.violations,
-      ...checkHistory(history, { charges, kept, leaseMs: LEASE_MS, verdicts, stuckAfterMs }),
+      ...checkHistory(history, {
+        charges,
+        kept,
+        leaseMs: LEASE_MS,
+        verdicts,
+        stuckAfterMs: stuckAfterMs(deduplicates),
+      }),
       ...others.flatMap((other, index) => differences(kept, other, `service ${index + 2}`)),
       // An export is of payments that were carried out.
       ...differences(
