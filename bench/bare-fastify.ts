@@ -61,8 +61,8 @@ function chargeAndAnswer(url: string): RouteHandlerMethod {
   const processor = createHttpProcessor(settings);
   app.addHook('onClose', () => processor.close());
   return async (request, reply) => {
-    const reference = String(request.headers['idempotency-key']);
-    const { state } = await processor.charge({ reference, ...CHARGE });
+    const key = String(request.headers['idempotency-key']);
+    const { state } = await processor.charge({ key, ...CHARGE });
     return state === 'succeeded' ? sendPaid(reply) : reply.code(502).send();
   };
 }

@@ -81,7 +81,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   const metrics = createMetrics(
     config.deployment.kind,
     listener.connections,
-    (store) => !storeLog.isAway(STORE_NAMES[store]),
+    (store) => !storeLog.isDown(STORE_NAMES[store]),
   );
   const storeMeasures = traces?.stores(metrics.stores) ?? metrics.stores;
   const deployment = await openDeployment(config, logger, clock, storeLog, storeMeasures);

@@ -40,13 +40,13 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       const settled = { state: 'settled' as 'settled' | 'final' | 'cancelled' | 'fenced off', final };`,
     ],
     'an unclear charge is sent again at once': [
-      `const answer = await processor.charge({ reference: key, transactionId, amount, currency, order, content });
-→ const charge = { reference: key, transactionId, amount, currency, order, content };
+      `const answer = await processor.charge({ key, transactionId, amount, currency, order, content });
+→ const charge = { key, transactionId, amount, currency, order, content };
     const first = await processor.charge(charge);
     const answer = first.state === 'unknown' ? await processor.charge(charge) : first;`,
     ],
     'new reference per attempt': [
-      'charge({ reference: key, → charge({ reference: `${key}/${claim.epoch}`,',
+      'charge({ key, → charge({ key: `${key}/${claim.epoch}`,',
       'lookUp(claim.key, claim.claimedAfterLoss → lookUp(`${claim.key}/${claim.epoch}`, claim.claimedAfterLoss',
     ],
     'new transaction id per attempt': `transactionId: claim.transactionId }
@@ -81,7 +81,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   'src/payments/processors/messages.ts': {
     'a reply that names another reference is believed':
-      'find((named) => named !== reference) → find((named) => named.length !== reference.length)',
+      'find((named) => named !== key) → find((named) => named.length !== reference.length)',
     'a reply that names another amount is believed':
       'fingerprintOf(named) === fingerprintOf(money)) return undefined; → named.currency === money.currency) return undefined;',
     'a reply that names another transaction is believed':
@@ -89,7 +89,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'the page of an ingress is taken for no record':
       '...(isObject(readJson(reply.body)) ? [] : → ...(isObject({}) ? [] :',
     'a 404 without the reference that other replies name is no record':
-      'carried.reference && !namesReference(reply, reference) → carried.reference && !reply.complete',
+      'carried.reference && !namesReference(reply, key) → carried.reference && !reply.complete',
     'a 404 without the contract that other replies have is no record':
       'carried.contract && !hasContract(reply) → carried.contract && !reply.complete',
     'a time-out of the processor is a decline': `return { state: 'unknown', cause: causeOf('a charge', reply) };

@@ -30,12 +30,12 @@ export async function examineProcessor(settings: {
   const location = readProcessorUrl(settings.url) as ProcessorLocation;
   const exchanges = createExchanges(location.origin, Math.min(settings.timeoutMs, LIMIT_MS), 1);
   const startedAt = performance.now();
-  const reference = randomUUID();
-  const reply = await exchanges.ask(addressed(location, lookUpQuestion(reference)));
+  const key = randomUUID();
+  const reply = await exchanges.ask(addressed(location, lookUpQuestion(key)));
   const tookMs = performance.now() - startedAt;
   const known = settings.charged && (await exchanges.ask(addressed(location, lookUpQuestion(settings.charged))));
   await exchanges.close();
-  const doubt = doubtIn('a look-up', reply, { reference }, NOTHING_CARRIED);
+  const doubt = doubtIn('a look-up', reply, { key }, NOTHING_CARRIED);
   const result = lookUpResultOf(reply, doubt);
   const lookAt = whereToLook('a look-up', reply, doubt);
   const { protocol, hostname } = new URL(settings.url);
@@ -55,7 +55,7 @@ export async function examineProcessor(settings: {
       why: 'a takeover looks up before it charges; docs/reference/processor.md is the contract',
     },
     ...(result.state === 'no record'
-      ? [judgeContent(readsContent(reply)), judgeNames(namesReference(reply, reference))]
+      ? [judgeContent(readsContent(reply)), judgeNames(namesReference(reply, key))]
       : []),
     ...(known ? judgeAmounts(lookUpResultOf(known, undefined)) : []),
     {

@@ -21,7 +21,7 @@ export interface Readiness {
 
 export function createReadiness(
   health: Pick<Health, 'status' | 'storeOfRecordAnswers'>,
-  processor: { readonly isAway: boolean },
+  processor: { readonly isDown: boolean },
   unpaidKeys: { readonly isRefusing: boolean },
 ): Readiness {
   let isDraining = false;
@@ -33,7 +33,7 @@ export function createReadiness(
       return {
         storeOfRecord: recordAnswers ? 'up' : 'away',
         keyValueStore: !keyValueStore ? 'away' : unpaidKeys.isRefusing ? 'full' : 'up',
-        processor: processor.isAway ? 'away' : 'up',
+        processor: processor.isDown ? 'away' : 'up',
       };
     } finally {
       looking = undefined;

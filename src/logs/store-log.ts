@@ -61,7 +61,7 @@ export class StoreLog implements StoreEvents {
   }
 
   /** Whether it could not serve when it was last asked. */
-  isAway(store: string): boolean {
+  isDown(store: string): boolean {
     return this.outages.has(store);
   }
 

@@ -79,7 +79,7 @@ export function createMetrics(
           backlog: backlog ? { payments: backlog.payments, oldestMs: Math.round(backlog.oldestMs) } : null,
           queues: stores.queues(),
           stores: Object.fromEntries(used.map((store) => [store, isUp(store)])),
-          processorUp: processor !== undefined && !processor.isAway,
+          processorUp: processor !== undefined && !processor.isDown,
           memoryBytes: memoryBytes(),
         },
       };

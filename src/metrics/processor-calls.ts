@@ -25,7 +25,7 @@ export function measureProcessor(exposition: Exposition, processor: ProcessorCli
   exposition.gauge(
     'idempay_processor_up',
     '1 unless the last call of the processor that ended brought no answer, or an error of its server.',
-    () => [[{}, processor.isAway ? 0 : 1]],
+    () => [[{}, processor.isDown ? 0 : 1]],
   );
   return decorated(processor, {
     charge: (next) => async (charge) => {

@@ -135,7 +135,7 @@ export function createCarryOut(collaborators: {
     if (!(await stillOurs())) return { state: 'not sent', cause: 'the lease was lost before the charge was sent' };
     const { key, transactionId, amount, currency, reference: order, content } = claim;
     done.sent = true;
-    const answer = await processor.charge({ reference: key, transactionId, amount, currency, order, content });
+    const answer = await processor.charge({ key, transactionId, amount, currency, order, content });
     if (answer.state === 'not sent') done.sent = false;
     return answer;
   }

@@ -17,11 +17,11 @@ export function createFakeProcessor(next: () => FakeProcessing): FakeProcessor {
   const silentAbout = new Set<string>();
   return {
     traits: { name: 'simulated', formerNames: [], typicalMs: 0, timeoutMs: 0, dedupMs: Number.POSITIVE_INFINITY },
-    isAway: false,
+    isDown: false,
     movesMoney: false,
     charges,
     silentAbout,
-    async charge({ reference: key, transactionId, amount, currency, content }) {
+    async charge({ key, transactionId, amount, currency, content }) {
       const processing = next();
       if (typeof processing === 'object') {
         declined.set(key, processing.decline);

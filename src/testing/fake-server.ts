@@ -64,7 +64,7 @@ export function createFakeServer(access: 'none' | 'required'): FakeServer {
       transactions: eachOf(() => features().transactions),
       health,
       unpaidKeys,
-      readiness: createReadiness(health, { isAway: false }, unpaidKeys),
+      readiness: createReadiness(health, { isDown: false }, unpaidKeys),
       metrics: { text: () => '' },
       session: { ...SESSION, access },
       live: new LiveView(SESSION.instance, undefined, systemClock),

@@ -11,18 +11,18 @@ export interface ExportEvents {
 
 /** The same exporter, which tells when the collector goes and comes back. */
 export function reportExports(exporter: SpanExporter, events: ExportEvents): SpanExporter {
-  let isAway = false;
+  let isDown = false;
   let lost = 0;
   return decorated(exporter, {
     export: (next) => (spans, done) =>
       next(spans, (result) => {
         if (result.code !== ExportResultCode.SUCCESS) {
           lost += spans.length;
-          if (!isAway) events.away(reasonOf(result.error));
-          isAway = true;
-        } else if (isAway) {
+          if (!isDown) events.away(reasonOf(result.error));
+          isDown = true;
+        } else if (isDown) {
           events.back(lost);
-          isAway = false;
+          isDown = false;
           lost = 0;
         }
         done(result);

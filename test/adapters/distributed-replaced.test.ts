@@ -178,7 +178,7 @@ describe('after a database was replaced by one without the newest rows', () => {
       // Its lost claim may be as old as its key; a takeover counts from there as well.
       for (const _ of ['claim', 'takeover'])
         expect(await payments.pay({ key: old }, MONEY)).toEqual({ state: 'unknown' });
-      expect(processor.charges.map(({ reference }) => reference)).toEqual(sent.map(() => young));
+      expect(processor.charges.map(({ key }) => key)).toEqual(sent.map(() => young));
       expect(await ports.ledger.find(old)).toEqual({ state: 'abandoned' });
     },
   );

@@ -149,10 +149,7 @@ describe('a plain copy of the database', () => {
     processor.planLookUp(NO_ANSWER, NO_RECORD);
     expect(await pay('order-2')).toEqual({ state: 'unknown' });
     expect(await recovery.runOnce()).toBe(1);
-    expect(processor.charges.map(({ reference }) => reference)).toEqual([
-      orderOf('order-1').key,
-      orderOf('order-2').key,
-    ]);
+    expect(processor.charges.map(({ key }) => key)).toEqual([orderOf('order-1').key, orderOf('order-2').key]);
 
     processor.planLookUp(NO_ANSWER, NO_RECORD, { state: 'succeeded', charged: MONEY }, NO_RECORD);
     expect(await pay('order-3')).toEqual({ state: 'unknown' });

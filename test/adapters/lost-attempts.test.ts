@@ -114,7 +114,7 @@ describe.each(WAYS)('after rows were lost (%s)', (_, openRestored) => {
   /** A charge whose row is lost. */
   async function chargedBefore({ key }: Order, outcome: 'succeeded' | 'declined' = 'succeeded'): Promise<void> {
     process.processor.plan({ outcome });
-    await process.processor.charge({ reference: key, transactionId: 'TXN1', ...MONEY });
+    await process.processor.charge({ key, transactionId: 'TXN1', ...MONEY });
   }
 
   const chargesOf = (...orders: Order[]) => orders.map(({ key }) => process.processor.chargesOf(key).length);
@@ -283,7 +283,7 @@ describe.each(WAYS)('after rows were lost (%s)', (_, openRestored) => {
       const { payments } = compose(restored.ports, { payloadMismatch }, process.processor);
       const key = newKeyOf(Date.now() - 1_000);
       await restored.ports.keys.issue(key, LONG_MS);
-      await process.processor.charge({ reference: key, transactionId: 'TXN1', ...MONEY });
+      await process.processor.charge({ key, transactionId: 'TXN1', ...MONEY });
       const answer = await payments.pay({ key }, OTHER_MONEY);
       expect(answer).toMatchObject(payloadMismatch === 'replay' ? { state: 'processed' } : { state: 'mismatch' });
       expect(await restored.ports.paymentHistory.find(key)).toMatchObject({ state: 'COMPLETED', ...MONEY });

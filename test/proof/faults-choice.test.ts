@@ -54,7 +54,7 @@ describe('CRASH_AT', () => {
     }
     const { processor } = withCrashPoint(portsWith(new Processor()), { point, nth: 2 }, die);
     expect(processor.traits.name).toBe('some processor');
-    const charge = { reference: 'key', transactionId: 'TXN1', amount: '1', currency: 'EUR' };
+    const charge = { key: 'key', transactionId: 'TXN1', amount: '1', currency: 'EUR' };
     const times: number[] = [];
     for (let nth = 1; nth <= 3; nth += 1) {
       const charging = processor.charge(charge);

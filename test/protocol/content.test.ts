@@ -17,7 +17,7 @@ test('a charge has the content of its request, and the order that the client nam
   const named = orderOf();
   inState(await payments.pay(named, FIRST), 'processed');
   const [charge] = processor.charges;
-  expect(charge).toMatchObject({ reference: named.key, order: named.reference.text, ...MONEY });
+  expect(charge).toMatchObject({ key: named.key, order: named.reference.text, ...MONEY });
   expect(textOf(charge?.content)).toBe(textOf(CONTENT));
 });
 

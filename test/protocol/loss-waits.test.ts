@@ -74,7 +74,7 @@ test.each([0, LONG_MS])(
 test('an order does not wait where the processor deduplicates for longer than rows were lost', async () => {
   const { payments, processor } = await composeAfterLoss(LONG_MS);
   const order = orderOf();
-  await processor.charge({ ...MONEY, reference: order.key, transactionId: newTransactionId() });
+  await processor.charge({ ...MONEY, key: order.key, transactionId: newTransactionId() });
   expect(await payments.pay(order, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
   expect(processor.lookUps).toContain(order.key);
   expect(processor.charges).toHaveLength(1);

@@ -24,7 +24,7 @@ describe('a payment with a key of its own', () => {
       processor.plan({ outcome });
       const first = await payments.pay({ key }, MONEY);
       const [{ transactionId } = { transactionId: '' }] = processor.charges;
-      expect(processor.charges).toEqual([{ reference: key, transactionId, ...MONEY }]);
+      expect(processor.charges).toEqual([{ key, transactionId, ...MONEY }]);
       const completed = { state: 'COMPLETED', transactionId: expect.stringMatching(/^TXN\d+$/) };
       const expected = outcome === 'succeeded' ? completed : { state: 'DECLINED', reason: 'insufficient funds' };
       expect(first).toMatchObject({ state: 'processed', final: { outcome: expected } });

@@ -49,7 +49,7 @@ function givenHangingLookUps(settings: Settings) {
   return { ...process, hangingLookUps: { end } };
 }
 
-const references = ({ charges }: RecordingProcessor) => charges.map(({ reference }) => reference).sort();
+const chargedKeys = ({ charges }: RecordingProcessor) => charges.map(({ key }) => key).sort();
 const stateOf = async (key: string) => (await ports.ledger.find(key)).state;
 
 async function untilFinal(key: string): Promise<void> {
@@ -91,7 +91,7 @@ describe('an outcome that is not known', () => {
       await ports.keys.issue(key, LONG_MS);
       await finishBy(by, process, key);
       expect(processor.lookUps).toEqual([key]);
-      expect(processor.charges).toEqual([{ reference: key, transactionId, ...money }]);
+      expect(processor.charges).toEqual([{ key, transactionId, ...money }]);
       const final = { outcome: { transactionId }, fingerprint: '7.00 EUR' };
       expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'replayed', final });
     },
@@ -117,7 +117,7 @@ describe('an outcome that is not known', () => {
       state: 'processed',
       final: { outcome: { transactionId } },
     });
-    expect(processor.charges).toEqual([{ reference: key, transactionId, ...money }]);
+    expect(processor.charges).toEqual([{ key, transactionId, ...money }]);
     expect(await payments.pay({ key }, request)).toMatchObject({ state: 'replayed' });
     expect(await payments.pay({ key }, readMoney('8', 'BGN'))).toEqual({ state: 'mismatch' });
     expect(await payments.pay({ key: await payments.issueKey() }, request)).toMatchObject({ state: 'invalid content' });
@@ -156,7 +156,7 @@ describe('recovery', () => {
     const keys = await givenAbandoned(processor, MANY);
     const [one, other] = await Promise.all([recovery.runOnce(), another().recovery.runOnce()]);
     expect(one + other).toBe(MANY);
-    expect(references(processor)).toEqual(keys);
+    expect(chargedKeys(processor)).toEqual(keys);
     expect(await recovery.runOnce()).toBe(0);
   });
 
@@ -246,7 +246,7 @@ describe('recovery', () => {
     expect(await recovery.runOnce()).toBe(2);
     expect(faults).toMatchObject([{ effect: 'unknown', cause: AWAY }]);
     expect(await recovery.runOnce()).toBe(1);
-    expect(references(processor)).toEqual(keys);
+    expect(chargedKeys(processor)).toEqual(keys);
   });
 
   test('finishes what is there before start resolves, and begins nothing more after stop', async () => {

@@ -31,7 +31,7 @@ describe('a payment whose charge was not sent', () => {
     expect(await payments.outcome(key)).toBeUndefined();
     expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
     expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'replayed' });
-    expect([processor.lookUps, processor.charges]).toMatchObject([[key], [{ reference: key, ...MONEY }]]);
+    expect([processor.lookUps, processor.charges]).toMatchObject([[key], [{ key, ...MONEY }]]);
   });
 
   test('stays unsent through takeovers that cannot ask or cannot send, and is sent by recovery once it can', async () => {

@@ -30,11 +30,11 @@ const SUCCEEDED = { state: 'succeeded' };
 const unknown = (cause: string | RegExp) => ({ state: 'unknown', cause: expect.stringMatching(cause) });
 const notSent = (cause: string | RegExp) => ({ state: 'not sent', cause: expect.stringMatching(cause) });
 
-/** Both calls to a processor, of which a charge needs its reference alone. */
+/** Both calls to a processor, of which a charge needs its key alone. */
 function callsTo(...at: Parameters<typeof processorAt>) {
   const processor = processorAt(...at);
   const rest = { transactionId: 'TXN1', amount: '1.00', currency: 'USD' };
-  return { ...processor, charge: (reference = 'key') => processor.charge({ reference, ...rest }) };
+  return { ...processor, charge: (key = 'key') => processor.charge({ key, ...rest }) };
 }
 
 /** A processor over bytes: `answer` writes to the socket of each request. */

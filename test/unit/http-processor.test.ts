@@ -11,7 +11,7 @@ import { HandClock } from '../../testkit/time/hand-clock.js';
 
 const KEY = '0193a5b4-7c1e-7000-8000-000000000001';
 const ORDER = { transactionId: 'TXN1795170621886000522918', amount: '100.50', currency: 'USD' };
-const CHARGE = { reference: KEY, ...ORDER };
+const CHARGE = { key: KEY, ...ORDER };
 
 const SUCCEEDED = '{"status":"succeeded"}';
 const DECLINED = '{"status":"declined","reason":"insufficient funds"}';

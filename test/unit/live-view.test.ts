@@ -33,7 +33,7 @@ const sampleAt = (at: number, instance = 'own'): Sample => {
 class SharedLines {
   readonly lines: string[] = [];
   reads = 0;
-  isAway = false;
+  isDown = false;
 
   async append(line: string): Promise<void> {
     this.refuseIfAway();
@@ -49,7 +49,7 @@ class SharedLines {
   }
 
   private refuseIfAway(): void {
-    if (this.isAway) throw new StoreUnavailable('unknown', 'away');
+    if (this.isDown) throw new StoreUnavailable('unknown', 'away');
   }
 }
 
@@ -193,12 +193,12 @@ describe('the view of a deployment', () => {
   test('has a gap for the others while they cannot be read, and its own process all the time', async () => {
     const shared = new SharedLines();
     const { clock, view, watch, pass } = setUp(shared);
-    shared.isAway = true;
+    shared.isDown = true;
     const { ats } = await watch();
     view.add(sampleAt(clock.now()));
     await pass(3_000);
     expect([ats().length, ats('other').length]).toEqual([1, 0]);
-    shared.isAway = false;
+    shared.isDown = false;
     shared.lines.push(JSON.stringify(sampleAt(clock.now(), 'other')));
     await pass(1_000);
     expect([ats().length, ats('other').length]).toEqual([1, 1]);

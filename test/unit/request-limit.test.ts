@@ -9,7 +9,7 @@ const REPORTED_MS = 1_100;
 
 /** What the processes tell each other, in memory. */
 class Counts {
-  isAway = false;
+  isDown = false;
   /** While true, reports arrive and are not answered. */
   isSlow = false;
   /** Reports that were sent. */
@@ -25,7 +25,7 @@ class Counts {
       report: async (client, taken, remainingMs) => {
         this.sent += 1;
         if (remainingMs <= 0) this.late += 1;
-        if (this.isAway) throw new Error('away');
+        if (this.isDown) throw new Error('away');
         const now = this.clock.monotonic();
         let counts = this.byClient.get(client);
         if (!counts || counts.endsAt <= now) counts = { endsAt: now + remainingMs, taken: new Map() };
@@ -110,12 +110,12 @@ describe('the limit of requests', () => {
 
   test('continues in each process alone while reports fail, and counts nothing twice afterwards', async () => {
     const { one, other, counts, settle } = started(10);
-    counts.isAway = true;
+    counts.isDown = true;
     expect(served(one, 'a', 4)).toBe(4);
     await settle();
     expect(served(other, 'a', 12)).toBe(10);
     await settle();
-    counts.isAway = false;
+    counts.isDown = false;
     expect(served(one, 'a', 1)).toBe(1);
     await settle();
     expect(one.take('a').remaining).toBe(4);
@@ -123,13 +123,13 @@ describe('the limit of requests', () => {
 
   test('makes a pause after a report that failed, and then reports all', async () => {
     const { one, other, counts, settle } = started(20);
-    counts.isAway = true;
+    counts.isDown = true;
     for (let time = 0; time < 10; time += 1) {
       expect(served(one, 'a', 1)).toBe(1);
       await settle(REPORTED_MS / 10);
     }
     expect(counts.sent).toBeLessThanOrEqual(2);
-    counts.isAway = false;
+    counts.isDown = false;
     await settle();
     expect(served(other, 'a', 1)).toBe(1);
     await settle();
@@ -168,10 +168,10 @@ describe('the limit of requests', () => {
 
   test('does not report a window that is over', async () => {
     const { clock, one, counts, settle } = started(3);
-    counts.isAway = true;
+    counts.isDown = true;
     one.take('a');
     await settle();
-    counts.isAway = false;
+    counts.isDown = false;
     one.take('a');
     clock.leap(2 * WINDOW_MS);
     await settle();

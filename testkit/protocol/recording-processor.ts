@@ -21,7 +21,7 @@ const TIMEOUT_MS = 5;
 
 /**
  * A processor that a test controls. It moves money each time it is asked to, and remembers that. It does not deduplicate, so
- * that a second charge of one reference is detected.
+ * that a second charge with one key is detected.
  */
 export class RecordingProcessor implements Processor {
   readonly traits: ProcessorTraits;
@@ -60,18 +60,18 @@ export class RecordingProcessor implements Processor {
     const result = outcome === 'succeeded' ? { state: outcome } : { state: outcome, reason: 'insufficient funds' };
     const { amount, currency } = charge;
     const charged = outcome === 'succeeded' && this.tellsAmounts ? { charged: { amount, currency } } : {};
-    this.outcomes.set(charge.reference, { ...result, ...charged });
+    this.outcomes.set(charge.key, { ...result, ...charged });
     return answerLost ? { state: 'unknown', cause: 'the answer was lost' } : result;
   }
 
-  async lookUp(reference: string): Promise<LookUpResult> {
-    this.lookUps.push(reference);
+  async lookUp(key: string): Promise<LookUpResult> {
+    this.lookUps.push(key);
     const planned = this.lookUpPlans.shift();
     if (typeof planned === 'function') return planned();
-    return planned ?? this.outcomes.get(reference) ?? { state: 'no record' };
+    return planned ?? this.outcomes.get(key) ?? { state: 'no record' };
   }
 
-  chargesOf(reference: string): Charge[] {
-    return this.charges.filter((charge) => charge.reference === reference);
+  chargesOf(key: string): Charge[] {
+    return this.charges.filter((charge) => charge.key === key);
   }
 }

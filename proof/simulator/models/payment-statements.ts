@@ -14,6 +14,8 @@ export type StoredPayment = Omit<PaymentRow & HistoryRow, 'remaining_ms' | 'age_
   readonly events: string | null;
   /** In PostgreSQL: a mark of an earlier one does not count. */
   readonly generation?: number;
+  /** In SQLite: by the clock of the process, when it sent the claim, which may have waited for the store since. */
+  readonly claimed_at_wall?: number;
 };
 type State = StoredPayment['state'];
 /** As `claim` and `claim_in_full` send it, which has the columns from `reference` on. */

@@ -5,7 +5,7 @@ import { setBackMs } from '../faults.js';
 import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import { checkAnswers } from './answer-checker.js';
-import { attemptName, attemptOf, nameOf, orderOf } from './keys.js';
+import { attemptName, attemptOf, EPOCH_MS, nameOf, orderOf } from './keys.js';
 import { checkAfterLoss } from './loss-checker.js';
 import { FAULTS_END_MS } from './plan.js';
 import type { PaymentHistory } from './run.js';
@@ -37,9 +37,7 @@ export function checkPayments(history: PaymentHistory): string[] {
       const keptMs = at - (row.finalAt ?? at);
       return keptMs < retentionMs ? [`${row.key}: was removed after ${keptMs} ms`] : [];
     }),
-    ...processor.charges.flatMap(({ reference }) =>
-      stores.payments.rowOf(reference) ? [] : [`${reference} was charged without a row`],
-    ),
+    ...processor.charges.flatMap(({ key }) => (stores.payments.rowOf(key) ? [] : [`${key} was charged without a row`])),
     ...stores.recordedOutcomes().flatMap(([key = '', value]) => {
       const row = stores.payments.rowOf(nameOf(key));
       const outcomes = { PROCESSING: undefined, CANCELLED: undefined, COMPLETED: row?.transaction_id, DECLINED };
@@ -54,8 +52,8 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
   const { plan, processor, faults, stores, clients } = history;
   const { state, finalAt, transaction_id, amount } = row;
   const isPaidAnew = stores.payments.rowsOf(row.key).length > 1;
-  const isOfRow = (charge: { reference: string; transactionId: string }) =>
-    charge.reference === row.key && (!isPaidAnew || charge.transactionId === transaction_id);
+  const isOfRow = (charge: { key: string; transactionId: string }) =>
+    charge.key === row.key && (!isPaidAnew || charge.transactionId === transaction_id);
   const charges = processor.charges.filter(isOfRow);
   const needsOperator = plan.shape.dedupMs <= FOR_EVER_MS;
   const isLeftUnsent = mayBeLeftUnsent(row, history);
@@ -164,7 +162,8 @@ const wasUnsent = ({ unsent_epoch, epoch }: ObservedPayment) => unsent_epoch ===
 
 /** Recovery does not send it any more: a repeat or an operator decides (rule P15). */
 function mayBeLeftUnsent(row: ObservedPayment, { plan, faults }: PaymentHistory): boolean {
-  const ageMs = (row.finalAt ?? 0) - row.firstThereAt;
+  const { firstThereAt, finalAt = 0, claimed_at_wall: claimedAtWallMs = Infinity } = row;
+  const ageMs = finalAt - Math.min(firstThereAt, claimedAtWallMs - EPOCH_MS);
   return wasUnsent(row) && (ageMs >= plan.shape.idempotencyTtlMs || faults.clockWasMoved());
 }
 

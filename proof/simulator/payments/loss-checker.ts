@@ -34,8 +34,7 @@ const outcomeIn = ({ state, transaction_id }: ObservedPayment) => (state === 'CO
 const rowsOf = (name: string, { stores: { payments } }: PaymentHistory): ObservedPayment[] =>
   [payments.byKey.get(name) ?? [], payments.lost.filter(({ key }) => key === name)].flat();
 
-const chargesOf = (name: string, { processor }: PaymentHistory) =>
-  processor.charges.filter(({ reference }) => reference === name);
+const chargesOf = (name: string, { processor }: PaymentHistory) => processor.charges.filter(({ key }) => key === name);
 
 type SentCharge = PaymentHistory['processor']['charges'][number];
 
@@ -43,14 +42,14 @@ type SentCharge = PaymentHistory['processor']['charges'][number];
  * An operator who looked at the processor before it was sent cannot know of it (`references.md`, "Not promised"). A verdict that was lost is no
  * excuse.
  */
-function couldNotKnow({ reference, sentAt }: SentCharge, { verdicts, stores }: PaymentHistory): boolean {
-  const isLost = stores.payments.lost.some(({ key, resolution }) => key === reference && resolution !== null);
-  return !isLost && (verdicts.get(reference) ?? Infinity) <= sentAt;
+function couldNotKnow({ key, sentAt }: SentCharge, { verdicts, stores }: PaymentHistory): boolean {
+  const isLost = stores.payments.lost.some((row) => row.key === key && row.resolution !== null);
+  return !isLost && (verdicts.get(key) ?? Infinity) <= sentAt;
 }
 
 function checkCharges(history: PaymentHistory): string[] {
   const { processor } = history;
-  const keys = new Set(processor.charges.map(({ reference }) => reference));
+  const keys = new Set(processor.charges.map(({ key }) => key));
   const orders = new Set([...keys].map(orderOf));
   return [
     ...[...keys].flatMap((key) => {
@@ -58,32 +57,31 @@ function checkCharges(history: PaymentHistory): string[] {
       return length > 1 ? [`${key}: charged ${length} times`] : [];
     }),
     ...[...orders].flatMap((order) => {
-      const charges = processor.charges.filter(({ reference }) => orderOf(reference) === order);
+      const charges = processor.charges.filter(({ key }) => orderOf(key) === order);
       const [first, ...others] = charges.toSorted((one, other) => one.sentAt - other.sentAt);
       const wrong = others.find((other) => first && !mayFollow(other, first, history));
-      return first && wrong ? [`${order}: is paid by ${first.reference} and by ${wrong.reference}`] : [];
+      return first && wrong ? [`${order}: is paid by ${first.key} and by ${wrong.key}`] : [];
     }),
   ];
 }
 
 /** Whether nothing is promised of the later one of two charges of an order. */
 function mayFollow(later: SentCharge, first: SentCharge, history: PaymentHistory): boolean {
-  const [attempt, before] = [attemptOf(later.reference), attemptOf(first.reference)];
+  const [attempt, before] = [attemptOf(later.key), attemptOf(first.key)];
   if (attempt === before) return true;
   if (attempt > before) return couldNotKnow(first, history);
   // Only the attempt after it is looked up.
-  const next = attemptName(orderOf(later.reference), attempt + 1);
+  const next = attemptName(orderOf(later.key), attempt + 1);
   return before > attempt + 1 && history.processor.knowsSince(next) > later.sentAt;
 }
 
 /** A charge of the order of an attempt that was cancelled, of which the cancellation had to know. */
 function isOf(charge: SentCharge, cancelled: string, history: PaymentHistory): boolean {
-  if (orderOf(charge.reference) !== orderOf(cancelled) || couldNotKnow(charge, history)) return false;
+  if (orderOf(charge.key) !== orderOf(cancelled) || couldNotKnow(charge, history)) return false;
   const next = attemptOf(cancelled) + 1;
   // Only the attempt after it is looked up.
   return (
-    attemptOf(charge.reference) <= next ||
-    history.processor.knowsSince(attemptName(orderOf(cancelled), next)) < Infinity
+    attemptOf(charge.key) <= next || history.processor.knowsSince(attemptName(orderOf(cancelled), next)) < Infinity
   );
 }
 
@@ -117,8 +115,8 @@ function checkAnswers(issued: Issued, history: PaymentHistory): string[] {
     }),
     ...chargeInquiries.flatMap(({ answer, sentAt: askedAt, ofOrder }) => {
       const isCharged = history.processor.charges.some(
-        ({ reference, sentAt }) =>
-          sentAt <= askedAt && (ofOrder ? orderOf(reference) === orderOf(key) : reference === key),
+        ({ key: charged, sentAt }) =>
+          sentAt <= askedAt && (ofOrder ? orderOf(charged) === orderOf(key) : charged === key),
       );
       return answer === 'none' && isCharged ? ['was told that nothing is charged, and it was'] : [];
     }),

@@ -64,9 +64,9 @@ export function createSimulatedProcessor(
 
   /** A charge arrives that was sent at `sentAt`. `done` is told at the end of its work. */
   function charge(charge: Charge, sentAt: number, done: (result: ChargeResult) => void): void {
-    const { reference, transactionId, amount } = charge;
-    const random = simulation.rng(`charge ${reference}`);
-    const before = known.get(reference);
+    const { key, transactionId, amount } = charge;
+    const random = simulation.rng(`charge ${key}`);
+    const before = known.get(key);
     if (before && simulation.time - before.at < dedupMs) {
       simulation.count('charges deduplicated');
       done(before.result);
@@ -75,25 +75,25 @@ export function createSimulatedProcessor(
       done({ state: 'unknown', cause: 'the processor failed' });
     } else {
       const record = { at: simulation.time, result: { state: 'unknown', cause: 'still at work' } as ChargeResult };
-      known.set(reference, record);
+      known.set(key, record);
       const declined = random.fraction() < machine.behaviour.declines;
       const worksMs = random.fraction() * machine.behaviour.latencyMs;
-      stayBusy(reference, worksMs);
+      stayBusy(key, worksMs);
       simulation.arrive(worksMs, undefined, () => {
         record.result = declined ? { state: 'declined', reason: 'insufficient funds' } : { state: 'succeeded' };
         if (!declined) charges.push({ ...charge, sentAt });
-        simulation.note(`CHARGE ${reference} ${record.result.state}: ${transactionId} ${amount}`);
+        simulation.note(`CHARGE ${key} ${record.result.state}: ${transactionId} ${amount}`);
         done(record.result);
       });
     }
   }
 
-  function lookUp(reference: string, money: Money | undefined): LookUpResult {
-    const record = known.get(reference);
+  function lookUp(key: string, money: Money | undefined): LookUpResult {
+    const record = known.get(key);
     const isForgotten = record && simulation.time - record.at >= remembersMs;
     if (isForgotten) simulation.count('references forgotten');
     if (!record || isForgotten) return { state: 'no record' };
-    const charged = tellsAmounts && charges.findLast((charge) => charge.reference === reference);
+    const charged = tellsAmounts && charges.findLast((charge) => charge.key === key);
     if (record.result.state !== 'succeeded' || !charged) return record.result;
     const { amount, currency } = charged;
     if (money && money.amount !== amount) return { state: 'unknown', cause: `the answer names ${amount}` };
@@ -101,18 +101,18 @@ export function createSimulatedProcessor(
   }
 
   /** Since when it has a record of the reference. */
-  function knowsSince(reference: string): number {
-    return known.get(reference)?.at ?? Infinity;
+  function knowsSince(key: string): number {
+    return known.get(key)?.at ?? Infinity;
   }
 
-  function stayBusy(reference: string, ms: number): void {
-    busyUntil.set(reference, Math.max(busyUntil.get(reference) ?? 0, simulation.time + ms));
+  function stayBusy(key: string, ms: number): void {
+    busyUntil.set(key, Math.max(busyUntil.get(key) ?? 0, simulation.time + ms));
   }
 
   /** What an operator would be told for certain: undefined while anything may still happen. */
-  function verdictOn(reference: string): 'COMPLETED' | 'DECLINED' | undefined {
-    if ((busyUntil.get(reference) ?? 0) >= simulation.time) return undefined;
-    return charges.some((charge) => charge.reference === reference) ? 'COMPLETED' : 'DECLINED';
+  function verdictOn(key: string): 'COMPLETED' | 'DECLINED' | undefined {
+    if ((busyUntil.get(key) ?? 0) >= simulation.time) return undefined;
+    return charges.some((charge) => charge.key === key) ? 'COMPLETED' : 'DECLINED';
   }
 
   /** The processor's port as one process has it: over a network that loses and delays. */
@@ -124,18 +124,18 @@ export function createSimulatedProcessor(
     /** `notSent`: what is answered where surely nothing was. */
     function ask<Result, State extends string>(
       operation: string,
-      reference: string,
+      key: string,
       serve: (done: (result: Result) => void) => void,
       notSent: State,
     ): Promise<Result | { readonly state: State | 'unknown'; readonly cause: string }> {
       const { behaviour } = machine;
-      const random = simulation.rng(reference);
+      const random = simulation.rng(key);
       const latencyMs = () => 1 + random.fraction() * 20;
-      const what = `${process.name} ${operation} ${reference}`;
+      const what = `${process.name} ${operation} ${key}`;
       // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: what may become of one call stands in the order in which it draws from the RNG, which is the history.
       return new Promise((resolve) => {
         if (!process.alive) return;
-        const asked = triggered.begin(operation, [reference]);
+        const asked = triggered.begin(operation, [key]);
         const close = () => tell({ state: 'unknown', cause: 'the connection was closed' });
         open.add(close);
         const tell: typeof resolve = (result) => {
@@ -162,7 +162,7 @@ export function createSimulatedProcessor(
         const latestMs = latestTimeouts * timeoutMs;
         const arrivesAfterMs = late ? random.fraction() * latestMs : Math.min(latencyMs() + (fault ?? 0), latestMs);
         if (late) simulation.count('late at the processor');
-        stayBusy(reference, arrivesAfterMs);
+        stayBusy(key, arrivesAfterMs);
         const reply = (result: Result) => {
           const replyFault = triggered.injectAt('done', asked, process);
           if (replyFault === 'lost' || lostReply) return;
@@ -176,12 +176,12 @@ export function createSimulatedProcessor(
       traits,
       charge(given) {
         const sentAt = simulation.time;
-        const asked = { ...given, reference: nameOf(given.reference) };
-        if (sends.some(({ reference }) => reference === asked.reference)) simulation.count('charges sent again');
+        const asked = { ...given, key: nameOf(given.key) };
+        if (sends.some(({ key }) => key === asked.key)) simulation.count('charges sent again');
         sends.push(asked);
         const operation = `sends ${asked.transactionId} ${asked.amount} for`;
         const serve = (done: (result: ChargeResult) => void) => charge(asked, sentAt, done);
-        return ask(operation, asked.reference, serve, 'not sent');
+        return ask(operation, asked.key, serve, 'not sent');
       },
       lookUp(key, money) {
         const answer = (done: (result: LookUpResult) => void) => done(lookUp(nameOf(key), money));

@@ -108,7 +108,7 @@ export function openProbe(settings: ProbeSettings) {
     if (doubt === undefined) carried = carriedWith(carried, reply, subject);
     if (reply.complete) {
       const kind = `${asked} (${reply.status})`;
-      namings.set(kind, (namings.get(kind) ?? true) && namesReference(reply, subject.reference));
+      namings.set(kind, (namings.get(kind) ?? true) && namesReference(reply, subject.key));
     }
     return doubt;
   }
@@ -156,8 +156,8 @@ export function openProbe(settings: ProbeSettings) {
     const sent = { ...payment, ...other };
     const reply = await ask('a charge', questionFor(sent));
     if (chargeMs === 0) chargeMs = systemClock.monotonic() - startedAt;
-    const { reference, transactionId, amount, currency } = sent;
-    const doubt = doubtOf('a charge', reply, { reference, transactionId, money: { amount, currency } });
+    const { reference: key, transactionId, amount, currency } = sent;
+    const doubt = doubtOf('a charge', reply, { key, transactionId, money: { amount, currency } });
     const answer = { result: chargeResultOf(reply, doubt), reply, detail: detailOf('a charge', reply, doubt) };
     if (answer.result.state === 'succeeded') payment.amounts.add(other.amount ?? payment.amount);
     return { ...answer, contradiction: noted(payment, answer) };
@@ -165,7 +165,7 @@ export function openProbe(settings: ProbeSettings) {
 
   async function lookUp(payment: CheckedPayment): Promise<Answer> {
     const reply = await ask('a look-up', lookUpQuestion(payment.reference));
-    const doubt = doubtOf('a look-up', reply, { reference: payment.reference, money: payment });
+    const doubt = doubtOf('a look-up', reply, { key: payment.reference, money: payment });
     const answer = { result: lookUpResultOf(reply, doubt), reply, detail: detailOf('a look-up', reply, doubt) };
     return { ...answer, contradiction: noted(payment, answer) };
   }

@@ -5,20 +5,20 @@ import type { Money } from '../values/money.js';
 export interface Processor {
   readonly traits: ProcessorTraits;
 
-  /** Charges once per reference. Never throws for what the processor does; anything unclear is 'unknown'. */
+  /** Charges once per key. Never throws for what the processor does; anything unclear is 'unknown'. */
   charge(charge: Charge): Promise<ChargeResult | NotSent>;
 
   /**
-   * What became of an earlier charge of that reference. `money`: what must have been charged; an answer that names other money is
+   * What became of an earlier charge with that key. `money`: what must have been charged; an answer that names other money is
    * unknown. If omitted, the answer is not compared.
    */
-  lookUp(reference: string, money?: Money): Promise<LookUpResult>;
+  lookUp(key: string, money?: Money): Promise<LookUpResult>;
 }
 
 /** A processor that was opened: what its last calls say of it, and the end of its connections. */
 export interface ProcessorClient extends Processor {
   /** The last call that ended brought no whole reply, or an error of the server (5xx). */
-  readonly isAway: boolean;
+  readonly isDown: boolean;
   /** As its last whole reply said: true without the header `Moves-Money: no`. Null until there was one. */
   readonly movesMoney: boolean | null;
   /** Closes the connections to it. A call still under way ends as unknown. */
@@ -35,7 +35,7 @@ export interface ProcessorTraits {
   readonly typicalMs: number;
   /** A call ends within this time, and the lease must outlive it. 0: a call has no effect outside this process. */
   readonly timeoutMs: number;
-  /** How long after the claim a reference may be sent again: the processor deduplicates at least that long. */
+  /** How long after the claim a key may be sent again: the processor deduplicates at least that long. */
   readonly dedupMs: number;
 
   /**
@@ -52,10 +52,10 @@ export interface NotSent {
 }
 
 export interface Charge extends Money {
-  /** The idempotency key itself: the same in every attempt at a payment. */
-  readonly reference: string;
+  /** The idempotency key: the same in every send of a payment. In a message to a processor it is the `reference`. */
+  readonly key: string;
   readonly transactionId: string;
-  /** The order that is paid, where the client named one. The attempts at it have references of their own. */
+  /** The order that is paid, if the client named one. Each attempt at it has a key of its own. */
   readonly order?: string | undefined;
   /** The same in every send. */
   readonly content?: Content | undefined;

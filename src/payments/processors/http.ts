@@ -61,14 +61,14 @@ export function createHttpProcessor(settings: {
   if (!location) throw new TypeError('the URL of a processor must have passed readProcessorUrl');
   const { name, origin } = location;
   const exchanges = createExchanges(origin, timeoutMs, connections);
-  let isAway = false;
+  let isDown = false;
   let isWarned = false;
   let movesMoney: boolean | null = null;
   let carried = NOTHING_CARRIED;
 
   const ask = async (asked: Asked, question: Question, subject: Subject) => {
     const reply = await exchanges.ask(addressed(location, question, traceHeaders?.()));
-    isAway = !reply.complete || reply.status >= 500;
+    isDown = !reply.complete || reply.status >= 500;
     if (reply.complete) movesMoney = String(reply.headers['moves-money']).toLowerCase() !== 'no';
     const doubt = doubtIn(asked, reply, subject, carried);
     if (doubt === undefined) carried = carriedWith(carried, reply, subject);
@@ -82,11 +82,11 @@ export function createHttpProcessor(settings: {
   return {
     traits: { name, formerNames, typicalMs: Math.min(TYPICAL_MS, timeoutMs), timeoutMs, dedupMs },
 
-    async charge({ reference, transactionId, amount, currency, order, content }) {
+    async charge({ key, transactionId, amount, currency, order, content }) {
       const { source, description, metadata } = content ?? {};
       const members = { transactionId, amount, currency, order, source, description, metadata };
-      const subject = { reference, transactionId, money: { amount, currency } };
-      const { reply, doubt } = await ask('a charge', chargeQuestion(reference, members), subject);
+      const subject = { key, transactionId, money: { amount, currency } };
+      const { reply, doubt } = await ask('a charge', chargeQuestion(key, members), subject);
       const result = chargeResultOf(reply, doubt);
       const isSettled = result.state === 'succeeded' || result.state === 'declined';
       if (source !== undefined && isSettled && !readsContent(reply) && !isWarned) {
@@ -96,13 +96,13 @@ export function createHttpProcessor(settings: {
       return result;
     },
 
-    async lookUp(reference, money) {
-      const { reply, doubt } = await ask('a look-up', lookUpQuestion(reference), { reference, money });
+    async lookUp(key, money) {
+      const { reply, doubt } = await ask('a look-up', lookUpQuestion(key), { key, money });
       return lookUpResultOf(reply, doubt);
     },
 
-    get isAway() {
-      return isAway;
+    get isDown() {
+      return isDown;
     },
 
     get movesMoney() {

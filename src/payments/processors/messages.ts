@@ -41,19 +41,19 @@ const CONTRACT_HEADER = 'idempay-contract';
 
 /** `members`: the charge as the contract has it. */
 export function chargeQuestion(
-  reference: string,
+  key: string,
   members: Readonly<Record<string, string | Metadata | undefined>>,
 ): Question {
   return {
     method: 'POST',
     path: '/charges',
-    headers: { 'idempotency-key': reference, 'content-type': 'application/json' },
+    headers: { 'idempotency-key': key, 'content-type': 'application/json' },
     body: JSON.stringify(members),
   };
 }
 
-export function lookUpQuestion(reference: string): Question {
-  return { method: 'GET', path: `/charges/${encodeURIComponent(reference)}`, headers: {} };
+export function lookUpQuestion(key: string): Question {
+  return { method: 'GET', path: `/charges/${encodeURIComponent(key)}`, headers: {} };
 }
 
 /** The question as it is sent to that processor; `more`: headers besides those of the contract. */
@@ -78,7 +78,8 @@ export function addressed(
 
 /** What a question is about. If a member is omitted, the reply is not compared with it. */
 export interface Subject {
-  readonly reference: string;
+  /** In a reply it is the `reference`. */
+  readonly key: string;
   /** Of a charge. After rows were lost a look-up finds the charge of another transaction. */
   readonly transactionId?: string | undefined;
   readonly money?: Money | undefined;
@@ -127,9 +128,9 @@ export function doubtIn(asked: Asked, reply: Reply, subject: Subject, carried: C
 }
 
 /** What the reply names in a form of its own is not compared. */
-function otherNameIn(reply: Reply, { reference, transactionId, money }: Subject): string | undefined {
-  const otherReference = referencesIn(reply).find((named) => named !== reference);
-  if (otherReference !== undefined) return `its reference is ${otherReference}, not ${reference}`;
+function otherNameIn(reply: Reply, { key, transactionId, money }: Subject): string | undefined {
+  const otherReference = referencesIn(reply).find((named) => named !== key);
+  if (otherReference !== undefined) return `its reference is ${otherReference}, not ${key}`;
   const { transactionId: id } = membersOf(reply);
   const isOurs = typeof id === 'string' && TRANSACTION_ID.test(id);
   if (isOurs && transactionId !== undefined && id.toUpperCase() !== transactionId) {
@@ -143,28 +144,28 @@ function otherNameIn(reply: Reply, { reference, transactionId, money }: Subject)
 }
 
 /** Why a 404 may come from something between here and the adapter, such as an ingress without a route. */
-function missingFrom(reply: Reply, { reference }: Subject, carried: Carried): string | undefined {
+function missingFrom(reply: Reply, { key }: Subject, carried: Carried): string | undefined {
   if (!reply.complete || reply.status !== 404) return undefined;
   const missing = [
     ...(isObject(readJson(reply.body)) ? [] : ['a body that is a JSON object']),
     ...(carried.contract && !hasContract(reply) ? ['the header Idempay-Contract, which earlier replies had'] : []),
-    ...(carried.reference && !namesReference(reply, reference) ? ['the reference, which earlier replies named'] : []),
+    ...(carried.reference && !namesReference(reply, key) ? ['the reference, which earlier replies named'] : []),
   ];
   if (missing.length === 0) return undefined;
   return `${answered('a look-up', reply)} without ${missing.join(' and without ')}, which proves nothing`;
 }
 
 /** What was carried so far, this reply included. */
-export function carriedWith(carried: Carried, reply: Reply, { reference }: Subject): Carried {
+export function carriedWith(carried: Carried, reply: Reply, { key }: Subject): Carried {
   return {
     contract: carried.contract || hasContract(reply),
-    reference: carried.reference || namesReference(reply, reference),
+    reference: carried.reference || namesReference(reply, key),
   };
 }
 
 const hasContract = (reply: Reply) => reply.complete && reply.headers[CONTRACT_HEADER] !== undefined;
 
-export const namesReference = (reply: Reply, reference: string): boolean => referencesIn(reply).includes(reference);
+export const namesReference = (reply: Reply, key: string): boolean => referencesIn(reply).includes(key);
 
 /** By the member `reference` if it is a UUID, and by the header `Idempotency-Key`, in the form of our keys. */
 function referencesIn(reply: Reply): readonly string[] {

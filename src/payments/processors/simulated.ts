@@ -21,7 +21,7 @@ export function createSimulatedProcessor(delayMs: number): ProcessorClient {
       dedupMs: Number.POSITIVE_INFINITY,
       ...(delayMs === 0 && { certainResult: SUCCEEDED }),
     },
-    isAway: false,
+    isDown: false,
     movesMoney: false,
     async charge() {
       if (closed) return CUT;

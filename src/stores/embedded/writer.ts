@@ -257,10 +257,10 @@ export class Writer {
   }
 
   private reportEvents(settled: readonly QueuedWrite[], faults: WriteResults['faults']): void {
-    const away = faults?.find((fault) => fault?.fault === 'full' || fault?.fault === 'busy');
-    if (away) {
+    const refusal = faults?.find((fault) => fault?.fault === 'full' || fault?.fault === 'busy');
+    if (refusal) {
       this.refused = true;
-      this.events?.failed(STORE, exceptionFor(away));
+      this.events?.failed(STORE, exceptionFor(refusal));
     } else if (settled.some(({ name }, index) => NEED_ROOM.has(name) && !faults?.[index])) {
       this.refused = false;
       this.events?.served(STORE);

@@ -27,7 +27,7 @@ export async function untilPostgresIsThere(
       if (error instanceof CannotOpen) throw error;
       const cause = rootOf(error);
       const isPatient = cause instanceof StandbyRefused && performance.now() - startedAt < STANDBY_PATIENCE_MS;
-      if (!isPatient && !isAway(cause)) {
+      if (!isPatient && !isDown(cause)) {
         const sentence = `DATABASE_URL: PostgreSQL cannot be used: ${cause.message}. ${adviceFor(cause)}`;
         throw new CannotOpen(sentence, { cause: error });
       }
@@ -62,7 +62,7 @@ const AWAY_STATES = /^(08|40|53|57|58|XX)...$/;
 /** The driver's own words, which have no code. */
 const AWAY_WORDS = /timeout|terminated/i;
 
-function isAway(cause: Error): boolean {
+function isDown(cause: Error): boolean {
   const code = codeOf(cause);
   if (code === undefined) return AWAY_WORDS.test(cause.message);
   // ENOENT of a certificate file is a wrong setting; only a missing socket file (`connect`) may appear later.
@@ -84,7 +84,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 /** Why the server cannot be used, and what to do. */
 export function wordsFor(error: unknown): string {
   const cause = rootOf(error);
-  return isAway(cause) ? reasonOf(cause) : `${cause.message}. ${adviceFor(cause)}`;
+  return isDown(cause) ? reasonOf(cause) : `${cause.message}. ${adviceFor(cause)}`;
 }
 
 function adviceFor(cause: Error): string {
