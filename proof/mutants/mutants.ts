@@ -81,7 +81,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   'src/payments/processors/messages.ts': {
     'a reply that names another reference is believed':
-      'find((named) => named !== key) → find((named) => named.length !== reference.length)',
+      'find((named) => named !== key) → find((named) => named.length !== key.length)',
     'a reply that names another amount is believed':
       'fingerprintOf(named) === fingerprintOf(money)) return undefined; → named.currency === money.currency) return undefined;',
     'a reply that names another transaction is believed':
