@@ -6,7 +6,7 @@ import { openLive } from '../../testkit/client/live.js';
 import { openConnection, requestText } from '../../testkit/client/raw-http.js';
 import { openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
 import { withSlack } from '../../testkit/time/patience.js';
-import { pause } from '../../testkit/time/until.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 /** From one sample of a process to the next. */
 const INTERVAL_MS = 5_000;
@@ -72,7 +72,8 @@ test('a client that takes nothing of a long stream holds no drain up', async () 
   const socket = openConnection(service.port, requestText('GET /api/live HTTP/1.1'));
   const [head] = await once(socket, 'data');
   expect(String(head)).toMatch(/^HTTP\/1\.1 200/);
-  socket.pause();
+  socket.on('data', () => socket.bytesRead > 10_000 && socket.pause());
+  await until('a part of the stream', 20_000, () => socket.isPaused());
   // Far more than the buffers of both sides hold is on its way.
   await pause(2_000);
   const begun = performance.now();

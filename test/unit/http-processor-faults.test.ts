@@ -15,10 +15,12 @@ import {
 } from '../../testkit/servers/processor-servers.js';
 import { freePort } from '../../testkit/servers/server-process.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
+import { patience } from '../../testkit/time/patience.js';
 import { until } from '../../testkit/time/until.js';
 
 /** Short where the end of a deadline is what happens; nothing is asserted about how long it took. */
-const SHORT_MS = 400;
+/** Long enough for a request to be written, also on a slow machine. */
+const SHORT_MS = patience(400);
 const DEADLINE_MS = 20_000;
 const BODY = '{"status":"succeeded"}';
 const OK = 'HTTP/1.1 200 OK\r\n';
@@ -56,11 +58,11 @@ function stopTheProcess(ms: number): void {
 
 describe('a processor that is too slow', () => {
   test.each([
-    ['says nothing', '', '', 'no reply came within 400 ms'],
-    ['says that it goes on', 'HTTP/1.1 103 Early Hints\r\n\r\n', '', 'no reply came within 400 ms'],
-    ['sends its head in drops', OK, 'x-more: and more\r\n', 'no reply came within 400 ms'],
-    ['ends one byte early', SUCCESS.slice(0, -1), '', 'the reply did not end within 400 ms'],
-    ['sends its body in drops', CHUNKED, '1\r\n \r\n', 'the reply did not end within 400 ms'],
+    ['says nothing', '', '', `no reply came within ${SHORT_MS} ms`],
+    ['says that it goes on', 'HTTP/1.1 103 Early Hints\r\n\r\n', '', `no reply came within ${SHORT_MS} ms`],
+    ['sends its head in drops', OK, 'x-more: and more\r\n', `no reply came within ${SHORT_MS} ms`],
+    ['ends one byte early', SUCCESS.slice(0, -1), '', `the reply did not end within ${SHORT_MS} ms`],
+    ['sends its body in drops', CHUNKED, '1\r\n \r\n', `the reply did not end within ${SHORT_MS} ms`],
   ])('and %s leaves both calls unknown, and their connections closed', async (_what, first, drop, cause) => {
     const { server, charge, lookUp, alarms } = await atBytes((socket) => {
       socket.write(first);

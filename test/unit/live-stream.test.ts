@@ -61,7 +61,7 @@ test('it ends for a client that lost its access, and when access cannot be check
     const opened = open(mayStill);
     taking(opened);
     await vi.advanceTimersByTimeAsync(CHECKED_WITHIN_MS);
-    expect([opened.stream.readableEnded, opened.seen.closed]).toEqual([true, 1]);
+    await expect.poll(() => [opened.stream.readableEnded, opened.seen.closed]).toEqual([true, 1]);
     await vi.runOnlyPendingTimersAsync();
     expect(vi.getTimerCount()).toBe(0);
   }
