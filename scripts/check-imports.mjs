@@ -27,7 +27,7 @@ const ROOMS = {
   // They implement what features, http and stores report: for the log, as measures, in traces.
   logs: [...FEATURES, 'stores/shared'],
   metrics: [...FEATURES, 'http', 'stores/shared'],
-  traces: [...FEATURES, 'http', 'stores/shared'],
+  traces: [...FEATURES, 'http'],
   // It joins the real features as `app` does, in memory: an own ledger would be the rules of the service a second time.
   testing: [...FEATURES, 'http', 'stores/embedded'],
   'reference-processor': [],

@@ -83,17 +83,13 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     listener.connections,
     (store) => !storeLog.isDown(STORE_NAMES[store]),
   );
-  const storeMeasures = traces?.stores(metrics.stores) ?? metrics.stores;
-  const deployment = await openDeployment(config, logger, clock, storeLog, storeMeasures);
+  const deployment = await openDeployment(config, logger, clock, storeLog, metrics.stores);
   const ownNames = processorNames(config);
   await refuseOtherKind(config, deployment, ownNames);
 
-  const opened = {
-    ...deployment,
-    processor: metrics.measured(openProcessor(config, paymentLog, clock, traces?.headers)),
-  };
-  const traced = traces?.ports(opened) ?? opened;
-  const ports = config.crashAt ? withCrashPoint(traced, config.crashAt) : traced;
+  const measured = metrics.measured(openProcessor(config, paymentLog, clock, traces?.headers));
+  const opened = { ...deployment, processor: traces?.processor(measured) ?? measured };
+  const ports = config.crashAt ? withCrashPoint(opened, config.crashAt) : opened;
   const { keys, ledger, processor } = ports;
   const area = createPaymentArea({
     keys,

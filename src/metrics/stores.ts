@@ -42,7 +42,7 @@ export function measureStores(exposition: Exposition): MeasuredStores {
       },
       end(begun) {
         ofStore.count -= 1;
-        took((performance.now() - (begun as number)) / 1000);
+        took((performance.now() - begun) / 1000);
       },
     };
   }

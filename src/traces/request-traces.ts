@@ -8,7 +8,7 @@ import {
 import type { HttpMeasures } from '../http/requests/measures.js';
 import type { RequestTraces } from '../http/requests/request-traces.js';
 import { decorated } from '../platform/decorated.js';
-import type { Spans } from './spans.js';
+import { type Spans, TRANSACTION_ID } from './spans.js';
 
 /** A span of the server for each request, named by its route; it continues the trace of the caller. */
 export function createRequestTraces(spans: Spans, propagator: TextMapPropagator): RequestTraces {
@@ -19,7 +19,7 @@ export function createRequestTraces(spans: Spans, propagator: TextMapPropagator)
       const name = route === undefined ? method : `${method} ${route}`;
       const span = spans.beginRoot(name, { kind: SpanKind.SERVER, attributes }, caller);
       return {
-        run: (step) => spans.run({ span }, step),
+        run: (step) => spans.run(span, step),
         ended(status) {
           span.setAttribute('http.response.status_code', status);
           if (status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
@@ -33,9 +33,10 @@ export function createRequestTraces(spans: Spans, propagator: TextMapPropagator)
 /** The same measures, which also note in the trace what became of a payment. */
 export function traceOutcomes(spans: Spans, measures: HttpMeasures): HttpMeasures {
   return decorated(measures, {
-    paid: (next) => (outcome) => {
-      next(outcome);
-      spans.recorded()?.setAttribute('idempay.outcome', outcome);
+    paid: (next) => (outcome, transactionId) => {
+      next(outcome, transactionId);
+      const span = spans.recorded()?.setAttribute('idempay.outcome', outcome);
+      if (transactionId !== undefined) span?.setAttribute(TRANSACTION_ID, transactionId);
     },
   });
 }

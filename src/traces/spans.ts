@@ -8,14 +8,9 @@ import {
   type Tracer,
   trace,
 } from '@opentelemetry/api';
-import type { NowOrLater } from '../platform/now-or-later.js';
 
-/** What is under way at a place in the code. */
-export interface UnderWay {
-  readonly span: Span;
-  /** Spans of other traces that the same work is done for. */
-  readonly others?: readonly Span[];
-}
+/** What is said of a payment: never its key, which opens it, nor its amount. */
+export const TRANSACTION_ID = 'idempay.transaction_id';
 
 /**
  * The span under way, handed on through promises. Node pays for that with each promise, so there is one of these only where
@@ -23,26 +18,22 @@ export interface UnderWay {
  * (clocks, probes of the stores) makes no traces.
  */
 export class Spans {
-  private readonly storage = new AsyncLocalStorage<UnderWay | undefined>();
+  private readonly storage = new AsyncLocalStorage<Span | undefined>();
 
   constructor(private readonly tracer: Tracer) {}
 
   /** Also one that is not recorded: its context is still handed on. */
-  underWay(): UnderWay | undefined {
+  underWay(): Span | undefined {
     return this.storage.getStore();
   }
 
   recorded(): Span | undefined {
-    const span = this.storage.getStore()?.span;
+    const span = this.storage.getStore();
     return span?.isRecording() ? span : undefined;
   }
 
-  run<T>(underWay: UnderWay | undefined, work: () => T): T {
-    return this.storage.run(underWay, work);
-  }
-
-  begin(name: string, options: SpanOptions, parent: Span): Span {
-    return this.tracer.startSpan(name, options, trace.setSpan(ROOT_CONTEXT, parent));
+  run<T>(span: Span | undefined, work: () => T): T {
+    return this.storage.run(span, work);
   }
 
   /** Continues the caller's trace, or begins one. */
@@ -51,20 +42,21 @@ export class Spans {
   }
 
   /** `work` as a part of the trace under way; without one it is only done. `note` is given what it resolves to. */
-  async inside<T>(
+  inside<T>(
     name: string,
     options: SpanOptions,
-    work: () => NowOrLater<T>,
+    work: () => Promise<T>,
     note: (span: Span, result: T) => void,
   ): Promise<T> {
     const parent = this.recorded();
-    return parent ? this.during(this.begin(name, options, parent), work, note) : work();
+    if (!parent) return work();
+    return this.during(this.tracer.startSpan(name, options, trace.setSpan(ROOT_CONTEXT, parent)), work, note);
   }
 
   /** Ends the span with the work. */
-  async during<T>(span: Span, work: () => NowOrLater<T>, note: (span: Span, result: T) => void): Promise<T> {
+  async during<T>(span: Span, work: () => Promise<T>, note: (span: Span, result: T) => void): Promise<T> {
     try {
-      const result = await this.storage.run({ span }, work);
+      const result = await this.storage.run(span, work);
       note(span, result);
       return result;
     } catch (fault) {

@@ -15,15 +15,14 @@ import {
 import type { HttpMeasures } from '../http/requests/measures.js';
 import type { RequestTraces } from '../http/requests/request-traces.js';
 import type { CarryOut } from '../payments/execution.js';
+import type { ProcessorClient } from '../payments/ports/processor.js';
 import type { Clock } from '../platform/clock.js';
 import { decorated } from '../platform/decorated.js';
 import { VERSION } from '../platform/version.js';
-import type { StoreMeasures } from '../stores/shared/store-measures.js';
 import { type ExportEvents, reportExports } from './export-reports.js';
-import { type PaymentPorts, traceAttempts, tracePorts } from './payment-traces.js';
+import { traceAttempts, traceProcessor } from './payment-traces.js';
 import { createRequestTraces, traceOutcomes } from './request-traces.js';
 import { Spans } from './spans.js';
-import { traceStores } from './store-traces.js';
 import type { SamplerName, TraceSettings } from './trace-settings.js';
 
 /** Spans that wait for their export, about 2 kB each. Further ones are dropped. */
@@ -32,8 +31,6 @@ const SPANS_PER_EXPORT = 512;
 const EXPORT_EVERY_MS = 1_000;
 /** A process that ends does not wait longer for the collector. */
 const LAST_EXPORT_MS = 2_000;
-/** As many as the largest batch carries. */
-const MAX_LINKS = 1_000;
 
 /**
  * Everything that one process traces (rule O3). This module is loaded only where traces are exported. Each part wraps
@@ -42,8 +39,7 @@ const MAX_LINKS = 1_000;
 export interface Traces {
   readonly requests: RequestTraces;
   outcomes(measures: HttpMeasures): HttpMeasures;
-  stores(measures: StoreMeasures): StoreMeasures;
-  ports<Ports extends PaymentPorts>(ports: Ports): Ports;
+  processor(processor: ProcessorClient): ProcessorClient;
   attempts(carryOut: CarryOut): CarryOut;
   /** A clock whose timers run outside of any trace, because the request that set them has ended. */
   clock(clock: Clock): Clock;
@@ -69,7 +65,6 @@ export function createTraces(settings: TraceSettings, events: ExportEvents): Tra
       resourceFromAttributes({ 'service.name': settings.serviceName, 'service.version': VERSION }),
     ),
     sampler: samplerOf(settings.sampler, settings.samplerRatio),
-    spanLimits: { linkCountLimit: MAX_LINKS },
     spanProcessors: [processor],
   });
   const spans = new Spans(provider.getTracer('idempay', VERSION));
@@ -79,20 +74,19 @@ export function createTraces(settings: TraceSettings, events: ExportEvents): Tra
   return {
     requests: createRequestTraces(spans, propagator),
     outcomes: (measures) => traceOutcomes(spans, measures),
-    stores: (measures) => traceStores(spans, measures),
-    ports: (ports) => tracePorts(spans, ports),
+    processor: (client) => traceProcessor(spans, client),
     attempts: (carryOut) => traceAttempts(spans, carryOut),
     clock: (clock) =>
       decorated(clock, { after: (next) => (ms, callBack) => next(ms, () => spans.run(undefined, callBack)) }),
     headers() {
       const underWay = spans.underWay();
       const headers: Record<string, string> = {};
-      if (underWay) propagator.inject(trace.setSpan(ROOT_CONTEXT, underWay.span), headers, defaultTextMapSetter);
+      if (underWay) propagator.inject(trace.setSpan(ROOT_CONTEXT, underWay), headers, defaultTextMapSetter);
       return headers;
     },
     logFields() {
       const underWay = spans.underWay();
-      return underWay ? { traceId: underWay.span.spanContext().traceId } : {};
+      return underWay ? { traceId: underWay.spanContext().traceId } : {};
     },
     async close() {
       const flushed = provider.shutdown().catch(() => {});

@@ -15,7 +15,6 @@ export interface ExportedSpan {
   readonly name: string;
   readonly kind: number;
   readonly attributes: Readonly<Record<string, unknown>>;
-  readonly links: readonly { readonly traceId: string; readonly spanId: string }[];
   readonly status: { readonly code?: number };
 }
 
@@ -67,10 +66,7 @@ interface Attribute {
   readonly value: Readonly<Record<string, unknown>>;
 }
 
-type RawSpan = Omit<ExportedSpan, 'attributes' | 'links'> & {
-  readonly attributes: readonly Attribute[];
-  readonly links?: ExportedSpan['links'];
-};
+type RawSpan = Omit<ExportedSpan, 'attributes'> & { readonly attributes: readonly Attribute[] };
 
 function spansIn(body: string): ExportedSpan[] {
   const { resourceSpans } = JSON.parse(body) as {
@@ -81,7 +77,6 @@ function spansIn(body: string): ExportedSpan[] {
       spans.map((span) => ({
         ...span,
         attributes: valuesOf([...resource.attributes, ...span.attributes]),
-        links: span.links ?? [],
       })),
     ),
   );

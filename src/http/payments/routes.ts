@@ -66,9 +66,9 @@ export function registerPaymentRoutes(
 
   /** Every answer is counted once: here, or where its exception is answered. */
   function answerPayment(reply: FastifyReply, payment: NamedPayment, answer: PayAnswer): NowOrLater<void> {
-    measures.paid(countedAs(answer));
-    if (answer.state === 'replayed') reply.header('idempotent-replayed', 'true');
     const paid = paidIn(answer);
+    measures.paid(countedAs(answer), paid?.transactionId);
+    if (answer.state === 'replayed') reply.header('idempotent-replayed', 'true');
     if (paid) return sendPaid(reply, { key: payment.key, ...paid });
     const error = refusalOf(answer, payment.reference ? 'reference' : 'key');
     // The row is cancelled: what it says of the charge is not what the processor answered.

@@ -2,8 +2,8 @@
 export interface HttpMeasures {
   /** Called once for each route; `path` is its pattern, or NO_ROUTE. */
   route(path: string): RouteMeasure;
-  /** One answer to `POST /api/payment`. */
-  paid(outcome: PaymentOutcome): void;
+  /** One answer to `POST /api/payment`; `transactionId` is the one that it names. */
+  paid(outcome: PaymentOutcome, transactionId?: string): void;
   refused(reason: RefusalReason): void;
 }
 

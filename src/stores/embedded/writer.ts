@@ -47,13 +47,11 @@ interface QueuedWrite {
   readonly input: unknown;
   resolve: (value: never) => void;
   reject: (fault: Error) => void;
-  /** Undefined where nothing is traced. */
-  readonly asker: unknown;
 }
 
 interface Batch {
   readonly waiting: readonly QueuedWrite[];
-  readonly roundTrip: unknown;
+  readonly roundTrip: number;
   readonly handedOverAt: number;
   /** Undefined when it has been answered as unknown. */
   cancelLimit: (() => void) | undefined;
@@ -145,7 +143,7 @@ export class Writer {
   ): Promise<ReturnType<WriteOperations[N]>> {
     if (this.broken) return Promise.reject(new StoreUnavailable('unchanged', 'the database is broken', this.broken));
     return new Promise((resolve, reject) => {
-      this.waiting.add({ name, input, resolve, reject, asker: this.batches.traces?.asker() });
+      this.waiting.add({ name, input, resolve, reject });
       if (this.waiting.length >= EAGER_BATCH) this.flush();
       else this.scheduleFlush();
     });
@@ -190,7 +188,7 @@ export class Writer {
     this.batches.batch(waiting.length);
     const batch: Batch = {
       waiting,
-      roundTrip: this.beginRoundTrip(waiting),
+      roundTrip: this.roundTrips.begin(),
       handedOverAt: this.clock.monotonic(),
       cancelLimit: undefined,
     };
@@ -204,13 +202,6 @@ export class Writer {
     const [first] = this.handedOver;
     if (!first) return true;
     return this.handedOver.length < MAX_HANDED_OVER && this.clock.monotonic() - first.handedOverAt < PROMPT_MS;
-  }
-
-  private beginRoundTrip(waiting: readonly QueuedWrite[]): unknown {
-    const { traces } = this.batches;
-    if (!traces) return this.roundTrips.begin();
-    const askers = waiting.map(({ asker }) => asker);
-    return traces.together(askers, () => this.roundTrips.begin());
   }
 
   private limit(batch: Batch): void {
@@ -246,7 +237,7 @@ export class Writer {
 
   private answer({ waiting, roundTrip }: Batch, { values, faults, commitsMs = [], clockMs = 0 }: WriteResults): void {
     this.storeClock.wrote(clockMs);
-    this.roundTrips.end(roundTrip, faults !== undefined);
+    this.roundTrips.end(roundTrip);
     for (const ms of commitsMs) this.measures.committed(ms);
     for (const [index, { resolve, reject }] of waiting.entries()) {
       const fault = faults?.[index];

@@ -17,8 +17,6 @@ interface QueuedItem<Item, Result> {
   readonly item: Item;
   readonly resolve: (result: Result) => void;
   readonly reject: (fault: unknown) => void;
-  /** Undefined where nothing is traced. */
-  readonly asker: unknown;
 }
 
 /**
@@ -50,7 +48,7 @@ export class Batcher<Item, Result> {
 
   add(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
-      this.waiting.add({ item, resolve, reject, asker: this.measure.traces?.asker() });
+      this.waiting.add({ item, resolve, reject });
       this.schedule();
     });
   }
@@ -68,9 +66,7 @@ export class Batcher<Item, Result> {
     this.underWay += 1;
     this.measure.batch(batch.length);
     try {
-      const { traces } = this.measure;
-      const askers = traces && batch.map(({ asker }) => asker);
-      await (askers ? traces.together(askers, () => this.runTogether(batch)) : this.runTogether(batch));
+      await this.runTogether(batch);
     } finally {
       this.underWay -= 1;
       if (this.waiting.length > 0) this.schedule();
@@ -105,10 +101,9 @@ export class Batcher<Item, Result> {
     this.singlesUnderWay -= 1;
   }
 
-  private async runSingle({ item, resolve, reject, asker }: QueuedItem<Item, Result>): Promise<void> {
-    const { traces } = this.measure;
+  private async runSingle({ item, resolve, reject }: QueuedItem<Item, Result>): Promise<void> {
     try {
-      const [result] = await (traces ? traces.together([asker], () => this.run([item])) : this.run([item]));
+      const [result] = await this.run([item]);
       resolve(result as Result);
     } catch (fault) {
       reject(fault);

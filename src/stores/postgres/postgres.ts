@@ -302,13 +302,11 @@ export async function ask<Row extends QueryResultRow>(
 ): Promise<Row[]> {
   const trips = measures.roundTrips('postgresql', statement.name);
   const begun = trips.begin();
-  let failed = true;
   try {
     const { rows } = await client.query<Row>({ ...statement, values: [...values] });
-    failed = false;
     return rows;
   } finally {
-    trips.end(begun, failed);
+    trips.end(begun);
   }
 }
 

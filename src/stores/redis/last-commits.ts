@@ -5,7 +5,7 @@ import { sendCollected } from './scripts/calls-of-a-turn.js';
 import { loadScript } from './scripts/script.js';
 
 /**
- * In Redis, which is not restored together with the database. Not measured, and so not traced: what is remembered belongs to no request.
+ * In Redis, which is not restored together with the database. Not measured: what is remembered belongs to no request.
  */
 export function createRedisLastCommits(client: RedisClient, names: KeyNames): RememberedCommits {
   const remember = loadScript('remember-commits');

@@ -17,9 +17,9 @@ export interface StoreMeasures {
 
 /** One kind of operation, from when it is sent until its reply has come or is given up. */
 export interface RoundTrips {
-  /** Returns an opaque value for `end`. */
-  begin(): unknown;
-  end(begun: unknown, failed?: boolean): void;
+  /** Returns a value for `end`. */
+  begin(): number;
+  end(begun: number): void;
 }
 
 /** What waits to be sent together. */
@@ -27,16 +27,6 @@ export interface QueueMeasure {
   /** `length` is called when the metrics are read. */
   watch(length: () => number): void;
   batch(size: number): void;
-  /** Undefined where nothing is traced. */
-  readonly traces?: BatchTraces;
-}
-
-/** Operations that are sent together may each belong to another trace. */
-export interface BatchTraces {
-  /** The trace of the current operation, for `together`. */
-  asker(): unknown;
-  /** Everything that `send` begins belongs to the traces of all askers. */
-  together<T>(askers: readonly unknown[], send: () => T): T;
 }
 
 const IGNORED: RoundTrips = { begin: () => 0, end() {} };

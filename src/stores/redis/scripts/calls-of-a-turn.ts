@@ -8,8 +8,6 @@ export interface Call {
   readonly parameters: readonly (string | number)[];
   readonly resolve: (reply: unknown) => void;
   readonly reject: (fault: unknown) => void;
-  /** Undefined where nothing is traced. */
-  readonly asker: unknown;
 }
 
 /** Sends calls of one script, and settles each of them. */

@@ -27,29 +27,27 @@ export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED)
 
   return (client, keys, parameters) =>
     new Promise((resolve, reject) => {
-      collectCall(client, send, { keys, parameters, resolve, reject, asker: queue.traces?.asker() });
+      collectCall(client, send, { keys, parameters, resolve, reject });
     });
 
   async function send(client: RedisClient, calls: readonly Call[]): Promise<void> {
-    const begun = begin(calls);
-    let failed = true;
+    queue.batch(calls.length);
+    const begun = trips.begin();
     try {
-      failed = answer(calls, await evaluate(client, calls));
+      answer(calls, await evaluate(client, calls));
     } catch (error) {
       refuse(client, calls, error);
     } finally {
-      trips.end(begun, failed);
+      trips.end(begun);
     }
   }
 
-  /** Whether one of them failed. */
-  function answer(calls: readonly Call[], replies: readonly unknown[]): boolean {
+  function answer(calls: readonly Call[], replies: readonly unknown[]): void {
     for (const [index, { resolve, reject }] of calls.entries()) {
       const reply = replies[index];
       if (reply instanceof Error) reject(redisFault(reply));
       else resolve(reply);
     }
-    return replies.some((reply) => reply instanceof Error);
   }
 
   function refuse(client: RedisClient, calls: readonly Call[], error: unknown): void {
@@ -60,16 +58,6 @@ export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED)
     }
     const fault = redisFault(error);
     for (const { reject } of calls) reject(fault);
-  }
-
-  function begin(calls: readonly Call[]): unknown {
-    queue.batch(calls.length);
-    const { traces } = queue;
-    if (!traces) return trips.begin();
-    return traces.together(
-      calls.map(({ asker }) => asker),
-      () => trips.begin(),
-    );
   }
 
   /**
