@@ -3,7 +3,6 @@ import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { createAccess } from './access/access.js';
 import { type Config, processorNames } from './config.js';
-import { withCrashPoint } from './crash-points.js';
 import { createHealth } from './health/health.js';
 import { createReadiness } from './health/readiness.js';
 import type { Listener } from './http/connections/listener.js';
@@ -88,12 +87,10 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   await refuseOtherKind(config, deployment, ownNames);
 
   const measured = metrics.measured(openProcessor(config, paymentLog, clock, traces?.headers));
-  const opened = { ...deployment, processor: traces?.processor(measured) ?? measured };
-  const ports = config.crashAt ? withCrashPoint(opened, config.crashAt) : opened;
-  const { keys, ledger, processor } = ports;
+  const processor = traces?.processor(measured) ?? measured;
   const area = createPaymentArea({
-    keys,
-    ledger,
+    keys: deployment.keys,
+    ledger: deployment.ledger,
     history: deployment.paymentHistory,
     processor,
     rules: { ...config.payments, dedupMs: config.processor.dedupMs },
@@ -116,7 +113,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   );
 
   const { payments, records: paymentRecords, findTimeline, askProcessor, recovery, retention, waiting, endings } = area;
-  const transactions = createTransactions(ports.transactions, ports.transactionCache, {
+  const transactions = createTransactions(deployment.transactions, deployment.transactionCache, {
     counts: metrics.transactions,
     idempotencyTtlMs: config.payments.idempotencyTtlMs,
   });

@@ -1,5 +1,4 @@
 import { type AccessSettings, HOW_TO_SET_AUTH, readAccess } from './access/access-settings.js';
-import { CRASH_AT_FORM, type CrashAt, readCrashAt } from './crash-points.js';
 import type { CertificateFiles } from './http/connections/certificate-files.js';
 import { CONNECTION_LIMITS } from './http/connections/connection-limits.js';
 import { readTrustedNetworks, TRUSTED_NETWORKS_FORM } from './http/connections/trusted-networks.js';
@@ -41,8 +40,6 @@ export interface Config {
   readonly processor: ProcessorSettings;
   /** Undefined where nothing is traced. */
   readonly traces: TraceSettings | undefined;
-  /** For tests: where this process ends as if it were killed. */
-  readonly crashAt: CrashAt | undefined;
 }
 
 /** One process on one folder, or any number of them on Redis and PostgreSQL; no mixtures (rule G2). */
@@ -119,13 +116,9 @@ export class ConfigError extends Error {
 export function readConfig(environment: Environment): Config {
   const problems: string[] = [];
   const config = readSettings(new Settings(environment, problems));
-  if (config.crashAt && environment.NODE_ENV !== 'test') problems.push(CRASHES_IN_TESTS_ONLY);
   if (problems.length > 0) throw new ConfigError([...problems, ...doubtsAbout(environment)]);
   return deepFreeze(config);
 }
-
-const CRASHES_IN_TESTS_ONLY =
-  'CRASH_AT kills the process in the middle of a payment, so it needs NODE_ENV=test: unset it where payments are served';
 
 /** The name of every setting with its default. */
 export function settingDefaults(): ReadonlyMap<string, string> {
@@ -164,7 +157,6 @@ function readSettings(settings: Settings): Config {
       settings.integer('TRANSACTION_CACHE_TTL_SECONDS', 300, 1, Math.floor(MAX_TIMER_MS / SECOND_MS)) * SECOND_MS,
     processor: readProcessor(settings, payments.leaseMs),
     traces: readTraces(settings),
-    crashAt: settings.parsed('CRASH_AT', readCrashAt, CRASH_AT_FORM),
   };
   refuseMissing(settings);
   return config;

@@ -90,7 +90,7 @@ async function open(opened: Opened, deployment: DeploymentName, options: Environ
     impossible: stores.impossible,
     async heal() {
       for (const each of [proxy, ...(stores.proxies ?? [])]) each.heal();
-      await Promise.all(services.map((service) => (service.crashAt ? service.kill() : undefined)));
+      await Promise.all(services.map((service) => (service.nextCrash ? service.kill() : undefined)));
       await Promise.all(services.map((service) => service.up()));
     },
     close: () => opened.close(),

@@ -1,4 +1,4 @@
-import { CRASH_POINTS } from '#idempay/crash-points.js';
+import { CRASH_POINTS } from '../../testkit/processes/crash-points.js';
 import type { Random } from '../../testkit/random.js';
 import type { Fault, Hit } from './fault.js';
 

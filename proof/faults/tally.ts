@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
-import { CRASH_POINTS } from '#idempay/crash-points.js';
 import type { History } from '../../testkit/history/history.js';
 import { outcomeOf } from '../../testkit/history/payments.js';
+import { CRASH_POINTS } from '../../testkit/processes/crash-points.js';
 import type { Hit } from './fault.js';
 
 /** How often one fault happened, and the longest time from it to the first payment that was sent after it and succeeded. */

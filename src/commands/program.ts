@@ -5,9 +5,6 @@ import { addPaymentCommands } from './payments/definitions.js';
 import { addTransactionCommands } from './transactions/definitions.js';
 import { UsageError } from './usage.js';
 
-/** For tests alone, so not offered. */
-const NOT_OFFERED = ['CRASH_AT'];
-
 /** Options whose values are collected. */
 const REPEATABLE: ReadonlySet<string> = new Set(['metadata', 'column', 'ignore']);
 
@@ -67,11 +64,10 @@ function refuseEmptyValues(command: CommandUnknownOpts): void {
 }
 
 function settingsText(settings: ReadonlyMap<string, string>): string {
-  const offered = [...settings].filter(([name]) => !NOT_OFFERED.includes(name));
   return [
     '',
     'Settings of the service are environment variables, here with their defaults. .env.example says what each is for.',
     '',
-    ...offered.map(([name, fallback]) => `  ${name.padEnd(32)}${fallback}`),
+    ...[...settings].map(([name, fallback]) => `  ${name.padEnd(32)}${fallback}`),
   ].join('\n');
 }

@@ -5,6 +5,7 @@ import { createTransactions } from '#idempay/transactions/transactions.js';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { openTestStores } from '../../testkit/deployments/distributed-stores.js';
 import { openRedis } from '../../testkit/deployments/topologies/open-stores.js';
+import { crashAt } from '../../testkit/processes/crash-points.js';
 import { claimAttempt, givenClaim, newProcessorName } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
 import { openDistributedPortsOn, type Ports } from '../../testkit/protocol/ports.js';
@@ -205,7 +206,7 @@ describe('a restored PostgreSQL is noticed by what Redis remembers', () => {
 
   test('the claim is handed to Redis before its charge is sent, so a process that is killed then has not lost it', async () => {
     const stores = await openTestStores();
-    const service = await stores.start({ PROCESSOR_DELAY_MS: '1', NODE_ENV: 'test', CRASH_AT: 'before-charge:1' });
+    const service = await stores.start({ PROCESSOR_DELAY_MS: '1', ...crashAt('before-charge:1') });
     const key = await generateKey(service.url);
     await pay(service.url, key).catch(() => {});
     const client = await openRedisClient(stores.redis.url);

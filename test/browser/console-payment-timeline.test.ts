@@ -6,6 +6,7 @@ import { accessibilityProblems, consoles, expectClean } from '../../testkit/cons
 import { takeScreenshots } from '../../testkit/console/screenshots.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
+import { crashAt } from '../../testkit/processes/crash-points.js';
 import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import { pause, until } from '../../testkit/time/until.js';
 
@@ -50,7 +51,7 @@ describeDeployments('a payment that is recovered after kill -9', (deployment) =>
     const [stores, processor] = await Promise.all([deployment.open(), serveReferenceProcessor()]);
     try {
       const settings = { PROCESSOR_URL: processor.url, LOCK_TTL_SECONDS: '2', PROCESSOR_TIMEOUT_MS: '900' };
-      const first = await stores.start({ ...settings, NODE_ENV: 'test', CRASH_AT: 'after-charge:1' });
+      const first = await stores.start({ ...settings, ...crashAt('after-charge:1') });
       const instanceOf = async (url: string) => (await ask(`${url}/api/session`)).json<{ instance: string }>().instance;
       const dead = await instanceOf(first.url);
       const key = await generateKey(first.url);

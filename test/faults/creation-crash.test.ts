@@ -11,6 +11,7 @@ import {
   type Transaction,
 } from '../../testkit/client/transactions.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { crashAt } from '../../testkit/processes/crash-points.js';
 import type { Service } from '../../testkit/processes/service.js';
 import { seededRandom, seedFrom } from '../../testkit/random.js';
 import { pause } from '../../testkit/time/until.js';
@@ -35,11 +36,11 @@ describeDeployments('a service that dies in a create with a key', (deployment) =
   test.each([
     ['after the commit and before the answer', 'after-create-all:1', ROWS],
     ['before the commit', 'before-create-all:1', 0],
-  ])('%s has all of its rows or none, and a repeat makes them complete', async (_when, crashAt, expected) => {
+  ])('%s has all of its rows or none, and a repeat makes them complete', async (_when, at, expected) => {
     const stores = await openStores();
     const account = newAccount();
     const key = randomUUID();
-    const dying = await stores.start({ NODE_ENV: 'test', CRASH_AT: crashAt });
+    const dying = await stores.start(crashAt(at));
     await expect(postBatch(dying.url, rowsOf(account), keyed(key))).rejects.toThrow();
     expect(await dying.ended).toMatchObject({ signal: 'SIGKILL' });
 

@@ -8,6 +8,7 @@ import { expectReplay, untilPaid } from '../../testkit/client/payment-answers.js
 import { SHOE } from '../../testkit/client/payment-bodies.js';
 import { exportLines, resolvePayment, shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { crashAt } from '../../testkit/processes/crash-points.js';
 import {
   type ChargeLine,
   type ProcessorInProcess,
@@ -83,7 +84,7 @@ describeDeployments('what a payment is about', (deployment) => {
     return charges[0] as ChargeLine;
   }
 
-  const startDying = (point: string) => stores.start(settings({ CRASH_AT: `${point}:1`, NODE_ENV: 'test' }));
+  const startDying = (point: string) => stores.start(settings(crashAt(`${point}:1`)));
 
   async function payDying(point: string, content: Content): Promise<string> {
     const dying = await startDying(point);

@@ -1,76 +1,40 @@
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { readConfig } from '#idempay/config.js';
-import { CRASH_POINTS, type CrashablePorts, readCrashAt, withCrashPoint } from '#idempay/crash-points.js';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Fault, Hit } from '../../proof/faults/fault.js';
 import { faultOrder } from '../../proof/faults/fault-order.js';
+import { draft, idsOf, listTransactions, newAccount, postTransaction } from '../../testkit/client/transactions.js';
+import { embedded } from '../../testkit/deployments/deployments.js';
 import { Disturbances, wasDisturbed } from '../../testkit/history/disturbances.js';
+import { CRASH_POINTS, crashAt } from '../../testkit/processes/crash-points.js';
 import { SupervisedService } from '../../testkit/processes/supervised-service.js';
 import { seededRandom } from '../../testkit/random.js';
 
-const portsWith = (processor: object) =>
-  ({ keys: {}, ledger: {}, transactions: {}, transactionCache: {}, processor }) as unknown as CrashablePorts;
-
-describe('CRASH_AT', () => {
-  test('names a point and the how many-th time it is reached', () => {
-    expect(readCrashAt('after-claim:3')).toEqual({ point: 'after-claim', nth: 3 });
-    expect(readConfig({ NODE_ENV: 'test', CRASH_AT: ' before-charge:1 ' }).crashAt).toEqual({
-      point: 'before-charge',
-      nth: 1,
-    });
-    expect(readConfig({ CRASH_AT: '' }).crashAt).toBeUndefined();
-  });
-
+describe('a crash point', () => {
   test.each(['after-claim', 'after-claim:0', 'after-claim:-1', 'after-claim:x', 'during-claim:1', ':1', 'claim:1'])(
-    'is refused as %s, with the names that it knows',
+    'is refused as %s, with the names that there are',
     (text) => {
-      const names = /CRASH_AT must have the form point:nth.*before-claim, after-claim/;
-      expect(() => readConfig({ NODE_ENV: 'test', CRASH_AT: text })).toThrow(names);
+      expect(() => crashAt(text)).toThrow(/must be point:nth .*before-claim, after-claim/);
     },
   );
 
-  /** The bug: one variable too many in production, and payments were killed half-way. The cause: nothing asked whether it is a test. */
-  test.each([undefined, 'production', 'development', ''])('ends the start with NODE_ENV=%s', (NODE_ENV) => {
-    const start = () => readConfig({ NODE_ENV, CRASH_AT: 'before-charge:1' });
-    expect(start).toThrow(/CRASH_AT kills the process .*NODE_ENV=test/);
-  });
-
-  test('has every name once', () => {
+  test('has a name of its own', () => {
     expect(new Set(CRASH_POINTS).size).toBe(CRASH_POINTS.length);
     const some = ['before-claim', 'after-charge', 'after-settle', 'before-finish', 'after-mark', 'after-refresh'];
     expect(CRASH_POINTS).toEqual(expect.arrayContaining(some));
   });
 
-  test.each<[string, before: number, during: number, after: number]>([
-    ['before-charge', 0, 1, 1],
-    ['after-charge', 0, 0, 1],
-  ])('%s ends the process at the nth step, on that side of it', async (point, before, during, after) => {
-    const die = vi.fn();
-    // A class, because adapters may be classes too.
-    class Processor {
-      readonly traits = { name: 'some processor' };
-      async charge(...args: unknown[]) {
-        return [this.traits.name, ...args];
-      }
-    }
-    const { processor } = withCrashPoint(portsWith(new Processor()), { point, nth: 2 }, die);
-    expect(processor.traits.name).toBe('some processor');
-    const charge = { key: 'key', transactionId: 'TXN1', amount: '1', currency: 'EUR' };
-    const times: number[] = [];
-    for (let nth = 1; nth <= 3; nth += 1) {
-      const charging = processor.charge(charge);
-      times.push(die.mock.calls.length);
-      expect(await charging).toEqual(['some processor', charge]);
-    }
-    expect(times).toEqual([before, during, after]);
-    expect(die).toHaveBeenCalledTimes(1);
-  });
-
-  test('has no point after a step that failed', async () => {
-    const die = vi.fn();
-    const lookUp = () => Promise.reject(new Error('away'));
-    const { processor } = withCrashPoint(portsWith({ lookUp }), { point: 'after-look-up', nth: 1 }, die);
-    await expect(processor.lookUp('key')).rejects.toThrow('away');
-    expect(die).not.toHaveBeenCalled();
+  test.each<[string, kept: boolean]>([
+    ['before-create:2', false],
+    ['after-create:2', true],
+  ])('kills the service at the nth step, on its side of it: %s', async (at, kept) => {
+    const stores = await embedded.open();
+    onTestFinished(() => stores.close());
+    const row = draft({ fromAccount: newAccount() });
+    const dying = await stores.start(crashAt(at));
+    expect((await postTransaction(dying.url, row)).status).toBe(201);
+    await expect(postTransaction(dying.url, row)).rejects.toThrow();
+    expect(await dying.ended).toMatchObject({ signal: 'SIGKILL' });
+    const { url } = await stores.serve();
+    expect(idsOf(await listTransactions(url, { from: `${row.fromAccount}` }))).toHaveLength(kept ? 2 : 1);
   });
 });
 

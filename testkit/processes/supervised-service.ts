@@ -4,6 +4,7 @@ import type { Disturbances } from '../history/disturbances.js';
 import { SERVICE } from '../programs.js';
 import { freePort } from '../servers/server-process.js';
 import { pause, until } from '../time/until.js';
+import { crashAt } from './crash-points.js';
 import { spawnProgram } from './service.js';
 
 /** A start that fails because a dependency is down is tried again after this time, as a supervisor does. */
@@ -29,13 +30,13 @@ interface SupervisedOptions {
 /** One process at an address that stays the same; started again whenever it ends. */
 export class SupervisedService {
   /** Where the process that runs will end itself: `point:nth`. */
-  crashAt: string | undefined;
+  nextCrash: string | undefined;
   readonly name: string;
   readonly url: string;
   #running: ReturnType<typeof spawnProgram> | undefined;
   #isUp = false;
   #stopped = false;
-  #next: { downMs: number; crashAt?: string | undefined; after?: Promise<unknown> } = { downMs: 0 };
+  #next: { downMs: number; nextCrash?: string | undefined; after?: Promise<unknown> } = { downMs: 0 };
   #supervising: Promise<void> = Promise.resolve();
   #endDisturbance: () => void;
 
@@ -60,8 +61,8 @@ export class SupervisedService {
   }
 
   /** SIGKILL; nothing of the process runs any more when this resolves. Started again after `downMs`, to crash there. */
-  async kill(downMs = 0, crashAt?: string): Promise<void> {
-    this.#next = { downMs, crashAt };
+  async kill(downMs = 0, nextCrash?: string): Promise<void> {
+    this.#next = { downMs, nextCrash };
     if (!this.#running) return;
     this.options.onKilled?.(undefined);
     await this.#end();
@@ -100,20 +101,20 @@ export class SupervisedService {
 
   async #supervise(): Promise<void> {
     while (!this.#stopped) {
-      const { downMs, crashAt, after } = this.#next;
+      const { downMs, nextCrash, after } = this.#next;
       this.#next = { downMs: START_AGAIN_MS };
       if (downMs > 0) await pause(downMs);
       await after;
-      if (!this.#stopped) await this.#run(crashAt);
+      if (!this.#stopped) await this.#run(nextCrash);
     }
   }
 
-  async #run(crashAt: string | undefined): Promise<void> {
+  async #run(nextCrash: string | undefined): Promise<void> {
     const { environment, launcher, program = SERVICE, onKilled, onOwnEnd } = this.options;
-    const settings = { HOST: '127.0.0.1', ...environment, PORT: `${this.port}`, NODE_ENV: 'test', CRASH_AT: crashAt };
+    const settings = { HOST: '127.0.0.1', ...environment, PORT: `${this.port}`, ...(nextCrash && crashAt(nextCrash)) };
     const running = spawnProgram(program, settings, launcher);
     this.#running = running;
-    this.crashAt = crashAt;
+    this.nextCrash = nextCrash;
     let output = '';
     running.child.stdout.resume();
     running.child.stderr.on('data', (chunk: Buffer) => {
@@ -127,11 +128,11 @@ export class SupervisedService {
       },
     );
     const { code, signal } = await running.ended;
-    this.crashAt = undefined;
+    this.nextCrash = undefined;
     if (this.#running !== running) return;
     const wasUp = this.#isUp;
     this.#isDown();
-    if (crashAt && signal === 'SIGKILL') onKilled?.(crashAt.split(':')[0]);
+    if (nextCrash && signal === 'SIGKILL') onKilled?.(nextCrash.split(':')[0]);
     else if (wasUp) onOwnEnd?.(`${this.name} ended by itself: ${code ?? signal} ${output}`);
   }
 
