@@ -8,6 +8,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate as nextStep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import {
   BATCH_LIMIT_BYTES,
@@ -26,7 +27,7 @@ import { openConnection, requestText, statusesIn } from '../../testkit/client/ra
 import { inParallel } from '../../testkit/concurrency.js';
 import { usedMegabytes } from '../../testkit/heap.js';
 import { type ServiceInProcess, serveInProcess } from '../../testkit/processes/service-in-process.js';
-import { pause, until } from '../../testkit/time/until.js';
+import { until } from '../../testkit/time/until.js';
 
 const attacker = credentialOf('attacker', ['transactions:write', 'payments:write', 'metrics']);
 const other = credentialOf('other', ['transactions:write', 'payments:write']);
@@ -56,6 +57,20 @@ const keep = (socket: Socket) => {
   return socket;
 };
 
+const isRead = (socket: Socket) => service.otherEndOf(socket)?.bytesRead === socket.bytesWritten;
+
+/** Until the service has read all that was sent on these connections, some of it in turns. */
+const untilRead = (sockets: readonly Socket[]) => until('all bytes are read', 30_000, () => sockets.every(isRead));
+
+/** Until the service has read all of it, or as much as it keeps of a request that waits, and has paused the connection. */
+async function untilReadOrPaused(sockets: readonly Socket[]): Promise<void> {
+  await until('all bytes are read, or no more of them', 30_000, () =>
+    sockets.every((socket) => isRead(socket) || service.otherEndOf(socket)?.isPaused()),
+  );
+  // The chunks of one read are joined by the end of the step of the event loop.
+  await nextStep();
+}
+
 function postBatch({ headers }: typeof attacker, bytes = GOOD_BATCH.length) {
   return ask(`${service.url}/api/transactions/batch`, {
     method: 'POST',
@@ -64,16 +79,26 @@ function postBatch({ headers }: typeof attacker, bytes = GOOD_BATCH.length) {
   });
 }
 
-/** As the attacker, whose whole part is free: a batch of full length is created while the others that fit are there. */
+/**
+ * As the attacker, whose whole part is free: a batch of full length is created while the others that fit are there. These are answered at the
+ * end, so that their bytes are given back too.
+ */
 async function expectAllFree(): Promise<void> {
   await until('the bytes are given back', 5_000, async () => {
     const sockets = await inParallel(BATCHES_OF_A_CLIENT - 1, 4, () =>
       withholdLastByte(service.port, batchRoute(attacker.headers)),
     );
-    await pause(50);
+    const isAnswered = ({ bytesRead, closed }: Socket) => bytesRead > 0 || closed;
+    // A body is refused as long as bytes of an earlier one count.
+    await until('each body is read or refused', 10_000, () =>
+      sockets.every((socket) => isRead(socket) || isAnswered(socket)),
+    );
     const { status } = await postBatch(attacker, BATCH_LIMIT_BYTES);
+    const fits = status === 201 && !sockets.some(isAnswered);
+    for (const socket of sockets) socket.write(' ');
+    await until('each body is answered', 10_000, () => sockets.every(isAnswered));
     for (const socket of sockets) socket.destroy();
-    return status === 201;
+    return fits;
   });
 }
 
@@ -88,18 +113,23 @@ function payOrder({ headers }: typeof attacker) {
   });
 }
 
-/** Connections of the attacker with bodies that never end, two of which were refused. */
-async function fillPart(): Promise<void> {
-  const count = BATCHES_OF_A_CLIENT + 2;
-  const sockets = await inParallel(count, count, () => withholdLastByte(service.port, batchRoute(attacker.headers)));
-  await until('two are refused', 10_000, () => sockets.filter(({ bytesRead }) => bytesRead > 0).length >= 2);
-  onTestFinished(() => {
-    for (const socket of sockets) socket.destroy();
-  });
+/** Connections of the attacker with bodies that never end, which have its whole part; any beyond these are refused. */
+async function fillPart(count: number, route = batchRoute(attacker.headers)): Promise<readonly Socket[]> {
+  // Otherwise bytes of an earlier connection may count, and be given back after a body was refused for them.
+  await expectAllFree();
+  const sockets = await inParallel(count, count, () => withholdLastByte(service.port, route));
+  for (const socket of sockets) keep(socket);
+  const isClosed = (socket: Socket) =>
+    socket.closed || (socket.bytesRead > 0 && service.otherEndOf(socket) === undefined);
+  await until('each body is read, or its connection is closed', 10_000, () =>
+    sockets.every((socket) => isRead(socket) || isClosed(socket)),
+  );
+  expectError(await postBatch(attacker), 503, REFUSED);
+  return sockets;
 }
 
 test('a client with too many bodies that never end is refused, and others are served', async () => {
-  await fillPart();
+  await fillPart(BATCHES_OF_A_CLIENT + 2);
   const answer = await refusalOfUnended(service.port, batchRoute(attacker.headers));
   expectError(answer, 503, REFUSED);
   expect(answer.headers).toMatchObject({ 'retry-after': '2', connection: 'close' });
@@ -136,13 +166,11 @@ test('the bytes of a body behind an answer that stays open are given back when i
   const behind = requestText(LIVE, [`Authorization: ${attacker.headers.Authorization}`]);
   const route = batchRoute(attacker.headers);
   for (let round = 0; round < 3; round += 1) {
-    const sockets = await inParallel(BATCHES_OF_A_CLIENT, 4, () =>
-      withholdLastByte(service.port, { ...route, startLine: `${behind}${route.startLine}` }),
-    );
-    await pause(100);
+    // They count, although none of them can be answered yet.
+    const sockets = await fillPart(BATCHES_OF_A_CLIENT, { ...route, startLine: `${behind}${route.startLine}` });
     for (const socket of sockets) socket.resetAndDestroy();
+    await expectAllFree();
   }
-  await expectAllFree();
 });
 
 test('a body of somebody without credentials is not kept', async () => {
@@ -156,30 +184,33 @@ test('a body of somebody without credentials is not kept', async () => {
 
 test('a body in chunks of one byte costs no more than its bytes', async () => {
   const before = usedMegabytes();
+  const sockets: Socket[] = [];
   for (let connection = 0; connection < 2; connection += 1) {
-    keep(await sendTinyChunks(service.port, batchRoute(attacker.headers), 200_000));
+    sockets.push(keep(await sendTinyChunks(service.port, batchRoute(attacker.headers), 200_000)));
   }
-  await pause(500);
+  await untilRead(sockets);
   // As a list of chunks 150 MB.
   expect(usedMegabytes() - before).toBeLessThan(20);
 });
 
 test.each([
-  ['no body is read', LIVE, 20],
+  ['no body is read', LIVE, 20, untilRead],
   // The live view has 32 places.
-  ['the request waits for earlier answers', `${PENDING}POST /api/transactions/batch HTTP/1.1`, 8],
-])('chunks of one byte cost little where %s', async (_where, startLine, connections) => {
+  ['the request waits for earlier answers', `${PENDING}POST /api/transactions/batch HTTP/1.1`, 8, untilReadOrPaused],
+] as const)('chunks of one byte cost little where %s', async (_where, startLine, connections, untilTaken) => {
   const before = usedMegabytes();
+  const sockets: Socket[] = [];
   for (let connection = 0; connection < connections; connection += 1) {
-    keep(await sendTinyChunks(service.port, { ...batchRoute(attacker.headers), startLine }, 20_000));
+    const route = { ...batchRoute(attacker.headers), startLine };
+    sockets.push(keep(await sendTinyChunks(service.port, route, 20_000)));
   }
-  await pause(500);
+  await untilTaken(sockets);
   // As a list of chunks 1.4 to 7 MB each.
   expect((usedMegabytes() - before) / connections).toBeLessThan(0.6);
 });
 
 test('the rest of a body that was refused is read and thrown away, and its connection is closed', async () => {
-  await fillPart();
+  await fillPart(BATCHES_OF_A_CLIENT + 2);
   const socket = keep(
     openConnection(
       service.port,

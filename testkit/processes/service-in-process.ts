@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { pino } from 'pino';
 import { createApp } from '#idempay/app.js';
 import { readConfig } from '#idempay/config.js';
@@ -20,6 +21,11 @@ export async function serveInProcess(environment: Environment, limits: Partial<C
     maxConnections: config.maxConnections,
     ...limits,
   });
+  const accepted = new Set<Socket>();
+  listener.server.on('connection', (socket: Socket) => {
+    accepted.add(socket);
+    socket.once('close', () => accepted.delete(socket));
+  });
   const port = await listener.listen(config.host, config.port);
   const app = await createApp(config, logger, listener, traces).catch(async (error: unknown) => {
     await listener.close();
@@ -28,5 +34,7 @@ export async function serveInProcess(environment: Environment, limits: Partial<C
   await app.serve();
   /** A drain of at most `limitMs`; nothing of the service is left when this resolves. */
   const stop = (limitMs?: number) => app.drain(limitMs);
-  return { url: `${schemeOf(environment)}://127.0.0.1:${port}`, port, logs, stop };
+  /** The service's end of a connection of this process. Undefined until it is accepted, and after it was closed. */
+  const otherEndOf = (client: Socket) => [...accepted].find(({ remotePort }) => remotePort === client.localPort);
+  return { url: `${schemeOf(environment)}://127.0.0.1:${port}`, port, logs, stop, otherEndOf };
 }
