@@ -21,6 +21,8 @@ async function serve() {
   const server = createServer((request, response) =>
     response.end(request.url === '/long' ? 'x'.repeat(LONG_BYTES) : 'short'),
   );
+  // Else the connection of the short answer may be the one that is closed.
+  server.keepAliveTimeout = 0;
   server.on('connection', (socket) => {
     open.add(socket);
     socket.once('close', () => open.delete(socket));
