@@ -193,6 +193,28 @@ describe('trying payments in the console', () => {
     expect(await processor.chargesOf(href?.replace('#/payment/', '') ?? '')).toHaveLength(1);
   });
 
+  test('sends the next attempt at an order after a decline', async () => {
+    const processor = await serveReferenceProcessor({ behaviour: { declineRate: 1 } });
+    onTestFinished(() => processor.close());
+    const url = await servedWith({ PROCESSOR_URL: processor.url });
+    const tab = await tabs.open(url, { hash: HASH });
+    const reference = await tab.page.getByLabel('Reference').inputValue();
+    await press(tab, 'Pay the order');
+    await latest(tab).getByText('402 Payment Required').waitFor();
+    expect(await noteIn(tab)).toContain('sends the next attempt (attempt=2)');
+    await processor.behave({ declineRate: 0 });
+    await tab.page.getByLabel('Attempt').fill('2');
+    await press(tab, 'Pay the order');
+    await latest(tab).getByText('200 OK').waitFor();
+    const attempts = (await ask(`${url}/api/payments?reference=${reference}`)).json<ShownPayment[]>();
+    expect(attempts.map(({ attempt, state }) => [attempt, state])).toEqual([
+      [2, 'COMPLETED'],
+      [1, 'DECLINED'],
+    ]);
+    await press(tab, 'New order');
+    expect(await tab.page.getByLabel('Attempt').inputValue()).toBe('1');
+  });
+
   test('is not offered where a processor moves money, or does not say', async () => {
     const real = await startHttpServer((response) => response.writeHead(404).end());
     const away = await startHttpServer((response) => response.destroy());

@@ -17,7 +17,7 @@ export type Outcome =
       readonly headers: readonly (readonly [name: string, value: string])[];
       readonly body: string;
       readonly tookMs: number;
-      /** Whether the service itself gave it, and no gateway (rule P23). */
+      /** The service itself gave the answer, and no gateway (rule P23). */
       readonly isOwn: boolean;
     }
   | { readonly problem: string };

@@ -1,13 +1,13 @@
 import { headerIn, type Outcome, stringIn } from './call.js';
 import type { PaymentName } from './steps.js';
 
-/** The two sentences of the service for a completed payment: a gateway may answer 200 as well. */
+/** The two sentences of the service for a completed payment. A gateway may answer 200 too. */
 const PAID = /^(?:Payment processed successfully with )?Transaction ID: TXN\d+$/;
 
 export const NOTE_OF_KEY =
   'The client must store this key before it pays: only with the same key it can send the same payment again after a crash. An unpaid key expires.';
 
-/** What the answer to a payment means, and what a client must do with it: the table of `docs/reference/api.md`. */
+/** Says in words what a client must do after this answer to a payment, as the table in `docs/reference/api.md` does. */
 export function noteOfPayment(outcome: Outcome, name: PaymentName): string {
   const isOrder = 'reference' in name;
   if (isPaid(outcome)) {
@@ -21,11 +21,11 @@ export function noteOfPayment(outcome: Outcome, name: PaymentName): string {
   }
   switch (outcome.status) {
     case 402:
-      return `The payment was declined, and a repeat says so again. If the payer wants to try again, the client ${isOrder ? 'sends the next attempt (attempt=2)' : 'pays with a new key'}.`;
+      return `The payment was declined, and a repeat says so again. If the payer wants to try again, the client ${anotherTry(name)}.`;
     case 410:
       return 'The payment was cancelled, so no charge is sent for it. A repeat says so again.';
     case 422:
-      return `Nothing was charged now, because this ${isOrder ? 'order has a payment of another amount, or a later attempt' : 'key belongs to a payment of another content'}. The client asks what was paid, and takes no other ${isOrder ? 'reference' : 'key'} for the same purchase.`;
+      return `Nothing was charged now, because this ${isOrder ? 'order has a payment of another amount or a later attempt, or it is not the turn of this attempt' : 'key belongs to a payment of another content'}. The client asks what was paid, and takes no other ${isOrder ? 'reference' : 'key'} for the same purchase.`;
     default:
       return isOrder
         ? 'The request was refused, and nothing was begun for it. The client must correct it.'
@@ -33,7 +33,7 @@ export function noteOfPayment(outcome: Outcome, name: PaymentName): string {
   }
 }
 
-/** What the answer to a question for the status means, and what a client must do with it. */
+/** Says in words what a client must do after this answer to a question for the status. */
 export function noteOfStatus(outcome: Outcome, name: PaymentName): string {
   if (isPaid(outcome)) return 'The payment is completed, and this is its transaction id. A question charges nothing.';
   if (!isClear(outcome))
@@ -44,7 +44,7 @@ export function noteOfStatus(outcome: Outcome, name: PaymentName): string {
   } is completed, but one may be under way. The client that wants it paid sends the payment again, which never charges twice.`;
 }
 
-/** What two payments at once came to, as it was and not as one would like it. */
+/** Says what happened to two payments at once. The second one may come too late to be told 409, and then the note says so. */
 export function noteOfTwo(outcomes: readonly Outcome[], duplicateWaits: boolean, slowDown: string): string {
   if (!outcomes.some(isPaid)) {
     return 'Neither answer names a transaction, so it is not known here whether the order was paid. Send the same request again.';
@@ -61,12 +61,17 @@ export function noteOfTwo(outcomes: readonly Outcome[], duplicateWaits: boolean,
   return 'One request was answered with the transaction. The client of the other one must send the same again.';
 }
 
+function anotherTry(name: PaymentName): string {
+  if ('key' in name) return 'pays with a new key';
+  return `sends the next attempt (attempt=${Number(name.attempt ?? 1) + 1})`;
+}
+
 const isPaid = (outcome: Outcome) =>
   !('problem' in outcome) && outcome.status === 200 && PAID.test(stringIn(outcome) ?? '');
 
 const isReplay = (outcome: Outcome) => headerIn(outcome, 'idempotent-replayed') !== undefined;
 
-/** Whether a refusal is final for its request: it is the service's own, and not only of this moment. */
+/** The refusal is final for its request: the service itself gave it, and not only because of this moment. */
 function isClear(outcome: Outcome): outcome is Exclude<Outcome, { problem: string }> {
   if ('problem' in outcome || !outcome.isOwn) return false;
   const { status } = outcome;

@@ -3,8 +3,14 @@ import type { Http } from '../http/http.js';
 import { sentenceOf } from '../http/service-error.js';
 import { type Call, headerIn, type Outcome, sendCall, stringIn } from './call.js';
 
-/** What names a payment in each of its requests: an order that the client has anyway, or a key that the service generated. */
-export type PaymentName = { readonly reference: string } | { readonly key: string };
+/** Each request names its payment by an attempt at an order, which the client has anyway, or by a key that the service generated. */
+export type PaymentName = Order | { readonly key: string };
+
+/** `attempt`: as it was typed. If omitted, it is the first one. */
+export interface Order {
+  readonly reference: string;
+  readonly attempt?: string;
+}
 
 export interface Exchange {
   readonly calls: readonly Call[];
@@ -20,7 +26,7 @@ export interface Step {
   readonly about: PaymentName | undefined;
   /** The key of that payment, which has a timeline. */
   readonly key: string | undefined;
-  /** What the answers show, and what a client must do, in a few sentences. */
+  /** It says in a few sentences what the answers show, and what a client must do. */
   readonly note?: string | undefined;
 }
 
@@ -43,12 +49,12 @@ export const statusCall = (name: PaymentName): Call => ({
 /** A reference is a parameter, and a key is a header. */
 function namedIn(path: string, name: PaymentName, headers: Call['headers'] = {}): Pick<Call, 'path' | 'headers'> {
   if ('key' in name) return { path, headers: { 'Idempotency-Key': name.key, ...headers } };
-  return { path: `${path}?reference=${encodeURIComponent(name.reference)}`, headers };
+  return { path: `${path}?${new URLSearchParams({ ...name })}`, headers };
 }
 
 export const waiting = { Prefer: `wait=${WAIT_SECONDS}` };
 
-/** Sends calls at once, payments only where `mayPay` says so now; `show` is called before the answers and after them. */
+/** Sends calls at once, payments only if `mayPay` says so now; `show` is called before the answers and after them. */
 export async function exchange(
   http: Http,
   calls: readonly Call[],

@@ -13,6 +13,7 @@ import {
   generateKeyCall,
   keyIn,
   keyOfPayment,
+  type Order,
   type PaymentName,
   payCall,
   type Step,
@@ -62,8 +63,16 @@ function TryIt({ http, session, may, mayPay }: ViewProperties & { mayPay(): Prom
   const [payment, setPayment] = useState<PaymentRequest>({ amount: '100.50', currency: 'USD' });
   const { steps, begin, clear } = useSteps(http);
   const [reference, setReference] = useState(() => lastIn(steps, 'reference') ?? newReference());
+  const [attempt, setAttempt] = useState('1');
   const [isBusy, setBusy] = useState(false);
+  const order: Order = attempt === '1' ? { reference } : { reference, attempt };
   const key = lastIn(steps, 'key');
+
+  function choose(other: string): void {
+    setReference(other);
+    setAttempt('1');
+  }
+
   const mayAsk = may('payments:read', 'operations');
   const slowDown =
     session.processor.name === 'simulated'
@@ -109,18 +118,18 @@ function TryIt({ http, session, may, mayPay }: ViewProperties & { mayPay(): Prom
 
   /** A new order, because a paid one would only be answered with its stored result. */
   function twoAtOnce(title: string, duplicateWaits: boolean): Promise<void> {
-    const order = { reference: newReference() };
-    setReference(order.reference);
+    const fresh = { reference: newReference() };
+    choose(fresh.reference);
     return run(
       title,
       async ({ change, send }) => {
         const { outcomes } = await send([
-          payCall(order, payment),
-          payCall(order, payment, duplicateWaits ? waiting : {}),
+          payCall(fresh, payment),
+          payCall(fresh, payment, duplicateWaits ? waiting : {}),
         ]);
         change({ note: noteOfTwo(outcomes, duplicateWaits, slowDown) });
       },
-      order,
+      fresh,
     );
   }
 
@@ -155,12 +164,13 @@ function TryIt({ http, session, may, mayPay }: ViewProperties & { mayPay(): Prom
             the same transaction id.
           </p>
           <div class="fields">
-            <Field name="Reference" value={reference} set={setReference} />
-            {button('New order', () => setReference(newReference()), 'quiet')}
+            <Field name="Reference" value={reference} set={choose} />
+            <Field name="Attempt" value={attempt} set={setAttempt} />
+            {button('New order', () => choose(newReference()), 'quiet')}
           </div>
           <div class="buttons">
-            {button('Pay the order', () => pay('Pay the order', { reference }), 'primary')}
-            {mayAsk && button('Ask for the order', () => ask('Ask for the order', { reference }))}
+            {button('Pay the order', () => pay('Pay the order', order), 'primary')}
+            {mayAsk && button('Ask for the order', () => ask('Ask for the order', order))}
             {button('Pay a new order twice at once', () => twoAtOnce('Pay an order twice at once', false))}
             {button('Pay a new order twice, and wait', () =>
               twoAtOnce('Pay an order twice, and let the duplicate wait', true),

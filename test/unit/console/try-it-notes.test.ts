@@ -43,6 +43,10 @@ describe('what a client must do with the answer to a payment', () => {
     expect(noteOfPayment(outcome, ORDER)).toMatch(note);
   });
 
+  test('names the attempt that comes after the declined one', () => {
+    expect(noteOfPayment(answer(402), { ...ORDER, attempt: '2' })).toContain('(attempt=3)');
+  });
+
   test.each<[status: number, note: RegExp]>([
     [402, /declined.*pays with a new key/],
     [422, /takes no other key/],
