@@ -1,6 +1,7 @@
 import { Agent, type IncomingHttpHeaders, type IncomingMessage, request as nodeRequest } from 'node:http';
 import { request as tlsRequest } from 'node:https';
 import { buffer } from 'node:stream/consumers';
+import { until } from '../time/until.js';
 
 /** What came back, with the body as it was sent: text, never re-encoded. */
 export interface Answer {
@@ -65,10 +66,15 @@ export function nextPage({ headers: { link } }: { readonly headers: Answer['head
   return next;
 }
 
+const GENERATED_WITHIN_MS = 5_000;
 const JSON_TYPE = { 'Content-Type': 'application/json' };
 
+/** A 503 is asked again, as every client does: on a slow machine a store may miss the deadline of the service. */
 export async function generateKey(url: string): Promise<string> {
-  const answer = await ask(`${url}/api/server-generated/generate-key`);
+  const answer = await until('a key is generated', GENERATED_WITHIN_MS, async () => {
+    const tried = await ask(`${url}/api/server-generated/generate-key`);
+    return tried.status !== 503 && tried;
+  });
   if (answer.status !== 200) throw new Error(`generate-key answered ${answer.status}: ${answer.text}`);
   return answer.json<string>();
 }
