@@ -69,7 +69,7 @@ export async function compileShopTests(folder: string): Promise<string> {
 }
 
 interface ProgramSettings {
-  /** Of the package that the program belongs to. */
+  /** The `type` of the package that the program belongs to. */
   readonly type: 'module' | 'commonjs';
   readonly module: string;
   readonly moduleResolution?: string;

@@ -21,7 +21,7 @@ export interface Environment {
   readonly processor: ReferenceProcessor;
   readonly faults: readonly Fault[];
   readonly record: StoreOfRecord;
-  /** Of the services, read at each start. */
+  /** The settings of the services, which they read at each start. */
   readonly settings: Record<string, string>;
   /** A fault of the deployment that this machine does not allow, and why. */
   readonly impossible: string | undefined;

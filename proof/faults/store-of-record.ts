@@ -8,7 +8,7 @@ import { ROOT } from '../../testkit/programs.js';
 import { COPIES, DUMPS, type Restore } from '../../testkit/servers/postgres-backups.js';
 import type { PostgresUnderFault } from './postgres-under-fault.js';
 
-/** What is set back to the moment of a backup, while no service runs. */
+/** The database that a restore sets back to the moment of a backup, while no service runs. */
 export interface StoreOfRecord {
   readonly backups: Readonly<Record<string, () => Promise<Restore>>>;
   transactions(): Promise<TransactionRow[]>;

@@ -1,7 +1,7 @@
 import { write, writeSync } from 'node:fs';
 import { type LevelWithSilent, type Logger, pino, symbols } from 'pino';
 
-/** Of lines that wait while the log cannot be written: thousands of lines, and little next to the memory of a process. */
+/** The lines that wait while the log cannot be written have at most so many bytes: thousands of lines, and little of a process's memory. */
 const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 /** Lines below the level `error` leave the other half to errors, so that errors are the last to be dropped. */
 const MAX_WAITING_BELOW_ERROR_BYTES = MAX_WAITING_BYTES / 2;

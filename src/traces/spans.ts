@@ -9,7 +9,7 @@ import {
   trace,
 } from '@opentelemetry/api';
 
-/** What is said of a payment: never its key, which opens it, nor its amount. */
+/** The only fact of a payment that a span has: the key would give access to it, and its amount is nobody's business here. */
 export const TRANSACTION_ID = 'idempay.transaction_id';
 
 /**

@@ -21,7 +21,10 @@ import {
   scripted,
 } from '../../testkit/client-library/scripted-fetch.js';
 
-/** Of processor time. In linear time each takes milliseconds, in quadratic time 5 to 60 seconds. A batch may have five times as much, which would take 25 times as long. */
+/**
+ * A text of this length takes milliseconds of processor time if the time is linear, and 5 to 60 seconds if it is quadratic. A batch may have
+ * five times as much, which would take 25 times as long.
+ */
 const LENGTH = 200_000;
 const LIMIT_MS = 2_000;
 const MEGABYTE = 1024 * 1024;

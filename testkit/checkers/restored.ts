@@ -28,7 +28,7 @@ export interface RestoredEvidence {
   /** The ids of all creates that were ever acknowledged. */
   readonly ids: readonly number[];
   readonly charges: readonly RestoredCharge[];
-  /** What was asked for where the answer was that it is paid. The id of the transaction may be another one than before. */
+  /** The requests that were answered as paid. The transaction id of an answer may differ from the one before the restore. */
   readonly answers: readonly { readonly key: string; readonly amount: string; readonly currency: string }[];
   /** Charged orders that were not answered as paid, and their last answer. */
   readonly unanswered: readonly string[];

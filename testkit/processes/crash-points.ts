@@ -35,7 +35,7 @@ const STEPS: { readonly [Port in keyof CrashablePorts]: Partial<Record<keyof Cra
   transactionCache: { lookUp: 'cache-look-up', fill: 'fill', mark: 'mark', refresh: 'refresh', evict: 'evict' },
 };
 
-/** What `crash-at.mjs` reads, by the name of the point: `before-claim`, `after-claim` ... */
+/** The place that `crash-at.mjs` reads, by the name of its point: `before-claim`, `after-claim` ... */
 const PLACES: ReadonlyMap<string, string> = new Map(
   Object.entries(STEPS).flatMap(([port, steps]) =>
     Object.entries(steps).flatMap(([operation, step]) =>

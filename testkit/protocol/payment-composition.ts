@@ -139,5 +139,5 @@ export async function shareProtocol() {
   };
 }
 
-/** What a request that prefers to wait is ready to wait for. */
+/** The limits of a request that prefers to wait: a time, and its client's disconnect. */
 export const readyToWait = (ms = LONG_MS) => ({ ms, gone: new AbortController().signal });

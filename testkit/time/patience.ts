@@ -3,7 +3,7 @@ const USUAL_MS = 30;
 const STEPS = 20_000_000;
 /** A test that waits even longer has found a failure, and not a slow machine. */
 const MOST_TIMES = 10;
-/** What a machine with other work may add to a promised time, without being slow. */
+/** A machine with other work may add this much to a promised time, without being slow. */
 const SLACK_MS = 3_000;
 /** The load changes while a worker runs one file after the other; a measure each ten seconds costs at most half a percent. */
 const MEASURED_EVERY_MS = 10_000;
@@ -12,7 +12,7 @@ let measured = { atMs: Number.NEGATIVE_INFINITY, times: 1 };
 
 /**
  * The whole milliseconds that a test waits for others at most: `ms` on a machine with a free core, and up to ten times as much on a slower one.
- * Measured is the wall clock of a fixed computation, because it shows a slow core, a core shared with others and a quota alike. The
+ * It measures the wall clock of a fixed computation, because that shows a slow core, a core shared with others and a quota alike. The
  * computation is longer than what a quota grants at once (ten of 100 ms, if it is a tenth of a core), so that it is interrupted too.
  */
 export function patience(ms: number): number {
@@ -25,10 +25,10 @@ export function patience(ms: number): number {
   return Math.ceil(ms * measured.times);
 }
 
-/** What a promised time may measure at most: what the machine adds to it is not the fault of who promised. */
+/** The most that a promised time may measure, because the machine adds to it too. */
 export const withSlack = (promisedMs: number): number => promisedMs + patience(SLACK_MS);
 
-/** Of a test that only computes, or lasts as long as its caller asks. A whole run has a limit (`run-limit-reporter.ts`). */
+/** For a test that only computes, or lasts as long as its caller asks. A whole run has a limit (`run-limit-reporter.ts`). */
 export const WITHOUT_LIMIT = { timeout: 0 };
 
 function compute(): number {

@@ -22,7 +22,7 @@ export interface Tables {
   list: { readonly lastId: number; readonly version: number; readonly lastRemovalVersion: number };
   removals: readonly RemovalRow[];
   cache: CacheEpoch;
-  /** Of the deployment's row. */
+  /** The deployment's row has them. */
   processors: readonly string[];
   loss: Loss;
 }

@@ -30,7 +30,7 @@ export interface PaymentHistory {
   countPaid(): Promise<PaidCounts>;
 }
 
-/** Of the payments of a store, for a count at the start: a fixed number, so that no start takes longer with more of them. */
+/** A start counts among at most this many payments of a store, so that it takes no longer if there are more. */
 export const MOST_LOOKED_AT = 10_000;
 
 export type PaymentRecord = ClaimedPayment | CancelledPayment;

@@ -76,11 +76,11 @@ export function addressed(
   };
 }
 
-/** What a question is about. If a member is omitted, the reply is not compared with it. */
+/** The payment that a question is about. If a member is omitted, the reply is not compared with it. */
 export interface Subject {
-  /** In a reply it is the `reference`. */
+  /** A reply names it as `reference`. */
   readonly key: string;
-  /** Of a charge. After rows were lost a look-up finds the charge of another transaction. */
+  /** Only a charge has one: after rows were lost, a look-up may find the charge of another transaction. */
   readonly transactionId?: string | undefined;
   readonly money?: Money | undefined;
 }

@@ -10,12 +10,12 @@ export const INSERT_CLAIM = `
   VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (key) DO NOTHING`;
 
-/** Of a row that was inserted in the same commit. */
+/** Marks a row that the same commit inserted. */
 export const SET_CLAIMED_AFTER_LOSS = 'UPDATE payments SET claimed_after_loss = 1 WHERE key = ?';
 
 export const SET_RESOLUTION = 'UPDATE payments SET resolution = ? WHERE key = ?';
 
-/** What an adoption left behind; it changes at a start only. */
+/** The losses that adoptions noted; they change at a start only. */
 export const LOSSES =
   'SELECT look_up_before, look_up_references_until, adopted_at, lost_ms, processors_before_loss FROM deployment';
 

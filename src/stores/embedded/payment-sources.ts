@@ -13,7 +13,7 @@ export interface PaymentSources {
 const NO_KEY = '-'.repeat(36);
 /** Blanks at the end are no part of a source, which has none in it. */
 const padded = (source: string) => source.padEnd(MOST_SOURCE, ' ');
-/** Of all payments at once, for those that are removed. */
+/** Erases the sources of all payments at once, if all payments are removed. */
 export const ERASE_ALL_SOURCES = `UPDATE payment_sources SET key = '${NO_KEY}', source = '${padded('')}'`;
 export const FIND_SOURCE = 'SELECT rtrim(source) AS source FROM payment_sources WHERE key = ?';
 
