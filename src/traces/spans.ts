@@ -9,7 +9,7 @@ import {
   trace,
 } from '@opentelemetry/api';
 
-/** The only fact of a payment that a span has: the key would give access to it, and its amount is nobody's business here. */
+/** The only fact about a payment in a span: the key would give access to the payment, and a trace does not need its amount. */
 export const TRANSACTION_ID = 'idempay.transaction_id';
 
 /**
