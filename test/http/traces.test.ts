@@ -43,6 +43,9 @@ function succeed(response: ServerResponse): void {
   response.end('{"status":"succeeded"}');
 }
 
+/** What was sent to be charged. A process that was late looks its own payment up first, and that is not what these tests count. */
+const sent = (received: readonly Charged[]) => received.filter(({ method }) => method === 'POST') as [Charged];
+
 const childrenOf = (spans: readonly ExportedSpan[], { spanId }: Traced) =>
   spans.filter(({ parentSpanId }) => parentSpanId === spanId);
 
@@ -104,8 +107,8 @@ describeDeployments('traces', (deployment) => {
     expect(call.parentSpanId).toBe(server.spanId);
     expect(call.attributes).toMatchObject({ 'idempay.result': 'succeeded', 'idempay.transaction_id': transactionId });
 
-    expect(charged).toHaveLength(1);
-    const [charge] = charged as [Charged];
+    expect(sent(charged)).toHaveLength(1);
+    const [charge] = sent(charged);
     expect(traceparentOf(charge)).toEqual({ traceId: caller.traceId, spanId: call.spanId, flags: '01' });
     expect(charge.headers.tracestate).toBe(STATE);
 
@@ -118,7 +121,7 @@ describeDeployments('traces', (deployment) => {
       'idempay.transaction_id': transactionId,
     });
     expect(collector.ofTrace(again.traceId)).toEqual([replayed]);
-    expect(charged).toHaveLength(1);
+    expect(sent(charged)).toHaveLength(1);
     expect(collector.asked[0]).toBe('POST /v1/traces application/json');
   });
 
@@ -243,7 +246,7 @@ describeDeployments('traces', (deployment) => {
     const { url, collector, charged, stop } = await openService({ OTEL_SERVICE_NAME: 'payments-eu' });
     const quiet = startCaller('00');
     await pay(url, await generateKey(url), MONEY, { headers: quiet.headers });
-    const [charge] = charged as [Charged];
+    const [charge] = sent(charged);
     expect(traceparentOf(charge)).toMatchObject({ traceId: quiet.traceId, flags: '00' });
     await pay(url, await generateKey(url), MONEY, { headers: { traceparent: 'nonsense' } });
     await stop();
@@ -256,7 +259,7 @@ describeDeployments('traces', (deployment) => {
     await pay(never.url, await generateKey(never.url), MONEY);
     await never.stop();
     expect(never.collector.spans).toEqual([]);
-    expect(never.charged).toHaveLength(1);
+    expect(sent(never.charged)).toHaveLength(1);
   });
 
   test('are named in the log lines of their request', async () => {
