@@ -1,6 +1,6 @@
+import { isLoopback } from '../platform/loopback.js';
 import type { Settings } from '../platform/settings.js';
 import { isDiscoverable, isSafeUrl, type TokenSettings } from './issuer.js';
-import { isLoopback } from './loopback.js';
 
 /** Whether clients need credentials (rule A1). */
 export type AccessSettings =

@@ -1,5 +1,5 @@
 import type { JWK } from 'jose';
-import { isLoopback } from './loopback.js';
+import { isLoopback } from '../platform/loopback.js';
 
 /** The issuer whose tokens are taken (rule A3). */
 export interface TokenSettings {

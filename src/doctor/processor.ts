@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { isLoopback } from '../access/loopback.js';
 import type { LookUpResult } from '../payments/ports/processor.js';
 import { createExchanges } from '../payments/processors/exchange.js';
 import {
@@ -15,6 +14,7 @@ import {
 } from '../payments/processors/messages.js';
 import { type ProcessorLocation, readProcessorUrl } from '../payments/processors/processor-url.js';
 import { type Finding, milliseconds, verdictOf } from '../platform/finding.js';
+import { isLoopback } from '../platform/loopback.js';
 
 /** The doctor waits no longer than this, even where payments do. */
 const LIMIT_MS = 5_000;

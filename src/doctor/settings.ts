@@ -2,10 +2,10 @@ import { X509Certificate } from 'node:crypto';
 import { statSync } from 'node:fs';
 import type { AccessSettings } from '../access/access-settings.js';
 import { apiKeysIn } from '../access/key-file-edits.js';
-import { isLoopback, isOpenToOthers } from '../access/loopback.js';
 import type { Config } from '../config.js';
 import { type CertificateFiles, readCertificate } from '../http/connections/certificate-files.js';
 import { type Finding, noAnswer, verdictOf } from '../platform/finding.js';
+import { isLoopback, isOpenToOthers } from '../platform/loopback.js';
 
 const DAY_MS = 86_400_000;
 /** Time to make another one. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { isLoopback } from '#idempay/access/loopback.js';
 import { ConfigError, readConfig } from '#idempay/config.js';
+import { isLoopback } from '#idempay/platform/loopback.js';
 
 const KEYS = { API_KEYS_FILE: '/etc/keys.json' };
 const TOKENS = { JWT_ISSUER: 'https://id.example', JWT_AUDIENCE: 'idempay', JWT_JWKS_URL: 'https://id.example/jwks' };

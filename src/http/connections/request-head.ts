@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { isLoopback } from '../../access/loopback.js';
+import { isLoopback } from '../../platform/loopback.js';
 import { type PublicError, publicErrors } from '../errors/public-errors.js';
 import { HEADERS_TOO_LARGE, MAX_TARGET_LENGTH } from './parser-errors.js';
 

@@ -1,4 +1,3 @@
-import { isLoopback } from '../../access/loopback.js';
 import {
   type ClaimedProcessors,
   lossRefusalOf,
@@ -9,6 +8,7 @@ import {
 } from '../../payments/values/processor-names.js';
 import type { Clock } from '../../platform/clock.js';
 import { type Finding, milliseconds, verdictOf } from '../../platform/finding.js';
+import { isLoopback } from '../../platform/loopback.js';
 import { CLOCKS_DIFFER_MS } from './replaced-database.js';
 
 /** Clocks that are synchronized differ by milliseconds. */
