@@ -12,7 +12,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { syncFolderOf } from '../platform/sync-folder.js';
+import { syncFolderOf } from '../platform/private-files.js';
 import { type ApiKey, KeyFileError, newSecret, readApiKeys, sha256Of } from './api-keys.js';
 import type { Scope } from './scopes.js';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { lstatSync } from 'node:fs';
 import { DatabaseSync } from '@photostructure/sqlite';
-import { createPrivate } from '../../stores/embedded/private-file.js';
+import { createPrivate } from '../../platform/private-files.js';
 import { UsageError } from '../usage.js';
 
 const SQLITE_BUSY = 5;

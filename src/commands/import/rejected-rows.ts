@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
-import { syncFolderOf } from '../../platform/sync-folder.js';
+import { syncFolderOf } from '../../platform/private-files.js';
 import { UsageError } from '../usage.js';
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDWR } = constants;

@@ -1,12 +1,12 @@
 import { existsSync, renameSync, rmSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { createPrivate, syncFolderOf, syncPath } from '../../platform/private-files.js';
 import { CannotOpen } from '../shared/deployment.js';
 import { markAsBackup } from './adoption.js';
 import { DATABASE } from './exclusive-folder.js';
 import { refuseForeignFile } from './migrate.js';
-import { createPrivate, syncPath } from './private-file.js';
 import { openAlone } from './sqlite.js';
 
 const PROGRESS_EVERY_MS = 1_000;
@@ -41,7 +41,7 @@ export async function backUp(
     markFile(partial);
     syncPath(partial);
     renameSync(partial, file);
-    syncPath(dirname(file));
+    syncFolderOf(file);
   } catch (error) {
     for (const suffix of ['', '-journal']) rmSync(partial + suffix, { force: true });
     throw error instanceof CannotOpen

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
+import { createPrivate, FOLDER_MODE, syncPath } from '../../platform/private-files.js';
 import { CannotOpen } from '../shared/deployment.js';
 import type { CommitMark } from './last-commit.js';
-import { createPrivate, FOLDER_MODE, syncPath } from './private-file.js';
 import { faultOf } from './sqlite.js';
 
 const SQLITE_BUSY = 5;

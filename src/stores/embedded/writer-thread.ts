@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import type { Clock } from '../../platform/clock.js';
+import { createPrivate } from '../../platform/private-files.js';
 import { adopt, isRestored } from './adoption.js';
 import { createBatchCommits } from './batch-commits.js';
 import { DATABASE, type ExclusiveFolder, takeExclusively } from './exclusive-folder.js';
 import { LastCommit, readLastCommit } from './last-commit.js';
 import { migrate, refuseForeignFile } from './migrate.js';
-import { createPrivate } from './private-file.js';
 import { assertDurable, openForWriting } from './sqlite.js';
 import { receiveTime, type SentTime, StoreClock, sendTime } from './store-clock.js';
 import { assertLogBelongs } from './write-ahead-log.js';

@@ -1,6 +1,7 @@
 import { closeSync, fsyncSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
 
-/** Its owner's alone. */
+/** Closed to every user but the one that made it. */
 export const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 
@@ -24,4 +25,9 @@ export function syncPath(path: string): void {
   } finally {
     closeSync(opened);
   }
+}
+
+/** A new file is there after a power cut only if its folder was synced as well. */
+export function syncFolderOf(path: string): void {
+  syncPath(dirname(path));
 }
