@@ -1,11 +1,6 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-
-/** How many values fell up to each bound and above the one before; one count more than bounds, of all above. */
-export interface Buckets {
-  readonly bounds: readonly number[];
-  readonly counts: readonly number[];
-}
+import type { Buckets } from '../platform/buckets.js';
 
 type Counts = Readonly<Record<string, number>>;
 

@@ -1,4 +1,4 @@
-import type { Buckets } from '../live/sample.js';
+import type { Buckets } from '../platform/buckets.js';
 
 export type Labels = Readonly<Record<string, string>>;
 

@@ -1,5 +1,5 @@
 import { readdirSync } from 'node:fs';
-import type { Buckets } from '../live/sample.js';
+import type { Buckets } from '../platform/buckets.js';
 import type { Exposition } from './exposition.js';
 
 const DELAY_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];

@@ -1,4 +1,4 @@
-import type { Buckets } from '../live/sample.js';
+import type { Buckets } from '../platform/buckets.js';
 import type { MeasuredStore, RoundTrips, StoreMeasures } from '../stores/shared/store-measures.js';
 import type { Exposition, Reading } from './exposition.js';
 
