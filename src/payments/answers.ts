@@ -1,4 +1,3 @@
-import type { NowOrLater } from '../platform/now-or-later.js';
 import type { FindResult, Ledger, OtherBeforeLoss, TurnRefusal } from './ports/ledger.js';
 import type { PaymentHistory, PaymentRecord } from './ports/payment-history.js';
 import { RecentDurations } from './recent-durations.js';
@@ -68,7 +67,7 @@ export const SOON: PayAnswer = { state: 'in progress', retryAfterSeconds: 1 };
 /** The answers to a request whose payment is, or was, another attempt's, with the time of its next try. */
 export interface Answers {
   /** A repeat of a payment that is final (rule P6). */
-  replay(named: NamedPayment, final: FinalOutcome, fingerprint: string | undefined): NowOrLater<PayAnswer>;
+  replay(named: NamedPayment, final: FinalOutcome, fingerprint: string | undefined): Promise<PayAnswer>;
   conflict(named: NamedPayment, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer>;
   /** The same for a row that was just read. */
   conflictWith(
@@ -76,7 +75,7 @@ export interface Answers {
     found: FindResult,
     fingerprint: string | undefined,
     lock?: RunningAttempt,
-  ): NowOrLater<PayAnswer>;
+  ): Promise<PayAnswer>;
   /** A first payment beyond the limit of payments in flight (rule P16). */
   busy(): PayAnswer;
   /** Whether the stored payment is another than the requested one, where mismatches are rejected. */
@@ -109,12 +108,12 @@ export function createAnswers(collaborators: {
     return conflictWith(named, await ledger.find(named.key), fingerprint, lock);
   }
 
-  function conflictWith(
+  async function conflictWith(
     named: NamedPayment,
     found: FindResult,
     fingerprint: string | undefined,
     lock?: RunningAttempt,
-  ): NowOrLater<PayAnswer> {
+  ): Promise<PayAnswer> {
     const { key } = named;
     switch (found.state) {
       case 'final':
@@ -141,7 +140,11 @@ export function createAnswers(collaborators: {
     return isBound && differs(key, lock.fingerprint, fingerprint) ? mismatch(key) : inProgress(lock);
   }
 
-  function replay(named: NamedPayment, final: FinalOutcome, fingerprint: string | undefined): NowOrLater<PayAnswer> {
+  async function replay(
+    named: NamedPayment,
+    final: FinalOutcome,
+    fingerprint: string | undefined,
+  ): Promise<PayAnswer> {
     const { key } = named;
     if (differs(key, final.fingerprint, fingerprint)) return mismatch(key);
     if (final.outcome.state === 'DECLINED' && isComputed(key)) return declined(named, final);

@@ -1,17 +1,16 @@
 import type { Clock } from '../platform/clock.js';
 import { isUnknown } from '../platform/faults.js';
-import type { NowOrLater } from '../platform/now-or-later.js';
 import type { Answers, PayAnswer } from './answers.js';
 import type { Claims, PayAttempt } from './claim.js';
 import type { Endings } from './endings.js';
 import { outcomeWithoutKeyStore } from './outcomes.js';
-import type { BeginResult, KeyStore } from './ports/key-store.js';
+import type { KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import { fingerprintOf, type RequestedPayment } from './values/money.js';
 import type { NamedPayment } from './values/reference.js';
 
 /** Begins a payment in the key store, and answers by what is found there (protocol, step 1). */
-export type Begin = (named: NamedPayment, request: RequestedPayment) => NowOrLater<PayAnswer>;
+export type Begin = (named: NamedPayment, request: RequestedPayment) => Promise<PayAnswer>;
 
 export function createBegin(collaborators: {
   keys: KeyStore;
@@ -28,7 +27,7 @@ export function createBegin(collaborators: {
   const { replay, conflict, conflictWith } = answers;
   const recordLifeMs = Math.max(leaseMs, idempotencyTtlMs);
 
-  return function begin({ key, client, reference }, { amount, currency, content }) {
+  return async function begin({ key, client, reference }, { amount, currency, content }) {
     const owner = newOwner();
     const money = { amount, currency };
     const fingerprint = fingerprintOf(money);
@@ -36,18 +35,11 @@ export function createBegin(collaborators: {
     // Listed member by member, because a copy of the object would cost every repeat two microseconds.
     const attempt: PayAttempt = { key, reference, money, content, client, owner, fingerprint, askedAt };
     const makes = reference && { reference, lifeMs: recordLifeMs };
-    const begun = keys.begin({ key, owner, leaseMs, fingerprint, client, makes });
-    if (!(begun instanceof Promise)) return answerTo(attempt, begun);
-    return begun
-      .catch((fault: unknown) => {
-        // The lock may be held although the reply was lost; release it so that retries are not blocked.
-        if (isUnknown(fault)) void endings.release(key, owner);
-        return outcomeWithoutKeyStore(ledger, key, client, fault);
-      })
-      .then((later) => answerTo(attempt, later));
-  };
-
-  function answerTo(attempt: PayAttempt, begun: BeginResult): NowOrLater<PayAnswer> {
+    const begun = await keys.begin({ key, owner, leaseMs, fingerprint, client, makes }).catch((fault: unknown) => {
+      // The lock may be held although the reply was lost; release it so that retries are not blocked.
+      if (isUnknown(fault)) void endings.release(key, owner);
+      return outcomeWithoutKeyStore(ledger, key, client, fault);
+    });
     switch (begun.state) {
       case 'locked':
         return conflict(attempt, attempt.fingerprint, begun);
@@ -58,7 +50,7 @@ export function createBegin(collaborators: {
       case 'taken':
         return claims.payWithLock(attempt, begun);
     }
-  }
+  };
 
   /** The key store does not know the key. The row is read before the key is called invalid (protocol, step 1). */
   async function payFromRow(attempt: PayAttempt): Promise<PayAnswer> {

@@ -59,7 +59,7 @@ export function createCancelPayment(collaborators: {
     const owner = newOwner();
     const makes = reference && { reference, lifeMs: Math.max(leaseMs, idempotencyTtlMs) };
     const asked = { key, owner, leaseMs, fingerprint: CANCELLATION, client, makes };
-    const begun = await Promise.resolve(keys.begin(asked)).catch((fault: unknown) => {
+    const begun = await keys.begin(asked).catch((fault: unknown) => {
       // The lock may be held although the reply was lost.
       if (isUnknown(fault)) void endings.release(key, owner);
       throw fault;

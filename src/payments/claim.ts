@@ -1,6 +1,5 @@
 import type { Clock } from '../platform/clock.js';
 import { StoreUnavailable } from '../platform/faults.js';
-import type { NowOrLater } from '../platform/now-or-later.js';
 import { type Answers, mismatch, type PayAnswer, type RefusedTurn, SOON } from './answers.js';
 import type { Endings } from './endings.js';
 import { type CarryOut, type ExecutionResult, outcomeOf } from './execution.js';
@@ -45,7 +44,7 @@ export interface Claims {
   /** After a begin that took the lock (protocol, step 2). */
   payWithLock(attempt: PayAttempt, begun: Taken): Promise<PayAnswer>;
   /** A payment whose owner is dead (protocol, step 3). */
-  takeOver(named: NamedPayment, owner: string, askedAt: number, fingerprint: string): NowOrLater<PayAnswer>;
+  takeOver(named: NamedPayment, owner: string, askedAt: number, fingerprint: string): Promise<PayAnswer>;
 }
 
 export function createClaims(collaborators: {
@@ -91,10 +90,14 @@ export function createClaims(collaborators: {
   const places = new FairPlaces(rules.maxInFlight, clock);
 
   return {
-    payWithLock: (attempt, begun) =>
-      places.take(attempt.client) ? counted(attempt.client, claimAndPay(attempt, begun)) : turnAway(attempt),
-    takeOver: (named, owner, askedAt, fingerprint) =>
-      places.take(named.client) ? counted(named.client, takeOver(named, owner, askedAt, fingerprint)) : SOON,
+    async payWithLock(attempt, begun) {
+      if (!places.take(attempt.client)) return turnAway(attempt);
+      return counted(attempt.client, claimAndPay(attempt, begun));
+    },
+    async takeOver(named, owner, askedAt, fingerprint) {
+      if (!places.take(named.client)) return SOON;
+      return counted(named.client, takeOver(named, owner, askedAt, fingerprint));
+    },
   };
 
   /** The lock is ours. Each path from here releases it, or leaves it to the running attempt. */
@@ -214,12 +217,12 @@ export function createClaims(collaborators: {
     return answerOf(claim, await carryOut(claim, askedAt, 'repeat'), fingerprint, reference);
   }
 
-  function answerOf(
+  async function answerOf(
     claim: Claim,
     result: ExecutionResult,
     fingerprint: string,
     reference: Reference | undefined,
-  ): NowOrLater<PayAnswer> {
+  ): Promise<PayAnswer> {
     if (result.state === 'unknown' || result.state === 'not sent') {
       onUnknown(claim, result.cause);
       return { state: result.state };

@@ -1,5 +1,4 @@
 import { StoreUnavailable } from '../platform/faults.js';
-import type { NowOrLater } from '../platform/now-or-later.js';
 import type { KeyStore, LookResult } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { PaymentHistory } from './ports/payment-history.js';
@@ -10,24 +9,12 @@ import type { NamedPayment, Reference } from './values/reference.js';
 export function createOutcomes(
   keys: Pick<KeyStore, 'look'>,
   ledger: Pick<Ledger, 'find'>,
-): (key: string, client?: string) => NowOrLater<FinalOutcome | undefined> {
-  async function ofRow(key: string, client: string | undefined): Promise<FinalOutcome | undefined> {
+): (key: string, client?: string) => Promise<FinalOutcome | undefined> {
+  return async (key, client) => {
+    const looked = await keys.look(key, client).catch(forgotten);
+    if (looked.state === 'final') return looked.final;
     const found = await ledger.find(key, client);
     return found.state === 'final' ? found.final : undefined;
-  }
-
-  function outcomeOf(
-    looked: LookResult,
-    key: string,
-    client: string | undefined,
-  ): NowOrLater<FinalOutcome | undefined> {
-    return looked.state === 'final' ? looked.final : ofRow(key, client);
-  }
-
-  return (key, client) => {
-    const looked = keys.look(key, client);
-    if (!(looked instanceof Promise)) return outcomeOf(looked, key, client);
-    return looked.catch(forgotten).then((later) => outcomeOf(later, key, client));
   };
 }
 
@@ -36,7 +23,7 @@ export function createOutcomes(
  * is completed, is the newest, and mostly the key store knows it.
  */
 export function createNewestOutcome(
-  outcomeOf: (key: string, client?: string) => NowOrLater<FinalOutcome | undefined>,
+  outcomeOf: (key: string, client?: string) => Promise<FinalOutcome | undefined>,
   history: Pick<PaymentHistory, 'newestAttempt'>,
 ): (first: NamedPayment & { readonly reference: Reference }) => Promise<NewestOutcome> {
   return async ({ key, client, reference: { text, client: owner } }) => {

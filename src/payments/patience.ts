@@ -1,11 +1,10 @@
 import { StoreUnavailable } from '../platform/faults.js';
-import type { NowOrLater } from '../platform/now-or-later.js';
 import type { Answers, PayAnswer } from './answers.js';
 import { fingerprintOf, fingerprintOfRefused, type PaymentRequest } from './values/money.js';
 import type { NamedPayment } from './values/reference.js';
 import type { Patience, Waiting, WaitingPlace } from './waiting.js';
 
-type Pay = (named: NamedPayment, request: PaymentRequest) => NowOrLater<PayAnswer>;
+type Pay = (named: NamedPayment, request: PaymentRequest) => Promise<PayAnswer>;
 
 export type PayPatiently = (named: NamedPayment, request: PaymentRequest, patience: Patience) => Promise<PayAnswer>;
 
@@ -37,7 +36,7 @@ export function createPayPatiently(
 async function payWhenFree(
   place: WaitingPlace,
   first: PayAnswer,
-  pay: () => NowOrLater<PayAnswer>,
+  pay: () => Promise<PayAnswer>,
 ): Promise<PayAnswer> {
   let answer = first;
   let fault: unknown;

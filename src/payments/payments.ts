@@ -1,5 +1,4 @@
 import type { Clock } from '../platform/clock.js';
-import type { NowOrLater } from '../platform/now-or-later.js';
 import { createAnswers, type PayAnswer } from './answers.js';
 import { createBegin } from './begin.js';
 import { type CancelPayment, createCancelPayment } from './cancel.js';
@@ -34,9 +33,9 @@ export interface Payments {
    * Spec 4.1, endpoint 2, rules 2 to 5. With patience, a duplicate of a payment under way waits for its end before it is answered as
    * in progress. A key of another client than the one that asks is one that was never issued.
    */
-  pay(named: NamedPayment, request: PaymentRequest, patience?: Patience): NowOrLater<PayAnswer>;
+  pay(named: NamedPayment, request: PaymentRequest, patience?: Patience): Promise<PayAnswer>;
   /** Spec 4.1, endpoint 3: the outcome, or undefined while there is none, or none that is the client's. */
-  outcome(key: string, client?: string): NowOrLater<FinalOutcome | undefined>;
+  outcome(key: string, client?: string): Promise<FinalOutcome | undefined>;
   /** The outcome of the newest attempt at a reference, with its key. `first`: names the first attempt. */
   newestOutcome(first: NamedPayment & { readonly reference: Reference }): Promise<NewestOutcome>;
   cancel: CancelPayment;
@@ -90,7 +89,7 @@ export function createPayments(collaborators: {
 
   const outcome = createOutcomes(keys, ledger);
 
-  function payAtOnce(named: NamedPayment, request: PaymentRequest): NowOrLater<PayAnswer> {
+  function payAtOnce(named: NamedPayment, request: PaymentRequest): Promise<PayAnswer> {
     return 'problem' in request ? refuseContent(named, request) : begin(named, request);
   }
 

@@ -79,7 +79,7 @@ test('each of many calls of one turn gets its own answer, and a refused call doe
   const begun = await Promise.all(
     keys.map(async (key) => {
       const attempt = { key, owner: newOwner(), leaseMs: LONG_MS, fingerprint: '100.50 USD' };
-      return Promise.resolve(one.keys.begin(attempt)).catch((fault: unknown) => fault);
+      return one.keys.begin(attempt).catch((fault: unknown) => fault);
     }),
   );
   for (const [index, answer] of begun.entries()) {
@@ -132,9 +132,7 @@ test('a replica refuses every call of a turn, as unchanged and so that the clien
   for (const key of keys) await writer.keys.issue(key, LONG_MS);
   await until('the replica to have the keys', DEADLINE_MS, async () => (await replica.client.dbsize()) === keys.length);
 
-  const faults = await Promise.all(
-    keys.map((key) => Promise.resolve(process.begin(key)).catch((fault: unknown) => fault)),
-  );
+  const faults = await Promise.all(keys.map((key) => process.begin(key).catch((fault: unknown) => fault)));
   const refused = { effect: 'unchanged', message: expect.stringMatching(/^Redis: READONLY/) };
   expect(faults).toEqual(keys.map(() => expect.objectContaining(refused)));
   expect(await master.client.dbsize()).toBe(keys.length);

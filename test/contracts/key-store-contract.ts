@@ -353,7 +353,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
     const { key, owner, watch } = await watchedLock();
     const final = await settledKey(key);
     const told = new Promise<LookResult>((resolve, reject) => {
-      keys.watch(key, () => Promise.resolve(keys.look(key)).then(resolve, reject)).catch(reject);
+      keys.watch(key, () => keys.look(key).then(resolve, reject)).catch(reject);
     });
     await watching(key);
     await keys.finish(key, owner, final);

@@ -50,19 +50,19 @@ describe('Retry-After', () => {
     { took: 20_251, heldMs: 0, remainingMs: 60_000, seconds: 21, why: 'rounded up' },
     { took: 20_000, heldMs: 0, remainingMs: 7_900, seconds: 7, why: 'at most what remains of the lease' },
     { took: 2_000, heldMs: 9_000, remainingMs: 60_000, seconds: 1, why: 'at least a second' },
-  ])('in progress is $seconds s: $why', ({ took, heldMs, remainingMs, seconds }) => {
+  ])('in progress is $seconds s: $why', async ({ took, heldMs, remainingMs, seconds }) => {
     const lock = { fingerprint: '', heldMs, remainingMs };
     const expected = { state: 'in progress', retryAfterSeconds: seconds };
     // The attempt has not claimed yet.
-    expect(answersAfter(took).conflictWith({ key: KEY }, { state: 'absent' }, '', lock)).toEqual(expected);
+    expect(await answersAfter(took).conflictWith({ key: KEY }, { state: 'absent' }, '', lock)).toEqual(expected);
     // A row that was read says how old its attempt is by its lease; the lock's own time counts more.
-    expect(answersAfter(took).conflictWith({ key: KEY }, found(remainingMs), '', lock)).toEqual(expected);
+    expect(await answersAfter(took).conflictWith({ key: KEY }, found(remainingMs), '', lock)).toEqual(expected);
   });
 
-  test('of a row without a lock the age is what has passed of its lease', () => {
-    const answer = answersAfter(20_000).conflictWith({ key: KEY }, found(LEASE_MS - 5_000), '');
+  test('of a row without a lock the age is what has passed of its lease', async () => {
+    const answer = await answersAfter(20_000).conflictWith({ key: KEY }, found(LEASE_MS - 5_000), '');
     expect(answer).toEqual({ state: 'in progress', retryAfterSeconds: 15 });
-    expect(answersAfter(20_000).conflictWith({ key: KEY }, { state: 'absent' }, '')).toEqual(SOON);
+    expect(await answersAfter(20_000).conflictWith({ key: KEY }, { state: 'absent' }, '')).toEqual(SOON);
   });
 
   test.each([

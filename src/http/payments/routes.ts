@@ -9,7 +9,6 @@ import { type Content, membersLikeCards } from '../../payments/values/content.js
 import { readKeyHeader } from '../../payments/values/idempotency-key.js';
 import type { FinalOutcome } from '../../payments/values/payment.js';
 import type { ComputeKey, NamedPayment } from '../../payments/values/reference.js';
-import type { NowOrLater } from '../../platform/now-or-later.js';
 import { answerWith, sendError } from '../errors/errors.js';
 import { type PublicError, publicErrors } from '../errors/public-errors.js';
 import { prefersProblem } from '../requests/accept.js';
@@ -65,7 +64,7 @@ export function registerPaymentRoutes(
   const paidRecord = createPaidRecord((key, client) => records.get(key, client));
 
   /** Every answer is counted once: here, or where its exception is answered. */
-  function answerPayment(reply: FastifyReply, payment: NamedPayment, answer: PayAnswer): NowOrLater<void> {
+  async function answerPayment(reply: FastifyReply, payment: NamedPayment, answer: PayAnswer): Promise<void> {
     const paid = paidIn(answer);
     measures.paid(countedAs(answer), paid?.transactionId);
     if (answer.state === 'replayed') reply.header('idempotent-replayed', 'true');
@@ -80,28 +79,23 @@ export function registerPaymentRoutes(
    * What is known of the charge is read only for a program that asks for it (rule P20), and not where the refusal itself says that
    * it is not known: 409, and from 500 on.
    */
-  function refuse(reply: FastifyReply, error: PublicError, payment: NamedPayment): NowOrLater<void> {
+  async function refuse(reply: FastifyReply, error: PublicError, payment: NamedPayment): Promise<void> {
     const mayBeKnown = error.status < 500 && error.status !== 409;
-    if (mayBeKnown && prefersProblem(reply.request.headers.accept)) {
-      return payments.tellCharge(payment).then((charge) => void sendError(reply, error, charge));
-    }
-    sendError(reply, error);
+    const isAsked = mayBeKnown && prefersProblem(reply.request.headers.accept);
+    sendError(reply, error, isAsked ? await payments.tellCharge(payment) : undefined);
   }
 
   /** The record of what is paid, where the request prefers it (rule P20); else the sentence. */
-  function sendPaid(
+  async function sendPaid(
     reply: FastifyReply,
     { key, transactionId, sentence }: Paid & { readonly key: string },
-  ): NowOrLater<void> {
+  ): Promise<void> {
     const { request } = reply;
-    if (!prefersRepresentation(request.headers.prefer)) {
-      sendText(reply, sentence);
-      return;
-    }
-    return paidRecord(key, transactionId, visibleClient(request)).then((record) => {
-      if (record === undefined) sendText(reply, sentence);
-      else sendJson(withPreference(reply, 'return=representation'), record);
-    });
+    const record = prefersRepresentation(request.headers.prefer)
+      ? await paidRecord(key, transactionId, visibleClient(request))
+      : undefined;
+    if (record === undefined) sendText(reply, sentence);
+    else sendJson(withPreference(reply, 'return=representation'), record);
   }
 
   function countFault(_request: FastifyRequest, _reply: FastifyReply, fault: Error, done: () => void): void {
@@ -224,7 +218,11 @@ export function registerPaymentRoutes(
     });
   }
 
-  function sendStatus(reply: FastifyReply, payment: NamedPayment, final: FinalOutcome | undefined): NowOrLater<void> {
+  async function sendStatus(
+    reply: FastifyReply,
+    payment: NamedPayment,
+    final: FinalOutcome | undefined,
+  ): Promise<void> {
     if (final?.outcome.state !== 'COMPLETED') return refuse(reply, publicErrors.paymentNotFound(), payment);
     const { transactionId } = final.outcome;
     return sendPaid(reply, { key: payment.key, transactionId, sentence: `Transaction ID: ${transactionId}` });

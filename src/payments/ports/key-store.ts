@@ -1,4 +1,3 @@
-import type { NowOrLater } from '../../platform/now-or-later.js';
 import type { FinalOutcome } from '../values/payment.js';
 import type { Reference } from '../values/reference.js';
 
@@ -17,10 +16,10 @@ export interface KeyStore {
   issue(key: string, idempotencyTtlMs: number, owner?: RecordOwner): Promise<void>;
 
   /** Rules 2 to 4 of spec 4.1 in their order: locked, else final, else lock it, else absent. */
-  begin(attempt: BeginAttempt): NowOrLater<BeginResult>;
+  begin(attempt: BeginAttempt): Promise<BeginResult>;
 
   /** What `begin` would find, without taking anything. Without a `client` every key is visible. */
-  look(key: string, client?: string): NowOrLater<LookResult>;
+  look(key: string, client?: string): Promise<LookResult>;
 
   /**
    * Subscribes to the end of the key's lock, by `finish` or `release` of any process, then looks. `onEnd` may come late,

@@ -2,7 +2,6 @@ import { LRUCache } from 'lru-cache';
 import type { BeginAttempt, BeginResult, KeyStore, LookResult, RecordOwner } from '../../payments/ports/key-store.js';
 import { type FinalOutcome, isVisibleTo, KEY_GENERATED } from '../../payments/values/payment.js';
 import { isComputed } from '../../payments/values/reference.js';
-import type { NowOrLater } from '../../platform/now-or-later.js';
 import { EndListeners } from '../shared/end-listeners.js';
 import { endStateOf, finalOfRecord, type KeyRecord, type PaymentRow } from './payment-row.js';
 import type { Reader } from './reader.js';
@@ -149,13 +148,9 @@ export function createEmbeddedKeyStore(
    * A key is refused as expired only after a time past its end was written, so that no clock that is set back and no restart
    * makes it good again (rule P9).
    */
-  function judged<T>(key: string, judge: () => T): NowOrLater<T> {
+  async function judged<T>(key: string, judge: () => T): Promise<T> {
     const known = remembered.get(key);
     if (known && !writer.mustPassTime(known.expiresAt)) return judge();
-    return judgedLater(key, judge);
-  }
-
-  async function judgedLater<T>(key: string, judge: () => T): Promise<T> {
     const record = findRecord(key);
     if (record) await writer.passTime(record.expiresAt);
     return judge();
@@ -173,7 +168,7 @@ export function createEmbeddedKeyStore(
     },
 
     // No time ends a payment with a reference.
-    begin: (attempt) => (attempt.makes ? beginNow(attempt) : judged(attempt.key, () => beginNow(attempt))),
+    begin: async (attempt) => (attempt.makes ? beginNow(attempt) : judged(attempt.key, () => beginNow(attempt))),
 
     look: (key, asker) => judged(key, () => lookAs(undefined, key, asker)),
 

@@ -77,12 +77,12 @@ export function createRedisKeyStore(
       await issue(client, [names.payment(key).record], values);
     },
 
-    begin(attempt) {
+    async begin(attempt) {
       const known = remembered.find(attempt.key, attempt.client);
       return known ? { state: 'final', final: known } : runBegin(attempt);
     },
 
-    look(key, asker) {
+    async look(key, asker) {
       const known = remembered.find(key, asker);
       return known ? { state: 'final', final: known } : runLook(key, asker);
     },
