@@ -97,18 +97,38 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     ? { state: 'unknown', cause: causeOf('a charge', reply) }
     : { state: 'declined', reason: 'insufficient funds' };`,
   },
-  'src/payments/begin.ts': {
+  'src/payments/pay.ts': {
     'the source is a part of the fingerprint, and so of the record and the lock of its key':
-      "const fingerprint = fingerprintOf(money); → const fingerprint = fingerprintOf(money) + (content?.source ?? '');",
+      "const fingerprint = fingerprintOf(requested); → const fingerprint = fingerprintOf(requested) + (requested.content?.source ?? '');",
     'a key without a record is invalid although its row exists': `return payFromRow(attempt);
 → return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(attempt);`,
-    'a locked key is in progress although its row is final': `return conflict(attempt, attempt.fingerprint, begun);
+    'a locked key is in progress although its row is final': `return conflict(named, fingerprint, begun);
 → return leaseMs > 0
           ? { state: 'in progress', retryAfterSeconds: 1 }
-          : conflict(attempt, attempt.fingerprint, begun);`,
+          : conflict(named, fingerprint, begun);`,
     'fail open: pays when the key store is down': `return outcomeWithoutKeyStore(ledger, key, client, fault);
 → void outcomeWithoutKeyStore;
         return { state: 'taken' as const, claimBy: attempt.askedAt + leaseMs, client };`,
+    'an attempt that was paid and whose row is lost is refused as out of turn':
+      'if (!(await ledger.mayBeLost(key))) return claimed; → if (key) return claimed;',
+    'an attempt out of turn is claimed although the processor has no record of it':
+      "if (found.state === 'no record') → if (found.state === 'no record' && !found)",
+    'a paid attempt is said never to have been made while the first one is under way':
+      "known.state === 'not its turn' && known.previous === 'absent' ? { state: 'unknown' } : known → known",
+    "takeover with the request's amount":
+      'finishTakeover(attempt, claimed.claim) → finishTakeover(attempt, { ...claimed.claim, amount, currency })',
+    "takeover with the repeat's content":
+      'finishTakeover(attempt, claimed.claim) → finishTakeover(attempt, { ...claimed.claim, content })',
+    'claim after expiry accepted': '      claimBy,\n      turn →       claimBy: claimBy + 3_600_000,\n      turn',
+    'an order waits for the lease alone after rows were lost':
+      'const waitAfterLossMs = leaseMs + timeoutMs; → const waitAfterLossMs = leaseMs;',
+    'an order does not wait for the next attempt where the processor deduplicates':
+      'Math.min(dedupMs, idempotencyTtlMs) → dedupMs === 0 ? 0 : Number.POSITIVE_INFINITY',
+    'an order waits for the next attempt after a loss of a moment too': 'Math.min(dedupMs, idempotencyTtlMs) → 0',
+    'the record of a cancelled payment stays after the next payment': `await endings.forget(key, owner);
+        return { state: 'cancelled' };
+→ await endings.release(key, owner);
+        return { state: 'cancelled' };`,
   },
   'src/limits/unpaid-keys.ts': {
     'a client that issued most gets further keys while Redis is nearly full':
@@ -123,28 +143,6 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'if (refused) refused.askedAt = this.clock.monotonic(); → ',
     'a client that asks for more than its share does not prolong the time':
       'for (const refused of waiting) refused.lastAt = now; → ',
-  },
-  'src/payments/claim.ts': {
-    'an attempt that was paid and whose row is lost is refused as out of turn':
-      'if (!(await ledger.mayBeLost(key))) return claimed; → if (key) return claimed;',
-    'an attempt out of turn is claimed although the processor has no record of it':
-      "if (found.state === 'no record') → if (found.state === 'no record' && !found)",
-    'a paid attempt is said never to have been made while the first one is under way':
-      "known.state === 'not its turn' && known.previous === 'absent' ? { state: 'unknown' } : known → known",
-    "takeover with the request's amount":
-      'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, ...money }, askedAt',
-    "takeover with the repeat's content":
-      'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, content }, askedAt',
-    'claim after expiry accepted': '      claimBy,\n      turn →       claimBy: claimBy + 3_600_000,\n      turn',
-    'an order waits for the lease alone after rows were lost':
-      'const waitAfterLossMs = leaseMs + timeoutMs; → const waitAfterLossMs = leaseMs;',
-    'an order does not wait for the next attempt where the processor deduplicates':
-      'Math.min(dedupMs, idempotencyTtlMs) → dedupMs === 0 ? 0 : Number.POSITIVE_INFINITY',
-    'an order waits for the next attempt after a loss of a moment too': 'Math.min(dedupMs, idempotencyTtlMs) → 0',
-    'the record of a cancelled payment stays after the next payment': `await endings.forget(key, owner);
-        return { state: 'cancelled' };
-→ await endings.release(key, owner);
-        return { state: 'cancelled' };`,
   },
   'src/payments/values/content.ts': {
     'a card number is taken for a source': 'form.test(text)) && → form.test(`${text} `)) &&',

@@ -1,11 +1,10 @@
 import type { Logger } from 'pino';
-import type { RecoveryEvents } from '../payments/recovery.js';
-import type { RetentionEvents } from '../payments/retention.js';
+import type { PaymentEvents } from '../payments/context.js';
 import { StoreUnavailable } from '../platform/faults.js';
 import type { StoreLog } from './store-log.js';
 
 /** What is logged of payments: what recovery, retention and operators do to them, and what an operator has to know of their processor and clients. */
-export interface PaymentLog extends RecoveryEvents, RetentionEvents {
+export interface PaymentLog extends PaymentEvents {
   /** `suppressed` such alarms came since the last one that was logged. */
   processorAlarm(cause: string, suppressed: number): void;
   /** The adapter does not say that it reads `source`, and a payment has one. */

@@ -1,6 +1,6 @@
+import type { PaymentRules } from './context.js';
 import type { FindResult, Ledger, OtherBeforeLoss, TurnRefusal } from './ports/ledger.js';
 import type { PaymentHistory, PaymentRecord } from './ports/payment-history.js';
-import { RecentDurations } from './recent-durations.js';
 import type { FinalOutcome } from './values/payment.js';
 import { type ComputeKey, isComputed, type NamedPayment, type Reference } from './values/reference.js';
 
@@ -84,16 +84,16 @@ export interface Answers {
   took(ms: number): void;
 }
 
-export function createAnswers(collaborators: {
+export function createAnswers(context: {
   ledger: Pick<Ledger, 'find'>;
   history: Pick<PaymentHistory, 'find' | 'newestAttempt'>;
-  leaseMs: number;
-  payloadMismatch: 'replay' | 'reject';
+  rules: Pick<PaymentRules, 'leaseMs' | 'payloadMismatch'>;
   computeKey: ComputeKey;
   /** How long a payment takes, before any was measured. */
   typicalMs: number;
 }): Answers {
-  const { ledger, history, leaseMs, payloadMismatch, computeKey, typicalMs } = collaborators;
+  const { ledger, history, computeKey, typicalMs } = context;
+  const { leaseMs, payloadMismatch } = context.rules;
   const durations = new RecentDurations(typicalMs);
 
   /**
@@ -140,11 +140,7 @@ export function createAnswers(collaborators: {
     return isBound && differs(key, lock.fingerprint, fingerprint) ? mismatch(key) : inProgress(lock);
   }
 
-  async function replay(
-    named: NamedPayment,
-    final: FinalOutcome,
-    fingerprint: string | undefined,
-  ): Promise<PayAnswer> {
+  async function replay(named: NamedPayment, final: FinalOutcome, fingerprint: string | undefined): Promise<PayAnswer> {
     const { key } = named;
     if (differs(key, final.fingerprint, fingerprint)) return mismatch(key);
     if (final.outcome.state === 'DECLINED' && isComputed(key)) return declined(named, final);
@@ -194,4 +190,27 @@ export function createAnswers(collaborators: {
 function referenceOf(record: PaymentRecord | undefined): Reference | undefined {
   const { reference, attempt, client } = record ?? {};
   return reference === undefined || attempt === undefined ? undefined : { text: reference, attempt, client };
+}
+
+/** Enough to make one slow payment not matter, few enough to follow a processor that turned slow within a minute. */
+const WINDOW = 64;
+
+/** Remembers how long the last payments took, for the Retry-After of a payment in progress. */
+export class RecentDurations {
+  private readonly durationsMs: number[] = [];
+  private next = 0;
+
+  /** `typicalMs` is believed until something was measured. */
+  constructor(private readonly typicalMs: number) {}
+
+  add(durationMs: number): void {
+    this.durationsMs[this.next] = durationMs;
+    this.next = (this.next + 1) % WINDOW;
+  }
+
+  medianMs(): number {
+    if (this.durationsMs.length === 0) return this.typicalMs;
+    const sorted = this.durationsMs.toSorted((a, b) => a - b);
+    return sorted[sorted.length >> 1] ?? this.typicalMs;
+  }
 }

@@ -1,10 +1,11 @@
 import { isUnknown, StoreUnavailable } from '../platform/faults.js';
 import { CANCELLATION, type RefusedTurn } from './answers.js';
+import type { PaymentContext } from './context.js';
 import type { Endings } from './endings.js';
 import { type LookUpNext, mayHideOwnRow } from './lost-attempts.js';
-import type { KeyStore, Taken } from './ports/key-store.js';
-import type { Cancellation, CancelResult, FindResult, Ledger, OtherBeforeLoss } from './ports/ledger.js';
-import type { ChargeResult, Processor } from './ports/processor.js';
+import type { Taken } from './ports/key-store.js';
+import type { Cancellation, CancelResult, FindResult, OtherBeforeLoss } from './ports/ledger.js';
+import type { ChargeResult } from './ports/processor.js';
 import type { TurnOf } from './turn.js';
 import type { FinalOutcome } from './values/payment.js';
 import type { NamedPayment } from './values/reference.js';
@@ -38,19 +39,15 @@ export type CancelAnswer =
  */
 export type CancelPayment = (named: NamedPayment) => Promise<CancelAnswer>;
 
-export function createCancelPayment(collaborators: {
-  keys: Pick<KeyStore, 'begin'>;
-  endings: Endings;
-  ledger: Pick<Ledger, 'find' | 'cancel' | 'mayBeLost'>;
-  processor: Pick<Processor, 'lookUp' | 'traits'>;
-  lookUpNext: LookUpNext;
-  turnOf: TurnOf;
-  rules: { readonly leaseMs: number; readonly idempotencyTtlMs: number };
-  newOwner: () => string;
-  newTransactionId: () => string;
-}): CancelPayment {
-  const { keys, endings, ledger, processor, lookUpNext, turnOf, rules, newOwner, newTransactionId } = collaborators;
-  const { leaseMs, idempotencyTtlMs } = rules;
+export function createCancelPayment(
+  context: Pick<PaymentContext, 'keys' | 'ledger' | 'processor' | 'rules' | 'newOwner' | 'newTransactionId'> & {
+    endings: Endings;
+    lookUpNext: LookUpNext;
+    turnOf: TurnOf;
+  },
+): CancelPayment {
+  const { keys, ledger, processor, newOwner, newTransactionId, endings, lookUpNext, turnOf } = context;
+  const { leaseMs, idempotencyTtlMs } = context.rules;
   /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
   const waitAfterLossMs = leaseMs + processor.traits.timeoutMs;
   const ofProcessor = { processor: processor.traits.name, formerProcessors: processor.traits.formerNames };

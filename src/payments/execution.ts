@@ -1,15 +1,22 @@
-import type { Clock } from '../platform/clock.js';
 import { StoreUnavailable } from '../platform/faults.js';
+import type { PaymentContext, PaymentEvents, PaymentRules } from './context.js';
 import type { Endings } from './endings.js';
 import type { Leases } from './leases.js';
 import { knownBy, type LookUpNext, type NextAttempt, NO_NEXT, type Superseded, supersededBy } from './lost-attempts.js';
-import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
-import type { Ledger, SettleResult } from './ports/ledger.js';
-import type { ChargeResult, LookUpResult, NotSent, Processor } from './ports/processor.js';
+import type { SettleResult } from './ports/ledger.js';
+import type { ChargeResult, LookUpResult, NotSent } from './ports/processor.js';
 import { keptReason } from './processors/decline-reason.js';
-import type { ExecutionNote, LookedUp, Origin } from './values/execution-note.js';
 import { fingerprintOf } from './values/money.js';
-import { type Claim, type FinalOutcome, type Outcome, type UnsentMark, unsentMarkOf } from './values/payment.js';
+import {
+  type Claim,
+  type ExecutionNote,
+  type FinalOutcome,
+  type LookedUp,
+  type Origin,
+  type Outcome,
+  type UnsentMark,
+  unsentMarkOf,
+} from './values/payment.js';
 import { isComputed, type Reference } from './values/reference.js';
 
 export type ExecutionResult =
@@ -44,24 +51,17 @@ const OF_UNKNOWN_AMOUNT = {
 /** What an attempt has done so far. */
 type Done = { -readonly [Member in Exclude<keyof ExecutionNote, 'cause'>]: ExecutionNote[Member] };
 
-export function createCarryOut(collaborators: {
-  endings: Endings;
-  ledger: Ledger;
-  processor: Processor;
-  lookUpNext: LookUpNext;
-  leases: Leases;
-  idempotencyTtlMs: number;
-  /** The processor answered one outcome, and the row is final with another. */
-  onContradiction: (claim: Claim, answered: Outcome['state'], kept: Outcome['state'] | 'CANCELLED') => void;
-  /** A takeover settled a payment whose outcome had been unknown. */
-  onKnown?: (claim: Claim, origin: Origin, state: Outcome['state']) => void;
-  /** How long recovery leaves a payment alone whose outcome is still unknown at that age. */
-  recoverAfterMs: (ageMs: number) => number;
-  clock: Clock;
-  counts?: Pick<PaymentCounts, 'settled' | 'fencedOff'>;
-}): CarryOut {
-  const { endings, ledger, processor, lookUpNext, leases, idempotencyTtlMs, recoverAfterMs, clock } = collaborators;
-  const { onContradiction, counts = createPaymentCounts(), onKnown } = collaborators;
+export function createCarryOut(
+  context: Pick<PaymentContext, 'ledger' | 'processor' | 'recoverAfterMs' | 'clock' | 'counts'> & {
+    rules: Pick<PaymentRules, 'idempotencyTtlMs'>;
+    events: Pick<PaymentEvents, 'contradiction' | 'known'>;
+    endings: Endings;
+    leases: Leases;
+    lookUpNext: LookUpNext;
+  },
+): CarryOut {
+  const { ledger, processor, recoverAfterMs, clock, counts, events, endings, leases, lookUpNext } = context;
+  const { idempotencyTtlMs } = context.rules;
 
   /**
    * Dies before `askProcessor`: the row is PROCESSING, nothing was charged; recovery looks up, then charges.
@@ -201,12 +201,12 @@ export function createCarryOut(collaborators: {
     if (settled.state === 'fenced off') return;
     if (settled.state === 'cancelled') {
       // What was declined charged nothing, as a cancellation promises.
-      if (answered === 'COMPLETED') onContradiction(claim, answered, 'CANCELLED');
+      if (answered === 'COMPLETED') events.contradiction(claim, answered, 'CANCELLED');
       return;
     }
     const kept = settled.final.outcome.state;
-    if (answered !== kept) onContradiction(claim, answered, kept);
-    if (settled.state === 'settled' && origin !== 'first claim') onKnown?.(claim, origin, answered);
+    if (answered !== kept) events.contradiction(claim, answered, kept);
+    if (settled.state === 'settled' && origin !== 'first claim') events.known?.(claim, origin, answered);
   }
 
   /** Leaves the row PROCESSING for the next attempt. */

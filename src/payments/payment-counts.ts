@@ -1,4 +1,4 @@
-import type { Origin } from './values/execution-note.js';
+import type { Origin } from './values/payment.js';
 
 /**
  * What the payments of this process did since it started: plain numbers, because they are counted on

@@ -1,120 +1,102 @@
 import type { Clock } from '../platform/clock.js';
-import { createAnswers, type PayAnswer } from './answers.js';
-import { createBegin } from './begin.js';
+import { createAnswers } from './answers.js';
 import { type CancelPayment, createCancelPayment } from './cancel.js';
-import { createClaims, type PaymentRules } from './claim.js';
-import type { Endings } from './endings.js';
-import type { CarryOut } from './execution.js';
+import type { PaymentContext } from './context.js';
+import { createEndings, type Endings } from './endings.js';
+import { type CarryOut, createCarryOut } from './execution.js';
+import { type AskProcessor, createAskProcessor } from './history/ask-processor.js';
 import { createTellCharge, type TellCharge } from './history/charge.js';
-import { createIssueComputedKey, type IssueComputedKey } from './issue.js';
-import type { LookUpNext } from './lost-attempts.js';
+import { createPaymentRecords, type PaymentRecords } from './history/payment-records.js';
+import { createFindTimeline, type FindTimeline } from './history/timeline.js';
+import {
+  createIssueComputedKey,
+  createIssueKey,
+  createKeyTimes,
+  type IssueComputedKey,
+  type IssueKey,
+} from './issue.js';
+import { createLeases } from './leases.js';
+import { createLookUpNext } from './lost-attempts.js';
 import { createNewestOutcome, createOutcomes, type NewestOutcome } from './outcomes.js';
-import { createPayPatiently } from './patience.js';
+import { createPay, type Pay } from './pay.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
-import type { KeyStore } from './ports/key-store.js';
-import type { Ledger } from './ports/ledger.js';
-import type { PaymentHistory } from './ports/payment-history.js';
-import type { Processor } from './ports/processor.js';
-import { createRefuseContent } from './refused-content.js';
+import { createRecovery, type Recovery } from './recovery.js';
+import { createRetention, type Retention } from './retention.js';
 import { createTurnOf } from './turn.js';
-import type { PaymentRequest } from './values/money.js';
-import type { Claim, FinalOutcome } from './values/payment.js';
+import type { FinalOutcome } from './values/payment.js';
 import type { ComputeKey, NamedPayment, Reference } from './values/reference.js';
-import type { Patience, Waiting } from './waiting.js';
+import { createWaiting, type Waiting } from './waiting.js';
+
+/** Everything of the payment area in one process, built on its ports. */
+export interface PaymentArea {
+  readonly payments: Payments;
+  readonly records: PaymentRecords;
+  readonly findTimeline: FindTimeline;
+  readonly askProcessor: AskProcessor;
+  readonly recovery: Recovery;
+  readonly retention: Retention;
+  readonly waiting: Waiting;
+  readonly endings: Pick<Endings, 'stop'>;
+}
 
 /** The payment area of the specification: issue a key, pay with it once, ask for the outcome. */
 export interface Payments {
-  /** Spec 4.1, endpoint 1. The key is stored when this resolves. `client`: the owner (rule A5). */
-  issueKey(client?: string): Promise<string>;
-  /** The same for the key of a reference, which is computed: it is stored where a payment could use it now. */
-  issueComputedKey: IssueComputedKey;
-  computeKey: ComputeKey;
-  /**
-   * Spec 4.1, endpoint 2, rules 2 to 5. With patience, a duplicate of a payment under way waits for its end before it is answered as
-   * in progress. A key of another client than the one that asks is one that was never issued.
-   */
-  pay(named: NamedPayment, request: PaymentRequest, patience?: Patience): Promise<PayAnswer>;
+  readonly issueKey: IssueKey;
+  /** The same for the key of a reference, which is computed: it is stored if a payment could use it now. */
+  readonly issueComputedKey: IssueComputedKey;
+  readonly computeKey: ComputeKey;
+  readonly pay: Pay;
   /** Spec 4.1, endpoint 3: the outcome, or undefined while there is none, or none that is the client's. */
   outcome(key: string, client?: string): Promise<FinalOutcome | undefined>;
   /** The outcome of the newest attempt at a reference, with its key. `first`: names the first attempt. */
   newestOutcome(first: NamedPayment & { readonly reference: Reference }): Promise<NewestOutcome>;
-  cancel: CancelPayment;
+  readonly cancel: CancelPayment;
   /** Whether what is named was charged, as far as the rows say. */
-  tellCharge: TellCharge;
+  readonly tellCharge: TellCharge;
 }
 
-export function createPayments(collaborators: {
-  keys: KeyStore;
-  endings: Endings;
-  ledger: Ledger;
-  processor: Processor;
-  carryOut: CarryOut;
-  lookUpNext: LookUpNext;
-  history: Pick<PaymentHistory, 'find' | 'newestAttempt'>;
-  computeKey: ComputeKey;
-  rules: PaymentRules & { readonly retentionMs?: number | undefined };
-  clock: Clock;
-  newKey: () => string;
-  newTransactionId: () => string;
-  newOwner: () => string;
-  waiting: Waiting;
-  /** An attempt of a request ended without a known outcome. */
-  onUnknown: (claim: Claim, cause: string) => void;
-  counts?: Pick<PaymentCounts, 'attemptsOfRequests' | 'settled'>;
-}): Payments {
-  const { keys, endings, ledger, history, processor, carryOut, rules, clock, newKey, newTransactionId, newOwner } =
-    collaborators;
-  const { computeKey, lookUpNext, waiting, onUnknown, counts = createPaymentCounts() } = collaborators;
-  const { idempotencyTtlMs, leaseMs, payloadMismatch } = rules;
+/** The only place that joins the parts of the payment area, for the service and for tests. */
+export function createPaymentArea(
+  given: Omit<PaymentContext, 'counts'> & {
+    readonly counts?: PaymentCounts;
+    /** The clock that ends the lives of keys; they are generated by it. If omitted, `clock`. */
+    readonly keyClock?: Pick<Clock, 'now'>;
+    /** Milliseconds since the epoch. */
+    readonly newKey: (atMs: number) => string;
+    /** Adds traces to attempts. If omitted, nothing is traced. */
+    readonly traceAttempts?: ((carryOut: CarryOut) => CarryOut) | undefined;
+  },
+): PaymentArea {
+  const context = { ...given, counts: given.counts ?? createPaymentCounts() };
+  const { keys, ledger, history, processor, rules, clock, computeKey, events, counts } = context;
+  const endings = createEndings(keys, clock);
+  const leases = createLeases(ledger, rules.leaseMs, clock, counts);
+  const lookUpNext = createLookUpNext(processor, computeKey);
+  const untraced = createCarryOut({ ...context, endings, leases, lookUpNext });
+  const carryOut = given.traceAttempts?.(untraced) ?? untraced;
+  const answers = createAnswers({ ...context, typicalMs: processor.traits.typicalMs });
   const turnOf = createTurnOf(computeKey, rules);
-  const { typicalMs } = processor.traits;
-  const answers = createAnswers({ ledger, history, leaseMs, payloadMismatch, computeKey, typicalMs });
-  const claims = createClaims({
-    endings,
-    ledger,
-    processor,
-    carryOut,
-    answers,
-    turnOf,
-    computeKey,
-    rules,
-    clock,
-    newTransactionId,
-    onUnknown,
-    counts,
-  });
-  const begin = createBegin({ keys, endings, ledger, answers, claims, leaseMs, idempotencyTtlMs, clock, newOwner });
-  const refuseContent = createRefuseContent({ keys, ledger, answers, claims, clock, newOwner });
-  const payPatiently = createPayPatiently(waiting, answers, payAtOnce);
-
+  const waiting = createWaiting(keys, clock, counts);
+  const keyTimes = createKeyTimes(given.newKey, given.keyClock ?? clock);
   const outcome = createOutcomes(keys, ledger);
-
-  function payAtOnce(named: NamedPayment, request: PaymentRequest): Promise<PayAnswer> {
-    return 'problem' in request ? refuseContent(named, request) : begin(named, request);
-  }
-
+  const parts = { ...context, endings, lookUpNext, carryOut, answers, turnOf, waiting };
   return {
-    async issueKey(client) {
-      const key = newKey();
-      await keys.issue(key, idempotencyTtlMs, { client });
-      return key;
+    payments: {
+      issueKey: createIssueKey(context, keyTimes),
+      issueComputedKey: createIssueComputedKey(parts),
+      computeKey,
+      pay: createPay(parts),
+      outcome,
+      newestOutcome: createNewestOutcome(outcome, history),
+      cancel: createCancelPayment(parts),
+      tellCharge: createTellCharge(parts),
     },
-    issueComputedKey: createIssueComputedKey({ keys, endings, ledger, turnOf, idempotencyTtlMs }),
-    computeKey,
-    pay: (named, request, patience) => (patience ? payPatiently(named, request, patience) : payAtOnce(named, request)),
-    outcome,
-    newestOutcome: createNewestOutcome(outcome, history),
-    tellCharge: createTellCharge({ history, ledger, computeKey }),
-    cancel: createCancelPayment({
-      keys,
-      endings,
-      ledger,
-      processor,
-      lookUpNext,
-      turnOf,
-      rules,
-      newOwner,
-      newTransactionId,
-    }),
+    records: createPaymentRecords(parts),
+    findTimeline: createFindTimeline(context),
+    askProcessor: createAskProcessor(context),
+    recovery: createRecovery(parts),
+    retention: createRetention(ledger, rules.retentionMs, clock, keyTimes, events),
+    waiting,
+    endings,
   };
 }

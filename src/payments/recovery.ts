@@ -1,10 +1,8 @@
-import { type Clock, sleep } from '../platform/clock.js';
+import { sleep } from '../platform/clock.js';
+import type { PaymentContext } from './context.js';
 import type { CarryOut, ExecutionResult } from './execution.js';
-import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
-import type { DueFirst, Ledger } from './ports/ledger.js';
-import type { Processor } from './ports/processor.js';
-import type { Origin } from './values/execution-note.js';
-import type { Claim, Outcome } from './values/payment.js';
+import type { DueFirst } from './ports/ledger.js';
+import type { Claim } from './values/payment.js';
 
 /** How often abandoned payments are looked for: a key is stuck at most its lease plus this long. */
 const RECOVERY_INTERVAL_MS = 3_000;
@@ -30,44 +28,14 @@ export interface Recovery {
   stop(): Promise<void>;
 }
 
-/** What names a payment to an operator. */
-export type ChargedPayment = Pick<Claim, 'key' | 'transactionId' | 'processor'>;
-
-export interface RecoveryEvents {
-  /** A round, or a payment's takeover, failed; the next round tries again. */
-  fault(fault: unknown): void;
-  /** The outcome of a payment is still not known. */
-  unknown(claim: Claim, cause: string): void;
-  /** A repeat, recovery, or the look-up for an operator found out what had been left unclear. */
-  known?(claim: Claim, origin: Origin, state: Outcome['state']): void;
-  /** An operator wrote the outcome; the payment is undefined where it could not be read back. */
-  resolved?(payment: ChargedPayment | undefined, state: Outcome['state']): void;
-  /**
-   * The processor answered one outcome of a payment, and its row is final with another: an operator resolved it wrongly, the
-   * processor changed its answer, or the row was lost and the payment cancelled since. The service cannot correct that.
-   */
-  contradiction(payment: ChargedPayment, answered: Outcome['state'], kept: Outcome['state'] | 'CANCELLED'): void;
-  /** This many payments are unknown for longer than their charge may be sent again: an operator must resolve them. */
-  overdue(count: number): void;
-}
-
 /** Takes over what a dead owner left PROCESSING, and finishes it with the row's own values (protocol, step 6). */
-export function createRecovery(collaborators: {
-  ledger: Ledger;
-  processor: Processor;
-  carryOut: CarryOut;
-  leaseMs: number;
-  /** From this age on, a payment that is still unknown is an operator's. */
-  dedupMs: number;
-  /** The same where nothing was ever sent for it. */
-  idempotencyTtlMs: number;
-  clock: Clock;
-  newOwner: () => string;
-  events: RecoveryEvents;
-  counts?: Pick<PaymentCounts, 'attemptsOfRecovery'>;
-}): Recovery {
-  const { ledger, processor, carryOut, leaseMs, dedupMs, idempotencyTtlMs, clock, newOwner, events } = collaborators;
-  const { counts = createPaymentCounts() } = collaborators;
+export function createRecovery(
+  context: Pick<PaymentContext, 'ledger' | 'processor' | 'rules' | 'clock' | 'newOwner' | 'events' | 'counts'> & {
+    carryOut: CarryOut;
+  },
+): Recovery {
+  const { ledger, processor, clock, newOwner, events, counts, carryOut } = context;
+  const { leaseMs, dedupMs, idempotencyTtlMs } = context.rules;
   const working = new Set<Promise<void>>();
   let finished = 0;
   let cancelNextRound = () => {};

@@ -1,5 +1,6 @@
 import type { Clock } from '../platform/clock.js';
-import type { KeyTimes } from './key-times.js';
+import type { PaymentEvents } from './context.js';
+import type { KeyTimes } from './issue.js';
 import type { Ledger } from './ports/ledger.js';
 
 /** How often the time that passed is noted, and old payments are looked for; they may stay this much longer. */
@@ -16,12 +17,6 @@ export interface Retention {
   stop(): Promise<void>;
 }
 
-export interface RetentionEvents {
-  fault(fault: unknown): void;
-  /** `ms` are not counted towards removal: no process saw them pass, or a clock was wrong. Called only when they grow. */
-  unseen(ms: number): void;
-}
-
 /**
  * Notes in the ledger how time passes, and removes final payments that were settled more than `retentionMs` ago, in small
  * batches; undefined keeps them for ever. Time is noted in any case: a retention that is set later finds it counted.
@@ -31,7 +26,7 @@ export function createRetention(
   retentionMs: number | undefined,
   clock: Clock,
   keyTimes: KeyTimes,
-  events: RetentionEvents,
+  events: Pick<PaymentEvents, 'fault' | 'unseen'>,
 ): Retention {
   let cancelNext = () => {};
   let stopped = false;

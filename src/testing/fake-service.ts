@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
 import { createHealth } from '../health/health.js';
 import { createPaymentActivity } from '../payments/history/payment-activity.js';
-import { createPaymentArea } from '../payments/payment-area.js';
+import { createPaymentArea } from '../payments/payments.js';
 import { generateIdempotencyKey } from '../payments/values/idempotency-key.js';
 import { createComputeKey } from '../payments/values/reference.js';
 import { createTransactionIds } from '../payments/values/transaction-id.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
+import { lowestKeyAt } from '#idempay/payments/values/idempotency-key.js';
 import { lowestTransactionIdAt } from '#idempay/payments/values/transaction-id.js';
 import { BACKLOG, COUNT_ABANDONED, TAKE_OVER_DUE } from '#idempay/stores/postgres/ledger-statements.js';
 import {

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { createAnswers, SOON } from '#idempay/payments/answers.js';
+import { createAnswers, RecentDurations, SOON } from '#idempay/payments/answers.js';
 import type { PaymentHistory } from '#idempay/payments/ports/payment-history.js';
-import { RecentDurations } from '#idempay/payments/recent-durations.js';
 import { backOffMs } from '#idempay/payments/recovery.js';
 import { createComputeKey } from '#idempay/payments/values/reference.js';
 import { newKey, newReference } from '../../testkit/protocol/payment-attempts.js';
@@ -16,8 +15,8 @@ const ports = await sharePorts();
 const computeKey = createComputeKey('deployment');
 
 function openAnswers(history: Pick<PaymentHistory, 'find' | 'newestAttempt'>) {
-  const rules = { leaseMs: LEASE_MS, payloadMismatch: 'replay', typicalMs: 1 } as const;
-  return createAnswers({ ledger: ports.ledger, history, computeKey, ...rules });
+  const rules = { leaseMs: LEASE_MS, payloadMismatch: 'replay' } as const;
+  return createAnswers({ ledger: ports.ledger, history, computeKey, rules, typicalMs: 1 });
 }
 
 /**

@@ -4,8 +4,7 @@ import { createCarryOut, type ExecutionResult } from '#idempay/payments/executio
 import { createLeases, type Leases } from '#idempay/payments/leases.js';
 import { createPaymentCounts, type PaymentCounts } from '#idempay/payments/payment-counts.js';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
-import type { Origin } from '#idempay/payments/values/execution-note.js';
-import type { Claim } from '#idempay/payments/values/payment.js';
+import type { Claim, Origin } from '#idempay/payments/values/payment.js';
 import { decorated } from '#idempay/platform/decorated.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { type FailingPort, failingPort } from '../../testkit/protocol/failing-ports.js';
@@ -66,8 +65,8 @@ describe('an attempt', () => {
       processor,
       lookUpNext: async () => ({ state: 'no record' }),
       leases,
-      idempotencyTtlMs: LONG_MS,
-      onContradiction() {},
+      rules: { idempotencyTtlMs: LONG_MS },
+      events: { contradiction() {} },
       recoverAfterMs(ageMs) {
         ages.push(ageMs);
         return 0;

@@ -1,9 +1,13 @@
 import fc from 'fast-check';
 import { v7 as uuidV7 } from 'uuid';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { createKeyTimes } from '#idempay/payments/key-times.js';
-import { generateIdempotencyKey, readKeyHeader } from '#idempay/payments/values/idempotency-key.js';
-import { keyTimeOf, lowestKeyAt } from '#idempay/payments/values/key-time.js';
+import { createKeyTimes } from '#idempay/payments/issue.js';
+import {
+  generateIdempotencyKey,
+  keyTimeOf,
+  lowestKeyAt,
+  readKeyHeader,
+} from '#idempay/payments/values/idempotency-key.js';
 import { createTransactionIds } from '#idempay/payments/values/transaction-id.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { nextOf, pay } from '#idempay/payments/history/payment-next.js';
+import { nextOf, pay } from '#idempay/payments/history/timeline.js';
 import type { PaymentLife } from '#idempay/payments/ports/payment-history.js';
 
 const NOW_MS = Date.parse('2026-11-25T12:00:00Z');

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { createKeyTimes } from '#idempay/payments/key-times.js';
+import { createKeyTimes } from '#idempay/payments/issue.js';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
 import { createRetention, type Retention } from '#idempay/payments/retention.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';

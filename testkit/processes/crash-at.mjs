@@ -3,12 +3,12 @@
 // get from its features: they decorate the ports that are handed to the features, and call the real functions with them.
 import * as nodeModule from 'node:module';
 import { isMainThread } from 'node:worker_threads';
-import { createPaymentArea as createArea } from '#idempay/payments/payment-area.js';
+import { createPaymentArea as createArea } from '#idempay/payments/payments.js';
 import { decorated } from '#idempay/platform/decorated.js';
 import { createTransactions as createFeature } from '#idempay/transactions/transactions.js';
 
 const [side, crashing, operation, nth] = (process.env.CRASH_AT ?? '').split(' ');
-const REPLACED = ['./payments/payment-area.js', './transactions/transactions.js'];
+const REPLACED = ['./payments/payments.js', './transactions/transactions.js'];
 
 /** For Node.js: where a module is found. Both kinds of hooks take this function, because it does not look at what `next` returns. */
 export function resolve(specifier, context, next) {

@@ -1,5 +1,5 @@
-import { createPaymentArea } from '#idempay/payments/payment-area.js';
 import { createPaymentCounts } from '#idempay/payments/payment-counts.js';
+import { createPaymentArea } from '#idempay/payments/payments.js';
 import { createComputeKey } from '#idempay/payments/values/reference.js';
 import { type Clock, systemClock } from '#idempay/platform/clock.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';

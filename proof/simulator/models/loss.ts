@@ -1,4 +1,4 @@
-import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
+import { lowestKeyAt } from '#idempay/payments/values/idempotency-key.js';
 import { isComputed } from '#idempay/payments/values/reference.js';
 import { LOOK_UP_REFERENCES_MS } from '#idempay/stores/shared/lost-references.js';
 import { CLOCKS_DIFFER_MS } from '#idempay/stores/shared/replaced-database.js';

@@ -1,4 +1,4 @@
-import { keyTimeOf, lowestKeyAt } from '#idempay/payments/values/key-time.js';
+import { keyTimeOf, lowestKeyAt } from '#idempay/payments/values/idempotency-key.js';
 import type { PaymentRow } from '#idempay/stores/postgres/payment-row.js';
 import { StatementRefused } from '#idempay/stores/postgres/postgres.js';
 import type { HistoryRow } from '#idempay/stores/shared/rows.js';

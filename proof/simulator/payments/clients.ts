@@ -2,7 +2,7 @@ import type { PayAnswer } from '#idempay/payments/answers.js';
 import type { CancelAnswer } from '#idempay/payments/cancel.js';
 import type { Charge } from '#idempay/payments/history/charge.js';
 import type { NewestOutcome } from '#idempay/payments/outcomes.js';
-import type { PaymentArea } from '#idempay/payments/payment-area.js';
+import type { PaymentArea } from '#idempay/payments/payments.js';
 import type { Content } from '#idempay/payments/values/content.js';
 import type { Money, PaymentRequest } from '#idempay/payments/values/money.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';

@@ -1,4 +1,4 @@
-import { createPaymentArea, type PaymentArea } from '#idempay/payments/payment-area.js';
+import { createPaymentArea, type PaymentArea } from '#idempay/payments/payments.js';
 import { createSimulatedProcessor as createProductsProcessor } from '#idempay/payments/processors/simulated.js';
 import { backOffMs } from '#idempay/payments/recovery.js';
 import type { Clock } from '#idempay/platform/clock.js';

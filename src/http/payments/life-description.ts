@@ -1,6 +1,5 @@
-import { EVENT_NAMES, timelineOf } from '../../payments/history/payment-timeline.js';
-import { processorAnswerJson } from '../../payments/history/processor-answer-representation.js';
-import { timelineJson } from '../../payments/history/timeline-representation.js';
+import { processorAnswerJson, timelineJson } from '../../payments/history/payment-representation.js';
+import { EVENT_NAMES, timelineOf } from '../../payments/history/timeline.js';
 import type { ClaimedPayment, PaymentLife } from '../../payments/ports/payment-history.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { refusalBy } from '../openapi/examples.js';

@@ -1,4 +1,4 @@
-import type { Verdict } from '../../payments/history/payment-records.js';
+import type { Verdict } from '../../payments/history/resolve.js';
 import type { Prefix, Selection } from '../../payments/ports/payment-history.js';
 import { MOST_METADATA_VALUE, textProblem } from '../../payments/values/content.js';
 import { readKeyHeader } from '../../payments/values/idempotency-key.js';

@@ -1,7 +1,5 @@
-import type { Clock } from '../../platform/clock.js';
-import type { Ledger } from '../ports/ledger.js';
-import type { ClaimedPayment, PaymentHistory } from '../ports/payment-history.js';
-import type { Processor } from '../ports/processor.js';
+import type { PaymentContext } from '../context.js';
+import type { ClaimedPayment } from '../ports/payment-history.js';
 import { quotesSource, withoutSource } from '../processors/decline-reason.js';
 
 /** Look-ups for operators under way in this process: a page that asks again and again must not take the connections of payments. */
@@ -27,13 +25,10 @@ export type ProcessorKnowledge =
   /** Nothing was paid with the key. */
   | { readonly state: 'not found' };
 
-export function createAskProcessor(collaborators: {
-  history: Pick<PaymentHistory, 'find'>;
-  ledger: Pick<Ledger, 'sourceOf'>;
-  processor: Processor;
-  clock: Clock;
-}): AskProcessor {
-  const { history, ledger, processor, clock } = collaborators;
+export function createAskProcessor(
+  context: Pick<PaymentContext, 'history' | 'ledger' | 'processor' | 'clock'>,
+): AskProcessor {
+  const { history, ledger, processor, clock } = context;
   const { name, formerNames } = processor.traits;
   let underWay = 0;
 

@@ -16,12 +16,12 @@ export type Charge = (typeof CHARGES)[number];
 /** Reads the rows. It does not fail where the store is down: then the charge is unknown. */
 export type TellCharge = (named: NamedPayment) => Promise<Charge>;
 
-export function createTellCharge(collaborators: {
+export function createTellCharge(context: {
   history: Pick<PaymentHistory, 'find' | 'newestAttempt'>;
   ledger: Pick<Ledger, 'mayBeLost'>;
   computeKey: ComputeKey;
 }): TellCharge {
-  const { history, ledger, computeKey } = collaborators;
+  const { history, ledger, computeKey } = context;
 
   async function ofKey(key: string, client: string | undefined): Promise<Charge> {
     const row = await history.find(key);

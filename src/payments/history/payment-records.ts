@@ -1,14 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
-import { StoreUnavailable } from '../../platform/faults.js';
-import type { Endings } from '../endings.js';
-import { createPaymentCounts, type PaymentCounts } from '../payment-counts.js';
-import type { KeyStore } from '../ports/key-store.js';
-import type { Ledger } from '../ports/ledger.js';
-import type { NewestPage, PaymentHistory, PaymentRecord, Selection } from '../ports/payment-history.js';
-import { isKeptOf, keptReason } from '../processors/decline-reason.js';
-import type { RecoveryEvents } from '../recovery.js';
+import type { PaymentContext } from '../context.js';
+import type { NewestPage, PaymentRecord, Selection } from '../ports/payment-history.js';
 import { mayBeGenerated } from '../values/idempotency-key.js';
-import { isVisibleTo, type Outcome } from '../values/payment.js';
+import { isVisibleTo } from '../values/payment.js';
+import { createResolve, type Resolve, type ResolveContext } from './resolve.js';
 
 /** Read at a time by an export: short enough that other requests are served between two pages. */
 const EXPORT_PAGE = 500;
@@ -57,50 +52,14 @@ export interface PaymentRecords {
    */
   settled(from: number, to: number, processor?: string, reader?: string): AsyncIterable<readonly PaymentRecord[]>;
   /** Writes the outcome that an operator found out for a payment that the service cannot find out itself. */
-  resolve(key: string, verdict: Verdict): Promise<ResolveAnswer>;
+  readonly resolve: Resolve;
 }
 
-export interface Verdict {
-  readonly state: Outcome['state'];
-  readonly reason: string;
-}
-
-export type ResolveAnswer =
-  /** Also when the same verdict is given again. The payment is undefined when its row has been removed meanwhile. */
-  | { readonly state: 'resolved' | 'final'; readonly payment: PaymentRecord | undefined }
-  | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
-  /** The service may still find out by itself: asking the processor, or sending the charge again. */
-  | { readonly state: 'too early'; readonly retryAfterSeconds: number }
-  | { readonly state: 'not found' };
-
-export function createPaymentRecords(collaborators: {
-  keys: KeyStore;
-  endings: Endings;
-  ledger: Ledger;
-  history: PaymentHistory;
-  /** From this age on the service finds nothing out any more, and an operator may decide. */
-  dedupMs: number;
-  /** The same where nothing was ever sent: until then recovery sends it (rule P15). */
-  idempotencyTtlMs: number;
-  /** A key lives this much longer where its payment was begun at the end of its life. */
-  leaseMs: number;
-  newOwner: () => string;
-  /** Finishes the payment if its processor knows the outcome; sends nothing. */
-  finishByLookUp: (key: string) => Promise<void>;
-  onResolved?: RecoveryEvents['resolved'];
-  counts?: Pick<PaymentCounts, 'settled'>;
-}): PaymentRecords {
-  const { keys, endings, ledger, history, dedupMs, idempotencyTtlMs, leaseMs, newOwner, finishByLookUp } =
-    collaborators;
+export function createPaymentRecords(context: ResolveContext & Pick<PaymentContext, 'keys'>): PaymentRecords {
+  const { keys, ledger, history } = context;
+  const { idempotencyTtlMs, leaseMs } = context.rules;
+  /** A key lives longer by the lease if its payment was begun at the end of its life. */
   const keyLifeMs = idempotencyTtlMs + leaseMs + ENDED_FOR_CERTAIN_MS;
-  const { counts = createPaymentCounts(), onResolved } = collaborators;
-
-  /** The verdict is written, so a store that fails now is reported as unknown, not as unchanged. */
-  async function shownAfterwards(key: string): Promise<PaymentRecord | undefined> {
-    return history.find(key).catch((fault: unknown) => {
-      throw new StoreUnavailable('unknown', 'the verdict was written and could not be read', fault);
-    });
-  }
 
   async function hasEndedUnpaid(key: string, client: string | undefined): Promise<boolean> {
     return mayBeGenerated(key) && (await ledger.endedUnclaimed(key, keyLifeMs, client));
@@ -150,44 +109,6 @@ export function createPaymentRecords(collaborators: {
       } while (after !== undefined);
     },
 
-    /**
-     * The processor is asked first, because what it knows counts more than what a person found out.
-     * Dies before `resolve`: nothing happened. Dies after it: the row is final, and the next begin or look finds it there
-     * and repairs the key record. Given twice: the second finds the first one's verdict.
-     */
-    async resolve(key, { state, reason }) {
-      await finishByLookUp(key);
-      const owner = newOwner();
-      const kept = keptReason(reason, await ledger.sourceOf(key));
-      const resolved = await ledger.resolve({ key, owner, state, reason: kept, dedupMs, idempotencyTtlMs });
-      switch (resolved.state) {
-        case 'resolved': {
-          counts.settled.operator += 1;
-          // The commit is known, so the verdict stands, also when the key store fails now.
-          await endings.finish(key, owner, resolved.final);
-          const shown = await shownAfterwards(key).catch((fault: unknown) => {
-            onResolved?.(undefined, state);
-            throw fault;
-          });
-          onResolved?.(shown?.state === 'CANCELLED' ? undefined : shown, state);
-          return { state: 'resolved', payment: shown };
-        }
-        case 'settled before': {
-          const payment = await history.find(key);
-          const sameVerdict = payment?.state === state && isKeptOf(payment.resolution, reason);
-          return { state: sameVerdict ? 'resolved' : 'final', payment };
-        }
-        case 'under way':
-          return { state: 'in progress', retryAfterSeconds: wholeSeconds(resolved.remainingMs) };
-        case 'too early':
-          return { state: 'too early', retryAfterSeconds: wholeSeconds(resolved.remainingMs) };
-        case 'absent':
-          return { state: 'not found' };
-      }
-    },
+    resolve: createResolve(context),
   };
-}
-
-function wholeSeconds(ms: number): number {
-  return Math.max(1, Math.ceil(ms / 1000));
 }

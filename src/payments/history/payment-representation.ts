@@ -2,9 +2,11 @@ import { createHash } from 'node:crypto';
 import { safeJson } from '../../platform/safe-json.js';
 import type { PaymentRecord } from '../ports/payment-history.js';
 import { shownProcessor } from '../processors/processor-url.js';
-import { keyTimeOf } from '../values/key-time.js';
+import { keyTimeOf } from '../values/idempotency-key.js';
 import { isComputed } from '../values/reference.js';
+import type { ProcessorKnowledge } from './ask-processor.js';
 import type { ShownPayment } from './payment-records.js';
+import type { Timeline } from './timeline.js';
 
 /**
  * What a caller sees of one payment: every member but `client` always, null where there is nothing (yet). Amounts are exact text. `client` is undefined
@@ -38,6 +40,37 @@ export function paymentJson(payment: ShownPayment, client: string | undefined): 
 /** A tag over all that is shown (RFC 9110 8.8.3), without quotes. */
 export function paymentTag(json: string): string {
   return createHash('md5').update(json).digest('hex');
+}
+
+/** Every member always, null where there is nothing. */
+export function timelineJson({ key, state, events, omitted, next }: Timeline): string {
+  return JSON.stringify({
+    idempotencyKey: key,
+    state,
+    events: events.map(({ at, event, execution, process, detail }) => ({
+      at: isoTime(at),
+      event,
+      execution: execution ?? null,
+      process: process ?? null,
+      detail: detail ?? null,
+    })),
+    omitted,
+    next: {
+      what: next.what,
+      at: isoTime(next.at),
+      resolvableAt: isoTime(next.resolvableAt),
+      text: next.text,
+    },
+  });
+}
+
+/** Every member always, null where there is nothing. */
+export function processorAnswerJson(
+  key: string,
+  { processor, askedAt, answer, reason }: Extract<ProcessorKnowledge, { state: 'answered' }>,
+): string {
+  const askedAtText = new Date(askedAt).toISOString();
+  return JSON.stringify({ idempotencyKey: key, processor, askedAt: askedAtText, answer, reason: reason ?? null });
 }
 
 /** A time that no date has is shown as none: a processor may deduplicate for ever. */

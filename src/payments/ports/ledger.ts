@@ -1,7 +1,6 @@
 import type { Content } from '../values/content.js';
-import type { ExecutionNote } from '../values/execution-note.js';
+import type { Claim, ExecutionNote, Fence, FinalOutcome, Outcome, UnsentMark } from '../values/payment.js';
 import type { Money } from '../values/money.js';
-import type { Claim, Fence, FinalOutcome, Outcome, UnsentMark } from '../values/payment.js';
 import type { Reference } from '../values/reference.js';
 
 /**

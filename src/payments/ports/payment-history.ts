@@ -1,5 +1,5 @@
 import type { Metadata } from '../values/content.js';
-import type { ExecutionNote, LookedUp } from '../values/execution-note.js';
+import type { ExecutionNote, LookedUp } from '../values/payment.js';
 import type { Money } from '../values/money.js';
 import type { PaidCounts } from '../values/processor-names.js';
 

@@ -1,3 +1,4 @@
+import type { Clock } from '../../platform/clock.js';
 import type { ProcessorClient } from '../ports/processor.js';
 import { createExchanges, type Question } from './exchange.js';
 import {
@@ -19,6 +20,8 @@ import { readProcessorUrl } from './processor-url.js';
 
 /** Before anything was measured: card networks take about this long. */
 const TYPICAL_MS = 1_000;
+/** A wrong setting fails every payment: often enough to be seen at once, too seldom to bury the rest of the log. */
+const ALARM_EVERY_MS = 10_000;
 
 /**
  * A processor reached over HTTP; `docs/reference/processor.md` is its contract. Only a whole reply that says so is an outcome;
@@ -110,5 +113,24 @@ export function createHttpProcessor(settings: {
     },
 
     close: exchanges.close,
+  };
+}
+
+/** Reports the first cause, then at most one per interval; `suppressed`: how many came between and were not reported. */
+export function createAlarm(
+  report: (cause: string, suppressed: number) => void,
+  clock: Clock,
+): (cause: string) => void {
+  let quietUntil = Number.NEGATIVE_INFINITY;
+  let suppressed = 0;
+  return (cause) => {
+    const now = clock.monotonic();
+    if (now < quietUntil) {
+      suppressed += 1;
+      return;
+    }
+    report(cause, suppressed);
+    quietUntil = now + ALARM_EVERY_MS;
+    suppressed = 0;
   };
 }

@@ -5,6 +5,10 @@ export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 
 const UUID_V7 = /^.{14}7.{4}[89ab]/;
 
+/** A UUIDv7 begins with its time: 48 bits, milliseconds since the epoch (RFC 9562 5.7). */
+const TIME_DIGITS = 12;
+const LATEST_MS = 2 ** 48 - 1;
+
 const RANDOM_BYTES_OF_A_KEY = 16;
 /**
  * Random bytes of 256 keys: to ask for those of one costs as much as for those of all, and was the largest cost of a key alongside its
@@ -34,6 +38,18 @@ function unusedRandomBytes(): Uint8Array {
 /** Whether the service may have generated the key: it is a UUIDv7. */
 export function mayBeGenerated(key: string): boolean {
   return UUID_V7.test(key);
+}
+
+/** The lowest key that can be generated at or after this moment (milliseconds since the epoch). */
+export function lowestKeyAt(ms: number): string {
+  const time = Math.min(Math.max(Math.ceil(ms), 0), LATEST_MS);
+  const digits = time.toString(16).padStart(TIME_DIGITS, '0');
+  return `${digits.slice(0, 8)}-${digits.slice(8)}-7000-8000-000000000000`;
+}
+
+/** When the key was generated, by the clock of the process that did; milliseconds since the epoch. */
+export function keyTimeOf(key: string): number {
+  return Number.parseInt(key.replaceAll('-', '').slice(0, TIME_DIGITS), 16);
 }
 
 export type KeyHeader = { state: 'missing' } | { state: 'invalid' } | { state: 'present'; key: string };

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { lowestKeyAt } from '../../payments/values/key-time.js';
+import { lowestKeyAt } from '../../payments/values/idempotency-key.js';
 import { CannotOpen } from '../shared/deployment.js';
 import { LOOK_UP_REFERENCES_MS } from '../shared/lost-references.js';
 import { CLOCKS_DIFFER_MS, GAP, LAST_DAY_US, MOST_LAST_ROWS } from '../shared/replaced-database.js';

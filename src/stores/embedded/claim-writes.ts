@@ -9,7 +9,7 @@ import type {
   Turn,
   TurnRefusal,
 } from '../../payments/ports/ledger.js';
-import { keyTimeOf } from '../../payments/values/key-time.js';
+import { keyTimeOf } from '../../payments/values/idempotency-key.js';
 import type { Claim, FinalOutcome } from '../../payments/values/payment.js';
 import { isComputed } from '../../payments/values/reference.js';
 import { contentColumnsOf, contentOf } from '../shared/content-columns.js';

@@ -1,7 +1,13 @@
 import { type ClaimAttempt, type FindResult, type Ledger, MOST_COUNTED } from '../../payments/ports/ledger.js';
-import type { ExecutionNote } from '../../payments/values/execution-note.js';
-import { lowestKeyAt } from '../../payments/values/key-time.js';
-import { type Claim, type Fence, isVisibleTo, type UnsentMark, unsentMarkOf } from '../../payments/values/payment.js';
+import { lowestKeyAt } from '../../payments/values/idempotency-key.js';
+import {
+  type Claim,
+  type ExecutionNote,
+  type Fence,
+  isVisibleTo,
+  type UnsentMark,
+  unsentMarkOf,
+} from '../../payments/values/payment.js';
 import { refusalOf } from '../../payments/values/processor-names.js';
 import type { Clock } from '../../platform/clock.js';
 import { StoreUnavailable } from '../../platform/faults.js';

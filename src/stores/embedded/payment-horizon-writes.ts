@@ -1,5 +1,5 @@
 import type { RemovalResult } from '../../payments/ports/ledger.js';
-import { keyTimeOf, lowestKeyAt } from '../../payments/values/key-time.js';
+import { keyTimeOf, lowestKeyAt } from '../../payments/values/idempotency-key.js';
 import { HOUR_MS } from '../shared/retention-hour.js';
 import type { Database } from './sqlite.js';
 

@@ -1,5 +1,5 @@
 import type { Ledger } from '../../payments/ports/ledger.js';
-import { lowestKeyAt } from '../../payments/values/key-time.js';
+import { lowestKeyAt } from '../../payments/values/idempotency-key.js';
 import { HOUR_MS } from '../shared/retention-hour.js';
 import { STATEMENT_TIMEOUT_MS } from '../shared/time-limits.js';
 import type { PostgresPart } from './part.js';

@@ -1,5 +1,5 @@
 import type { Ledger } from '../../payments/ports/ledger.js';
-import { keyTimeOf } from '../../payments/values/key-time.js';
+import { keyTimeOf } from '../../payments/values/idempotency-key.js';
 import { HOUR_MS } from '../shared/retention-hour.js';
 import type { PostgresPart } from './part.js';
 import type { Statement } from './postgres.js';

@@ -1,6 +1,5 @@
 import type { PaymentEvent } from '../../payments/ports/payment-history.js';
-import type { ExecutionNote } from '../../payments/values/execution-note.js';
-import type { Fence } from '../../payments/values/payment.js';
+import type { ExecutionNote, Fence } from '../../payments/values/payment.js';
 
 /**
  * A row's events are a JSON array of `PaymentEvent`. Its statements append to it, and keep the first 8 and the last 40, because

@@ -1,0 +1,63 @@
+import type { Clock } from '../platform/clock.js';
+import type { PaymentCounts } from './payment-counts.js';
+import type { KeyStore } from './ports/key-store.js';
+import type { Ledger } from './ports/ledger.js';
+import type { PaymentHistory } from './ports/payment-history.js';
+import type { Processor } from './ports/processor.js';
+import type { Claim, Origin, Outcome } from './values/payment.js';
+import type { ComputeKey } from './values/reference.js';
+
+/** What the payments of one process are built on. A part of them takes a `Pick` of it, so that its signature says what it uses. */
+export interface PaymentContext {
+  readonly keys: KeyStore;
+  readonly ledger: Ledger;
+  readonly history: PaymentHistory;
+  readonly processor: Processor;
+  readonly rules: PaymentRules;
+  /** How long recovery leaves a payment alone whose outcome is still unknown at that age. */
+  readonly recoverAfterMs: (ageMs: number) => number;
+  readonly clock: Clock;
+  /** Computes the keys of references in this deployment. */
+  readonly computeKey: ComputeKey;
+  readonly newTransactionId: () => string;
+  /** Names one attempt; no other process, before or after, makes the same name. */
+  readonly newOwner: () => string;
+  readonly events: PaymentEvents;
+  readonly counts: PaymentCounts;
+}
+
+export interface PaymentRules {
+  readonly idempotencyTtlMs: number;
+  readonly leaseMs: number;
+  readonly payloadMismatch: 'replay' | 'reject';
+  /** Attempts of requests that are under way at once in this process, at most (rule P16). */
+  readonly maxInFlight: number;
+  /** How long a final payment is kept. If omitted, it is kept for ever. */
+  readonly retentionMs?: number | undefined;
+  /** From this age on, a payment that may have been sent is not sent again, and an operator may resolve it if it is still unknown. */
+  readonly dedupMs: number;
+}
+
+/** What an operator may have to know of. */
+export interface PaymentEvents {
+  /** A round of recovery or retention, or a payment's takeover, failed; the next round tries again. */
+  fault(fault: unknown): void;
+  /** An attempt ended, and the outcome of its payment is not known. */
+  unknown(claim: Claim, cause: string): void;
+  /** A repeat, recovery, or the look-up for an operator found out what had been left unclear. */
+  known?(claim: Claim, origin: Origin, state: Outcome['state']): void;
+  /** An operator wrote the outcome; the payment is undefined if it could not be read back. */
+  resolved?(payment: ChargedPayment | undefined, state: Outcome['state']): void;
+  /**
+   * The processor answered one outcome of a payment, and its row is final with another: an operator resolved it wrongly, the
+   * processor changed its answer, or the row was lost and the payment cancelled since. The service cannot correct that.
+   */
+  contradiction(payment: ChargedPayment, answered: Outcome['state'], kept: Outcome['state'] | 'CANCELLED'): void;
+  /** This many payments are unknown for longer than their charge may be sent again: an operator must resolve them. */
+  overdue(count: number): void;
+  /** `ms` are not counted towards removal: no process saw them pass, or a clock was wrong. Called only when they grow. */
+  unseen(ms: number): void;
+}
+
+/** What names a payment to an operator. */
+export type ChargedPayment = Pick<Claim, 'key' | 'transactionId' | 'processor'>;

@@ -1,0 +1,107 @@
+import { StoreUnavailable } from '../../platform/faults.js';
+import type { PaymentContext } from '../context.js';
+import type { Endings } from '../endings.js';
+import type { CarryOut } from '../execution.js';
+import type { ClaimedPayment, PaymentRecord } from '../ports/payment-history.js';
+import { isKeptOf, keptReason } from '../processors/decline-reason.js';
+import type { Outcome } from '../values/payment.js';
+
+export interface Verdict {
+  readonly state: Outcome['state'];
+  readonly reason: string;
+}
+
+export type ResolveAnswer =
+  /** Also when the same verdict is given again. The payment is undefined when its row has been removed meanwhile. */
+  | { readonly state: 'resolved' | 'final'; readonly payment: PaymentRecord | undefined }
+  | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
+  /** The service may still find out by itself: asking the processor, or sending the charge again. */
+  | { readonly state: 'too early'; readonly retryAfterSeconds: number }
+  | { readonly state: 'not found' };
+
+/** Writes the outcome that an operator found out for a payment that the service cannot find out itself. */
+export type Resolve = (key: string, verdict: Verdict) => Promise<ResolveAnswer>;
+
+export type ResolveContext = Pick<
+  PaymentContext,
+  'ledger' | 'history' | 'processor' | 'rules' | 'clock' | 'newOwner' | 'events' | 'counts'
+> & { readonly carryOut: CarryOut; readonly endings: Endings };
+
+export function createResolve(context: ResolveContext): Resolve {
+  const { ledger, history, processor, clock, newOwner, events, counts, carryOut, endings } = context;
+  const { dedupMs, idempotencyTtlMs, leaseMs } = context.rules;
+  const { name, formerNames } = processor.traits;
+
+  /**
+   * The processor is asked first, because what it knows counts more than what a person found out.
+   * Dies before `resolve`: nothing happened. Dies after it: the row is final, and the next begin or look finds it there
+   * and repairs the key record. Given twice: the second finds the first one's verdict.
+   */
+  return async function resolve(key, { state, reason }) {
+    await finishByLookUp(key);
+    const owner = newOwner();
+    const kept = keptReason(reason, await ledger.sourceOf(key));
+    const resolved = await ledger.resolve({ key, owner, state, reason: kept, dedupMs, idempotencyTtlMs });
+    switch (resolved.state) {
+      case 'resolved': {
+        counts.settled.operator += 1;
+        // The commit is known, so the verdict stands, also when the key store fails now.
+        await endings.finish(key, owner, resolved.final);
+        const shown = await shownAfterwards(key).catch((fault: unknown) => {
+          events.resolved?.(undefined, state);
+          throw fault;
+        });
+        events.resolved?.(shown?.state === 'CANCELLED' ? undefined : shown, state);
+        return { state: 'resolved', payment: shown };
+      }
+      case 'settled before': {
+        const payment = await history.find(key);
+        const sameVerdict = payment?.state === state && isKeptOf(payment.resolution, reason);
+        return { state: sameVerdict ? 'resolved' : 'final', payment };
+      }
+      case 'under way':
+        return { state: 'in progress', retryAfterSeconds: wholeSeconds(resolved.remainingMs) };
+      case 'too early':
+        return { state: 'too early', retryAfterSeconds: wholeSeconds(resolved.remainingMs) };
+      case 'absent':
+        return { state: 'not found' };
+    }
+  };
+
+  /** Finishes the payment if its processor knows the outcome; sends nothing. */
+  async function finishByLookUp(key: string): Promise<void> {
+    const payment = await history.find(key);
+    if (payment?.state !== 'PROCESSING' || ![name, ...formerNames].includes(payment.processor)) return;
+    // A row that was claimed after a loss may have another amount than was charged: `carryOut` compares the two.
+    const money = (await ledger.mayBeLost(key)) ? undefined : payment;
+    const { state } = await processor.lookUp(key, money);
+    if (state === 'no record' || state === 'unknown') return;
+    const answered = state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
+    const askedAt = clock.monotonic();
+    const owner = newOwner();
+    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessors: formerNames });
+    if (!claim) return compareWithKept(payment, answered);
+    const result = await carryOut(claim, askedAt, 'operator');
+    if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);
+  }
+
+  /** The payment may have been resolved while the processor was asked, or its row was lost and it was cancelled. */
+  async function compareWithKept(payment: ClaimedPayment, answered: Outcome['state']): Promise<void> {
+    const kept = await history.find(payment.key);
+    if (!kept || kept.state === 'PROCESSING' || kept.state === answered) return;
+    // What was declined charged nothing, as a cancellation promises.
+    if (kept.state === 'CANCELLED' && answered === 'DECLINED') return;
+    events.contradiction(kept.state === 'CANCELLED' ? payment : kept, answered, kept.state);
+  }
+
+  /** The verdict is written, so a store that fails now is reported as unknown, not as unchanged. */
+  async function shownAfterwards(key: string): Promise<PaymentRecord | undefined> {
+    return history.find(key).catch((fault: unknown) => {
+      throw new StoreUnavailable('unknown', 'the verdict was written and could not be read', fault);
+    });
+  }
+}
+
+function wholeSeconds(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1000));
+}

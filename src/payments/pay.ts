@@ -1,0 +1,346 @@
+import { isUnknown, StoreUnavailable } from '../platform/faults.js';
+import { type Answers, mismatch, type PayAnswer, type RefusedTurn, SOON } from './answers.js';
+import type { PaymentContext } from './context.js';
+import type { Endings } from './endings.js';
+import { type CarryOut, type ExecutionResult, outcomeOf } from './execution.js';
+import { FairPlaces } from './fair-places.js';
+import { knownAttemptOf, mayHideOwnRow } from './lost-attempts.js';
+import { outcomeWithoutKeyStore } from './outcomes.js';
+import type { LookResult, Taken } from './ports/key-store.js';
+import type { ClaimAttempt, ClaimResult } from './ports/ledger.js';
+import type { TurnOf } from './turn.js';
+import {
+  fingerprintOf,
+  fingerprintOfRefused,
+  type MoneyProblem,
+  type PaymentRequest,
+  type RequestedPayment,
+} from './values/money.js';
+import type { Claim } from './values/payment.js';
+import type { NamedPayment } from './values/reference.js';
+import type { Patience, Waiting, WaitingPlace } from './waiting.js';
+
+/**
+ * Spec 4.1, endpoint 2, rules 2 to 5. With patience, a duplicate of a payment under way waits for its end before it is answered as
+ * in progress. A key of another client than the one that asks is one that was never issued.
+ */
+export type Pay = (named: NamedPayment, request: PaymentRequest, patience?: Patience) => Promise<PayAnswer>;
+
+/** What one request asks for, and the owner under which it begins, claims and takes over. */
+interface Attempt {
+  readonly named: NamedPayment;
+  readonly owner: string;
+  readonly fingerprint: string;
+  /** Monotonic, before the store was asked that may give it a lock or a row. */
+  readonly askedAt: number;
+}
+
+/** The path of a payment, from the request to its answer, in the order of its steps. A claimed payment is carried out in `execution.ts`. */
+export function createPay(
+  context: Pick<
+    PaymentContext,
+    | 'keys'
+    | 'ledger'
+    | 'processor'
+    | 'rules'
+    | 'clock'
+    | 'computeKey'
+    | 'newTransactionId'
+    | 'newOwner'
+    | 'events'
+    | 'counts'
+  > & { answers: Answers; carryOut: CarryOut; endings: Endings; turnOf: TurnOf; waiting: Pick<Waiting, 'enter'> },
+): Pay {
+  const { keys, ledger, processor, clock, computeKey, newTransactionId, newOwner, events, counts } = context;
+  const { carryOut, endings, turnOf, waiting } = context;
+  const { replay, conflict, conflictWith, busy, differs, took } = context.answers;
+  const { idempotencyTtlMs, leaseMs, maxInFlight } = context.rules;
+  const { certainResult, dedupMs, timeoutMs, name, formerNames } = processor.traits;
+  const ofProcessor = { processor: name, formerProcessors: formerNames };
+  const recordLifeMs = Math.max(leaseMs, idempotencyTtlMs);
+  /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
+  const waitAfterLossMs = leaseMs + timeoutMs;
+  /**
+   * An operator declines no payment that is younger, so that in a shorter loss no attempt was lost that follows such a decline. A decline by
+   * the processor has a record there. 0 where nothing is deduplicated: then the attempt itself may be on its way.
+   */
+  const shortLossMs = Math.min(dedupMs, idempotencyTtlMs);
+  const places = new FairPlaces(maxInFlight, clock);
+
+  /** With patience it waits instead of answering 'in progress'; if the attempt ended without an outcome, this request begins one. */
+  return async function pay(named, request, patience) {
+    const first = await payAtOnce(named, request);
+    if (!patience || first.state !== 'in progress') return first;
+    const place = waiting.enter(named.key, patience, named.client);
+    if (!place) return first;
+    try {
+      let answer = await payWhenFree(place, first, () => payAtOnce(named, request));
+      // The last try may be long ago, and the payment may be final since.
+      if (answer.state === 'in progress') {
+        answer = await conflict(named, 'problem' in request ? fingerprintOfRefused(request) : fingerprintOf(request));
+      }
+      return { ...answer, waited: true };
+    } finally {
+      place.leave();
+    }
+  };
+
+  async function payAtOnce(named: NamedPayment, request: PaymentRequest): Promise<PayAnswer> {
+    return 'problem' in request ? refuseContent(named, request) : begin(named, request);
+  }
+
+  /**
+   * Answers a request whose content cannot be paid: by rules 2 to 4, then with its own problem. It takes no lock. If its
+   * amount and currency could be read it may repeat an earlier payment: it is compared with it, and takes it over if its owner is dead.
+   */
+  async function refuseContent(named: NamedPayment, refused: MoneyProblem): Promise<PayAnswer> {
+    const { key, client, reference } = named;
+    const askedAt = clock.monotonic();
+    const fingerprint = fingerprintOfRefused(refused);
+    const looked: LookResult = await keys
+      .look(key, client)
+      .catch((fault: unknown) => outcomeWithoutKeyStore(ledger, key, client, fault));
+    if (looked.state === 'locked') return conflict(named, fingerprint, looked);
+    if (looked.state === 'final') return replay(named, looked.final, fingerprint);
+    const found = await ledger.find(key, client);
+    switch (found.state) {
+      case 'final':
+      case 'under way':
+      case 'cancelled':
+      case 'expired':
+        return conflictWith(named, found, fingerprint);
+      case 'abandoned':
+        return fingerprint ? takeOver({ named, owner: newOwner(), fingerprint, askedAt }) : SOON;
+      case 'absent':
+        if (looked.state === 'generated' || reference) return { state: 'invalid content', problem: refused.problem };
+        return { state: 'invalid key' };
+    }
+  }
+
+  /** Begins the payment in the key store, and answers by what is found there (protocol, step 1). */
+  async function begin(named: NamedPayment, requested: RequestedPayment): Promise<PayAnswer> {
+    const { key, client, reference } = named;
+    const owner = newOwner();
+    const fingerprint = fingerprintOf(requested);
+    const attempt: Attempt = { named, owner, fingerprint, askedAt: clock.monotonic() };
+    const makes = reference && { reference, lifeMs: recordLifeMs };
+    const begun = await keys.begin({ key, owner, leaseMs, fingerprint, client, makes }).catch((fault: unknown) => {
+      // The lock may be held although the reply was lost; release it so that retries are not blocked.
+      if (isUnknown(fault)) void endings.release(key, owner);
+      return outcomeWithoutKeyStore(ledger, key, client, fault);
+    });
+    switch (begun.state) {
+      case 'locked':
+        return conflict(named, fingerprint, begun);
+      case 'final':
+        return replay(named, begun.final, fingerprint);
+      case 'absent':
+        return payFromRow(attempt);
+      case 'taken':
+        if (!places.take(client)) return refuseForLoad(attempt);
+        return counted(client, claimAndPay(attempt, requested, begun));
+    }
+  }
+
+  /** The key store does not know the key. The row is read before the key is called invalid (protocol, step 1). */
+  async function payFromRow(attempt: Attempt): Promise<PayAnswer> {
+    const { named, owner, fingerprint } = attempt;
+    const askedAt = clock.monotonic();
+    const found = await ledger.find(named.key, named.client);
+    switch (found.state) {
+      case 'absent':
+      case 'expired':
+        return { state: 'invalid key' };
+      case 'final':
+        await endings.finish(named.key, owner, found.final);
+        return replay(named, found.final, fingerprint);
+      case 'cancelled':
+      case 'under way':
+        return conflictWith(named, found, fingerprint);
+      case 'abandoned':
+        return takeOver({ ...attempt, askedAt });
+    }
+  }
+
+  /**
+   * Claims nothing and releases the lock. The row is read all the same: a payment that was claimed before must not be
+   * answered as busy, because that says that nothing was begun.
+   */
+  async function refuseForLoad({ named, owner, fingerprint }: Attempt): Promise<PayAnswer> {
+    const { key } = named;
+    const found = await ledger.find(key).catch(async (fault: unknown) => {
+      await endings.release(key, owner);
+      throw fault;
+    });
+    if (found.state === 'final') await endings.finish(key, owner, found.final);
+    else await endings.release(key, owner);
+    return found.state === 'absent' ? busy() : conflictWith(named, found, fingerprint);
+  }
+
+  async function counted(client: string | undefined, answer: Promise<PayAnswer>): Promise<PayAnswer> {
+    counts.attemptsOfRequests += 1;
+    try {
+      return await answer;
+    } finally {
+      counts.attemptsOfRequests -= 1;
+      places.giveBack(client);
+    }
+  }
+
+  /**
+   * The lock is ours, so the row is claimed (protocol, step 2). Each path from here releases the lock, or leaves it to the running attempt.
+   */
+  async function claimAndPay(
+    begun: Attempt,
+    { amount, currency, content }: RequestedPayment,
+    { claimBy, client, reference }: Taken,
+  ): Promise<PayAnswer> {
+    const { owner, fingerprint, askedAt } = begun;
+    const { key } = begun.named;
+    // The record says what its key is computed from, also if the request names the key alone.
+    const attempt: Attempt = { ...begun, named: { key, reference } };
+    const transactionId = newTransactionId();
+    const claimed = await claimOrLookUp({
+      amount,
+      currency,
+      content,
+      key,
+      owner,
+      fingerprint,
+      client,
+      transactionId,
+      ...ofProcessor,
+      leaseMs,
+      claimBy,
+      turn: reference && turnOf(reference),
+      waitAfterLossMs,
+      shortLossMs,
+      settleAs: certainResult && { outcome: outcomeOf({ transactionId }, certainResult), idempotencyTtlMs },
+    }).catch(async (fault: unknown) => {
+      await endings.release(key, owner);
+      throw fault;
+    });
+    switch (claimed.state) {
+      case 'claimed': {
+        const result = await carryOut(claimed.claim, askedAt, 'first claim');
+        if (result.state === 'settled') took(clock.monotonic() - askedAt);
+        return answerOf(attempt, claimed.claim, result);
+      }
+      case 'settled':
+        // As after every settlement: a death before `finish` leaves a row that the next begin or look finds.
+        counts.settled['first claim'] += 1;
+        await endings.finish(key, owner, claimed.final);
+        took(clock.monotonic() - askedAt);
+        return { state: 'processed', final: claimed.final, attempt: reference?.attempt };
+      case 'taken over':
+        return finishTakeover(attempt, claimed.claim);
+      case 'final':
+        await endings.finish(key, owner, claimed.final);
+        return replay(attempt.named, claimed.final, fingerprint);
+      case 'under way':
+        await endings.release(key, owner);
+        return conflictWith(attempt.named, claimed, fingerprint);
+      case 'cancelled':
+        await endings.forget(key, owner);
+        return { state: 'cancelled' };
+      case 'not its turn':
+        await endings.release(key, owner);
+        return { ...claimed, attempt: reference?.attempt ?? 1 };
+      case 'unknown':
+      case 'other processor before loss':
+        await endings.release(key, owner);
+        return claimed;
+      case 'too soon':
+        await endings.release(key, owner);
+        return { state: 'too soon', retryAfterSeconds: Math.ceil(claimed.remainingMs / 1000) };
+      case 'expired':
+        await endings.release(key, owner);
+        return { state: 'invalid key' };
+      case 'too late':
+        await endings.release(key, owner);
+        throw new StoreUnavailable('unchanged', 'the claim came after the lease of its begin');
+    }
+  }
+
+  /**
+   * If rows were lost, the row of an attempt that is out of turn may be one of them: the processor is asked about it before its turn is
+   * judged. If it has a record, this attempt is claimed with the rows before it, and looked up again as every claim of a lost row.
+   *
+   * Dies before the second claim: nothing was written. Dies after it: the rows are there, and recovery looks this attempt up. Run twice:
+   * the second finds the row.
+   */
+  async function claimOrLookUp(
+    attempt: ClaimAttempt,
+  ): Promise<ClaimResult | Omit<RefusedTurn, 'attempt'> | { readonly state: 'unknown' }> {
+    const claimed = await ledger.claim(attempt);
+    const { key, turn } = attempt;
+    if (!turn || claimed.state !== 'not its turn' || !mayHideOwnRow(claimed)) return claimed;
+    if (!(await ledger.mayBeLost(key))) return claimed;
+    const found = await processor.lookUp(key);
+    if (found.state === 'unknown') return { state: 'unknown' };
+    if (found.state === 'no record')
+      return claimed.previous === 'absent' ? { ...claimed, previous: 'may be lost' } : claimed;
+    const keysAndIds = { computeKey, newTransactionId };
+    const knownAtProcessor = knownAttemptOf(turn.reference, keysAndIds, idempotencyTtlMs);
+    const known = await ledger.claim({ ...attempt, knownAtProcessor });
+    // An attempt before it is not declined yet. This one was made, so it must not be refused as one that never was.
+    return known.state === 'not its turn' && known.previous === 'absent' ? { state: 'unknown' } : known;
+  }
+
+  /** Takes over a payment whose owner is dead (protocol, step 3), within the limit of attempts in flight. */
+  async function takeOver(attempt: Attempt): Promise<PayAnswer> {
+    const { client } = attempt.named;
+    return places.take(client) ? counted(client, takeOverRow(attempt)) : SOON;
+  }
+
+  async function takeOverRow(attempt: Attempt): Promise<PayAnswer> {
+    const { named, owner, fingerprint } = attempt;
+    const claim = await ledger.takeOver({ key: named.key, owner, leaseMs, ...ofProcessor });
+    // Another attempt was faster, and the payment may be final already.
+    return claim ? finishTakeover(attempt, claim) : conflict(named, fingerprint);
+  }
+
+  /** Pays the row's amount, never the request's. A mismatching request is rejected after the takeover completes. */
+  async function finishTakeover(attempt: Attempt, claim: Claim): Promise<PayAnswer> {
+    return answerOf(attempt, claim, await carryOut(claim, attempt.askedAt, 'repeat'));
+  }
+
+  async function answerOf({ named, fingerprint }: Attempt, claim: Claim, result: ExecutionResult): Promise<PayAnswer> {
+    if (result.state === 'unknown' || result.state === 'not sent') {
+      events.unknown(claim, result.cause);
+      return { state: result.state };
+    }
+    if (result.state === 'cancelled') {
+      return { state: result.answered === 'COMPLETED' ? 'charged after cancellation' : 'cancelled' };
+    }
+    if (result.state === 'superseded') {
+      return { state: 'superseded at processor', attempt: result.by - 1, by: result.by };
+    }
+    const { final } = result;
+    if (result.state !== 'settled') return replay(named, final, fingerprint);
+    if (differs(claim.key, final.fingerprint, fingerprint)) return mismatch(claim.key);
+    return { state: 'processed', final, attempt: named.reference?.attempt };
+  }
+}
+
+/** Tries again each time the attempt has probably ended, until there is an answer or the wait is over. */
+async function payWhenFree(
+  place: WaitingPlace,
+  first: PayAnswer,
+  tryAgain: () => Promise<PayAnswer>,
+): Promise<PayAnswer> {
+  let answer = first;
+  let fault: unknown;
+  while (answer.state === 'in progress' && (await place.next())) {
+    try {
+      answer = await tryAgain();
+      fault = undefined;
+    } catch (thrown) {
+      // A store that is down for a moment does not end the wait.
+      if (!(thrown instanceof StoreUnavailable)) throw thrown;
+      fault = thrown;
+    }
+  }
+  if (fault !== undefined) throw fault;
+  return answer;
+}
