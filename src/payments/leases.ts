@@ -5,10 +5,10 @@ import type { Fence } from './values/payment.js';
 
 /** Three chances to renew before a lease ends: one lost reply must not cost the payment its owner. */
 const RENEWALS_PER_LEASE = 3;
-/** Renewals in one turn of the event loop: a few milliseconds, and one statement. */
+/** Renewals in one batch: a few milliseconds of the event loop, and one statement. */
 const RENEWALS_AT_ONCE = 500;
-/** Between two such turns, so that requests are served: at most 50,000 renewals a second. */
-const TURN_PAUSE_MS = 10;
+/** Between two such batches, so that requests are served: at most 50,000 renewals a second. */
+const BATCH_PAUSE_MS = 10;
 
 /** A claim's hold on its row, renewed in the background until it is dropped. */
 export interface Lease {
@@ -63,7 +63,7 @@ export function createLeases(
 
   function scheduleRenewal(): void {
     const [first] = held.values();
-    if (first) cancelRenewal = clock.after(Math.max(TURN_PAUSE_MS, first.dueAt - clock.monotonic()), renewDue);
+    if (first) cancelRenewal = clock.after(Math.max(BATCH_PAUSE_MS, first.dueAt - clock.monotonic()), renewDue);
   }
 
   function renewDue(): void {
@@ -75,7 +75,7 @@ export function createLeases(
     scheduleRenewal();
   }
 
-  /** The leases to renew in this turn of the event loop. */
+  /** The leases to renew in this batch. */
   function dueNow(): Held[] {
     const now = clock.monotonic();
     const due: Held[] = [];

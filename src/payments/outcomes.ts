@@ -26,10 +26,10 @@ export function createNewestOutcome(
   outcomeOf: (key: string, client?: string) => Promise<FinalOutcome | undefined>,
   history: Pick<PaymentHistory, 'newestAttempt'>,
 ): (first: NamedPayment & { readonly reference: Reference }) => Promise<NewestOutcome> {
-  return async ({ key, client, reference: { text, client: owner } }) => {
+  return async ({ key, client, reference: { text, client: ordersClient } }) => {
     const first = await outcomeOf(key, client);
     if (first?.outcome.state === 'COMPLETED') return { key, final: first };
-    const newest = await history.newestAttempt(text, owner);
+    const newest = await history.newestAttempt(text, ordersClient);
     if (!newest || newest.key === key) return { key, final: first };
     return { key: newest.key, final: await outcomeOf(newest.key, client) };
   };

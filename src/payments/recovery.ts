@@ -53,8 +53,8 @@ export function createRecovery(
   }
 
   /**
-   * Resolves when nothing more is due; work may still be under way, so that one slow look-up delays no other payment. It takes from both
-   * ends in turn: a new payment is not kept waiting by a long backlog, and the oldest of the backlog not by new ones.
+   * Resolves when nothing more is due; work may still be under way, so that one slow look-up delays no other payment. It takes from
+   * both ends alternately: a new payment is not kept waiting by a long backlog, and the oldest of the backlog not by new ones.
    */
   async function takeOverWhatIsDue(): Promise<void> {
     const { name, formerNames } = processor.traits;

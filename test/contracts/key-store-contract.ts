@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { BeginAttempt, LookResult, RecordOwner, Watch } from '#idempay/payments/ports/key-store.js';
+import type { BeginAttempt, KeyBinding, LookResult, Watch } from '#idempay/payments/ports/key-store.js';
 import { systemClock } from '#idempay/platform/clock.js';
 import { decorated } from '#idempay/platform/decorated.js';
 import {
@@ -292,7 +292,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
     }
   });
 
-  test.each<[of: string, arrange: () => Promise<Pick<TurnMembers, 'key'> & Partial<TurnMembers> & RecordOwner>]>([
+  test.each<[of: string, arrange: () => Promise<Pick<TurnMembers, 'key'> & Partial<TurnMembers> & KeyBinding>]>([
     ['a generated key', async () => ({ key: await issuedKey() })],
     ['a computed key', async () => referenced('key:shop')],
   ])(

@@ -16,8 +16,8 @@ export function createFindTimeline(
   const rules = { processors: [processor.traits.name, ...processor.traits.formerNames], dedupMs, idempotencyTtlMs };
 
   async function withNext(life: PaymentLife, client: string | undefined): Promise<Timeline> {
-    const { reference, client: owner } = life.payment;
-    const newest = reference === undefined ? undefined : await history.newestAttempt(reference, owner);
+    const { reference, client: keysClient } = life.payment;
+    const newest = reference === undefined ? undefined : await history.newestAttempt(reference, keysClient);
     return timelineOf(life, rules, client, newest?.attempt);
   }
 

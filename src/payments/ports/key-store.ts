@@ -13,7 +13,7 @@ export interface KeyStore {
    * the key is the client's: where another client asks, it is absent (rule A5). Without a client it is everybody's. A record that is
    * there already keeps its value; one without an outcome lives for as long again.
    */
-  issue(key: string, idempotencyTtlMs: number, owner?: RecordOwner): Promise<void>;
+  issue(key: string, idempotencyTtlMs: number, binding?: KeyBinding): Promise<void>;
 
   /** Rules 2 to 4 of spec 4.1 in their order: locked, else final, else lock it, else absent. */
   begin(attempt: BeginAttempt): Promise<BeginResult>;
@@ -38,9 +38,9 @@ export interface KeyStore {
   forget(key: string, owner: string): Promise<void>;
 }
 
-/** Whose a record is, and of which reference its key is computed. */
-export interface RecordOwner {
-  /** Where it is undefined, the key is everybody's. */
+/** What a key is bound to: a client, and the reference that it is computed from. */
+export interface KeyBinding {
+  /** If it is undefined, the key is everybody's. */
   readonly client?: string | undefined;
   readonly reference?: Reference | undefined;
 }
@@ -64,7 +64,7 @@ export type BeginResult =
    */
   Taken | Locked | Final | Absent;
 
-export interface Taken extends RecordOwner {
+export interface Taken extends KeyBinding {
   readonly state: 'taken';
   readonly claimBy: number;
 }

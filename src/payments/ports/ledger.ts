@@ -1,6 +1,6 @@
 import type { Content } from '../values/content.js';
-import type { Claim, ExecutionNote, Fence, FinalOutcome, Outcome, UnsentMark } from '../values/payment.js';
 import type { Money } from '../values/money.js';
+import type { Claim, ExecutionNote, Fence, FinalOutcome, Outcome, UnsentMark } from '../values/payment.js';
 import type { Reference } from '../values/reference.js';
 
 /**
@@ -145,7 +145,7 @@ export interface ClaimAttempt extends Money, OfProcessor {
   readonly owner: string;
   readonly transactionId: string;
   readonly fingerprint: string;
-  /** The client that owns the key. Where it is undefined, every client sees it. */
+  /** The client whose key it is. If it is undefined, every client sees the key. */
   readonly client?: string | undefined;
   readonly leaseMs: number;
   /**

@@ -1,6 +1,6 @@
 import type { Metadata } from '../values/content.js';
-import type { ExecutionNote, LookedUp } from '../values/payment.js';
 import type { Money } from '../values/money.js';
+import type { ExecutionNote, LookedUp } from '../values/payment.js';
 import type { PaidCounts } from '../values/processor-names.js';
 
 /** Port: the rows of the ledger as clients and operators look at them, final or not, for as long as they are kept. */
@@ -44,7 +44,7 @@ interface PaymentRow {
   /** What the payment is for, as its first claim said. Undefined where it said nothing. */
   readonly description: string | undefined;
   readonly metadata: Metadata | undefined;
-  /** The client that owns the key. Where it is undefined, every client sees it. It is shown to operators only. */
+  /** The client whose key it is. If it is undefined, every client sees the key. It is shown to operators only. */
   readonly client: string | undefined;
   /** The first claim and each takeover. */
   readonly executions: number;
@@ -127,7 +127,7 @@ export interface Selection {
   /** Only transaction ids below this one: where the page before ended. */
   readonly before: string | undefined;
   readonly limit: number;
-  /** The client that reads the list: clients take turns. If omitted, nobody in particular. */
+  /** The client that reads the list: clients are served one after the other. If omitted, nobody in particular. */
   readonly reader?: string | undefined;
 }
 

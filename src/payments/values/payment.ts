@@ -10,7 +10,7 @@ export type Outcome =
 export interface FinalOutcome {
   readonly outcome: Outcome;
   readonly fingerprint: string;
-  /** The client that owns the key. Where it is undefined, every client sees it (rule A5). */
+  /** The client whose key it is. If it is undefined, every client sees the key (rule A5). */
   readonly client: string | undefined;
   /**
    * By the store's clock, milliseconds since the epoch; from then on the key is refused for ever (rule P9). Of a payment with a
@@ -57,7 +57,7 @@ export function unsentMarkOf({ unsent, mayBeLost }: Pick<Claim, 'unsent' | 'mayB
 export interface Claim extends Fence, Money {
   readonly transactionId: string;
   readonly fingerprint: string;
-  /** The client that owns the key. Where it is undefined, every client sees it (rule A5). */
+  /** The client whose key it is. If it is undefined, every client sees the key (rule A5). */
   readonly client: string | undefined;
   readonly processor: string;
   /** The order that the key is computed from, and which attempt at it. Undefined where the key was generated. */

@@ -1,4 +1,4 @@
-import type { RecordOwner } from '../../payments/ports/key-store.js';
+import type { KeyBinding } from '../../payments/ports/key-store.js';
 import { type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
 import { isComputed } from '../../payments/values/reference.js';
 import { reasonOf } from '../shared/rows.js';
@@ -30,7 +30,7 @@ const LAST_LOOKED_AT = 'SELECT key FROM idempotency_keys WHERE key > ? ORDER BY 
 
 const DELETE = 'DELETE FROM idempotency_keys WHERE key = ?';
 
-export interface IssueWrite extends RecordOwner {
+export interface IssueWrite extends KeyBinding {
   readonly key: string;
   readonly idempotencyTtlMs: number;
 }

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { BeginAttempt, BeginResult, KeyStore, LookResult, RecordOwner } from '../../payments/ports/key-store.js';
+import type { BeginAttempt, BeginResult, KeyBinding, KeyStore, LookResult } from '../../payments/ports/key-store.js';
 import { type FinalOutcome, isVisibleTo, KEY_GENERATED } from '../../payments/values/payment.js';
 import { isComputed } from '../../payments/values/reference.js';
 import { EndListeners } from '../shared/end-listeners.js';
@@ -28,7 +28,7 @@ export interface Lock {
 }
 
 /** `KEY GENERATED`. */
-interface IssuedKey extends RecordOwner {
+interface IssuedKey extends KeyBinding {
   readonly client: string | undefined;
   readonly expiresAt: number;
   readonly outcome?: undefined;

@@ -1,4 +1,4 @@
-import type { BeginAttempt, BeginResult, KeyStore, LookResult, RecordOwner } from '../../payments/ports/key-store.js';
+import type { BeginAttempt, BeginResult, KeyBinding, KeyStore, LookResult } from '../../payments/ports/key-store.js';
 import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
 import type { Clock } from '../../platform/clock.js';
 import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
@@ -53,7 +53,7 @@ export function createRedisKeyStore(
     }
     const reply = (await begin(client, [record, lock], values)) as unknown[];
     if (reply[0] === 'taken') {
-      return { state: 'taken', claimBy: askedAt + Number(reply[1]), ...recordOwnerFrom(reply) };
+      return { state: 'taken', claimBy: askedAt + Number(reply[1]), ...keyBindingFrom(reply) };
     }
     return noted(key, reply) as Exclude<LookResult, { state: 'generated' }>;
   }
@@ -133,7 +133,7 @@ function lookedFrom(reply: readonly unknown[]): LookResult {
     case 'final':
       return { state: 'final', final: finalFrom(reply) };
     case 'generated':
-      return { state: 'generated', ...recordOwnerFrom(reply) };
+      return { state: 'generated', ...keyBindingFrom(reply) };
     default:
       return { state: 'absent' };
   }
@@ -158,7 +158,7 @@ function finalFrom(reply: readonly unknown[]): FinalOutcome {
 }
 
 /** From the reply to a begin that took the lock, or to a look. */
-function recordOwnerFrom([, , owner, text, attempt]: readonly unknown[]): RecordOwner {
+function keyBindingFrom([, , owner, text, attempt]: readonly unknown[]): KeyBinding {
   const client = clientFrom(owner);
   if (typeof text !== 'string') return { client };
   return { client, reference: { text, attempt: Number(attempt), client } };
