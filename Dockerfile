@@ -14,6 +14,7 @@ COPY tsconfig.json tsconfig.build.json ./
 COPY scripts/build.mjs scripts/build.mjs
 COPY client client
 COPY console console
+COPY reference-processor reference-processor
 COPY src src
 RUN npm run build
 # What runs, and the optional packages for traces, all in the versions of the lock file: `npm prune` fetches nothing.

@@ -1,5 +1,5 @@
-// Compiles client/ into client/dist/, src/ into dist/ and console/ into dist/console/, in this order, because the commands and the console
-// import the client; and copies what the compiler leaves out: SQL, and the client, which the service brings along as dist/client/.
+// Compiles client/ into client/dist/, src/ into dist/, reference-processor/ into dist/reference-processor/ and console/ into dist/console/, in
+// this order, because the commands and the console import the client, and the reference processor the service's log; and copies what the compiler leaves out: SQL, and the client, which the service brings along as dist/client/.
 // Does nothing that is already done: the compiler is incremental, so `npm start` may call this every time.
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -11,6 +11,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const source = join(root, 'src');
 const output = join(root, 'dist');
 const client = join(root, 'client');
+const REFERENCE_PROCESSOR = 'reference-processor';
 /**
  * What the reference page is made of, copied so that the service is installed without that package. As a plugin it would register routes
  * without scopes and descriptions; `swagger-ui-dist`, which has the same files, reports its installation to a company.
@@ -32,7 +33,13 @@ if (!existsSync(compiler)) {
 }
 removeOutputsWithoutSource(client, join(client, 'dist'), [REQUIRED]);
 removeOutputsWithoutSource(client, join(output, BUILT_CLIENT));
-removeOutputsWithoutSource(source, output, [REFERENCE_PAGE, BUILT_CLIENT, join('testing', REQUIRED)]);
+removeOutputsWithoutSource(join(root, REFERENCE_PROCESSOR), join(output, REFERENCE_PROCESSOR));
+removeOutputsWithoutSource(source, output, [
+  REFERENCE_PAGE,
+  BUILT_CLIENT,
+  REFERENCE_PROCESSOR,
+  join('testing', REQUIRED),
+]);
 compile(join('client', 'tsconfig.json'));
 writeRequiredEntry(join(client, 'dist'));
 // With the declarations, from which the compiler has the types of the commands.
@@ -42,6 +49,7 @@ copyNewer(
   (path) => !path.endsWith('.tsbuildinfo') && path !== join(client, 'dist', REQUIRED),
 );
 compile('tsconfig.build.json');
+compile(join(REFERENCE_PROCESSOR, 'tsconfig.json'));
 writeRequiredEntry(join(output, 'testing'));
 copyNewer(source, output, (path) => !path.endsWith('.ts'));
 for (const name of SWAGGER_UI_FILES) cpSync(join(swaggerUi, name), join(output, REFERENCE_PAGE, name));

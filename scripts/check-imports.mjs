@@ -30,14 +30,13 @@ const ROOMS = {
   traces: [...FEATURES, 'http'],
   // It joins the real features as `app` does, in memory: an own ledger would be the rules of the service a second time.
   testing: [...FEATURES, 'http', 'stores/embedded'],
-  'reference-processor': [],
 };
 /** Rooms that import nothing but their own files, neither `platform` nor a package nor Node.js: the console has them in its page. */
 const ALONE = new Set(['statements']);
 /** The process, its composition, and what an operator runs: they may import every room. */
 const ABOVE = new Set(['', 'doctor', 'commands']);
 const PACKAGES = {
-  fastify: ['http', 'reference-processor'],
+  fastify: ['http'],
   ioredis: ['stores/redis'],
   pg: ['stores/postgres', 'doctor'],
   '@photostructure/sqlite': ['stores/embedded'],
@@ -46,13 +45,8 @@ const PACKAGES = {
   '#idempay/client': ['commands'],
   '@opentelemetry': ['traces'],
 };
-const ENTRIES = [
-  'src/main.ts',
-  'src/commands/command-line.ts',
-  'src/testing/index.ts',
-  'src/reference-processor/main.ts',
-];
-const OTHER_ENTRIES = ['client/index.ts', 'console/src/main.tsx'];
+const ENTRIES = ['src/main.ts', 'src/commands/command-line.ts', 'src/testing/index.ts'];
+const OTHER_ENTRIES = ['client/index.ts', 'console/src/main.tsx', 'reference-processor/main.ts'];
 
 const tree = await parseDependencyTree([...ENTRIES, ...OTHER_ENTRIES], { context: root, transform: false });
 const broken = parseCircular(tree).map((circle) => `a circle: ${circle.join(' -> ')}`);

@@ -25,7 +25,12 @@ test('what the image copies is enough to build, and is let through to it', () =>
   }
   linkPackages(folder);
   execFileSync(process.execPath, [join(folder, 'scripts', 'build.mjs')], { stdio: 'pipe' });
-  for (const file of ['dist/main.js', 'dist/client/index.js', 'dist/console/index.html.gz'])
+  for (const file of [
+    'dist/main.js',
+    'dist/client/index.js',
+    'dist/reference-processor/main.js',
+    'dist/console/index.html.gz',
+  ])
     expect(existsSync(join(folder, file)), file).toBe(true);
 });
 

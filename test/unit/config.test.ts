@@ -317,7 +317,7 @@ describe('a misspelt setting', () => {
     IDEMPAY_PORT_8080_TCP_ADDR IDEMPAY_URL IDEMPAY_API_KEY IDEMPAY_API_KEY_FILE DATABASE_HOST DATABASE_NAME DATABASE_USER DATABASE_PASSWORD PGHOST PGPORT PGDATABASE BASE_URL API_URL
     SERVICE_URL VERCEL_URL KAFKA_URL MONGO_URL AMQP_URL OTEL_LOG_LEVEL RUST_LOG LOG_FORMAT LOG_DIR DATA_CENTER SERVER_PORT HTTP_PORT
     SSL_CERT_FILE SSL_CERT_DIR SSLKEYLOGFILE NODE_EXTRA_CA_CERTS _`;
-  const REFERENCE_PROCESSOR = new URL('../../src/reference-processor/settings.ts', import.meta.url);
+  const REFERENCE_PROCESSOR = new URL('../../reference-processor/settings.ts', import.meta.url);
 
   test('does not include common environment variables or those of the reference processor', () => {
     const theirs = readFileSync(REFERENCE_PROCESSOR, 'utf8').match(/(?<=')[A-Z]+_[A-Z_]+(?=')/g) ?? [];

@@ -2,6 +2,8 @@ import { type Command, Option } from '@commander-js/extra-typings';
 import { examples, OPTIONS } from '../arguments.js';
 import { wholeNumber } from '../connection.js';
 
+/** A program of its own, which is compiled after the service. */
+const REFERENCE_PROCESSOR = new URL('../../reference-processor/main.js', import.meta.url).href;
 const KEYS_FILE = new Option('--file <file>', 'the file of API keys').env('API_KEYS_FILE');
 
 /** What is done with the settings and files of this machine; no running service is asked. */
@@ -27,7 +29,7 @@ export function addOperationCommands(program: Command): void {
         ['PROCESSOR_URL=http://127.0.0.1:8090 idempay', 'a service that charges there'],
       ),
     )
-    .action(async () => void (await import('../../reference-processor/main.js')));
+    .action(async () => void (await import(REFERENCE_PROCESSOR)));
   processor
     .command('check')
     .summary('runs the contract of processors against an adapter, and charges for real')

@@ -1,5 +1,5 @@
 import type { AddressInfo } from 'node:net';
-import { createLogger, endProcess } from '../platform/logger.js';
+import { createLogger, endProcess } from '#idempay/platform/logger.js';
 import { ChargeLogError, openChargeLog } from './charge-log.js';
 import { createCharges } from './charges.js';
 import { createServer } from './server.js';
