@@ -1,6 +1,6 @@
 import { fixedHeaders } from '../http/connections/fixed-headers.js';
-import { formOf } from '../http/errors/error-forms.js';
-import { type NamedBy, PublicError, publicErrors } from '../http/errors/public-errors.js';
+import { formOf, type PublicError } from '../http/errors/public-error.js';
+import { type NamedBy, publicErrors } from '../http/errors/public-errors.js';
 import { requestIdOf } from '../http/requests/request-id.js';
 import { headersOf, type SentRequest, type WholeAnswer } from './fake-connection.js';
 import type { FakeAnswer, FakeCharge, FakeListener, FakeRequest } from './fake-exchange.js';
@@ -186,7 +186,7 @@ function faultAnswer(
   { path, query, headers: asked }: FakeRequest,
 ): WholeAnswer {
   const by = query.reference === undefined ? 'key' : 'reference';
-  const error = MESSAGES[status]?.(by) ?? new PublicError(status, 'A fault that the test asked for.');
+  const error = MESSAGES[status]?.(by) ?? publicErrors.refused(status, 'A fault that the test asked for.');
   const { contentType, text } = formOf(error, asked.accept, path === '/api/payment' ? 'unknown' : undefined);
   return {
     status,

@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { PublicError } from '#idempay/http/errors/public-errors.js';
+import { PublicError } from '#idempay/http/errors/public-error.js';
 import { SCHEMAS } from '#idempay/http/openapi/schemas.js';
 import { readVerdict } from '#idempay/http/payments/record-request.js';
 import { readPaymentRequest } from '#idempay/http/payments/request.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { PublicError } from '#idempay/http/errors/public-errors.js';
+import { PublicError } from '#idempay/http/errors/public-error.js';
 import { type JsonMember, membersOf, readJsonBody } from '#idempay/http/requests/json-body.js';
 
 const MAX_DEPTH = 64;

@@ -1,95 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { formOf, problemBody } from '#idempay/http/errors/error-forms.js';
-import { PROBLEMS, type ProblemName, problemNameOf } from '#idempay/http/errors/problems.js';
 import { problemsPage } from '#idempay/http/errors/problems-page.js';
-import { errorBody, type PublicError, publicErrors, storeRefusal } from '#idempay/http/errors/public-errors.js';
+import { errorBody, formOf, problemBody } from '#idempay/http/errors/public-error.js';
+import { EXAMPLE_ERRORS, PROBLEMS, storeRefusal } from '#idempay/http/errors/public-errors.js';
 import { prefersProblem } from '#idempay/http/requests/accept.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 
 const away = new StoreUnavailable('unchanged', 'away');
-/** One error of each entry of the catalogue. */
-const ERRORS: { readonly [Name in ProblemName]: ReturnType<(typeof publicErrors)[Name]> } = {
-  missingIdempotencyKey: publicErrors.missingIdempotencyKey(),
-  invalidIdempotencyKey: publicErrors.invalidIdempotencyKey(),
-  paymentInProgress: publicErrors.paymentInProgress(1),
-  paymentNotFound: publicErrors.paymentNotFound(),
-  keyEndedUnpaid: publicErrors.keyEndedUnpaid(),
-  recordNotFound: publicErrors.recordNotFound(),
-  paymentMismatch: publicErrors.paymentMismatch(),
-  paymentDeclined: publicErrors.paymentDeclined('lost card'),
-  attemptDeclined: publicErrors.attemptDeclined('lost card', 1),
-  invalidReference: publicErrors.invalidReference(),
-  referenceWithoutNumber: publicErrors.referenceWithoutNumber('words alone'),
-  withoutReference: publicErrors.withoutReference('attempt'),
-  clientForOperators: publicErrors.clientForOperators(),
-  unknownClient: publicErrors.unknownClient(),
-  referenceOfAnotherClient: publicErrors.referenceOfAnotherClient('key:operator', 'key:shop'),
-  keyOfAnotherReference: publicErrors.keyOfAnotherReference(),
-  referenceMismatch: publicErrors.referenceMismatch(),
-  paymentCancelled: publicErrors.paymentCancelled(),
-  chargedAfterCancellation: publicErrors.chargedAfterCancellation(),
-  attemptBeforeUnderWay: publicErrors.attemptBeforeUnderWay(2, 1),
-  attemptOutOfTurn: publicErrors.attemptOutOfTurn(2, 'absent'),
-  attemptSuperseded: publicErrors.attemptSuperseded(1, { attempt: 2, state: 'DECLINED' }),
-  rowsLost: publicErrors.rowsLost(1),
-  otherProcessorBeforeLoss: publicErrors.otherProcessorBeforeLoss(),
-  cancelledTooLate: publicErrors.cancelledTooLate('TXN1'),
-  cancelledAfterDecline: publicErrors.cancelledAfterDecline(1),
-  cancelledAtProcessor: publicErrors.cancelledAtProcessor(),
-  tooManyPayments: publicErrors.tooManyPayments(1, 'key'),
-  paymentNotSent: publicErrors.paymentNotSent('key'),
-  paymentOutcomeUnknown: publicErrors.paymentOutcomeUnknown('key'),
-  paymentFinal: publicErrors.paymentFinal('COMPLETED'),
-  resolutionTooEarly: publicErrors.resolutionTooEarly(1),
-  otherProcessor: publicErrors.otherProcessor('one'),
-  tooManyLookUps: publicErrors.tooManyLookUps(),
-  invalidCreationKey: publicErrors.invalidCreationKey(),
-  creationMismatch: publicErrors.creationMismatch(),
-  transactionNotFound: publicErrors.transactionNotFound('7'),
-  invalidTransactionId: publicErrors.invalidTransactionId(),
-  transactionFinal: publicErrors.transactionFinal('FAILED'),
-  preconditionFailed: publicErrors.preconditionFailed('list'),
-  invalidBody: publicErrors.invalidBody("'amount' is missing."),
-  unreadableBody: publicErrors.unreadableBody('it is not valid UTF-8.'),
-  emptyBody: publicErrors.emptyBody(),
-  unsupportedMediaType: publicErrors.unsupportedMediaType(),
-  bodyTooLarge: publicErrors.bodyTooLarge(16_384),
-  tooManyBodies: publicErrors.tooManyBodies(),
-  invalidRequest: publicErrors.invalidRequest("'day' is no day."),
-  invalidHost: publicErrors.invalidHost(),
-  repeatedHeader: publicErrors.repeatedHeader(),
-  invalidFraming: publicErrors.invalidFraming('HTTP/1.0 has no Transfer-Encoding.'),
-  invalidPath: publicErrors.invalidPath(),
-  noConsole: publicErrors.noConsole(),
-  unknownRoute: publicErrors.unknownRoute(),
-  methodNotAllowed: publicErrors.methodNotAllowed('GET'),
-  unknownMethod: publicErrors.unknownMethod(),
-  unknownVersion: publicErrors.unknownVersion(),
-  unknownTransferCoding: publicErrors.unknownTransferCoding(),
-  uriTooLong: publicErrors.uriTooLong(10_000),
-  expectationFailed: publicErrors.expectationFailed(),
-  keyNotFound: publicErrors.keyNotFound('key'),
-  credentialsMissing: publicErrors.credentialsMissing(),
-  credentialsInvalid: publicErrors.credentialsInvalid(),
-  credentialsUnchecked: publicErrors.credentialsUnchecked(),
-  scopeMissing: publicErrors.scopeMissing(['payments:write']),
-  misdirected: publicErrors.misdirected(),
-  otherSite: publicErrors.otherSite(),
-  storeUnavailable: publicErrors.storeUnavailable(away, 'pay'),
-  storeOutcomeUnknown: publicErrors.storeOutcomeUnknown(away, 'pay'),
-  tooManyLists: publicErrors.tooManyLists(),
-  tooManyUnpaidKeys: publicErrors.tooManyUnpaidKeys(),
-  tooManyWatchers: publicErrors.tooManyWatchers(),
-  tooManyRequests: publicErrors.tooManyRequests(60, 1),
-  tooManyConnections: publicErrors.tooManyConnections(),
-  starting: publicErrors.starting(),
-  draining: publicErrors.draining(),
-  storeOfRecordAway: publicErrors.storeOfRecordAway(),
-  storeUnreachable: publicErrors.storeUnreachable(),
-  refused: publicErrors.refused(418, 'Short and stout.'),
-  internal: publicErrors.internal(undefined),
-};
-const CATALOGUE = Object.entries(ERRORS) as [ProblemName, PublicError][];
+const EXAMPLES = Object.entries(EXAMPLE_ERRORS);
 
 /** Programs act on these: none may change, and a new error adds one. */
 const NAMES = [
@@ -127,11 +44,19 @@ const NAMES = [
 ];
 
 test('the types of errors have stable names', () => {
-  expect((Object.keys(publicErrors) as ProblemName[]).map(problemNameOf).sort()).toEqual(NAMES);
+  expect(
+    Object.values(PROBLEMS)
+      .map(({ name }) => name)
+      .sort(),
+  ).toEqual(NAMES);
+});
+
+test('each error of the catalogue has an example', () => {
+  expect(new Set(EXAMPLES.map(([, { problem }]) => problem.name))).toEqual(new Set(NAMES));
 });
 
 describe('each error of the catalogue', () => {
-  test.each(CATALOGUE)('is the plain body for those who do not ask, byte by byte: %s', (_name, error) => {
+  test.each(EXAMPLES)('is the plain body for those who do not ask, byte by byte: %s', (_name, error) => {
     const { status, message } = error;
     for (const accept of [undefined, '*/*', 'application/json', 'application/json, application/problem+json']) {
       expect(formOf(error, accept, 'made')).toEqual({
@@ -141,13 +66,13 @@ describe('each error of the catalogue', () => {
     }
   });
 
-  test.each(CATALOGUE)('is RFC 9457 for those who ask: %s', (name, error) => {
+  test.each(EXAMPLES)('is RFC 9457 for those who ask: %s', (_name, error) => {
     const { contentType, text } = formOf(error, 'application/problem+json');
     expect(contentType).toBe('application/problem+json');
-    const { title, status } = PROBLEMS[name];
+    const { name, title, status } = error.problem;
     if (status !== 'several') expect(status).toBe(error.status);
     const body = {
-      type: `/problems#${problemNameOf(name)}`,
+      type: `/problems#${name}`,
       title,
       status: error.status,
       detail: error.message,
@@ -159,9 +84,9 @@ describe('each error of the catalogue', () => {
 
 test('a read that failed has the type of a request that changed nothing', () => {
   const unknown = new StoreUnavailable('unknown', 'away');
-  expect(storeRefusal(unknown, 'payment status').problem).toBe('storeUnavailable');
-  expect(storeRefusal(away, 'pay').problem).toBe('storeUnavailable');
-  expect(storeRefusal(unknown, 'pay').problem).toBe('storeOutcomeUnknown');
+  expect(storeRefusal(unknown, 'payment status').problem.name).toBe('store-unavailable');
+  expect(storeRefusal(away, 'pay').problem.name).toBe('store-unavailable');
+  expect(storeRefusal(unknown, 'pay').problem.name).toBe('store-outcome-unknown');
 });
 
 test('the page has each name once, and no script and no style', () => {

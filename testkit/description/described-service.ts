@@ -1,8 +1,8 @@
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { PROBLEMS, type ProblemName, problemNameOf } from '#idempay/http/errors/problems.js';
-import { reasonPhrase } from '#idempay/http/errors/public-errors.js';
+import { reasonPhrase } from '#idempay/http/errors/public-error.js';
+import { PROBLEMS } from '#idempay/http/errors/public-errors.js';
 import type { MediaType, OpenApiDocument, Operation, Parameter, Response } from '#idempay/http/openapi/openapi.js';
 import { type Answer, ask } from '../client/http-client.js';
 
@@ -207,9 +207,8 @@ export class DescribedService {
 
   /** The type is that of an entry of the catalogue with this status and title. Only errors of payments have `charge`. */
   #typeProblems(purpose: Purpose, { type, title, status, charge }: ProblemBody): string[] {
-    const entry = Object.entries(PROBLEMS).find(([name]) => type === `/problems#${problemNameOf(name as ProblemName)}`);
-    if (!entry) return [`the type ${type} is unknown`];
-    const [, known] = entry;
+    const known = Object.values(PROBLEMS).find(({ name }) => type === `/problems#${name}`);
+    if (!known) return [`the type ${type} is unknown`];
     const isPayment = purpose.kind === 'operation' && OF_CHARGES.includes(purpose.operation.operationId);
     return [
       ...(known.title === title ? [] : [`the type ${type} has another title`]),

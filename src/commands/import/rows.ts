@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { PublicError } from '../../http/errors/public-errors.js';
+import { PublicError } from '../../http/errors/public-error.js';
 import { type JsonBody, type JsonMember, readJsonBody } from '../../http/requests/json-body.js';
 import { readNewTransaction } from '../../http/transactions/request.js';
 import type { NewTransaction } from '../../transactions/transaction.js';

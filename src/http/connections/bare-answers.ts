@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { formOf } from '../errors/error-forms.js';
-import { type PublicError, publicErrors, reasonPhrase } from '../errors/public-errors.js';
+import { formOf, type PublicError, reasonPhrase } from '../errors/public-error.js';
+import { publicErrors } from '../errors/public-errors.js';
 import { ALIVE, LIVENESS_PATH, READINESS_PATH } from '../operations/probe-routes.js';
 import { REQUEST_ID_HEADER, requestIdOf } from '../requests/request-id.js';
 import { fixedHeadersOn } from './fixed-headers.js';

@@ -1,4 +1,5 @@
-import { PublicError, publicErrors } from '../errors/public-errors.js';
+import type { PublicError } from '../errors/public-error.js';
+import { publicErrors } from '../errors/public-errors.js';
 
 /** Longer than any path and query that mean something here, shorter than the header section may be. */
 export const MAX_TARGET_LENGTH = 10_000;
@@ -10,12 +11,12 @@ export interface ParserError extends NodeJS.ErrnoException {
   readonly bytesParsed?: number;
 }
 
-export const MALFORMED = new PublicError(400, 'The request is not valid HTTP.');
-export const CHUNK_EXTENSIONS_TOO_LARGE = new PublicError(
+export const MALFORMED = publicErrors.refused(400, 'The request is not valid HTTP.');
+export const CHUNK_EXTENSIONS_TOO_LARGE = publicErrors.refused(
   413,
   'The chunk extensions of the request body are too large.',
 );
-export const REQUEST_TOO_SLOW = new PublicError(
+export const REQUEST_TOO_SLOW = publicErrors.refused(
   408,
   'The request did not arrive in time. Send it again at once and whole.',
 );
@@ -25,7 +26,10 @@ const KNOWN: Readonly<Record<string, PublicError>> = {
   // The preface of HTTP/2 without TLS (RFC 9113 3.4).
   HPE_PAUSED_H2_UPGRADE: publicErrors.unknownVersion(),
 };
-export const HEADERS_TOO_LARGE = new PublicError(431, 'The request headers are too large. Send fewer or shorter ones.');
+export const HEADERS_TOO_LARGE = publicErrors.refused(
+  431,
+  'The request headers are too large. Send fewer or shorter ones.',
+);
 
 const METHOD_CHARACTER = /[!#$%&'*+.^_`|~\w-]/;
 const REQUEST_LINE = /^[!#$%&'*+.^_`|~\w-]+ +\S+ HTTP\/1\.[01]$/;

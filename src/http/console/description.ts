@@ -1,11 +1,9 @@
-import { publicErrors } from '../errors/public-errors.js';
 import { ASK_AGAIN, always, ETAG, PAGE_POLICY, REQUEST_HEADERS, sometimes } from '../openapi/headers.js';
 import type { AnswerDescription, RouteDescription } from '../openapi/route-description.js';
 
 /** The operator's console: its page and its files. */
 
 const { ifMatch, ifNoneMatch } = REQUEST_HEADERS;
-const preconditionFailed = publicErrors.preconditionFailed('page');
 const text = { type: 'string' };
 
 const KEPT_FOR_EVER = {
@@ -40,7 +38,7 @@ export const consolePage: RouteDescription = {
     200: { text: 'The page.', headers: pageHeaders, content: { mediaType: 'text/html', schema: text } },
     304: { ...notModified, headers: pageHeaders },
   },
-  errors: { preconditionFailed, noConsole: publicErrors.noConsole() },
+  errors: ['preconditionFailed', 'noConsole'],
   asksNoStore: true,
 };
 
@@ -61,6 +59,6 @@ export const consoleFile: RouteDescription = {
     304: { ...notModified, headers: fileHeaders },
     308: { text: 'The page is at the path without the slash at its end.', headers: [ASK_AGAIN, REDIRECTED] },
   },
-  errors: { unknownRoute: publicErrors.unknownRoute(), preconditionFailed },
+  errors: ['unknownRoute', 'preconditionFailed'],
   asksNoStore: true,
 };

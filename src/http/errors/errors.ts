@@ -4,15 +4,8 @@ import { AllSnapshotsInUse, reasonOf, StoreUnavailable } from '../../platform/fa
 import type { NowOrLater } from '../../platform/now-or-later.js';
 import { PROBLEM_TYPE } from '../requests/accept.js';
 import type { HttpMeasures } from '../requests/measures.js';
-import { formOf } from './error-forms.js';
-import {
-  CountedError,
-  type Operation,
-  PublicError,
-  publicErrors,
-  reasonPhrase,
-  storeRefusal,
-} from './public-errors.js';
+import { formOf, PublicError, reasonPhrase } from './public-error.js';
+import { type Operation, publicErrors, storeRefusal } from './public-errors.js';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -34,7 +27,8 @@ export function installErrorHandler(
 ): void {
   app.setErrorHandler<FastifyError | PublicError | StoreUnavailable>((error, request, reply) => {
     const answer = publicErrorOf(error, operationOf(request));
-    if (answer instanceof CountedError) measures.refused(answer.reason);
+    const { countedAs } = answer.problem;
+    if (countedAs) measures.refused(countedAs);
     const fault = answer.cause ?? error;
     // A store that is down fails every request alike: the log counts them. Only unexpected faults have a stack.
     if (fault instanceof StoreUnavailable) {
@@ -105,7 +99,7 @@ export function publicErrorOf(
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return publicErrors.unsupportedMediaType();
     case 'FST_ERR_VALIDATION':
-      return publicErrors.invalidRequest(`${validationSubject(error)} may be sent only once.`);
+      return repeated(error);
     case 'FST_ERR_BAD_URL':
       return publicErrors.invalidPath();
   }
@@ -114,7 +108,14 @@ export function publicErrorOf(
 }
 
 /** All request schemas take strings, so the only possible violation is a repeated parameter. */
-function validationSubject(error: FastifyError): string {
-  const name = error.validation?.[0]?.instancePath?.slice(1);
-  return name ? `'${name}' in the ${error.validationContext ?? 'request'}` : 'The request';
+function repeated({ validation, validationContext }: FastifyError): PublicError {
+  const name = validation?.[0]?.instancePath?.slice(1);
+  return name
+    ? sentTwice(name, validationContext ?? 'request')
+    : publicErrors.invalidRequest('The request may be sent only once.');
+}
+
+/** `place`: in the words of the framework, `querystring`. */
+export function sentTwice(name: string, place: string): PublicError {
+  return publicErrors.invalidRequest(`'${name}' in the ${place} may be sent only once.`);
 }

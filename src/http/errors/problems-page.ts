@@ -1,9 +1,9 @@
-import { PROBLEMS, type ProblemName, problemNameOf } from './problems.js';
-import { reasonPhrase } from './public-errors.js';
+import { type Problem, reasonPhrase } from './public-error.js';
+import { PROBLEMS } from './public-errors.js';
 
 /** What the types of RFC 9457 refer to (rule P20): every public error, made of the catalogue. It has no style and no script. */
 export function problemsPage(): string {
-  const entries = (Object.keys(PROBLEMS) as ProblemName[]).map(entryOf).sort();
+  const entries = Object.values(PROBLEMS).map(entryOf).sort();
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -26,9 +26,7 @@ ${entries.join('\n')}
 `;
 }
 
-function entryOf(name: ProblemName): string {
-  const { status, title, action } = PROBLEMS[name];
-  const id = problemNameOf(name);
+function entryOf({ name, status, title, action }: Problem): string {
   const said = status === 'several' ? 'several statuses' : `${status} ${reasonPhrase(status)}`;
-  return `<dt id="${id}"><a href="#${id}"><code>${id}</code></a> (${said})</dt>\n<dd>${title} ${action}</dd>`;
+  return `<dt id="${name}"><a href="#${name}"><code>${name}</code></a> (${said})</dt>\n<dd>${title} ${action}</dd>`;
 }

@@ -1,4 +1,4 @@
-import { errorBody, type PublicError, reasonPhrase } from '../errors/public-errors.js';
+import { errorBody, type PublicError, reasonPhrase } from '../errors/public-error.js';
 import { PROBLEM_TYPE } from '../requests/accept.js';
 import { HEAD_ERRORS } from './common-errors.js';
 import { COMMON_HEADERS, DATA_POLICY, ERROR_HEADERS, NO_STORE, sometimes } from './headers.js';

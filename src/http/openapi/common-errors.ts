@@ -1,5 +1,4 @@
 import type { Scope } from '../../access/scopes.js';
-import { StoreUnavailable } from '../../platform/faults.js';
 import {
   CHUNK_EXTENSIONS_TOO_LARGE,
   HEADERS_TOO_LARGE,
@@ -8,12 +7,11 @@ import {
   REQUEST_TOO_SLOW,
 } from '../connections/parser-errors.js';
 import { transferCodingProblem } from '../connections/request-head.js';
-import { publicErrorOf } from '../errors/errors.js';
-import { type Operation, type PublicError, publicErrors } from '../errors/public-errors.js';
+import { sentTwice } from '../errors/errors.js';
+import type { PublicError } from '../errors/public-error.js';
+import { type Operation, publicErrors } from '../errors/public-errors.js';
 import { readJsonBody } from '../requests/json-body.js';
-import { refusalBy, repeatedParameter } from './examples.js';
-
-type Errors = Readonly<Record<string, PublicError>>;
+import { errorsOf, type RouteErrors } from './route-description.js';
 
 /** What is known of a route besides its own description. */
 interface RouteFacts {
@@ -29,71 +27,82 @@ interface RouteFacts {
 }
 
 /** Errors that follow from the kind of a route: its body, query, scopes, limits and store. */
-export function commonErrors({ scopes, isLimited, bodyLimitBytes, query, operation, isProbe }: RouteFacts): Errors {
-  return {
-    ...(bodyLimitBytes !== undefined && {
-      ...BODY_ERRORS,
-      bodyTooLarge: publicErrors.bodyTooLarge(bodyLimitBytes),
-    }),
-    ...(query[0] !== undefined && { parameterTwice: repeatedParameter(query[0]) }),
-    ...(scopes !== 'open' && {
-      credentialsMissing: publicErrors.credentialsMissing(),
-      credentialsInvalid: publicErrors.credentialsInvalid(),
-      scopeMissing: publicErrors.scopeMissing(scopes),
-      credentialsUnchecked: publicErrors.credentialsUnchecked(),
-    }),
-    ...(isLimited && { tooManyRequests: publicErrors.tooManyRequests(600, 2) }),
-    ...(operation && storeErrors(operation)),
-    ...(!isProbe && NOT_NOW_ERRORS),
-    ...HEAD_ERRORS,
-  };
+export function commonErrors({
+  scopes,
+  isLimited,
+  bodyLimitBytes,
+  query,
+  operation,
+  isProbe,
+}: RouteFacts): RouteErrors {
+  return [
+    ...(bodyLimitBytes === undefined
+      ? []
+      : [...BODY_ERRORS, { bodyTooLarge: publicErrors.bodyTooLarge(bodyLimitBytes) }]),
+    ...(query[0] === undefined ? [] : [{ parameterTwice: sentTwice(query[0], 'querystring') }]),
+    ...(scopes === 'open' ? [] : accessErrors(scopes)),
+    ...(isLimited ? (['tooManyRequests'] as const) : []),
+    ...(operation === undefined ? [] : storeErrors(operation)),
+    ...(isProbe ? [] : NOT_NOW_ERRORS),
+    HEAD_ERRORS,
+  ];
 }
 
-const BODY_ERRORS: Errors = {
-  notUtf8: refusalBy(() => readJsonBody(Buffer.from([0xff]))),
-  notJson: refusalBy(() => readJsonBody(Buffer.from('{"amount":'))),
-  nestedTooDeep: refusalBy(() => readJsonBody(Buffer.from('['.repeat(1_000)))),
-  chunkExtensionsTooLarge: CHUNK_EXTENSIONS_TOO_LARGE,
-  unsupportedMediaType: publicErrors.unsupportedMediaType(),
-  tooManyBodies: publicErrors.tooManyBodies(),
-};
+const BODY_ERRORS: RouteErrors = [
+  {
+    notUtf8: () => readJsonBody(Buffer.from([0xff])),
+    notJson: () => readJsonBody(Buffer.from('{"amount":')),
+    nestedTooDeep: () => readJsonBody(Buffer.from('['.repeat(1_000))),
+    chunkExtensionsTooLarge: CHUNK_EXTENSIONS_TOO_LARGE,
+  },
+  'unsupportedMediaType',
+  'tooManyBodies',
+];
 
-function storeErrors(operation: Operation): Errors {
-  const unchanged = publicErrorOf(new StoreUnavailable('unchanged', ''), operation);
-  const unknown = publicErrorOf(new StoreUnavailable('unknown', ''), operation);
-  if (unchanged.message === unknown.message) return { storeUnavailable: unchanged };
-  return { storeUnavailable: unchanged, storeOutcomeUnknown: unknown };
+function accessErrors(scopes: readonly Scope[]): RouteErrors {
+  return [
+    'credentialsMissing',
+    'credentialsInvalid',
+    { scopeMissing: publicErrors.scopeMissing(scopes) },
+    'credentialsUnchecked',
+  ];
+}
+
+function storeErrors(operation: Operation): RouteErrors {
+  const storeUnavailable = publicErrors.storeUnavailable(operation);
+  const storeOutcomeUnknown = publicErrors.storeOutcomeUnknown(operation);
+  // A read that failed changed nothing.
+  if (storeUnavailable.message === storeOutcomeUnknown.message) return [{ storeUnavailable }];
+  return [{ storeUnavailable, storeOutcomeUnknown }];
 }
 
 /** Returned before a request is routed, also for unknown paths. */
-const NOT_NOW_ERRORS: Errors = {
-  starting: publicErrors.starting(),
-  tooManyConnections: publicErrors.tooManyConnections(),
-};
+const NOT_NOW_ERRORS: RouteErrors = ['starting', 'tooManyConnections'];
 
 /** 400 for the head of a request, whatever it asks for: of every operation. */
-export const HEAD_ERRORS: Errors = {
-  malformedRequest: MALFORMED,
-  invalidHost: publicErrors.invalidHost(),
-  repeatedHeader: publicErrors.repeatedHeader(),
-  invalidPath: publicErrors.invalidPath(),
-  transferCodingInOldVersion: transferCodingProblem('chunked', '1.0') as PublicError,
-  transferCodingNotLast: transferCodingProblem('chunked, gzip', '1.1') as PublicError,
-};
+export const HEAD_ERRORS = errorsOf([
+  { malformedRequest: MALFORMED },
+  'invalidHost',
+  'repeatedHeader',
+  'invalidPath',
+  {
+    transferCodingInOldVersion: transferCodingProblem('chunked', '1.0') as PublicError,
+    transferCodingNotLast: transferCodingProblem('chunked, gzip', '1.1') as PublicError,
+  },
+]);
 
 /** Any request may get one of these. They are described once. The first two come where there is no operation. */
-export const ANY_REQUEST_ERRORS: Errors = {
-  unknownRoute: publicErrors.unknownRoute(),
-  methodNotAllowed: publicErrors.methodNotAllowed('GET, HEAD'),
-  requestTooSlow: REQUEST_TOO_SLOW,
-  uriTooLong: publicErrors.uriTooLong(MAX_TARGET_LENGTH),
-  expectationFailed: publicErrors.expectationFailed(),
-  otherSite: publicErrors.otherSite(),
-  misdirected: publicErrors.misdirected(),
-  headersTooLarge: HEADERS_TOO_LARGE,
-  internal: publicErrors.internal(undefined),
-  unknownMethod: publicErrors.unknownMethod(),
-  unknownTransferCoding: publicErrors.unknownTransferCoding(),
-  unknownVersion: publicErrors.unknownVersion(),
+export const ANY_REQUEST_ERRORS = errorsOf([
+  'unknownRoute',
+  'methodNotAllowed',
+  { requestTooSlow: REQUEST_TOO_SLOW, uriTooLong: publicErrors.uriTooLong(MAX_TARGET_LENGTH) },
+  'expectationFailed',
+  'otherSite',
+  'misdirected',
+  { headersTooLarge: HEADERS_TOO_LARGE },
+  'internal',
+  'unknownMethod',
+  'unknownTransferCoding',
+  'unknownVersion',
   ...NOT_NOW_ERRORS,
-};
+]);

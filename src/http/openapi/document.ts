@@ -1,6 +1,7 @@
 import { SCOPES, type Scope } from '../../access/scopes.js';
 import { VERSION } from '../../platform/version.js';
-import { errorBody, type Operation as StoreOperation } from '../errors/public-errors.js';
+import { errorBody } from '../errors/public-error.js';
+import type { Operation as StoreOperation } from '../errors/public-errors.js';
 import {
   ANY_REQUEST_PROBLEM,
   type AnswerContext,
@@ -13,7 +14,7 @@ import {
 import { ANY_REQUEST_ERRORS, commonErrors, HEAD_ERRORS } from './common-errors.js';
 import { LIMIT_HEADERS, REQUEST_HEADERS } from './headers.js';
 import { type OpenApiDocument, type Parameter, type PathItem, reference } from './openapi.js';
-import { type RequestHeader, type ResponseHeader, type RouteDescription, TAGS } from './route-description.js';
+import { errorsOf, type RequestHeader, type ResponseHeader, type RouteDescription, TAGS } from './route-description.js';
 import { SCHEMAS } from './schemas.js';
 import { reachable, SharedParts, type WholeOperation } from './shared-parts.js';
 
@@ -104,8 +105,8 @@ function operationOf(route: DescribedRoute, used: UsedHeaders): WholeOperation {
   const isHead = method === 'HEAD';
   const context: AnswerContext = { used, errorHeaders: description.errorHeaders ?? {}, bodiless: isHead };
   const everywhere = [...(isLimited ? LIMIT_HEADERS : []), ...(description.anyAnswerHeaders ?? [])];
-  const errors = {
-    ...description.errors,
+  const errors = errorsOf([
+    ...(description.errors ?? []),
     ...commonErrors({
       scopes,
       isLimited,
@@ -114,7 +115,7 @@ function operationOf(route: DescribedRoute, used: UsedHeaders): WholeOperation {
       operation: description.asksNoStore ? undefined : route.operation,
       isProbe: description.isProbe === true,
     }),
-  };
+  ]);
   const { operationId, summary, text, body, headers = [] } = description;
   const allowed = scopes === 'open' ? 'Open: no credentials are asked for.' : scopeSentence(scopes);
   return {

@@ -1,4 +1,3 @@
-import { publicErrors } from '../errors/public-errors.js';
 import { ASK_AGAIN, ETAG, PAGE_POLICY, REQUEST_HEADERS } from './headers.js';
 import type { AnswerDescription, RouteDescription } from './route-description.js';
 
@@ -6,7 +5,6 @@ import type { AnswerDescription, RouteDescription } from './route-description.js
 
 const { ifMatch, ifNoneMatch } = REQUEST_HEADERS;
 const notModified: AnswerDescription = { text: 'It has a tag of `If-None-Match`.', headers: [ETAG, ASK_AGAIN] };
-const preconditionFailed = publicErrors.preconditionFailed('page');
 
 export const openApi: RouteDescription = {
   operationId: 'getDescription',
@@ -29,7 +27,7 @@ export const openApi: RouteDescription = {
     },
     304: notModified,
   },
-  errors: { preconditionFailed },
+  errors: ['preconditionFailed'],
   asksNoStore: true,
 };
 
@@ -54,7 +52,7 @@ export const referencePage: RouteDescription = {
     200: { text: 'The page.', headers: pageHeaders, content: { mediaType: 'text/html', schema: { type: 'string' } } },
     304: pageNotModified,
   },
-  errors: { preconditionFailed },
+  errors: ['preconditionFailed'],
   asksNoStore: true,
 };
 
@@ -83,7 +81,7 @@ export function referencePageFile(files: readonly string[]): RouteDescription {
       },
       304: pageNotModified,
     },
-    errors: { unknownRoute: publicErrors.unknownRoute(), preconditionFailed },
+    errors: ['unknownRoute', 'preconditionFailed'],
     asksNoStore: true,
   };
 }

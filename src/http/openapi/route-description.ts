@@ -1,4 +1,6 @@
-import type { PublicError } from '../errors/public-errors.js';
+import { PublicError } from '../errors/public-error.js';
+import { EXAMPLE_ERRORS, type ExampleName } from '../errors/public-errors.js';
+import { type JsonBody, readJsonBody } from '../requests/json-body.js';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -43,8 +45,8 @@ export interface RouteDescription {
   readonly body?: BodyDescription;
   /** Answers that are no errors, by status. */
   readonly answers: Readonly<Record<number, AnswerDescription>>;
-  /** Errors of this route, by the name of their example. Those of every route are added. */
-  readonly errors?: Readonly<Record<string, PublicError>>;
+  /** Errors of this route, in the order of the description. Those of every route are added. */
+  readonly errors?: RouteErrors;
   /** Headers that an answer of any status may have. */
   readonly anyAnswerHeaders?: readonly ResponseHeader[];
   /** Headers of errors besides those that the error itself has, by status. */
@@ -55,6 +57,42 @@ export interface RouteDescription {
   readonly asksNoStore?: true;
   /** Answered also while the service starts, and on a connection too many. */
   readonly isProbe?: true;
+}
+
+/**
+ * Names of examples in the catalogue of errors, and others by the names of their own: an error, or what a reader of the route refuses, so
+ * that its sentence is the one that a client gets.
+ */
+export type RouteErrors = readonly (ExampleName | Readonly<Record<string, PublicError | (() => unknown)>>)[];
+
+/** By the names of their examples. A mistake of a description ends the start. */
+export function errorsOf(errors: RouteErrors): Readonly<Record<string, PublicError>> {
+  const named = errors.flatMap((each) =>
+    Object.entries(typeof each === 'string' ? { [each]: EXAMPLE_ERRORS[each] } : each),
+  );
+  return Object.fromEntries(
+    named.map(([name, error]) => [name, error instanceof PublicError ? error : refusalBy(name, error)]),
+  );
+}
+
+function refusalBy(name: string, read: () => unknown): PublicError {
+  try {
+    read();
+  } catch (error) {
+    if (error instanceof PublicError) return error;
+    throw error;
+  }
+  throw new Error(`the example ${name} of a refusal was not refused`);
+}
+
+/** The refusals of bodies, by the names of their examples. */
+export function refusedBodies(
+  read: (body: JsonBody) => unknown,
+  bodies: Readonly<Record<string, string>>,
+): Readonly<Record<string, () => unknown>> {
+  return Object.fromEntries(
+    Object.entries(bodies).map(([name, text]) => [name, () => read(readJsonBody(Buffer.from(text)))]),
+  );
 }
 
 export interface ParameterDescription {

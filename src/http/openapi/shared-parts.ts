@@ -1,4 +1,4 @@
-import { reasonPhrase } from '../errors/public-errors.js';
+import { reasonPhrase } from '../errors/public-error.js';
 import { type MediaType, type Operation, type Parameter, type Reference, type Response, reference } from './openapi.js';
 
 type Kind = 'examples' | 'parameters' | 'responses';

@@ -1,5 +1,3 @@
-import { publicErrors } from '../errors/public-errors.js';
-import { refusalBy } from '../openapi/examples.js';
 import { always, NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
@@ -63,10 +61,12 @@ The stream ends when its process stops, when its credentials end, and for a clie
       },
     },
   },
-  errors: {
-    unknownParameter: refusalBy(() => refuseUnknownParameters({ from: '' }, LIVE_PARAMETERS)),
-    invalidSince: refusalBy(() => readSince('now')),
-    tooManyWatchers: publicErrors.tooManyWatchers(),
-  },
+  errors: [
+    {
+      unknownParameter: () => refuseUnknownParameters({ from: '' }, LIVE_PARAMETERS),
+      invalidSince: () => readSince('now'),
+    },
+    'tooManyWatchers',
+  ],
   asksNoStore: true,
 };

@@ -1,7 +1,6 @@
-import { publicErrors } from '../errors/public-errors.js';
+import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID } from '../errors/public-errors.js';
 import { NO_STORE } from '../openapi/headers.js';
 import type { AnswerDescription, JsonSchema, RouteDescription } from '../openapi/route-description.js';
-import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID } from '../payments/examples.js';
 
 /** The routes of the service itself: health, probes, metrics, and the session of a caller. */
 
@@ -27,7 +26,7 @@ export const storeStatus: RouteDescription = {
       { status: 'UP', store: 'redis', message: 'The key-value store answers.', latencyMs: 0.4 },
     ),
   },
-  errors: { storeUnreachable: publicErrors.storeUnreachable() },
+  errors: ['storeUnreachable'],
   asksNoStore: true,
 };
 
@@ -44,7 +43,7 @@ export const storeValue: RouteDescription = {
       { key: EXAMPLE_KEY, value: EXAMPLE_PAYMENT_ID, ttlSeconds: 86_400 },
     ),
   },
-  errors: { keyNotFound: publicErrors.keyNotFound(EXAMPLE_KEY) },
+  errors: ['keyNotFound'],
 };
 
 export const storeStatistics: RouteDescription = {
@@ -69,7 +68,7 @@ export const storeStatistics: RouteDescription = {
       },
     ),
   },
-  errors: { storeUnreachable: publicErrors.storeUnreachable() },
+  errors: ['storeUnreachable'],
   asksNoStore: true,
 };
 
@@ -101,11 +100,7 @@ export const readyz: RouteDescription = {
       { status: 'ready', storeOfRecord: 'up', keyValueStore: 'up', processor: 'up' },
     ),
   },
-  errors: {
-    starting: publicErrors.starting(),
-    draining: publicErrors.draining(),
-    storeOfRecordAway: publicErrors.storeOfRecordAway(),
-  },
+  errors: ['starting', 'draining', 'storeOfRecordAway'],
   asksNoStore: true,
   isProbe: true,
 };

@@ -1,5 +1,4 @@
 import { BUCKET_MS, BUCKETS } from '../../payments/history/payment-activity.js';
-import { refusalBy } from '../openapi/examples.js';
 import { NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';
@@ -43,5 +42,5 @@ export const paymentActivity: RouteDescription = {
       },
     },
   },
-  errors: { unknownParameter: refusalBy(() => refuseUnknownParameters({ from: '' }, [])) },
+  errors: [{ unknownParameter: () => refuseUnknownParameters({ from: '' }, []) }],
 };

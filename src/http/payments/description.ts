@@ -1,9 +1,14 @@
-import { publicErrors } from '../errors/public-errors.js';
-import { refusalBy, refusalsOf, throwProblem } from '../openapi/examples.js';
+import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/public-errors.js';
 import { NO_STORE, REPLAYED, sometimes } from '../openapi/headers.js';
-import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
+import {
+  type ParameterDescription,
+  type RouteDescription,
+  type RouteErrors,
+  refusedBodies,
+} from '../openapi/route-description.js';
+import type { JsonBody } from '../requests/json-body.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
-import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, examplePayment } from './examples.js';
+import { examplePayment } from './examples.js';
 import { CLIENT, COMPUTED_KEY, PAYMENT_REQUEST_HEADERS, PREFERENCE_APPLIED } from './headers.js';
 import { attemptOf, clientMissing, OPERATED_REFERENCE_PARAMETERS, REFERENCE_PARAMETERS } from './reference-request.js';
 import { readPaymentRequest } from './request.js';
@@ -23,33 +28,31 @@ const client: ParameterDescription = {
   schema: { type: 'string', minLength: 1 },
 };
 
-const referenceErrors = {
-  invalidReference: publicErrors.invalidReference(),
-  referenceWithoutNumber: publicErrors.referenceWithoutNumber('absent value'),
-  referenceOfWordsAlone: publicErrors.referenceWithoutNumber('words alone'),
-  invalidAttempt: refusalBy(() => attemptOf('0')),
-  attemptWithoutReference: publicErrors.withoutReference('attempt'),
-  unknownParameter: refusalBy(() => refuseUnknownParameters({ atempt: '' }, REFERENCE_PARAMETERS)),
-};
-const keyOfAnotherReference = publicErrors.keyOfAnotherReference();
-const operatedReferenceErrors = {
+const referenceErrors: RouteErrors = [
+  'invalidReference',
+  'referenceWithoutNumber',
+  'referenceOfWordsAlone',
+  { invalidAttempt: () => attemptOf('0') },
+  'attemptWithoutReference',
+  { unknownParameter: () => refuseUnknownParameters({ atempt: '' }, REFERENCE_PARAMETERS) },
+];
+const operatedReferenceErrors: RouteErrors = [
   ...referenceErrors,
-  keyOfAnotherReference,
-  unknownParameter: refusalBy(() => refuseUnknownParameters({ atempt: '' }, OPERATED_REFERENCE_PARAMETERS)),
-  invalidClient: publicErrors.clientForOperators(),
-  unknownClient: publicErrors.unknownClient(),
-  referenceOfAnotherClient: publicErrors.referenceOfAnotherClient('key:operator', 'key:shop'),
-  clientMissing: clientMissing(),
-  clientWithoutReference: publicErrors.withoutReference('client'),
-};
-const turnErrors = {
-  attemptBeforeUnderWay: publicErrors.attemptBeforeUnderWay(2, 1),
-  attemptBeforeAbsent: publicErrors.attemptOutOfTurn(2, 'absent'),
-  attemptBeforeCompleted: publicErrors.attemptOutOfTurn(2, 'completed'),
-  attemptBeforeCancelled: publicErrors.attemptOutOfTurn(2, 'cancelled'),
-  attemptTooLate: publicErrors.attemptOutOfTurn(2, 'declined too long ago'),
-  paymentCancelled: publicErrors.paymentCancelled(),
-};
+  'keyOfAnotherReference',
+  { unknownParameter: () => refuseUnknownParameters({ atempt: '' }, OPERATED_REFERENCE_PARAMETERS) },
+  'invalidClient',
+  'unknownClient',
+  'referenceOfAnotherClient',
+  { clientMissing: clientMissing() },
+  'clientWithoutReference',
+];
+const turnErrors: RouteErrors = [
+  'attemptBeforeUnderWay',
+  'attemptBeforeAbsent',
+  'attemptBeforeCompleted',
+  'attemptBeforeCancelled',
+  'attemptTooLate',
+];
 
 export const generateKey: RouteDescription = {
   operationId: 'generateKey',
@@ -69,14 +72,10 @@ export const generateKey: RouteDescription = {
       },
     },
   },
-  errors: {
-    tooManyUnpaidKeys: publicErrors.tooManyUnpaidKeys(),
-    ...referenceErrors,
-    ...turnErrors,
-  },
+  errors: ['tooManyUnpaidKeys', ...referenceErrors, ...turnErrors, 'paymentCancelled'],
 };
 
-const paymentProblems = refusalsOf((body) => throwProblem(readPaymentRequest(body)), {
+const paymentProblems = refusedBodies(readBody, {
   notAnObject: '[]',
   memberTwice: '{"amount":"1.00","amount":"2.00","currency":"USD"}',
   amountMissing: '{"currency":"USD"}',
@@ -89,6 +88,11 @@ const paymentProblems = refusalsOf((body) => throwProblem(readPaymentRequest(bod
   currencyNotText: '{"amount":"1.00","currency":840}',
   currencyUnknown: '{"amount":"1.00","currency":"XXX"}',
 });
+
+function readBody(body: JsonBody): void {
+  const request = readPaymentRequest(body);
+  if ('problem' in request) throw publicErrors.invalidBody(request.problem);
+}
 
 /** With `Prefer: return=representation` the record, where its row can be read. */
 const sentenceOrRecord = (pattern: string) => ({
@@ -124,33 +128,30 @@ export const pay: RouteDescription = {
       },
     },
   },
-  errors: {
-    missingIdempotencyKey: publicErrors.missingIdempotencyKey(),
-    invalidIdempotencyKey: publicErrors.invalidIdempotencyKey(),
-    emptyBody: publicErrors.emptyBody(),
-    ...paymentProblems,
-    paymentDeclined: publicErrors.paymentDeclined('insufficient funds'),
-    attemptDeclined: publicErrors.attemptDeclined('insufficient funds', 1),
+  errors: [
+    'missingIdempotencyKey',
+    'invalidIdempotencyKey',
+    'emptyBody',
+    paymentProblems,
+    'paymentDeclined',
+    'attemptDeclined',
     ...referenceErrors,
-    keyOfAnotherReference,
+    'keyOfAnotherReference',
     ...turnErrors,
-    chargedAfterCancellation: publicErrors.chargedAfterCancellation(),
-    attemptSuperseded: publicErrors.attemptSuperseded(1, {
-      attempt: 2,
-      state: 'COMPLETED',
-      transactionId: EXAMPLE_PAYMENT_ID,
-    }),
-    attemptMayBeLost: publicErrors.attemptOutOfTurn(2, 'may be lost'),
-    attemptSupersededAtProcessor: publicErrors.attemptSuperseded(1, { attempt: 2 }),
-    rowsLost: publicErrors.rowsLost(40),
-    otherProcessorBeforeLoss: publicErrors.otherProcessorBeforeLoss(),
-    paymentInProgress: publicErrors.paymentInProgress(1),
-    paymentMismatch: publicErrors.paymentMismatch(),
-    referenceMismatch: publicErrors.referenceMismatch(),
-    tooManyPayments: publicErrors.tooManyPayments(1, 'key'),
-    paymentNotSent: publicErrors.paymentNotSent('key'),
-    paymentOutcomeUnknown: publicErrors.paymentOutcomeUnknown('key'),
-  },
+    'paymentCancelled',
+    'chargedAfterCancellation',
+    'attemptSuperseded',
+    'attemptMayBeLost',
+    'attemptSupersededAtProcessor',
+    'rowsLost',
+    'otherProcessorBeforeLoss',
+    'paymentInProgress',
+    'paymentMismatch',
+    'referenceMismatch',
+    'tooManyPayments',
+    'paymentNotSent',
+    'paymentOutcomeUnknown',
+  ],
   errorHeaders: {
     ...Object.fromEntries([400, 409, 410, 422, 503, 504].map((status) => [status, [PREFERENCE_APPLIED]])),
     402: [sometimes(REPLAYED), PREFERENCE_APPLIED],
@@ -176,11 +177,7 @@ export const paymentStatus: RouteDescription = {
       },
     },
   },
-  errors: {
-    missingIdempotencyKey: publicErrors.missingIdempotencyKey(),
-    ...operatedReferenceErrors,
-    paymentNotFound: publicErrors.paymentNotFound(),
-  },
+  errors: ['missingIdempotencyKey', ...operatedReferenceErrors, 'paymentNotFound'],
 };
 
 export const cancelPayment: RouteDescription = {
@@ -202,22 +199,18 @@ export const cancelPayment: RouteDescription = {
       },
     },
   },
-  errors: {
-    missingIdempotencyKey: publicErrors.missingIdempotencyKey(),
-    invalidIdempotencyKey: publicErrors.invalidIdempotencyKey(),
+  errors: [
+    'missingIdempotencyKey',
+    'invalidIdempotencyKey',
     ...operatedReferenceErrors,
-    attemptBeforeUnderWay: turnErrors.attemptBeforeUnderWay,
-    attemptBeforeAbsent: turnErrors.attemptBeforeAbsent,
-    attemptBeforeCompleted: turnErrors.attemptBeforeCompleted,
-    attemptBeforeCancelled: turnErrors.attemptBeforeCancelled,
-    attemptTooLate: turnErrors.attemptTooLate,
-    completedBefore: publicErrors.cancelledTooLate(EXAMPLE_PAYMENT_ID),
-    declinedBefore: publicErrors.cancelledAfterDecline(undefined),
-    attemptDeclinedBefore: publicErrors.cancelledAfterDecline(1),
-    chargedBefore: publicErrors.cancelledAtProcessor(),
-    paymentInProgress: publicErrors.paymentInProgress(1),
-    rowsLost: publicErrors.rowsLost(40),
-    otherProcessorBeforeLoss: publicErrors.otherProcessorBeforeLoss(),
-    paymentOutcomeUnknown: publicErrors.paymentOutcomeUnknown('key'),
-  },
+    ...turnErrors,
+    'completedBefore',
+    'declinedBefore',
+    'attemptDeclinedBefore',
+    'chargedBefore',
+    'paymentInProgress',
+    'rowsLost',
+    'otherProcessorBeforeLoss',
+    'paymentOutcomeUnknown',
+  ],
 };

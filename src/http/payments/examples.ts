@@ -2,11 +2,9 @@ import { ExportTotals } from '../../payments/history/export-totals.js';
 import type { ShownPayment } from '../../payments/history/payment-records.js';
 import { paymentJson } from '../../payments/history/payment-representation.js';
 import type { ClaimedPayment } from '../../payments/ports/payment-history.js';
+import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID } from '../errors/public-errors.js';
 
 /** The examples are written by the functions that write the answers, so that they cannot say anything else. */
-export const EXAMPLE_KEY = '019abcde-1c1a-7f3e-8b5a-2f6c1d9e4b70';
-export const EXAMPLE_PAYMENT_ID = 'TXN1763640000000000000001';
-
 export const completed: ClaimedPayment = {
   key: EXAMPLE_KEY,
   reference: undefined,

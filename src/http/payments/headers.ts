@@ -1,6 +1,6 @@
+import { EXAMPLE_KEY } from '../errors/public-errors.js';
 import { always, linkToNextPage, sometimes } from '../openapi/headers.js';
 import type { RequestHeader } from '../openapi/route-description.js';
-import { EXAMPLE_KEY } from './examples.js';
 
 export const PAYMENT_REQUEST_HEADERS = {
   idempotencyKey: {

@@ -1,13 +1,12 @@
 import { processorAnswerJson, timelineJson } from '../../payments/history/payment-representation.js';
 import { EVENT_NAMES, timelineOf } from '../../payments/history/timeline.js';
 import type { ClaimedPayment, PaymentLife } from '../../payments/ports/payment-history.js';
-import { publicErrors } from '../errors/public-errors.js';
-import { refusalBy } from '../openapi/examples.js';
+import { EXAMPLE_KEY } from '../errors/public-errors.js';
 import { NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
-import { completed, EXAMPLE_KEY } from './examples.js';
+import { completed } from './examples.js';
 import { STATES } from './record-request.js';
 
 const JSON_TYPE = 'application/json';
@@ -121,10 +120,7 @@ export const getPaymentTimeline: RouteDescription = {
       },
     },
   },
-  errors: {
-    unknownParameter: refusalBy(() => refuseUnknownParameters({ limit: '' }, [])),
-    paymentNotFound: publicErrors.paymentNotFound(),
-  },
+  errors: [{ unknownParameter: () => refuseUnknownParameters({ limit: '' }, []) }, 'paymentNotFound'],
 };
 
 export const getProcessorAnswer: RouteDescription = {
@@ -153,10 +149,10 @@ export const getProcessorAnswer: RouteDescription = {
       },
     },
   },
-  errors: {
-    unknownParameter: refusalBy(() => refuseUnknownParameters({ processor: '' }, [])),
-    paymentNotFound: publicErrors.paymentNotFound(),
-    otherProcessor: publicErrors.otherProcessor('acme'),
-    tooManyLookUps: publicErrors.tooManyLookUps(),
-  },
+  errors: [
+    { unknownParameter: () => refuseUnknownParameters({ processor: '' }, []) },
+    'paymentNotFound',
+    'otherProcessor',
+    'tooManyLookUps',
+  ],
 };

@@ -1,10 +1,14 @@
 import { MOST_METADATA_VALUE } from '../../payments/values/content.js';
-import { publicErrors } from '../errors/public-errors.js';
-import { refusalBy, refusalsOf } from '../openapi/examples.js';
+import { EXAMPLE_KEY, publicErrors } from '../errors/public-errors.js';
 import { ETAG, NO_STORE, REQUEST_HEADERS, REVALIDATE } from '../openapi/headers.js';
-import type { AnswerDescription, ParameterDescription, RouteDescription } from '../openapi/route-description.js';
+import {
+  type AnswerDescription,
+  type ParameterDescription,
+  type RouteDescription,
+  refusedBodies,
+} from '../openapi/route-description.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
-import { EXAMPLE_KEY, examplePayment, exportText, pendingPayment } from './examples.js';
+import { examplePayment, exportText, pendingPayment } from './examples.js';
 import { CONTENT_DISPOSITION, LINK_NEXT, SEARCHED_FROM } from './headers.js';
 import {
   DEFAULT_LIMIT,
@@ -82,20 +86,24 @@ export const listPayments: RouteDescription = {
       },
     },
   },
-  errors: {
-    unknownParameter: refusalBy(() => refuseUnknownParameters({ stat: '' }, LIST_PARAMETERS)),
-    invalidFind: refusalBy(() => readSelection({ find: 'order-17' })),
-    invalidReference: publicErrors.invalidReference(),
-    invalidContent: refusalBy(() => readSelection({ content: '' })),
-    contentWithoutFrom: refusalBy(() => readSelection({ content: 'Shoes' })),
-    contentOfClient: publicErrors.scopeMissing(['operations']),
-    invalidState: refusalBy(() => readSelection({ state: 'PAID' })),
-    invalidProcessor: refusalBy(() => readSelection({ processor: '\0' })),
-    invalidFrom: refusalBy(() => readSelection({ from: 'yesterday' })),
-    invalidTo: refusalBy(() => readSelection({ to: 'tomorrow' })),
-    invalidLimit: refusalBy(() => readSelection({ limit: '0' })),
-    invalidCursor: refusalBy(() => readSelection({ cursor: '2' })),
-  },
+  errors: [
+    {
+      unknownParameter: () => refuseUnknownParameters({ stat: '' }, LIST_PARAMETERS),
+      invalidFind: () => readSelection({ find: 'order-17' }),
+    },
+    'invalidReference',
+    {
+      invalidContent: () => readSelection({ content: '' }),
+      contentWithoutFrom: () => readSelection({ content: 'Shoes' }),
+      contentOfClient: () => readSelection({ content: 'Shoes' }, 'key:shop'),
+      invalidState: () => readSelection({ state: 'PAID' }),
+      invalidProcessor: () => readSelection({ processor: '\0' }),
+      invalidFrom: () => readSelection({ from: 'yesterday' }),
+      invalidTo: () => readSelection({ to: 'tomorrow' }),
+      invalidLimit: () => readSelection({ limit: '0' }),
+      invalidCursor: () => readSelection({ cursor: '2' }),
+    },
+  ],
 };
 
 export const exportPayments: RouteDescription = {
@@ -127,11 +135,13 @@ export const exportPayments: RouteDescription = {
       },
     },
   },
-  errors: {
-    unknownParameter: refusalBy(() => refuseUnknownParameters({ days: '' }, EXPORT_PARAMETERS)),
-    invalidDay: refusalBy(() => readDays('2026-11-31', undefined)),
-    invalidLastDay: refusalBy(() => readDays('2026-11-30', '2026-11-01')),
-  },
+  errors: [
+    {
+      unknownParameter: () => refuseUnknownParameters({ days: '' }, EXPORT_PARAMETERS),
+      invalidDay: () => readDays('2026-11-31', undefined),
+      invalidLastDay: () => readDays('2026-11-30', '2026-11-01'),
+    },
+  ],
 };
 
 const shownPayment = (text: string, examples: Readonly<Record<string, unknown>>): AnswerDescription => ({
@@ -155,11 +165,7 @@ export const getPayment: RouteDescription = {
     }),
     304: { text: 'It has a tag of `If-None-Match`.', headers: [ETAG, REVALIDATE] },
   },
-  errors: {
-    keyEndedUnpaid: publicErrors.keyEndedUnpaid(),
-    recordNotFound: publicErrors.recordNotFound(),
-    preconditionFailed: publicErrors.preconditionFailed('payment'),
-  },
+  errors: ['keyEndedUnpaid', 'recordNotFound', { preconditionFailed: publicErrors.preconditionFailed('payment') }],
 };
 
 export const resolvePayment: RouteDescription = {
@@ -180,21 +186,23 @@ export const resolvePayment: RouteDescription = {
       resolved: examplePayment({ resolution: 'on the bank statement of 2026-11-20' }),
     }),
   },
-  errors: {
-    unknownParameter: refusalBy(() => refuseUnknownParameters({ outcome: '' }, [])),
-    emptyBody: publicErrors.emptyBody(),
-    ...refusalsOf(readVerdict, {
+  errors: [
+    { unknownParameter: () => refuseUnknownParameters({ outcome: '' }, []) },
+    'emptyBody',
+    refusedBodies(readVerdict, {
       notAnObject: '"completed"',
       memberTwice: '{"outcome":"completed","outcome":"declined","reason":"seen"}',
       invalidOutcome: '{"outcome":"paid","reason":"seen"}',
       invalidReason: '{"outcome":"completed"}',
     }),
-    paymentNotFound: publicErrors.paymentNotFound(),
-    paymentFinal: publicErrors.paymentFinal('COMPLETED'),
-    paymentDeclined: publicErrors.paymentFinal('DECLINED'),
-    paymentCancelled: publicErrors.paymentFinal('CANCELLED'),
-    paymentInProgress: publicErrors.paymentInProgress(1),
-    resolutionTooEarly: publicErrors.resolutionTooEarly(3600),
-    preconditionFailed: publicErrors.preconditionFailed('payment'),
-  },
+    'paymentNotFound',
+    'paymentFinal',
+    {
+      paymentDeclined: publicErrors.paymentFinal('DECLINED'),
+      paymentCancelled: publicErrors.paymentFinal('CANCELLED'),
+    },
+    'paymentInProgress',
+    'resolutionTooEarly',
+    { preconditionFailed: publicErrors.preconditionFailed('payment') },
+  ],
 };

@@ -11,7 +11,8 @@ import {
   type Reference,
   readAttempt,
 } from '../../payments/values/reference.js';
-import { type PublicError, publicErrors } from '../errors/public-errors.js';
+import type { PublicError } from '../errors/public-error.js';
+import { publicErrors } from '../errors/public-errors.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 
 const Text = Type.Optional(Type.String());

@@ -1,53 +1,72 @@
+import type { FastifyError } from 'fastify';
 import type { PayAnswer, RefusedTurn } from '../../payments/answers.js';
 import type { CancelAnswer } from '../../payments/cancel.js';
-import { type NamedBy, type PublicError, publicErrors } from '../errors/public-errors.js';
+import { publicErrorOf } from '../errors/errors.js';
+import type { PublicError } from '../errors/public-error.js';
+import { type NamedBy, publicErrors } from '../errors/public-errors.js';
+import type { PaymentOutcome } from '../requests/measures.js';
+
+type State = PayAnswer['state'];
+
+interface Row<Answer> {
+  /** In `idempay_payments_total` (rule O2). */
+  readonly countedAs: PaymentOutcome | ((answer: Answer) => PaymentOutcome);
+  /** What the request is refused with. Of an answer that has an outcome: if the payment was declined. */
+  readonly refusal: (answer: Answer, by: NamedBy) => PublicError;
+}
 
 /** Most payments take less. */
 const UNDER_WAY_RETRY_SECONDS = 1;
 
+/** What a request to pay is refused with, and how its answer is counted, by the state of the answer. */
+const ANSWERS: { readonly [Name in State]: Row<PayAnswer & { readonly state: Name }> } = {
+  processed: {
+    countedAs: ({ final }) => (final.outcome.state === 'DECLINED' ? 'declined' : 'processed'),
+    refusal: declineOf,
+  },
+  replayed: { countedAs: 'replayed', refusal: declineOf },
+  'in progress': {
+    countedAs: 'in_progress',
+    refusal: ({ retryAfterSeconds }) => publicErrors.paymentInProgress(retryAfterSeconds),
+  },
+  busy: {
+    countedAs: 'refused_for_load',
+    refusal: ({ retryAfterSeconds }, by) => publicErrors.tooManyPayments(retryAfterSeconds, by),
+  },
+  'invalid key': { countedAs: 'invalid_key', refusal: () => publicErrors.invalidIdempotencyKey() },
+  'invalid content': { countedAs: 'refused', refusal: ({ problem }) => publicErrors.invalidBody(problem) },
+  mismatch: { countedAs: 'mismatch', refusal: () => publicErrors.paymentMismatch() },
+  'reference mismatch': { countedAs: 'mismatch', refusal: () => publicErrors.referenceMismatch() },
+  cancelled: { countedAs: 'cancelled', refusal: () => publicErrors.paymentCancelled() },
+  'charged after cancellation': { countedAs: 'cancelled', refusal: () => publicErrors.chargedAfterCancellation() },
+  'not its turn': { countedAs: 'out_of_turn', refusal: outOfTurn },
+  superseded: {
+    countedAs: 'out_of_turn',
+    refusal: ({ attempt, newest }) =>
+      publicErrors.attemptSuperseded(attempt, { ...newest, attempt: newest.attempt ?? attempt }),
+  },
+  'superseded at processor': {
+    countedAs: 'out_of_turn',
+    refusal: ({ attempt, by }) => publicErrors.attemptSuperseded(attempt, { attempt: by }),
+  },
+  'too soon': {
+    countedAs: 'unavailable',
+    refusal: ({ retryAfterSeconds }) => publicErrors.rowsLost(retryAfterSeconds),
+  },
+  'other processor before loss': {
+    countedAs: 'unavailable',
+    refusal: () => publicErrors.otherProcessorBeforeLoss(),
+  },
+  'not sent': { countedAs: 'not_sent', refusal: (_answer, by) => publicErrors.paymentNotSent(by) },
+  unknown: { countedAs: 'unknown', refusal: (_answer, by) => publicErrors.paymentOutcomeUnknown(by) },
+};
+
 /** What a request to pay, or to issue the key of a reference, is refused with. */
 export function refusalOf(answer: PayAnswer, by: NamedBy): PublicError {
-  switch (answer.state) {
-    case 'processed':
-    case 'replayed':
-      return declineOf(answer);
-    case 'in progress':
-      return publicErrors.paymentInProgress(answer.retryAfterSeconds);
-    case 'busy':
-      return publicErrors.tooManyPayments(answer.retryAfterSeconds, by);
-    case 'invalid key':
-      return publicErrors.invalidIdempotencyKey();
-    case 'invalid content':
-      return publicErrors.invalidBody(answer.problem);
-    case 'mismatch':
-      return publicErrors.paymentMismatch();
-    case 'reference mismatch':
-      return publicErrors.referenceMismatch();
-    case 'cancelled':
-      return publicErrors.paymentCancelled();
-    case 'charged after cancellation':
-      return publicErrors.chargedAfterCancellation();
-    case 'not its turn':
-      return outOfTurn(answer);
-    case 'superseded':
-      return publicErrors.attemptSuperseded(answer.attempt, {
-        ...answer.newest,
-        attempt: answer.newest.attempt ?? answer.attempt,
-      });
-    case 'superseded at processor':
-      return publicErrors.attemptSuperseded(answer.attempt, { attempt: answer.by });
-    case 'too soon':
-      return publicErrors.rowsLost(answer.retryAfterSeconds);
-    case 'other processor before loss':
-      return publicErrors.otherProcessorBeforeLoss();
-    case 'not sent':
-      return publicErrors.paymentNotSent(by);
-    case 'unknown':
-      return publicErrors.paymentOutcomeUnknown(by);
-  }
+  return rowOf(answer).refusal(answer, by);
 }
 
-/** What a cancellation is refused with. `attempt` is that of the reference, where one was named. */
+/** What a cancellation is refused with: as a payment, if the answer can be that of one. `attempt` is that of the reference, if one was named. */
 export function cancelRefusalOf(
   answer: Exclude<CancelAnswer, { state: 'cancelled' }>,
   attempt: number | undefined,
@@ -57,26 +76,33 @@ export function cancelRefusalOf(
       return publicErrors.cancelledTooLate(answer.transactionId);
     case 'declined':
       return publicErrors.cancelledAfterDecline(attempt);
-    case 'in progress':
-      return publicErrors.paymentInProgress(answer.retryAfterSeconds);
-    case 'invalid key':
-      return publicErrors.invalidIdempotencyKey();
-    case 'not its turn':
-      return outOfTurn(answer);
-    case 'too soon':
-      return publicErrors.rowsLost(answer.retryAfterSeconds);
-    case 'other processor before loss':
-      return publicErrors.otherProcessorBeforeLoss();
-    case 'superseded at processor':
-      return publicErrors.attemptSuperseded(answer.attempt, { attempt: answer.by });
     case 'charged before':
       return publicErrors.cancelledAtProcessor();
-    case 'unknown':
-      return publicErrors.paymentOutcomeUnknown(attempt === undefined ? 'key' : 'reference');
+    default:
+      return refusalOf(answer, attempt === undefined ? 'key' : 'reference');
   }
 }
 
-function declineOf({ final, attempt }: Extract<PayAnswer, { state: 'processed' | 'replayed' }>): PublicError {
+/** How an answer of the payment area is counted. */
+export function countedAs(answer: PayAnswer): PaymentOutcome {
+  const { countedAs: counted } = rowOf(answer);
+  return typeof counted === 'string' ? counted : counted(answer);
+}
+
+/** How a request is counted that ended in an exception. */
+export function faultCountedAs(fault: Error): PaymentOutcome {
+  const { status, problem } = publicErrorOf(fault as FastifyError);
+  if (problem.countedAs === 'bodies') return 'refused_for_load';
+  if (status === 503) return 'unavailable';
+  return status === 500 ? 'error' : 'refused';
+}
+
+/** The row of a state takes every answer of this state, which the compiler does not see through the index. */
+function rowOf({ state }: PayAnswer): Row<PayAnswer> {
+  return ANSWERS[state] as Row<never> as Row<PayAnswer>;
+}
+
+function declineOf({ final, attempt }: PayAnswer & { readonly state: 'processed' | 'replayed' }): PublicError {
   const reason = final.outcome.state === 'DECLINED' ? final.outcome.reason : '';
   return attempt === undefined ? publicErrors.paymentDeclined(reason) : publicErrors.attemptDeclined(reason, attempt);
 }

@@ -10,7 +10,8 @@ import { readKeyHeader } from '../../payments/values/idempotency-key.js';
 import type { FinalOutcome } from '../../payments/values/payment.js';
 import type { ComputeKey, NamedPayment } from '../../payments/values/reference.js';
 import { answerWith, sendError } from '../errors/errors.js';
-import { type PublicError, publicErrors } from '../errors/public-errors.js';
+import type { PublicError } from '../errors/public-error.js';
+import { publicErrors } from '../errors/public-errors.js';
 import { prefersProblem } from '../requests/accept.js';
 import { visibleClient } from '../requests/access-check.js';
 import { requiredBody } from '../requests/body-parser.js';
@@ -19,7 +20,6 @@ import type { HttpMeasures } from '../requests/measures.js';
 import { preferredWaitSeconds, prefersRepresentation } from '../requests/prefer.js';
 import * as descriptions from './description.js';
 import { createJudgeOwner } from './operated-reference.js';
-import { countedAs, faultCountedAs } from './outcome.js';
 import { createPaidRecord } from './paid-record.js';
 import {
   isAttemptNamed,
@@ -30,7 +30,7 @@ import {
   referenceIn,
   refuseOtherKey,
 } from './reference-request.js';
-import { cancelRefusalOf, refusalOf } from './refusals.js';
+import { cancelRefusalOf, countedAs, faultCountedAs, refusalOf } from './refusals.js';
 import { readPaymentRequest } from './request.js';
 
 declare module 'fastify' {

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { visit } from 'jsonc-parser';
-import { type PublicError, publicErrors } from '../errors/public-errors.js';
+import type { PublicError } from '../errors/public-error.js';
+import { publicErrors } from '../errors/public-errors.js';
 
 /** Deeper than any body this service takes, far shallower than the stack. */
 const MAX_DEPTH = 64;

@@ -1,10 +1,8 @@
-import { StoreUnavailable } from '../../platform/faults.js';
 import { MAX_CREATED_TOGETHER } from '../../transactions/creation.js';
 import { FIRST_TRANSACTION_ID } from '../../transactions/transaction.js';
-import { publicErrors, storeRefusal } from '../errors/public-errors.js';
-import { refusalBy, refusalsOf } from '../openapi/examples.js';
+import { publicErrors } from '../errors/public-errors.js';
 import { NO_STORE, REPLAYED, REQUEST_HEADERS, sometimes } from '../openapi/headers.js';
-import type { RouteDescription } from '../openapi/route-description.js';
+import { type RouteDescription, type RouteErrors, refusedBodies } from '../openapi/route-description.js';
 import { readJsonBody } from '../requests/json-body.js';
 import { shownTransaction } from './description.js';
 import { exampleTransaction } from './examples.js';
@@ -35,12 +33,12 @@ const WRONG_BODIES = {
   invalidStatus: '{"fromAccount":"alice","toAccount":"bob","amount":"1","status":"DONE"}',
 };
 
-const keyErrors = {
-  invalidCreationKey: publicErrors.invalidCreationKey(),
-  creationMismatch: publicErrors.creationMismatch(),
-  storeUnavailableWithKey: storeRefusal(new StoreUnavailable('unchanged', ''), 'create once'),
-  storeOutcomeUnknownWithKey: storeRefusal(new StoreUnavailable('unknown', ''), 'create once'),
-};
+const keyErrors: RouteErrors = [
+  'invalidCreationKey',
+  'creationMismatch',
+  'storeUnavailableWithKey',
+  'storeOutcomeUnknownWithKey',
+];
 
 export const createTransaction: RouteDescription = {
   operationId: 'createTransaction',
@@ -60,15 +58,15 @@ export const createTransaction: RouteDescription = {
       sometimes(REPLAYED),
     ]),
   },
-  errors: {
-    emptyBody: publicErrors.emptyBody(),
-    ...refusalsOf(readNewTransaction, WRONG_BODIES),
+  errors: [
+    'emptyBody',
+    refusedBodies(readNewTransaction, WRONG_BODIES),
     ...keyErrors,
-    preconditionFailed: publicErrors.preconditionFailed('list'),
-  },
+    { preconditionFailed: publicErrors.preconditionFailed('list') },
+  ],
 };
 
-const judgeBatch = (text: string) => refusalBy(() => readNewTransactions(readJsonBody(Buffer.from(text), BATCH_ROWS)));
+const judgeBatch = (text: string) => () => readNewTransactions(readJsonBody(Buffer.from(text), BATCH_ROWS));
 const inBatch = (row: string) => judgeBatch(`{"${BATCH_ROWS.name}":[${row}]}`);
 const rows = (count: number, row: string) => Array(count).fill(row).join();
 
@@ -112,17 +110,22 @@ export const createTransactions: RouteDescription = {
       },
     },
   },
-  errors: {
-    emptyBody: publicErrors.emptyBody(),
-    notAnObject: judgeBatch('[]'),
-    memberTwice: judgeBatch('{"transactions":[],"transactions":[]}'),
-    rowsMissing: judgeBatch('{}'),
-    tooManyRows: judgeBatch(`{"transactions":[${rows(MAX_CREATED_TOGETHER + 1, '{}')}]}`),
-    tooManyValues: refusalBy(() => readJsonBody(Buffer.from(`[${rows(100_000, '0')}]`))),
-    ...Object.fromEntries(
-      Object.entries(WRONG_BODIES).map(([name, row]) => [`row${name[0]?.toUpperCase()}${name.slice(1)}`, inBatch(row)]),
-    ),
+  errors: [
+    'emptyBody',
+    {
+      notAnObject: judgeBatch('[]'),
+      memberTwice: judgeBatch('{"transactions":[],"transactions":[]}'),
+      rowsMissing: judgeBatch('{}'),
+      tooManyRows: judgeBatch(`{"transactions":[${rows(MAX_CREATED_TOGETHER + 1, '{}')}]}`),
+      tooManyValues: () => readJsonBody(Buffer.from(`[${rows(100_000, '0')}]`)),
+      ...Object.fromEntries(
+        Object.entries(WRONG_BODIES).map(([name, row]) => [
+          `row${name[0]?.toUpperCase()}${name.slice(1)}`,
+          inBatch(row),
+        ]),
+      ),
+    },
     ...keyErrors,
-    preconditionFailed: publicErrors.preconditionFailed('list'),
-  },
+    { preconditionFailed: publicErrors.preconditionFailed('list') },
+  ],
 };

@@ -1,8 +1,13 @@
 import { FINAL_STATUSES } from '../../transactions/transaction.js';
 import { publicErrors } from '../errors/public-errors.js';
-import { refusalBy, refusalsOf } from '../openapi/examples.js';
 import { ETAG, NO_STORE, REQUEST_HEADERS, REVALIDATE, sometimes } from '../openapi/headers.js';
-import type { AnswerDescription, ParameterDescription, RouteDescription } from '../openapi/route-description.js';
+import {
+  type AnswerDescription,
+  type ParameterDescription,
+  type RouteDescription,
+  type RouteErrors,
+  refusedBodies,
+} from '../openapi/route-description.js';
 import { EXAMPLE_TRANSACTION_ID, exampleTransaction } from './examples.js';
 import { CACHE_STATUS } from './headers.js';
 import { readNewStatus, readTransactionId } from './request.js';
@@ -16,11 +21,11 @@ const id: ParameterDescription = {
   schema: { type: 'integer', format: 'int64', minimum: 1 },
   example: Number(EXAMPLE_TRANSACTION_ID),
 };
-const idErrors = {
-  invalidTransactionId: refusalBy(() => readTransactionId('007')),
-  emptyTransactionId: refusalBy(() => readTransactionId('')),
-  transactionNotFound: publicErrors.transactionNotFound(EXAMPLE_TRANSACTION_ID),
-};
+const idErrors: RouteErrors = [
+  'invalidTransactionId',
+  { emptyTransactionId: () => readTransactionId('') },
+  'transactionNotFound',
+];
 const preconditionFailed = publicErrors.preconditionFailed('transaction');
 
 export const shownTransaction = (text: string, headers: AnswerDescription['headers'] = []): AnswerDescription => ({
@@ -58,10 +63,7 @@ export const listTransactions: RouteDescription = {
     },
     304: { text: 'The ids are those of the tag.', headers: [ETAG, NO_STORE] },
   },
-  errors: {
-    preconditionFailed: publicErrors.preconditionFailed('list'),
-    tooManyLists: publicErrors.tooManyLists(undefined),
-  },
+  errors: [{ preconditionFailed: publicErrors.preconditionFailed('list') }, 'tooManyLists'],
 };
 
 export const getTransaction: RouteDescription = {
@@ -75,7 +77,7 @@ export const getTransaction: RouteDescription = {
     200: shownTransaction('The transaction.', [CACHE_STATUS]),
     304: { text: 'It has a tag of `If-None-Match`.', headers: [ETAG, REVALIDATE, CACHE_STATUS] },
   },
-  errors: { ...idErrors, preconditionFailed },
+  errors: [...idErrors, { preconditionFailed }],
   errorHeaders: { 404: [sometimes(CACHE_STATUS)], 412: [CACHE_STATUS] },
 };
 
@@ -96,19 +98,22 @@ export const changeStatus: RouteDescription = {
     examples: { flagged: { status: 'FLAGGED' } },
   },
   answers: { 200: shownTransaction('The transaction as it is now.') },
-  errors: {
+  errors: [
     ...idErrors,
-    statusMissing: refusalBy(() => readNewStatus(undefined, undefined)),
-    invalidNewStatus: refusalBy(() => readNewStatus(undefined, 'DONE')),
-    ...refusalsOf((body) => readNewStatus(body, 'BLOCKED'), {
+    {
+      statusMissing: () => readNewStatus(undefined, undefined),
+      invalidNewStatus: () => readNewStatus(undefined, 'DONE'),
+    },
+    refusedBodies((body) => readNewStatus(body, 'BLOCKED'), {
       notAnObject: '[]',
       memberTwice: '{"status":"FLAGGED","status":"BLOCKED"}',
       invalidStatus: '{"status":"DONE"}',
       statusesDiffer: '{"status":"FLAGGED"}',
     }),
-    ...Object.fromEntries(FINAL_STATUSES.map((status) => [`is${status}`, publicErrors.transactionFinal(status)])),
-    preconditionFailed,
-  },
+    'isFAILED',
+    'isCANCELLED',
+    { preconditionFailed },
+  ],
 };
 
 export const deleteTransaction: RouteDescription = {
@@ -119,5 +124,5 @@ export const deleteTransaction: RouteDescription = {
   parameters: { id },
   headers: [ifMatch, ifNoneMatch],
   answers: { 204: { text: 'It is gone.' } },
-  errors: { ...idErrors, preconditionFailed },
+  errors: [...idErrors, { preconditionFailed }],
 };

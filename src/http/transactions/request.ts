@@ -7,7 +7,8 @@ import {
   TRANSACTION_STATUSES,
   type TransactionStatus,
 } from '../../transactions/transaction.js';
-import { PublicError, publicErrors } from '../errors/public-errors.js';
+import { PublicError } from '../errors/public-error.js';
+import { publicErrors } from '../errors/public-errors.js';
 import { type JsonBody, type JsonMember, membersOf, type RowsMember } from '../requests/json-body.js';
 
 type Members = ReadonlyMap<string, JsonMember>;

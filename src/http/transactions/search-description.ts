@@ -1,5 +1,4 @@
 import { FIRST_TRANSACTION_ID, LAST_TRANSACTION_ID } from '../../transactions/transaction.js';
-import { refusalBy } from '../openapi/examples.js';
 import { NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
@@ -40,10 +39,12 @@ export const searchTransactions: RouteDescription = {
       },
     },
   },
-  errors: {
-    unknownParameter: refusalBy(() => refuseUnknownParameters({ state: '' }, SEARCH_PARAMETERS)),
-    invalidStatus: refusalBy(() => readSearch({ status: 'PAID' })),
-    invalidLimit: refusalBy(() => readSearch({ limit: '0' })),
-    invalidCursor: refusalBy(() => readSearch({ cursor: `${EXAMPLE_TRANSACTION_ID}x` })),
-  },
+  errors: [
+    {
+      unknownParameter: () => refuseUnknownParameters({ state: '' }, SEARCH_PARAMETERS),
+      invalidStatus: () => readSearch({ status: 'PAID' }),
+      invalidLimit: () => readSearch({ limit: '0' }),
+      invalidCursor: () => readSearch({ cursor: `${EXAMPLE_TRANSACTION_ID}x` }),
+    },
+  ],
 };

@@ -1,14 +1,8 @@
 import { messageOf, provenMessageOf } from '@idempay/client/proof';
 import { expect, test } from 'vitest';
 import { CHUNK_EXTENSIONS_TOO_LARGE, HEADERS_TOO_LARGE, MALFORMED } from '#idempay/http/connections/parser-errors.js';
-import { problemBody } from '#idempay/http/errors/error-forms.js';
-import {
-  errorBody,
-  type Operation,
-  type PublicError,
-  publicErrors,
-  storeRefusal,
-} from '#idempay/http/errors/public-errors.js';
+import { errorBody, type PublicError, problemBody } from '#idempay/http/errors/public-error.js';
+import { type Operation, publicErrors, storeRefusal } from '#idempay/http/errors/public-errors.js';
 import { readPaymentRequest } from '#idempay/http/payments/request.js';
 import { readJsonBody } from '#idempay/http/requests/json-body.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';

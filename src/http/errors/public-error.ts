@@ -1,0 +1,75 @@
+import { STATUS_CODES } from 'node:http';
+import type { Charge } from '../../payments/history/charge.js';
+import { PROBLEM_TYPE, prefersProblem } from '../requests/accept.js';
+import type { RefusalReason } from '../requests/measures.js';
+
+/** What an error means, whatever request it answers: its type of RFC 9457, and what the page `/problems` says of it. */
+export interface Problem {
+  /** `payment-in-progress`, as in `/problems#payment-in-progress`. Programs act on it, so it never changes. */
+  readonly name: string;
+  /** `several` if the status is not the same each time. */
+  readonly status: number | 'several';
+  readonly title: string;
+  /** What the client should do. */
+  readonly action: string;
+  /** How the refusal is counted, if it is. */
+  readonly countedAs?: RefusalReason | undefined;
+}
+
+/** One error that a client gets: `publicErrors` makes each of them. */
+export class PublicError extends Error {
+  override readonly name = 'PublicError';
+  constructor(
+    readonly problem: Problem,
+    readonly status: number,
+    message: string,
+    /** Headers that belong to the error, such as `Retry-After` or `Allow`. */
+    readonly headers: Readonly<Record<string, string>> = {},
+    cause?: unknown,
+  ) {
+    super(message, cause === undefined ? undefined : { cause });
+  }
+}
+
+/** The three-field body of spec 2.5. */
+export interface ErrorBody {
+  status: number;
+  error: string;
+  message: string;
+}
+
+export function errorBody(status: number, message: string): ErrorBody {
+  return { status, error: reasonPhrase(status), message };
+}
+
+/** Phrases of RFC 9110 that the platform's table still has in the words of older standards. */
+const RENAMED_PHRASES: Readonly<Record<number, string>> = { 413: 'Content Too Large', 422: 'Unprocessable Content' };
+
+/** The phrase of a status as RFC 9110 15 has it today: the same in the status line and in the body (rule G1). */
+export function reasonPhrase(status: number): string {
+  return RENAMED_PHRASES[status] ?? STATUS_CODES[status] ?? 'Error';
+}
+
+export interface ErrorForm {
+  readonly contentType: string;
+  readonly text: string;
+}
+
+/**
+ * An error in the form that the request asks for with `Accept`: RFC 9457 where it prefers that (rule P20), else the body of spec 2.5.
+ * `charge` is given for an error of a payment. No error may be kept by a cache, so none needs `Vary`.
+ */
+export function formOf(error: PublicError, accept: string | undefined, charge?: Charge): ErrorForm {
+  if (!prefersProblem(accept)) {
+    const body = errorBody(error.status, error.message);
+    return { contentType: 'application/json; charset=utf-8', text: JSON.stringify(body) };
+  }
+  // RFC 9457 and RFC 6839 name no parameter: it is UTF-8 (RFC 8259 8.1).
+  return { contentType: PROBLEM_TYPE, text: JSON.stringify(problemBody(error, charge)) };
+}
+
+/** The members of RFC 9457 3.1, and `charge` if the error is of a payment. */
+export function problemBody({ problem, status, message: detail }: PublicError, charge?: Charge) {
+  // A relative reference (RFC 9457 3.1.1), so that it holds wherever the service is served.
+  return { type: `/problems#${problem.name}`, title: problem.title, status, detail, ...(charge && { charge }) };
+}
