@@ -107,6 +107,16 @@ describeDeployments('the service as a whole', (deployment) => {
     expect(answer.status).toBeGreaterThanOrEqual(400);
     expect(answer.headers['x-request-id']).toBe('find-me');
   });
+
+  // RFC 9111 4.2.2 lets a cache keep a 404, 405, 410, 414 or 501 that does not say otherwise.
+  it.each(REFUSED)('lets no cache keep an error: %s', async (request) => {
+    const [method, route = ''] = request.split(' ');
+    for (const headers of [{}, { Accept: 'application/problem+json' }]) {
+      const answer = await path(route, { method, headers });
+      expect(answer.status).toBeGreaterThanOrEqual(400);
+      expect(answer.headers['cache-control']).toBe('no-store');
+    }
+  });
 });
 
 const TTL_SECONDS = 600;
