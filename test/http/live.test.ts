@@ -19,7 +19,7 @@ import { until } from '../../testkit/time/until.js';
 const MOST_STREAMS = 32;
 const INTERVAL_MS = 5_000;
 /** So many requests of a connection are worked on at once. */
-const AT_WORK = 4;
+const AT_WORK = 8;
 /** For a slow machine, and much less than the three minutes for which places were kept. */
 const PLACES_DEADLINE_MS = 20_000;
 /** A revoked key is read within a second, and asked about every four. */

@@ -137,7 +137,7 @@ function endWithError(socket: Socket, error: PublicError, asked: Asked): void {
   });
 }
 
-function endAndLinger(socket: Socket, lastText = ''): void {
+export function endAndLinger(socket: Socket, lastText = ''): void {
   socket.end(lastText);
   const linger = setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.once('close', () => clearTimeout(linger));

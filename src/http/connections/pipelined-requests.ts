@@ -1,117 +1,71 @@
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { RequestListener, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { keepSmall } from '../requests/unread-bodies.js';
 import { answerOn } from './connection-limits.js';
+import { endAndLinger } from './connections.js';
 
-/** Started behind an answer that is due, and not answered: enough for a client that sends a few at once, little memory if it reads none. */
-const MOST_AHEAD = 3;
-/** Held for all connections together, some 2.5 kB each: one read of a socket can hold 3,600 of the shortest requests. */
-const MOST_HELD = 20_000;
+/** Begun behind an answer that is due: enough for a client that sends a few at once, little memory if it reads no answer. */
+const MOST_BEHIND = 7;
+/** Left by all connections together, some 2.5 kB each: one read of a socket can hold 3,600 of the shortest requests. */
+const MOST_LEFT = 20_000;
 
-interface HeldRequest {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  /** Its body is read from now on. */
-  endKeeping(): void;
-}
-
-/** What is owed to one connection beyond the answer that is due. */
+/** What one connection has asked for while an answer was due. */
 interface Line {
-  readonly socket: Socket;
-  /** Requests that were started while an earlier answer was due, and whose own answer is not taken. */
-  ahead: number;
-  /** Requests that nothing was done for yet. They came in one read of the socket. */
-  held: HeldRequest[];
-  /** The answer to the request that was started last. */
+  /** Requests that were begun behind the answer that is due, and are not answered. */
+  behind: number;
+  /** The answer to the request that was begun last. */
   newest: ServerResponse | undefined;
+  /** Requests that are never begun. Node keeps them until the connection ends. */
+  left: number;
 }
 
 /**
  * Bounds the work for requests behind one another on a connection (RFC 9112 9.3.2). Node emits each of them as soon as its head is
- * parsed, however many answers the client has not taken, and all these answers wait in memory. So a few are started, the others are
- * held, and the socket is paused until every one of them is started. Where too many are held in all, the connection is closed. What
- * follows an answer that ends its connection, as in a drain, is not started.
+ * parsed, however many answers the client has not taken, and all these answers wait in memory. So a few are begun, and the connection
+ * ends after their answers: the client sends the others again. A request behind an answer that ends its connection, as in a drain,
+ * is not begun either.
  */
-export function limitPipelined(answer: RequestListener, mostHeld = MOST_HELD): RequestListener {
+export function limitPipelined(answer: RequestListener, mostLeft = MOST_LEFT): RequestListener {
   const lines = new WeakMap<Socket, Line>();
-  /** Those that may start what they hold, in turns. */
-  const ready = new Set<Line>();
-  let heldInAll = 0;
+  let leftInAll = 0;
 
-  function openLine(socket: Socket): Line {
-    const line: Line = { socket, ahead: 0, held: [], newest: undefined };
-    // Node resumes the socket after each whole request.
-    socket.on('resume', () => {
-      if (line.held.length > 0) socket.pause();
-    });
-    socket.once('close', () => drop(line));
-    lines.set(socket, line);
-    return line;
-  }
-
-  function hold(line: Line, request: IncomingMessage, response: ServerResponse): void {
-    const { socket } = line;
-    if (socket.destroyed) return;
-    if (heldInAll >= mostHeld) {
-      drop(line);
-      socket.destroy();
-      return;
-    }
-    line.held.push({ request, response, endKeeping: keepSmall(request) });
-    heldInAll += 1;
-    socket.pause();
-  }
-
-  function start(line: Line, request: IncomingMessage, response: ServerResponse): void {
-    if (isLast(line.ahead === 0 ? answerOn(line.socket) : line.newest)) {
-      drop(line);
-      return;
-    }
+  function begin(line: Line, ...[request, response]: Parameters<RequestListener>): void {
     line.newest = response;
-    line.ahead += 1;
+    line.behind += 1;
     response.once('finish', () => {
-      line.ahead -= 1;
-      if (line.held.length > 0) enlist(line);
+      line.behind -= 1;
     });
     answer(request, response);
   }
 
-  function enlist(line: Line): void {
-    if (ready.size === 0) setImmediate(startOneHeld);
-    ready.add(line);
-  }
-
-  /** One in each turn of the event loop, of whatever connection: thousands that are answered at once must not delay everybody else. */
-  function startOneHeld(): void {
-    const [line] = ready;
-    if (!line) return;
-    ready.delete(line);
-    if (!line.socket.writable) drop(line);
-    const next = line.held.shift();
-    if (next) {
-      heldInAll -= 1;
-      next.endKeeping();
-      start(line, next.request, next.response);
-    }
-    if (line.held.length === 0) line.socket.resume();
-    else if (line.ahead < MOST_AHEAD) ready.add(line);
-    if (ready.size > 0) setImmediate(startOneHeld);
-  }
-
-  function drop(line: Line): void {
-    heldInAll -= line.held.length;
-    line.held = [];
+  function leave(line: Line, socket: Socket, newest: ServerResponse | undefined): void {
+    line.left += 1;
+    leftInAll += 1;
+    if (leftInAll > mostLeft) socket.destroy();
+    if (line.left > 1) return;
+    // Node resumes the socket after each whole request.
+    socket.pause().on('resume', () => socket.pause());
+    socket.once('close', () => {
+      leftInAll -= line.left;
+    });
+    newest?.once('finish', () => {
+      if (socket.writable) endAndLinger(socket);
+    });
   }
 
   return (request, response) => {
-    // A response has its socket where no earlier answer is due: nearly every time.
+    // A response has its socket if no earlier answer is due: nearly every time.
     if (response.socket !== null) {
       answer(request, response);
       return;
     }
-    const line = lines.get(request.socket) ?? openLine(request.socket);
-    if (line.ahead < MOST_AHEAD && line.held.length === 0) start(line, request, response);
-    else hold(line, request, response);
+    const { socket } = request;
+    if (socket.destroyed) return;
+    const line = lines.get(socket) ?? { behind: 0, newest: undefined, left: 0 };
+    lines.set(socket, line);
+    const newest = line.behind === 0 ? answerOn(socket) : line.newest;
+    const isBegun = line.left === 0 && line.behind < MOST_BEHIND && !isLast(newest);
+    if (isBegun) begin(line, request, response);
+    else leave(line, socket, newest);
   };
 }
 

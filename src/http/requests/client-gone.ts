@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { FastifyReply } from 'fastify';
 
-/** What is to be done for the answers that are due on a connection. Node warns of more than ten listeners, and four answers may be due. */
+/** What is to be done for the answers that are due on a connection. Node warns of more than ten listeners, and eight answers may be due. */
 const stepsBySocket = new WeakMap<Socket, Set<() => void>>();
 
 /**
