@@ -4,7 +4,7 @@ import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } 
 import type { Access } from '../access/access.js';
 import type { Health } from '../health/health.js';
 import type { Readiness } from '../health/readiness.js';
-import { BodyBudget } from '../limits/body-budget.js';
+import { createBodyBudget } from '../limits/byte-budget.js';
 import type { RequestLimit } from '../limits/request-limit.js';
 import type { UnpaidKeys } from '../limits/unpaid-keys.js';
 import type { LiveView } from '../live/live-view.js';
@@ -142,7 +142,7 @@ export function createServer(
   logRequests(app);
   countRequests(app, measures);
   const answerWrongMethods = watchMethods(app);
-  installBodyParser(app, new BodyBudget());
+  installBodyParser(app, createBodyBudget());
   installErrorHandler(app, onUnavailable, measures);
   registerPaymentRoutes(app, features, measures, access);
   registerPaymentRecordRoutes(app, features.paymentRecords);

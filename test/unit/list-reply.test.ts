@@ -1,8 +1,9 @@
 import type { Readable } from 'node:stream';
 import { type FastifyReply, fastify } from 'fastify';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { ReadAheadBytes, streamReadAhead } from '#idempay/http/connections/read-ahead.js';
+import { streamReadAhead } from '#idempay/http/connections/read-ahead.js';
 import { sendTransactionList } from '#idempay/http/transactions/list-reply.js';
+import { ByteBudget } from '#idempay/limits/byte-budget.js';
 import { transactionJson } from '#idempay/transactions/representation.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
 
@@ -93,12 +94,12 @@ describe('the reply with a list', () => {
 describe('a body that is read ahead of its client', () => {
   const CHUNK_BYTES = 64 * 1024;
   const MEBIBYTE = 1024 * 1024;
-  let allBytes: ReadAheadBytes;
+  let allBytes: ByteBudget;
   let streams: Readable[];
 
   beforeEach(() => {
     vi.useFakeTimers();
-    allBytes = new ReadAheadBytes(8 * MEBIBYTE);
+    allBytes = new ByteBudget(8 * MEBIBYTE);
     streams = [];
   });
   afterEach(() => {
@@ -150,7 +151,7 @@ describe('a body that is read ahead of its client', () => {
     expect(read * CHUNK_BYTES).toBeLessThan(9 * MEBIBYTE);
     for (const stream of streams) stream.destroy();
     await pass(0);
-    expect(allBytes.isFull()).toBe(false);
+    expect(allBytes.isFull).toBe(false);
     const { chunks, stream } = await opened(60);
     expect(chunks).toMatchObject({ open: false, read: 60 });
     // From here on the client, which takes nothing, holds memory alone: for a minute.

@@ -1,10 +1,9 @@
 import { Readable } from 'node:stream';
+import { ByteBudget } from '../../limits/byte-budget.js';
 import { CONNECTION_LIMITS } from './connection-limits.js';
 
 /** Read ahead of one client: a list of up to some thirty thousand transactions leaves its snapshot at once. */
 const OWN_BYTES = 4 * 1024 * 1024;
-/** Read ahead of all clients together. Beyond it every client is read for page by page. */
-const ALL_BYTES = 64 * 1024 * 1024;
 
 const LOOK_EVERY_MS = 250;
 /** While others wait for a snapshot, a client that takes nothing for so long loses its own: with a look more, within two seconds. */
@@ -31,30 +30,14 @@ export interface Chunks {
   close(): void;
 }
 
-/** What is read ahead of all clients of a process. */
-export class ReadAheadBytes {
-  private held = 0;
-
-  constructor(private readonly most = ALL_BYTES) {}
-
-  hold(bytes: number): void {
-    this.held += bytes;
-  }
-
-  release(bytes: number): void {
-    this.held -= bytes;
-  }
-
-  isFull(): boolean {
-    return this.held >= this.most;
-  }
-}
+/** What is read ahead of all clients of the process together, whatever the server. Beyond it every client is read for page by page. */
+export const READ_AHEAD = new ByteBudget(64 * 1024 * 1024);
 
 /**
  * The body of a reply, read ahead of its client as far as memory allows, so that the snapshot is not held while the client
  * reads. Where it is held, a client that stalls is cut off, the sooner when others wait for the snapshot.
  */
-export function streamReadAhead(first: Buffer, chunks: Chunks, allBytes: ReadAheadBytes): Readable {
+export function streamReadAhead(first: Buffer, chunks: Chunks, allBytes: ByteBudget): Readable {
   const ready = [first];
   let readyBytes = first.length;
   allBytes.hold(first.length);
@@ -69,7 +52,7 @@ export function streamReadAhead(first: Buffer, chunks: Chunks, allBytes: ReadAhe
 
   function readOn(): void {
     if (isReading || isWhole || stream.destroyed) return;
-    if (ready.length > 0 && (readyBytes >= OWN_BYTES || allBytes.isFull())) return;
+    if (ready.length > 0 && (readyBytes >= OWN_BYTES || allBytes.isFull)) return;
     isReading = true;
     chunks.next().then(
       ({ chunk, last }) => {
@@ -105,7 +88,7 @@ export function streamReadAhead(first: Buffer, chunks: Chunks, allBytes: ReadAhe
 
   function release(bytes: number): void {
     readyBytes -= bytes;
-    allBytes.release(bytes);
+    allBytes.giveBack(bytes);
   }
 
   function look(): void {

@@ -1,4 +1,4 @@
-import type { BodyBudget } from '../../limits/body-budget.js';
+import type { BodyBudget } from '../../limits/byte-budget.js';
 import type { PublicError } from '../errors/public-error.js';
 import { publicErrors } from '../errors/public-errors.js';
 
@@ -55,19 +55,19 @@ export class ArrivingBody {
   /** Its request is answered, or will never be whole. May be called again. */
   release(): void {
     this.bytes = NOTHING;
-    if (this.paymentBytes > 0) this.budget.giveBackPayment(this.paymentBytes);
-    if (this.otherBytes > 0) this.budget.giveBack(this.client, this.otherBytes);
+    if (this.paymentBytes > 0) this.budget.payments.giveBack(this.paymentBytes);
+    if (this.otherBytes > 0) this.budget.others.giveBack(this.otherBytes, this.client);
     this.paymentBytes = 0;
     this.otherBytes = 0;
   }
 
   private take(bytes: number): boolean {
-    if (this.sender.isPayment && this.budget.takeForPayment(bytes)) {
+    if (this.sender.isPayment && this.budget.payments.take(bytes)) {
       this.paymentBytes += bytes;
       return true;
     }
     if (this.otherBytes === 0) this.client = this.sender.client();
-    if (!this.budget.take(this.client, bytes)) return false;
+    if (!this.budget.others.take(bytes, this.client)) return false;
     this.otherBytes += bytes;
     return true;
   }

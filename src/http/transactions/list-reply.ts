@@ -3,12 +3,9 @@ import type { FastifyReply } from 'fastify';
 import { transactionJson } from '../../transactions/representation.js';
 import type { Transaction } from '../../transactions/transaction.js';
 import type { TransactionPages } from '../../transactions/transactions.js';
-import { type Chunks, ReadAheadBytes, streamReadAhead } from '../connections/read-ahead.js';
+import { type Chunks, READ_AHEAD, streamReadAhead } from '../connections/read-ahead.js';
 import { whenClientIsGone } from '../requests/client-gone.js';
 import { cutAtRevocation } from '../requests/cut-at-revocation.js';
-
-/** One limit for the process: every list of every server shares it. */
-const readAheadBytes = new ReadAheadBytes();
 
 /** A short list in one piece; a long one page by page, so that memory stays flat however long it is. */
 export async function sendTransactionList(
@@ -25,7 +22,7 @@ export async function sendTransactionList(
     pages.close();
     reply.send(Readable.from([]));
   } else {
-    const body = streamReadAhead(Buffer.from(`[${joined(first.rows)}`), chunksOf(pages), readAheadBytes);
+    const body = streamReadAhead(Buffer.from(`[${joined(first.rows)}`), chunksOf(pages), READ_AHEAD);
     cutAtRevocation(reply);
     reply.send(body);
     whenClientIsGone(reply, () => body.destroy());
