@@ -46,7 +46,7 @@ const MODELLED = [/statements\.ts$/, /\/redis\/connection\//, /\/postgres\/postg
 const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
   [
     /^src\/stores\/postgres\/(ledger-|claims|execution-|database-identity-)/,
-    ['contracts/distributed', 'adapters/distributed-re'],
+    ['contracts/distributed', 'adapters/distributed-re', 'adapters/declined-ages'],
   ],
   [/^src\/stores\/postgres\/(payment-horizon|retention)/, ['contracts/distributed', 'adapters/distributed-ledger']],
   [
@@ -57,7 +57,7 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
   [/^src\/stores\/redis\//, ['contracts/distributed', 'adapters/redis-keys']],
   [
     /^src\/stores\/embedded\/(claim|turns|adoption|ledger)/,
-    ['contracts/embedded', 'adapters/embedded-b', 'adapters/embedded-r'],
+    ['contracts/embedded', 'adapters/embedded-b', 'adapters/embedded-r', 'adapters/declined-ages'],
   ],
   [/^src\/stores\/embedded\//, ['contracts/embedded', 'adapters/embedded', 'adapters/transaction-creations']],
   [/^src\/http\//, ['http/access.test', 'http/references']],
