@@ -151,10 +151,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a warning shows a card number that is a name': "members.add('metadata') → members.add(`metadata.${name}`)",
     'a source may have spaces': 'VISIBLE_ASCII = /^[!-~]*$/ → VISIBLE_ASCII = /^[ -~]*$/',
   },
-  'src/stores/shared/rows.ts': {
+  'src/stores/shared/payment-rows.ts': {
     'a takeover keeps the unsent mark': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',
-  },
-  'src/stores/shared/content-columns.ts': {
     'the source is kept with the description, which is never erased':
       'JSON.stringify({ description, metadata }) → JSON.stringify({ source, description, metadata })',
   },
@@ -269,7 +267,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${REDIS}/last-commits.ts`]: {
     'a claim is remembered only after its charge was sent': 'if (now) sendCollected(client); → ',
   },
-  'src/stores/shared/newest-payments.ts': {
+  'src/stores/shared/payment-history.ts': {
     'a page of a list reads on until it is full, however rare what it looks for is':
       'leavesRowsOut(query) ? await reads.nthId(query, readLimit) : undefined → leavesRowsOut(query) ? undefined : await reads.nthId(query, readLimit)',
     'a search in content reads all payments of its days at once': '|| contentPart !== null || → ||',

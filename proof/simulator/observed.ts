@@ -1,5 +1,5 @@
 import type { Fence } from '#idempay/payments/values/payment.js';
-import { type TransactionRow, transactionOf } from '#idempay/stores/shared/rows.js';
+import { type TransactionRow, transactionOf } from '#idempay/stores/shared/transaction-rows.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
 import type { StoredPayment } from './models/payment-statements.js';
 import { EPOCH_MS, nameOf } from './payments/keys.js';

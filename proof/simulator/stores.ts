@@ -3,7 +3,7 @@ import { type Fence, KEY_GENERATED } from '#idempay/payments/values/payment.js';
 import type { Clock } from '#idempay/platform/clock.js';
 import { decorated } from '#idempay/platform/decorated.js';
 import type { Lock } from '#idempay/stores/embedded/key-store.js';
-import { type TransactionRow, transactionOf } from '#idempay/stores/shared/rows.js';
+import { type TransactionRow, transactionOf } from '#idempay/stores/shared/transaction-rows.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import type { Ports } from '../../testkit/protocol/ports.js';
 import type { TriggeredFaults } from './faults.js';

@@ -21,7 +21,7 @@ import {
   NEWEST_ROWS,
   NEWEST_WITH_STATUS,
 } from '#idempay/stores/postgres/transaction-statements.js';
-import type { ListSelection } from '#idempay/stores/shared/list-selection.js';
+import type { ListSelection } from '#idempay/stores/shared/transaction-rows.js';
 import { ABOVE_ALL_IDS } from '#idempay/transactions/transaction.js';
 import {
   givenClaim,

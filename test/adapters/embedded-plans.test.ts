@@ -21,7 +21,7 @@ import {
   NEWEST_ROWS,
   ROWS_WITH_STATUS,
 } from '#idempay/stores/embedded/transaction-statements.js';
-import type { ListSelection } from '#idempay/stores/shared/list-selection.js';
+import type { ListSelection } from '#idempay/stores/shared/transaction-rows.js';
 
 const ID_RANGE = '(transaction_id>? AND transaction_id<?)';
 /** That of the UNIQUE constraint. */

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { REMEMBERED_REMOVALS } from '#idempay/stores/shared/transaction-removals.js';
+import { REMEMBERED_REMOVALS } from '#idempay/stores/shared/transaction-rows.js';
 import type { TransactionSnapshot } from '#idempay/transactions/ports/transaction-store.js';
 import {
   FIRST_TRANSACTION_ID,

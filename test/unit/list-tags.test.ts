@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { firstRemovedId, type RemovalRow } from '#idempay/stores/shared/transaction-removals.js';
+import { firstRemovedId, type RemovalRow } from '#idempay/stores/shared/transaction-rows.js';
 import { sparse } from '#idempay/transactions/digest-checkpoints.js';
 import { ListTags } from '#idempay/transactions/list-tags.js';
 import type { TransactionSnapshot } from '#idempay/transactions/ports/transaction-store.js';

@@ -1,4 +1,4 @@
-import type { TransactionRow } from '#idempay/stores/shared/rows.js';
+import type { TransactionRow } from '#idempay/stores/shared/transaction-rows.js';
 import type { TransactionStatus } from '#idempay/transactions/transaction.js';
 import type { Statements, Tables } from './postgres-server.js';
 

@@ -1,8 +1,7 @@
 import { type Statement, StatementRefused } from '#idempay/stores/postgres/postgres.js';
 import type { CacheEpoch } from '#idempay/stores/shared/cache-epochs.js';
-import type { TransactionRow } from '#idempay/stores/shared/rows.js';
 import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '#idempay/stores/shared/time-limits.js';
-import type { RemovalRow } from '#idempay/stores/shared/transaction-removals.js';
+import type { RemovalRow, TransactionRow } from '#idempay/stores/shared/transaction-rows.js';
 import { FIRST_TRANSACTION_ID } from '#idempay/transactions/transaction.js';
 import { CREATION_STATEMENTS, type StoredCreation } from './creation-statements.js';
 import { adopted, type Loss, mayBeLost, NEVER_LOST } from './loss.js';

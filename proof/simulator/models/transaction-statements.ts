@@ -1,5 +1,4 @@
-import type { TransactionRow } from '#idempay/stores/shared/rows.js';
-import { REMEMBERED_REMOVALS } from '#idempay/stores/shared/transaction-removals.js';
+import { REMEMBERED_REMOVALS, type TransactionRow } from '#idempay/stores/shared/transaction-rows.js';
 import { FINAL_STATUSES, type TransactionStatus } from '#idempay/transactions/transaction.js';
 import type { Statements, Tables } from './postgres-server.js';
 

@@ -3,8 +3,13 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { lowestKeyAt } from '../../payments/values/idempotency-key.js';
 import { CannotOpen } from '../shared/deployment.js';
-import { LOOK_UP_REFERENCES_MS } from '../shared/lost-references.js';
-import { CLOCKS_DIFFER_MS, GAP, LAST_DAY_US, MOST_LAST_ROWS } from '../shared/replaced-database.js';
+import {
+  CLOCKS_DIFFER_MS,
+  GAP,
+  LAST_DAY_US,
+  LOOK_UP_REFERENCES_MS,
+  MOST_LAST_ROWS,
+} from '../shared/replaced-database.js';
 import { DATABASE, takeExclusively } from './exclusive-folder.js';
 import { type CommitMark, lacksCommits } from './last-commit.js';
 import { refuseForeignFile } from './migrate.js';

@@ -8,7 +8,7 @@ import { lostNumberIn } from '../../payments/values/reference.js';
 import { type Finding, median, milliseconds, noAnswer, verdictOf } from '../../platform/finding.js';
 import { type Check, ENDS_WITH_SEPARATOR, judgeLostNumbers, judgeProcessors } from '../shared/checks.js';
 import { examineSchema } from '../shared/found-schema.js';
-import { type PaidRow, paidCountsOf } from '../shared/history-pages.js';
+import { type PaidRow, paidCountsOf } from '../shared/payment-history.js';
 import { canLockIn, DATABASE } from './exclusive-folder.js';
 import { readLastCommit } from './last-commit.js';
 import { readSchema } from './migrate.js';

@@ -12,8 +12,7 @@ import type {
 import { keyTimeOf } from '../../payments/values/idempotency-key.js';
 import type { Claim, FinalOutcome } from '../../payments/values/payment.js';
 import { isComputed } from '../../payments/values/reference.js';
-import { contentColumnsOf, contentOf } from '../shared/content-columns.js';
-import { unsentMarkBefore } from '../shared/rows.js';
+import { contentColumnsOf, contentOf, unsentMarkBefore } from '../shared/payment-rows.js';
 import type { RecordOutcome } from './key-record-writes.js';
 import * as statements from './ledger-statements.js';
 import { endOf, endStateOf, type PaymentRow } from './payment-row.js';

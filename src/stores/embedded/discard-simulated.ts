@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { refuseRealPayments } from '../shared/checks.js';
 import { CannotOpen } from '../shared/deployment.js';
-import { refuseRealPayments } from '../shared/real-payments.js';
 import { DATABASE, takeExclusively } from './exclusive-folder.js';
 import { migrate, refuseForeignFile } from './migrate.js';
 import { ERASE_ALL_SOURCES } from './payment-sources.js';

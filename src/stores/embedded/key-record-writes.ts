@@ -1,7 +1,7 @@
 import type { KeyBinding } from '../../payments/ports/key-store.js';
 import { type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
 import { isComputed } from '../../payments/values/reference.js';
-import { reasonOf } from '../shared/rows.js';
+import { reasonOf } from '../shared/payment-rows.js';
 import type { LastCommit } from './last-commit.js';
 import type { Database } from './sqlite.js';
 

@@ -1,6 +1,6 @@
 import type { DueFirst } from '../../payments/ports/ledger.js';
 
-/** How many events a row keeps, the first ones and the last (`payment-events.ts`). */
+/** How many events a row keeps, the first ones and the last (`payment-rows.ts`). */
 const FIRST_EVENTS = 8;
 const MOST_EVENTS = 48;
 

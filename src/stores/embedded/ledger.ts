@@ -11,7 +11,7 @@ import {
 import { refusalOf } from '../../payments/values/processor-names.js';
 import type { Clock } from '../../platform/clock.js';
 import { StoreUnavailable } from '../../platform/faults.js';
-import { abandonedEvent, settledEvent } from '../shared/payment-events.js';
+import { abandonedEvent, settledEvent } from '../shared/payment-rows.js';
 import { FIND, LOSSES, SEEN_MS } from './ledger-statements.js';
 import { endStateOf, type PaymentRow } from './payment-row.js';
 import { FIND_SOURCE } from './payment-sources.js';

@@ -1,4 +1,4 @@
-import type { NewestSource } from '../shared/newest-payments.js';
+import type { NewestSource } from '../shared/payment-history.js';
 
 const COLUMNS =
   'key, state, transaction_id, amount, currency, client, processor, epoch, claimed_at, settled_at, reason, resolution, reference, attempt, content';
@@ -15,7 +15,7 @@ export const FIND_LIFE = `
   FROM payments WHERE key = ?1`;
 
 const RANGE = 'transaction_id >= ?1 AND transaction_id < ?2';
-/** Conditions that are not meant to use an index: they filter a bounded number of rows (see `newest-payments.ts`). */
+/** Conditions that are not meant to use an index: they filter a bounded number of rows (see `shared/payment-history.ts`). */
 const FILTERS = `(?4 IS NULL OR state = ?4) AND (?5 IS NULL OR processor = ?5)
     AND (?6 IS NULL OR (key >= ?6 AND key <= ?7)) AND (?8 IS NULL OR client = ?8)
     AND (?9 IS NULL OR instr(content, ?9) > 0)`;

@@ -1,7 +1,16 @@
 import { MOST_LOOKED_AT, type PaymentHistory } from '../../payments/ports/payment-history.js';
-import { type CountedRow, countsOf, type PaidRow, pageOf, paidCountsOf, startOf } from '../shared/history-pages.js';
-import { type NewestQuery, type NewestReads, newestPage } from '../shared/newest-payments.js';
-import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../shared/rows.js';
+import {
+  type CountedRow,
+  countsOf,
+  type NewestQuery,
+  type NewestReads,
+  newestPage,
+  type PaidRow,
+  paidCountsOf,
+  settledPageOf,
+  startOf,
+} from '../shared/payment-history.js';
+import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../shared/payment-rows.js';
 import * as statements from './payment-history-statements.js';
 import type { PreparedRead, Reader } from './reader.js';
 
@@ -73,7 +82,7 @@ export function createEmbeddedPaymentHistory(
       await reader.listReads.turn(period.reader, limit / PAGE);
       const start = startOf(period, UNITS_PER_MS);
       const rows = settled.all(start.settledAt, start.key, from, to, limit + 1) as HistoryRow[];
-      return pageOf(rows, limit, (row) => row.settled_at ?? 0);
+      return settledPageOf(rows, limit, (row) => row.settled_at ?? 0);
     },
 
     async countSettled(period) {

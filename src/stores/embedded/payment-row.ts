@@ -1,5 +1,5 @@
 import { DECLINED, type FinalOutcome, type Outcome } from '../../payments/values/payment.js';
-import { type FinalRow, finalOf, type HistoryRow, reasonOf } from '../shared/rows.js';
+import { type FinalRow, finalOf, type HistoryRow, reasonOf } from '../shared/payment-rows.js';
 
 /** Every column; times are milliseconds since the epoch. */
 export interface PaymentRow extends FinalRow, HistoryRow {

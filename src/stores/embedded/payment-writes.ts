@@ -1,6 +1,6 @@
 import type { Resolution, ResolveResult, SettleResult } from '../../payments/ports/ledger.js';
 import type { Fence, Outcome, UnsentMark } from '../../payments/values/payment.js';
-import { finalOf, settledElsewhere, unsentEpochOf } from '../shared/rows.js';
+import { finalOf, settledElsewhere, unsentEpochOf } from '../shared/payment-rows.js';
 import { createClaimWrites, type PaymentWritesParts } from './claim-writes.js';
 import * as statements from './ledger-statements.js';
 import { endOf, type PaymentRow } from './payment-row.js';

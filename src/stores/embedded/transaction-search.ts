@@ -1,7 +1,12 @@
 import type { TransactionStore } from '../../transactions/ports/transaction-store.js';
 import { ABOVE_ALL_IDS, type Transaction, type TransactionStatus } from '../../transactions/transaction.js';
-import { accountsOf, bySelection, selectionOf } from '../shared/list-selection.js';
-import { type TransactionRow, transactionOf } from '../shared/rows.js';
+import {
+  accountsOf,
+  bySelection,
+  selectionOf,
+  type TransactionRow,
+  transactionOf,
+} from '../shared/transaction-rows.js';
 import type { Reader } from './reader.js';
 import { NEWEST_EXTENT, NEWEST_ROWS, ROWS_WITH_STATUS } from './transaction-statements.js';
 

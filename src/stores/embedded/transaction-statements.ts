@@ -1,4 +1,4 @@
-import { bySelection, type BySelection as ThingsBySelection } from '../shared/list-selection.js';
+import { bySelection, type BySelection as ThingsBySelection } from '../shared/transaction-rows.js';
 
 /** The amount is read as text: as a number, a large count of ten-thousandths would not be exact. */
 export const TRANSACTION_COLUMNS =

@@ -2,10 +2,15 @@ import type { Clock } from '../../platform/clock.js';
 import type { StoreUnavailable } from '../../platform/faults.js';
 import type { TransactionSnapshot, TransactionStore } from '../../transactions/ports/transaction-store.js';
 import type { TransactionFilter } from '../../transactions/transaction.js';
-import { accountsOf, selectionOf } from '../shared/list-selection.js';
 import { OneAtATime } from '../shared/one-at-a-time.js';
-import { type TransactionRow, transactionOf } from '../shared/rows.js';
-import { firstRemovedId, type RemovalRow } from '../shared/transaction-removals.js';
+import {
+  accountsOf,
+  firstRemovedId,
+  type RemovalRow,
+  selectionOf,
+  type TransactionRow,
+  transactionOf,
+} from '../shared/transaction-rows.js';
 import type { Reader, SnapshotConnection } from './reader.js';
 import { createEmbeddedSearch } from './transaction-search.js';
 import { LIST_IDS, LIST_ROWS, TRANSACTION_COLUMNS } from './transaction-statements.js';

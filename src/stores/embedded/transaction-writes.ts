@@ -1,7 +1,6 @@
 import type { StatusChangeResult } from '../../transactions/ports/transaction-store.js';
 import { FINAL_STATUSES, type TransactionStatus } from '../../transactions/transaction.js';
-import { type TransactionRow, transactionOf } from '../shared/rows.js';
-import { REMEMBERED_REMOVALS } from '../shared/transaction-removals.js';
+import { REMEMBERED_REMOVALS, type TransactionRow, transactionOf } from '../shared/transaction-rows.js';
 import type { Database } from './sqlite.js';
 import { TRANSACTION_COLUMNS } from './transaction-statements.js';
 

@@ -12,7 +12,7 @@ import {
   judgeTransport,
 } from '../shared/checks.js';
 import { examineSchema } from '../shared/found-schema.js';
-import { type PaidRow, paidCountsOf } from '../shared/history-pages.js';
+import { type PaidRow, paidCountsOf } from '../shared/payment-history.js';
 import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '../shared/time-limits.js';
 import { CONFIRM } from './durability.js';
 import { readSchema } from './migrate.js';

@@ -1,5 +1,10 @@
-import { LOOK_UP_REFERENCES_MS } from '../shared/lost-references.js';
-import { CLOCKS_DIFFER_MS, GAP, LAST_DAY_US, MOST_LAST_ROWS } from '../shared/replaced-database.js';
+import {
+  CLOCKS_DIFFER_MS,
+  GAP,
+  LAST_DAY_US,
+  LOOK_UP_REFERENCES_MS,
+  MOST_LAST_ROWS,
+} from '../shared/replaced-database.js';
 import { lowestKeyAt, timeOfMs } from './payment-horizon-statements.js';
 import type { Statement } from './postgres.js';
 

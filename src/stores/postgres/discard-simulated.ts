@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 import { SIMULATED } from '../../payments/values/processor-names.js';
+import { refuseRealPayments } from '../shared/checks.js';
 import { CannotOpen } from '../shared/deployment.js';
-import { refuseRealPayments } from '../shared/real-payments.js';
 import { PROCESSOR_NAMES } from './processor-names.js';
 
 const CONNECT_TIMEOUT_MS = 5_000;

@@ -1,8 +1,7 @@
 import type { Ledger, SettlementAfterLoss, SettleResult } from '../../payments/ports/ledger.js';
 import type { Claim, Fence, Outcome } from '../../payments/values/payment.js';
 import { isUnknown } from '../../platform/faults.js';
-import { abandonedEvent, settledEvent } from '../shared/payment-events.js';
-import { reasonOf, settledElsewhere, unsentEpochOf } from '../shared/rows.js';
+import { abandonedEvent, reasonOf, settledElsewhere, settledEvent, unsentEpochOf } from '../shared/payment-rows.js';
 import type { QueueMeasure } from '../shared/store-measures.js';
 import { Batcher, LANES } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';

@@ -1,7 +1,7 @@
 import type { QueryResultRow } from 'pg';
 import type { DueFirst } from '../../payments/ports/ledger.js';
 import type { Commit } from '../shared/last-commits.js';
-import { FIRST_COMPUTED_KEY } from '../shared/lost-references.js';
+import { FIRST_COMPUTED_KEY } from '../shared/replaced-database.js';
 import { GENERATION, ON_KNOWN_DATABASE } from './database-identity-statements.js';
 import { lowestKeyAt, timeOfMs } from './payment-horizon-statements.js';
 import { PAYMENT_COLUMNS } from './payment-row.js';
@@ -32,7 +32,7 @@ const REFERENCES_ARE_LOOKED_UP = 'look_up_references_until > (SELECT max(until_m
 const keyIs = (key: string) => `payment.key = ANY (ARRAY[${key}])`;
 
 /**
- * The events of a row with one more, at the time of the statement. `event`: its other members (`payment-events.ts`). A payment
+ * The events of a row with one more, at the time of the statement. `event`: its other members (`payment-rows.ts`). A payment
  * that its first attempt settled has none.
  */
 const eventsWith = (epoch: string, event: string) => `idempay.with_event(events, ${event} || jsonb_build_object(

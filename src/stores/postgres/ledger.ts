@@ -7,7 +7,7 @@ import {
 } from '../../payments/ports/ledger.js';
 import { type Fence, isVisibleTo } from '../../payments/values/payment.js';
 import { isUnknown } from '../../platform/faults.js';
-import { finalOf } from '../shared/rows.js';
+import { finalOf } from '../shared/payment-rows.js';
 import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
 import { Batcher, LANES } from './batcher.js';
 import { createClaims } from './claims.js';

@@ -1,4 +1,4 @@
-import type { NewestSource } from '../shared/newest-payments.js';
+import type { NewestSource } from '../shared/payment-history.js';
 import { UNSENT_OF_NOW } from './ledger-statements.js';
 import type { Statement } from './postgres.js';
 
@@ -36,7 +36,7 @@ export const FIND_LIFE: Statement = {
 const RANGE = 'transaction_id >= $1 AND transaction_id < $2';
 /**
  * Conditions that must not use an index, also not in a custom plan (hence `key::text`). They filter a bounded number of rows
- * (see `newest-payments.ts`).
+ * (see `shared/payment-history.ts`).
  */
 const FILTERS = `($4::text IS NULL OR state = $4) AND ($5::text IS NULL OR processor = $5)
         AND ($6::uuid IS NULL OR (key::text >= $6::uuid::text AND key::text <= $7::uuid::text)) AND ($8::text IS NULL OR client = $8)

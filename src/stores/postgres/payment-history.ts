@@ -1,7 +1,16 @@
 import { MOST_LOOKED_AT, type PaymentHistory } from '../../payments/ports/payment-history.js';
-import { type CountedRow, countsOf, type PaidRow, pageOf, paidCountsOf, startOf } from '../shared/history-pages.js';
-import { type NewestQuery, type NewestReads, newestPage } from '../shared/newest-payments.js';
-import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../shared/rows.js';
+import {
+  type CountedRow,
+  countsOf,
+  type NewestQuery,
+  type NewestReads,
+  newestPage,
+  type PaidRow,
+  paidCountsOf,
+  settledPageOf,
+  startOf,
+} from '../shared/payment-history.js';
+import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../shared/payment-rows.js';
 import { Turns } from '../shared/turns.js';
 import type { ConfirmDurable } from './durability.js';
 import type { PostgresPart } from './part.js';
@@ -65,7 +74,7 @@ export function createPostgresPaymentHistory(
       const values = [start.settledAt, start.key, from, to, limit + 1];
       const rows = await turns.during(period.reader, () => database.read<Row>(statements.SETTLED, values));
       if (rows.length > 0) await confirmDurable();
-      return pageOf(rows, limit, (row) => row.settled_at_us ?? 0);
+      return settledPageOf(rows, limit, (row) => row.settled_at_us ?? 0);
     },
 
     async countSettled(period) {

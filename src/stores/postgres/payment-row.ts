@@ -1,6 +1,5 @@
 import type { Claim, Fence, FinalOutcome } from '../../payments/values/payment.js';
-import { type ContentColumns, contentOf } from '../shared/content-columns.js';
-import { type FinalRow, finalOf, unsentMarkBefore } from '../shared/rows.js';
+import { type ContentColumns, contentOf, type FinalRow, finalOf, unsentMarkBefore } from '../shared/payment-rows.js';
 import { GENERATION } from './database-identity-statements.js';
 
 /** Times leave the database as numbers: milliseconds since the epoch, or remaining ones by its own clock. */

@@ -11,8 +11,8 @@ import {
 import type { TransactionStore } from '../../transactions/ports/transaction-store.js';
 import type { NewTransaction, Transaction } from '../../transactions/transaction.js';
 import { OneAtATime } from '../shared/one-at-a-time.js';
-import { type TransactionRow, transactionOf } from '../shared/rows.js';
 import type { StoreMeasures } from '../shared/store-measures.js';
+import { type TransactionRow, transactionOf } from '../shared/transaction-rows.js';
 import { Batcher } from './batcher.js';
 import * as statements from './creation-statements.js';
 import type { ConfirmDurable } from './durability.js';

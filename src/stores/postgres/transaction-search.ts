@@ -1,7 +1,6 @@
 import type { FoundTransactions, TransactionStore } from '../../transactions/ports/transaction-store.js';
 import { ABOVE_ALL_IDS, type TransactionSearch } from '../../transactions/transaction.js';
-import { selectionOf } from '../shared/list-selection.js';
-import { type TransactionRow, transactionOf } from '../shared/rows.js';
+import { selectionOf, type TransactionRow, transactionOf } from '../shared/transaction-rows.js';
 import type { Turns } from '../shared/turns.js';
 import type { Postgres } from './postgres.js';
 import { accountParameters, NEWEST_ROWS, NEWEST_WITH_STATUS } from './transaction-statements.js';

@@ -1,6 +1,5 @@
 import type { TransactionFilter } from '../../transactions/transaction.js';
-import { accountsOf, type BySelection, bySelection } from '../shared/list-selection.js';
-import { REMEMBERED_REMOVALS } from '../shared/transaction-removals.js';
+import { accountsOf, type BySelection, bySelection, REMEMBERED_REMOVALS } from '../shared/transaction-rows.js';
 import { inCacheEpoch } from './cache-epochs.js';
 import { ON_KNOWN_DATABASE } from './database-identity-statements.js';
 import type { Statement } from './postgres.js';

@@ -10,11 +10,15 @@ import {
   type TransactionFilter,
   type TransactionStatus,
 } from '../../transactions/transaction.js';
-import { selectionOf } from '../shared/list-selection.js';
-import { type TransactionRow, transactionOf } from '../shared/rows.js';
 import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
 import { WRITE_DEADLINE_MS } from '../shared/time-limits.js';
-import { firstRemovedId, type RemovalRow } from '../shared/transaction-removals.js';
+import {
+  firstRemovedId,
+  type RemovalRow,
+  selectionOf,
+  type TransactionRow,
+  transactionOf,
+} from '../shared/transaction-rows.js';
 import { type Turn, Turns } from '../shared/turns.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';

@@ -3,12 +3,14 @@ import {
   lossRefusalOf,
   type PaidCounts,
   refusalOf,
+  SIMULATED,
   type StoreWords,
   warningsOf,
 } from '../../payments/values/processor-names.js';
 import type { Clock } from '../../platform/clock.js';
 import { type Finding, milliseconds, verdictOf } from '../../platform/finding.js';
 import { isLoopback } from '../../platform/loopback.js';
+import { CannotOpen } from './deployment.js';
 import { CLOCKS_DIFFER_MS } from './replaced-database.js';
 
 /** Clocks that are synchronized differ by milliseconds. */
@@ -99,4 +101,11 @@ export function judgeProcessors(
     wanted: 'payments of one processor',
     why: 'an order counts as paid whether its payment was simulated, made in a sandbox, or real',
   };
+}
+
+/** Throws CannotOpen if a payment was made at a processor: such payments are never removed by hand. */
+export function refuseRealPayments(used: readonly string[]): void {
+  const names = used.filter((name) => name !== SIMULATED);
+  if (names.length === 0) return;
+  throw new CannotOpen(`Nothing was removed: payments in this store were made at ${names.join(', ')}.`);
 }

@@ -1,10 +1,7 @@
 import type { SettleResult } from '../../payments/ports/ledger.js';
-import type { PaymentLife, PaymentRecord } from '../../payments/ports/payment-history.js';
-import type { Fence, FinalOutcome, Outcome, UnsentMark } from '../../payments/values/payment.js';
-import { fromTenThousandths } from '../../transactions/amount.js';
-import type { Transaction, TransactionStatus } from '../../transactions/transaction.js';
-import { contentOf } from './content-columns.js';
-import { readEvents } from './payment-events.js';
+import type { PaymentEvent, PaymentLife, PaymentRecord } from '../../payments/ports/payment-history.js';
+import type { Content } from '../../payments/values/content.js';
+import type { ExecutionNote, Fence, FinalOutcome, Outcome, UnsentMark } from '../../payments/values/payment.js';
 
 /** A payment that is COMPLETED or DECLINED, as both databases give it. */
 export interface FinalRow {
@@ -130,27 +127,56 @@ export function lifeOf(row: LifeRow, resolutionCountsFrom = row.claimed_at): Pay
   };
 }
 
-/** A transaction as both databases give it: the amount as text, because as a number a large count would not be exact. */
-export interface TransactionRow {
-  id: number;
-  from_account: string;
-  to_account: string;
-  /** A count of ten-thousandths. */
-  amount: string;
-  status: TransactionStatus;
-  version: number;
-  /** Milliseconds since the epoch. */
-  created_at: number;
+/** The content of a charge in its row. The source is a column of its own, which is null once the payment is final. */
+export interface ContentColumns {
+  readonly source: string | null;
+  /** The description and the metadata as one JSON text, so that they are sent exactly as they came. */
+  readonly content: string | null;
 }
 
-export function transactionOf(row: TransactionRow): Transaction {
-  return {
-    id: row.id,
-    fromAccount: row.from_account,
-    toAccount: row.to_account,
-    amount: fromTenThousandths(row.amount),
-    status: row.status,
-    version: row.version,
-    createdAt: row.created_at,
-  };
+export function contentColumnsOf({ source, description, metadata }: Content = {}): ContentColumns {
+  const hasMore = description !== undefined || metadata !== undefined;
+  return { source: source ?? null, content: hasMore ? JSON.stringify({ description, metadata }) : null };
+}
+
+/** Undefined where the payment has none, as most. */
+export function contentOf({ source, content }: ContentColumns): Content | undefined {
+  if (source === null && content === null) return undefined;
+  const more = (content === null ? {} : JSON.parse(content)) as Content;
+  return source === null ? more : { source, ...more };
+}
+
+/**
+ * A row's events are a JSON array of `PaymentEvent`. Its statements append to it, and keep the first 8 and the last 40, because
+ * a payment that stays unknown is tried again every minute, for days. Between them one element counts those left out.
+ */
+type KeptEvent = PaymentEvent | { readonly omitted: number };
+
+/** Characters of a cause, each of which may take three bytes in UTF-8. With this limit an event has at most 500 bytes, and all of a row 25 kB. */
+const MAX_CAUSE_LENGTH = 90;
+
+/** As JSON. The statement adds the members `at` and `execution`. */
+export function abandonedEvent({ owner }: Pick<Fence, 'owner'>, { lookedUp, sent, cause = '' }: ExecutionNote): string {
+  return JSON.stringify({ kind: 'given up', sent, lookedUp, owner, cause: shortened(cause) || undefined });
+}
+
+/** As JSON. The statement adds the members `at` and `execution`. */
+export function settledEvent({ owner }: Pick<Fence, 'owner'>, { lookedUp }: ExecutionNote): string {
+  return JSON.stringify({ kind: 'settled', lookedUp, owner });
+}
+
+/** Well-formed and without control characters: a database refuses to keep anything else. */
+function shortened(cause: string): string {
+  const line = cause
+    .replace(/\p{Cc}/gu, ' ')
+    .toWellFormed()
+    .trimEnd();
+  return line.length <= MAX_CAUSE_LENGTH ? line : `${line.slice(0, MAX_CAUSE_LENGTH - 1).toWellFormed()}…`;
+}
+
+/** What was kept, oldest first, and how many were left out between the first ones and the last. */
+export function readEvents(text: string | null): { events: readonly PaymentEvent[]; omitted: number } {
+  const kept = JSON.parse(text ?? '[]') as readonly KeptEvent[];
+  const events = kept.filter((event): event is PaymentEvent => !('omitted' in event));
+  return { events, omitted: kept.find((event) => 'omitted' in event)?.omitted ?? 0 };
 }
