@@ -14,7 +14,7 @@ import {
 import { SIMULATED } from './payments/values/processor-names.js';
 import { misspeltSettings } from './platform/misspelt-settings.js';
 import { type Environment, Settings } from './platform/settings.js';
-import { DATABASE_URL_FORM, readDatabaseUrl } from './stores/postgres/url.js';
+import { DATABASE_URL_FORM, readDatabaseUrl } from './stores/postgres/connection/url.js';
 import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './stores/redis/connection/url.js';
 import { readTraces, type TraceSettings } from './traces/trace-settings.js';
 

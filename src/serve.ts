@@ -11,7 +11,7 @@ import { reasonOf, StoreUnavailable } from './platform/faults.js';
 import { createLogger, endProcess } from './platform/logger.js';
 import { isOpenToOthers } from './platform/loopback.js';
 import { VERSION } from './platform/version.js';
-import { databaseName } from './stores/postgres/url.js';
+import { databaseName } from './stores/postgres/connection/url.js';
 import { redisName } from './stores/redis/connection/url.js';
 import { CannotOpen } from './stores/shared/deployment.js';
 import { openTraces, TracesNotInstalled } from './traces/open.js';

@@ -40,23 +40,31 @@ const EMBEDDED = /^src\/stores\/embedded\//;
 /** The suites of the ports run the adapters alone. */
 const FEATURES = [/^src\/payments\//, /^src\/transactions\//];
 /** The simulator has models of statements and clients, and of the processor. */
-const MODELLED = [/statements\.ts$/, /\/redis\/connection\//, /\/postgres\/postgres\.ts$/, /\/processors\//];
+const MODELLED = [
+  /statements\.ts$/,
+  /\/redis\/connection\//,
+  /\/postgres\/connection\/postgres\.ts$/,
+  /\/processors\//,
+];
 
 /** The tests that are nearest to a file, for a check that takes seconds: the first pattern that matches counts. */
 const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
   [
-    /^src\/stores\/postgres\/(ledger-|claims|execution-|database-identity-)/,
+    /^src\/stores\/postgres\/(payments\/(ledger-|claims|settlements)|connection\/database-identity-)/,
     ['contracts/distributed', 'adapters/distributed-re', 'adapters/declined-ages'],
   ],
-  [/^src\/stores\/postgres\/(payment-horizon|retention)/, ['contracts/distributed', 'adapters/distributed-ledger']],
   [
-    /^src\/stores\/postgres\/creation/,
+    /^src\/stores\/postgres\/payments\/(payment-horizon|retention)/,
+    ['contracts/distributed', 'adapters/distributed-ledger'],
+  ],
+  [
+    /^src\/stores\/postgres\/transactions\/creation/,
     ['contracts/distributed', 'adapters/distributed-re', 'adapters/transaction-creations'],
   ],
   [/^src\/stores\/postgres\//, ['contracts/distributed']],
   [/^src\/stores\/redis\//, ['contracts/distributed', 'adapters/redis-keys']],
   [
-    /^src\/stores\/embedded\/(claim|turns|adoption|ledger)/,
+    /^src\/stores\/embedded\/(payments\/(claims|turns|ledger)|file\/adoption)/,
     ['contracts/embedded', 'adapters/embedded-b', 'adapters/embedded-r', 'adapters/declined-ages'],
   ],
   [/^src\/stores\/embedded\//, ['contracts/embedded', 'adapters/embedded', 'adapters/transaction-creations']],

@@ -9,7 +9,7 @@ const EMBEDDED = 'src/stores/embedded';
  * database, as in `mutants.ts`. Each is given to the tests of its room (`checks.ts`).
  */
 export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>> = {
-  [`${POSTGRES}/ledger-statements.ts`]: {
+  [`${POSTGRES}/payments/ledger-statements.ts`]: {
     'condition: a claim comes after its last moment, in PostgreSQL':
       'WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)\n → WHERE claim_before > 0\n',
     'condition: a key below the horizon is claimed, in PostgreSQL':
@@ -57,7 +57,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: an operator resolves an unsent payment at once, in PostgreSQL':
       'CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $6::float8 WHEN → CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $6::float8 * 0 WHEN',
   },
-  [`${POSTGRES}/database-identity-statements.ts`]: {
+  [`${POSTGRES}/connection/database-identity-statements.ts`]: {
     'condition: a claim on a timeline that was not written down, in PostgreSQL':
       '\n          AND known.timeline = idempay.timeline()) → )',
     'condition: the first server counts as a replacement, in PostgreSQL':
@@ -65,7 +65,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: a second loss looks up fewer keys, in PostgreSQL':
       'ELSE greatest(look_up_before, → ELSE coalesce(NULL,',
   },
-  [`${POSTGRES}/payment-history-statements.ts`]: {
+  [`${POSTGRES}/payments/payment-history-statements.ts`]: {
     "condition: a list has other clients' payments, in PostgreSQL":
       " AND ($8::text IS NULL OR client = $8) →  AND ($8::text IS NULL OR $8 <> '')",
     "condition: another client's attempt counts as the newest, in PostgreSQL":
@@ -75,7 +75,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: an export goes on after its day, in PostgreSQL':
       "AND payments.settled_at < 'epoch'::timestamptz + $4::float8 → AND payments.settled_at < 'epoch'::timestamptz + $4::float8 * 2",
   },
-  [`${POSTGRES}/payment-horizon-statements.ts`]: {
+  [`${POSTGRES}/payments/payment-horizon-statements.ts`]: {
     'condition: time that nobody saw ages payments unconfirmed, in PostgreSQL': 'FILTER (WHERE confirmed) OVER → OVER',
     'condition: rows are removed while claims may not know the horizon, in PostgreSQL':
       "WHERE seen_at IS NULL OR seen_at <= clock_timestamp() - $2::float8 * interval '1 millisecond' → WHERE $2::float8 > 0",
@@ -90,11 +90,11 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: no key may have been removed, in PostgreSQL':
       'SELECT $1::uuid < keys_before AS → SELECT $1::uuid IS NULL AS',
   },
-  [`${POSTGRES}/retention-time.ts`]: {
+  [`${POSTGRES}/payments/retention-time.ts`]: {
     'condition: a restored database takes the time that was seen elsewhere, in PostgreSQL':
       'CASE WHEN until_ms < $1::bigint THEN until_ms → CASE WHEN false THEN until_ms',
   },
-  [`${POSTGRES}/creation-statements.ts`]: {
+  [`${POSTGRES}/transactions/creation-statements.ts`]: {
     'condition: a create on a database that was not checked, in PostgreSQL':
       'WHERE ${ON_KNOWN_DATABASE}\n      RETURNING last_id → WHERE true\n      RETURNING last_id',
     'condition: a create with a key on a database that was not checked, in PostgreSQL':
@@ -131,7 +131,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: a closed payment ends the lock of another owner, in Redis':
       'if lock[1] == ARGV[1] then redis → if lock[1] then redis',
   },
-  [`${EMBEDDED}/ledger.ts`]: {
+  [`${EMBEDDED}/payments/ledger.ts`]: {
     "condition: another client's row is told as none, in SQLite":
       ' AND (?3 IS NULL OR client IS NULL OR client = ?3)) →  AND ?3 IS NULL)',
     'condition: a key whose row may be lost is said to have ended unpaid, in SQLite':
@@ -143,7 +143,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     "condition: another client's payment is found, in SQLite":
       'if (!row || !isVisibleTo(client, row.client)) return → if (!row) return',
   },
-  [`${EMBEDDED}/ledger-statements.ts`]: {
+  [`${EMBEDDED}/payments/ledger-statements.ts`]: {
     'condition: recovery takes a live lease, in SQLite':
       'AND recover_at <= ? AND lease_until <= ?\n → AND recover_at <= ? AND ? > 0\n',
     'condition: recovery takes what is not due, in SQLite':
@@ -161,7 +161,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: time that nobody saw ages a decline unconfirmed, in SQLite':
       'WHERE younger.hour > old.hour AND confirmed) → WHERE younger.hour > old.hour)',
   },
-  [`${EMBEDDED}/claim-writes.ts`]: {
+  [`${EMBEDDED}/payments/claims.ts`]: {
     'condition: a claim comes after its last moment, in SQLite':
       'if (!(now <= attempt.claimBefore && !mayBeRemoved(key))) → if (mayBeRemoved(key))',
     'condition: a cancellation comes after its last moment, in SQLite':
@@ -172,7 +172,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: a lost row is closed before the processor was asked, in SQLite':
       "if (mayBeLost && !isLookedUp) return { state: 'may be lost' };\n → ",
   },
-  [`${EMBEDDED}/turns.ts`]: {
+  [`${EMBEDDED}/payments/turns.ts`]: {
     'condition: nothing waits after rows were lost, in SQLite':
       'return waitAfterLossMs > 0 && remainingMs > 0 ? → return waitAfterLossMs > 0 && remainingMs > 1e12 ?',
     'condition: a generated key of before a loss is not lost, in SQLite':
@@ -180,7 +180,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: an attempt follows a decline of any age, in SQLite':
       'return age === undefined || age.ms >= lateMs; → return age === undefined;',
   },
-  [`${EMBEDDED}/payment-horizon-writes.ts`]: {
+  [`${EMBEDDED}/payments/retention.ts`]: {
     'condition: time that nobody saw ages payments unconfirmed, in SQLite':
       'CASE WHEN confirmed THEN unseen_ms ELSE 0 END → unseen_ms',
     "condition: another client's rows of an order are removed, in SQLite":
@@ -195,7 +195,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: a payment that is still repeated is removed, in SQLite':
       'if (row.settled_hour <= hour && row.expires_at <= now) → if (row.settled_hour <= hour)',
   },
-  [`${EMBEDDED}/transaction-creation-writes.ts`]: {
+  [`${EMBEDDED}/transactions/transaction-creations.ts`]: {
     "condition: another client's key of a create is known, in SQLite":
       'WHERE client = ? AND endpoint = ? AND key = ? AND expires_at > ?` → WHERE ? IS NOT NULL AND endpoint = ? AND key = ? AND expires_at > ?`',
     'condition: a key of a create is known after its life, in SQLite':

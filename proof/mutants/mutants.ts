@@ -194,7 +194,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'recovery takes the longest due only': "first = first === 'longest due' ? 'latest due' : 'longest due'; → ",
     'what waits for an operator is counted once': 'countAfter(OVERDUE_INTERVAL_MS) → countAfter(leaseMs * 1_000_000)',
   },
-  [`${POSTGRES}/ledger-statements.ts`]: {
+  [`${POSTGRES}/payments/ledger-statements.ts`]: {
     'a claim counts under a name that was removed, in PostgreSQL': '      AND processor = ANY (processors)\n → ',
     'a claim that settles keeps its source, in PostgreSQL': 'CASE WHEN NOT settles THEN source END → source',
     'a settlement does not erase the source, in PostgreSQL':
@@ -244,13 +244,13 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${REDIS}/transaction-cache.ts`]: {
     'an entry counts in every epoch of the cache': '`${location.epoch} ${databaseServer()}` → databaseServer()',
   },
-  [`${POSTGRES}/transaction-statements.ts`]: {
+  [`${POSTGRES}/transactions/transaction-statements.ts`]: {
     'a change in another epoch than that of its mark':
       "($4::float8 / 1000)\n      AND ${ENDS_IN_TIME}\n      AND ${inCacheEpoch('$5')} → ($4::float8 / 1000)\n      AND ${ENDS_IN_TIME} AND $5::bigint IS DISTINCT FROM -1",
     'a change of status in a session without a time limit':
       '($4::float8 / 1000)\n      AND ${ENDS_IN_TIME} → ($4::float8 / 1000)',
   },
-  [`${POSTGRES}/database-identity-statements.ts`]: {
+  [`${POSTGRES}/connection/database-identity-statements.ts`]: {
     'a second loss permits what was paid after the first one, in PostgreSQL':
       'OR last.processor = ANY (processors_before_loss) → OR last.processor IS NOT NULL',
 
@@ -261,7 +261,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a server counts as checked since any start':
       'coalesce(checked_start = pg_postmaster_start_time(), false) AS checked → checked_start IS NOT NULL AS checked',
   },
-  [`${POSTGRES}/database-identity.ts`]: {
+  [`${POSTGRES}/connection/database-identity.ts`]: {
     'commits that a restored database lacks are not missed': '.missing.has(commit)); → .missing.has(commit) && false);',
   },
   [`${REDIS}/last-commits.ts`]: {
@@ -274,7 +274,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a search in content takes a name of the metadata for a value':
       'filter((payment) => content === undefined || hasContent(payment, content)) → filter((payment) => content === undefined || payment.key !== content)',
   },
-  [`${EMBEDDED}/ledger-statements.ts`]: {
+  [`${EMBEDDED}/payments/ledger-statements.ts`]: {
     'no unique row: every claim is granted, in SQLite': `ON CONFLICT (key) DO NOTHING → ON CONFLICT (key) DO UPDATE
   SET state = 'PROCESSING', epoch = 1, owner = excluded.owner, lease_until = excluded.lease_until,
     transaction_id = excluded.transaction_id, settled_at = NULL, expires_at = NULL, reason = NULL`,
@@ -290,7 +290,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
 → settled_hour = ?\${set}
     WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'\`;`,
   },
-  [`${EMBEDDED}/turns.ts`]: {
+  [`${EMBEDDED}/payments/turns.ts`]: {
     'a lost row is sent or closed at a processor that cannot know it, in SQLite':
       "return isKnown ? undefined : { state: 'other processor before loss' }; → return isKnown || before.length >= 0 ? undefined : { state: 'other processor before loss' };",
     'former names do not know what was lost, in SQLite': '[processor, ...formerProcessors].some → [processor].some',
@@ -302,7 +302,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a decline whose hour was forgotten is a young one, in SQLite':
       'age === undefined || age.ms >= lateMs → age !== undefined && age.ms >= lateMs',
   },
-  [`${EMBEDDED}/payment-writes.ts`]: {
+  [`${EMBEDDED}/payments/settlements.ts`]: {
     'a settlement does not erase the source, in SQLite':
       'sources.erase(key);\n      recordOutcome(key, final);\n      return final → recordOutcome(key, final);\n      return final',
     'an operator does not erase the source, in SQLite':
@@ -323,18 +323,18 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a key that is named with its reference speaks of that attempt alone':
       'reference ? ofReference(reference) : ofKey(key, client) → ofKey(key, client)',
   },
-  [`${EMBEDDED}/payment-sources.ts`]: {
+  [`${EMBEDDED}/payments/payment-sources.ts`]: {
     'a source is kept under the key that an erased one had, in SQLite':
       'if (reuse.run(key, padded(source)).changes === 0) → if (reuse.run(NO_KEY, padded(source)).changes === 0)',
   },
-  [`${EMBEDDED}/processor-names.ts`]: {
+  [`${EMBEDDED}/payments/processor-names.ts`]: {
     'simulated payments are claimed next to others, in SQLite': "THEN processors = '[]' ELSE → THEN true ELSE",
     'payments at a processor are claimed next to simulated ones, in SQLite':
       'ELSE processors <> \'["${SIMULATED}"]\' END → ELSE true END',
     'a name that was refused counts as registered, in SQLite':
       '!used.includes(processor) && isRefused(processor, used) → used.length === 0',
   },
-  [`${POSTGRES}/processor-names.ts`]: {
+  [`${POSTGRES}/payments/processor-names.ts`]: {
     'simulated payments are claimed next to others, in PostgreSQL': "THEN processors = '{}' → THEN true",
     'payments at a processor are claimed next to simulated ones, in PostgreSQL':
       "ELSE processors <> ARRAY['${SIMULATED}'] END → ELSE true END",
@@ -345,7 +345,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a service with PROCESSOR_URL serves a store of a trial':
       'used.length > 0 && !isReal → used.length > 1_000 && !isReal',
   },
-  [`${EMBEDDED}/claim-writes.ts`]: {
+  [`${EMBEDDED}/payments/claims.ts`]: {
     'an attempt with a record is claimed without the missing ones before it, in SQLite':
       'if (rows[index]) continue; → if (rows[index] || number > 0) continue;',
     'the claim of a lost row begins anew by the wall clock, in SQLite':
@@ -370,7 +370,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
           const result = JSON.parse(text, (member, value) => (isOwned && member === 'owner' ? input.owner : value));`,
     ],
   },
-  [`${EMBEDDED}/adoption.ts`]: {
+  [`${EMBEDDED}/file/adoption.ts`]: {
     'a second loss permits what was paid after the first one, in SQLite':
       'OR processor IN (SELECT value FROM json_each(processors_before_loss)) → OR processor IS NOT NULL',
   },
@@ -385,7 +385,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'an attempt is cancelled although the next one cannot be looked up':
       "if (next.state === 'unknown') return { state: 'unknown' }; → if (next.state === 'unknown') return ledger.cancel({ ...cancellation, isLookedUp: true });",
   },
-  [`${POSTGRES}/claims.ts`]: {
+  [`${POSTGRES}/payments/claims.ts`]: {
     'an attempt with a record is claimed without the missing ones before it, in PostgreSQL':
       'const all = [...known.before, { → const all = [{',
     'no claim says that its row may be lost, in PostgreSQL':
@@ -408,7 +408,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a takeover whose reply was lost counts as ours although the row is of another owner':
       "row?.state !== 'PROCESSING' || row.owner !== owner) throw → row?.state !== 'PROCESSING') throw",
   },
-  [`${POSTGRES}/execution-writes.ts`]: {
+  [`${POSTGRES}/payments/settlements.ts`]: {
     'a lost reply of a settlement counts as its commit, in PostgreSQL': `const { claim } = settlement;
 
 → const { claim } = settlement;
@@ -439,20 +439,20 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/commands/processor-check/probe.ts': {
     'a reference that was charged is listed as declined': " && payment.state !== 'charged') payment → ) payment",
   },
-  [`${EMBEDDED}/last-commit.ts`]: {
+  [`${EMBEDDED}/file/last-commit.ts`]: {
     'a copy of the database that lacks commits is started as if it were whole':
       ' || last.number < remembered.number → ',
   },
-  [`${EMBEDDED}/write-ahead-log.ts`]: {
+  [`${EMBEDDED}/file/write-ahead-log.ts`]: {
     'a log is replayed over an older copy of its database': ' && first.number - 1 <= inFile.number → ',
   },
-  [`${EMBEDDED}/payment-horizon-writes.ts`]: {
+  [`${EMBEDDED}/payments/retention.ts`]: {
     'age by the wall clock: a payment settled by a late clock is removed at once, in SQLite':
       'row.settled_hour <= hour &&  → ',
     'the rows of a reference are removed one by one, in SQLite':
       'removeReference.run(reference, client, hour, now) → remove.run(key)',
   },
-  [`${POSTGRES}/payment-horizon-statements.ts`]: {
+  [`${POSTGRES}/payments/payment-horizon-statements.ts`]: {
     'the rows of a reference are removed one by one, in PostgreSQL':
       'WHERE removable AND reference IS NULL UNION ALL SELECT key FROM attempts WHERE removable → WHERE removable',
   },
@@ -471,7 +471,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'if (database.server !== this.server) this.outcomes.clear(); → ',
     "another client's outcome is told from memory": ' || !isVisibleTo(client, final.client)) return → ) return',
   },
-  [`${POSTGRES}/database-clock.ts`]: {
+  [`${POSTGRES}/connection/database-clock.ts`]: {
     'the database clock is late by one round trip, in PostgreSQL': 'row.now - answeredAt; → row.now - askedAt;',
   },
   'src/transactions/transactions.ts': {
@@ -509,12 +509,12 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a write under the mark of a replaced master fills the cache, in Redis':
       "mark and string.match(mark, '^%d+ (.*)$') == source and 1 or 0 → mark and 1 or 0",
   },
-  [`${POSTGRES}/creation-statements.ts`]: {
+  [`${POSTGRES}/transactions/creation-statements.ts`]: {
     "the list's version moves outside the commit, in PostgreSQL":
       ', version = version + cardinality($1::text[])\n → \n',
     'a used key creates again, in PostgreSQL': 'WHERE known.expires_at <= excluded.created_at\n → \n',
   },
-  [`${POSTGRES}/transaction-creations.ts`]: {
+  [`${POSTGRES}/transactions/transaction-creations.ts`]: {
     "the list's version moves outside the commit, in PostgreSQL": [
       `const rows = await waitingTwice(
 → const text = 'UPDATE idempay.transaction_list SET version = version + $1';
@@ -522,10 +522,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     const rows = await waitingTwice(`,
     ],
   },
-  [`${EMBEDDED}/transaction-creation-writes.ts`]: {
+  [`${EMBEDDED}/transactions/transaction-creations.ts`]: {
     'a used key creates again, in SQLite': 'const known = key && find(key); → const known = key && false;',
   },
-  [`${EMBEDDED}/transaction-store.ts`]: {
+  [`${EMBEDDED}/transactions/transaction-store.ts`]: {
     'a list gets the version of an earlier request, in SQLite': 'Version = Math.max( → Version = Math.min(',
   },
   'src/transactions/list-tags.ts': {

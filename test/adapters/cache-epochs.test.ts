@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/platform/clock.js';
-import { createPostgresCacheEpochs } from '#idempay/stores/postgres/cache-epochs.js';
-import { DatabaseClock } from '#idempay/stores/postgres/database-clock.js';
-import { createConfirmDurable } from '#idempay/stores/postgres/durability.js';
-import { Postgres } from '#idempay/stores/postgres/postgres.js';
-import { createPostgresTransactionStore } from '#idempay/stores/postgres/transaction-store.js';
+import { DatabaseClock } from '#idempay/stores/postgres/connection/database-clock.js';
+import { createConfirmDurable } from '#idempay/stores/postgres/connection/durability.js';
+import { Postgres } from '#idempay/stores/postgres/connection/postgres.js';
+import { createPostgresCacheEpochs } from '#idempay/stores/postgres/transactions/cache-epochs.js';
+import { createPostgresTransactionStore } from '#idempay/stores/postgres/transactions/transaction-store.js';
 import type { TransactionStore } from '#idempay/transactions/ports/transaction-store.js';
 import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
 import { until } from '../../testkit/time/until.js';

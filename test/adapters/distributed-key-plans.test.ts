@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { Postgres, type Statement } from '#idempay/stores/postgres/connection/postgres.js';
 import {
   ABANDON,
   CANCEL,
@@ -11,10 +12,13 @@ import {
   SETTLE,
   SETTLE_NOTED,
   TAKE_OVER,
-} from '#idempay/stores/postgres/ledger-statements.js';
-import { FIND_LIFE, FIND as FIND_RECORD } from '#idempay/stores/postgres/payment-history-statements.js';
-import { Postgres, type Statement } from '#idempay/stores/postgres/postgres.js';
-import { CHANGE_STATUS, FIND as FIND_TRANSACTION, REMOVE } from '#idempay/stores/postgres/transaction-statements.js';
+} from '#idempay/stores/postgres/payments/ledger-statements.js';
+import { FIND_LIFE, FIND as FIND_RECORD } from '#idempay/stores/postgres/payments/payment-history-statements.js';
+import {
+  CHANGE_STATUS,
+  FIND as FIND_TRANSACTION,
+  REMOVE,
+} from '#idempay/stores/postgres/transactions/transaction-statements.js';
 import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
 import { keepPlan, type PlanValue } from '../../testkit/protocol/postgres-plan.js';
 

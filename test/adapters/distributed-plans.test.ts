@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { lowestKeyAt } from '#idempay/payments/values/idempotency-key.js';
 import { lowestTransactionIdAt } from '#idempay/payments/values/transaction-id.js';
-import { BACKLOG, COUNT_ABANDONED, TAKE_OVER_DUE } from '#idempay/stores/postgres/ledger-statements.js';
+import type { Statement } from '#idempay/stores/postgres/connection/postgres.js';
+import { BACKLOG, COUNT_ABANDONED, TAKE_OVER_DUE } from '#idempay/stores/postgres/payments/ledger-statements.js';
 import {
   COUNT_KEYS,
   COUNT_SETTLED,
@@ -11,16 +12,15 @@ import {
   OF_KEYS,
   OF_REFERENCE,
   SETTLED,
-} from '#idempay/stores/postgres/payment-history-statements.js';
-import { REMOVE_SETTLED } from '#idempay/stores/postgres/payment-horizon-statements.js';
-import type { Statement } from '#idempay/stores/postgres/postgres.js';
+} from '#idempay/stores/postgres/payments/payment-history-statements.js';
+import { REMOVE_SETTLED } from '#idempay/stores/postgres/payments/payment-horizon-statements.js';
 import {
   accountParameters,
   LIST_IDS,
   LIST_ROWS,
   NEWEST_ROWS,
   NEWEST_WITH_STATUS,
-} from '#idempay/stores/postgres/transaction-statements.js';
+} from '#idempay/stores/postgres/transactions/transaction-statements.js';
 import type { ListSelection } from '#idempay/stores/shared/transaction-rows.js';
 import { ABOVE_ALL_IDS } from '#idempay/transactions/transaction.js';
 import {

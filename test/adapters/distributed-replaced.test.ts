@@ -1,6 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { CHECKED, IDENTIFY, MISSING_COMMITS } from '#idempay/stores/postgres/database-identity-statements.js';
-import type { Statement } from '#idempay/stores/postgres/postgres.js';
+import {
+  CHECKED,
+  IDENTIFY,
+  MISSING_COMMITS,
+} from '#idempay/stores/postgres/connection/database-identity-statements.js';
+import type { Statement } from '#idempay/stores/postgres/connection/postgres.js';
 import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { REPLACED } from '#idempay/stores/shared/replaced-database.js';
 import { type CreationKey, fingerprintOf } from '#idempay/transactions/creation.js';

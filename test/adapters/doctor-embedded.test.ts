@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { examineFolder } from '#idempay/doctor/stores.js';
-import { judgeFileSystem } from '#idempay/stores/embedded/checks.js';
+import { judgeFileSystem } from '#idempay/stores/embedded/file/checks.js';
 import { givenPaid } from '../../testkit/client/payment-answers.js';
 import { runToExit, spawnProgram, startService } from '../../testkit/processes/service.js';
 import { ROOT, SERVICE } from '../../testkit/programs.js';

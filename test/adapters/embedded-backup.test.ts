@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { backUp } from '#idempay/stores/embedded/backup.js';
+import { backUp } from '#idempay/stores/embedded/file/backup.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { openWithWarnings } from '../../testkit/protocol/embedded-with-warnings.js';
 import {

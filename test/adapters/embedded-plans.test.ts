@@ -1,8 +1,8 @@
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { BACKLOG, COUNT_ABANDONED } from '#idempay/stores/embedded/ledger.js';
-import { TAKE_OVER_DUE } from '#idempay/stores/embedded/ledger-statements.js';
 import { migrate } from '#idempay/stores/embedded/migrate.js';
+import { BACKLOG, COUNT_ABANDONED } from '#idempay/stores/embedded/payments/ledger.js';
+import { TAKE_OVER_DUE } from '#idempay/stores/embedded/payments/ledger-statements.js';
 import {
   COUNT_KEYS,
   COUNT_SETTLED,
@@ -12,15 +12,15 @@ import {
   OF_KEYS,
   OF_REFERENCE,
   SETTLED,
-} from '#idempay/stores/embedded/payment-history-statements.js';
-import { OLD_PAYMENTS } from '#idempay/stores/embedded/payment-horizon-writes.js';
+} from '#idempay/stores/embedded/payments/payment-history-statements.js';
+import { OLD_PAYMENTS } from '#idempay/stores/embedded/payments/retention.js';
 import {
   LIST_IDS,
   LIST_ROWS,
   NEWEST_EXTENT,
   NEWEST_ROWS,
   ROWS_WITH_STATUS,
-} from '#idempay/stores/embedded/transaction-statements.js';
+} from '#idempay/stores/embedded/transactions/transaction-statements.js';
 import type { ListSelection } from '#idempay/stores/shared/transaction-rows.js';
 
 const ID_RANGE = '(transaction_id>? AND transaction_id<?)';

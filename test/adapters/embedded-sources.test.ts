@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { expect, onTestFinished, test } from 'vitest';
+import { openForWriting } from '#idempay/stores/embedded/file/sqlite.js';
 import { migrate } from '#idempay/stores/embedded/migrate.js';
-import { createPaymentSources } from '#idempay/stores/embedded/payment-sources.js';
-import { openForWriting } from '#idempay/stores/embedded/sqlite.js';
+import { createPaymentSources } from '#idempay/stores/embedded/payments/payment-sources.js';
 import { ROOT } from '../../testkit/programs.js';
 import { seededRandom, seedFrom } from '../../testkit/random.js';
 
-const BACKUP_THREAD = join(ROOT, 'dist/stores/embedded/backup-thread.js');
+const BACKUP_THREAD = join(ROOT, 'dist/stores/embedded/file/backup-thread.js');
 const MANY = 20_000;
 const AT_ONCE = 80;
 const MARK = 'tokSECRET';

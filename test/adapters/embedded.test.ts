@@ -7,9 +7,9 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createKeyRecordWrites } from '#idempay/stores/embedded/key-record-writes.js';
+import { openForReading, openForWriting } from '#idempay/stores/embedded/file/sqlite.js';
+import { createKeyRecordWrites } from '#idempay/stores/embedded/key-records.js';
 import { migrate } from '#idempay/stores/embedded/migrate.js';
-import { openForReading, openForWriting } from '#idempay/stores/embedded/sqlite.js';
 import { openEmbeddedFolder } from '../../testkit/protocol/embedded-folder.js';
 import {
   claimAttempt,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '#idempay/platform/clock.js';
-import { markFolderAsRestored } from '#idempay/stores/embedded/adoption.js';
+import { markFolderAsRestored } from '#idempay/stores/embedded/file/adoption.js';
 import { openEmbedded } from '#idempay/stores/embedded/open.js';
 import { LONG_MS, newKeyOf, newProcessorName, newReference } from '../../testkit/protocol/payment-attempts.js';
 import { type Composition, compose, MONEY, OTHER_MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';

@@ -6,7 +6,7 @@ import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/platform/clock.js';
 import { openEmbedded } from '#idempay/stores/embedded/open.js';
-import { SETTLE } from '#idempay/stores/postgres/ledger-statements.js';
+import { SETTLE } from '#idempay/stores/postgres/payments/ledger-statements.js';
 import {
   claimAttempt,
   completed,

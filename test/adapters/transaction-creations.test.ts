@@ -2,8 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { migrate } from '#idempay/stores/embedded/migrate.js';
-import { createTransactionCreationWrites } from '#idempay/stores/embedded/transaction-creation-writes.js';
-import { CREATE_ONCE, FIND_CREATION, SWEEP_CREATION_KEYS } from '#idempay/stores/postgres/creation-statements.js';
+import { createTransactionCreationWrites } from '#idempay/stores/embedded/transactions/transaction-creations.js';
+import {
+  CREATE_ONCE,
+  FIND_CREATION,
+  SWEEP_CREATION_KEYS,
+} from '#idempay/stores/postgres/transactions/creation-statements.js';
 import { asCreated, type CreationKey, fingerprintOf } from '#idempay/transactions/creation.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import {

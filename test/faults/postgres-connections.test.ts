@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
-import { Postgres } from '#idempay/stores/postgres/postgres.js';
+import { Postgres } from '#idempay/stores/postgres/connection/postgres.js';
 import { gate } from '../../testkit/concurrency.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 

@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { StoreUnavailable } from '#idempay/platform/faults.js';
-import { Batcher } from '#idempay/stores/postgres/batcher.js';
-import { DatabaseClock } from '#idempay/stores/postgres/database-clock.js';
-import { createPart, type PostgresPart } from '#idempay/stores/postgres/part.js';
-import { type Postgres, type Statement, StatementRefused } from '#idempay/stores/postgres/postgres.js';
-import { untilPostgresIsThere } from '#idempay/stores/postgres/start.js';
+import { Batcher } from '#idempay/stores/postgres/connection/batcher.js';
+import { DatabaseClock } from '#idempay/stores/postgres/connection/database-clock.js';
+import { createPart, type PostgresPart } from '#idempay/stores/postgres/connection/part.js';
+import { type Postgres, type Statement, StatementRefused } from '#idempay/stores/postgres/connection/postgres.js';
+import { untilPostgresIsThere } from '#idempay/stores/postgres/connection/start.js';
 import { QUEUE_LIMIT_MS } from '#idempay/stores/shared/bounded-queue.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError, readConfig } from '#idempay/config.js';
-import { databaseName } from '#idempay/stores/postgres/url.js';
+import { databaseName } from '#idempay/stores/postgres/connection/url.js';
 import { type RedisLocation, readRedisUrl, redisName } from '#idempay/stores/redis/connection/url.js';
 
 const OPEN = { tls: false, username: undefined, password: undefined };

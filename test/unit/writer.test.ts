@@ -1,8 +1,8 @@
 import { EventEmitter } from 'node:events';
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import type { WriteResults } from '#idempay/stores/embedded/write-operations.js';
-import { Writer, type WriterThread } from '#idempay/stores/embedded/writer.js';
+import type { WriteResults } from '#idempay/stores/embedded/writer/write-operations.js';
+import { Writer, type WriterThread } from '#idempay/stores/embedded/writer/writer.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
 /** The other end of the channel: what the thread was told, and what it says. */

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import type { Statement } from '#idempay/stores/postgres/postgres.js';
+import type { Statement } from '#idempay/stores/postgres/connection/postgres.js';
 
 /** PostgreSQL keeps a plan for all parameters after five executions with plans of their own, if that seems as good. */
 const UNTIL_THE_PLAN_IS_KEPT = 10;

@@ -1,10 +1,10 @@
 import { type Clock, sleep, systemClock } from '#idempay/platform/clock.js';
-import { createPostgresCacheEpochs } from '#idempay/stores/postgres/cache-epochs.js';
-import { DatabaseClock } from '#idempay/stores/postgres/database-clock.js';
-import { createConfirmDurable } from '#idempay/stores/postgres/durability.js';
-import { createPostgresLedger } from '#idempay/stores/postgres/ledger.js';
-import { createPostgresPaymentHistory } from '#idempay/stores/postgres/payment-history.js';
-import { createPostgresTransactionStore } from '#idempay/stores/postgres/transaction-store.js';
+import { DatabaseClock } from '#idempay/stores/postgres/connection/database-clock.js';
+import { createConfirmDurable } from '#idempay/stores/postgres/connection/durability.js';
+import { createPostgresLedger } from '#idempay/stores/postgres/payments/ledger.js';
+import { createPostgresPaymentHistory } from '#idempay/stores/postgres/payments/payment-history.js';
+import { createPostgresCacheEpochs } from '#idempay/stores/postgres/transactions/cache-epochs.js';
+import { createPostgresTransactionStore } from '#idempay/stores/postgres/transactions/transaction-store.js';
 import { CacheMasters } from '#idempay/stores/redis/connection/cache-masters.js';
 import { createKeyNames } from '#idempay/stores/redis/key-names.js';
 import { createRedisKeyStore } from '#idempay/stores/redis/key-store.js';

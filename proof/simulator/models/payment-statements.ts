@@ -1,6 +1,6 @@
 import { keyTimeOf, lowestKeyAt } from '#idempay/payments/values/idempotency-key.js';
-import type { PaymentRow } from '#idempay/stores/postgres/payment-row.js';
-import { StatementRefused } from '#idempay/stores/postgres/postgres.js';
+import { StatementRefused } from '#idempay/stores/postgres/connection/postgres.js';
+import type { PaymentRow } from '#idempay/stores/postgres/payments/payment-row.js';
 import type { HistoryRow } from '#idempay/stores/shared/payment-rows.js';
 import { areReferencesLookedUp, canKnowLostRows, isAfterLoss, isShort, mayBeLost } from './loss.js';
 import type { ModelledStatement, Statements, Tables, Values } from './postgres-server.js';

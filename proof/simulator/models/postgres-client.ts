@@ -1,5 +1,5 @@
 import { StoreUnavailable } from '#idempay/platform/faults.js';
-import type { Postgres, Statement } from '#idempay/stores/postgres/postgres.js';
+import type { Postgres, Statement } from '#idempay/stores/postgres/connection/postgres.js';
 import type { Line } from './line.js';
 import type { PostgresServer, Rows, Tables, Values } from './postgres-server.js';
 

@@ -1,4 +1,4 @@
-import { type Statement, StatementRefused } from '#idempay/stores/postgres/postgres.js';
+import { type Statement, StatementRefused } from '#idempay/stores/postgres/connection/postgres.js';
 import type { CacheEpoch } from '#idempay/stores/shared/cache-epochs.js';
 import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '#idempay/stores/shared/time-limits.js';
 import type { RemovalRow, TransactionRow } from '#idempay/stores/shared/transaction-rows.js';

@@ -6,27 +6,27 @@ import { DatabaseSync } from '@photostructure/sqlite';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#idempay/platform/clock.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
-import { adopt } from '#idempay/stores/embedded/adoption.js';
-import { createBatchCommits } from '#idempay/stores/embedded/batch-commits.js';
+import { adopt } from '#idempay/stores/embedded/file/adoption.js';
+import { LastCommit, readLastCommit } from '#idempay/stores/embedded/file/last-commit.js';
 import { createEmbeddedKeyStore, type Lock } from '#idempay/stores/embedded/key-store.js';
-import { LastCommit, readLastCommit } from '#idempay/stores/embedded/last-commit.js';
-import { createEmbeddedLedger } from '#idempay/stores/embedded/ledger.js';
 import { migrate } from '#idempay/stores/embedded/migrate.js';
-import { createEmbeddedPaymentHistory } from '#idempay/stores/embedded/payment-history.js';
+import { createEmbeddedLedger } from '#idempay/stores/embedded/payments/ledger.js';
+import { createEmbeddedPaymentHistory } from '#idempay/stores/embedded/payments/payment-history.js';
 import { Reader } from '#idempay/stores/embedded/reader.js';
 import { StoreClock } from '#idempay/stores/embedded/store-clock.js';
 import { createStoreCounters } from '#idempay/stores/embedded/store-counters.js';
 import { createEmbeddedTransactionCache } from '#idempay/stores/embedded/transaction-cache.js';
-import { TRANSACTION_COLUMNS } from '#idempay/stores/embedded/transaction-statements.js';
-import { createEmbeddedTransactionStore } from '#idempay/stores/embedded/transaction-store.js';
+import { TRANSACTION_COLUMNS } from '#idempay/stores/embedded/transactions/transaction-statements.js';
+import { createEmbeddedTransactionStore } from '#idempay/stores/embedded/transactions/transaction-store.js';
+import { createBatchCommits } from '#idempay/stores/embedded/writer/batch-commits.js';
 import {
   createWriteOperations,
   type WriteBatch,
   type WriteName,
   type WriteOperations,
   type WriteResults,
-} from '#idempay/stores/embedded/write-operations.js';
-import { Writer, type WriterThread } from '#idempay/stores/embedded/writer.js';
+} from '#idempay/stores/embedded/writer/write-operations.js';
+import { Writer, type WriterThread } from '#idempay/stores/embedded/writer/writer.js';
 import type { SimulatedPorts } from '../stores.js';
 import { type Line, ROUTINE } from './line.js';
 import type { StoredPayment } from './payment-statements.js';

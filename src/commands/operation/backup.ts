@@ -1,6 +1,6 @@
 import { readConfig } from '../../config.js';
 import type { Environment } from '../../platform/settings.js';
-import { backUp } from '../../stores/embedded/backup.js';
+import { backUp } from '../../stores/embedded/file/backup.js';
 import { printDone } from '../output/results.js';
 import { UsageError } from '../usage.js';
 

@@ -21,11 +21,11 @@ export async function discardSimulated(environment: Environment, options: { read
 async function discardOf(deployment: ReturnType<typeof readConfig>['deployment']): Promise<boolean> {
   switch (deployment.kind) {
     case 'embedded': {
-      const { discardSimulatedPayments } = await import('../../stores/embedded/discard-simulated.js');
+      const { discardSimulatedPayments } = await import('../../stores/embedded/payments/discard-simulated.js');
       return discardSimulatedPayments(deployment.dataDir);
     }
     case 'distributed': {
-      const { discardSimulatedPayments } = await import('../../stores/postgres/discard-simulated.js');
+      const { discardSimulatedPayments } = await import('../../stores/postgres/payments/discard-simulated.js');
       return discardSimulatedPayments(deployment.databaseUrl);
     }
   }

@@ -1,6 +1,6 @@
 import { readConfig } from '../../config.js';
 import type { Environment } from '../../platform/settings.js';
-import { markFolderAsRestored } from '../../stores/embedded/adoption.js';
+import { markFolderAsRestored } from '../../stores/embedded/file/adoption.js';
 import { UsageError } from '../usage.js';
 
 /**

@@ -3,10 +3,10 @@ import type { BeginAttempt, BeginResult, KeyBinding, KeyStore, LookResult } from
 import { type FinalOutcome, isVisibleTo, KEY_GENERATED } from '../../payments/values/payment.js';
 import { isComputed } from '../../payments/values/reference.js';
 import { EndListeners } from '../shared/end-listeners.js';
-import { endStateOf, finalOfRecord, type KeyRecord, type PaymentRow } from './payment-row.js';
+import { endStateOf, finalOfRecord, type KeyRecord, type PaymentRow } from './payments/payment-row.js';
 import type { Reader } from './reader.js';
 import type { StoreCounters } from './store-counters.js';
-import type { Writer } from './writer.js';
+import type { Writer } from './writer/writer.js';
 
 /**
  * Records kept in memory, a few hundred bytes each. Only this process writes them, and each outcome passes through `finish`

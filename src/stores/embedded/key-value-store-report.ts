@@ -2,11 +2,11 @@ import { readStoreKey } from '../../health/store-key.js';
 import type { KeyValueStoreReport } from '../../health/store-reports.js';
 import type { Clock } from '../../platform/clock.js';
 import { transactionJson } from '../../transactions/representation.js';
-import type { KeyRecord } from './payment-row.js';
+import type { KeyRecord } from './payments/payment-row.js';
 import type { Reader } from './reader.js';
 import type { StoreCounters } from './store-counters.js';
 import type { EmbeddedTransactionCache } from './transaction-cache.js';
-import type { Writer } from './writer.js';
+import type { Writer } from './writer/writer.js';
 
 const FIND_RECORD = 'SELECT value, expires_at FROM idempotency_keys WHERE key = ?';
 const PROBE = 'SELECT 1';

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { type FoundSchema, refuseForeign } from '../shared/found-schema.js';
-import type { Database } from './sqlite.js';
+import type { Database } from './file/sqlite.js';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
 /** 'idem' in ASCII, which `0001_schema.sql` sets. */

@@ -4,19 +4,19 @@ import { CannotOpen, type Deployment, type Notices, type StoreEvents } from '../
 import { REPLACED } from '../shared/replaced-database.js';
 import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
 import { startSweeping } from '../shared/sweep.js';
-import { DATABASE } from './exclusive-folder.js';
+import { DATABASE } from './file/exclusive-folder.js';
+import { watchWalSize } from './file/wal-size.js';
 import { createEmbeddedKeyStore } from './key-store.js';
 import { createEmbeddedReport } from './key-value-store-report.js';
-import { createEmbeddedLedger } from './ledger.js';
-import { createEmbeddedPaymentHistory } from './payment-history.js';
-import { readProcessorNames } from './processor-names.js';
+import { createEmbeddedLedger } from './payments/ledger.js';
+import { createEmbeddedPaymentHistory } from './payments/payment-history.js';
+import { readProcessorNames } from './payments/processor-names.js';
 import { Reader } from './reader.js';
 import { watchStoreClock } from './store-clock-watch.js';
 import { createStoreCounters } from './store-counters.js';
 import { createEmbeddedTransactionCache } from './transaction-cache.js';
-import { createEmbeddedTransactionStore } from './transaction-store.js';
-import { watchWalSize } from './wal-size.js';
-import { Writer } from './writer.js';
+import { createEmbeddedTransactionStore } from './transactions/transaction-store.js';
+import { Writer } from './writer/writer.js';
 
 const SWEEP_KEYS_EVERY_MS = 1_000;
 /** The oldest are found by an index, so that nothing is gained by looking more often. */

@@ -1,7 +1,7 @@
 import { StoreUnavailable } from '../../platform/faults.js';
 import { type Turn, Turns } from '../shared/turns.js';
+import { type Database, openForLists, openForReading, readOrReport, sqliteVersion } from './file/sqlite.js';
 import { ListReads } from './list-reads.js';
-import { type Database, openForLists, openForReading, readOrReport, sqliteVersion } from './sqlite.js';
 
 /**
  * Lists read at the same time, each in a snapshot of its own; more wait for one to end. So many that some dozens of clients that

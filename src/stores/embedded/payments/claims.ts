@@ -1,0 +1,267 @@
+import type {
+  Cancellation,
+  CancelResult,
+  ClaimAttempt,
+  ClaimResult,
+  DueTakeover,
+  KnownAttempt,
+  Takeover,
+  Turn,
+  TurnRefusal,
+} from '../../../payments/ports/ledger.js';
+import { keyTimeOf } from '../../../payments/values/idempotency-key.js';
+import type { Claim, FinalOutcome } from '../../../payments/values/payment.js';
+import { isComputed } from '../../../payments/values/reference.js';
+import { contentColumnsOf, contentOf, unsentMarkBefore } from '../../shared/payment-rows.js';
+import type { Database } from '../file/sqlite.js';
+import type { RecordOutcome } from '../key-records.js';
+import * as statements from './ledger-statements.js';
+import { endOf, endStateOf, type PaymentRow } from './payment-row.js';
+import type { PaymentSources } from './payment-sources.js';
+import { createTurns } from './turns.js';
+
+export interface ClaimWrite extends Omit<ClaimAttempt, 'claimBy'> {
+  /** `claimBy` by the store's clock. */
+  readonly claimBefore: number;
+  /** The wall clock, milliseconds since the epoch. */
+  readonly wallMs: number;
+}
+
+export interface CancelWrite extends Omit<Cancellation, 'claimBy'> {
+  /** `claimBy` by the store's clock. */
+  readonly claimBefore: number;
+  /** The wall clock, milliseconds since the epoch. */
+  readonly wallMs: number;
+}
+
+export type KeyTakeover = Takeover & { readonly key: string };
+
+/** 'claimed'; the time until which the outcome is repeated, if this claim settled it; or the state of an existing row. */
+export type ClaimWriteResult = 'claimed' | number | Exclude<ClaimResult, { state: 'claimed' | 'settled' }>;
+
+/** What the ledger's writes need of the other writes of the thread. */
+export interface PaymentWritesParts {
+  readonly sources: PaymentSources;
+  /** Puts a final outcome into the record of its key, in the same commit. */
+  readonly recordOutcome: RecordOutcome;
+  /** Removes the record of a key, in the same commit. */
+  readonly forgetRecord: (key: string) => void;
+  /** Such a key is never inserted. */
+  readonly mayBeRemoved: (key: string) => boolean;
+  /** Retention's, which a settled row stores. */
+  readonly currentHour: () => number;
+  readonly storeClock: () => number;
+  /** Makes the commit write the store's time. */
+  readonly passTime: () => void;
+}
+
+/** The settlement columns of a payment that is not settled yet. */
+const NO_END = ['PROCESSING', null, null, null, null] as const;
+
+/**
+ * Claims and takeovers, in the transaction of their batch. The first claim of a key below `look_up_before` counts as a takeover,
+ * because its row may be lost.
+ */
+export function createClaimWrites(
+  database: Database,
+  { sources, recordOutcome, forgetRecord, mayBeRemoved, currentHour, storeClock, passTime }: PaymentWritesParts,
+) {
+  const insertClaim = database.prepare(statements.INSERT_CLAIM);
+  const setClaimedAfterLoss = database.prepare(statements.SET_CLAIMED_AFTER_LOSS);
+  const setResolution = database.prepare(statements.SET_RESOLUTION);
+  const find = database.prepare(statements.FIND);
+  const takeOver = database.prepare(statements.TAKE_OVER);
+  const takeOverDue = {
+    'longest due': database.prepare(statements.TAKE_OVER_DUE['longest due']),
+    'latest due': database.prepare(statements.TAKE_OVER_DUE['latest due']),
+  };
+  const turns = createTurns(database);
+  const claimIn = (row: PaymentRow, now: number) => claimOf(row, sources.find(row.key), now);
+
+  /** Undefined where the row was there before, or the claim came too late. */
+  function insert(attempt: ClaimWrite, now: number): ClaimWriteResult | undefined {
+    const { key, turn, knownAtProcessor } = attempt;
+    if (!(now <= attempt.claimBefore && !mayBeRemoved(key))) return undefined;
+    const mayBeLost = turns.mayBeLost(key);
+    const isAsked = mayBeLost || turn?.previousKey !== undefined;
+    const refusal = isAsked && !find.get(key) ? refusalOf(attempt, mayBeLost, now) : undefined;
+    if (refusal) return refusal;
+    if (knownAtProcessor) return insertKnown(attempt, knownAtProcessor, now);
+    return insertRow(attempt, now, mayBeLost);
+  }
+
+  /** With the rows before it that are missing. Undefined if there is a row, or one before it says that this attempt was not made. */
+  function insertKnown(attempt: ClaimWrite, known: KnownAttempt, now: number): ClaimWriteResult | undefined {
+    const rows = known.before.map(({ key }) => find.get(key) as PaymentRow | undefined);
+    if (rows.some((row) => row && row.state !== 'DECLINED')) return turns.afterPrevious(attempt.turn as Turn);
+    for (const [index, { key, transactionId, attempt: number }] of known.before.entries()) {
+      if (rows[index]) continue;
+      const { client, turn, amount, currency, fingerprint, processor, wallMs } = attempt;
+      const payment = [key, transactionId, amount, currency, fingerprint, client ?? null, processor];
+      const final = { outcome: { state: 'DECLINED', reason: known.reason }, fingerprint, client } as const;
+      const end = endOf({ ...final, expiresAt: now + known.idempotencyTtlMs }, now, currentHour());
+      const place = placeOf(turn && { ...turn, reference: { ...turn.reference, attempt: number } });
+      insertClaim.run(...payment, '', 0, now, now, Math.floor(wallMs), ...end, ...place, null);
+      setResolution.run(known.resolution, key);
+    }
+    return insertRow(attempt, now, true);
+  }
+
+  /** Only a turn waits after a loss, and is judged; of one that is known at the processor neither is asked. */
+  function refusalOf(attempt: ClaimWrite, mayBeLost: boolean, now: number): TurnRefusal | undefined {
+    const { turn, waitAfterLossMs, shortLossMs, knownAtProcessor } = attempt;
+    const other = mayBeLost ? turns.otherBeforeLoss(attempt) : undefined;
+    if (other || !turn || knownAtProcessor) return other;
+    return turns.tooSoon(mayBeLost ? waitAfterLossMs : 0, now, shortLossMs) ?? turns.afterPrevious(turn);
+  }
+
+  function insertRow(attempt: ClaimWrite, now: number, mayBeLost: boolean): ClaimWriteResult | undefined {
+    const { key, turn } = attempt;
+    // The attempt of a lost row may have charged, so the processor is asked first.
+    const final = mayBeLost ? undefined : finalAt(now, attempt);
+    const end = final ? endOf(final, now, currentHour()) : NO_END;
+    const { source, content } = contentColumnsOf(attempt.content);
+    const more = [...placeOf(turn), content];
+    const { changes } = insertClaim.run(...startOf(attempt, now, mayBeLost), ...end, ...more);
+    if (changes === 0) return undefined;
+    if (source !== null && !final) sources.keep(key, source);
+    if (final) {
+      recordOutcome(key, final);
+      return final.expiresAt;
+    }
+    if (!mayBeLost) return 'claimed';
+    setClaimedAfterLoss.run(key);
+    return lostClaim(key, now);
+  }
+
+  function lostClaim(key: string, now: number): ClaimWriteResult {
+    const claim = claimIn(find.get(key) as PaymentRow, now);
+    return { state: 'taken over', claim: isComputed(key) ? { ...claim, mayBeLost: true } : claim };
+  }
+
+  /** Takes an existing row over, or says why not. */
+  function takeOverOrExplain(attempt: ClaimWrite, now: number): ClaimWriteResult {
+    const row = find.get(attempt.key) as PaymentRow | undefined;
+    if (!row) return { state: mayBeRemoved(attempt.key) ? 'expired' : 'too late' };
+    const taken = row.state === 'PROCESSING' ? takeOverRow(attempt, now) : undefined;
+    return taken ? { state: 'taken over', claim: taken } : stateOf(row, now);
+  }
+
+  function stateOf(row: PaymentRow, now: number) {
+    if (row.state === 'PROCESSING') {
+      const remainingMs = Math.max(0, row.lease_until - now);
+      return { state: 'under way', fingerprint: row.fingerprint, remainingMs } as const;
+    }
+    const ended = endStateOf(row, now);
+    if (ended.state === 'expired') passTime();
+    return ended;
+  }
+
+  function insertClosed(cancellation: CancelWrite, now: number): CancelResult {
+    const { key, turn, claimBefore, isLookedUp, waitAfterLossMs } = cancellation;
+    if (mayBeRemoved(key)) return { state: 'expired' };
+    if (now > claimBefore) return { state: 'too late' };
+    const mayBeLost = turns.mayBeLost(key);
+    const ofLoss = mayBeLost && (turns.otherBeforeLoss(cancellation) ?? turns.tooSoon(waitAfterLossMs, now));
+    const refusal = ofLoss || (turn && turns.afterPrevious(turn));
+    if (refusal) return refusal;
+    if (mayBeLost && !isLookedUp) return { state: 'may be lost' };
+    insertClaim.run(...closedRow(cancellation, now, currentHour()), ...placeOf(turn), null);
+    forgetRecord(key);
+    return { state: 'cancelled' };
+  }
+
+  function takeOverRow(takeover: KeyTakeover, now: number): Claim | undefined {
+    const { key, owner, leaseMs, processor, formerProcessors = [] } = takeover;
+    const leaseUntil = now + leaseMs;
+    const processors = JSON.stringify([processor, ...formerProcessors]);
+    const values = [owner, leaseUntil, leaseUntil, `${now}`, key, now, processors];
+    const row = takeOver.get(...values) as PaymentRow | undefined;
+    return row && takenOver(row, now);
+  }
+
+  /** A mark since a loss counts only while the processor still has to know the charge of the lost row. */
+  function takenOver(row: PaymentRow, now: number): Claim {
+    const claim = claimIn(row, now);
+    const mayBeLost = unsentMarkBefore(row) === 'unsent since a loss' && turns.mayBeLost(row.key);
+    return mayBeLost ? { ...claim, mayBeLost } : claim;
+  }
+
+  return {
+    claim(attempt: ClaimWrite): ClaimWriteResult {
+      const now = storeClock();
+      return insert(attempt, now) ?? takeOverOrExplain(attempt, now);
+    },
+
+    cancel(cancellation: CancelWrite): CancelResult {
+      const now = storeClock();
+      const row = find.get(cancellation.key) as PaymentRow | undefined;
+      return row ? stateOf(row, now) : insertClosed(cancellation, now);
+    },
+
+    acceptLostRows: (): void => turns.acceptLostRows(),
+
+    takeOver: (takeover: KeyTakeover): Claim | null => takeOverRow(takeover, storeClock()) ?? null,
+
+    takeOverDue({ owner, leaseMs, processor, first, limit }: DueTakeover): Claim[] {
+      const now = storeClock();
+      const leaseUntil = now + leaseMs;
+      const values = [owner, leaseUntil, leaseUntil, `${now}`, processor, now, now, limit];
+      const rows = takeOverDue[first].all(...values) as PaymentRow[];
+      return rows.map((row) => takenOver(row, now));
+    },
+  };
+}
+
+/** The columns of a first claim, as INSERT_CLAIM takes them before those of its end. */
+function startOf(attempt: ClaimWrite, now: number, mayBeLost: boolean) {
+  const { key, transactionId, amount, currency, fingerprint, client, processor, owner, leaseMs, wallMs } = attempt;
+  const leaseUntil = now + leaseMs;
+  // The lost claim may be as old as the key. A computed one has no time.
+  const claimedAt = mayBeLost && !isComputed(key) ? Math.min(now, keyTimeOf(key)) : now;
+  const claimedAtWall = mayBeLost ? Math.min(wallMs - (now - claimedAt), claimedAt) : wallMs;
+  const payment = [key, transactionId, amount, currency, fingerprint, client ?? null, processor];
+  return [...payment, owner, leaseUntil, leaseUntil, claimedAt, Math.floor(claimedAtWall)];
+}
+
+/** The columns of a payment that is closed before it was claimed, as INSERT_CLAIM takes them before those of its reference. */
+function closedRow(
+  { key, transactionId, client, owner, wallMs, idempotencyTtlMs }: CancelWrite,
+  now: number,
+  hour: number,
+) {
+  const payment = [key, transactionId, null, null, '', client ?? null, null];
+  return [...payment, owner, 0, now, now, Math.floor(wallMs), 'CANCELLED', null, now + idempotencyTtlMs, now, hour];
+}
+
+/** The columns of its reference. */
+function placeOf(turn: Turn | undefined): [string | null, number | null] {
+  return [turn?.reference.text ?? null, turn?.reference.attempt ?? null];
+}
+
+/** The outcome that a claim is settled with in its own commit. */
+function finalAt(now: number, { settleAs, fingerprint, client }: ClaimWrite): FinalOutcome | undefined {
+  return settleAs && { outcome: settleAs.outcome, fingerprint, client, expiresAt: now + settleAs.idempotencyTtlMs };
+}
+
+function claimOf(row: PaymentRow, source: string | null, now: number): Claim {
+  return {
+    key: row.key,
+    epoch: row.epoch,
+    owner: row.owner,
+    transactionId: row.transaction_id,
+    // A row that is claimed has all of them: only a closed one lacks some.
+    amount: row.amount as string,
+    currency: row.currency as string,
+    fingerprint: row.fingerprint,
+    client: row.client ?? undefined,
+    processor: row.processor as string,
+    reference: row.reference ?? undefined,
+    attempt: row.attempt ?? undefined,
+    content: contentOf({ source, content: row.content }),
+    unsent: unsentMarkBefore(row) === 'unsent',
+    ageMs: now - row.claimed_at,
+    claimedAtWallMs: row.claimed_at_wall,
+    ...(row.claimed_after_loss && { claimedAfterLoss: true }),
+  };
+}

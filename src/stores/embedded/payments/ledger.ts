@@ -1,0 +1,228 @@
+import { type ClaimAttempt, type FindResult, type Ledger, MOST_COUNTED } from '../../../payments/ports/ledger.js';
+import { lowestKeyAt } from '../../../payments/values/idempotency-key.js';
+import type { ExecutionNote } from '../../../payments/values/payment.js';
+import {
+  type Claim,
+  type Fence,
+  isVisibleTo,
+  type UnsentMark,
+  unsentMarkOf,
+} from '../../../payments/values/payment.js';
+import { refusalOf } from '../../../payments/values/processor-names.js';
+import type { Clock } from '../../../platform/clock.js';
+import { StoreUnavailable } from '../../../platform/faults.js';
+import { abandonedEvent, settledEvent } from '../../shared/payment-rows.js';
+import type { Reader } from '../reader.js';
+import type { Writer } from '../writer/writer.js';
+import { FIND, LOSSES, SEEN_MS } from './ledger-statements.js';
+import { endStateOf, type PaymentRow } from './payment-row.js';
+import { FIND_SOURCE } from './payment-sources.js';
+import { FOLDER_WORDS, readProcessorNames } from './processor-names.js';
+import { type Losses, mayBeLost } from './turns.js';
+
+/** The note in the timeline for a claim that was written after its request had been answered. */
+const CLAIMED_LATE: ExecutionNote = { sent: false, cause: 'the claim was written too late for its request' };
+
+/** Rows are removed in the commit that raises the horizon, so both are of one snapshot here. */
+const ENDED_UNCLAIMED = `
+  SELECT 1 FROM deployment, payment_horizon
+  WHERE ?1 >= look_up_before AND ?1 >= keys_before AND ?1 < ?2
+    AND NOT EXISTS (SELECT 1 FROM payments WHERE key = ?1 AND (?3 IS NULL OR client IS NULL OR client = ?3))`;
+
+/** What is PROCESSING, oldest first, up to a limit: the cost of a count must not grow with what is in trouble. */
+const OLDEST_UNDER_WAY = `(
+  SELECT epoch, unsent_epoch, lease_until, claimed_at, claimed_at_wall FROM payments WHERE state = 'PROCESSING'
+  ORDER BY transaction_id LIMIT ${MOST_COUNTED})`;
+
+export const COUNT_ABANDONED = `
+  SELECT count(*) AS abandoned FROM ${OLDEST_UNDER_WAY}
+  WHERE (lease_until <= ? OR epoch > 1) AND (
+    unsent_epoch = 0 OR claimed_at < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END
+    OR claimed_at_wall < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END)`;
+
+export const BACKLOG = `
+  SELECT count(*) AS payments, min(claimed_at) AS oldest FROM ${OLDEST_UNDER_WAY} WHERE lease_until <= ?`;
+
+/** `clock` is the store's. */
+export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock, wallClock: () => number): Ledger {
+  const find = reader.prepare(FIND);
+  const endedUnclaimed = reader.prepare(ENDED_UNCLAIMED);
+  const findSource = reader.prepare(FIND_SOURCE);
+  const losses = reader.prepare(LOSSES);
+  const seenMs = reader.prepare(SEEN_MS);
+  const countAbandoned = reader.prepare(COUNT_ABANDONED);
+  const backlog = reader.prepare(BACKLOG);
+  const registered = new Set(readProcessorNames(reader).used);
+
+  /**
+   * Abandons a claim that is committed after its caller was answered "unknown", so that the next repeat need not wait for the
+   * end of its lease. Nothing was sent under it.
+   */
+  async function claimInTime<T>(claiming: Promise<T>, claimsIn: (result: T) => readonly Claim[]): Promise<T> {
+    const giveUp = (claim: Claim) => abandon(claim, 0, unsentMarkOf(claim), CLAIMED_LATE);
+    return claiming.catch((fault: StoreUnavailable) => {
+      const ended = fault.ended as Promise<T> | undefined;
+      ended?.then((result) => Promise.all(claimsIn(result).map(giveUp))).catch(() => {});
+      throw fault;
+    });
+  }
+
+  /**
+   * Before the first claim of this process. No other process writes here, so the name stays. One that dies after this and before the
+   * claim has set the kind of a store without payments; `idempay simulated discard` sets a simulated one back.
+   */
+  async function register(processor: string): Promise<void> {
+    const used = await writer.write('registerProcessor', { processor });
+    if (used) throw new StoreUnavailable('unchanged', refusalOf(processor, used, FOLDER_WORDS) ?? '');
+    registered.add(processor);
+  }
+
+  /** By the store's clock. */
+  function claimBefore({ claimBy }: Pick<ClaimAttempt, 'claimBy'>): number {
+    return Math.floor(clock.now() + claimBy - clock.monotonic());
+  }
+
+  function abandon(
+    { key, epoch, owner }: Fence,
+    recoverAfterMs: number,
+    mark?: UnsentMark,
+    note?: ExecutionNote,
+  ): Promise<boolean> {
+    const event = abandonedEvent({ owner }, note ?? { sent: mark === undefined });
+    return writer.write('abandon', { key, epoch, owner, recoverAfterMs, mark, event });
+  }
+
+  return {
+    async claim(attempt) {
+      if (!registered.has(attempt.processor)) await register(attempt.processor);
+      const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs } = attempt;
+      const { turn, content, waitAfterLossMs, shortLossMs, knownAtProcessor } = attempt;
+      const claimed = await claimInTime(
+        writer.write('claim', {
+          key,
+          owner,
+          fingerprint,
+          client,
+          transactionId,
+          amount,
+          currency,
+          processor: attempt.processor,
+          formerProcessors: attempt.formerProcessors,
+          leaseMs: attempt.leaseMs,
+          claimBefore: claimBefore(attempt),
+          wallMs: wallClock(),
+          settleAs,
+          turn,
+          waitAfterLossMs,
+          shortLossMs,
+          content,
+          knownAtProcessor,
+        }),
+        (late) => {
+          if (late === 'claimed') return [firstClaim(attempt)];
+          return typeof late === 'object' && late.state === 'taken over' ? [late.claim] : [];
+        },
+      );
+      if (claimed === 'claimed') return { state: 'claimed', claim: firstClaim(attempt) };
+      if (typeof claimed === 'object') return claimed;
+      if (!settleAs) throw new Error('a claim was settled that named no outcome');
+      return { state: 'settled', final: { outcome: settleAs.outcome, fingerprint, client, expiresAt: claimed } };
+    },
+
+    cancel({ claimBy, ...cancellation }) {
+      return writer.write('cancel', { ...cancellation, claimBefore: claimBefore({ claimBy }), wallMs: wallClock() });
+    },
+
+    acceptLostRows: () => writer.write('acceptLostRows'),
+
+    async find(key, client): Promise<FindResult> {
+      const row = find.get(key) as PaymentRow | undefined;
+      if (!row || !isVisibleTo(client, row.client)) return { state: 'absent' };
+      const now = clock.now();
+      if (row.state === 'PROCESSING') {
+        const remainingMs = row.lease_until - now;
+        return remainingMs > 0
+          ? { state: 'under way', fingerprint: row.fingerprint, remainingMs }
+          : { state: 'abandoned' };
+      }
+      const ended = endStateOf(row, now);
+      if (ended.state === 'expired') await writer.passTime(row.expires_at ?? now);
+      return ended;
+    },
+
+    async endedUnclaimed(key, lifeMs, client) {
+      return endedUnclaimed.get(key, lowestKeyAt(clock.now() - lifeMs), client ?? null) !== undefined;
+    },
+
+    async mayBeLost(key) {
+      return mayBeLost(key, losses.get() as unknown as Losses, () => (seenMs.get() as { ms: number }).ms);
+    },
+
+    sourceOf: async (key) => (findSource.get(key) as { source: string } | undefined)?.source,
+
+    takeOver: async (takeover) =>
+      (await claimInTime(writer.write('takeOver', takeover), (late) => (late ? [late] : []))) ?? undefined,
+
+    takeOverDue: (takeover) => claimInTime(writer.write('takeOverDue', takeover), (late) => late),
+
+    renew: ({ key, epoch, owner }, leaseMs) => writer.write('renew', { key, epoch, owner, leaseMs }),
+
+    abandon,
+
+    async settle({ key, epoch, owner, fingerprint, client }, outcome, idempotencyTtlMs, note) {
+      const event = note && settledEvent({ owner }, note);
+      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, event };
+      const settled = await writer.write('settle', settlement);
+      if (typeof settled !== 'number') return settled;
+      return { state: 'settled', final: { outcome, fingerprint, client, expiresAt: settled } };
+    },
+
+    async settleAfterLoss(claim, { outcome, idempotencyTtlMs, note, resolution }) {
+      const { key, epoch, owner, fingerprint, client, amount, currency } = claim;
+      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs };
+      const found = { amount, currency, resolution, event: settledEvent(claim, note) };
+      const settled = await writer.write('settleAfterLoss', { ...settlement, ...found });
+      if (typeof settled !== 'number') return settled;
+      return { state: 'settled', final: { outcome, fingerprint, client, expiresAt: settled } };
+    },
+
+    resolve: (resolution) => writer.write('resolve', { ...resolution, wallMs: wallClock() }),
+
+    async countAbandoned(dedupMs, idempotencyTtlMs) {
+      const now = clock.now();
+      const claimedBefore = [now, wallClock()].flatMap((ms) => [ms - idempotencyTtlMs, ms - dedupMs]);
+      const counted = countAbandoned.get(now, ...claimedBefore);
+      return (counted as { abandoned: number }).abandoned;
+    },
+
+    async backlog() {
+      const now = clock.now();
+      const { payments, oldest } = backlog.get(now) as { payments: number; oldest: number | null };
+      return { payments, oldestMs: Math.max(0, now - (oldest ?? now)) };
+    },
+
+    noteElapsed: (elapsed) => writer.write('noteElapsed', elapsed),
+
+    removeSettled: (retentionMs, limit) => writer.write('removeSettled', { retentionMs, limit }),
+  };
+}
+
+function firstClaim(attempt: ClaimAttempt): Claim {
+  // Listed member by member: removing members from a copy would cost more than all else here, in every first payment.
+  return {
+    key: attempt.key,
+    owner: attempt.owner,
+    epoch: 1,
+    amount: attempt.amount,
+    currency: attempt.currency,
+    transactionId: attempt.transactionId,
+    fingerprint: attempt.fingerprint,
+    client: attempt.client,
+    processor: attempt.processor,
+    reference: attempt.turn?.reference.text,
+    attempt: attempt.turn?.reference.attempt,
+    content: attempt.content,
+    unsent: true,
+    ageMs: 0,
+  };
+}

@@ -1,0 +1,85 @@
+import type { NewestSource } from '../../shared/payment-history.js';
+
+const COLUMNS =
+  'key, state, transaction_id, amount, currency, client, processor, epoch, claimed_at, settled_at, reason, resolution, reference, attempt, content';
+
+export const FIND = `SELECT ${COLUMNS} FROM payments WHERE key = ?`;
+
+export const COUNT_PAID = `
+  SELECT processor, count(*) AS payments, count(*) FILTER (WHERE state = 'COMPLETED') AS paid
+  FROM (SELECT processor, state FROM payments ORDER BY transaction_id LIMIT ?) GROUP BY processor`;
+
+/** What only the timeline of a payment shows. */
+export const FIND_LIFE = `
+  SELECT ${COLUMNS}, owner, unsent_epoch AS unsent_of_now, claimed_at_wall, lease_until, recover_at, expires_at, events, ?2 AS now
+  FROM payments WHERE key = ?1`;
+
+const RANGE = 'transaction_id >= ?1 AND transaction_id < ?2';
+/** Conditions that are not meant to use an index: they filter a bounded number of rows (see `shared/payment-history.ts`). */
+const FILTERS = `(?4 IS NULL OR state = ?4) AND (?5 IS NULL OR processor = ?5)
+    AND (?6 IS NULL OR (key >= ?6 AND key <= ?7)) AND (?8 IS NULL OR client = ?8)
+    AND (?9 IS NULL OR instr(content, ?9) > 0)`;
+/** The state is a constant and not a parameter, so that its partial index is seen to hold the rows. */
+const ROWS_OF = {
+  any: RANGE,
+  DECLINED: `state = 'DECLINED' AND ${RANGE}`,
+  PROCESSING: `state = 'PROCESSING' AND ${RANGE}`,
+  ofClient: `client = ?8 AND ${RANGE}`,
+} as const;
+
+export const NEWEST: Record<NewestSource, string> = {
+  any: newestOf(ROWS_OF.any),
+  DECLINED: newestOf(ROWS_OF.DECLINED),
+  ofClient: newestOf(ROWS_OF.ofClient),
+  PROCESSING: newestOf(ROWS_OF.PROCESSING),
+};
+
+/** Payments within a short range of keys. */
+export const OF_KEYS = sortedOf('key >= ?6 AND key <= ?7');
+
+export const OF_REFERENCE = sortedOf('reference = ?10');
+
+export const COUNT_KEYS = `
+  SELECT count(*) AS keys FROM (SELECT 1 FROM payments WHERE key >= ?1 AND key <= ?2 LIMIT ?3)`;
+
+/** The nth newest id of each: the last one that a page may read. */
+export const NTH_ID: Record<NewestSource, string> = {
+  any: nthIdOf(ROWS_OF.any),
+  DECLINED: nthIdOf(ROWS_OF.DECLINED),
+  PROCESSING: nthIdOf(ROWS_OF.PROCESSING),
+  ofClient: nthIdOf(`client = ?4 AND ${RANGE}`),
+};
+
+/** The attempt at a reference that was claimed last. */
+export const NEWEST_ATTEMPT = `
+  SELECT ${COLUMNS} FROM payments WHERE reference = ? AND client IS ? ORDER BY attempt DESC LIMIT 1`;
+
+function newestOf(rows: string): string {
+  return `SELECT ${COLUMNS} FROM payments WHERE ${rows} AND ${FILTERS} ORDER BY transaction_id DESC LIMIT ?3`;
+}
+
+function sortedOf(rows: string): string {
+  return `
+  WITH selected AS MATERIALIZED (SELECT ${COLUMNS} FROM payments WHERE ${rows})
+  SELECT * FROM selected WHERE ${RANGE} AND ${FILTERS} ORDER BY transaction_id DESC LIMIT ?3`;
+}
+
+function nthIdOf(rows: string): string {
+  return `SELECT transaction_id FROM payments WHERE ${rows} ORDER BY transaction_id DESC LIMIT 1 OFFSET ?3 - 1`;
+}
+
+const SETTLED_PAGE = `
+  FROM payments
+  WHERE (settled_at, key) > (?, ?) AND settled_at >= ? AND settled_at < ?
+  ORDER BY settled_at, key LIMIT ?`;
+
+export const SETTLED = `SELECT ${COLUMNS} ${SETTLED_PAGE}`;
+
+/** How many rows one page has, and its last row. The state is in the table itself, found by the key. */
+export const COUNT_SETTLED = `
+  WITH page AS MATERIALIZED (SELECT key, settled_at, state ${SETTLED_PAGE}),
+    last AS (SELECT key, settled_at FROM page ORDER BY settled_at DESC, key DESC LIMIT 1)
+  SELECT count(*) AS counted, count(*) FILTER (WHERE state = 'COMPLETED') AS completed,
+    count(*) FILTER (WHERE state = 'DECLINED') AS declined,
+    (SELECT key FROM last) AS key, (SELECT settled_at FROM last) AS last_settled_at
+  FROM page`;

@@ -1,0 +1,48 @@
+import { MOST_SOURCE } from '../../../payments/values/content.js';
+import type { Database } from '../file/sqlite.js';
+
+export interface PaymentSources {
+  /** In the commit of a claim that made the row. */
+  keep(key: string, source: string): void;
+  find(key: string): string | null;
+  /** In the commit that makes the payment final. */
+  erase(key: string): void;
+}
+
+/** The key of a row that holds nothing. It has the length of a payment's key, so that every row has the same size. */
+const NO_KEY = '-'.repeat(36);
+/** Blanks at the end are no part of a source, which has none in it. */
+const padded = (source: string) => source.padEnd(MOST_SOURCE, ' ');
+/** Erases the sources of all payments at once, if all payments are removed. */
+export const ERASE_ALL_SOURCES = `UPDATE payment_sources SET key = '${NO_KEY}', source = '${padded('')}'`;
+export const FIND_SOURCE = 'SELECT rtrim(source) AS source FROM payment_sources WHERE key = ?';
+
+/**
+ * The sources of payments that are not final, in a table of their own whose rows all have one size and are never removed. So SQLite
+ * overwrites a row where it lies, and no byte of an erased source stays in the file. Of a source in the row of its payment some would,
+ * because a page that is split or joined leaves copies of rows between the others, whatever `secure_delete` says. Here that pragma is needed
+ * once, for what the first page of this table leaves when it becomes two.
+ */
+export function createPaymentSources(database: Database): PaymentSources {
+  const reuse = database.prepare(
+    `UPDATE payment_sources SET key = ?, source = ?
+     WHERE slot = (SELECT min(slot) FROM payment_sources WHERE key = '${NO_KEY}')`,
+  );
+  const append = database.prepare('INSERT INTO payment_sources (key, source) VALUES (?, ?)');
+  const find = database.prepare(FIND_SOURCE);
+  const erase = database.prepare(
+    `UPDATE payment_sources SET key = '${NO_KEY}', source = '${padded('')}' WHERE key = ?`,
+  );
+
+  return {
+    keep(key, source) {
+      if (reuse.run(key, padded(source)).changes === 0) append.run(key, padded(source));
+    },
+
+    find: (key) => (find.get(key) as { source: string } | undefined)?.source ?? null,
+
+    erase(key) {
+      erase.run(key);
+    },
+  };
+}

@@ -1,0 +1,120 @@
+import type { Resolution, ResolveResult, SettleResult } from '../../../payments/ports/ledger.js';
+import type { Fence, Outcome, UnsentMark } from '../../../payments/values/payment.js';
+import { finalOf, settledElsewhere, unsentEpochOf } from '../../shared/payment-rows.js';
+import type { Database } from '../file/sqlite.js';
+import { createClaimWrites, type PaymentWritesParts } from './claims.js';
+import * as statements from './ledger-statements.js';
+import { endOf, type PaymentRow } from './payment-row.js';
+
+export interface ResolutionWrite extends Resolution {
+  /** The wall clock, milliseconds since the epoch. */
+  readonly wallMs: number;
+}
+
+export interface AbandonWrite extends Fence {
+  readonly recoverAfterMs: number;
+  readonly mark: UnsentMark | undefined;
+  readonly event: string;
+}
+
+export interface SettleWrite extends Fence {
+  readonly fingerprint: string;
+  readonly client: string | undefined;
+  readonly outcome: Outcome;
+  readonly idempotencyTtlMs: number;
+  /** Event for the timeline; undefined for a first attempt that settles. */
+  readonly event?: string | undefined;
+}
+
+export interface SettleAfterLossWrite extends SettleWrite {
+  readonly amount: string;
+  readonly currency: string;
+  readonly resolution?: string | undefined;
+  readonly event: string;
+}
+
+/** The ledger's writes. They run in the writer thread, inside the transaction of their batch, by its clock. */
+export function createPaymentWrites(database: Database, parts: PaymentWritesParts) {
+  const { sources, recordOutcome, currentHour, storeClock } = parts;
+  const find = database.prepare(statements.FIND);
+  const setLease = database.prepare(statements.SET_LEASE);
+  const abandon = database.prepare(statements.ABANDON);
+  const settle = database.prepare(statements.SETTLE);
+  const settleNoted = database.prepare(statements.SETTLE_NOTED);
+  const settleAfterLoss = database.prepare(statements.SETTLE_AFTER_LOSS);
+  const resolve = database.prepare(statements.RESOLVE);
+
+  /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
+  function settleBy(
+    { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs }: SettleWrite,
+    run: (end: ReturnType<typeof endOf>, now: number, fence: [string, number, string]) => boolean,
+  ): number | Exclude<SettleResult, { state: 'settled' }> {
+    const now = storeClock();
+    const final = { outcome, fingerprint, client, expiresAt: now + idempotencyTtlMs };
+    if (run(endOf(final, now, currentHour()), now, [key, epoch, owner])) {
+      sources.erase(key);
+      recordOutcome(key, final);
+      return final.expiresAt;
+    }
+    return settledElsewhere(find.get(key) as PaymentRow | undefined);
+  }
+
+  return {
+    ...createClaimWrites(database, parts),
+
+    renew({ key, epoch, owner, leaseMs }: Fence & { leaseMs: number }): boolean {
+      const leaseUntil = storeClock() + leaseMs;
+      return setLease.run(leaseUntil, leaseUntil, key, epoch, owner).changes > 0;
+    },
+
+    abandon({ key, epoch, owner, recoverAfterMs, mark, event }: AbandonWrite): boolean {
+      const now = storeClock();
+      const recoverAt = now + Math.ceil(recoverAfterMs);
+      const unsentEpoch = unsentEpochOf({ epoch }, mark);
+      return abandon.run(recoverAt, unsentEpoch, `${now}`, event, key, epoch, owner).changes > 0;
+    },
+
+    settle(settlement: SettleWrite): number | Exclude<SettleResult, { state: 'settled' }> {
+      return settleBy(settlement, (end, now, fence) => {
+        const { event } = settlement;
+        const { changes } =
+          event === undefined ? settle.run(...end, ...fence) : settleNoted.run(...end, `${now}`, event, ...fence);
+        return changes > 0;
+      });
+    },
+
+    settleAfterLoss(settlement: SettleAfterLossWrite): number | Exclude<SettleResult, { state: 'settled' }> {
+      return settleBy(settlement, (end, now, fence) => {
+        const { amount, currency, fingerprint, resolution = null, event } = settlement;
+        const found = [amount, currency, fingerprint, resolution, resolution];
+        return settleAfterLoss.run(...end, `${now}`, event, ...found, ...fence).changes > 0;
+      });
+    },
+
+    resolve({ key, owner, state, reason, dedupMs, idempotencyTtlMs, wallMs }: ResolutionWrite): ResolveResult {
+      const now = storeClock();
+      const declined = state === 'DECLINED' ? reason : null;
+      const latestClaims = [now, wallMs].flatMap((ms) => [ms - idempotencyTtlMs, ms - dedupMs]);
+      const expiresAt = now + idempotencyTtlMs;
+      const end = [state, declined, reason, expiresAt, now, currentHour()];
+      const resolved = resolve.get(...end, owner, `${now}`, key, now, ...latestClaims) as PaymentRow | undefined;
+      if (resolved) {
+        const final = finalOf(resolved);
+        sources.erase(key);
+        recordOutcome(key, final);
+        return { state: 'resolved', final };
+      }
+      const row = find.get(key) as PaymentRow | undefined;
+      if (!row) return { state: 'absent' };
+      if (row.state !== 'PROCESSING') return { state: 'settled before' };
+      if (row.lease_until > now) return { state: 'under way', remainingMs: row.lease_until - now };
+      const unresolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : row.unsent_epoch === 0 ? 0 : dedupMs;
+      const ageMs = Math.max(now - row.claimed_at, wallMs - row.claimed_at_wall);
+      return { state: 'too early', remainingMs: unresolvableMs - ageMs };
+    },
+
+    endAllLeases(): void {
+      database.prepare(statements.END_ALL_LEASES).run({ now: storeClock() });
+    },
+  };
+}

@@ -1,0 +1,139 @@
+import type { Clock } from '../../../platform/clock.js';
+import type { StoreUnavailable } from '../../../platform/faults.js';
+import type { TransactionSnapshot, TransactionStore } from '../../../transactions/ports/transaction-store.js';
+import type { TransactionFilter } from '../../../transactions/transaction.js';
+import { OneAtATime } from '../../shared/one-at-a-time.js';
+import {
+  accountsOf,
+  firstRemovedId,
+  type RemovalRow,
+  selectionOf,
+  type TransactionRow,
+  transactionOf,
+} from '../../shared/transaction-rows.js';
+import type { Reader, SnapshotConnection } from '../reader.js';
+import type { Writer } from '../writer/writer.js';
+import { createEmbeddedSearch } from './transaction-search.js';
+import { LIST_IDS, LIST_ROWS, TRANSACTION_COLUMNS } from './transaction-statements.js';
+
+const FIND = `SELECT ${TRANSACTION_COLUMNS} FROM transactions WHERE id = ?`;
+const LIST_VERSION = 'SELECT version, last_removal_version FROM transaction_list';
+
+const REMOVALS_SINCE = `
+  SELECT version, previous_version, id, from_account, to_account
+  FROM transaction_removals WHERE version > ? ORDER BY version DESC`;
+
+interface ListVersionRow {
+  version: number;
+  last_removal_version: number;
+}
+
+export function createEmbeddedTransactionStore(writer: Writer, reader: Reader, clock: Clock): TransactionStore {
+  /** Only one batch of rows is with the writer at a time, so a payment waits for at most one such commit. */
+  const batches = new OneAtATime('The database file', clock);
+  const find = reader.prepare(FIND);
+  let listVersion = (reader.prepare(LIST_VERSION).get() as ListVersionRow).version;
+
+  /**
+   * The version is known from the writer's answers, so it costs no read. It also moves when a snapshot shows a newer one: no
+   * client may get "unchanged" after a client was shown the change.
+   */
+  function sawListVersion(version: number): void {
+    listVersion = Math.max(listVersion, version);
+  }
+
+  /** Notes the list version of a finished write, also when its outcome was unknown at first. */
+  async function seeingVersion<T>(writing: Promise<T>): Promise<T> {
+    const see = (written: unknown) => sawListVersion((written as { listVersion?: number }).listVersion ?? 0);
+    try {
+      const written = await writing;
+      see(written);
+      return written;
+    } catch (fault) {
+      (fault as StoreUnavailable).ended?.then(see, () => {});
+      throw fault;
+    }
+  }
+
+  return {
+    async create(transaction) {
+      const created = await seeingVersion(writer.write('createTransaction', transaction));
+      return { ...transaction, id: created.id, version: 1, createdAt: created.createdAt };
+    },
+
+    async createAll(transactions, key) {
+      const write = () => seeingVersion(writer.write('createTransactions', { transactions, key }));
+      const result = await (transactions.length === 1 ? write() : batches.run(write));
+      if (result.state === 'mismatch') return result;
+      const { state, firstId, createdAt } = result;
+      return { state, firstId, createdAt };
+    },
+
+    async findCreation(key) {
+      return (await writer.write('findCreation', key)) ?? undefined;
+    },
+
+    async get(id) {
+      const row = find.get(id) as TransactionRow | undefined;
+      return row && transactionOf(row);
+    },
+
+    changeStatus: (id, status, onlyFrom) => writer.write('changeStatus', { id, status, onlyFrom }),
+
+    async remove(id, onlyFrom) {
+      const removed = await seeingVersion(writer.write('removeTransaction', { id, onlyFrom }));
+      return typeof removed === 'string' ? removed : 'removed';
+    },
+
+    newest: createEmbeddedSearch(reader),
+
+    listVersion: () => listVersion,
+
+    async openSnapshot(filter, long) {
+      const snapshot = snapshotOf(await reader.openSnapshot(filter.client, long), filter, reader.listReads);
+      sawListVersion(snapshot.version);
+      return snapshot;
+    },
+  };
+}
+
+function snapshotOf(
+  connection: SnapshotConnection,
+  filter: TransactionFilter,
+  listReads: Reader['listReads'],
+): TransactionSnapshot {
+  const { turn } = connection;
+  const { client } = filter;
+  try {
+    const version = connection.prepare(LIST_VERSION).get() as ListVersionRow;
+    const selection = selectionOf(filter);
+    const accounts = accountsOf(filter);
+    const ids = connection.prepare(LIST_IDS[selection]);
+    const rows = connection.prepare(LIST_ROWS[selection]);
+    return {
+      version: version.version,
+      async firstRemovedSince(since) {
+        const lastRemovalVersion = version.last_removal_version;
+        if (lastRemovalVersion <= since) return Number.POSITIVE_INFINITY;
+        const removals = connection.prepare(REMOVALS_SINCE).all(since) as RemovalRow[];
+        return firstRemovedId(removals, lastRemovalVersion, since, filter);
+      },
+      ids: (afterId, limit) =>
+        listReads.page(client, limit, () => {
+          const page = ids.all(afterId, limit, ...accounts) as { id: number }[];
+          return page.map(({ id }) => id);
+        }),
+      rows: (afterId, limit) =>
+        listReads.page(client, limit, () =>
+          (rows.all(afterId, limit, ...accounts) as TransactionRow[]).map(transactionOf),
+        ),
+      isWanted: () => turn.isWanted(),
+      isOwed: () => turn.isOwed(),
+      lengthen: () => turn.lengthen(),
+      close: () => connection.close(),
+    };
+  } catch (fault) {
+    connection.close();
+    throw fault;
+  }
+}

@@ -1,0 +1,227 @@
+import type { PoolClient, QueryResultRow } from 'pg';
+import type { StoreOfRecordReport } from '../../../health/store-reports.js';
+import type { Clock } from '../../../platform/clock.js';
+import { StoreUnavailable } from '../../../platform/faults.js';
+import { CannotOpen } from '../../shared/deployment.js';
+import {
+  type Commit,
+  type Incarnation,
+  type LastCommits,
+  type ProcessCommits,
+  readCommits,
+} from '../../shared/last-commits.js';
+import { ADOPT, CHECKED, IDENTIFY, MISSING_COMMITS } from './database-identity-statements.js';
+import type { PostgresPart } from './part.js';
+import type { Postgres, Statement } from './postgres.js';
+
+/** A connection pooler may change the server behind an open connection; it is noticed within this time. */
+const WATCH_EVERY_MS = 1_000;
+/** Without an answer for this long the database counts as down. One question that waits in a busy pool is no sign of that. */
+const AWAY_AFTER_MS = 3_000;
+
+interface DatabaseRow extends Incarnation {
+  id: string;
+  /** No server was written down yet: the first one replaces none. */
+  isNew: boolean;
+  /** The server and the tables are those that were last written down. */
+  known: boolean;
+  /** Since the server started somebody found that no commit is lost. */
+  checked: boolean;
+  /** System identifier, database, timeline and incarnation. */
+  server: string;
+}
+
+interface MissingRow {
+  start: string;
+  missing: number[];
+}
+
+interface Seen extends Incarnation {
+  readonly server: string;
+  /** The order in which the questions were sent. */
+  readonly question: number;
+}
+
+type Query = <Row extends QueryResultRow>(statement: Statement, values?: readonly unknown[]) => Promise<Row[]>;
+
+/**
+ * Which deployment the database belongs to, and which server it is on (rule O5). A database that lacks commits, after a failover to
+ * an asynchronous standby or a restore, is noticed before anything is claimed there: by the server and its timeline, by the oid of
+ * the tables, and by commits that are known and that it does not have (docs/engineering/decisions/0068). That is written down once.
+ */
+export class DatabaseIdentity implements StoreOfRecordReport {
+  private id: string | undefined;
+  private seen: Seen | undefined;
+  private questions = 0;
+  private isComparing = false;
+  private stopped = false;
+  private answeredAt = Number.NEGATIVE_INFINITY;
+  private cancelNext = () => {};
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly lastCommits: LastCommits,
+    private readonly onReplaced: () => void,
+  ) {}
+
+  /** Part of every name in Redis. */
+  get deploymentId(): string {
+    if (this.id === undefined) throw new Error('the database was not identified yet');
+    return this.id;
+  }
+
+  /** The server that was last seen. Data that was read from another server must not count as data of this one. */
+  get server(): string {
+    if (!this.seen) throw new Error('the database was not identified yet');
+    return this.seen.server;
+  }
+
+  /** Sends no query: it looks at the result of the watch, which asks every second. */
+  async ping(): Promise<void> {
+    if (this.clock.monotonic() - this.answeredAt < AWAY_AFTER_MS) return;
+    throw new StoreUnavailable('unchanged', `PostgreSQL did not answer for ${AWAY_AFTER_MS} ms`);
+  }
+
+  /** Once the schema is there. Throws when the database cannot be asked. */
+  async start(database: Postgres): Promise<void> {
+    this.id = (await identifyOnce(queryOf(database))).id;
+  }
+
+  /** For every new connection, before it is used. */
+  async observe(client: PoolClient): Promise<void> {
+    // Before that the schema may not be there, and Redis cannot be asked.
+    if (!this.seen) return;
+    await this.identify(async (statement, values = []) => {
+      return (await client.query({ ...statement, values: [...values] })).rows;
+    });
+  }
+
+  /** Looks every second, beginning at once. Throws when the database cannot be asked at first. */
+  async watch(database: Postgres, payments: PostgresPart): Promise<void> {
+    const query = queryOf(database, payments);
+    await this.compare(query);
+    this.scheduleNext(query);
+  }
+
+  stop(): void {
+    this.stopped = true;
+    this.cancelNext();
+  }
+
+  private scheduleNext(query: Query): void {
+    if (this.stopped) return;
+    this.cancelNext = this.clock.after(WATCH_EVERY_MS, () => {
+      this.identify(query)
+        .then(() => this.compareBeside(query))
+        .catch(() => {})
+        .finally(() => this.scheduleNext(query));
+    });
+  }
+
+  /** It may wait for a locked table, which is no reason to call the database down. */
+  private compareBeside(query: Query): void {
+    if (this.isComparing) return;
+    this.isComparing = true;
+    this.compare(query)
+      .catch(() => {})
+      .finally(() => {
+        this.isComparing = false;
+      });
+  }
+
+  /** Without the commits of others, unless the server or its tables are others than before. */
+  private async identify(query: Query): Promise<void> {
+    const question = this.nextQuestion();
+    const row = await identifyOnce(query);
+    this.refuseOtherDeployment(row);
+    if (row.known && row.checked && this.seen?.incarnation === row.incarnation) this.accept(row, question);
+    else await this.compare(query);
+  }
+
+  /**
+   * What is remembered is read before the database is asked, so that a database which lost nothing has all of it. Without Redis it is
+   * compared with what this process knows; then a server that was started since the last check stays unchecked.
+   */
+  private async compare(query: Query): Promise<void> {
+    const texts = await this.lastCommits.ofAll().catch(() => undefined);
+    const remembered = [...(texts?.values() ?? [])].map(readCommits);
+    const own = this.lastCommits.own;
+    const known: ProcessCommits[] = own ? [...remembered, own] : remembered;
+    const incarnations: Incarnation[] = this.seen ? [...known, this.seen] : known;
+    const commits = known.flatMap((each) => each.commits);
+    const question = this.nextQuestion();
+
+    let row = await identifyOnce(query);
+    this.refuseOtherDeployment(row);
+    const found = await findMissing(query, commits);
+    const { incarnation } = row;
+    // What an earlier incarnation had may be lost: that was written down already.
+    const ofThis = known.filter((each) => each.incarnation === incarnation).flatMap((each) => each.commits);
+    const isSetBack =
+      incarnations.some((each) => isLater(each, row)) || ofThis.some((commit) => found.missing.has(commit));
+    if (isSetBack || !row.known) {
+      const generation = Math.max(0, ...incarnations.map((each) => each.generation));
+      await query(ADOPT, [isSetBack ? incarnation : null, generation]);
+      const { isNew } = row;
+      row = await identifyOnce(query);
+      // A start has seen no other server before, with which `accept` could compare this one.
+      if (!this.seen && !isNew && row.incarnation !== incarnation) this.onReplaced();
+    } else if (!row.checked && texts) await query(CHECKED, [found.start]);
+    if (!this.accept(row, question)) return;
+    this.lastCommits.moveTo(row, found.missing);
+    if (texts) this.lastCommits.found(texts).catch(() => {});
+  }
+
+  private nextQuestion(): number {
+    this.questions += 1;
+    return this.questions;
+  }
+
+  private refuseOtherDeployment({ id }: DatabaseRow): void {
+    if (id === this.id) return;
+    throw new CannotOpen(
+      'DATABASE_URL leads to the database of another deployment now. Restart the process to use it.',
+    );
+  }
+
+  /** Ignores a late reply that names an earlier incarnation. */
+  private accept({ server, generation, incarnation }: DatabaseRow, question: number): boolean {
+    this.answeredAt = this.clock.monotonic();
+    const { seen } = this;
+    if (seen && question < seen.question && generation <= seen.generation) return false;
+    this.seen = { server, generation, incarnation, question };
+    if (seen && seen.server !== server) this.onReplaced();
+    return true;
+  }
+}
+
+/** It was known, and the database is at an earlier one, or at another one of this generation. */
+function isLater(known: Incarnation, { generation, incarnation }: Incarnation): boolean {
+  return known.generation > generation || (known.generation === generation && known.incarnation !== incarnation);
+}
+
+async function identifyOnce(query: Query): Promise<DatabaseRow> {
+  const [row] = await query<DatabaseRow>(IDENTIFY);
+  if (!row) throw new CannotOpen('The table idempay.deployment is empty. Restore the database with all of its rows.');
+  return row;
+}
+
+async function findMissing(query: Query, commits: readonly Commit[]) {
+  const column = <Value>(of: (commit: Commit) => Value | undefined) => commits.map((commit) => of(commit) ?? null);
+  const [row] = await query<MissingRow>(MISSING_COMMITS, [
+    column((commit) => ('key' in commit ? commit.key : undefined)),
+    column((commit) => ('key' in commit ? commit.epoch : undefined)),
+    column((commit) => ('key' in commit ? commit.settled : undefined)),
+    column((commit) => ('id' in commit ? commit.id : undefined)),
+    column((commit) => ('id' in commit ? commit.version : 'key' in commit ? undefined : commit.listVersion)),
+    column((commit) => ('key' in commit ? commit.atMs : undefined)),
+  ]);
+  const missing = new Set(row?.missing.flatMap((position) => commits[position - 1] ?? []));
+  return { start: row?.start ?? '', missing };
+}
+
+/** The look for missing commits reads payments, so it is one of the statements that wait for their table together. */
+function queryOf(database: Postgres, payments: PostgresPart = database): Query {
+  return (statement, values) =>
+    (statement === MISSING_COMMITS ? payments : database).writeHoweverLate(statement, values);
+}

@@ -1,0 +1,118 @@
+import { randomUUID } from 'node:crypto';
+import type { ClientBase } from 'pg';
+import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '../../shared/time-limits.js';
+
+/** A snapshot waits this long for a slow reader of its list. */
+const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
+
+/**
+ * Planner settings for a few short queries on large tables (docs/engineering/decisions/0038). Each statement is written for one index and keeps its
+ * first plan: a sequential scan that was chosen while a table was small would later read the whole large table. JIT compilation takes
+ * longer than any of them runs.
+ */
+const PLANNER = { enable_seqscan: 'off', plan_cache_mode: 'force_generic_plan', jit: 'off' };
+
+/**
+ * A host that died in the middle of a statement holds its locks until the server ends the session: within about ten seconds, and not
+ * the two hours that are usual. In seconds, except `tcp_user_timeout`, which is in ms. A server that cannot set one ignores it.
+ */
+const DEAD_HOST = {
+  tcp_keepalives_idle: '5',
+  tcp_keepalives_interval: '2',
+  tcp_keepalives_count: '3',
+  tcp_user_timeout: '11000',
+};
+
+const SESSION_SETTINGS = {
+  statement_timeout: String(STATEMENT_TIMEOUT_MS),
+  lock_timeout: String(LOCK_TIMEOUT_MS),
+  idle_in_transaction_session_timeout: String(IDLE_IN_TRANSACTION_TIMEOUT_MS),
+  ...PLANNER,
+  ...DEAD_HOST,
+};
+
+/** A setting of no meaning to the server, by which a session is recognized. */
+const MARK = 'idempay.session';
+
+/**
+ * For statements whose effect must not come later than the service expects: write marks of the cache and the horizon of retention are
+ * made for this limit. Without it they do nothing, also in a session that a pooler put behind our connection a moment ago.
+ */
+export const ENDS_IN_TIME = `current_setting('statement_timeout')::interval
+        BETWEEN interval '1 ms' AND interval '${STATEMENT_TIMEOUT_MS} ms'`;
+
+/** In recovery every transaction is read-only; without it, a user, a database or the server may be set to it. */
+export const IS_READ_ONLY = `current_setting('transaction_read_only') = 'on'`;
+
+/** What the server lets a session do, and the name by which the session is recognized. */
+export interface SessionStart {
+  readonly standby: boolean;
+  readonly readOnly: boolean;
+  readonly mark: string;
+}
+
+/**
+ * Sets what the service needs of a session, by a statement: poolers drop or refuse settings in the start-up message. `limitMs`: how long
+ * the answer may take, because the server has no limit yet.
+ */
+export async function setUpSession(client: ClientBase, limitMs: number): Promise<SessionStart> {
+  const mark = randomUUID();
+  const settings = Object.entries({ ...SESSION_SETTINGS, [MARK]: mark }).map(
+    ([name, value]) => `set_config('${name}', '${value}', false)`,
+  );
+  const text = `SELECT pg_is_in_recovery() AS standby, ${IS_READ_ONLY} AS "readOnly", ${settings.join(', ')}`;
+  const question = { text, query_timeout: limitMs } as { text: string };
+  const { rows } = await client.query<{ standby: boolean; readOnly: boolean }>(question);
+  return { standby: rows[0]?.standby === true, readOnly: rows[0]?.readOnly === true, mark };
+}
+
+/** What the server uses behind a connection at this moment; 0 means that there is no limit. */
+export interface SessionLimits {
+  readonly statementTimeoutMs: number;
+  readonly lockTimeoutMs: number;
+  /** The session is another one than that which was set up, or its settings were reset. */
+  readonly isAnother: boolean;
+  /** Nothing can be written in it: the server is a standby, or it, the database or the user is set to that. */
+  readonly readOnly: boolean;
+}
+
+/**
+ * Asks in a statement of its own: a pooler may answer it from another session. If it does, the next statement may meet a session that
+ * was never set up, so what counts then is what new sessions of this user begin with.
+ */
+export async function askSessionLimits(client: ClientBase, mark: string): Promise<SessionLimits> {
+  const { rows } = await client.query<{
+    name: string;
+    setting: number;
+    initial: number;
+    mark: string | null;
+    readOnly: boolean;
+  }>({
+    name: 'session_limits',
+    text: `
+      SELECT name, setting::float8 AS setting, reset_val::float8 AS initial, current_setting('${MARK}', true) AS mark,
+        ${IS_READ_ONLY} AS "readOnly"
+      FROM pg_settings WHERE name IN ('statement_timeout', 'lock_timeout')`,
+  });
+  const isAnother = rows.some((row) => row.mark !== mark);
+  const limitOf = (wanted: string) => {
+    const row = rows.find(({ name }) => name === wanted);
+    return weakest(row?.setting ?? 0, isAnother ? (row?.initial ?? 0) : (row?.setting ?? 0));
+  };
+  const readOnly = rows.some((row) => row.readOnly);
+  return {
+    statementTimeoutMs: limitOf('statement_timeout'),
+    lockTimeoutMs: limitOf('lock_timeout'),
+    isAnother,
+    readOnly,
+  };
+}
+
+function weakest(oneMs: number, otherMs: number): number {
+  return oneMs === 0 || otherMs === 0 ? 0 : Math.max(oneMs, otherMs);
+}
+
+/** Whether a statement surely ends when the service expects it to. */
+export function endsInTime({ statementTimeoutMs }: SessionLimits): boolean {
+  return statementTimeoutMs > 0 && statementTimeoutMs <= STATEMENT_TIMEOUT_MS;
+}

@@ -1,0 +1,109 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { reasonOf } from '../../../platform/faults.js';
+import { warningsIn } from '../../../platform/finding.js';
+import { CERTIFICATE_ADVICE, isCertificateFault } from '../../../platform/tls-fault.js';
+import { CannotOpen } from '../../shared/deployment.js';
+import { type Ask, examineRights, judgeDurability, RIGHTS_ADVICE, SETTINGS } from './checks.js';
+import { type Postgres, StandbyRefused } from './postgres.js';
+
+const TRY_AGAIN_MS = 500;
+/** A failover makes a standby the primary within this time; after it a standby is a wrong setting. */
+const STANDBY_PATIENCE_MS = 3_000;
+
+/**
+ * Runs `open` until it succeeds. While PostgreSQL is down it is tried again, for as long as it takes, and `onAway` is called for
+ * it once. Throws CannotOpen, at once, when PostgreSQL is there and `DATABASE_URL` cannot be right.
+ */
+export async function untilPostgresIsThere(
+  open: () => Promise<void>,
+  onAway: (sentence: string, cause: Error) => void,
+): Promise<void> {
+  const startedAt = performance.now();
+  let reported = false;
+  for (;;) {
+    try {
+      return await open();
+    } catch (error) {
+      if (error instanceof CannotOpen) throw error;
+      const cause = rootOf(error);
+      const isPatient = cause instanceof StandbyRefused && performance.now() - startedAt < STANDBY_PATIENCE_MS;
+      if (!isPatient && !isDown(cause)) {
+        const sentence = `DATABASE_URL: PostgreSQL cannot be used: ${cause.message}. ${adviceFor(cause)}`;
+        throw new CannotOpen(sentence, { cause: error });
+      }
+      if (!isPatient && !reported) {
+        reported = true;
+        onAway('DATABASE_URL: PostgreSQL cannot be reached; the start waits until it can', cause);
+      }
+    }
+    await delay(TRY_AGAIN_MS);
+  }
+}
+
+/** Once the schema is there: one that another role migrated may be open to us and its tables closed. Throws CannotOpen then. */
+export async function refuseMissingRights(database: Postgres): Promise<void> {
+  const ask: Ask = async (statement) => (await database.read(statement))[0] ?? {};
+  const { found, advice } = await examineRights({ ask });
+  if (advice) throw new CannotOpen(`DATABASE_URL: PostgreSQL cannot be used: ${found}. ${advice}.`);
+}
+
+export async function warnOfLostCommits(database: Postgres, warn: (sentence: string) => void): Promise<void> {
+  const [settings = {}] = await database.read(SETTINGS);
+  for (const sentence of warningsIn(judgeDurability({ settings }))) warn(sentence);
+}
+
+/** Errors of the operating system and of name resolution. ENOENT: the server has not made its socket file yet. */
+const AWAY_CODES = new Set([
+  ...['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE', 'EHOSTUNREACH', 'EHOSTDOWN', 'ENETUNREACH', 'ENETDOWN'],
+  ...['ENOTFOUND', 'EAI_AGAIN', 'ENOENT'],
+]);
+/** SQLSTATE: connection lost, rolled back, too few resources, stopping or starting (57P03), system or internal error. */
+const AWAY_STATES = /^(08|40|53|57|58|XX)...$/;
+/** The driver's own words, which have no code. */
+const AWAY_WORDS = /timeout|terminated/i;
+
+function isDown(cause: Error): boolean {
+  const code = codeOf(cause);
+  if (code === undefined) return AWAY_WORDS.test(cause.message);
+  // ENOENT of a certificate file is a wrong setting; only a missing socket file (`connect`) may appear later.
+  if (code === 'ENOENT' && (cause as NodeJS.ErrnoException).syscall !== 'connect') return false;
+  return AWAY_CODES.has(code) || AWAY_STATES.test(code);
+}
+
+/** What to do about an SQLSTATE. */
+const ADVICE: Readonly<Record<string, string>> = {
+  '28P01':
+    'Set the user and the password that the server knows, percent-encoded: postgres://user:password@host/database.',
+  '28000':
+    'The server refuses this user, or a connection without TLS: correct the user, or add ?sslmode=verify-full, or allow it in pg_hba.conf.',
+  '3D000': 'Create the database, or name another one at the end of DATABASE_URL.',
+  '42501': `${RIGHTS_ADVICE}.`,
+  '25006': 'The user or the database is set to read only (default_transaction_read_only): turn that off.',
+};
+
+/** Why the server cannot be used, and what to do. */
+export function wordsFor(error: unknown): string {
+  const cause = rootOf(error);
+  return isDown(cause) ? reasonOf(cause) : `${cause.message}. ${adviceFor(cause)}`;
+}
+
+function adviceFor(cause: Error): string {
+  const advice = ADVICE[codeOf(cause) ?? ''];
+  if (advice) return advice;
+  if (isCertificateFault(cause)) return CERTIFICATE_ADVICE;
+  if (cause instanceof StandbyRefused) return 'Name the primary in DATABASE_URL.';
+  if (/password/i.test(cause.message)) return 'Set a password: postgres://user:password@host/database.';
+  if (/SSL/.test(cause.message)) return 'Turn TLS on at the server, or remove sslmode from DATABASE_URL.';
+  return 'Correct DATABASE_URL, or the server that it names.';
+}
+
+function codeOf(cause: Error): string | undefined {
+  const { code } = cause as { code?: unknown };
+  return typeof code === 'string' ? code : undefined;
+}
+
+/** The exception of the driver, beneath what we made of it. */
+function rootOf(error: unknown): Error {
+  const { cause } = error as { cause?: unknown };
+  return cause instanceof Error ? rootOf(cause) : (error as Error);
+}

@@ -1,0 +1,54 @@
+import { Client } from 'pg';
+import { SIMULATED } from '../../../payments/values/processor-names.js';
+import { refuseRealPayments } from '../../shared/checks.js';
+import { CannotOpen } from '../../shared/deployment.js';
+import { PROCESSOR_NAMES } from './processor-names.js';
+
+const CONNECT_TIMEOUT_MS = 5_000;
+/** Sessions of services; a pooler may hide some. */
+const SERVICES = `
+  SELECT count(*)::integer AS sessions FROM pg_stat_activity
+  WHERE datname = current_database() AND application_name = 'idempay'`;
+/**
+ * The lock waits for the claims under way, and each claim that waits for it sees what is written here: that its processor is not
+ * registered. With another id, nothing in Redis counts any more, where the records of the removed payments are until they expire, and
+ * keys of references are others. One commit: a death before it leaves everything, and a second run finds nothing to remove.
+ */
+const DISCARD = `
+  LOCK TABLE idempay.payments IN SHARE ROW EXCLUSIVE MODE;
+  DELETE FROM idempay.payments;
+  UPDATE idempay.deployment SET processors = '{}', id = right(replace(gen_random_uuid()::text, '-', ''), 16)`;
+
+/**
+ * Removes the payments of a database in which all are simulated; transactions stay. Returns false where there is nothing to remove. Throws
+ * CannotOpen, with nothing changed, where a service runs on it or a payment was made at a processor. A service that was not
+ * seen, behind a pooler, or that starts meanwhile, leaves the database as the next claim finds it: none of its claims counts before its
+ * processor is registered again.
+ */
+export async function discardSimulatedPayments(databaseUrl: string): Promise<boolean> {
+  // Without the pool's time limits: to remove many rows takes as long as it takes.
+  const client = new Client({
+    connectionString: databaseUrl,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    application_name: 'idempay-discard',
+  });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ sessions: number }>(SERVICES);
+    if (rows[0]?.sessions !== 0)
+      throw new CannotOpen('Nothing was removed: a service runs on this database. Stop it first.');
+    await client.query('BEGIN');
+    // Locked until the end, so that no process registers another processor meanwhile.
+    const found = await client.query<{ processors: string[] }>(`${PROCESSOR_NAMES.text} FOR UPDATE`);
+    const used = found.rows[0]?.processors ?? [];
+    refuseRealPayments(used);
+    if (!used.includes(SIMULATED)) return false;
+    await client.query(DISCARD);
+    await client.query('COMMIT');
+    return true;
+  } finally {
+    // Rolls back what is not committed.
+    await client.end().catch(() => {});
+  }
+}

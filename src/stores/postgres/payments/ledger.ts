@@ -1,0 +1,134 @@
+import {
+  type FindResult,
+  type Ledger,
+  MOST_COUNTED,
+  type Resolution,
+  type ResolveResult,
+} from '../../../payments/ports/ledger.js';
+import { type Fence, isVisibleTo } from '../../../payments/values/payment.js';
+import { isUnknown } from '../../../platform/faults.js';
+import { finalOf } from '../../shared/payment-rows.js';
+import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
+import { Batcher, LANES } from '../connection/batcher.js';
+import type { DatabaseClock } from '../connection/database-clock.js';
+import type { ConfirmDurable } from '../connection/durability.js';
+import type { PostgresPart } from '../connection/part.js';
+import { createClaims } from './claims.js';
+import * as statements from './ledger-statements.js';
+import { endStateOf, type PaymentRow } from './payment-row.js';
+import { createProcessorNames } from './processor-names.js';
+import { createPaymentHorizon } from './retention.js';
+import { createNoteElapsed } from './retention-time.js';
+import { createExecutionWrites } from './settlements.js';
+
+interface LedgerOptions {
+  readonly measures?: StoreMeasures | undefined;
+  readonly onOtherKind?: (sentence: string) => void;
+}
+
+/**
+ * The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. `onOtherKind` is
+ * called with a sentence when this process may claim nothing here, because payments of the other kind are in the database.
+ */
+export function createPostgresLedger(
+  database: PostgresPart,
+  clock: DatabaseClock,
+  confirmDurable: ConfirmDurable,
+  { measures = NOT_MEASURED, onOtherKind = () => {} }: LedgerOptions = {},
+): Ledger {
+  const queue = (name: string) => measures.queue('postgresql', name);
+  /** Each call is answered by a statement that was sent after the call began (rule P17). */
+  const finds = new Batcher<string, PaymentRow | undefined>(findAll, clock.clock, LANES, queue('finds'));
+  const horizon = createPaymentHorizon(database);
+  const processorNames = createProcessorNames(database, onOtherKind);
+
+  async function findAll(keys: readonly string[]): Promise<(PaymentRow | undefined)[]> {
+    // A thousand repeats of one key ask for one row.
+    const rows = await database.read<PaymentRow>(statements.FIND, [[...new Set(keys)]]);
+    const byKey = new Map(rows.map((row) => [row.key, row]));
+    return keys.map((key) => byKey.get(key));
+  }
+
+  /** A row that is final, or ours, decides an answer, so it is returned only when it is durable, and remembered like a commit. */
+  async function findRow(key: string, ours?: Fence): Promise<PaymentRow | undefined> {
+    const row = await finds.add(key);
+    if (row && (row.state !== 'PROCESSING' || row.owner === ours?.owner)) {
+      await confirmDurable();
+      const { epoch, settled_at: settledAt } = row;
+      if (settledAt === null) database.lastCommits?.add({ key, epoch, settled: false });
+      else database.lastCommits?.saw({ key, epoch }, settledAt);
+    }
+    return row;
+  }
+
+  async function find(key: string, client?: string): Promise<FindResult> {
+    const row = await findRow(key);
+    if (!row || !isVisibleTo(client, row.client)) return { state: 'absent' };
+    if (row.state !== 'PROCESSING') {
+      return endStateOf(row);
+    }
+    return row.remaining_ms > 0
+      ? { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms }
+      : { state: 'abandoned' };
+  }
+
+  /** When the reply was lost, the row is read to find out whether this resolution was written. */
+  async function resolveOrReadBack(resolution: Resolution): Promise<PaymentRow | undefined> {
+    const { key, owner, state, reason, dedupMs, idempotencyTtlMs } = resolution;
+    try {
+      const values = [key, owner, state, reason, dedupMs, idempotencyTtlMs];
+      const [row] = await database.write<PaymentRow>(statements.RESOLVE, values);
+      return row;
+    } catch (fault) {
+      if (!isUnknown(fault)) throw fault;
+      const row = await findRow(key).catch(() => undefined);
+      if (!row || row.state === 'PROCESSING') throw fault;
+      return row.owner === owner ? row : undefined;
+    }
+  }
+
+  return {
+    ...createClaims(database, clock, { findRow, mayBeRemoved: horizon.mayBeRemoved, processorNames }, queue('claims')),
+    ...createExecutionWrites(database, clock, findRow, queue),
+
+    find,
+
+    async resolve(resolution): Promise<ResolveResult> {
+      const resolved = await resolveOrReadBack(resolution);
+      if (resolved) return { state: 'resolved', final: finalOf(resolved) };
+      const row = await findRow(resolution.key);
+      if (!row) return { state: 'absent' };
+      if (row.state !== 'PROCESSING') return { state: 'settled before' };
+      if (row.remaining_ms > 0) return { state: 'under way', remainingMs: row.remaining_ms };
+      const { idempotencyTtlMs, dedupMs } = resolution;
+      const unresolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : row.unsent_epoch === 0 ? 0 : dedupMs;
+      return { state: 'too early', remainingMs: Math.max(0, unresolvableMs - row.age_ms) };
+    },
+
+    async endedUnclaimed(key, lifeMs, client) {
+      return (await database.read(statements.ENDED_UNCLAIMED, [key, lifeMs, client ?? null])).length > 0;
+    },
+
+    async mayBeLost(key) {
+      const values = [key];
+      const [told] = await database.read<{ mayBeLost: boolean; isKnown: boolean }>(statements.MAY_BE_LOST, values);
+      return !told?.isKnown || told.mayBeLost;
+    },
+
+    sourceOf: async (key) => (await finds.add(key))?.source ?? undefined,
+
+    async countAbandoned(...ages) {
+      const [counted] = await database.read<{ abandoned: number }>(statements.COUNT_ABANDONED, [...ages, MOST_COUNTED]);
+      return counted?.abandoned ?? 0;
+    },
+
+    async backlog() {
+      const [row] = await database.read<{ payments: number; oldest_ms: number }>(statements.BACKLOG, [MOST_COUNTED]);
+      return { payments: row?.payments ?? 0, oldestMs: Math.max(0, row?.oldest_ms ?? 0) };
+    },
+
+    noteElapsed: createNoteElapsed(database),
+
+    removeSettled: horizon.removeSettled,
+  };
+}

@@ -1,0 +1,131 @@
+import type { NewestSource } from '../../shared/payment-history.js';
+import type { Statement } from '../connection/postgres.js';
+import { UNSENT_OF_NOW } from './ledger-statements.js';
+
+const COLUMNS = `
+  key, state, transaction_id, amount::text AS amount, currency, client, processor, epoch, reason, resolution, reference, attempt, content,
+  floor(extract(epoch FROM claimed_at) * 1000)::float8 AS claimed_at,
+  floor(extract(epoch FROM settled_at) * 1000)::float8 AS settled_at,
+  floor(extract(epoch FROM settled_at) * 1000000)::float8 AS settled_at_us`;
+
+export const FIND: Statement = {
+  name: 'find_record',
+  text: `SELECT ${COLUMNS} FROM idempay.payments WHERE key = $1`,
+};
+
+/** `$1`: how many of the oldest payments are looked at. */
+export const COUNT_PAID: Statement = {
+  name: 'count_paid',
+  text: `
+    SELECT processor, count(*)::float8 AS payments, (count(*) FILTER (WHERE state = 'COMPLETED'))::float8 AS paid
+    FROM (SELECT processor, state FROM idempay.payments ORDER BY transaction_id LIMIT $1) AS oldest GROUP BY processor`,
+};
+
+/** What only the timeline of a payment shows. */
+export const FIND_LIFE: Statement = {
+  name: 'find_life',
+  text: `
+    SELECT ${COLUMNS}, owner, ${UNSENT_OF_NOW} AS unsent_of_now, events::text AS events,
+      floor(extract(epoch FROM lease_until) * 1000)::float8 AS lease_until,
+      floor(extract(epoch FROM recover_at) * 1000)::float8 AS recover_at,
+      floor(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at,
+      floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now
+    FROM idempay.payments WHERE key = $1`,
+};
+
+const RANGE = 'transaction_id >= $1 AND transaction_id < $2';
+/**
+ * Conditions that must not use an index, also not in a custom plan (hence `key::text`). They filter a bounded number of rows
+ * (see `shared/payment-history.ts`).
+ */
+const FILTERS = `($4::text IS NULL OR state = $4) AND ($5::text IS NULL OR processor = $5)
+        AND ($6::uuid IS NULL OR (key::text >= $6::uuid::text AND key::text <= $7::uuid::text)) AND ($8::text IS NULL OR client = $8)
+        AND ($9::text IS NULL OR strpos(content, $9) > 0)`;
+/** Each is read by an index of its own, in the order of the ids, so that a plan that is kept can use a partial one. */
+const ROWS_OF = {
+  any: RANGE,
+  DECLINED: `${RANGE} AND state = 'DECLINED'`,
+  PROCESSING: `${RANGE} AND state = 'PROCESSING'`,
+  ofClient: `${RANGE} AND client = $8`,
+} as const;
+
+export const NEWEST: Record<NewestSource, Statement> = {
+  any: newestOf('newest_payments', ROWS_OF.any),
+  DECLINED: newestOf('newest_declined', ROWS_OF.DECLINED),
+  ofClient: newestOf('newest_of_client', ROWS_OF.ofClient),
+  PROCESSING: newestOf('newest_processing', ROWS_OF.PROCESSING),
+};
+
+/** Payments within a short range of keys. */
+export const OF_KEYS = sortedOf('payments_of_keys', 'key >= $6 AND key <= $7');
+
+export const OF_REFERENCE = sortedOf('payments_of_reference', 'reference = $10');
+
+export const COUNT_KEYS: Statement = {
+  name: 'count_keys',
+  text: `
+    SELECT count(*)::float8 AS keys FROM (
+      SELECT FROM idempay.payments WHERE key >= $1 AND key <= $2 ORDER BY key LIMIT $3) AS first_ones`,
+};
+
+/** The `$3`th newest id of each: the last one that a page may read. */
+export const NTH_ID: Record<NewestSource, Statement> = {
+  any: nthIdOf('nth_id', ROWS_OF.any),
+  DECLINED: nthIdOf('nth_declined_id', ROWS_OF.DECLINED),
+  PROCESSING: nthIdOf('nth_processing_id', ROWS_OF.PROCESSING),
+  ofClient: nthIdOf('nth_id_of_client', `${RANGE} AND client = $4`),
+};
+
+/** The attempt at a reference that was claimed last. */
+export const NEWEST_ATTEMPT: Statement = {
+  name: 'newest_attempt',
+  text: `
+    SELECT ${COLUMNS} FROM idempay.payments
+    WHERE reference = $1 AND client IS NOT DISTINCT FROM $2 ORDER BY attempt DESC LIMIT 1`,
+};
+
+function newestOf(name: string, rows: string): Statement {
+  return {
+    name,
+    text: `SELECT ${COLUMNS} FROM idempay.payments WHERE ${rows} AND ${FILTERS} ORDER BY transaction_id DESC LIMIT $3`,
+  };
+}
+
+function sortedOf(name: string, rows: string): Statement {
+  return {
+    name,
+    text: `
+      WITH selected AS MATERIALIZED (SELECT * FROM idempay.payments WHERE ${rows})
+      SELECT ${COLUMNS} FROM selected WHERE ${RANGE} AND ${FILTERS} ORDER BY transaction_id DESC LIMIT $3`,
+  };
+}
+
+function nthIdOf(name: string, rows: string): Statement {
+  return {
+    name,
+    text: `SELECT transaction_id FROM idempay.payments WHERE ${rows} ORDER BY transaction_id DESC OFFSET $3 - 1 LIMIT 1`,
+  };
+}
+
+/** By the table's `settled_at` and not the output's, a float8 that no index is ordered by; to the microsecond. */
+const SETTLED_PAGE = `
+    FROM idempay.payments
+    WHERE (payments.settled_at, key) > ('epoch'::timestamptz + $1::float8 * interval '1 microsecond', $2)
+      AND payments.settled_at >= 'epoch'::timestamptz + $3::float8 * interval '1 millisecond'
+      AND payments.settled_at < 'epoch'::timestamptz + $4::float8 * interval '1 millisecond'
+    ORDER BY payments.settled_at, key LIMIT $5`;
+
+export const SETTLED: Statement = { name: 'settled_payments', text: `SELECT ${COLUMNS} ${SETTLED_PAGE}` };
+
+/** How many rows one page has, and its last row. */
+export const COUNT_SETTLED: Statement = {
+  name: 'count_settled',
+  text: `
+    WITH page AS MATERIALIZED (SELECT key, payments.settled_at, state ${SETTLED_PAGE}),
+      last AS (SELECT key, settled_at FROM page ORDER BY settled_at DESC, key DESC LIMIT 1)
+    SELECT count(*)::float8 AS counted, count(*) FILTER (WHERE state = 'COMPLETED')::float8 AS completed,
+      count(*) FILTER (WHERE state = 'DECLINED')::float8 AS declined,
+      (SELECT key FROM last) AS key,
+      (SELECT floor(extract(epoch FROM settled_at) * 1000000)::float8 FROM last) AS last_settled_at
+    FROM page`,
+};

@@ -1,0 +1,95 @@
+import { MOST_LOOKED_AT, type PaymentHistory } from '../../../payments/ports/payment-history.js';
+import {
+  type CountedRow,
+  countsOf,
+  type NewestQuery,
+  type NewestReads,
+  newestPage,
+  type PaidRow,
+  paidCountsOf,
+  settledPageOf,
+  startOf,
+} from '../../shared/payment-history.js';
+import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../../shared/payment-rows.js';
+import { Turns } from '../../shared/turns.js';
+import type { ConfirmDurable } from '../connection/durability.js';
+import type { PostgresPart } from '../connection/part.js';
+import * as statements from './payment-history-statements.js';
+
+interface Row extends HistoryRow {
+  /** To the microsecond: two payments that were settled in one millisecond still have an order. */
+  readonly settled_at_us: number | null;
+}
+
+const UNITS_PER_MS = 1_000;
+/** Pages of lists that are read at once, if nobody says otherwise. */
+const MOST_PAGES = 4;
+
+/** Rows are returned only when they are durable; `newest` does not wait for that. */
+export function createPostgresPaymentHistory(
+  database: PostgresPart,
+  confirmDurable: ConfirmDurable,
+  turns = new Turns(MOST_PAGES),
+): PaymentHistory {
+  const newestReads: NewestReads = {
+    async countKeys({ first, last }, atMost) {
+      const [counted] = await database.read<{ keys: number }>(statements.COUNT_KEYS, [first, last, atMost]);
+      return counted?.keys ?? 0;
+    },
+    ofKeys: (query) => database.read<Row>(statements.OF_KEYS, valuesOf(query)),
+    ofReference: (query) => database.read<Row>(statements.OF_REFERENCE, [...valuesOf(query), query.reference]),
+    page: (query) => database.read<Row>(statements.NEWEST[query.source], valuesOf(query)),
+    async nthId({ source, from, below, client }, n) {
+      const values = [from, below, n, ...(source === 'ofClient' ? [client] : [])];
+      const [nth] = await database.read<Pick<Row, 'transaction_id'>>(statements.NTH_ID[source], values);
+      return nth?.transaction_id;
+    },
+  };
+
+  return {
+    async find(key) {
+      const [row] = await database.read<Row>(statements.FIND, [key]);
+      if (row && row.state !== 'PROCESSING') await confirmDurable();
+      return row && recordOf(row);
+    },
+
+    async findLife(key) {
+      const [row] = await database.read<LifeRow>(statements.FIND_LIFE, [key]);
+      if (row && row.state !== 'PROCESSING') await confirmDurable();
+      return row && lifeOf(row);
+    },
+
+    async newestAttempt(reference, client) {
+      const [row] = await database.read<Row>(statements.NEWEST_ATTEMPT, [reference, client ?? null]);
+      if (row && row.state !== 'PROCESSING') await confirmDurable();
+      return row && recordOf(row);
+    },
+
+    newest: (selection, readLimit) =>
+      turns.during(selection.reader, () => newestPage(selection, readLimit, newestReads)),
+
+    async settled(period) {
+      const { from, to, limit } = period;
+      const start = startOf(period, UNITS_PER_MS);
+      const values = [start.settledAt, start.key, from, to, limit + 1];
+      const rows = await turns.during(period.reader, () => database.read<Row>(statements.SETTLED, values));
+      if (rows.length > 0) await confirmDurable();
+      return settledPageOf(rows, limit, (row) => row.settled_at_us ?? 0);
+    },
+
+    async countSettled(period) {
+      const { from, to, limit } = period;
+      const start = startOf(period, UNITS_PER_MS);
+      const values = [start.settledAt, start.key, from, to, limit];
+      const [counted] = await database.read<CountedRow>(statements.COUNT_SETTLED, values);
+      return countsOf(counted, limit);
+    },
+
+    countPaid: async () => paidCountsOf(await database.read<PaidRow>(statements.COUNT_PAID, [MOST_LOOKED_AT])),
+  };
+}
+
+function valuesOf(query: NewestQuery): (string | number | null)[] {
+  const { from, below, limit, state, processor, keys, client, contentPart } = query;
+  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client, contentPart];
+}

@@ -1,0 +1,84 @@
+import type { Statement } from '../connection/postgres.js';
+
+/** The lowest UUIDv7 of a moment: 48 bits of time in milliseconds since the epoch, then the version and the variant alone. */
+export const lowestKeyAt = (ms: string) => `(lpad(to_hex(${ms}), 12, '0') || '70008000000000000000')::uuid`;
+
+/** When a key (a UUIDv7) was generated: milliseconds since the epoch. */
+export const timeOfMs = (key: string) => `('x0000' || left(replace(${key}::text, '-', ''), 12))::bit(64)::bigint`;
+
+/** The last hour that ended so long ago, with what an operator confirmed since, and the lowest key time after it. */
+export const OLD_HOUR: Statement = {
+  name: 'old_hour',
+  text: `
+    SELECT hour, keys_from_ms::float8 AS "keysFromMs" FROM (
+      SELECT hour,
+        max(until_ms) OVER () - until_ms + coalesce(sum(unseen_ms) FILTER (WHERE confirmed) OVER younger, 0) AS age_ms,
+        min(lowest_key_ms) OVER younger AS keys_from_ms
+      FROM idempay.retention_hours
+      WINDOW younger AS (ORDER BY hour DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS aged
+    WHERE age_ms >= $1::float8 AND keys_from_ms IS NOT NULL ORDER BY hour DESC LIMIT 1`,
+};
+
+/** Earlier hours are no longer needed. */
+export const FORGET_HOURS: Statement = {
+  name: 'forget_hours',
+  text: 'DELETE FROM idempay.retention_hours WHERE hour < $1',
+};
+
+/**
+ * A claim that read `keys_before` just before it was raised may still be running, and inserts a key that was removed
+ * meanwhile. So a bound is used for removal only after every such claim has ended: first it is raised for claims; then a
+ * later statement, which could see it, notes when; and `$2` milliseconds after that, longer than any statement runs, it
+ * becomes the bound for removal. The time does not count from the raise itself, because claims see it only after its commit.
+ */
+export const ADVANCE_HORIZON: Statement = {
+  name: 'advance_horizon',
+  text: `
+    UPDATE idempay.payment_horizon
+    SET seen_at = CASE WHEN seen_at IS NULL THEN clock_timestamp() END,
+      removable_before = CASE WHEN seen_at IS NULL THEN removable_before ELSE keys_before END,
+      keys_before = CASE WHEN seen_at IS NULL THEN keys_before ELSE greatest(keys_before, $1::uuid) END
+    WHERE seen_at IS NULL OR seen_at <= clock_timestamp() - $2::float8 * interval '1 millisecond'`,
+};
+
+const IS_BELOW_HORIZON = `settled_at < to_timestamp((SELECT ${timeOfMs('keys_before')} FROM idempay.payment_horizon) / 1000.0)`;
+
+/**
+ * Looks at the next `$5` payments after `$1` (microseconds) and `$2` that were settled before `$3`, and removes those of the
+ * hour `$4` or before. Concurrent calls skip rows that another one removes. All attempts at a reference go in one statement, or none: an attempt
+ * is only claimed after the one before it ended, so the last one decides, and it may not be under way. Their keys have no time, so they
+ * were all settled before the time of the horizon: by that it is known which rows may have been removed (`IS_MISSING`).
+ */
+export const REMOVE_SETTLED: Statement = {
+  name: 'remove_settled',
+  text: `
+    WITH looked AS MATERIALIZED (
+      SELECT key, settled_at, settled_hour <= $4::integer AND expires_at <= now() AND CASE WHEN reference IS NULL
+          THEN key < (SELECT removable_before FROM idempay.payment_horizon) ELSE ${IS_BELOW_HORIZON} END AS removable,
+        reference, client
+      FROM idempay.payments
+      WHERE (settled_at, key) > ('epoch'::timestamptz + $1::float8 * interval '1 microsecond', $2::uuid)
+        AND settled_at < 'epoch'::timestamptz + $3::float8 * interval '1 millisecond'
+      ORDER BY settled_at, key LIMIT $5::integer
+    ), attempts AS MATERIALIZED (
+      SELECT payment.key, bool_and(coalesce(settled_hour <= $4::integer AND expires_at <= now() AND ${IS_BELOW_HORIZON}, false))
+          OVER (PARTITION BY payment.reference, payment.client) AS removable
+      FROM idempay.payments AS payment
+      WHERE payment.reference = ANY (ARRAY(SELECT reference FROM looked WHERE removable AND reference IS NOT NULL))
+    ), removed AS (
+      DELETE FROM idempay.payments WHERE key = ANY (ARRAY(
+        SELECT key FROM idempay.payments WHERE key = ANY (ARRAY(
+          SELECT key FROM looked WHERE removable AND reference IS NULL UNION ALL SELECT key FROM attempts WHERE removable))
+        FOR UPDATE SKIP LOCKED))
+      RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM removed)::integer AS removed,
+      (SELECT floor(extract(epoch FROM settled_at) * 1000000)::float8 FROM looked OFFSET $5::integer - 1) AS "settledAtUs",
+      (SELECT key FROM looked OFFSET $5::integer - 1) AS key`,
+};
+
+/** Whether the key is so old that a missing row may have been removed by retention. */
+export const MAY_BE_REMOVED: Statement = {
+  name: 'may_be_removed',
+  text: 'SELECT $1::uuid < keys_before AS "mayBeRemoved" FROM idempay.payment_horizon',
+};

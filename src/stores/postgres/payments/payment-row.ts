@@ -1,0 +1,74 @@
+import type { Claim, Fence, FinalOutcome } from '../../../payments/values/payment.js';
+import { type ContentColumns, contentOf, type FinalRow, finalOf, unsentMarkBefore } from '../../shared/payment-rows.js';
+import { GENERATION } from '../connection/database-identity-statements.js';
+
+/** Times leave the database as numbers: milliseconds since the epoch, or remaining ones by its own clock. */
+export const PAYMENT_COLUMNS = `
+  key, transaction_id, amount::text AS amount, currency, fingerprint, client, processor, state, epoch, owner, reason, reference, attempt, source, content, claimed_after_loss,
+  CASE WHEN generation = ${GENERATION} THEN unsent_epoch END AS unsent_epoch,
+  greatest(0, extract(epoch FROM lease_until - clock_timestamp()) * 1000)::float8 AS remaining_ms,
+  (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms,
+  floor(extract(epoch FROM CASE WHEN reference IS NULL THEN expires_at ELSE clock_timestamp() + (expires_at - settled_at) END) * 1000)::float8
+    AS expires_at,
+  floor(extract(epoch FROM settled_at) * 1000)::float8 AS settled_at,
+  coalesce(expires_at > clock_timestamp() OR reference IS NOT NULL, false) AS repeatable`;
+
+export interface PaymentRow extends FinalRow, ContentColumns {
+  key: string;
+  /** Null, as the currency and the processor, where it was cancelled. */
+  amount: string | null;
+  currency: string | null;
+  processor: string | null;
+  reference: string | null;
+  attempt: number | null;
+  /** When it was claimed, an earlier row of its key may have been lost. */
+  claimed_after_loss: boolean | null;
+  epoch: number;
+  owner: string;
+  /** The epoch that was given up with nothing ever sent; it counts while it is the row's, or the takeover's before. See the schema. */
+  unsent_epoch: number | null;
+  remaining_ms: number;
+  age_ms: number;
+  /** Null while it is PROCESSING. */
+  settled_at: number | null;
+  /** Final, and not past its expiry by the database's clock; a payment with a reference never is. */
+  repeatable: boolean;
+}
+
+/** Reads a row that is durable where it decides an answer: one that is final, or that `ours` wrote. */
+export type FindRow = (key: string, ours?: Fence) => Promise<PaymentRow | undefined>;
+
+/** What a row that is not PROCESSING says at this moment. */
+export function endStateOf(
+  row: PaymentRow,
+): { state: 'final'; final: FinalOutcome } | { state: 'cancelled' | 'expired' } {
+  if (row.state === 'CANCELLED') return { state: 'cancelled' };
+  return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'expired' };
+}
+
+/** Takes a row that is PROCESSING, which has an amount, a currency and a processor. */
+export function claimOf(row: PaymentRow): Claim {
+  const { key, epoch, owner, fingerprint } = row;
+  const [amount, currency, processor] = [row.amount, row.currency, row.processor] as [string, string, string];
+  const client = row.client ?? undefined;
+  const mark = unsentMarkBefore(row);
+  const transactionId = row.transaction_id;
+  const claim = {
+    key,
+    epoch,
+    owner,
+    transactionId,
+    amount,
+    currency,
+    fingerprint,
+    client,
+    processor,
+    reference: row.reference ?? undefined,
+    attempt: row.attempt ?? undefined,
+    content: contentOf(row),
+    unsent: mark === 'unsent',
+    ageMs: row.age_ms,
+    ...(row.claimed_after_loss && { claimedAfterLoss: true }),
+  };
+  return mark === 'unsent since a loss' ? { ...claim, mayBeLost: true } : claim;
+}

@@ -1,0 +1,155 @@
+import type { Ledger, SettlementAfterLoss, SettleResult } from '../../../payments/ports/ledger.js';
+import type { Claim, Fence, Outcome } from '../../../payments/values/payment.js';
+import { isUnknown } from '../../../platform/faults.js';
+import { abandonedEvent, reasonOf, settledElsewhere, settledEvent, unsentEpochOf } from '../../shared/payment-rows.js';
+import type { QueueMeasure } from '../../shared/store-measures.js';
+import { Batcher, LANES } from '../connection/batcher.js';
+import type { DatabaseClock } from '../connection/database-clock.js';
+import type { PostgresPart } from '../connection/part.js';
+import * as statements from './ledger-statements.js';
+import type { FindRow } from './payment-row.js';
+
+interface Settlement {
+  readonly claim: Claim;
+  readonly outcome: Outcome;
+  readonly idempotencyTtlMs: number;
+  /** Event for the timeline; null for a first attempt that settles. */
+  readonly event: string | null;
+}
+
+interface FencedMs {
+  readonly fence: Fence;
+  readonly ms: number;
+}
+
+interface Abandonment extends FencedMs {
+  readonly unsentEpoch: number | null;
+  readonly event: string;
+}
+
+/** What an attempt writes that holds a claim: each is a compare-and-set by its fence. Batches are sorted by key. */
+export function createExecutionWrites(
+  database: PostgresPart,
+  { clock }: DatabaseClock,
+  findRow: FindRow,
+  queue: (name: string) => QueueMeasure,
+): Pick<Ledger, 'renew' | 'abandon' | 'settle' | 'settleAfterLoss'> {
+  const settlements = new Batcher<Settlement, number | undefined>(settleAll, clock, LANES, queue('settlements'));
+  const renewals = new Batcher<FencedMs, boolean>(renewAll, clock, LANES, queue('renewals'));
+  const abandonments = new Batcher<Abandonment, boolean>(abandonAll, clock, LANES, queue('abandonments'));
+
+  /** The moment until which each settlement is repeated; undefined where it was fenced off. */
+  async function settleAll(batch: readonly Settlement[]): Promise<(number | undefined)[]> {
+    const sorted = batch.toSorted((a, b) => (a.claim.key < b.claim.key ? -1 : 1));
+    const isNoted = batch.some(({ event }) => event !== null);
+    const statement = isNoted ? statements.SETTLE_NOTED : statements.SETTLE;
+    const rows = await database.writeHoweverLate<{ key: string; owner: string; expires_at: number }>(statement, [
+      sorted.map(({ claim }) => claim.key),
+      sorted.map(({ claim }) => claim.epoch),
+      sorted.map(({ claim }) => claim.owner),
+      sorted.map(({ outcome }) => outcome.state),
+      sorted.map(({ outcome }) => reasonOf(outcome)),
+      sorted.map(({ idempotencyTtlMs }) => idempotencyTtlMs),
+      ...(isNoted ? [sorted.map(({ event }) => event)] : []),
+    ]);
+    const expiries = new Map(rows.map((row) => [`${row.key} ${row.owner}`, row.expires_at]));
+    return batch.map(({ claim }) => {
+      const name = `${claim.key} ${claim.owner}`;
+      const expiresAt = expiries.get(name);
+      // If a batch has two settlements of one claim, only one of them was written.
+      expiries.delete(name);
+      return expiresAt;
+    });
+  }
+
+  async function renewAll(batch: readonly FencedMs[]): Promise<boolean[]> {
+    const rows = await database.writeHoweverLate<FencedRow>(statements.RENEW, columnsOf(sortedByKey(batch)));
+    return whichOf(batch, rows);
+  }
+
+  async function abandonAll(batch: readonly Abandonment[]): Promise<boolean[]> {
+    const sorted = sortedByKey(batch);
+    const values = [
+      ...columnsOf(sorted),
+      sorted.map(({ unsentEpoch }) => unsentEpoch),
+      sorted.map(({ event }) => event),
+    ];
+    return whichOf(batch, await database.writeHoweverLate<FencedRow>(statements.ABANDON, values));
+  }
+
+  /** When the reply was lost, the row is read to find out whether this settlement was written. */
+  async function settleOrReadBack(settlement: Settlement): Promise<number | undefined> {
+    try {
+      return await settlements.add(settlement);
+    } catch (fault) {
+      if (!isUnknown(fault)) throw fault;
+      const { claim } = settlement;
+      const row = await findRow(claim.key).catch(() => undefined);
+      if (!row || row.state === 'PROCESSING') throw fault;
+      return row.owner === claim.owner && row.epoch === claim.epoch ? (row.expires_at ?? undefined) : undefined;
+    }
+  }
+
+  /** The same for one payment whose row may be lost. A resolution has another epoch, so that only the owner tells. */
+  async function settleLostOrReadBack(claim: Claim, settlement: SettlementAfterLoss): Promise<number | undefined> {
+    const { key, epoch, owner, amount, currency, fingerprint } = claim;
+    const { outcome, idempotencyTtlMs, note, resolution } = settlement;
+    const end = [outcome.state, reasonOf(outcome), idempotencyTtlMs, settledEvent(claim, note)];
+    const values = [key, epoch, owner, ...end, amount, currency, fingerprint, resolution ?? null];
+    try {
+      const [row] = await database.writeHoweverLate<{ expires_at: number }>(statements.SETTLE_AFTER_LOSS, values);
+      return row?.expires_at;
+    } catch (fault) {
+      if (!isUnknown(fault)) throw fault;
+      const row = await findRow(key).catch(() => undefined);
+      if (!row || row.state === 'PROCESSING') throw fault;
+      return row.owner === owner ? (row.expires_at ?? undefined) : undefined;
+    }
+  }
+
+  async function settlementOf(claim: Claim, outcome: Outcome, expiresAt: number | undefined): Promise<SettleResult> {
+    if (expiresAt === undefined) return settledElsewhere(await findRow(claim.key));
+    const { fingerprint, client } = claim;
+    return { state: 'settled', final: { outcome, fingerprint, client, expiresAt } };
+  }
+
+  return {
+    renew: (fence, leaseMs) => renewals.add({ fence, ms: leaseMs }),
+
+    abandon(fence, recoverAfterMs, mark, note) {
+      const event = abandonedEvent(fence, note ?? { sent: mark === undefined });
+      return abandonments.add({ fence, ms: recoverAfterMs, unsentEpoch: unsentEpochOf(fence, mark), event });
+    },
+
+    async settle(claim, outcome, idempotencyTtlMs, note): Promise<SettleResult> {
+      const event = note ? settledEvent(claim, note) : null;
+      return settlementOf(claim, outcome, await settleOrReadBack({ claim, outcome, idempotencyTtlMs, event }));
+    },
+
+    async settleAfterLoss(claim, settlement) {
+      return settlementOf(claim, settlement.outcome, await settleLostOrReadBack(claim, settlement));
+    },
+  };
+}
+
+type FencedRow = Pick<Fence, 'key' | 'owner'>;
+
+/** Whether the row of each fence was written: it was still the attempt's. */
+function whichOf(batch: readonly FencedMs[], rows: readonly FencedRow[]): boolean[] {
+  const written = new Set(rows.map((row) => `${row.key} ${row.owner}`));
+  return batch.map(({ fence }) => written.has(`${fence.key} ${fence.owner}`));
+}
+
+/** Every batch locks its rows in key order, so that two batches cannot deadlock. */
+function sortedByKey<T extends FencedMs>(batch: readonly T[]): T[] {
+  return batch.toSorted((a, b) => (a.fence.key < b.fence.key ? -1 : 1));
+}
+
+function columnsOf(sorted: readonly FencedMs[]): unknown[][] {
+  return [
+    sorted.map(({ fence }) => fence.key),
+    sorted.map(({ fence }) => fence.epoch),
+    sorted.map(({ fence }) => fence.owner),
+    sorted.map(({ ms }) => ms),
+  ];
+}

@@ -1,0 +1,209 @@
+import { StoreUnavailable } from '../../../platform/faults.js';
+import type {
+  StatusChangeResult,
+  TransactionSnapshot,
+  TransactionStore,
+} from '../../../transactions/ports/transaction-store.js';
+import {
+  FINAL_STATUSES,
+  type Transaction,
+  type TransactionFilter,
+  type TransactionStatus,
+} from '../../../transactions/transaction.js';
+import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
+import { WRITE_DEADLINE_MS } from '../../shared/time-limits.js';
+import {
+  firstRemovedId,
+  type RemovalRow,
+  selectionOf,
+  type TransactionRow,
+  transactionOf,
+} from '../../shared/transaction-rows.js';
+import { type Turn, Turns } from '../../shared/turns.js';
+import { Batcher } from '../connection/batcher.js';
+import type { DatabaseClock } from '../connection/database-clock.js';
+import type { ConfirmDurable } from '../connection/durability.js';
+import { ask, type Postgres, type Statement } from '../connection/postgres.js';
+import { createPostgresCreations } from './transaction-creations.js';
+import { createPostgresSearch } from './transaction-search.js';
+import * as statements from './transaction-statements.js';
+
+interface ListVersionRow {
+  version: number;
+  last_removal_version: number;
+}
+
+/** Tries of a change when concurrent changes come between it and the read that explains its refusal; each try sees a newer row. */
+const MAX_TRIES = 5;
+
+export function createPostgresTransactionStore(
+  database: Postgres,
+  databaseClock: DatabaseClock,
+  confirmDurable: ConfirmDurable,
+  {
+    maxSnapshots,
+    pageTurns = new Turns(maxSnapshots),
+    measures = NOT_MEASURED,
+  }: { maxSnapshots: number; pageTurns?: Turns; measures?: StoreMeasures | undefined },
+): TransactionStore {
+  const { clock } = databaseClock;
+  const versions = new Batcher<'version', number>(
+    readVersionOnce,
+    clock,
+    1,
+    measures.queue('postgresql', 'list_versions'),
+  );
+  const turns = new Turns(maxSnapshots);
+
+  /** Calls that arrive before the read is sent share it; its result is not kept for later calls. */
+  async function readVersionOnce(asked: readonly 'version'[]): Promise<number[]> {
+    const [row] = await database.read<ListVersionRow>(statements.LIST_VERSION);
+    return asked.map(() => row?.version ?? 0);
+  }
+
+  async function get(id: number): Promise<Transaction | undefined> {
+    const [row] = await database.read<TransactionRow>(statements.FIND, [id]);
+    return row && transactionOf(row);
+  }
+
+  function deadline(writeBy: number | undefined): number {
+    return databaseClock.at(writeBy ?? clock.monotonic() + WRITE_DEADLINE_MS);
+  }
+
+  return {
+    ...createPostgresCreations(database, confirmDurable, clock, measures),
+    get,
+
+    changeStatus(id, status, onlyFrom, mark = {}) {
+      return untilAnswered(mark.writeBy, async () => {
+        const values = [id, status, onlyFrom ?? null, deadline(mark.writeBy), mark.epoch ?? null];
+        const [changed] = await database.write<TransactionRow>(statements.CHANGE_STATUS, values);
+        if (changed) return { state: 'done', transaction: transactionOf(changed) };
+        return unchangedBecause(await get(id), status, onlyFrom);
+      });
+    },
+
+    remove(id, onlyFrom, mark = {}) {
+      return untilAnswered(mark.writeBy, async () => {
+        const values = [id, onlyFrom ?? null, deadline(mark.writeBy), mark.epoch ?? null];
+        const moved = await database.write(statements.REMOVE, values);
+        if (moved.length > 0) return 'removed';
+        const transaction = await get(id);
+        if (!transaction) return 'not found';
+        return isPermitted(transaction.status, onlyFrom) ? undefined : 'precondition failed';
+      });
+    },
+
+    newest: createPostgresSearch(database, pageTurns),
+
+    listVersion: () => versions.add('version'),
+
+    async openSnapshot(filter, long) {
+      const turn = await turns.take(filter.client, long);
+      try {
+        return await openSnapshot(database, filter, turn, measures);
+      } catch (fault) {
+        turn.pass();
+        throw fault;
+      }
+    },
+  };
+
+  /** Writes again while the write changed nothing and the row, read after it, does not say why. */
+  async function untilAnswered<T>(writeBy: number | undefined, write: () => Promise<T | undefined>): Promise<T> {
+    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+      const answer = await write();
+      if (answer !== undefined) return answer;
+      await refuseLate(writeBy);
+    }
+    throw new StoreUnavailable('unchanged', 'too many concurrent changes to this transaction');
+  }
+
+  /**
+   * Throws when the write is later than its cache mark allows; it must not be tried without the mark. Otherwise the row was
+   * changed concurrently, or our clock was behind the database's, and the caller tries again.
+   */
+  async function refuseLate(writeBy: number | undefined): Promise<void> {
+    await databaseClock.synchronize();
+    if (writeBy !== undefined && clock.monotonic() >= writeBy) {
+      throw new StoreUnavailable('unchanged', 'the write came too late to be safe for the cache');
+    }
+  }
+}
+
+function isPermitted(status: TransactionStatus, onlyFrom: readonly TransactionStatus[] | undefined): boolean {
+  return onlyFrom === undefined || onlyFrom.includes(status);
+}
+
+/** Undefined where the row permits the change. */
+function unchangedBecause(
+  transaction: Transaction | undefined,
+  status: TransactionStatus,
+  onlyFrom: readonly TransactionStatus[] | undefined,
+): StatusChangeResult | undefined {
+  if (!transaction) return { state: 'not found' };
+  if (!isPermitted(transaction.status, onlyFrom)) return { state: 'precondition failed' };
+  if (transaction.status === status) return { state: 'done', transaction };
+  return FINAL_STATUSES.includes(transaction.status) ? { state: 'final', status: transaction.status } : undefined;
+}
+
+async function openSnapshot(
+  database: Postgres,
+  filter: TransactionFilter,
+  turn: Turn,
+  measures: StoreMeasures,
+): Promise<TransactionSnapshot> {
+  const client = await database.connect();
+  let open = true;
+
+  async function query<Row extends object>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    try {
+      return await ask<Row>(client, statement, values, measures);
+    } catch (error) {
+      throw new StoreUnavailable('unchanged', 'the list could not be read', error);
+    }
+  }
+
+  try {
+    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const [version] = await query<ListVersionRow>(statements.LIST_VERSION, []);
+    const selection = selectionOf(filter);
+    const accounts = statements.accountParameters(filter);
+    const lastRemovalVersion = version?.last_removal_version ?? 0;
+    return {
+      version: version?.version ?? 0,
+      async firstRemovedSince(since) {
+        if (lastRemovalVersion <= since) return Number.POSITIVE_INFINITY;
+        const removals = await query<RemovalRow>(statements.REMOVALS_SINCE, [since]);
+        return firstRemovedId(removals, lastRemovalVersion, since, filter);
+      },
+      ids: async (afterId, limit) =>
+        (await query<{ id: number }>(statements.LIST_IDS[selection], [afterId, limit, ...accounts])).map(
+          ({ id }) => id,
+        ),
+      rows: async (afterId, limit) =>
+        (await query<TransactionRow>(statements.LIST_ROWS[selection], [afterId, limit, ...accounts])).map(
+          transactionOf,
+        ),
+      isWanted: () => turn.isWanted(),
+      isOwed: () => turn.isOwed(),
+      lengthen: () => turn.lengthen(),
+      close() {
+        if (!open) return;
+        open = false;
+        client
+          .query('COMMIT')
+          .then(
+            () => client.release(false),
+            () => client.release(true),
+          )
+          .finally(() => turn.pass());
+      },
+    };
+  } catch (fault) {
+    client.release(true);
+    throw fault instanceof StoreUnavailable
+      ? fault
+      : new StoreUnavailable('unchanged', 'the list could not be read', fault);
+  }
+}
