@@ -53,18 +53,15 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
     /^src\/stores\/postgres\/(payments\/(ledger-|claims|settlements)|connection\/database-identity-)/,
     ['contracts/distributed', 'adapters/distributed-re', 'adapters/declined-ages'],
   ],
+  [/^src\/stores\/postgres\/payments\/retention/, ['contracts/distributed', 'adapters/distributed-ledger']],
   [
-    /^src\/stores\/postgres\/payments\/(payment-horizon|retention)/,
-    ['contracts/distributed', 'adapters/distributed-ledger'],
-  ],
-  [
-    /^src\/stores\/postgres\/transactions\/creation/,
+    /^src\/stores\/postgres\/transactions\//,
     ['contracts/distributed', 'adapters/distributed-re', 'adapters/transaction-creations'],
   ],
   [/^src\/stores\/postgres\//, ['contracts/distributed']],
   [/^src\/stores\/redis\//, ['contracts/distributed', 'adapters/redis-keys']],
   [
-    /^src\/stores\/embedded\/(payments\/(claims|turns|ledger)|file\/adoption)/,
+    /^src\/stores\/embedded\/(payments\/(claims|ledger)|file\/adoption)/,
     ['contracts/embedded', 'adapters/embedded-b', 'adapters/embedded-r', 'adapters/declined-ages'],
   ],
   [/^src\/stores\/embedded\//, ['contracts/embedded', 'adapters/embedded', 'adapters/transaction-creations']],

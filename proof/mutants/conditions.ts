@@ -75,7 +75,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: an export goes on after its day, in PostgreSQL':
       "AND payments.settled_at < 'epoch'::timestamptz + $4::float8 → AND payments.settled_at < 'epoch'::timestamptz + $4::float8 * 2",
   },
-  [`${POSTGRES}/payments/payment-horizon-statements.ts`]: {
+  [`${POSTGRES}/payments/retention-statements.ts`]: {
     'condition: time that nobody saw ages payments unconfirmed, in PostgreSQL': 'FILTER (WHERE confirmed) OVER → OVER',
     'condition: rows are removed while claims may not know the horizon, in PostgreSQL':
       "WHERE seen_at IS NULL OR seen_at <= clock_timestamp() - $2::float8 * interval '1 millisecond' → WHERE $2::float8 > 0",
@@ -89,12 +89,10 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
       'PARTITION BY payment.reference, payment.client → PARTITION BY payment.reference',
     'condition: no key may have been removed, in PostgreSQL':
       'SELECT $1::uuid < keys_before AS → SELECT $1::uuid IS NULL AS',
-  },
-  [`${POSTGRES}/payments/retention-time.ts`]: {
     'condition: a restored database takes the time that was seen elsewhere, in PostgreSQL':
       'CASE WHEN until_ms < $1::bigint THEN until_ms → CASE WHEN false THEN until_ms',
   },
-  [`${POSTGRES}/transactions/creation-statements.ts`]: {
+  [`${POSTGRES}/transactions/transaction-statements.ts`]: {
     'condition: a create on a database that was not checked, in PostgreSQL':
       'WHERE ${ON_KNOWN_DATABASE}\n      RETURNING last_id → WHERE true\n      RETURNING last_id',
     'condition: a create with a key on a database that was not checked, in PostgreSQL':
@@ -171,8 +169,6 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: the claim of a lost row begins anew, in SQLite': '? Math.min(now, keyTimeOf(key)) : now → ? now : now',
     'condition: a lost row is closed before the processor was asked, in SQLite':
       "if (mayBeLost && !isLookedUp) return { state: 'may be lost' };\n → ",
-  },
-  [`${EMBEDDED}/payments/turns.ts`]: {
     'condition: nothing waits after rows were lost, in SQLite':
       'return waitAfterLossMs > 0 && remainingMs > 0 ? → return waitAfterLossMs > 0 && remainingMs > 1e12 ?',
     'condition: a generated key of before a loss is not lost, in SQLite':

@@ -249,6 +249,9 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       "($4::float8 / 1000)\n      AND ${ENDS_IN_TIME}\n      AND ${inCacheEpoch('$5')} → ($4::float8 / 1000)\n      AND ${ENDS_IN_TIME} AND $5::bigint IS DISTINCT FROM -1",
     'a change of status in a session without a time limit':
       '($4::float8 / 1000)\n      AND ${ENDS_IN_TIME} → ($4::float8 / 1000)',
+    "the list's version moves outside the commit, in PostgreSQL":
+      ', version = version + cardinality($1::text[])\n → \n',
+    'a used key creates again, in PostgreSQL': 'WHERE known.expires_at <= excluded.created_at\n → \n',
   },
   [`${POSTGRES}/connection/database-identity-statements.ts`]: {
     'a second loss permits what was paid after the first one, in PostgreSQL':
@@ -290,7 +293,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
 → settled_hour = ?\${set}
     WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'\`;`,
   },
-  [`${EMBEDDED}/payments/turns.ts`]: {
+  [`${EMBEDDED}/payments/claims.ts`]: {
     'a lost row is sent or closed at a processor that cannot know it, in SQLite':
       "return isKnown ? undefined : { state: 'other processor before loss' }; → return isKnown || before.length >= 0 ? undefined : { state: 'other processor before loss' };",
     'former names do not know what was lost, in SQLite': '[processor, ...formerProcessors].some → [processor].some',
@@ -301,6 +304,20 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'return until > 0 && → return until < 0 &&',
     'a decline whose hour was forgotten is a young one, in SQLite':
       'age === undefined || age.ms >= lateMs → age !== undefined && age.ms >= lateMs',
+    'an attempt with a record is claimed without the missing ones before it, in SQLite':
+      'if (rows[index]) continue; → if (rows[index] || number > 0) continue;',
+    'the claim of a lost row begins anew by the wall clock, in SQLite':
+      'mayBeLost ? Math.min(wallMs - (now - claimedAt), claimedAt) : wallMs → wallMs',
+    'a claim that settles keeps its source, in SQLite': 'if (source !== null && !final) → if (source !== null)',
+    'an attempt is claimed whatever the one before it is, in SQLite': ' ?? priorRows.afterPrevious(turn); → ;',
+    'an attempt with a record is claimed over one that is not declined, in SQLite':
+      "row && row.state !== 'DECLINED' → row && row.key === ''",
+    'a first claim whose earlier row may be lost is settled at once, in SQLite':
+      'mayBeLost ? undefined : finalAt( → finalAt(',
+    'a claim that is settled leaves its record as generated, in SQLite':
+      'recordOutcome(key, final);\n      return → return',
+    'a key below the retention horizon can be claimed again, in SQLite':
+      'attempt.claimBefore && !mayBeRemoved(key) → attempt.claimBefore',
   },
   [`${EMBEDDED}/payments/settlements.ts`]: {
     'a settlement does not erase the source, in SQLite':
@@ -344,22 +361,6 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'SIMULATED ? isReal : → SIMULATED ? isReal && used.length > 1_000 :',
     'a service with PROCESSOR_URL serves a store of a trial':
       'used.length > 0 && !isReal → used.length > 1_000 && !isReal',
-  },
-  [`${EMBEDDED}/payments/claims.ts`]: {
-    'an attempt with a record is claimed without the missing ones before it, in SQLite':
-      'if (rows[index]) continue; → if (rows[index] || number > 0) continue;',
-    'the claim of a lost row begins anew by the wall clock, in SQLite':
-      'mayBeLost ? Math.min(wallMs - (now - claimedAt), claimedAt) : wallMs → wallMs',
-    'a claim that settles keeps its source, in SQLite': 'if (source !== null && !final) → if (source !== null)',
-    'an attempt is claimed whatever the one before it is, in SQLite': ' ?? turns.afterPrevious(turn); → ;',
-    'an attempt with a record is claimed over one that is not declined, in SQLite':
-      "row && row.state !== 'DECLINED' → row && row.key === ''",
-    'a first claim whose earlier row may be lost is settled at once, in SQLite':
-      'mayBeLost ? undefined : finalAt( → finalAt(',
-    'a claim that is settled leaves its record as generated, in SQLite':
-      'recordOutcome(key, final);\n      return → return',
-    'a key below the retention horizon can be claimed again, in SQLite':
-      'attempt.claimBefore && !mayBeRemoved(key) → attempt.claimBefore',
   },
   'proof/simulator/models/sqlite-file.ts': {
     'settle without epoch, in SQLite (rows have the process as owner, or the owner fences alone)': [
@@ -452,7 +453,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'the rows of a reference are removed one by one, in SQLite':
       'removeReference.run(reference, client, hour, now) → remove.run(key)',
   },
-  [`${POSTGRES}/payments/payment-horizon-statements.ts`]: {
+  [`${POSTGRES}/payments/retention-statements.ts`]: {
     'the rows of a reference are removed one by one, in PostgreSQL':
       'WHERE removable AND reference IS NULL UNION ALL SELECT key FROM attempts WHERE removable → WHERE removable',
   },
@@ -508,11 +509,6 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${REDIS}/scripts/cache-lift.lua`]: {
     'a write under the mark of a replaced master fills the cache, in Redis':
       "mark and string.match(mark, '^%d+ (.*)$') == source and 1 or 0 → mark and 1 or 0",
-  },
-  [`${POSTGRES}/transactions/creation-statements.ts`]: {
-    "the list's version moves outside the commit, in PostgreSQL":
-      ', version = version + cardinality($1::text[])\n → \n',
-    'a used key creates again, in PostgreSQL': 'WHERE known.expires_at <= excluded.created_at\n → \n',
   },
   [`${POSTGRES}/transactions/transaction-creations.ts`]: {
     "the list's version moves outside the commit, in PostgreSQL": [

@@ -11,7 +11,7 @@ import { createPostgresLedger } from './postgres/payments/ledger.js';
 import { createPostgresPaymentHistory } from './postgres/payments/payment-history.js';
 import { readProcessorNames } from './postgres/payments/processor-names.js';
 import { createPostgresCacheEpochs } from './postgres/transactions/cache-epochs.js';
-import { SWEEP_CREATION_KEYS } from './postgres/transactions/creation-statements.js';
+import { SWEEP_CREATION_KEYS } from './postgres/transactions/transaction-statements.js';
 import { createPostgresTransactionStore } from './postgres/transactions/transaction-store.js';
 import { CacheMasters } from './redis/connection/cache-masters.js';
 import { connected, connectRedis } from './redis/connection/client.js';

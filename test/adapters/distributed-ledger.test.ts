@@ -184,7 +184,7 @@ describe('a resolution whose reply is lost on its way from PostgreSQL', () => {
 
 /**
  * A claim that read the horizon before it was raised may insert after it: so nothing may be removed below a bound before
- * every such claim has ended (`payment-horizon-statements.ts`). Time passes here by what the row says of it.
+ * every such claim has ended (`retention-statements.ts`). Time passes here by what the row says of it.
  */
 describe('the horizon in PostgreSQL', () => {
   /** It may be removed, and the time of retention is over. */

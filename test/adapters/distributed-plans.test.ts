@@ -13,7 +13,7 @@ import {
   OF_REFERENCE,
   SETTLED,
 } from '#idempay/stores/postgres/payments/payment-history-statements.js';
-import { REMOVE_SETTLED } from '#idempay/stores/postgres/payments/payment-horizon-statements.js';
+import { REMOVE_SETTLED } from '#idempay/stores/postgres/payments/retention-statements.js';
 import {
   accountParameters,
   LIST_IDS,

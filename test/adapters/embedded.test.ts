@@ -8,7 +8,7 @@ import { runInNewContext } from 'node:vm';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openForReading, openForWriting } from '#idempay/stores/embedded/file/sqlite.js';
-import { createKeyRecordWrites } from '#idempay/stores/embedded/key-records.js';
+import { createKeyRecords } from '#idempay/stores/embedded/key-records.js';
 import { migrate } from '#idempay/stores/embedded/migrate.js';
 import { openEmbeddedFolder } from '../../testkit/protocol/embedded-folder.js';
 import {
@@ -151,7 +151,7 @@ describe('the sweep of expired keys', () => {
     migrate(database);
     let now = 0;
     const clock = () => now;
-    const { operations } = createKeyRecordWrites(database, { keyRecords: 0 }, clock, clock);
+    const { operations } = createKeyRecords(database, { keyRecords: 0 }, clock, clock);
     // Keys of one millisecond have any order.
     const issue = (count: number, idempotencyTtlMs: number, atMs: number) => {
       for (let issued = 0; issued < count; issued += 1) {

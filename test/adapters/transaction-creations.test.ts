@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { migrate } from '#idempay/stores/embedded/migrate.js';
-import { createTransactionCreationWrites } from '#idempay/stores/embedded/transactions/transaction-creations.js';
+import { createTransactionCreations } from '#idempay/stores/embedded/transactions/transaction-creations.js';
 import {
   CREATE_ONCE,
   FIND_CREATION,
   SWEEP_CREATION_KEYS,
-} from '#idempay/stores/postgres/transactions/creation-statements.js';
+} from '#idempay/stores/postgres/transactions/transaction-statements.js';
 import { asCreated, type CreationKey, fingerprintOf } from '#idempay/transactions/creation.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import {
@@ -74,7 +74,7 @@ describe('expired keys of creates', () => {
     onTestFinished(() => database.close());
     migrate(database);
     let [wallMs, heldMs] = [1_000, 1_000];
-    const { createTransactions, findCreation, sweepCreationKeys } = createTransactionCreationWrites(
+    const { createTransactions, findCreation, sweepCreationKeys } = createTransactionCreations(
       database,
       () => wallMs,
       () => heldMs,

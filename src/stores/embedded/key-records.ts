@@ -1,5 +1,11 @@
 import type { KeyBinding } from '../../payments/ports/key-store.js';
-import { type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
+import {
+  DECLINED,
+  type FinalOutcome,
+  KEY_GENERATED,
+  type Outcome,
+  recordValueOf,
+} from '../../payments/values/payment.js';
 import { isComputed } from '../../payments/values/reference.js';
 import { reasonOf } from '../shared/payment-rows.js';
 import type { LastCommit } from './file/last-commit.js';
@@ -42,7 +48,7 @@ const LOOKED_AT = 5;
  * The writes of key records. They run in the writer thread, inside the transaction of their batch, by its clock. Expired
  * records are removed by the `heldClock`, because a record that a wrong clock removed could not be restored.
  */
-export function createKeyRecordWrites(
+export function createKeyRecords(
   database: Database,
   lastCommit: Pick<LastCommit, 'keyRecords'>,
   storeClock: () => number,
@@ -103,4 +109,26 @@ export function createKeyRecordWrites(
   };
 }
 
-export type RecordOutcome = ReturnType<typeof createKeyRecordWrites>['recordOutcome'];
+export type RecordOutcome = ReturnType<typeof createKeyRecords>['recordOutcome'];
+
+export interface KeyRecord {
+  value: string;
+  fingerprint: string | null;
+  reason: string | null;
+  /** The client that owns the key. Where it is null, every client sees it. */
+  client: string | null;
+  expires_at: number;
+  /** The order that the key is computed from, and which attempt at it. Both are null where the key was generated. */
+  reference: string | null;
+  attempt: number | null;
+}
+
+/** The outcome in a record whose value is no longer `KEY GENERATED`. */
+export function finalOfRecord(record: KeyRecord): FinalOutcome {
+  const outcome: Outcome =
+    record.value === DECLINED
+      ? { state: 'DECLINED', reason: record.reason ?? '' }
+      : { state: 'COMPLETED', transactionId: record.value };
+  const { fingerprint, client, expires_at: expiresAt } = record;
+  return { outcome, fingerprint: fingerprint ?? '', client: client ?? undefined, expiresAt };
+}

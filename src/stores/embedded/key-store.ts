@@ -3,9 +3,10 @@ import type { BeginAttempt, BeginResult, KeyBinding, KeyStore, LookResult } from
 import { type FinalOutcome, isVisibleTo, KEY_GENERATED } from '../../payments/values/payment.js';
 import { isComputed } from '../../payments/values/reference.js';
 import { EndListeners } from '../shared/end-listeners.js';
-import { endStateOf, finalOfRecord, type KeyRecord, type PaymentRow } from './payments/payment-row.js';
+import { finalOfRecord, type KeyRecord } from './key-records.js';
+import type { StoreCounters } from './key-value-store-report.js';
+import { endStateOf, type PaymentRow } from './payments/payment-row.js';
 import type { Reader } from './reader.js';
-import type { StoreCounters } from './store-counters.js';
 import type { Writer } from './writer/writer.js';
 
 /**

@@ -2,19 +2,40 @@ import { readStoreKey } from '../../health/store-key.js';
 import type { KeyValueStoreReport } from '../../health/store-reports.js';
 import type { Clock } from '../../platform/clock.js';
 import { transactionJson } from '../../transactions/representation.js';
-import type { KeyRecord } from './payments/payment-row.js';
+import type { Transaction } from '../../transactions/transaction.js';
+import type { KeyRecord } from './key-records.js';
 import type { Reader } from './reader.js';
-import type { StoreCounters } from './store-counters.js';
-import type { EmbeddedTransactionCache } from './transaction-cache.js';
 import type { Writer } from './writer/writer.js';
 
 const FIND_RECORD = 'SELECT value, expires_at FROM idempotency_keys WHERE key = ?';
 const PROBE = 'SELECT 1';
+
+/** What the embedded store has done since it was opened, as Redis counts it for itself. */
+export interface StoreCounters {
+  /** Look-ups of key records and cache entries that found one. */
+  hits: number;
+  misses: number;
+  expiredKeys: number;
+  /** Cache entries that gave way to others for want of room. */
+  evictedKeys: number;
+}
+
+export function createStoreCounters(): StoreCounters {
+  return { hits: 0, misses: 0, expiredKeys: 0, evictedKeys: 0 };
+}
+
+/** Looks into the cache without counting as a use. */
+export interface CachedTransactions {
+  /** The entry and its remaining life in milliseconds. */
+  peek(id: number): { transaction: Transaction; remainingMs: number } | undefined;
+  size(): number;
+}
+
 /** The embedded store is this process, so its memory, age and one client are the process's own. */
 export function createEmbeddedReport(
   writer: Writer,
   reader: Reader,
-  { cache, counters }: { cache: EmbeddedTransactionCache; counters: StoreCounters },
+  { cache, counters }: { cache: CachedTransactions; counters: StoreCounters },
   clock: Clock,
 ): KeyValueStoreReport {
   const findRecord = reader.prepare(FIND_RECORD);

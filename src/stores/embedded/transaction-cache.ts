@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { TransactionCache, WriteMark } from '../../transactions/ports/transaction-cache.js';
 import type { Transaction } from '../../transactions/transaction.js';
-import type { StoreCounters } from './store-counters.js';
+import type { CachedTransactions, StoreCounters } from './key-value-store-report.js';
 
 /** Entries kept, well under a kilobyte each: tens of megabytes when full. */
 const MAX_ENTRIES = 100_000;
@@ -13,18 +13,12 @@ interface Standing {
   newest: Transaction | 'nothing certain' | undefined;
 }
 
-export interface EmbeddedTransactionCache extends TransactionCache {
-  /** The entry and its remaining life in milliseconds, without counting as a use. */
-  peek(id: number): { transaction: Transaction; remainingMs: number } | undefined;
-  size(): number;
-}
-
 /** The cache in the memory of the one process: every operation is atomic because the event loop runs it in one go. */
 export function createEmbeddedTransactionCache(
   transactionCacheTtlMs: number,
   counters: StoreCounters,
   maxEntries = MAX_ENTRIES,
-): EmbeddedTransactionCache {
+): TransactionCache & CachedTransactions {
   const entries = new LRUCache<number, Transaction>({
     max: maxEntries,
     ttl: transactionCacheTtlMs,

@@ -12,7 +12,7 @@ import { type PaidRow, paidCountsOf } from '../../shared/payment-history.js';
 import { readSchema } from '../migrate.js';
 import { COUNT_PAID } from '../payments/payment-history-statements.js';
 import { FOLDER_WORDS, readProcessorNames } from '../payments/processor-names.js';
-import { NOTICEABLE_MS } from '../store-clock-watch.js';
+import { NOTICEABLE_MS } from '../store-clock.js';
 import { canLockIn, DATABASE } from './exclusive-folder.js';
 import { readLastCommit } from './last-commit.js';
 import { type Database, isSqliteTooOld, LEAST_SQLITE_VERSION, openUnchanged, sqliteVersion } from './sqlite.js';

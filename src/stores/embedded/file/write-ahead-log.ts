@@ -1,10 +1,11 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
 import { DatabaseSync } from '@photostructure/sqlite';
+import type { Clock } from '../../../platform/clock.js';
 import { CannotOpen } from '../../shared/deployment.js';
 import { type CommitMark, readLastCommit } from './last-commit.js';
 import { type Database, faultOf, openForReading } from './sqlite.js';
-import { readLeafRow } from './sqlite-page.js';
 
 /** https://www.sqlite.org/fileformat2.html#the_write_ahead_log */
 const HEADER_BYTES = 32;
@@ -19,6 +20,7 @@ interface LoggedMark extends Pick<CommitMark, 'incarnation' | 'number'> {
   readonly adopted: unknown;
 }
 
+const LOOK_EVERY_MS = 5_000;
 const UNREADABLE = 'unreadable';
 const ROOT_PAGE = "SELECT rootpage FROM sqlite_schema WHERE name = 'last_commit'";
 
@@ -37,6 +39,34 @@ export function assertLogBelongs(path: string): void {
       `${logPath} does not belong to ${path}: it is the log of another copy, and was not read. If you have put a copy in the place of the database, remove the files ending in -wal and -shm and start again: what the copy lacks is then treated as lost. If not, put the database of this log back.`,
     );
   }
+}
+
+/**
+ * Tells the size of the write-ahead log every few seconds. Asked of the operating system alongside the event loop, and never twice
+ * at once: a disk that hangs holds one look, and nothing else.
+ */
+export function watchWalSize(databasePath: string, clock: Clock, tell: (bytes: number) => void): { stop(): void } {
+  let stopped = false;
+  let cancelNext = () => {};
+
+  async function look(): Promise<void> {
+    // There is none before the first write.
+    tell(
+      await stat(`${databasePath}-wal`).then(
+        ({ size }) => size,
+        () => 0,
+      ),
+    );
+    if (!stopped) cancelNext = clock.after(LOOK_EVERY_MS, look);
+  }
+
+  void look();
+  return {
+    stop() {
+      stopped = true;
+      cancelNext();
+    },
+  };
 }
 
 function isContinued(path: string, logPath: string): boolean {
@@ -103,4 +133,43 @@ function firstMarkIn(logPath: string, rootPage: number): LoggedMark | undefined 
 
 function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+/** https://www.sqlite.org/fileformat2.html#b_tree_pages and the record format there. */
+const TABLE_LEAF = 0x0d;
+const CELLS_AT = 3;
+const FIRST_CELL_AT = 8;
+const INTEGER_BYTES = [0, 1, 2, 3, 4, 6, 8] as const;
+const FIRST_TEXT = 13;
+
+/** The columns of the only row of a table, from its page; undefined where this is no such page. Of the types that a row has. */
+function readLeafRow(page: Buffer): (string | number | null)[] | undefined {
+  if (page[0] !== TABLE_LEAF || page.readUInt16BE(CELLS_AT) !== 1) return undefined;
+  let at = page.readUInt16BE(FIRST_CELL_AT);
+
+  /** Seven bits of each byte, the highest first. Longer ones are not in our rows. */
+  function readVarint(): number {
+    let value = 0;
+    for (;;) {
+      const byte = page[at++] ?? 0;
+      value = value * 128 + (byte & 0x7f);
+      if (byte < 0x80) return value;
+    }
+  }
+
+  readVarint(); // the length of the row
+  readVarint(); // its rowid
+  const headerAt = at;
+  const headerEnd = headerAt + readVarint();
+  const types: number[] = [];
+  while (at < headerEnd) types.push(readVarint());
+  return types.map((type) => {
+    if (type === 0) return null;
+    if (type === 8 || type === 9) return type - 8;
+    const bytes = type >= FIRST_TEXT ? (type - FIRST_TEXT) / 2 : (INTEGER_BYTES[type] ?? 0);
+    const value = page.subarray(at, at + bytes);
+    at += bytes;
+    if (type >= FIRST_TEXT) return value.toString('utf8');
+    return bytes === 8 ? Number(value.readBigInt64BE()) : value.readIntBE(0, bytes);
+  });
 }

@@ -5,20 +5,22 @@ import type {
   ClaimResult,
   DueTakeover,
   KnownAttempt,
+  OfProcessor,
+  OtherBeforeLoss,
   Takeover,
   Turn,
   TurnRefusal,
 } from '../../../payments/ports/ledger.js';
+import { refusalAfter } from '../../../payments/turn.js';
 import { keyTimeOf } from '../../../payments/values/idempotency-key.js';
 import type { Claim, FinalOutcome } from '../../../payments/values/payment.js';
 import { isComputed } from '../../../payments/values/reference.js';
-import { contentColumnsOf, contentOf, unsentMarkBefore } from '../../shared/payment-rows.js';
+import { contentColumnsOf, unsentMarkBefore } from '../../shared/payment-rows.js';
 import type { Database } from '../file/sqlite.js';
 import type { RecordOutcome } from '../key-records.js';
 import * as statements from './ledger-statements.js';
-import { endOf, endStateOf, type PaymentRow } from './payment-row.js';
+import { claimOf, endOf, endStateOf, type PaymentRow } from './payment-row.js';
 import type { PaymentSources } from './payment-sources.js';
-import { createTurns } from './turns.js';
 
 export interface ClaimWrite extends Omit<ClaimAttempt, 'claimBy'> {
   /** `claimBy` by the store's clock. */
@@ -40,7 +42,7 @@ export type KeyTakeover = Takeover & { readonly key: string };
 export type ClaimWriteResult = 'claimed' | number | Exclude<ClaimResult, { state: 'claimed' | 'settled' }>;
 
 /** What the ledger's writes need of the other writes of the thread. */
-export interface PaymentWritesParts {
+export interface LedgerWriteParts {
   readonly sources: PaymentSources;
   /** Puts a final outcome into the record of its key, in the same commit. */
   readonly recordOutcome: RecordOutcome;
@@ -59,12 +61,12 @@ export interface PaymentWritesParts {
 const NO_END = ['PROCESSING', null, null, null, null] as const;
 
 /**
- * Claims and takeovers, in the transaction of their batch. The first claim of a key below `look_up_before` counts as a takeover,
+ * Claims, cancellations and takeovers. They run in the writer thread, in the transaction of their batch. The first claim of a key below `look_up_before` counts as a takeover,
  * because its row may be lost.
  */
-export function createClaimWrites(
+export function createClaims(
   database: Database,
-  { sources, recordOutcome, forgetRecord, mayBeRemoved, currentHour, storeClock, passTime }: PaymentWritesParts,
+  { sources, recordOutcome, forgetRecord, mayBeRemoved, currentHour, storeClock, passTime }: LedgerWriteParts,
 ) {
   const insertClaim = database.prepare(statements.INSERT_CLAIM);
   const setClaimedAfterLoss = database.prepare(statements.SET_CLAIMED_AFTER_LOSS);
@@ -75,14 +77,14 @@ export function createClaimWrites(
     'longest due': database.prepare(statements.TAKE_OVER_DUE['longest due']),
     'latest due': database.prepare(statements.TAKE_OVER_DUE['latest due']),
   };
-  const turns = createTurns(database);
+  const priorRows = createPriorRows(database);
   const claimIn = (row: PaymentRow, now: number) => claimOf(row, sources.find(row.key), now);
 
   /** Undefined where the row was there before, or the claim came too late. */
   function insert(attempt: ClaimWrite, now: number): ClaimWriteResult | undefined {
     const { key, turn, knownAtProcessor } = attempt;
     if (!(now <= attempt.claimBefore && !mayBeRemoved(key))) return undefined;
-    const mayBeLost = turns.mayBeLost(key);
+    const mayBeLost = priorRows.mayBeLost(key);
     const isAsked = mayBeLost || turn?.previousKey !== undefined;
     const refusal = isAsked && !find.get(key) ? refusalOf(attempt, mayBeLost, now) : undefined;
     if (refusal) return refusal;
@@ -93,7 +95,7 @@ export function createClaimWrites(
   /** With the rows before it that are missing. Undefined if there is a row, or one before it says that this attempt was not made. */
   function insertKnown(attempt: ClaimWrite, known: KnownAttempt, now: number): ClaimWriteResult | undefined {
     const rows = known.before.map(({ key }) => find.get(key) as PaymentRow | undefined);
-    if (rows.some((row) => row && row.state !== 'DECLINED')) return turns.afterPrevious(attempt.turn as Turn);
+    if (rows.some((row) => row && row.state !== 'DECLINED')) return priorRows.afterPrevious(attempt.turn as Turn);
     for (const [index, { key, transactionId, attempt: number }] of known.before.entries()) {
       if (rows[index]) continue;
       const { client, turn, amount, currency, fingerprint, processor, wallMs } = attempt;
@@ -110,9 +112,9 @@ export function createClaimWrites(
   /** Only a turn waits after a loss, and is judged; of one that is known at the processor neither is asked. */
   function refusalOf(attempt: ClaimWrite, mayBeLost: boolean, now: number): TurnRefusal | undefined {
     const { turn, waitAfterLossMs, shortLossMs, knownAtProcessor } = attempt;
-    const other = mayBeLost ? turns.otherBeforeLoss(attempt) : undefined;
+    const other = mayBeLost ? priorRows.otherBeforeLoss(attempt) : undefined;
     if (other || !turn || knownAtProcessor) return other;
-    return turns.tooSoon(mayBeLost ? waitAfterLossMs : 0, now, shortLossMs) ?? turns.afterPrevious(turn);
+    return priorRows.tooSoon(mayBeLost ? waitAfterLossMs : 0, now, shortLossMs) ?? priorRows.afterPrevious(turn);
   }
 
   function insertRow(attempt: ClaimWrite, now: number, mayBeLost: boolean): ClaimWriteResult | undefined {
@@ -161,9 +163,9 @@ export function createClaimWrites(
     const { key, turn, claimBefore, isLookedUp, waitAfterLossMs } = cancellation;
     if (mayBeRemoved(key)) return { state: 'expired' };
     if (now > claimBefore) return { state: 'too late' };
-    const mayBeLost = turns.mayBeLost(key);
-    const ofLoss = mayBeLost && (turns.otherBeforeLoss(cancellation) ?? turns.tooSoon(waitAfterLossMs, now));
-    const refusal = ofLoss || (turn && turns.afterPrevious(turn));
+    const mayBeLost = priorRows.mayBeLost(key);
+    const ofLoss = mayBeLost && (priorRows.otherBeforeLoss(cancellation) ?? priorRows.tooSoon(waitAfterLossMs, now));
+    const refusal = ofLoss || (turn && priorRows.afterPrevious(turn));
     if (refusal) return refusal;
     if (mayBeLost && !isLookedUp) return { state: 'may be lost' };
     insertClaim.run(...closedRow(cancellation, now, currentHour()), ...placeOf(turn), null);
@@ -183,7 +185,7 @@ export function createClaimWrites(
   /** A mark since a loss counts only while the processor still has to know the charge of the lost row. */
   function takenOver(row: PaymentRow, now: number): Claim {
     const claim = claimIn(row, now);
-    const mayBeLost = unsentMarkBefore(row) === 'unsent since a loss' && turns.mayBeLost(row.key);
+    const mayBeLost = unsentMarkBefore(row) === 'unsent since a loss' && priorRows.mayBeLost(row.key);
     return mayBeLost ? { ...claim, mayBeLost } : claim;
   }
 
@@ -199,7 +201,7 @@ export function createClaimWrites(
       return row ? stateOf(row, now) : insertClosed(cancellation, now);
     },
 
-    acceptLostRows: (): void => turns.acceptLostRows(),
+    acceptLostRows: (): void => priorRows.acceptLostRows(),
 
     takeOver: (takeover: KeyTakeover): Claim | null => takeOverRow(takeover, storeClock()) ?? null,
 
@@ -244,24 +246,67 @@ function finalAt(now: number, { settleAs, fingerprint, client }: ClaimWrite): Fi
   return settleAs && { outcome: settleAs.outcome, fingerprint, client, expiresAt: now + settleAs.idempotencyTtlMs };
 }
 
-function claimOf(row: PaymentRow, source: string | null, now: number): Claim {
+export interface Losses {
+  readonly look_up_before: string;
+  readonly look_up_references_until: number;
+  readonly adopted_at: number;
+  readonly lost_ms: number | null;
+  readonly processors_before_loss: string | null;
+}
+
+/** Whether an earlier row of the key may have been lost. `seenMs`: the time that was seen, which no wall clock moves. */
+export function mayBeLost(key: string, losses: Losses, seenMs: () => number): boolean {
+  if (!isComputed(key)) return key < losses.look_up_before;
+  const { look_up_references_until: until } = losses;
+  return until > 0 && seenMs() < until;
+}
+
+/** What a claim or a cancellation asks besides its own row: lost rows, and the attempt before. */
+export function createPriorRows(database: Database) {
+  const find = database.prepare(statements.FIND);
+  const seenMs = database.prepare(statements.SEEN_MS);
+  const hourAge = database.prepare(statements.HOUR_AGE);
+  const readLosses = database.prepare(statements.LOSSES);
+  const acceptLostRows = database.prepare(statements.ACCEPT_LOST_ROWS);
+  let losses = readLosses.get() as unknown as Losses;
+
+  function isLate({ settled_hour }: PaymentRow, lateMs: number | undefined): boolean {
+    if (lateMs === undefined) return false;
+    // An hour that was forgotten is too long ago.
+    const age = hourAge.get(settled_hour) as { ms: number } | undefined;
+    return age === undefined || age.ms >= lateMs;
+  }
+
+  /** Why it is not the turn of this attempt; undefined where it is. */
+  function afterPrevious({ previousKey, lateMs }: Turn): TurnRefusal | undefined {
+    if (previousKey === undefined) return undefined;
+    const row = find.get(previousKey) as PaymentRow | undefined;
+    return refusalAfter(row?.state, row !== undefined && !isLate(row, lateMs));
+  }
+
   return {
-    key: row.key,
-    epoch: row.epoch,
-    owner: row.owner,
-    transactionId: row.transaction_id,
-    // A row that is claimed has all of them: only a closed one lacks some.
-    amount: row.amount as string,
-    currency: row.currency as string,
-    fingerprint: row.fingerprint,
-    client: row.client ?? undefined,
-    processor: row.processor as string,
-    reference: row.reference ?? undefined,
-    attempt: row.attempt ?? undefined,
-    content: contentOf({ source, content: row.content }),
-    unsent: unsentMarkBefore(row) === 'unsent',
-    ageMs: now - row.claimed_at,
-    claimedAtWallMs: row.claimed_at_wall,
-    ...(row.claimed_after_loss && { claimedAfterLoss: true }),
+    mayBeLost: (key: string) => mayBeLost(key, losses, () => (seenMs.get() as { ms: number }).ms),
+
+    /** How long a new row still waits after rows were lost. */
+    tooSoon(waitAfterLossMs: number, now: number, shortLossMs = 0): TurnRefusal | undefined {
+      if (losses.lost_ms !== null && losses.lost_ms < shortLossMs) return undefined;
+      const remainingMs = losses.adopted_at + waitAfterLossMs - now;
+      return waitAfterLossMs > 0 && remainingMs > 0 ? { state: 'too soon', remainingMs } : undefined;
+    },
+
+    /** If the row of a key may be lost, only a processor of the day before the loss can tell. */
+    otherBeforeLoss({ processor, formerProcessors = [] }: OfProcessor): OtherBeforeLoss | undefined {
+      if (losses.processors_before_loss === null) return undefined;
+      const before = JSON.parse(losses.processors_before_loss) as string[];
+      const isKnown = [processor, ...formerProcessors].some((name) => before.includes(name));
+      return isKnown ? undefined : { state: 'other processor before loss' };
+    },
+
+    acceptLostRows(): void {
+      acceptLostRows.run();
+      losses = readLosses.get() as unknown as Losses;
+    },
+
+    afterPrevious,
   };
 }

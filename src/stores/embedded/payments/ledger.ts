@@ -14,11 +14,11 @@ import { StoreUnavailable } from '../../../platform/faults.js';
 import { abandonedEvent, settledEvent } from '../../shared/payment-rows.js';
 import type { Reader } from '../reader.js';
 import type { Writer } from '../writer/writer.js';
+import { type Losses, mayBeLost } from './claims.js';
 import { FIND, LOSSES, SEEN_MS } from './ledger-statements.js';
 import { endStateOf, type PaymentRow } from './payment-row.js';
 import { FIND_SOURCE } from './payment-sources.js';
 import { FOLDER_WORDS, readProcessorNames } from './processor-names.js';
-import { type Losses, mayBeLost } from './turns.js';
 
 /** The note in the timeline for a claim that was written after its request had been answered. */
 const CLAIMED_LATE: ExecutionNote = { sent: false, cause: 'the claim was written too late for its request' };

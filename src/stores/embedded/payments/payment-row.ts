@@ -1,5 +1,12 @@
-import { DECLINED, type FinalOutcome, type Outcome } from '../../../payments/values/payment.js';
-import { type FinalRow, finalOf, type HistoryRow, reasonOf } from '../../shared/payment-rows.js';
+import type { Claim, FinalOutcome } from '../../../payments/values/payment.js';
+import {
+  contentOf,
+  type FinalRow,
+  finalOf,
+  type HistoryRow,
+  reasonOf,
+  unsentMarkBefore,
+} from '../../shared/payment-rows.js';
 
 /** Every column; times are milliseconds since the epoch. */
 export interface PaymentRow extends FinalRow, HistoryRow {
@@ -42,24 +49,24 @@ export function endOf(
   return [outcome.state, reasonOf(outcome), expiresAt, now, hour];
 }
 
-export interface KeyRecord {
-  value: string;
-  fingerprint: string | null;
-  reason: string | null;
-  /** The client that owns the key. Where it is null, every client sees it. */
-  client: string | null;
-  expires_at: number;
-  /** The order that the key is computed from, and which attempt at it. Both are null where the key was generated. */
-  reference: string | null;
-  attempt: number | null;
-}
-
-/** The outcome in a record whose value is no longer `KEY GENERATED`. */
-export function finalOfRecord(record: KeyRecord): FinalOutcome {
-  const outcome: Outcome =
-    record.value === DECLINED
-      ? { state: 'DECLINED', reason: record.reason ?? '' }
-      : { state: 'COMPLETED', transactionId: record.value };
-  const { fingerprint, client, expires_at: expiresAt } = record;
-  return { outcome, fingerprint: fingerprint ?? '', client: client ?? undefined, expiresAt };
+/** A row that is PROCESSING, which has an amount, a currency and a processor: only a closed one lacks some. */
+export function claimOf(row: PaymentRow, source: string | null, now: number): Claim {
+  return {
+    key: row.key,
+    epoch: row.epoch,
+    owner: row.owner,
+    transactionId: row.transaction_id,
+    amount: row.amount as string,
+    currency: row.currency as string,
+    fingerprint: row.fingerprint,
+    client: row.client ?? undefined,
+    processor: row.processor as string,
+    reference: row.reference ?? undefined,
+    attempt: row.attempt ?? undefined,
+    content: contentOf({ source, content: row.content }),
+    unsent: unsentMarkBefore(row) === 'unsent',
+    ageMs: now - row.claimed_at,
+    claimedAtWallMs: row.claimed_at_wall,
+    ...(row.claimed_after_loss && { claimedAfterLoss: true }),
+  };
 }

@@ -2,7 +2,7 @@ import type { Resolution, ResolveResult, SettleResult } from '../../../payments/
 import type { Fence, Outcome, UnsentMark } from '../../../payments/values/payment.js';
 import { finalOf, settledElsewhere, unsentEpochOf } from '../../shared/payment-rows.js';
 import type { Database } from '../file/sqlite.js';
-import { createClaimWrites, type PaymentWritesParts } from './claims.js';
+import type { LedgerWriteParts } from './claims.js';
 import * as statements from './ledger-statements.js';
 import { endOf, type PaymentRow } from './payment-row.js';
 
@@ -33,8 +33,8 @@ export interface SettleAfterLossWrite extends SettleWrite {
   readonly event: string;
 }
 
-/** The ledger's writes. They run in the writer thread, inside the transaction of their batch, by its clock. */
-export function createPaymentWrites(database: Database, parts: PaymentWritesParts) {
+/** What ends a claim, or keeps it. Runs in the writer thread, inside the transaction of its batch, by its clock. */
+export function createSettlements(database: Database, parts: LedgerWriteParts) {
   const { sources, recordOutcome, currentHour, storeClock } = parts;
   const find = database.prepare(statements.FIND);
   const setLease = database.prepare(statements.SET_LEASE);
@@ -60,8 +60,6 @@ export function createPaymentWrites(database: Database, parts: PaymentWritesPart
   }
 
   return {
-    ...createClaimWrites(database, parts),
-
     renew({ key, epoch, owner, leaseMs }: Fence & { leaseMs: number }): boolean {
       const leaseUntil = storeClock() + leaseMs;
       return setLease.run(leaseUntil, leaseUntil, key, epoch, owner).changes > 0;

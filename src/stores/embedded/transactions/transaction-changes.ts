@@ -36,7 +36,7 @@ interface MovedByRemoval {
 }
 
 /** Changes and deletes of transactions. They run in the writer thread, one after another, so a read in one still holds below. */
-export function createTransactionWrites(database: Database) {
+export function createTransactionChanges(database: Database) {
   const nextVersionByRemoval = database.prepare(NEXT_VERSION_BY_REMOVAL);
   const find = database.prepare(FIND);
   const setStatus = database.prepare(SET_STATUS);

@@ -46,7 +46,7 @@ type Written<Result> = Result extends { state: 'created' } ? Result & { readonly
  * Creates of transactions, one after another in the writer thread, so a key cannot change between its read and the write. Keys expire
  * by the `heldClock`, as key records do, so that a wall clock that jumps ahead expires no key too early.
  */
-export function createTransactionCreationWrites(database: Database, storeClock: () => number, heldClock: () => number) {
+export function createTransactionCreations(database: Database, storeClock: () => number, heldClock: () => number) {
   const nextIds = database.prepare(NEXT_IDS);
   const insert = database.prepare(INSERT);
   const insertMany = database.prepare(INSERT_MANY);

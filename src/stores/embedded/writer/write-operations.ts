@@ -1,14 +1,14 @@
 import type { LastCommit } from '../file/last-commit.js';
 import type { Database, SqliteFault } from '../file/sqlite.js';
-import { createKeyRecordWrites } from '../key-records.js';
+import { createKeyRecords } from '../key-records.js';
+import { createClaims, type LedgerWriteParts } from '../payments/claims.js';
 import { createPaymentSources } from '../payments/payment-sources.js';
 import { createProcessorNameWrites } from '../payments/processor-names.js';
-import { createPaymentHorizonWrites } from '../payments/retention.js';
-import { createRetentionTimeWrites } from '../payments/retention-time-writes.js';
-import { createPaymentWrites } from '../payments/settlements.js';
+import { createPaymentHorizon, createRetentionTime } from '../payments/retention.js';
+import { createSettlements } from '../payments/settlements.js';
 import type { SentTime } from '../store-clock.js';
-import { createTransactionWrites } from '../transactions/transaction-changes.js';
-import { createTransactionCreationWrites } from '../transactions/transaction-creations.js';
+import { createTransactionChanges } from '../transactions/transaction-changes.js';
+import { createTransactionCreations } from '../transactions/transaction-creations.js';
 
 /**
  * Every operation that changes the database. They exist in the writer thread only; the main thread sees their types. `storeClock`
@@ -19,24 +19,26 @@ export function createWriteOperations(
   lastCommit: Pick<LastCommit, 'keyRecords' | 'demand'>,
   storeClock: () => number,
 ) {
-  const horizon = createPaymentHorizonWrites(database, storeClock);
-  const retentionTime = createRetentionTimeWrites(database, storeClock, horizon.keysFromMs);
-  const keyRecords = createKeyRecordWrites(database, lastCommit, storeClock, retentionTime.heldClock);
+  const horizon = createPaymentHorizon(database, storeClock);
+  const retentionTime = createRetentionTime(database, storeClock, horizon.keysFromMs);
+  const keyRecords = createKeyRecords(database, lastCommit, storeClock, retentionTime.heldClock);
+  const parts: LedgerWriteParts = {
+    sources: createPaymentSources(database),
+    recordOutcome: keyRecords.recordOutcome,
+    forgetRecord: keyRecords.forgetRecord,
+    mayBeRemoved: horizon.mayBeRemoved,
+    currentHour: retentionTime.currentHour,
+    storeClock,
+    passTime: () => lastCommit.demand(),
+  };
   return {
     ...keyRecords.operations,
-    ...createPaymentWrites(database, {
-      sources: createPaymentSources(database),
-      recordOutcome: keyRecords.recordOutcome,
-      forgetRecord: keyRecords.forgetRecord,
-      mayBeRemoved: horizon.mayBeRemoved,
-      currentHour: retentionTime.currentHour,
-      storeClock,
-      passTime: () => lastCommit.demand(),
-    }),
+    ...createClaims(database, parts),
+    ...createSettlements(database, parts),
     ...horizon.operations,
     ...retentionTime.operations,
-    ...createTransactionCreationWrites(database, storeClock, retentionTime.heldClock),
-    ...createTransactionWrites(database),
+    ...createTransactionCreations(database, storeClock, retentionTime.heldClock),
+    ...createTransactionChanges(database),
     ...createProcessorNameWrites(database),
     /** Answers when the writer does: for the health check. */
     ping(): void {},

@@ -5,7 +5,7 @@ import {
   LOOK_UP_REFERENCES_MS,
   MOST_LAST_ROWS,
 } from '../../shared/replaced-database.js';
-import { lowestKeyAt, timeOfMs } from '../payments/payment-horizon-statements.js';
+import { lowestKeyAt, timeOfMs } from '../payments/retention-statements.js';
 import type { Statement } from './postgres.js';
 
 const LIVE = `

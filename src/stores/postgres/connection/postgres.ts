@@ -5,8 +5,7 @@ import { CannotOpen } from '../../shared/deployment.js';
 import type { Commit, LastCommits } from '../../shared/last-commits.js';
 import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
 import { STATEMENT_TIMEOUT_MS } from '../../shared/time-limits.js';
-import { LimitWatch, WATCH_LIMITS_EVERY_MS } from './limit-watch.js';
-import { IS_READ_ONLY, type SessionStart } from './session.js';
+import { IS_READ_ONLY, LimitWatch, type SessionStart, WATCH_LIMITS_EVERY_MS } from './session.js';
 
 const CONNECT_TIMEOUT_MS = 2_000;
 /** The client gives up after the server should have: what is still unanswered then is unknown. */

@@ -5,9 +5,8 @@ import { FIRST_COMPUTED_KEY } from '../../shared/replaced-database.js';
 import { GENERATION, ON_KNOWN_DATABASE } from '../connection/database-identity-statements.js';
 import type { Statement } from '../connection/postgres.js';
 import { ENDS_IN_TIME } from '../connection/session.js';
-import { lowestKeyAt, timeOfMs } from './payment-horizon-statements.js';
 import { PAYMENT_COLUMNS } from './payment-row.js';
-import { CURRENT_HOUR } from './retention-time.js';
+import { CURRENT_HOUR, lowestKeyAt, timeOfMs } from './retention-statements.js';
 
 /**
  * What is done by key is planned by the primary key, whatever the statistics say (docs/engineering/decisions/0038). A CHECK of the table
@@ -54,7 +53,7 @@ const AGE_OF_HOUR = `(
  * prevents another order), so each is checked just before its own insert. An insert that waits for another insert of its key was
  * checked before the wait. If the other one is rolled back, this one may come after its deadline, by at most the time-out of a
  * statement. It is still the only row of its key.
- * The horizon is that of the statement's snapshot: `payment-horizon-statements.ts` says why an old one is harmless.
+ * The horizon is that of the statement's snapshot: `retention-statements.ts` says why an old one is harmless.
  *
  * A processor must be registered (`processor-names.ts`). On a database that was not checked yet every claim and takeover is refused. Where the key's row may have been lost, the
  * first claim counts as made when the key was generated: that bounds how long ago the lost one may have charged.

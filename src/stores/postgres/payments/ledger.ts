@@ -1,13 +1,5 @@
-import {
-  type FindResult,
-  type Ledger,
-  MOST_COUNTED,
-  type Resolution,
-  type ResolveResult,
-} from '../../../payments/ports/ledger.js';
+import { type FindResult, type Ledger, MOST_COUNTED } from '../../../payments/ports/ledger.js';
 import { type Fence, isVisibleTo } from '../../../payments/values/payment.js';
-import { isUnknown } from '../../../platform/faults.js';
-import { finalOf } from '../../shared/payment-rows.js';
 import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
 import { Batcher, LANES } from '../connection/batcher.js';
 import type { DatabaseClock } from '../connection/database-clock.js';
@@ -17,9 +9,8 @@ import { createClaims } from './claims.js';
 import * as statements from './ledger-statements.js';
 import { endStateOf, type PaymentRow } from './payment-row.js';
 import { createProcessorNames } from './processor-names.js';
-import { createPaymentHorizon } from './retention.js';
-import { createNoteElapsed } from './retention-time.js';
-import { createExecutionWrites } from './settlements.js';
+import { createNoteElapsed, createPaymentHorizon } from './retention.js';
+import { createSettlements } from './settlements.js';
 
 interface LedgerOptions {
   readonly measures?: StoreMeasures | undefined;
@@ -72,38 +63,11 @@ export function createPostgresLedger(
       : { state: 'abandoned' };
   }
 
-  /** When the reply was lost, the row is read to find out whether this resolution was written. */
-  async function resolveOrReadBack(resolution: Resolution): Promise<PaymentRow | undefined> {
-    const { key, owner, state, reason, dedupMs, idempotencyTtlMs } = resolution;
-    try {
-      const values = [key, owner, state, reason, dedupMs, idempotencyTtlMs];
-      const [row] = await database.write<PaymentRow>(statements.RESOLVE, values);
-      return row;
-    } catch (fault) {
-      if (!isUnknown(fault)) throw fault;
-      const row = await findRow(key).catch(() => undefined);
-      if (!row || row.state === 'PROCESSING') throw fault;
-      return row.owner === owner ? row : undefined;
-    }
-  }
-
   return {
     ...createClaims(database, clock, { findRow, mayBeRemoved: horizon.mayBeRemoved, processorNames }, queue('claims')),
-    ...createExecutionWrites(database, clock, findRow, queue),
+    ...createSettlements(database, clock, findRow, queue),
 
     find,
-
-    async resolve(resolution): Promise<ResolveResult> {
-      const resolved = await resolveOrReadBack(resolution);
-      if (resolved) return { state: 'resolved', final: finalOf(resolved) };
-      const row = await findRow(resolution.key);
-      if (!row) return { state: 'absent' };
-      if (row.state !== 'PROCESSING') return { state: 'settled before' };
-      if (row.remaining_ms > 0) return { state: 'under way', remainingMs: row.remaining_ms };
-      const { idempotencyTtlMs, dedupMs } = resolution;
-      const unresolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : row.unsent_epoch === 0 ? 0 : dedupMs;
-      return { state: 'too early', remainingMs: Math.max(0, unresolvableMs - row.age_ms) };
-    },
 
     async endedUnclaimed(key, lifeMs, client) {
       return (await database.read(statements.ENDED_UNCLAIMED, [key, lifeMs, client ?? null])).length > 0;

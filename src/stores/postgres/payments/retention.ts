@@ -1,13 +1,28 @@
 import type { Ledger } from '../../../payments/ports/ledger.js';
-import { lowestKeyAt } from '../../../payments/values/idempotency-key.js';
+import { keyTimeOf, lowestKeyAt } from '../../../payments/values/idempotency-key.js';
 import { HOUR_MS } from '../../shared/retention-hour.js';
 import { STATEMENT_TIMEOUT_MS } from '../../shared/time-limits.js';
 import type { PostgresPart } from '../connection/part.js';
-import * as statements from './payment-horizon-statements.js';
+import * as statements from './retention-statements.js';
 
 /** Every claim that did not see a raise of the horizon has ended this long after the raise was visible. */
 const CLAIMS_END_MS = STATEMENT_TIMEOUT_MS + 2_000;
 const BEFORE_ALL = { settledAtUs: -1, key: '00000000-0000-0000-0000-000000000000' };
+
+/** The time that the processes of this deployment have seen pass. */
+export function createNoteElapsed(database: PostgresPart): Ledger['noteElapsed'] {
+  return async ({ sinceMs, elapsedMs, lowestKeyMs }) => {
+    const [hour] = await database.write<{ hour: number; seenMs: number; isOver: boolean }>(statements.NOTE_ELAPSED, [
+      sinceMs,
+      elapsedMs,
+      lowestKeyMs,
+    ]);
+    if (!hour) throw new Error('idempay.retention_hours is empty: restore its rows from a backup');
+    if (hour.isOver) await database.write(statements.BEGIN_HOUR, [hour.hour, lowestKeyMs]);
+    const [time] = await database.read<{ keysBefore: string; unseenMs: number }>(statements.RETENTION_TIME);
+    return { seenMs: hour.seenMs, keysFromMs: keyTimeOf(time?.keysBefore ?? ''), unseenMs: time?.unseenMs ?? 0 };
+  };
+}
 
 interface PaymentHorizon {
   readonly removeSettled: Ledger['removeSettled'];

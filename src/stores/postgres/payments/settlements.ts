@@ -1,13 +1,26 @@
-import type { Ledger, SettlementAfterLoss, SettleResult } from '../../../payments/ports/ledger.js';
+import type {
+  Ledger,
+  Resolution,
+  ResolveResult,
+  SettlementAfterLoss,
+  SettleResult,
+} from '../../../payments/ports/ledger.js';
 import type { Claim, Fence, Outcome } from '../../../payments/values/payment.js';
 import { isUnknown } from '../../../platform/faults.js';
-import { abandonedEvent, reasonOf, settledElsewhere, settledEvent, unsentEpochOf } from '../../shared/payment-rows.js';
+import {
+  abandonedEvent,
+  finalOf,
+  reasonOf,
+  settledElsewhere,
+  settledEvent,
+  unsentEpochOf,
+} from '../../shared/payment-rows.js';
 import type { QueueMeasure } from '../../shared/store-measures.js';
 import { Batcher, LANES } from '../connection/batcher.js';
 import type { DatabaseClock } from '../connection/database-clock.js';
 import type { PostgresPart } from '../connection/part.js';
 import * as statements from './ledger-statements.js';
-import type { FindRow } from './payment-row.js';
+import type { FindRow, PaymentRow } from './payment-row.js';
 
 interface Settlement {
   readonly claim: Claim;
@@ -27,13 +40,16 @@ interface Abandonment extends FencedMs {
   readonly event: string;
 }
 
-/** What an attempt writes that holds a claim: each is a compare-and-set by its fence. Batches are sorted by key. */
-export function createExecutionWrites(
+/**
+ * What ends a claim, or keeps it. Each write of an attempt that holds the claim is a compare-and-set by its fence, and batches are sorted by
+ * key.
+ */
+export function createSettlements(
   database: PostgresPart,
   { clock }: DatabaseClock,
   findRow: FindRow,
   queue: (name: string) => QueueMeasure,
-): Pick<Ledger, 'renew' | 'abandon' | 'settle' | 'settleAfterLoss'> {
+): Pick<Ledger, 'renew' | 'abandon' | 'settle' | 'settleAfterLoss' | 'resolve'> {
   const settlements = new Batcher<Settlement, number | undefined>(settleAll, clock, LANES, queue('settlements'));
   const renewals = new Batcher<FencedMs, boolean>(renewAll, clock, LANES, queue('renewals'));
   const abandonments = new Batcher<Abandonment, boolean>(abandonAll, clock, LANES, queue('abandonments'));
@@ -107,6 +123,21 @@ export function createExecutionWrites(
     }
   }
 
+  /** When the reply was lost, the row is read to find out whether this resolution was written. */
+  async function resolveOrReadBack(resolution: Resolution): Promise<PaymentRow | undefined> {
+    const { key, owner, state, reason, dedupMs, idempotencyTtlMs } = resolution;
+    try {
+      const values = [key, owner, state, reason, dedupMs, idempotencyTtlMs];
+      const [row] = await database.write<PaymentRow>(statements.RESOLVE, values);
+      return row;
+    } catch (fault) {
+      if (!isUnknown(fault)) throw fault;
+      const row = await findRow(key).catch(() => undefined);
+      if (!row || row.state === 'PROCESSING') throw fault;
+      return row.owner === owner ? row : undefined;
+    }
+  }
+
   async function settlementOf(claim: Claim, outcome: Outcome, expiresAt: number | undefined): Promise<SettleResult> {
     if (expiresAt === undefined) return settledElsewhere(await findRow(claim.key));
     const { fingerprint, client } = claim;
@@ -128,6 +159,18 @@ export function createExecutionWrites(
 
     async settleAfterLoss(claim, settlement) {
       return settlementOf(claim, settlement.outcome, await settleLostOrReadBack(claim, settlement));
+    },
+
+    async resolve(resolution): Promise<ResolveResult> {
+      const resolved = await resolveOrReadBack(resolution);
+      if (resolved) return { state: 'resolved', final: finalOf(resolved) };
+      const row = await findRow(resolution.key);
+      if (!row) return { state: 'absent' };
+      if (row.state !== 'PROCESSING') return { state: 'settled before' };
+      if (row.remaining_ms > 0) return { state: 'under way', remainingMs: row.remaining_ms };
+      const { idempotencyTtlMs, dedupMs } = resolution;
+      const unresolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : row.unsent_epoch === 0 ? 0 : dedupMs;
+      return { state: 'too early', remainingMs: Math.max(0, unresolvableMs - row.age_ms) };
     },
   };
 }

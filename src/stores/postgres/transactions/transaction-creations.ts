@@ -16,7 +16,7 @@ import { type TransactionRow, transactionOf } from '../../shared/transaction-row
 import { Batcher } from '../connection/batcher.js';
 import type { ConfirmDurable } from '../connection/durability.js';
 import { type Postgres, StatementRefused } from '../connection/postgres.js';
-import * as statements from './creation-statements.js';
+import * as statements from './transaction-statements.js';
 
 interface KeyedCreate {
   readonly transactions: readonly NewTransaction[];
