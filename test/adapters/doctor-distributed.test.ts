@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { doctor } from '#idempay/commands/operation/doctor.js';
 import { systemClock } from '#idempay/platform/clock.js';
 import { decorated } from '#idempay/platform/decorated.js';
-import { readScripts } from '#idempay/stores/redis/scripts/script-text.js';
+import { readScripts } from '#idempay/stores/redis/scripts/script.js';
 import { findingsOfPostgres, findingsOfRedis, rowOf, runDoctor, verdictsOf } from '../../testkit/deployments/doctor.js';
 import { runToExit } from '../../testkit/processes/service.js';
 import { PASSWORD } from '../../testkit/servers/certificates.js';

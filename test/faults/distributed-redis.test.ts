@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
-import { readScripts } from '#idempay/stores/redis/scripts/script-text.js';
+import { readScripts } from '#idempay/stores/redis/scripts/script.js';
 import { type Credential, credentialOf } from '../../testkit/client/credentials.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { untilFullService } from '../../testkit/client/full-service.js';

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
-import { readScripts } from '#idempay/stores/redis/scripts/script-text.js';
+import { readScripts } from '#idempay/stores/redis/scripts/script.js';
 import type { Line } from './line.js';
 import type { RedisServer } from './redis-server.js';
 

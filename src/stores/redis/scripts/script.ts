@@ -1,9 +1,10 @@
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
 import type { Redis } from 'ioredis';
 import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
 import { messageOf, redisFault } from '../connection/fault.js';
 import type { RedisClient } from '../connection/masters.js';
 import { type Call, collectCall, separateCalls } from './calls-of-a-turn.js';
-import { readScript, readScripts } from './script-text.js';
 
 export type Script = (
   client: RedisClient,
@@ -11,6 +12,8 @@ export type Script = (
   parameters: readonly (string | number)[],
 ) => Promise<unknown>;
 
+const FOLDER = new URL('./', import.meta.url);
+const ENDING = '.lua';
 /** What servers say that refuse a command with keys of several slots, and execute nothing of it. */
 const SEVERAL_SLOTS = /cross-?slot|same slot/i;
 
@@ -77,4 +80,31 @@ export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED)
     if (Array.isArray(replies) && replies.length === calls.length) return replies;
     throw new Error(`${name}: no list of ${calls.length} replies`);
   }
+}
+
+/** What a server is taught and asked to run. */
+interface ScriptText {
+  readonly name: string;
+  readonly text: string;
+  /** Names the text for EVALSHA. */
+  readonly digest: string;
+}
+
+function readScript(name: string): ScriptText {
+  const text = [
+    read('batch/helpers'),
+    `local function run(KEYS, ARGV)\n${read(name)}\nend`,
+    read('batch/each-call'),
+  ].join('\n');
+  return { name, text, digest: createHash('sha1').update(text).digest('hex') };
+}
+
+/** All that there are. */
+export function readScripts(): ScriptText[] {
+  const files = readdirSync(FOLDER).filter((file) => file.endsWith(ENDING));
+  return files.map((file) => readScript(file.slice(0, -ENDING.length)));
+}
+
+function read(name: string): string {
+  return readFileSync(new URL(`${name}${ENDING}`, FOLDER), 'utf8');
 }
