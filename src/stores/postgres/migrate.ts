@@ -8,18 +8,18 @@ const CONNECT_TIMEOUT_MS = 5_000;
 /** Key of the advisory lock under which processes migrate one at a time: a number that no other program uses. */
 const ADVISORY_LOCK = 4_242_017_001;
 
-/** How often a start that waits for its turn asks again. */
-const TURN_RETRY_MS = 500;
+/** How often a start that waits for the lock asks again. */
+const LOCK_RETRY_MS = 500;
 /** Waiting is reported after two seconds only: processes often start together. */
 const TRIES_BEFORE_NOTICE = 4;
-const TURN_QUERY_TIMEOUT_MS = 5_000;
+const LOCK_QUERY_TIMEOUT_MS = 5_000;
 
 const TABLES = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('idempay') AND relkind = 'r'";
 const LIST = 'SELECT name FROM idempay.migrations ORDER BY name';
 
 /**
  * Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction. While another process migrates
- * it waits for its turn, for as long as that takes; `onWait` is called with a sentence about the wait. Throws CannotOpen, with
+ * it waits for the lock, for as long as that takes; `onWait` is called with a sentence about the wait. Throws CannotOpen, with
  * nothing changed, where another version made the schema.
  */
 export async function migrate(databaseUrl: string, onWait: (sentence: string) => void = () => {}): Promise<void> {
@@ -28,28 +28,28 @@ export async function migrate(databaseUrl: string, onWait: (sentence: string) =>
   client.on('error', () => {});
   try {
     await client.connect();
-    await takeTurn(client, onWait);
+    await takeLock(client, onWait);
     const found = await readSchema(client);
     refuseForeign(found, 'The schema idempay in the database of DATABASE_URL', 'name another database');
     for (const file of found.pending) await apply(client, file);
   } finally {
-    // Ends the turn too.
+    // Releases the lock too.
     await client.end().catch(() => {});
   }
 }
 
 /** Polls for the lock instead of waiting in one query, so that a lost connection is noticed. */
-async function takeTurn(client: Client, onWait: (sentence: string) => void): Promise<void> {
+async function takeLock(client: Client, onWait: (sentence: string) => void): Promise<void> {
   for (let tries = 0; ; tries += 1) {
     const question = {
       text: 'SELECT pg_try_advisory_lock($1) AS taken',
       values: [ADVISORY_LOCK],
-      query_timeout: TURN_QUERY_TIMEOUT_MS,
+      query_timeout: LOCK_QUERY_TIMEOUT_MS,
     };
     const { rows } = await client.query<{ taken: boolean }>(question);
     if (rows[0]?.taken) return;
     if (tries === TRIES_BEFORE_NOTICE) onWait('Another process migrates the database; the start waits for its turn.');
-    await delay(TURN_RETRY_MS);
+    await delay(LOCK_RETRY_MS);
   }
 }
 

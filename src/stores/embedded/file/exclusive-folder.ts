@@ -64,7 +64,7 @@ export function takeExclusively(folder: string): ExclusiveFolder {
     lock.exec(`${SETTINGS}; BEGIN EXCLUSIVE; ${SCHEMA}; COMMIT`);
     const isHeld = () => isThere(path, file);
     if (!isHeld()) throw lostLock(path);
-    // A power cut must not take the file away from under a database that has commits.
+    // A power cut must not remove the file while the database has commits.
     syncPath(folder);
     return holdFolder(lock, path, isHeld);
   } catch (error) {

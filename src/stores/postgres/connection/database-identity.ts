@@ -17,7 +17,7 @@ import type { Postgres, Statement } from './postgres.js';
 /** A connection pooler may change the server behind an open connection; it is noticed within this time. */
 const WATCH_EVERY_MS = 1_000;
 /** Without an answer for this long the database counts as down. One question that waits in a busy pool is no sign of that. */
-const AWAY_AFTER_MS = 3_000;
+const DOWN_AFTER_MS = 3_000;
 
 interface DatabaseRow extends Incarnation {
   id: string;
@@ -78,8 +78,8 @@ export class DatabaseIdentity implements StoreOfRecordReport {
 
   /** Sends no query: it looks at the result of the watch, which asks every second. */
   async ping(): Promise<void> {
-    if (this.clock.monotonic() - this.answeredAt < AWAY_AFTER_MS) return;
-    throw new StoreUnavailable('unchanged', `PostgreSQL did not answer for ${AWAY_AFTER_MS} ms`);
+    if (this.clock.monotonic() - this.answeredAt < DOWN_AFTER_MS) return;
+    throw new StoreUnavailable('unchanged', `PostgreSQL did not answer for ${DOWN_AFTER_MS} ms`);
   }
 
   /** Once the schema is there. Throws when the database cannot be asked. */

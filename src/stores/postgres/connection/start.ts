@@ -11,12 +11,12 @@ const TRY_AGAIN_MS = 500;
 const STANDBY_PATIENCE_MS = 3_000;
 
 /**
- * Runs `open` until it succeeds. While PostgreSQL is down it is tried again, for as long as it takes, and `onAway` is called for
+ * Runs `open` until it succeeds. While PostgreSQL is down it is tried again, for as long as it takes, and `onDown` is called for
  * it once. Throws CannotOpen, at once, when PostgreSQL is there and `DATABASE_URL` cannot be right.
  */
 export async function untilPostgresIsThere(
   open: () => Promise<void>,
-  onAway: (sentence: string, cause: Error) => void,
+  onDown: (sentence: string, cause: Error) => void,
 ): Promise<void> {
   const startedAt = performance.now();
   let reported = false;
@@ -33,7 +33,7 @@ export async function untilPostgresIsThere(
       }
       if (!isPatient && !reported) {
         reported = true;
-        onAway('DATABASE_URL: PostgreSQL cannot be reached; the start waits until it can', cause);
+        onDown('DATABASE_URL: PostgreSQL cannot be reached; the start waits until it can', cause);
       }
     }
     await delay(TRY_AGAIN_MS);
@@ -53,21 +53,21 @@ export async function warnOfLostCommits(database: Postgres, warn: (sentence: str
 }
 
 /** Errors of the operating system and of name resolution. ENOENT: the server has not made its socket file yet. */
-const AWAY_CODES = new Set([
+const DOWN_CODES = new Set([
   ...['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE', 'EHOSTUNREACH', 'EHOSTDOWN', 'ENETUNREACH', 'ENETDOWN'],
   ...['ENOTFOUND', 'EAI_AGAIN', 'ENOENT'],
 ]);
 /** SQLSTATE: connection lost, rolled back, too few resources, stopping or starting (57P03), system or internal error. */
-const AWAY_STATES = /^(08|40|53|57|58|XX)...$/;
+const DOWN_STATES = /^(08|40|53|57|58|XX)...$/;
 /** The driver's own words, which have no code. */
-const AWAY_WORDS = /timeout|terminated/i;
+const DOWN_WORDS = /timeout|terminated/i;
 
 function isDown(cause: Error): boolean {
   const code = codeOf(cause);
-  if (code === undefined) return AWAY_WORDS.test(cause.message);
+  if (code === undefined) return DOWN_WORDS.test(cause.message);
   // ENOENT of a certificate file is a wrong setting; only a missing socket file (`connect`) may appear later.
   if (code === 'ENOENT' && (cause as NodeJS.ErrnoException).syscall !== 'connect') return false;
-  return AWAY_CODES.has(code) || AWAY_STATES.test(code);
+  return DOWN_CODES.has(code) || DOWN_STATES.test(code);
 }
 
 /** What to do about an SQLSTATE. */
