@@ -29,10 +29,10 @@ import { createRedisSharedSamples } from './redis/shared-samples.js';
 import { createRedisTransactionCache } from './redis/transaction-cache.js';
 import { CannotOpen, type Deployment, type Notices, type StoreEvents } from './shared/deployment.js';
 import { LastCommits } from './shared/last-commits.js';
+import { Permits } from './shared/permits.js';
 import { REPLACED } from './shared/replaced-database.js';
 import type { StoreMeasures } from './shared/store-measures.js';
 import { startSweeping } from './shared/sweep.js';
-import { Turns } from './shared/turns.js';
 
 /** Lists that are being sent may hold this part of the pool. */
 const SNAPSHOT_SHARE = 0.4;
@@ -155,10 +155,10 @@ export async function openDistributed(options: {
       measures,
       onOtherKind: (sentence) => reportBroken(new CannotOpen(sentence)),
     }),
-    paymentHistory: createPostgresPaymentHistory(payments, confirmDurable, new Turns(maxPages)),
+    paymentHistory: createPostgresPaymentHistory(payments, confirmDurable, new Permits(maxPages)),
     transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
       maxSnapshots,
-      pageTurns: new Turns(maxPages),
+      pagePermits: new Permits(maxPages),
       measures,
     }),
     transactionCache: createRedisTransactionCache(redis, names, cacheMasters, {

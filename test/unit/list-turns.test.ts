@@ -2,39 +2,39 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { FairLine } from '#idempay/limits/fair-line.js';
 import { AllSnapshotsInUse } from '#idempay/platform/faults.js';
 import { ListReads } from '#idempay/stores/embedded/list-reads.js';
-import { type Turn, Turns } from '#idempay/stores/shared/turns.js';
+import { type Permit, Permits } from '#idempay/stores/shared/permits.js';
 
-describe('turns for a snapshot', () => {
+describe('permits for a snapshot', () => {
   const LONGEST_WAIT_MS = 10_000;
   const MOST_WAITING = 256;
 
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  /** Turns that are all held, by these clients. */
+  /** Permits that are all held, by these clients. */
   async function heldBy(...clients: string[]) {
-    const turns = new Turns(clients.length);
-    const held = await Promise.all(clients.map((client) => turns.take(client)));
+    const permits = new Permits(clients.length);
+    const held = await Promise.all(clients.map((client) => permits.take(client)));
     const served: string[] = [];
     const ask = (client: string, name = client) =>
-      turns.take(client).then((turn) => {
+      permits.take(client).then((permit) => {
         served.push(name);
-        return turn;
+        return permit;
       });
-    return { turns, held: held as [Turn, ...Turn[]], served, ask };
+    return { permits, held: held as [Permit, ...Permit[]], served, ask };
   }
 
-  /** Each turn is passed on at once, until nobody waits. */
-  async function passOn(first: Turn, asked: readonly Promise<Turn>[]): Promise<void> {
-    for (const turn of asked) turn.then(({ pass }) => pass());
-    first.pass();
+  /** Each permit is released at once, until nobody waits. */
+  async function passOn(first: Permit, asked: readonly Promise<Permit>[]): Promise<void> {
+    for (const permit of asked) permit.then(({ release }) => release());
+    first.release();
     await Promise.all(asked);
   }
 
   test('are refused after ten seconds, and at once when the line is full', async () => {
-    const { turns, held } = await heldBy('a', 'a');
-    const waiting = Array.from({ length: MOST_WAITING }, () => turns.take('a').catch((fault: unknown) => fault));
-    await expect(turns.take('b')).rejects.toBeInstanceOf(AllSnapshotsInUse);
+    const { permits, held } = await heldBy('a', 'a');
+    const waiting = Array.from({ length: MOST_WAITING }, () => permits.take('a').catch((fault: unknown) => fault));
+    await expect(permits.take('b')).rejects.toBeInstanceOf(AllSnapshotsInUse);
     await vi.advanceTimersByTimeAsync(LONGEST_WAIT_MS - 1);
     expect(held[0].isWanted()).toBe(true);
     await vi.advanceTimersByTimeAsync(1);
@@ -51,7 +51,7 @@ describe('turns for a snapshot', () => {
 
   /**
    * Bug: 200 lists of one client denied lists to everybody else. Cause: whoever asked last was served next. Fix: each client that
-   * waits gets a turn in each round, and one that joins begins at the least share of those that wait.
+   * waits gets a permit in each round, and one that joins begins at the least share of those that wait.
    */
   test('go to each client that waits in a round, however many requests one of them has', async () => {
     const { held, served, ask } = await heldBy('a');
@@ -64,20 +64,20 @@ describe('turns for a snapshot', () => {
   test('are half of one client while others wait, which is owed to them after two seconds', async () => {
     const { held, served, ask } = await heldBy('a', 'a', 'a', 'a');
     const asked = ['a', 'a', 'b', 'b', 'b'].map((client) => ask(client));
-    expect(held.map((turn) => turn.isOwed())).toEqual([false, false, false, false]);
+    expect(held.map((permit) => permit.isOwed())).toEqual([false, false, false, false]);
     await vi.advanceTimersByTimeAsync(2_000);
-    expect(held.map((turn) => turn.isOwed())).toEqual([true, true, true, true]);
-    held[0].pass();
-    held[1]?.pass();
+    expect(held.map((permit) => permit.isOwed())).toEqual([true, true, true, true]);
+    held[0].release();
+    held[1]?.release();
     await vi.advanceTimersByTimeAsync(0);
     expect(served).toEqual(['b', 'b']);
     expect(held[2]?.isOwed()).toBe(false);
-    // Where each has a half, they take turns.
-    held[2]?.pass();
+    // If each has a half, they are served alternately.
+    held[2]?.release();
     await vi.advanceTimersByTimeAsync(0);
     expect(served).toEqual(['b', 'b', 'a']);
-    for (const turn of asked) turn.then(({ pass }) => pass());
-    held[3]?.pass();
+    for (const permit of asked) permit.then(({ release }) => release());
+    held[3]?.release();
     await Promise.all(asked);
   });
 
@@ -86,65 +86,70 @@ describe('turns for a snapshot', () => {
    * their snapshots were all there are. Fix: a quarter is for lists that begin, and most of these end with their first page.
    */
   test('are three quarters of long lists at most', async () => {
-    const turns = new Turns(4);
-    const long = await Promise.all([turns.take('a', 'at the end'), turns.take('a', 'at the end'), turns.take('a')]);
+    const permits = new Permits(4);
+    const long = await Promise.all([
+      permits.take('a', 'at the end'),
+      permits.take('a', 'at the end'),
+      permits.take('a'),
+    ]);
     expect(long[2]?.lengthen()).toBe(undefined);
-    const short = await turns.take('a');
+    const short = await permits.take('a');
     const place = short.lengthen();
     expect(place).toBeDefined();
-    const later = turns.take('a', 'at the end');
-    const waiting = turns.take('a', place);
-    short.pass();
-    (await turns.take('a')).pass();
+    const later = permits.take('a', 'at the end');
+    const waiting = permits.take('a', place);
+    short.release();
+    (await permits.take('a')).release();
     // Asked for first, so it is the older one of the two.
-    long[0]?.pass();
-    (await later).pass();
-    (await waiting).pass();
-    expect(long.map((turn) => turn.isWanted())).toEqual([false, false, false]);
+    long[0]?.release();
+    (await later).release();
+    (await waiting).release();
+    expect(long.map((permit) => permit.isWanted())).toEqual([false, false, false]);
   });
 });
 
 /**
- * Bug: payments waited behind the lists that were read at the same time. Cause: every list read its page in the same turn
- * of the event loop. Fix: one page in a turn, of whatever list.
+ * Bug: payments waited behind the lists that were read at the same time. Cause: every list read its page in the same
+ * iteration of the event loop. Fix: one page in an iteration, of whatever list.
  */
 describe('reading lists on the main thread', () => {
   const LIMIT = 10;
 
-  /** The turn of the event loop in which each page of so many lists was read. */
-  async function turnsOf(lists: number, pages: number, rows: number): Promise<number[]> {
+  /** The iteration of the event loop in which each page of so many lists was read. */
+  async function iterationsOf(lists: number, pages: number, rows: number): Promise<number[]> {
     const reads = new ListReads();
-    const turns: number[] = [];
-    let turn = 0;
-    // Begun first, so that it is the first of each turn.
+    const iterations: number[] = [];
+    let iteration = 0;
+    // Begun first, so that it is the first of each iteration.
     let next = setImmediate(function count() {
-      turn += 1;
+      iteration += 1;
       next = setImmediate(count);
     });
     const readList = async () => {
       for (let page = 0; page < pages; page += 1) {
         await reads.page(undefined, LIMIT, () => {
-          turns.push(turn);
+          iterations.push(iteration);
           return Array(rows);
         });
       }
     };
     await Promise.all(Array.from({ length: lists }, readList));
     clearImmediate(next);
-    return turns;
+    return iterations;
   }
 
-  test('ten long lists read one page in a turn, and all of them end', async () => {
-    const turns = await turnsOf(10, 5, LIMIT);
-    expect(turns).toHaveLength(50);
-    expect(new Set(turns).size).toBeGreaterThanOrEqual(49);
+  test('ten long lists read one page in an iteration, and all of them end', async () => {
+    const iterations = await iterationsOf(10, 5, LIMIT);
+    expect(iterations).toHaveLength(50);
+    expect(new Set(iterations).size).toBeGreaterThanOrEqual(49);
   });
 
-  test('short lists share a turn, up to a page of rows', async () => {
-    const turns = await turnsOf(20, 1, 1);
-    expect(turns).toHaveLength(20);
-    expect(new Set(turns).size).toBeLessThanOrEqual(4);
-    for (const turn of turns) expect(turns.filter((other) => other === turn).length).toBeLessThanOrEqual(LIMIT + 1);
+  test('short lists share an iteration, up to a page of rows', async () => {
+    const iterations = await iterationsOf(20, 1, 1);
+    expect(iterations).toHaveLength(20);
+    expect(new Set(iterations).size).toBeLessThanOrEqual(4);
+    for (const iteration of iterations)
+      expect(iterations.filter((other) => other === iteration).length).toBeLessThanOrEqual(LIMIT + 1);
   });
 
   test('a read that fails does not hold up the others', async () => {

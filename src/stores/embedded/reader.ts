@@ -1,5 +1,5 @@
 import { StoreUnavailable } from '../../platform/faults.js';
-import { type Turn, Turns } from '../shared/turns.js';
+import { type Permit, Permits } from '../shared/permits.js';
 import { type Database, openForLists, openForReading, readOrReport, sqliteVersion } from './file/sqlite.js';
 import { ListReads } from './list-reads.js';
 
@@ -26,7 +26,7 @@ export interface Snapshots {
 /** A connection whose statements all see the database as it was at one moment. */
 export interface SnapshotConnection {
   prepare(sql: string): PreparedRead;
-  readonly turn: Pick<Turn, 'isWanted' | 'isOwed' | 'lengthen'>;
+  readonly permit: Pick<Permit, 'isWanted' | 'isOwed' | 'lengthen'>;
   close(): void;
 }
 
@@ -36,7 +36,7 @@ export interface SnapshotConnection {
  */
 export class Reader {
   readonly sqliteVersion: string;
-  private readonly turns = new Turns(MAX_SNAPSHOTS);
+  private readonly permits = new Permits(MAX_SNAPSHOTS);
   /** The pages of all lists, of payments and of transactions. */
   readonly listReads = new ListReads();
 
@@ -58,16 +58,16 @@ export class Reader {
 
   /** Waits for a free connection; StoreUnavailable when none gets free in time. */
   async openSnapshot(client?: string, long?: number | 'at the end'): Promise<SnapshotConnection> {
-    const turn = await this.turns.take(client, long);
-    const database = this.begin(turn);
+    const permit = await this.permits.take(client, long);
+    const database = this.begin(permit);
     let open = true;
     return {
       prepare: (sql) => whileOpen(this.prepareOn(database, sql), () => open),
-      turn,
+      permit,
       close: () => {
         if (!open) return;
         open = false;
-        turn.pass();
+        permit.release();
         this.snapshots.end(database);
       },
     };
@@ -86,11 +86,11 @@ export class Reader {
     };
   }
 
-  private begin(turn: Turn): Database {
+  private begin(permit: Permit): Database {
     try {
       return readOrReport(() => this.snapshots.begin(), this.onBroken);
     } catch (fault) {
-      turn.pass();
+      permit.release();
       throw fault;
     }
   }

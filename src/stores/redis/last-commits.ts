@@ -1,7 +1,7 @@
 import type { RememberedCommits } from '../shared/last-commits.js';
 import type { RedisClient } from './connection/masters.js';
 import type { KeyNames } from './key-names.js';
-import { sendCollected } from './scripts/calls-of-a-turn.js';
+import { sendCollected } from './scripts/collected-calls.js';
 import { loadScript } from './scripts/script.js';
 
 /**

@@ -113,7 +113,7 @@ export class LastCommits {
     this.count += 1;
     const known = { commit: dated(commit, this.clock.now()), begunAt, knownAt: this.count };
     this.known = [...this.known.filter(({ knownAt }) => knownAt > begunAt), known];
-    // A settled payment is not charged; its commit may be sent with the other commands of this turn.
+    // A settled payment is not charged; its commit may be sent with the other commands that are collected.
     this.write('settled' in commit && !commit.settled).catch(() => {});
   }
 

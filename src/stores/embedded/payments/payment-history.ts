@@ -14,7 +14,7 @@ import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../../shared/pa
 import type { PreparedRead, Reader } from '../reader.js';
 import * as statements from './payment-history-statements.js';
 
-/** Payments that are a page for the turns of lists. */
+/** Payments that are a page of a list. */
 const PAGE = 500;
 /** Times are kept in milliseconds. */
 const UNITS_PER_MS = 1;
@@ -73,13 +73,13 @@ export function createEmbeddedPaymentHistory(
     async newest(selection, readLimit) {
       // Where filters leave rows out, more of them are read than the page has.
       const isFiltered = selection.find ?? selection.processor ?? selection.state ?? selection.content;
-      await reader.listReads.turn(selection.reader, isFiltered === undefined ? selection.limit / PAGE : 1);
+      await reader.listReads.wait(selection.reader, isFiltered === undefined ? selection.limit / PAGE : 1);
       return newestPage(selection, readLimit, newestReads);
     },
 
     async settled(period) {
       const { from, to, limit } = period;
-      await reader.listReads.turn(period.reader, limit / PAGE);
+      await reader.listReads.wait(period.reader, limit / PAGE);
       const start = startOf(period, UNITS_PER_MS);
       const rows = settled.all(start.settledAt, start.key, from, to, limit + 1) as HistoryRow[];
       return settledPageOf(rows, limit, (row) => row.settled_at ?? 0);

@@ -117,7 +117,7 @@ function snapshotOf(
   filter: TransactionFilter,
   listReads: Reader['listReads'],
 ): TransactionSnapshot {
-  const { turn } = connection;
+  const { permit } = connection;
   const { client } = filter;
   try {
     const version = connection.prepare(LIST_VERSION).get() as ListVersionRow;
@@ -142,9 +142,9 @@ function snapshotOf(
         listReads.page(client, limit, () =>
           (rows.all(afterId, limit, ...accounts) as TransactionRow[]).map(transactionOf),
         ),
-      isWanted: () => turn.isWanted(),
-      isOwed: () => turn.isOwed(),
-      lengthen: () => turn.lengthen(),
+      isWanted: () => permit.isWanted(),
+      isOwed: () => permit.isOwed(),
+      lengthen: () => permit.lengthen(),
       close: () => connection.close(),
     };
   } catch (fault) {

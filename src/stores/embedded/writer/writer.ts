@@ -29,8 +29,8 @@ const MAX_HANDED_OVER = 2;
  */
 const PROMPT_MS = 20;
 /**
- * A batch of this size is handed over before the end of the event loop's turn, so that the thread commits while this thread
- * does the rest of the turn.
+ * A batch of this size is handed over before the event loop's iteration ends, so that the thread commits while this thread
+ * does the rest of it.
  */
 const EAGER_BATCH = 16;
 /** Twenty batches: more than a healthy disk takes in the time that an operation waits at most. */
@@ -172,7 +172,7 @@ export class Writer {
     throw new StoreUnavailable('unknown', `the disk did not take the last writes within ${CLOSE_LIMIT_MS} ms`);
   }
 
-  /** After the poll phase, so that all requests of one turn of the event loop travel together. */
+  /** After the poll phase, so that all requests of one iteration of the event loop travel together. */
   private scheduleFlush(): void {
     if (this.flushScheduled || !this.mayHandOver()) return;
     this.flushScheduled = true;

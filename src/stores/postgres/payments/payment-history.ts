@@ -11,7 +11,7 @@ import {
   startOf,
 } from '../../shared/payment-history.js';
 import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../../shared/payment-rows.js';
-import { Turns } from '../../shared/turns.js';
+import { Permits } from '../../shared/permits.js';
 import type { ConfirmDurable } from '../connection/durability.js';
 import type { PostgresPart } from '../connection/part.js';
 import * as statements from './payment-history-statements.js';
@@ -29,7 +29,7 @@ const MOST_PAGES = 4;
 export function createPostgresPaymentHistory(
   database: PostgresPart,
   confirmDurable: ConfirmDurable,
-  turns = new Turns(MOST_PAGES),
+  permits = new Permits(MOST_PAGES),
 ): PaymentHistory {
   const newestReads: NewestReads = {
     async countKeys({ first, last }, atMost) {
@@ -66,13 +66,13 @@ export function createPostgresPaymentHistory(
     },
 
     newest: (selection, readLimit) =>
-      turns.during(selection.reader, () => newestPage(selection, readLimit, newestReads)),
+      permits.during(selection.reader, () => newestPage(selection, readLimit, newestReads)),
 
     async settled(period) {
       const { from, to, limit } = period;
       const start = startOf(period, UNITS_PER_MS);
       const values = [start.settledAt, start.key, from, to, limit + 1];
-      const rows = await turns.during(period.reader, () => database.read<Row>(statements.SETTLED, values));
+      const rows = await permits.during(period.reader, () => database.read<Row>(statements.SETTLED, values));
       if (rows.length > 0) await confirmDurable();
       return settledPageOf(rows, limit, (row) => row.settled_at_us ?? 0);
     },

@@ -13,6 +13,7 @@ import {
   type TransactionSearch,
   type TransactionStatus,
 } from '../../../transactions/transaction.js';
+import { type Permit, Permits } from '../../shared/permits.js';
 import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
 import { WRITE_DEADLINE_MS } from '../../shared/time-limits.js';
 import {
@@ -22,7 +23,6 @@ import {
   type TransactionRow,
   transactionOf,
 } from '../../shared/transaction-rows.js';
-import { type Turn, Turns } from '../../shared/turns.js';
 import { Batcher } from '../connection/batcher.js';
 import type { DatabaseClock } from '../connection/database-clock.js';
 import type { ConfirmDurable } from '../connection/durability.js';
@@ -45,9 +45,9 @@ export function createPostgresTransactionStore(
   confirmDurable: ConfirmDurable,
   {
     maxSnapshots,
-    pageTurns = new Turns(maxSnapshots),
+    pagePermits = new Permits(maxSnapshots),
     measures = NOT_MEASURED,
-  }: { maxSnapshots: number; pageTurns?: Turns; measures?: StoreMeasures | undefined },
+  }: { maxSnapshots: number; pagePermits?: Permits; measures?: StoreMeasures | undefined },
 ): TransactionStore {
   const { clock } = databaseClock;
   const versions = new Batcher<'version', number>(
@@ -56,7 +56,7 @@ export function createPostgresTransactionStore(
     1,
     measures.queue('postgresql', 'list_versions'),
   );
-  const turns = new Turns(maxSnapshots);
+  const permits = new Permits(maxSnapshots);
 
   /** Calls that arrive before the read is sent share it; its result is not kept for later calls. */
   async function readVersionOnce(asked: readonly 'version'[]): Promise<number[]> {
@@ -97,16 +97,16 @@ export function createPostgresTransactionStore(
       });
     },
 
-    newest: createSearch(database, pageTurns),
+    newest: createSearch(database, pagePermits),
 
     listVersion: () => versions.add('version'),
 
     async openSnapshot(filter, long) {
-      const turn = await turns.take(filter.client, long);
+      const permit = await permits.take(filter.client, long);
       try {
-        return await openSnapshot(database, filter, turn, measures);
+        return await openSnapshot(database, filter, permit, measures);
       } catch (fault) {
-        turn.pass();
+        permit.release();
         throw fault;
       }
     },
@@ -153,7 +153,7 @@ function unchangedBecause(
 async function openSnapshot(
   database: Postgres,
   filter: TransactionFilter,
-  turn: Turn,
+  permit: Permit,
   measures: StoreMeasures,
 ): Promise<TransactionSnapshot> {
   const client = await database.connect();
@@ -188,9 +188,9 @@ async function openSnapshot(
         (await query<TransactionRow>(statements.LIST_ROWS[selection], [afterId, limit, ...accounts])).map(
           transactionOf,
         ),
-      isWanted: () => turn.isWanted(),
-      isOwed: () => turn.isOwed(),
-      lengthen: () => turn.lengthen(),
+      isWanted: () => permit.isWanted(),
+      isOwed: () => permit.isOwed(),
+      lengthen: () => permit.lengthen(),
       close() {
         if (!open) return;
         open = false;
@@ -200,7 +200,7 @@ async function openSnapshot(
             () => client.release(false),
             () => client.release(true),
           )
-          .finally(() => turn.pass());
+          .finally(() => permit.release());
       },
     };
   } catch (fault) {
@@ -214,9 +214,9 @@ async function openSnapshot(
 /** A row that was found, and where the reading ended; nothing was found where the row has no id. */
 type SeenRow = { readonly read_to: number | null } & (TransactionRow | { readonly id: null });
 
-/** One statement for each page, without a snapshot. Pages take turns. */
-function createSearch(database: Postgres, turns: Turns): TransactionStore['newest'] {
-  return (search, mostRead) => turns.during(search.client, () => newest(search, mostRead));
+/** One statement for each page, without a snapshot. A page waits for its permit. */
+function createSearch(database: Postgres, permits: Permits): TransactionStore['newest'] {
+  return (search, mostRead) => permits.during(search.client, () => newest(search, mostRead));
 
   async function newest(search: TransactionSearch, mostRead: number): Promise<FoundTransactions> {
     const { status, limit, before = ABOVE_ALL_IDS } = search;

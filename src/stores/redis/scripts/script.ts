@@ -4,7 +4,7 @@ import type { Redis } from 'ioredis';
 import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
 import { messageOf, redisFault } from '../connection/fault.js';
 import type { RedisClient } from '../connection/masters.js';
-import { type Call, collectCall, separateCalls } from './calls-of-a-turn.js';
+import { type Call, collectCall, separateCalls } from './collected-calls.js';
 
 export type Script = (
   client: RedisClient,
@@ -22,7 +22,7 @@ export function teachScripts(server: Redis): void {
   for (const { text } of readScripts()) server.script('LOAD', text).catch(() => {});
 }
 
-/** A Lua script, run once for all calls of a turn (`scripts/batch/`). Each call is one atomic step. Faults are StoreUnavailable. */
+/** A Lua script, run once for all calls of one iteration of the event loop (`scripts/batch/`). Each call is one atomic step. Faults are StoreUnavailable. */
 export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED): Script {
   const trips = measures.roundTrips('redis', name);
   const queue = measures.queue('redis', name);

@@ -13,27 +13,27 @@ export interface Call {
 /** Sends calls of one script, and settles each of them. */
 export type SendCalls = (client: RedisClient, calls: readonly Call[]) => void;
 
-/** A batch of this size is sent at once, so that the server works during the rest of the turn. */
+/** A batch of this size is sent at once, so that the server works during the rest of the iteration. */
 const FULL_BATCH = 32;
 
-const turns = new WeakMap<RedisClient, Map<SendCalls, Call[]>>();
+const collecting = new WeakMap<RedisClient, Map<SendCalls, Call[]>>();
 /** Servers that accept only keys of one slot in a command, although clients do not see a Cluster. */
 const separating = new WeakSet<RedisClient>();
 
 /**
- * Gathers the calls of this turn of the event loop. At its end those of one script are sent as one command, and all in one write to
+ * Gathers the calls of this iteration of the event loop. At its end those of one script are sent as one command, and all in one write to
  * each server; nothing waits for a reply. In a Cluster each call is a command, because its keys are in a slot of their own.
  */
 export function collectCall(client: RedisClient, send: SendCalls, call: Call): void {
-  const turn = turns.get(client) ?? beginTurn(client);
-  const calls = turn.get(send);
+  const byScript = collecting.get(client) ?? beginCollecting(client);
+  const calls = byScript.get(send);
   if (!calls) {
-    turn.set(send, [call]);
+    byScript.set(send, [call]);
     return;
   }
   calls.push(call);
   if (calls.length < FULL_BATCH || isSeparating(client)) return;
-  turn.delete(send);
+  byScript.delete(send);
   send(client, calls);
 }
 
@@ -46,22 +46,22 @@ function isSeparating(client: RedisClient): boolean {
   return client instanceof Cluster || separating.has(client);
 }
 
-function beginTurn(client: RedisClient): Map<SendCalls, Call[]> {
-  const turn = new Map<SendCalls, Call[]>();
-  turns.set(client, turn);
+function beginCollecting(client: RedisClient): Map<SendCalls, Call[]> {
+  const byScript = new Map<SendCalls, Call[]>();
+  collecting.set(client, byScript);
   setImmediate(() => {
-    turns.delete(client);
-    sendAll(client, turn);
+    collecting.delete(client);
+    sendAll(client, byScript);
   });
-  return turn;
+  return byScript;
 }
 
-/** Sends what this turn has collected so far, without waiting for its end. */
+/** Sends what was collected so far, without waiting for the end of the iteration. */
 export function sendCollected(client: RedisClient): void {
-  const turn = turns.get(client);
-  if (!turn) return;
-  const collected = new Map(turn);
-  turn.clear();
+  const byScript = collecting.get(client);
+  if (!byScript) return;
+  const collected = new Map(byScript);
+  byScript.clear();
   sendAll(client, collected);
 }
 

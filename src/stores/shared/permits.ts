@@ -5,42 +5,42 @@ import { AllSnapshotsInUse } from '../../platform/faults.js';
 const WAIT_MS = 10_000;
 /** Waiting at most; each is a request with a client. */
 const MOST_WAITING = 256;
-/** While a client waits so long, another one that has more than half of the turns must give some of them back. */
+/** While a client waits so long, another one that has more than half of the permits must give some of them back. */
 const OWED_AFTER_MS = 2_000;
-/** A quarter of the turns is kept for lists that begin: most have one page, and pass their turn on at once. */
+/** A quarter of the permits is kept for lists that begin: most have one page, and release their permit at once. */
 const KEPT_FOR_SHORT = 0.25;
 
-/** The right to read; it must be passed on. */
-export interface Turn {
+/** The right to read; it must be released. */
+export interface Permit {
   /** Whether others wait for one. */
   isWanted(): boolean;
-  /** Its client has more than half of all turns, and another one has waited for a while. */
+  /** Its client has more than half of all permits, and another one has waited for a while. */
   isOwed(): boolean;
   /**
-   * Makes it the turn of a long list. Where there are too many of these it returns a place in the line: then it must be passed on, and
+   * Makes it the permit of a long list. If there are too many of these, it returns a place in the line: then it must be released, and
    * one for a long list be taken at that place.
    */
   lengthen(): number | undefined;
-  pass(): void;
+  release(): void;
 }
 
-interface TurnRequest {
+interface PermitRequest {
   readonly since: number;
   readonly client: string;
   readonly isLong: boolean;
   readonly place: number;
-  readonly resolve: (turn: Turn) => void;
+  readonly resolve: (permit: Permit) => void;
 }
 
 /**
- * A bounded number of turns, such as snapshots that lists are read from. A request beyond it waits, and gives up after a while.
- * Long lists have a part of them, so that they never keep short ones waiting. While clients wait, each gets a turn in each round,
- * and none that has half of all turns gets a further one. Of one client the newest and the oldest request are served alternately:
+ * A bounded number of permits, such as one for each snapshot that lists are read from. A request beyond it waits, and gives up after a while.
+ * Long lists have a part of them, so that they never keep short ones waiting. While clients wait, each gets a permit in each round,
+ * and none that has half of all permits gets a further one. Of one client the newest and the oldest request are served alternately:
  * the newest because clients that do not read their answers must not keep it waiting, the oldest so that it is served at all.
  */
-export class Turns {
-  private readonly short = new FairLine<TurnRequest>();
-  private readonly long = new FairLine<TurnRequest>();
+export class Permits {
+  private readonly short = new FairLine<PermitRequest>();
+  private readonly long = new FairLine<PermitRequest>();
   private readonly heldBy = new Map<string, number>();
   private readonly mostLong: number;
   private held = 0;
@@ -53,22 +53,22 @@ export class Turns {
   }
 
   /**
-   * Resolves when a turn is free; rejects with AllSnapshotsInUse after a while. `long`: for a long list, at the place that `lengthen`
+   * Resolves when a permit is free; rejects with AllSnapshotsInUse after a while. `long`: for a long list, at the place that `lengthen`
    * told, or at the end of the line.
    */
-  async take(client = '', long?: number | 'at the end'): Promise<Turn> {
+  async take(client = '', long?: number | 'at the end'): Promise<Permit> {
     this.lastPlace += 1;
     const isLong = long !== undefined;
     const place = typeof long === 'number' ? long : this.lastPlace;
     if (this.held < this.most && (!isLong || this.heldLong < this.mostLong)) return this.hold(client, isLong, place);
     const line = isLong ? this.long : this.short;
     if (this.short.length + this.long.length >= MOST_WAITING) throw new AllSnapshotsInUse(this.most);
-    return new Promise<Turn>((resolve, reject) => {
-      const waiting: TurnRequest = {
+    return new Promise<Permit>((resolve, reject) => {
+      const waiting: PermitRequest = {
         ...{ client, isLong, place, since: performance.now() },
-        resolve(turn) {
+        resolve(permit) {
           clearTimeout(timer);
-          resolve(turn);
+          resolve(permit);
         },
       };
       const timer = setTimeout(() => {
@@ -79,17 +79,17 @@ export class Turns {
     });
   }
 
-  /** Works in a turn. */
+  /** Works with a permit. */
   async during<T>(client: string | undefined, work: () => Promise<T>): Promise<T> {
-    const turn = await this.take(client);
+    const permit = await this.take(client);
     try {
       return await work();
     } finally {
-      turn.pass();
+      permit.release();
     }
   }
 
-  private hold(client: string, begunLong: boolean, place: number): Turn {
+  private hold(client: string, begunLong: boolean, place: number): Permit {
     let isLong = begunLong;
     this.held += 1;
     this.heldLong += isLong ? 1 : 0;
@@ -103,7 +103,7 @@ export class Turns {
         isLong = true;
         return undefined;
       },
-      pass: () => {
+      release: () => {
         this.held -= 1;
         this.heldLong -= isLong ? 1 : 0;
         const left = (this.heldBy.get(client) ?? 1) - 1;
