@@ -1,6 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { lowestKeyAt } from '../../../payments/values/idempotency-key.js';
 import { CannotOpen } from '../../shared/deployment.js';
 import {
@@ -10,11 +8,9 @@ import {
   LOOK_UP_REFERENCES_MS,
   MOST_LAST_ROWS,
 } from '../../shared/replaced-database.js';
-import { refuseForeignFile } from '../migrate.js';
-import { DATABASE, takeExclusively } from './exclusive-folder.js';
 import { type CommitMark, lacksCommits } from './last-commit.js';
-import { type Database, openForWriting } from './sqlite.js';
-import { assertLogBelongs } from './write-ahead-log.js';
+import type { Database } from './sqlite.js';
+import { changeStopped } from './stopped-database.js';
 
 const INCARNATION_BYTES = 16;
 
@@ -86,19 +82,5 @@ export function adopt(database: Database, nowMs: number): void {
  * Throws CannotOpen.
  */
 export function markFolderAsRestored(dataDir: string): void {
-  const path = join(dataDir, DATABASE);
-  if (!existsSync(path)) throw new CannotOpen(`There is no database in ${dataDir}: set DATA_DIR to the service's.`);
-  const folder = takeExclusively(dataDir);
-  try {
-    refuseForeignFile(path);
-    assertLogBelongs(path);
-    const database = openForWriting(path);
-    try {
-      database.exec(markAnd(''));
-    } finally {
-      database.close();
-    }
-  } finally {
-    folder.release();
-  }
+  changeStopped(dataDir, (database) => database.exec(markAnd('')));
 }

@@ -1,13 +1,12 @@
 import { existsSync, renameSync, rmSync, statSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { createPrivate, syncFolderOf, syncPath } from '../../../platform/private-files.js';
 import { CannotOpen } from '../../shared/deployment.js';
 import { refuseForeignFile } from '../migrate.js';
 import { markAsBackup } from './adoption.js';
-import { DATABASE } from './exclusive-folder.js';
 import { openAlone } from './sqlite.js';
+import { databaseIn } from './stopped-database.js';
 
 const PROGRESS_EVERY_MS = 1_000;
 
@@ -22,9 +21,8 @@ export async function backUp(
   file: string,
   onProgress: (copiedBytes: number, aboutBytes: number) => void,
 ): Promise<void> {
-  const source = join(dataDir, DATABASE);
+  const source = databaseIn(dataDir);
   const partial = `${file}.partial`;
-  if (!existsSync(source)) throw new CannotOpen(`There is no database in ${dataDir}: set DATA_DIR to the service's.`);
   refuseForeignFile(source);
   if (existsSync(file)) throw new CannotOpen(`${file} exists. Name a file that does not.`);
   if (existsSync(partial)) {

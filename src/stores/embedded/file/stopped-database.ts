@@ -1,0 +1,32 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { CannotOpen } from '../../shared/deployment.js';
+import { refuseForeignFile } from '../migrate.js';
+import { DATABASE, takeExclusively } from './exclusive-folder.js';
+import { type Database, openForWriting } from './sqlite.js';
+import { assertLogBelongs } from './write-ahead-log.js';
+
+/** The path of the folder's database. Throws CannotOpen if there is none. */
+export function databaseIn(dataDir: string): string {
+  const path = join(dataDir, DATABASE);
+  if (!existsSync(path)) throw new CannotOpen(`There is no database in ${dataDir}: set DATA_DIR to the service's.`);
+  return path;
+}
+
+/** Changes the database of a folder that no service runs on. Throws CannotOpen, with nothing changed, if one does. */
+export function changeStopped<Result>(dataDir: string, change: (database: Database) => Result): Result {
+  const path = databaseIn(dataDir);
+  const folder = takeExclusively(dataDir);
+  try {
+    refuseForeignFile(path);
+    assertLogBelongs(path);
+    const database = openForWriting(path);
+    try {
+      return change(database);
+    } finally {
+      database.close();
+    }
+  } finally {
+    folder.release();
+  }
+}
