@@ -21,7 +21,7 @@ export class ListReads {
     return this.part(client, () => size, Number);
   }
 
-  /** Waits until a part of a page may be read. `sizeOf`: how much of a page was read, which is more than what it gives where rows are filtered. */
+  /** Waits until a part may be read. `sizeOf`: how much of a page was read, which is more than what it gives if rows are filtered. */
   async part<T>(client = '', read: () => T, sizeOf: (result: T) => number): Promise<T> {
     if (this.read >= 1 || this.line.length > 0) await new Promise<void>((resolve) => this.line.add(client, resolve));
     this.endWithTheIteration();

@@ -61,8 +61,8 @@ export interface LedgerWriteParts {
 const NO_END = ['PROCESSING', null, null, null, null] as const;
 
 /**
- * Claims, cancellations and takeovers. They run in the writer thread, in the transaction of their batch. The first claim of a key below `look_up_before` counts as a takeover,
- * because its row may be lost.
+ * Claims, cancellations and takeovers. They run in the writer thread, in the transaction of their batch. The first claim of a key below
+ * `look_up_before` counts as a takeover, because its row may be lost.
  */
 export function createClaims(
   database: Database,

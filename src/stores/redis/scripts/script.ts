@@ -22,7 +22,10 @@ export function teachScripts(server: Redis): void {
   for (const { text } of readScripts()) server.script('LOAD', text).catch(() => {});
 }
 
-/** A Lua script, run once for all calls of one iteration of the event loop (`scripts/batch/`). Each call is one atomic step. Faults are StoreUnavailable. */
+/**
+ * A Lua script, run once for all calls of one iteration of the event loop (`scripts/batch/`). Each call is one atomic step. Faults are
+ * StoreUnavailable.
+ */
 export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED): Script {
   const trips = measures.roundTrips('redis', name);
   const queue = measures.queue('redis', name);
