@@ -6,7 +6,7 @@ export const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 
 /**
- * Makes an empty file that only its owner may read; SQLite gives its mode to the files next to it. One that is there is left
+ * Makes an empty file that is closed to other users; SQLite gives its mode to the files next to it. One that is there is left
  * alone, and not even opened: to close it would give up the locks that this process holds on it (POSIX).
  */
 export function createPrivate(path: string): void {

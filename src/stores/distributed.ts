@@ -134,7 +134,7 @@ export async function openDistributed(options: {
     served: () => events?.served('Redis'),
   });
   const cacheMasters = new CacheMasters(redis, createPostgresCacheEpochs(database), clock);
-  // Where Redis is down, the next look is that of its connection.
+  // If Redis is down, the next look is that of its connection.
   await cacheMasters.look().catch(() => {});
   const confirmDurable = createConfirmDurable(database, clock, measures);
   const remembered = new RememberedOutcomes(

@@ -91,7 +91,7 @@ export function createKeyRecords(
       },
 
       /**
-       * Removes up to `limit` expired key records. Goes on where it ended, and from the oldest again; where that finds none, it
+       * Removes up to `limit` expired key records. Goes on where it ended, and from the oldest again; if that finds none, it
        * looks at the oldest, which are the next to expire: a way through ten million takes half an hour. Returns how many.
        */
       sweepKeys({ limit }: { limit: number }): number {
@@ -115,10 +115,10 @@ export interface KeyRecord {
   value: string;
   fingerprint: string | null;
   reason: string | null;
-  /** The client that owns the key. Where it is null, every client sees it. */
+  /** The client whose key it is. If it is null, every client sees the key. */
   client: string | null;
   expires_at: number;
-  /** The order that the key is computed from, and which attempt at it. Both are null where the key was generated. */
+  /** The order that the key is computed from, and which attempt at it. Both are null if the key was generated. */
   reference: string | null;
   attempt: number | null;
 }

@@ -12,7 +12,7 @@ const IN_DATA_DIR = ['The database in DATA_DIR', 'set DATA_DIR to another folder
 /**
  * Brings the schema up to date: `NNNN_slug.sql` files in order, each in one transaction. `user_version` is the number of
  * the last one and moves in the same transaction, so a crash leaves a file applied or not begun. Throws CannotOpen, with nothing changed,
- * where another version made the schema.
+ * if another version made the schema.
  */
 export function migrate(database: Database): void {
   const found = readSchema(database);
@@ -38,7 +38,7 @@ export function readSchema(database: Database): FoundSchema {
 const numberOf = (file: string) => Number.parseInt(file, 10);
 
 /**
- * Throws CannotOpen where another version made the schema of a file. Reads the file alone, without its log: opened in the usual
+ * Throws CannotOpen if another version made the schema of a file. Reads the file alone, without its log: opened in the usual
  * way, SQLite may change both. A schema that is only in the log is left to `migrate`.
  */
 export function refuseForeignFile(path: string): void {

@@ -11,7 +11,7 @@ export class StoreClock implements Clock {
   #writtenMs: number;
   #leastMs: number;
 
-  /** `nowMs`: its time now, where it has begun already in another thread. */
+  /** `nowMs`: its time now, if it has begun already in another thread. */
   constructor(clock: Clock, lastWrittenMs: number, nowMs = Math.max(clock.now(), lastWrittenMs)) {
     this.#clock = clock;
     this.#writtenMs = lastWrittenMs;
@@ -44,7 +44,7 @@ export class StoreClock implements Clock {
     if (ms > this.#leastMs) this.#leastMs = ms;
   }
 
-  /** Negative where it is behind, because the machine was suspended or its wall clock was set ahead. Milliseconds. */
+  /** Negative if it is behind, because the machine was suspended or its wall clock was set ahead. Milliseconds. */
   aheadOfWallClock(): number {
     return this.now() - this.#clock.now();
   }

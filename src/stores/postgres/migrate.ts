@@ -20,7 +20,7 @@ const LIST = 'SELECT name FROM idempay.migrations ORDER BY name';
 /**
  * Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction. While another process migrates
  * it waits for the lock, for as long as that takes; `onWait` is called with a sentence about the wait. Throws CannotOpen, with
- * nothing changed, where another version made the schema.
+ * nothing changed, if another version made the schema.
  */
 export async function migrate(databaseUrl: string, onWait: (sentence: string) => void = () => {}): Promise<void> {
   // A connection of its own, without the pool's time limits: a migration takes as long as it takes.
@@ -71,7 +71,7 @@ export async function readSchema(client: Client): Promise<FoundSchema> {
 }
 
 async function apply(client: Client, file: string): Promise<void> {
-  // Asked first, because the right to create schemas is needed only where the schema is not there yet.
+  // Asked first, because the right to create schemas is needed only if the schema is not there yet.
   const { rowCount } = await client.query("SELECT FROM pg_namespace WHERE nspname = 'idempay'");
   const sql = readFileSync(new URL(file, MIGRATIONS), 'utf8');
   await client.query(`BEGIN; ${rowCount === 0 ? 'CREATE SCHEMA idempay;' : ''} ${sql};

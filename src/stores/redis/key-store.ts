@@ -10,7 +10,7 @@ import { loadScript } from './scripts/script.js';
 
 /** No owner: only looks, takes no lock. */
 const NO_OWNER = '';
-/** As the asking client: sees every key. As the owner of a key: every client sees it. */
+/** As the asking client: sees every key. As the client of a key: every client sees it. */
 const EVERYBODY = '';
 /** Requests an announcement when the lock that is found ends. */
 const WATCH = 'watch';

@@ -24,10 +24,10 @@ export interface Deployment {
   readonly transactionCache: TransactionCache;
   readonly keyValueStore: KeyValueStoreReport;
   readonly storeOfRecord: StoreOfRecordReport;
-  /** Where there may be other processes. */
+  /** Only if there may be other processes. */
   readonly requestCounts?: SharedRequestCounts;
   readonly sharedSamples?: SharedSamples;
-  /** The part of its memory that the key-value store uses, where it has a limit. */
+  /** The part of its memory that the key-value store uses, if it has a limit. */
   readonly keyMemoryUsed?: () => number;
   /** Resolves, with the reason, when the stores are broken beyond use: the process must end, and a new start recovers. */
   readonly broken: Promise<Error>;

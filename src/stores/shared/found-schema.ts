@@ -9,7 +9,7 @@ export interface FoundSchema {
   readonly foreign: string | undefined;
 }
 
-/** Throws CannotOpen where another version made the schema. `advice`: what the operator may do instead of starting that version. */
+/** Throws CannotOpen if another version made the schema. `advice`: what the operator may do instead of starting that version. */
 export function refuseForeign({ foreign }: FoundSchema, what: string, advice: string): void {
   if (foreign === undefined) return;
   throw new CannotOpen(
@@ -17,7 +17,7 @@ export function refuseForeign({ foreign }: FoundSchema, what: string, advice: st
   );
 }
 
-/** `read` changes nothing, and resolves to nothing where there is no database. */
+/** `read` changes nothing, and resolves to nothing if there is no database. */
 export async function examineSchema(
   store: string,
   read: () => FoundSchema | undefined | Promise<FoundSchema | undefined>,

@@ -25,7 +25,7 @@ interface PaymentCommit {
   readonly epoch: number;
   readonly settled: boolean;
   /**
-   * When it became known, or was settled where its row was read, ms since the epoch. Only a computed key needs it, because it has no time
+   * When it became known, or was settled if its row was read, ms since the epoch. Only a computed key needs it, because it has no time
    * that says whether retention may have removed its row.
    */
   readonly atMs?: number;
@@ -64,7 +64,7 @@ interface Known {
   /** How many commits were known when its statement began, and when it was known itself. */
   readonly begunAt: number;
   readonly knownAt: number;
-  /** When it was settled, ms since the epoch. Undefined where its row was not read, but written. */
+  /** When it was settled, ms since the epoch. Undefined if its row was not read, but written. */
   readonly seenSettledAtMs?: number;
 }
 

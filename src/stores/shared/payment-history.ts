@@ -27,7 +27,7 @@ export interface NewestQuery {
   readonly from: string;
   readonly below: string;
   readonly limit: number;
-  /** Null where it restricts nothing. */
+  /** Null if it restricts nothing. */
   readonly state: PaymentRecord['state'] | null;
   readonly processor: string | null;
   readonly keys: KeyRange | null;
@@ -51,12 +51,12 @@ export interface NewestReads {
   /** Those of the reference, read as a whole: of each client at most as many as there are attempts. */
   ofReference(query: NewestQuery): Promise<readonly HistoryRow[]>;
   page(query: NewestQuery): Promise<readonly HistoryRow[]>;
-  /** The transaction id of the nth newest row of the source in the range; undefined where there are fewer. */
+  /** The transaction id of the nth newest row of the source in the range; undefined if there are fewer. */
   nthId(query: NewestQuery, n: number): Promise<string | undefined>;
 }
 
 /**
- * A page of `PaymentHistory.newest`. Where filters leave rows out, the page first finds the lowest id that it may read.
+ * A page of `PaymentHistory.newest`. If filters leave rows out, the page first finds the lowest id that it may read.
  * Concurrent payments do not matter: the next page begins below that id.
  *
  * When few keys match the prefix, their rows are read and sorted. Otherwise rows are read in the order of their ids, so that a

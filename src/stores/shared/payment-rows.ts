@@ -9,7 +9,7 @@ export interface FinalRow {
   readonly transaction_id: string;
   readonly reason: string | null;
   readonly fingerprint: string;
-  /** The client that owns the key. Where it is null, every client sees it. */
+  /** The client whose key it is. If it is null, every client sees the key. */
   readonly client: string | null;
   /** Milliseconds since the epoch; of a payment with a reference, as long from now as it was from its end. */
   readonly expires_at: number | null;
@@ -29,14 +29,14 @@ export function settledElsewhere(row: FinalRow | undefined): Exclude<SettleResul
   return row.state === 'CANCELLED' ? { state: 'cancelled' } : { state: 'final', final: finalOf(row) };
 }
 
-/** As both databases keep the mark of an epoch that is given up: negative where an earlier row may have been lost, 0 if it was charged. */
+/** As both databases keep the mark of an epoch that is given up: negative if an earlier row may have been lost, 0 if it was charged. */
 export function unsentEpochOf({ epoch }: Pick<Fence, 'epoch'>, mark: UnsentMark | undefined): number | null {
   if (mark === undefined) return null;
   if (mark === 'charged an amount that is not known') return 0;
   return mark === 'unsent' ? epoch : -epoch;
 }
 
-/** The mark of the epoch before, where a takeover has begun this one. A mark says nothing to a later epoch. */
+/** The mark of the epoch before, if a takeover has begun this one. A mark says nothing to a later epoch. */
 export function unsentMarkBefore(row: {
   readonly epoch: number;
   readonly unsent_epoch: number | null;
@@ -56,7 +56,7 @@ export interface HistoryRow {
   readonly key: string;
   readonly state: PaymentRecord['state'];
   readonly transaction_id: string;
-  /** Null, as the currency and the processor, where it was cancelled. */
+  /** Null, as the currency and the processor, if it was cancelled. */
   readonly amount: string | null;
   readonly currency: string | null;
   readonly client: string | null;
@@ -139,7 +139,7 @@ export function contentColumnsOf({ source, description, metadata }: Content = {}
   return { source: source ?? null, content: hasMore ? JSON.stringify({ description, metadata }) : null };
 }
 
-/** Undefined where the payment has none, as most. */
+/** Undefined if the payment has none, as most. */
 export function contentOf({ source, content }: ContentColumns): Content | undefined {
   if (source === null && content === null) return undefined;
   const more = (content === null ? {} : JSON.parse(content)) as Content;

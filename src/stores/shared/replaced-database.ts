@@ -11,7 +11,7 @@
 export const GAP = 1_000_000_000;
 
 /**
- * How far the clock by which keys were generated may have been ahead of the clock that reads this. Longer is not better: where
+ * How far the clock by which keys were generated may have been ahead of the clock that reads this. Longer is not better: if
  * the processor does not deduplicate, an operator decides about each payment of such a key.
  */
 export const CLOCKS_DIFFER_MS = 10_000;

@@ -13,7 +13,7 @@ const PROGRESS_EVERY_MS = 1_000;
 /**
  * Copies the database of a folder into a file that is not there yet, while a service runs on it or not. The copy is of one
  * moment: everything acknowledged before the call is in it. It is complete and on the disk when this resolves; until then
- * only `<file>.partial` is there. Only its owner may read either. Throws CannotOpen. `onProgress` is told the bytes that are
+ * only `<file>.partial` is there. Both are closed to other users. Throws CannotOpen. `onProgress` is told the bytes that are
  * copied, of about how many.
  */
 export async function backUp(

@@ -251,7 +251,7 @@ function lostNumbersIn(database: Database): { payments: number; example: string 
   return found;
 }
 
-/** Undefined where there is no database. */
+/** Undefined if there is no database. */
 function readDatabase<Result>(folder: string, read: (database: Database) => Result): Result | undefined {
   const path = join(folder, DATABASE);
   if (!existsSync(path)) return undefined;

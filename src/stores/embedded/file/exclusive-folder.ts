@@ -34,16 +34,16 @@ const WRITE = 'INSERT OR REPLACE INTO last_commit VALUES (1, ?, ?, ?)';
 const SYNC_EVERY_MS = 1_000;
 
 export interface ExclusiveFolder {
-  /** The mark of the last commit of the database that this folder had; undefined where there was none. */
+  /** The mark of the last commit of the database that this folder had; undefined if there was none. */
   readonly remembered: CommitMark | undefined;
   /**
-   * Called within each transaction of the database. Throws what breaks the store where the lock's file was removed or replaced: another
+   * Called within each transaction of the database. Throws what breaks the store if the lock's file was removed or replaced: another
    * process may hold the new one, and it took that before its first transaction, so no commit of ours can follow one of its.
    */
   assertHeld(): void;
   /** Called after each commit of the database, so what is remembered is never ahead of what is on the disk. */
   remember(mark: CommitMark): void;
-  /** Puts what is remembered on the disk, where the last time is `SYNC_EVERY_MS` ago, or `always`. */
+  /** Puts what is remembered on the disk, if the last time is `SYNC_EVERY_MS` ago, or `always`. */
   sync(always?: 'always'): void;
   release(): void;
 }

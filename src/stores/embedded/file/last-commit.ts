@@ -40,7 +40,7 @@ export function lacksCommits(last: CommitMark, remembered: CommitMark | undefine
 
 /** The row that every commit of the writer writes. */
 export class LastCommit {
-  /** How many key records there are: counted by the operations of a transaction, taken back where it is rolled back. */
+  /** How many key records there are: counted by the operations of a transaction, taken back if it is rolled back. */
   keyRecords: number;
   readonly #clock: StoreClock;
   readonly #remember: (mark: CommitMark) => void;

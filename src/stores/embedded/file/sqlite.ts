@@ -39,7 +39,7 @@ export function openForWriting(path: string): Database {
     throw new CannotOpen(message, { cause: error });
   }
   database.exec(`PRAGMA journal_size_limit = ${MOST_IDLE_WAL_BYTES}`);
-  // What is erased is overwritten where that costs no more writes (see `payment-sources.ts`).
+  // What is erased is overwritten if that costs no more writes (see `payment-sources.ts`).
   database.exec('PRAGMA secure_delete = FAST');
   assertVersion(database);
   return database;
@@ -64,7 +64,7 @@ export function openForLists(path: string): Database {
 
 /**
  * Reading a database that no process has open would create files next to it that belong to this user, and that the service may not
- * be able to write. So it is opened as immutable. Where a service runs, or was killed, these files exist already.
+ * be able to write. So it is opened as immutable. If a service runs, or was killed, these files exist already.
  */
 export function openUnchanged(path: string): Database {
   const url = pathToFileURL(path);

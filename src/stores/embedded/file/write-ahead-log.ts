@@ -26,7 +26,7 @@ const ROOT_PAGE = "SELECT rootpage FROM sqlite_schema WHERE name = 'last_commit'
 
 /**
  * SQLite replays the log that it finds, whatever database lies next to it: over another copy of the database that makes a mixture
- * of both. A log belongs to the database where it goes on from a commit that the database has: every commit writes its number,
+ * of both. A log belongs to the database if it goes on from a commit that the database has: every commit writes its number,
  * so the first number in the log is at most one more than that in the file, and the last one is not below it. Throws
  * CannotOpen. Changes nothing. No other process has the database open for writing.
  */
@@ -89,7 +89,7 @@ function isContinued(path: string, logPath: string): boolean {
   return isOfSameLife && first.number - 1 <= inFile.number && inFile.number <= last.number;
 }
 
-/** Undefined where the table is not there. */
+/** Undefined if the table is not there. */
 function readMark(database: Database): CommitMark | typeof UNREADABLE | undefined {
   try {
     return readLastCommit(database);
@@ -109,7 +109,7 @@ function lookAt<T>(database: Database, look: (database: Database) => T): T {
 const isSame = (one: CommitMark | undefined, other: CommitMark) =>
   one?.incarnation === other.incarnation && one.number === other.number;
 
-/** The row of the first frame that has it; undefined where none of the log's own frames does. */
+/** The row of the first frame that has it; undefined if none of the log's own frames does. */
 function firstMarkIn(logPath: string, rootPage: number): LoggedMark | undefined {
   const file = openSync(logPath, 'r');
   try {
@@ -142,7 +142,7 @@ const FIRST_CELL_AT = 8;
 const INTEGER_BYTES = [0, 1, 2, 3, 4, 6, 8] as const;
 const FIRST_TEXT = 13;
 
-/** The columns of the only row of a table, from its page; undefined where this is no such page. Of the types that a row has. */
+/** The columns of the only row of a table, from its page; undefined if this is no such page. Of the types that a row has. */
 function readLeafRow(page: Buffer): (string | number | null)[] | undefined {
   if (page[0] !== TABLE_LEAF || page.readUInt16BE(CELLS_AT) !== 1) return undefined;
   let at = page.readUInt16BE(FIRST_CELL_AT);

@@ -80,7 +80,7 @@ export function createClaims(
   const priorRows = createPriorRows(database);
   const claimIn = (row: PaymentRow, now: number) => claimOf(row, sources.find(row.key), now);
 
-  /** Undefined where the row was there before, or the claim came too late. */
+  /** Undefined if the row was there before, or the claim came too late. */
   function insert(attempt: ClaimWrite, now: number): ClaimWriteResult | undefined {
     const { key, turn, knownAtProcessor } = attempt;
     if (!(now <= attempt.claimBefore && !mayBeRemoved(key))) return undefined;
@@ -277,7 +277,7 @@ export function createPriorRows(database: Database) {
     return age === undefined || age.ms >= lateMs;
   }
 
-  /** Why it is not the turn of this attempt; undefined where it is. */
+  /** Why it is not the turn of this attempt; undefined if it is. */
   function afterPrevious({ previousKey, lateMs }: Turn): TurnRefusal | undefined {
     if (previousKey === undefined) return undefined;
     const row = find.get(previousKey) as PaymentRow | undefined;

@@ -15,8 +15,8 @@ const DISCARD = `
   COMMIT`;
 
 /**
- * Removes the payments of a folder in which all are simulated, and all keys; transactions stay. Returns false where there is nothing to
- * remove. Throws CannotOpen, with nothing changed, where a service runs on the folder or a payment was made at a processor.
+ * Removes the payments of a folder in which all are simulated, and all keys; transactions stay. Returns false if there is nothing to
+ * remove. Throws CannotOpen, with nothing changed, if a service runs on the folder or a payment was made at a processor.
  */
 export function discardSimulatedPayments(dataDir: string): boolean {
   return changeStopped(dataDir, (database) => {

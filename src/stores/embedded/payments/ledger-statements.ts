@@ -23,7 +23,7 @@ export const ACCEPT_LOST_ROWS = 'UPDATE deployment SET processors_before_loss = 
 
 export const SEEN_MS = 'SELECT max(until_ms) AS ms FROM retention_hours';
 
-/** How long ago an hour of retention ended, by its time; no row where it was forgotten, because it is too long ago. */
+/** How long ago an hour of retention ended, by its time; no row if it was forgotten, because it is too long ago. */
 export const HOUR_AGE = `
   SELECT (SELECT max(until_ms) FROM retention_hours) - until_ms
     + (SELECT coalesce(sum(unseen_ms), 0) FROM retention_hours AS younger WHERE younger.hour > old.hour AND confirmed) AS ms
@@ -44,7 +44,7 @@ const EVENTS_WITH_ROOM = `CASE
 const eventsWith = (epoch: string, event: string) => `json_insert(${EVENTS_WITH_ROOM}, '$[#]',
     json_patch(json_object('at', CAST(? AS INTEGER), 'execution', ${epoch}), ${event}))`;
 
-/** An epoch that begins now, with the owner that is overwritten; '' where it was given up. */
+/** An epoch that begins now, with the owner that is overwritten; '' if it was given up. */
 const eventsWithEpoch = (kind: 'taken over' | 'resolved') =>
   eventsWith('epoch + 1', `json_object('kind', '${kind}', 'from', nullif(owner, ''))`);
 

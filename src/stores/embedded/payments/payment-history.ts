@@ -71,7 +71,7 @@ export function createEmbeddedPaymentHistory(
     },
 
     async newest(selection, readLimit) {
-      // Where filters leave rows out, more of them are read than the page has.
+      // If filters leave rows out, more of them are read than the page has.
       const isFiltered = selection.find ?? selection.processor ?? selection.state ?? selection.content;
       await reader.listReads.wait(selection.reader, isFiltered === undefined ? selection.limit / PAGE : 1);
       return newestPage(selection, readLimit, newestReads);

@@ -26,7 +26,7 @@ export function createProcessorNameWrites(database: Database) {
   const register = database.prepare(REGISTER_PROCESSOR);
 
   return {
-    /** Writes down under which name payments are claimed from now on. The names of the others, where they refuse this one. */
+    /** Writes down under which name payments are claimed from now on. The names of the others, if they refuse this one. */
     registerProcessor({ processor }: { processor: string }): readonly string[] | null {
       if (register.run(processor).changes > 0) return null;
       const { used } = readProcessorNames(database);

@@ -72,7 +72,7 @@ export function createTransactionCreations(database: Database, storeClock: () =>
     return { firstId, createdAt, listVersion: version };
   }
 
-  /** Undefined where the key was not used, or has expired. */
+  /** Undefined if the key was not used, or has expired. */
   function find({ client, endpoint, key, fingerprint }: CreationKey): KnownCreation | undefined {
     const stored = findCreation.get(client, endpoint, key, heldClock()) as StoredCreation | undefined;
     return knownCreation(stored, fingerprint);
@@ -96,7 +96,7 @@ export function createTransactionCreations(database: Database, storeClock: () =>
       return { state: 'created', ...created };
     },
 
-    /** The result that `createTransactions` would repeat, or null where it would create. In this thread, which has the clock that expires keys. */
+    /** The result that `createTransactions` would repeat, or null if it would create. In this thread, which has the clock that expires keys. */
     findCreation: (key: CreationKey): KnownCreation | null => find(key) ?? null,
 
     /** Removes up to `limit` expired keys, the oldest first. Returns how many. */

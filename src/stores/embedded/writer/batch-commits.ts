@@ -12,7 +12,7 @@ export function createBatchCommits(
   database: Database,
   operations: WriteOperations,
   lastCommit: LastCommit,
-  /** Throws where the database may be another process's by now. */
+  /** Throws if the database may be another process's by now. */
   assertOurs: () => void = () => {},
 ): (batches: readonly WriteBatch[]) => readonly WriteResults[] {
   /** Duration of each commit of the batches under way, milliseconds. */
@@ -37,7 +37,7 @@ export function createBatchCommits(
     });
   };
 
-  /** All operations in one commit. Where one of them is refused the batch has rolled back and is run one by one. */
+  /** All operations in one commit. If one of them is refused the batch has rolled back and is run one by one. */
   function commitTogether({ names, inputs }: WriteBatch): WriteResults {
     try {
       return {

@@ -56,7 +56,7 @@ function serve(folder: ExclusiveFolder, dataDir: string, clock: Clock, port: Mes
   function close(): void {
     // A stopped service leaves everything in the one file, so that a copy of it is a complete backup.
     try {
-      // Not where another process may have the folder by now.
+      // Not if another process may have the folder by now.
       folder.assertHeld();
       database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
     } catch {

@@ -165,7 +165,7 @@ export class Writer {
     this.worker.removeAllListeners('exit');
     this.broken ??= new Error('the database was closed');
     if (this.hasEnded) return;
-    // Also where the store is broken: a thread that is terminated with open connections may end the whole process.
+    // Also if the store is broken: a thread that is terminated with open connections may end the whole process.
     this.worker.postMessage(CLOSE);
     if (await endsWithin(CLOSE_LIMIT_MS, once(this.worker, 'exit'))) return;
     if (await endsWithin(TERMINATE_LIMIT_MS, this.worker.terminate())) return;

@@ -16,7 +16,7 @@ const SEEN = '(deployment.system_identifier, deployment.database_oid, deployment
 const FOUND = '(live.system_identifier, live.database_oid, live.timeline, deployment.tableoid)';
 
 /**
- * For statements that must do nothing where rows may be lost: on a timeline that is not recorded yet, in tables that a dump made anew,
+ * For statements that must do nothing if rows may be lost: on a timeline that is not recorded yet, in tables that a dump made anew,
  * and on a server that was started since it was last checked, because its files may be those of a backup.
  */
 export const ON_KNOWN_DATABASE = `EXISTS (

@@ -64,7 +64,7 @@ export class StandbyRefused extends Error {
 }
 
 interface PostgresOptions {
-  /** Asked about every new connection before it is used; where it throws, the connection is closed. */
+  /** Asked about every new connection before it is used; if it throws, the connection is closed. */
   readonly onConnect?: (client: PoolClient) => Promise<void>;
   /** Called for each call that did not fail because of the server. */
   readonly onServed?: () => void;
@@ -147,13 +147,13 @@ export class Postgres {
     return rows;
   }
 
-  /** Why nothing may be changed, although the server answers; undefined where it may. */
+  /** Why nothing may be changed, although the server answers; undefined if it may. */
   get refusal(): StoreUnavailable | undefined {
     return this.limits.refusal ?? (this.readOnly && new StoreUnavailable('unchanged', this.readOnly));
   }
 
   /**
-   * Throws where the server does not end our statements in time, also behind a pooler that gives each transaction another session: the
+   * Throws if the server does not end our statements in time, also behind a pooler that gives each transaction another session: the
    * second connection has then replaced what the first one has set.
    */
   async start(): Promise<void> {
@@ -187,7 +187,7 @@ export class Postgres {
     if (refusal) this.failed(refusal);
   }
 
-  /** Where none can be opened, what was known stays: calls report a server that is down. */
+  /** If none can be opened, what was known stays: calls report a server that is down. */
   private async judgeNewSession(): Promise<void> {
     const connection = { connectionString: this.url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS };
     const client = new Client({ ...connection, query_timeout: CONNECT_TIMEOUT_MS, application_name: 'idempay' });

@@ -158,7 +158,7 @@ export class LimitWatch {
     return (this.sessions.get(client)?.setUpAt ?? 0) < this.badAt;
   }
 
-  /** Why nothing may be changed; undefined where it may. */
+  /** Why nothing may be changed; undefined if it may. */
   get refusal(): StoreUnavailable | undefined {
     if (!this.latest || performance.now() - this.badAt >= GOOD_AFTER_MS) return undefined;
     return new StoreUnavailable('unchanged', `${wordsOf(this.latest)}. ${LIMIT_ADVICE}`);

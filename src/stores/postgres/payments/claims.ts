@@ -37,7 +37,7 @@ interface Inserted {
   /** An earlier row of its key may have been lost with a failover or a restore. */
   readonly mayBeLost: boolean;
   readonly ageMs: number;
-  /** Where the claim settled it: until when its outcome is repeated. */
+  /** If the claim settled it, the moment until which its outcome is repeated. */
   readonly expiresAt: number | null;
 }
 
@@ -60,7 +60,7 @@ interface ExplainedTurn {
   readonly mayBeLost: boolean;
   /** This processor can tell what became of a lost row. */
   readonly canKnow: boolean;
-  /** The state of the attempt before, or null where it has no row. */
+  /** The state of the attempt before, or null if it has no row. */
   readonly previous: PaymentRow['state'] | null;
   readonly inTime: boolean;
   readonly remainingMs: number;
@@ -188,7 +188,7 @@ export function createClaims(
     return { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms } as const;
   }
 
-  /** Why there is no row of the key, and none was inserted. The refusal is undefined where nothing stands in the way (any more). */
+  /** Why there is no row of the key, and none was inserted. The refusal is undefined if nothing stands in the way (any more). */
   async function whyMissing({
     key,
     turn,

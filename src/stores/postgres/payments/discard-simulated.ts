@@ -20,8 +20,8 @@ const DISCARD = `
   UPDATE idempay.deployment SET processors = '{}', id = right(replace(gen_random_uuid()::text, '-', ''), 16)`;
 
 /**
- * Removes the payments of a database in which all are simulated; transactions stay. Returns false where there is nothing to remove. Throws
- * CannotOpen, with nothing changed, where a service runs on it or a payment was made at a processor. A service that was not
+ * Removes the payments of a database in which all are simulated; transactions stay. Returns false if there is nothing to remove. Throws
+ * CannotOpen, with nothing changed, if a service runs on it or a payment was made at a processor. A service that was not
  * seen, behind a pooler, or that starts meanwhile, leaves the database as the next claim finds it: none of its claims counts before its
  * processor is registered again.
  */

@@ -37,7 +37,7 @@ const keyIs = (key: string) => `payment.key = ANY (ARRAY[${key}])`;
 const eventsWith = (epoch: string, event: string) => `idempay.with_event(events, ${event} || jsonb_build_object(
         'at', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, 'execution', ${epoch}))`;
 
-/** An epoch that begins now, with the owner that is overwritten; '' where it was given up. */
+/** An epoch that begins now, with the owner that is overwritten; '' if it was given up. */
 const eventsWithEpoch = (kind: 'taken over' | 'resolved') =>
   eventsWith('epoch + 1', `jsonb_build_object('kind', '${kind}', 'from', nullif(owner, ''))`);
 
@@ -55,8 +55,9 @@ const AGE_OF_HOUR = `(
  * statement. It is still the only row of its key.
  * The horizon is that of the statement's snapshot: `retention-statements.ts` says why an old one is harmless.
  *
- * A processor must be registered (`processor-names.ts`). On a database that was not checked yet every claim and takeover is refused. Where the key's row may have been lost, the
- * first claim counts as made when the key was generated: that bounds how long ago the lost one may have charged.
+ * A processor must be registered (`processor-names.ts`). On a database that was not checked yet every claim and takeover is refused. If
+ * the key's row may have been lost, the first claim counts as made when the key was generated: that bounds how long ago the lost one may
+ * have charged.
  */
 export const CLAIM: Statement = claimOf('claim', {
   arrays: '',
@@ -69,7 +70,7 @@ export const CLAIM: Statement = claimOf('claim', {
 
 /**
  * The same for a batch with at least one payment that has content or a reference. It must be the turn of an attempt at a reference: the
- * one before is DECLINED, and will not be removed soon. Where rows were lost it waits (`ClaimAttempt.waitAfterLossMs`).
+ * one before is DECLINED, and will not be removed soon. If rows were lost it waits (`ClaimAttempt.waitAfterLossMs`).
  */
 export const CLAIM_IN_FULL: Statement = claimOf('claim_in_full', {
   arrays:

@@ -15,7 +15,7 @@ export const PAYMENT_COLUMNS = `
 
 export interface PaymentRow extends FinalRow, ContentColumns {
   key: string;
-  /** Null, as the currency and the processor, where it was cancelled. */
+  /** Null, as the currency and the processor, if it was cancelled. */
   amount: string | null;
   currency: string | null;
   processor: string | null;
@@ -35,7 +35,7 @@ export interface PaymentRow extends FinalRow, ContentColumns {
   repeatable: boolean;
 }
 
-/** Reads a row that is durable where it decides an answer: one that is final, or that `ours` wrote. */
+/** Reads a row that is durable if it decides an answer: one that is final, or that `ours` wrote. */
 export type FindRow = (key: string, ours?: Fence) => Promise<PaymentRow | undefined>;
 
 /** What a row that is not PROCESSING says at this moment. */

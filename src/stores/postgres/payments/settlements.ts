@@ -54,7 +54,7 @@ export function createSettlements(
   const renewals = new Batcher<FencedMs, boolean>(renewAll, clock, LANES, queue('renewals'));
   const abandonments = new Batcher<Abandonment, boolean>(abandonAll, clock, LANES, queue('abandonments'));
 
-  /** The moment until which each settlement is repeated; undefined where it was fenced off. */
+  /** The moment until which each settlement is repeated; undefined if it was fenced off. */
   async function settleAll(batch: readonly Settlement[]): Promise<(number | undefined)[]> {
     const sorted = batch.toSorted((a, b) => (a.claim.key < b.claim.key ? -1 : 1));
     const isNoted = batch.some(({ event }) => event !== null);

@@ -11,7 +11,7 @@ export const TRANSACTION_COLUMNS = `
   floor(extract(epoch FROM created_at) * 1000)::float8 AS created_at`;
 
 /**
- * In the order of the primary key. The indexes of accounts end with the id, and where statistics say that the table has one row,
+ * In the order of the primary key. The indexes of accounts end with the id, and if statistics say that the table has one row,
  * a plan for `id = $1` reads one of those from end to end (docs/engineering/decisions/0038).
  */
 export const FIND: Statement = {

@@ -138,7 +138,7 @@ function isPermitted(status: TransactionStatus, onlyFrom: readonly TransactionSt
   return onlyFrom === undefined || onlyFrom.includes(status);
 }
 
-/** Undefined where the row permits the change. */
+/** Undefined if the row permits the change. */
 function unchangedBecause(
   transaction: Transaction | undefined,
   status: TransactionStatus,
@@ -211,7 +211,7 @@ async function openSnapshot(
   }
 }
 
-/** A row that was found, and where the reading ended; nothing was found where the row has no id. */
+/** A row that was found, and where the reading ended; nothing was found if the row has no id. */
 type SeenRow = { readonly read_to: number | null } & (TransactionRow | { readonly id: null });
 
 /** One statement for each page, without a snapshot. A page waits for its permit. */

@@ -21,7 +21,7 @@ const PROBED_KEY = 'idempay:{start}';
 
 type ExaminedRedis = VisitedRedis & { readonly clock: Clock };
 
-/** A start refuses where one is wrong and has advice, and warns of a doubtful one that has. */
+/** A start refuses if one is wrong and has advice, and warns of a doubtful one that has. */
 export const ASKED_AT_START: readonly Check<VisitedRedis>[] = [judgeRole, examineWrites, judgePassword];
 /** Everything that is asked of a server of `REDIS_URL`. */
 export const REDIS_CHECKS: readonly Check<ExaminedRedis>[] = [

@@ -8,10 +8,10 @@ const LEAST_SENTINELS = 3;
 export const WITHOUT_REDIS = 'without Redis no payment begins, and no status changes';
 
 interface FoundServers {
-  /** Those that are written to: one, or the masters of a Cluster. None where nobody names one. */
+  /** Those that are written to: one, or the masters of a Cluster. None if nobody names one. */
   readonly servers: readonly RedisNode[];
   readonly findings: readonly Finding[];
-  /** Where nobody names one, and only another `REDIS_URL` can change that. */
+  /** Why, if nobody names one and only another `REDIS_URL` can change that. */
   readonly refusals: readonly CannotOpen[];
 }
 

@@ -20,7 +20,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/^DENIED/, 'The server is in protected mode: give it a password, and set that in REDIS_URL'],
 ];
 
-/** What to change in `REDIS_URL` where a server refuses so; undefined where it may be over soon. */
+/** What to change in `REDIS_URL` if a server refuses so; undefined if it may be over soon. */
 export function adviceFor(refusal: string): string | undefined {
   return ADVICE.find(([words]) => words.test(refusal))?.[1];
 }

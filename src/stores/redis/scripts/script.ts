@@ -17,7 +17,7 @@ const ENDING = '.lua';
 /** What servers say that refuse a command with keys of several slots, and execute nothing of it. */
 const SEVERAL_SLOTS = /cross-?slot|same slot/i;
 
-/** Makes a server know every script before it is asked to run one. Best effort: `loadScript` sends the text where it must. */
+/** Makes a server know every script before it is asked to run one. Best effort: `loadScript` sends the text if it must. */
 export function teachScripts(server: Redis): void {
   for (const { text } of readScripts()) server.script('LOAD', text).catch(() => {});
 }
