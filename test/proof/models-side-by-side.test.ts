@@ -18,6 +18,7 @@ import { type ContractPorts, openDistributedPorts } from '../../testkit/protocol
 import { locationsAt, nothingRemembered } from '../../testkit/protocol/redis-process.js';
 import { type Random, seededRandom, seedFrom } from '../../testkit/random.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
+import { patience } from '../../testkit/time/patience.js';
 import { HOUR_MS } from '../../testkit/time/retention-time.js';
 import { untilPast } from '../../testkit/time/until.js';
 
@@ -26,7 +27,7 @@ const OPERATIONS = Number(process.env.SIDE_BY_SIDE_OPERATIONS ?? 120);
 /** So many that payments are removed among them. */
 const MANY = 1_000;
 const SEED = process.env.SIDE_BY_SIDE_OPERATIONS ? seedFrom('SIDE_BY_SIDE_SEED') : 1;
-const timeout = 60_000 + OPERATIONS * 100;
+const timeout = patience(60_000 + OPERATIONS * 100);
 /** Times, and names that each side makes for itself: both sides must have one, but its value may differ. */
 const OWN =
   /"(remainingMs|expiresAt|claimBy|createdAt|claimedAt|settledAt|writeBy|token|seenMs|keysFromMs|unseenMs)":("[^"]*"|[\d.e+-]+)/g;
