@@ -6,7 +6,7 @@ import { type Config, processorNames } from './config.js';
 import { createHealth } from './health/health.js';
 import { createReadiness } from './health/readiness.js';
 import type { Listener } from './http/connections/listener.js';
-import type { SessionFacts } from './http/operations/session-routes.js';
+import type { SessionFacts } from './http/operations/session.js';
 import { createServer } from './http/server.js';
 import { RequestLimit } from './limits/request-limit.js';
 import { UnpaidKeys } from './limits/unpaid-keys.js';

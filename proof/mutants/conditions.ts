@@ -199,7 +199,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: a key of a create is swept before its end, in SQLite':
       'FROM creation_keys WHERE expires_at <= ? ORDER → FROM creation_keys WHERE ? > 0 ORDER',
   },
-  'src/http/payments/operated-reference.ts': {
+  'src/http/payments/named-payment.ts': {
     "condition: an operator's own order is closed although another client has one of the name":
       'if (await records.newestOf({ reference, client, reader })) return; → if (client) return;',
     'condition: a client that is in no key file and no payment is known':

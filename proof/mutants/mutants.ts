@@ -167,7 +167,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'an operator closes an order of a client that nobody can be':
       "return kind === 'key' ? isClientName(name) : isTokenClientName(name); → return kind === 'key' ? isClientName(name) : isTokenClientName(text);",
   },
-  'src/http/payments/record-request.ts': {
+  'src/http/payments/list-payments.ts': {
     'a page that lost the number of its order lists the orders of everybody':
       'query.reference === undefined ? undefined : referenceOf → !query.reference ? undefined : referenceOf',
     'a client searches in content too':

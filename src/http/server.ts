@@ -19,20 +19,29 @@ import { fixedHeaders } from './connections/fixed-headers.js';
 import type { Listener } from './connections/listener.js';
 import { headProblem, isForThisMachine } from './connections/request-head.js';
 import { createAddressOf } from './connections/trusted-networks.js';
-import { registerConsoleRoutes } from './console/routes.js';
+import { consolePages } from './console/console-pages.js';
 import { installErrorHandler, publicErrorOf, sendError } from './errors/errors.js';
+import { problems } from './errors/problems-page.js';
 import { publicErrors } from './errors/public-errors.js';
 import { describeRoutes } from './openapi/describe-routes.js';
-import { registerDescriptionRoutes } from './openapi/description-routes.js';
-import { registerHealthRoutes } from './operations/health-routes.js';
-import { registerLiveRoute } from './operations/live-routes.js';
-import { type Metrics, registerMetricsRoute } from './operations/metrics-routes.js';
-import { registerProbeRoutes } from './operations/probe-routes.js';
-import { registerSessionRoutes, type SessionFacts } from './operations/session-routes.js';
-import { registerPaymentActivityRoute } from './payments/activity-routes.js';
-import { registerPaymentLifeRoutes } from './payments/life-routes.js';
-import { registerPaymentRecordRoutes } from './payments/record-routes.js';
-import { registerPaymentRoutes } from './payments/routes.js';
+import { openApiJson } from './openapi/openapi-json.js';
+import { referencePage } from './openapi/reference-page.js';
+import { keyValueStore } from './operations/key-value-store.js';
+import { watchLive } from './operations/live.js';
+import { type Metrics, metricsText } from './operations/metrics.js';
+import { probes } from './operations/probes.js';
+import { type SessionFacts, session } from './operations/session.js';
+import { cancelPayment } from './payments/cancel-payment.js';
+import { exportPayments } from './payments/export-payments.js';
+import { generateKey } from './payments/generate-key.js';
+import { getPayment } from './payments/get-payment.js';
+import { listPayments } from './payments/list-payments.js';
+import { pay } from './payments/pay.js';
+import { paymentActivity } from './payments/payment-activity.js';
+import { paymentStatus } from './payments/payment-status.js';
+import { paymentTimeline } from './payments/payment-timeline.js';
+import { processorAnswer } from './payments/processor-answer.js';
+import { resolvePayment } from './payments/resolve-payment.js';
 import { checkAccess } from './requests/access-check.js';
 import { BODY_LIMIT_BYTES, installBodyParser } from './requests/body-parser.js';
 import { type HttpMeasures, NO_ROUTE, NOT_MEASURED } from './requests/measures.js';
@@ -45,9 +54,13 @@ import { type RequestTraces, traceRequests } from './requests/request-traces.js'
 import { RequestsUnderWay } from './requests/requests-under-way.js';
 import { discardBody } from './requests/unread-bodies.js';
 import { watchMethods } from './requests/wrong-methods.js';
-import { registerTransactionCreationRoutes } from './transactions/creation-routes.js';
-import { registerTransactionRoutes } from './transactions/routes.js';
-import { registerTransactionSearchRoutes } from './transactions/search-routes.js';
+import { changeStatus } from './transactions/change-status.js';
+import { createTransaction } from './transactions/create-transaction.js';
+import { createTransactions } from './transactions/create-transactions.js';
+import { deleteTransaction } from './transactions/delete-transaction.js';
+import { getTransaction } from './transactions/get-transaction.js';
+import { listTransactions } from './transactions/list-transactions.js';
+import { searchTransactions } from './transactions/search-transactions.js';
 
 /** As long as a header section may be, so that an over-long id or key is answered by its route. */
 const MAX_PARAMETER_LENGTH = 16_384;
@@ -84,6 +97,43 @@ export interface ServerRules {
   /** Proxies whose X-Forwarded-For names the client's address; without any it is the connection's. */
   readonly trustedNetworks: readonly string[] | undefined;
 }
+
+/** What endpoints have; each names what it takes of it. */
+interface EndpointContext extends Features {
+  readonly measures: HttpMeasures;
+  readonly access: Access | undefined;
+}
+
+/** In the order of the description. A file has one endpoint, or a few that are one thought. */
+const ENDPOINTS: readonly ((app: FastifyInstance, context: EndpointContext) => void)[] = [
+  generateKey,
+  pay,
+  paymentStatus,
+  cancelPayment,
+  listPayments,
+  exportPayments,
+  getPayment,
+  resolvePayment,
+  paymentTimeline,
+  processorAnswer,
+  paymentActivity,
+  listTransactions,
+  getTransaction,
+  changeStatus,
+  deleteTransaction,
+  createTransaction,
+  createTransactions,
+  searchTransactions,
+  keyValueStore,
+  probes,
+  metricsText,
+  watchLive,
+  openApiJson,
+  problems,
+  referencePage,
+  session,
+  consolePages,
+];
 
 /** The HTTP side of the service: routes to features, with one error body everywhere. `routing` of it answers requests. */
 export function createServer(
@@ -144,20 +194,7 @@ export function createServer(
   const answerWrongMethods = watchMethods(app);
   installBodyParser(app, createBodyBudget());
   installErrorHandler(app, onUnavailable, measures);
-  registerPaymentRoutes(app, features, measures, access);
-  registerPaymentRecordRoutes(app, features.paymentRecords);
-  registerPaymentLifeRoutes(app, features);
-  registerPaymentActivityRoute(app, features.paymentActivity);
-  registerTransactionRoutes(app, features.transactions);
-  registerTransactionCreationRoutes(app, features.transactions);
-  registerTransactionSearchRoutes(app, features.transactions);
-  registerHealthRoutes(app, features.health);
-  registerProbeRoutes(app, features.readiness);
-  registerMetricsRoute(app, features.metrics);
-  registerLiveRoute(app, features.live);
-  registerDescriptionRoutes(app);
-  registerSessionRoutes(app, features.session, () => access?.clients() ?? []);
-  registerConsoleRoutes(app);
+  for (const register of ENDPOINTS) register(app, { ...features, measures, access });
   answerWrongMethods();
   app.openApiDocuments();
   return app;

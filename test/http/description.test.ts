@@ -11,7 +11,7 @@ import { EXAMPLE_KEY, publicErrors } from '#idempay/http/errors/public-errors.js
 import { describeRoutes } from '#idempay/http/openapi/describe-routes.js';
 import type { OpenApiDocuments } from '#idempay/http/openapi/document.js';
 import type { OpenApiDocument, Operation, Parameter, PathItem, Response } from '#idempay/http/openapi/openapi.js';
-import { storeStatus, storeValue } from '#idempay/http/operations/service-description.js';
+import { storeStatus, storeValue } from '#idempay/http/operations/key-value-store.js';
 import { createServer, type Features } from '#idempay/http/server.js';
 import { tagOf } from '../../testkit/client/entity-tags.js';
 import { expectError } from '../../testkit/client/error-body.js';

@@ -3,15 +3,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PublicError } from '#idempay/http/errors/public-error.js';
 import { SCHEMAS } from '#idempay/http/openapi/schemas.js';
-import { readVerdict } from '#idempay/http/payments/record-request.js';
-import { readPaymentRequest } from '#idempay/http/payments/request.js';
+import { readPaymentRequest } from '#idempay/http/payments/pay.js';
+import { readVerdict } from '#idempay/http/payments/resolve-payment.js';
 import { type JsonBody, readJsonBody } from '#idempay/http/requests/json-body.js';
-import {
-  BATCH_ROWS,
-  readNewStatus,
-  readNewTransaction,
-  readNewTransactions,
-} from '#idempay/http/transactions/request.js';
+import { readNewStatus } from '#idempay/http/transactions/change-status.js';
+import { BATCH_ROWS, readNewTransactions } from '#idempay/http/transactions/create-transactions.js';
+import { readNewTransaction } from '#idempay/http/transactions/new-transaction.js';
 import { MINOR_UNITS } from '#idempay/payments/values/currencies.js';
 import { TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
 

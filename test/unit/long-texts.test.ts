@@ -8,7 +8,7 @@ import { DeclinedError, isSamePayment } from '@idempay/client';
 import { expect, test } from 'vitest';
 import { readNdjsonRow } from '#idempay/commands/import/rows.js';
 import { readJsonBody } from '#idempay/http/requests/json-body.js';
-import { BATCH_ROWS, readNewTransactions } from '#idempay/http/transactions/request.js';
+import { BATCH_ROWS, readNewTransactions } from '#idempay/http/transactions/create-transactions.js';
 import { amountOf, readAmount } from '#idempay/statements/amounts.js';
 import { objectIn } from '#idempay/statements/records.js';
 import {

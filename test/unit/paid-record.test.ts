@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createPaidRecord } from '#idempay/http/payments/paid-record.js';
+import { createPaidRecord } from '#idempay/http/payments/payment-answers.js';
 import type { PaymentRecords, ShownPayment } from '#idempay/payments/history/payment-records.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { cursorFor, readDays, readSelection, readVerdict } from '#idempay/http/payments/record-request.js';
+import { readDays } from '#idempay/http/payments/export-payments.js';
+import { cursorFor, readSelection } from '#idempay/http/payments/list-payments.js';
+import { readVerdict } from '#idempay/http/payments/resolve-payment.js';
 import { readJsonBody } from '#idempay/http/requests/json-body.js';
 
 const KEY = '0191b7a0-0000-7000-8000-000000000001';

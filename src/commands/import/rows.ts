@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { PublicError } from '../../http/errors/public-error.js';
 import { type JsonBody, type JsonMember, readJsonBody } from '../../http/requests/json-body.js';
-import { readNewTransaction } from '../../http/transactions/request.js';
+import { readNewTransaction } from '../../http/transactions/new-transaction.js';
 import type { NewTransaction } from '../../transactions/transaction.js';
 import { type Columns, GIVEN_MEMBERS, ignoreOption, nameOf, READ_MEMBERS } from './columns.js';
 

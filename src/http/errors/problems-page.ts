@@ -1,5 +1,34 @@
+import type { FastifyInstance } from 'fastify';
+import { PAGE_HEADERS, REQUEST_HEADERS } from '../openapi/headers.js';
+import { POLICY } from '../openapi/reference-page.js';
+import type { RouteDescription } from '../openapi/route-description.js';
+import { type Page, pageOf, sendPage } from '../requests/pages.js';
 import { type Problem, reasonPhrase } from './public-error.js';
 import { PROBLEMS } from './public-errors.js';
+
+/** The page that explains every error. Rule A4: open, because it tells nothing of what is kept. */
+export function problems(app: FastifyInstance): void {
+  let page: Page | undefined;
+  app.get('/problems', { config: { scopes: 'open', page: true, description } }, (request, reply) => {
+    page ??= pageOf(Buffer.from(problemsPage()), 'text/html; charset=utf-8', POLICY);
+    sendPage(request, reply, page);
+  });
+}
+
+const description: RouteDescription = {
+  operationId: 'getProblems',
+  tag: 'Description',
+  isOfPage: true,
+  summary: 'The page that explains every error',
+  text: 'The `type` of an error as RFC 9457 refers to it.',
+  headers: [REQUEST_HEADERS.ifNoneMatch, REQUEST_HEADERS.ifMatch],
+  answers: {
+    200: { text: 'The page.', headers: PAGE_HEADERS, content: { mediaType: 'text/html', schema: { type: 'string' } } },
+    304: { text: 'It has a tag of `If-None-Match`.', headers: PAGE_HEADERS },
+  },
+  errors: ['preconditionFailed'],
+  asksNoStore: true,
+};
 
 /** What the types of RFC 9457 refer to (rule P20): every public error, made of the catalogue. It has no style and no script. */
 export function problemsPage(): string {

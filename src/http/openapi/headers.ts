@@ -1,6 +1,6 @@
 import { fixedHeaders } from '../connections/fixed-headers.js';
 import { ATTEMPT_STATES } from '../errors/public-errors.js';
-import type { JsonSchema, RequestHeader, ResponseHeader } from './route-description.js';
+import type { AnswerDescription, JsonSchema, RequestHeader, ResponseHeader } from './route-description.js';
 
 const TAG = '"9e107d9d372bb6826bd81d3542a419d6"';
 
@@ -64,6 +64,14 @@ export const NO_STORE = {
   }),
   component: 'Cache-Control-no-store',
 };
+/** An answer of this moment. */
+export function ofThisMoment(text: string, schema: JsonSchema, example: unknown): AnswerDescription {
+  return {
+    text,
+    headers: [NO_STORE],
+    content: { mediaType: 'application/json', schema, examples: { now: example } },
+  };
+}
 export const REVALIDATE = {
   ...always('Cache-Control', 'A client may keep the answer and must ask each time with `If-None-Match`.', {
     const: 'private, no-cache',
@@ -124,6 +132,9 @@ export const PAGE_POLICY = {
   }),
   component: 'Content-Security-Policy-page',
 };
+
+/** Those of a page that is served from memory. */
+export const PAGE_HEADERS: readonly ResponseHeader[] = [ETAG, ASK_AGAIN, PAGE_POLICY];
 
 /** With `RATE_LIMIT_PER_MINUTE` set, on every answer that counts. */
 export const LIMIT_HEADERS: readonly ResponseHeader[] = [

@@ -1,7 +1,15 @@
 import { CHARGES } from '../../payments/history/charge.js';
-import { OPERATION_SCHEMAS } from '../operations/schemas.js';
-import { PAYMENT_SCHEMAS } from '../payments/schemas.js';
-import { TRANSACTION_SCHEMAS } from '../transactions/schemas.js';
+import { StoreStatistics, StoreStatus, StoreValue } from '../operations/key-value-store.js';
+import { ReadinessSchema } from '../operations/probes.js';
+import { SessionSchema } from '../operations/session.js';
+import { CurrencySchema, PaymentRequestSchema } from '../payments/pay.js';
+import { ResolutionSchema } from '../payments/resolve-payment.js';
+import { PaymentSchema } from '../payments/shown-payment.js';
+import { StatusChangeSchema } from '../transactions/change-status.js';
+import { CreatedTransactionsSchema, NewTransactionsSchema } from '../transactions/create-transactions.js';
+import { NewTransactionSchema } from '../transactions/new-transaction.js';
+import { FoundTransactionSchema } from '../transactions/search-transactions.js';
+import { TransactionSchema, TransactionStatusSchema } from '../transactions/shown-transaction.js';
 import { whole } from './json-schema.js';
 import type { JsonSchema } from './route-description.js';
 
@@ -39,11 +47,24 @@ const ProblemDetails = {
   additionalProperties: false,
 };
 
-/** `components.schemas`: those of each resource stand next to its routes. */
+/** `components.schemas`: each stands next to the routes that have it. */
 export const SCHEMAS = {
   Problem,
   ProblemDetails,
-  ...PAYMENT_SCHEMAS,
-  ...TRANSACTION_SCHEMAS,
-  ...OPERATION_SCHEMAS,
+  Payment: PaymentSchema,
+  Currency: CurrencySchema,
+  PaymentRequest: PaymentRequestSchema,
+  Resolution: ResolutionSchema,
+  Transaction: TransactionSchema,
+  FoundTransaction: FoundTransactionSchema,
+  CreatedTransactions: CreatedTransactionsSchema,
+  TransactionStatus: TransactionStatusSchema,
+  NewTransaction: NewTransactionSchema,
+  NewTransactions: NewTransactionsSchema,
+  StatusChange: StatusChangeSchema,
+  Session: SessionSchema,
+  StoreStatus,
+  StoreValue,
+  StoreStatistics,
+  Readiness: ReadinessSchema,
 } satisfies Record<string, JsonSchema>;

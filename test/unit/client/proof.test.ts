@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { CHUNK_EXTENSIONS_TOO_LARGE, HEADERS_TOO_LARGE, MALFORMED } from '#idempay/http/connections/parser-errors.js';
 import { errorBody, type PublicError, problemBody } from '#idempay/http/errors/public-error.js';
 import { type Operation, publicErrors, storeRefusal } from '#idempay/http/errors/public-errors.js';
-import { readPaymentRequest } from '#idempay/http/payments/request.js';
+import { readPaymentRequest } from '#idempay/http/payments/pay.js';
 import { readJsonBody } from '#idempay/http/requests/json-body.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { REFUSED_CONTENT } from '../../../testkit/client/payment-bodies.js';

@@ -1,0 +1,94 @@
+import type { FastifyInstance } from 'fastify';
+import type { Access } from '../../access/access.js';
+import type { PaymentRecords } from '../../payments/history/payment-records.js';
+import type { Payments } from '../../payments/payments.js';
+import { answerWith } from '../errors/errors.js';
+import { publicErrors } from '../errors/public-errors.js';
+import { NO_STORE } from '../openapi/headers.js';
+import type { RouteDescription } from '../openapi/route-description.js';
+import {
+  CLIENT,
+  COMPUTED_KEY,
+  createJudgeOwner,
+  nameBy,
+  OPERATED_REFERENCE,
+  OperatedReferenceQuery,
+  operatedReferenceErrors,
+  PAYMENT_KEY,
+  turnErrors,
+} from './named-payment.js';
+import { refuse, sendText } from './payment-answers.js';
+import { cancelRefusalOf } from './refusals.js';
+
+/** Rule P22. */
+export function cancelPayment(
+  app: FastifyInstance,
+  {
+    payments,
+    paymentRecords: records,
+    access,
+  }: { readonly payments: Payments; readonly paymentRecords: PaymentRecords; readonly access: Access | undefined },
+): void {
+  const judgeOwner = createJudgeOwner(access, records);
+
+  app.post(
+    '/api/payment-cancellation',
+    {
+      onRequest: nameBy(app, (reference) => payments.computeKey(reference), 'operator'),
+      schema: { querystring: OperatedReferenceQuery },
+      config: {
+        operation: 'cancel payment',
+        scopes: ['payments:write', 'operations'],
+        tellsCharge: true,
+        description,
+      },
+    },
+    (request, reply) => {
+      const { payment } = request;
+      if (!payment) throw publicErrors.invalidIdempotencyKey();
+      const judged = judgeOwner(request, reply, payment.reference);
+      const cancelled = judged ? judged.then(() => payments.cancel(payment)) : payments.cancel(payment);
+      answerWith(reply, cancelled, (answer) => {
+        if (answer.state !== 'cancelled') {
+          return refuse(payments, reply, cancelRefusalOf(answer, payment.reference?.attempt), payment);
+        }
+        sendText(reply, 'Payment cancelled.');
+      });
+    },
+  );
+}
+
+const description: RouteDescription = {
+  operationId: 'cancelPayment',
+  tag: 'Payments',
+  summary: 'Close a payment that is not to be made',
+  text: 'For an order that was paid otherwise, or given up: a late worker, a queue or a stale page can then never charge it. Of a cancellation and a payment exactly one succeeds. Repeat the same request after 408, 409, 429, any 5xx, or no answer. A payment with the key, or the reference and attempt, is answered with 410 from then on.',
+  parameters: OPERATED_REFERENCE,
+  anyAnswerHeaders: [COMPUTED_KEY, CLIENT],
+  headers: [PAYMENT_KEY],
+  answers: {
+    200: {
+      text: 'The payment is cancelled: by this request, or by one before.',
+      headers: [NO_STORE],
+      content: {
+        mediaType: 'application/json',
+        schema: { const: 'Payment cancelled.' },
+        examples: { cancelled: 'Payment cancelled.' },
+      },
+    },
+  },
+  errors: [
+    'missingIdempotencyKey',
+    'invalidIdempotencyKey',
+    ...operatedReferenceErrors,
+    ...turnErrors,
+    'completedBefore',
+    'declinedBefore',
+    'attemptDeclinedBefore',
+    'chargedBefore',
+    'paymentInProgress',
+    'rowsLost',
+    'otherProcessorBeforeLoss',
+    'paymentOutcomeUnknown',
+  ],
+};

@@ -1,0 +1,142 @@
+import { Readable } from 'node:stream';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import { ExportTotals } from '../../payments/history/export-totals.js';
+import type { PaymentRecords } from '../../payments/history/payment-records.js';
+import type { PaymentRecord } from '../../payments/ports/payment-history.js';
+import { answerWith } from '../errors/errors.js';
+import { publicErrors } from '../errors/public-errors.js';
+import { always, NO_STORE } from '../openapi/headers.js';
+import type { RouteDescription } from '../openapi/route-description.js';
+import { cutAtRevocation } from '../requests/cut-at-revocation.js';
+import { refuseUnknownParameters } from '../requests/query-parameters.js';
+import { clientOf } from '../requests/request-limit-hook.js';
+import { DAY, startOfDay } from './list-payments.js';
+import { completed, operatorsJson } from './shown-payment.js';
+
+const DAY_MS = 86_400_000;
+/** An export has at most a year. */
+const MOST_DAYS = 366;
+
+const Text = Type.Optional(Type.String());
+const Query = Type.Object({ day: Text, lastDay: Text, processor: Text });
+const PARAMETERS = Object.keys(Query.properties);
+
+/** The payments that were settled on a day, or on several, for the accounts of an operator. */
+export function exportPayments(
+  server: FastifyInstance,
+  { paymentRecords: records }: { readonly paymentRecords: PaymentRecords },
+): void {
+  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+
+  app.get(
+    '/api/payments/export',
+    {
+      schema: { querystring: Query },
+      config: { scopes: ['operations'], description },
+    },
+    (request, reply) => {
+      refuseUnknownParameters(request.query, PARAMETERS);
+      const { name, from, to } = readDays(request.query.day, request.query.lastDay);
+      const { processor } = request.query;
+      const pages = records.settled(from, to, processor || undefined, clientOf(request))[Symbol.asyncIterator]();
+      // The first page is read before anything is answered, so that a store that is down is still a 503.
+      answerWith(reply, pages.next(), (first) => {
+        cutAtRevocation(reply);
+        reply
+          .header('content-type', 'application/x-ndjson; charset=utf-8')
+          .header('content-disposition', `attachment; filename="payments-${name}.ndjson"`)
+          .header('cache-control', 'no-store')
+          // For HEAD the framework would read the whole stream: all pages of the days, unused.
+          .send(Readable.from(request.method === 'HEAD' ? [] : linesOf(first, pages)));
+      });
+    },
+  );
+}
+
+/** The last line comes after all pages and never after a fault, which cuts the connection. */
+async function* linesOf(
+  first: IteratorResult<readonly PaymentRecord[]>,
+  pages: AsyncIterator<readonly PaymentRecord[]>,
+): AsyncGenerator<string> {
+  const totals = new ExportTotals();
+  for (let page = first; !page.done; page = await pages.next()) {
+    totals.add(page.value);
+    if (page.value.length > 0) yield page.value.map((payment) => `${operatorsJson(payment)}\n`).join('');
+  }
+  yield `${totals.json()}\n`;
+}
+
+/** The days of an export, UTC, as [from, to) in milliseconds since the epoch, and their name in that of a file. */
+export function readDays(
+  day: string | undefined,
+  lastDay: string | undefined,
+): { name: string; from: number; to: number } {
+  const from = day !== undefined && DAY.test(day) ? startOfDay(day) : undefined;
+  if (day === undefined || from === undefined) {
+    throw publicErrors.invalidRequest("'day' must be a day in UTC such as 2026-11-20.");
+  }
+  if (!lastDay) return { name: day, from, to: from + DAY_MS };
+  const last = DAY.test(lastDay) ? startOfDay(lastDay) : undefined;
+  if (last === undefined || last < from || last - from >= MOST_DAYS * DAY_MS) {
+    throw publicErrors.invalidRequest(
+      `'lastDay' must be a day in UTC such as 2026-11-30, not before 'day', and at most ${MOST_DAYS} days may be exported at once.`,
+    );
+  }
+  return { name: last === from ? day : `${day}-to-${lastDay}`, from, to: last + DAY_MS };
+}
+
+const CONTENT_DISPOSITION = always(
+  'Content-Disposition',
+  'The name of the file.',
+  {
+    type: 'string',
+    pattern: '^attachment; filename="payments-\\d{4}-\\d{2}-\\d{2}(-to-\\d{4}-\\d{2}-\\d{2})?\\.ndjson"$',
+  },
+  'attachment; filename="payments-2026-11-20.ndjson"',
+);
+
+function exportText(): string {
+  const totals = new ExportTotals();
+  totals.add([completed]);
+  return `${operatorsJson(completed)}\n${totals.json()}\n`;
+}
+
+const description: RouteDescription = {
+  operationId: 'exportPayments',
+  tag: 'Payment records',
+  summary: 'Export the payments that were settled on a day, or on several',
+  text: 'One JSON object for each line, in the order of settling. The last line is `{"end":true,"count":3,"sums":{"EUR":"30.00"}}`: how many payments came before it, and the exact sums by currency of those that are `COMPLETED`. An export without this line was cut, and is not whole.',
+  parameters: {
+    day: {
+      text: 'The day, in UTC.',
+      required: true,
+      schema: { type: 'string', format: 'date' },
+      example: '2026-11-20',
+    },
+    lastDay: {
+      text: `The last of several days, which is included; \`day\` is the first. At most ${MOST_DAYS} days.`,
+      schema: { type: 'string', format: 'date' },
+    },
+    processor: { text: 'Only payments of the processor with this name.', schema: { type: 'string' } },
+  },
+  answers: {
+    200: {
+      text: 'The payments, one to a line, each as in `getPayment`, and the line that ends the export.',
+      headers: [NO_STORE, CONTENT_DISPOSITION],
+      content: {
+        mediaType: 'application/x-ndjson',
+        schema: { type: 'string' },
+        examples: { one: exportText() },
+      },
+    },
+  },
+  errors: [
+    {
+      unknownParameter: () => refuseUnknownParameters({ days: '' }, PARAMETERS),
+      invalidDay: () => readDays('2026-11-31', undefined),
+      invalidLastDay: () => readDays('2026-11-30', '2026-11-01'),
+    },
+  ],
+};

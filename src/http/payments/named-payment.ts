@@ -1,0 +1,278 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import type { Access } from '../../access/access.js';
+import { isClient } from '../../access/client-name.js';
+import type { PaymentRecords } from '../../payments/history/payment-records.js';
+import { isKeyHeaderMissing, readKeyHeader } from '../../payments/values/idempotency-key.js';
+import {
+  type ComputeKey,
+  isReference,
+  LAST_ATTEMPT,
+  lostNumberIn,
+  type NamedPayment,
+  type Reference,
+  readAttempt,
+} from '../../payments/values/reference.js';
+import type { PublicError } from '../errors/public-error.js';
+import { publicErrors } from '../errors/public-errors.js';
+import { always, sometimes } from '../openapi/headers.js';
+import type { ParameterDescription, RequestHeader, RouteErrors } from '../openapi/route-description.js';
+import { visibleClient } from '../requests/access-check.js';
+import { refuseUnknownParameters } from '../requests/query-parameters.js';
+import { clientOf } from '../requests/request-limit-hook.js';
+
+// How a request names its payment: by a key in a header, or by a reference and an attempt in its query, from which the key is computed.
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What the request names, at the routes that need a name; undefined where that is no key. */
+    payment: NamedPayment | undefined;
+  }
+}
+
+export const KEY_HEADER = 'idempotency-key';
+/** Percent-encoded, because a token may name a client in any alphabet. */
+const CLIENT_HEADER = 'idempay-client';
+
+const Text = Type.Optional(Type.String());
+
+/** The query of a request that may name a reference. */
+export const ReferenceQuery = Type.Object({ reference: Text, attempt: Text });
+/** An operator names the client whose reference it is. */
+export const OperatedReferenceQuery = Type.Object({ reference: Text, attempt: Text, client: Text });
+
+const REFERENCE_PARAMETERS = Object.keys(ReferenceQuery.properties);
+const OPERATED_REFERENCE_PARAMETERS = Object.keys(OperatedReferenceQuery.properties);
+
+/** Whose name a request has: a payment is a client's own, an operator may name a client, and a question need not name an attempt. */
+type NamedFor = 'client' | 'operator' | 'question';
+
+/**
+ * `onRequest` of a route that needs a name. Rule 1 of spec 4.1 comes before the body is read, so it wins over a fault of the body (rule P3).
+ * A reference stands for the key, which every answer from here on names.
+ */
+export function nameBy(app: FastifyInstance, computeKey: ComputeKey, by: NamedFor) {
+  if (!app.hasRequestDecorator('payment')) app.decorateRequest('payment', undefined);
+  return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
+    try {
+      request.payment = namedPayment(request, reply, computeKey, by);
+      done();
+    } catch (problem) {
+      done(problem as Error);
+    }
+  };
+}
+
+/** Undefined for a header that holds no key. Throws for a request that names nothing, or in the wrong way. */
+function namedPayment(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  computeKey: ComputeKey,
+  by: NamedFor,
+): NamedPayment | undefined {
+  const header = keyHeaderOf(request);
+  const asked = referenceIn(request, by !== 'client');
+  if (asked) {
+    const payment = named(asked, computeKey);
+    // A question without an attempt is about the newest, which is not known yet.
+    if (asked.attempt !== undefined || by !== 'question') refuseOtherKey(header, payment.key);
+    reply.header(KEY_HEADER, payment.key);
+    return payment;
+  }
+  const read = readKeyHeader(header);
+  if (read.state === 'missing') throw publicErrors.missingIdempotencyKey();
+  const client = by === 'client' ? request.caller?.client : visibleClient(request);
+  return read.state === 'present' ? { key: read.key, client } : undefined;
+}
+
+/** A reference as the query names it. */
+interface AskedReference {
+  readonly text: string;
+  readonly client: string | undefined;
+  /** Where none is named, a payment is of the first one, and a question about the newest. */
+  readonly attempt: number | undefined;
+}
+
+export type NamedReference = NamedPayment & { readonly reference: Reference };
+
+/**
+ * What the query says of a reference (rule P18); undefined where it names none. Throws the 400 that says what is wrong: a reference that
+ * was meant, and cannot be read, must never become a payment with another key.
+ */
+export function referenceIn(
+  request: Pick<FastifyRequest, 'query' | 'caller'>,
+  takesClient = false,
+): AskedReference | undefined {
+  const query = request.query as Readonly<Record<string, unknown>>;
+  const { reference, attempt, client } = query;
+  if (reference === undefined) {
+    const alone = ['attempt', ...(takesClient ? ['client'] : [])].find((name) => query[name] !== undefined);
+    if (alone === undefined) return undefined;
+    throw publicErrors.withoutReference(alone);
+  }
+  if (typeof reference !== 'string' || !isReference(reference)) throw referenceRefusal(reference);
+  // A misspelt attempt would be the first one.
+  refuseUnknownParameters(query, takesClient ? OPERATED_REFERENCE_PARAMETERS : REFERENCE_PARAMETERS);
+  return {
+    text: reference,
+    attempt: attempt === undefined ? undefined : attemptOf(attempt),
+    client: askedClient(request, takesClient ? client : undefined),
+  };
+}
+
+export function referenceRefusal(reference: unknown): PublicError {
+  const lost = typeof reference === 'string' ? lostNumberIn(reference) : undefined;
+  return lost === undefined ? publicErrors.invalidReference() : publicErrors.referenceWithoutNumber(lost);
+}
+
+/** The key of a reference. Who may name it sees it as the client does whose it is. */
+export function named(asked: AskedReference, computeKey: ComputeKey): NamedReference {
+  const { text, client, attempt = 1 } = asked;
+  const reference = { text, client, attempt };
+  return { key: computeKey(reference), client, reference };
+}
+
+/** Whether a question is about one attempt, and not about the newest. */
+export function isAttemptNamed({ query }: FastifyRequest): boolean {
+  return (query as Readonly<Record<string, unknown>>).attempt !== undefined;
+}
+
+/** A header that is sent with a reference must name the same payment. */
+export function refuseOtherKey(header: string | undefined, key: string): void {
+  if (isKeyHeaderMissing(header)) return;
+  const read = readKeyHeader(header);
+  if (read.state !== 'present' || read.key !== key) throw publicErrors.keyOfAnotherReference();
+}
+
+/** Throws the 400 that says what an attempt is. */
+function attemptOf(value: unknown): number {
+  const attempt = typeof value === 'string' ? readAttempt(value) : undefined;
+  if (attempt !== undefined) return attempt;
+  throw publicErrors.invalidRequest(`'attempt' must be a whole number from 1 to ${LAST_ATTEMPT}, sent once.`);
+}
+
+function clientMissing(): PublicError {
+  return publicErrors.invalidRequest("'client' must say whose reference it is, such as 'key:shop'.");
+}
+
+/** A client has references of its own. An operator that pays nothing itself has none, and names a client. */
+function askedClient({ caller }: Pick<FastifyRequest, 'caller'>, named: unknown): string | undefined {
+  if (named === undefined) {
+    if (caller && !caller.scopes.has('payments:write') && caller.scopes.has('operations')) {
+      throw clientMissing();
+    }
+    return caller?.client;
+  }
+  if (typeof named !== 'string' || named === '' || !caller?.scopes.has('operations')) {
+    throw publicErrors.clientForOperators();
+  }
+  // Before anything is computed or stored: a name that no client can have would make a payment that nobody pays.
+  if (!isClient(named)) throw publicErrors.unknownClient();
+  return named;
+}
+
+/** Node joins a header that was sent twice with a comma, so there is only ever one string. */
+export function keyHeaderOf(request: FastifyRequest): string | undefined {
+  return request.headers['idempotency-key'] as string | undefined;
+}
+
+/**
+ * Judges whose reference an operator means, before anything is asked of its payment. Rejects with the refusal. Undefined for every other
+ * caller, which means its own.
+ */
+export type JudgeOwner = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  reference: Reference | undefined,
+) => Promise<void> | undefined;
+
+export function createJudgeOwner(access: Access | undefined, records: Pick<PaymentRecords, 'newestOf'>): JudgeOwner {
+  /** A name with a mistake in it would close nothing, and be answered as if it had. */
+  async function refuseUnknown(request: FastifyRequest, client: string): Promise<void> {
+    if (client === request.caller?.client || access?.clients().includes(client)) return;
+    if (!(await records.newestOf({ client, reader: clientOf(request) }))) throw publicErrors.unknownClient();
+  }
+
+  /** An operator that pays too may have forgotten to name the client: its own order of this number would be closed, and the other one paid. */
+  async function refuseOthers(request: FastifyRequest, reference: string, client: string): Promise<void> {
+    const reader = clientOf(request);
+    if (await records.newestOf({ reference, client, reader })) return;
+    const other = await records.newestOf({ reference, reader });
+    if (other) throw publicErrors.referenceOfAnotherClient(client, other.client);
+  }
+
+  return (request, reply, reference) => {
+    const { caller, query } = request;
+    if (reference?.client === undefined || !caller?.scopes.has('operations')) return undefined;
+    const { text, client } = reference;
+    const isNamed = (query as Readonly<Record<string, unknown>>).client !== undefined;
+    const judged = isNamed ? refuseUnknown(request, client) : refuseOthers(request, text, client);
+    return judged.then(() => void reply.header(CLIENT_HEADER, encodeURI(client)));
+  };
+}
+
+export const PAYMENT_KEY: RequestHeader = {
+  name: 'Idempotency-Key',
+  text: 'The key that `generateKey` gave out: one for each payment, the same for every repeat. In any case, with or without quotes. Sent twice it is invalid. Not needed where `reference` names the payment; then it must be the key of the reference, or be left out.',
+  required: false,
+  schema: { type: 'string' },
+};
+
+export const COMPUTED_KEY = sometimes(
+  always('Idempotency-Key', 'The key of the `reference` and `attempt` that the request named.', {
+    type: 'string',
+    format: 'uuid',
+  }),
+);
+
+export const CLIENT = sometimes(
+  always(
+    'Idempay-Client',
+    'For operators: the client whose reference it was, percent-encoded.',
+    { type: 'string' },
+    'key:shop',
+  ),
+);
+
+const reference: ParameterDescription = {
+  text: 'Names what is to be paid once, such as an order: 1 to 128 of `A-Z a-z 0-9 - . _ ~ : / @`, but no name that lost its number (`order-`). The key is computed from it, the same each time, so that the same request can be sent again whenever there was no clear answer. It belongs to the client that sends it.',
+  schema: { type: 'string', pattern: '^[A-Za-z0-9._~:/@-]{1,128}$' },
+};
+const attempt: ParameterDescription = {
+  text: 'After a decline that was answered, 2 for the next try, and so on: counted by the caller, so that nothing that repeats by itself ever charges again.',
+  schema: { type: 'string', pattern: '^[1-9][0-9]?$' },
+};
+const client: ParameterDescription = {
+  text: 'For operators: whose reference it is, such as `key:shop`, exactly as the records have it. Without it an operator that pays too means itself.',
+  schema: { type: 'string', minLength: 1 },
+};
+
+export const referenceErrors: RouteErrors = [
+  'invalidReference',
+  'referenceWithoutNumber',
+  'referenceOfWordsAlone',
+  { invalidAttempt: () => attemptOf('0') },
+  'attemptWithoutReference',
+  { unknownParameter: () => refuseUnknownParameters({ atempt: '' }, REFERENCE_PARAMETERS) },
+];
+export const operatedReferenceErrors: RouteErrors = [
+  ...referenceErrors,
+  'keyOfAnotherReference',
+  { unknownParameter: () => refuseUnknownParameters({ atempt: '' }, OPERATED_REFERENCE_PARAMETERS) },
+  'invalidClient',
+  'unknownClient',
+  'referenceOfAnotherClient',
+  { clientMissing: clientMissing() },
+  'clientWithoutReference',
+];
+/** Of attempts whose turn it is not. */
+export const turnErrors: RouteErrors = [
+  'attemptBeforeUnderWay',
+  'attemptBeforeAbsent',
+  'attemptBeforeCompleted',
+  'attemptBeforeCancelled',
+  'attemptTooLate',
+];
+
+export const REFERENCE: Readonly<Record<string, ParameterDescription>> = { reference, attempt };
+export const OPERATED_REFERENCE: Readonly<Record<string, ParameterDescription>> = { reference, attempt, client };

@@ -1,0 +1,111 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Access } from '../../access/access.js';
+import type { PaymentRecords } from '../../payments/history/payment-records.js';
+import type { Payments } from '../../payments/payments.js';
+import type { FinalOutcome } from '../../payments/values/payment.js';
+import type { NamedPayment } from '../../payments/values/reference.js';
+import { answerWith } from '../errors/errors.js';
+import { EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/public-errors.js';
+import { NO_STORE } from '../openapi/headers.js';
+import type { RouteDescription } from '../openapi/route-description.js';
+import {
+  CLIENT,
+  COMPUTED_KEY,
+  createJudgeOwner,
+  isAttemptNamed,
+  KEY_HEADER,
+  keyHeaderOf,
+  type NamedReference,
+  nameBy,
+  OPERATED_REFERENCE,
+  OperatedReferenceQuery,
+  operatedReferenceErrors,
+  PAYMENT_KEY,
+  refuseOtherKey,
+} from './named-payment.js';
+import { createPaidRecord, PREFER, PREFERENCE_APPLIED, refuse, sendPaid, sentenceOrRecord } from './payment-answers.js';
+import { examplePayment } from './shown-payment.js';
+
+/** Spec 4.1. */
+export function paymentStatus(
+  app: FastifyInstance,
+  {
+    payments,
+    paymentRecords: records,
+    access,
+  }: { readonly payments: Payments; readonly paymentRecords: PaymentRecords; readonly access: Access | undefined },
+): void {
+  const judgeOwner = createJudgeOwner(access, records);
+  const paidRecord = createPaidRecord((key, client) => records.get(key, client));
+
+  app.get(
+    '/api/payment-status',
+    {
+      onRequest: nameBy(app, (reference) => payments.computeKey(reference), 'question'),
+      schema: { querystring: OperatedReferenceQuery },
+      config: {
+        operation: 'payment status',
+        scopes: ['payments:read', 'operations'],
+        tellsCharge: true,
+        description,
+      },
+    },
+    (request, reply) => {
+      const { payment } = request;
+      if (!payment) throw publicErrors.paymentNotFound();
+      const answer = () => {
+        if (payment.reference && !isAttemptNamed(request)) answerNewest(request, reply, payment as NamedReference);
+        else
+          answerWith(reply, payments.outcome(payment.key, payment.client), (final) =>
+            sendStatus(reply, payment, final),
+          );
+      };
+      const judged = judgeOwner(request, reply, payment.reference);
+      if (judged) answerWith(reply, judged, answer);
+      else answer();
+    },
+  );
+
+  function answerNewest(request: FastifyRequest, reply: FastifyReply, first: NamedReference): void {
+    answerWith(reply, payments.newestOutcome(first), ({ key, final }) => {
+      refuseOtherKey(keyHeaderOf(request), key);
+      return sendStatus(reply.header(KEY_HEADER, key), { ...first, key }, final);
+    });
+  }
+
+  async function sendStatus(
+    reply: FastifyReply,
+    payment: NamedPayment,
+    final: FinalOutcome | undefined,
+  ): Promise<void> {
+    if (final?.outcome.state !== 'COMPLETED') return refuse(payments, reply, publicErrors.paymentNotFound(), payment);
+    const { transactionId } = final.outcome;
+    return sendPaid(paidRecord, reply, {
+      key: payment.key,
+      transactionId,
+      sentence: `Transaction ID: ${transactionId}`,
+    });
+  }
+}
+
+const description: RouteDescription = {
+  operationId: 'getPaymentStatus',
+  tag: 'Payments',
+  summary: 'The transaction id of a completed payment',
+  text: '404 also while the payment is under way, declined or cancelled. `getPayment` tells these apart. With `reference` and without `attempt` it is of the newest attempt.',
+  parameters: OPERATED_REFERENCE,
+  anyAnswerHeaders: [COMPUTED_KEY, CLIENT],
+  headers: [PAYMENT_KEY, PREFER],
+  answers: {
+    200: {
+      text: 'The payment is completed.',
+      headers: [NO_STORE, PREFERENCE_APPLIED],
+      content: {
+        mediaType: 'application/json',
+        schema: sentenceOrRecord('^Transaction ID: TXN\\d+$'),
+        examples: { completed: `Transaction ID: ${EXAMPLE_PAYMENT_ID}`, record: examplePayment() },
+      },
+    },
+  },
+  errors: ['missingIdempotencyKey', ...operatedReferenceErrors, 'paymentNotFound'],
+};

@@ -1,0 +1,117 @@
+import type { FastifyReply } from 'fastify';
+import { Type } from 'typebox';
+import type { ShownPayment } from '../../payments/history/payment-records.js';
+import { paymentJson, paymentTag } from '../../payments/history/payment-representation.js';
+import type { ClaimedPayment } from '../../payments/ports/payment-history.js';
+import { readKeyHeader } from '../../payments/values/idempotency-key.js';
+import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/public-errors.js';
+import { ETAG, REVALIDATE as REVALIDATE_HEADER } from '../openapi/headers.js';
+import { moment, orNull, whole } from '../openapi/json-schema.js';
+import type { AnswerDescription, ParameterDescription } from '../openapi/route-description.js';
+import { quoted, REVALIDATE } from '../requests/entity-tags.js';
+
+// One payment as clients and operators look at it, at the path of its key.
+
+export const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED', 'CANCELLED'] as const;
+
+/** `/api/payments/{key}` */
+export const PaymentPath = Type.Object({ key: Type.String() });
+
+/** The key in a path, in any case, as in the header of a payment. Throws `notFound`, a 404, for text that is no key. */
+export function keyIn({ key }: { key: string }, notFound = publicErrors.paymentNotFound): string {
+  const header = readKeyHeader(key);
+  if (header.state !== 'present') throw notFound();
+  return header.key;
+}
+
+export const operatorsJson = (payment: ShownPayment) => paymentJson(payment, undefined);
+
+export function sendPayment(reply: FastifyReply, json: string): void {
+  withTag(reply, json).header('content-type', 'application/json; charset=utf-8').send(json);
+}
+
+export function withTag(reply: FastifyReply, json: string): FastifyReply {
+  return reply.header('etag', quoted(paymentTag(json))).header('cache-control', REVALIDATE);
+}
+
+export const keyParameter: ParameterDescription = {
+  text: 'The idempotency key, in any case.',
+  schema: { type: 'string' },
+  example: EXAMPLE_KEY,
+};
+
+export const shownPayment = (text: string, examples: Readonly<Record<string, unknown>>): AnswerDescription => ({
+  text,
+  headers: [ETAG, REVALIDATE_HEADER],
+  content: { mediaType: 'application/json', schema: { $ref: '#/components/schemas/Payment' }, examples },
+});
+
+/** The examples are written by the functions that write the answers, so that they cannot say anything else. */
+export const completed: ClaimedPayment = {
+  key: EXAMPLE_KEY,
+  reference: undefined,
+  attempt: undefined,
+  state: 'COMPLETED',
+  amount: '100.50',
+  currency: 'USD',
+  description: undefined,
+  metadata: undefined,
+  transactionId: EXAMPLE_PAYMENT_ID,
+  client: undefined,
+  processor: 'simulated',
+  executions: 1,
+  claimedAt: Date.UTC(2026, 10, 20, 13, 0, 1),
+  settledAt: Date.UTC(2026, 10, 20, 13, 0, 2),
+  reason: undefined,
+  resolution: undefined,
+};
+
+export const examplePayment = (changes: Partial<ClaimedPayment> = {}): unknown => shown({ ...completed, ...changes });
+
+export function shown(payment: ShownPayment): unknown {
+  return JSON.parse(paymentJson(payment, undefined));
+}
+
+export const PROCESSOR =
+  'Who moves the money. One over HTTP is `http` for clients, and its address and account with the scope `operations`.';
+
+export const PaymentSchema = whole(
+  {
+    idempotencyKey: { type: 'string', format: 'uuid' },
+    reference: orNull({
+      type: 'string',
+      description: 'What is paid, where the key is computed from it.',
+      examples: ['order-17'],
+    }),
+    attempt: orNull({ type: 'integer', minimum: 1, maximum: 99, description: 'Which attempt at the reference.' }),
+    state: {
+      type: 'string',
+      enum: ['PENDING', ...STATES],
+      description:
+        '`PENDING`: the key is issued. `PROCESSING`: under way, or its outcome is not known yet. `COMPLETED`, `DECLINED` and `CANCELLED` are final.',
+    },
+    amount: orNull({ type: 'string', description: 'With all decimals of the currency.', examples: ['100.50'] }),
+    currency: orNull({ type: 'string', examples: ['USD'] }),
+    description: orNull({ type: 'string', description: 'What it is for, as its first claim said.' }),
+    metadata: orNull({ type: 'object', additionalProperties: { type: 'string' } }),
+    transactionId: orNull({ type: 'string', pattern: '^TXN\\d+$' }),
+    processor: orNull({ type: 'string', description: PROCESSOR }),
+    executions: { type: 'integer', minimum: 0, description: 'The first claim and each takeover.' },
+    reason: orNull({ type: 'string', description: 'Why it was declined.' }),
+    resolution: orNull({ type: 'string', description: 'How an operator found out the outcome.' }),
+    createdAt: {
+      ...orNull(moment),
+      description: 'When the key was generated; for a computed one, the time of its first claim.',
+    },
+    claimedAt: { ...orNull(moment), description: 'When it was paid with for the first time.' },
+    settledAt: { ...orNull(moment), description: 'When the outcome was written.' },
+  },
+  'One payment. What it does not have (yet) is null.',
+  {
+    client: {
+      type: 'string',
+      description: 'For operators: whose payment it is, if it has a client.',
+      examples: ['key:shop'],
+    },
+  },
+);

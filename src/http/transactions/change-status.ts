@@ -1,0 +1,101 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import { FINAL_STATUSES, type TransactionStatus } from '../../transactions/transaction.js';
+import type { Transactions } from '../../transactions/transactions.js';
+import { answerWith } from '../errors/errors.js';
+import { publicErrors } from '../errors/public-errors.js';
+import { REQUEST_HEADERS } from '../openapi/headers.js';
+import { type RouteDescription, refusedBodies } from '../openapi/route-description.js';
+import type { JsonBody } from '../requests/json-body.js';
+import { writeCondition } from '../requests/preconditions.js';
+import { requiredMembers, statusNamed, statusOf } from './new-transaction.js';
+import { sendTransaction, shownTransaction } from './shown-transaction.js';
+import { idErrors, idParameter, readTransactionId, TransactionPath } from './transaction-path.js';
+
+const Query = Type.Object({ newStatus: Type.Optional(Type.String()) });
+
+/** Spec 4.3, rule T5. */
+export function changeStatus(server: FastifyInstance, { transactions }: { readonly transactions: Transactions }): void {
+  server.withTypeProvider<TypeBoxTypeProvider>().put(
+    '/api/transactions/:id/status',
+    {
+      schema: { params: TransactionPath, querystring: Query },
+      config: { operation: 'change status', scopes: ['transactions:write'], description },
+    },
+    (request, reply) => {
+      const { text, id } = readTransactionId(request.params.id);
+      const status = readNewStatus(request.body as JsonBody | undefined, request.query.newStatus);
+      answerWith(reply, transactions.changeStatus(id, status, writeCondition(request.headers)), (change) => {
+        switch (change.state) {
+          case 'done':
+            sendTransaction(reply, change.transaction);
+            return;
+          case 'not found':
+            throw publicErrors.transactionNotFound(text);
+          case 'precondition failed':
+            throw publicErrors.preconditionFailed('transaction');
+          case 'final':
+            throw publicErrors.transactionFinal(change.status);
+        }
+      });
+    },
+  );
+}
+
+/** The new status: from the body, from `?newStatus=`, or from both when they agree (rule T5). */
+export function readNewStatus(body: JsonBody | undefined, fromQuery: string | undefined): TransactionStatus {
+  const inQuery = fromQuery === undefined ? undefined : statusNamed(fromQuery, 'newStatus');
+  if (body === undefined) {
+    if (inQuery) return inQuery;
+    throw publicErrors.invalidBody('Send the new status as a body {"status":"FLAGGED"} or as ?newStatus=FLAGGED.');
+  }
+  const inBody = statusOf(requiredMembers(body).get('status'));
+  if (inQuery && inQuery !== inBody)
+    throw publicErrors.invalidBody("'status' and 'newStatus' differ. Send one of them.");
+  return inBody;
+}
+
+const { ifMatch, ifNoneMatch } = REQUEST_HEADERS;
+
+const description: RouteDescription = {
+  operationId: 'changeTransactionStatus',
+  tag: 'Transactions',
+  summary: 'Change the status of a transaction',
+  text: `With the body or with \`newStatus\`: both must agree. Every move is allowed but those out of ${FINAL_STATUSES.join(' and ')}, which are final. Setting the status that it has changes nothing and is a 200.`,
+  parameters: {
+    id: idParameter,
+    newStatus: { text: 'The new status, without a body.', schema: { $ref: '#/components/schemas/TransactionStatus' } },
+  },
+  headers: [ifMatch, ifNoneMatch],
+  body: {
+    text: 'At most 16 KiB. Not needed with `newStatus`.',
+    required: false,
+    schema: 'StatusChange',
+    examples: { flagged: { status: 'FLAGGED' } },
+  },
+  answers: { 200: shownTransaction('The transaction as it is now.') },
+  errors: [
+    ...idErrors,
+    {
+      statusMissing: () => readNewStatus(undefined, undefined),
+      invalidNewStatus: () => readNewStatus(undefined, 'DONE'),
+    },
+    refusedBodies((body) => readNewStatus(body, 'BLOCKED'), {
+      notAnObject: '[]',
+      memberTwice: '{"status":"FLAGGED","status":"BLOCKED"}',
+      invalidStatus: '{"status":"DONE"}',
+      statusesDiffer: '{"status":"FLAGGED"}',
+    }),
+    'isFAILED',
+    'isCANCELLED',
+    { preconditionFailed: publicErrors.preconditionFailed('transaction') },
+  ],
+};
+
+export const StatusChangeSchema = {
+  type: 'object',
+  description: 'Unknown members are ignored. A repeated member is refused.',
+  required: ['status'],
+  properties: { status: { $ref: '#/components/schemas/TransactionStatus' } },
+};

@@ -1,0 +1,44 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyInstance } from 'fastify';
+import type { Transactions } from '../../transactions/transactions.js';
+import { answerWith } from '../errors/errors.js';
+import { publicErrors } from '../errors/public-errors.js';
+import { REQUEST_HEADERS } from '../openapi/headers.js';
+import type { RouteDescription } from '../openapi/route-description.js';
+import { writeCondition } from '../requests/preconditions.js';
+import { idErrors, idParameter, readTransactionId, TransactionPath } from './transaction-path.js';
+
+/** Spec 4.3. */
+export function deleteTransaction(
+  server: FastifyInstance,
+  { transactions }: { readonly transactions: Transactions },
+): void {
+  server.withTypeProvider<TypeBoxTypeProvider>().delete(
+    '/api/transactions/:id',
+    {
+      schema: { params: TransactionPath },
+      config: { operation: 'delete transaction', scopes: ['transactions:write'], description },
+    },
+    (request, reply) => {
+      const { text, id } = readTransactionId(request.params.id);
+      answerWith(reply, transactions.remove(id, writeCondition(request.headers)), (result) => {
+        if (result === 'not found') throw publicErrors.transactionNotFound(text);
+        if (result === 'precondition failed') throw publicErrors.preconditionFailed('transaction');
+        reply.code(204).send();
+      });
+    },
+  );
+}
+
+const { ifMatch, ifNoneMatch } = REQUEST_HEADERS;
+
+const description: RouteDescription = {
+  operationId: 'deleteTransaction',
+  tag: 'Transactions',
+  summary: 'Delete a transaction',
+  text: 'After an unknown outcome repeat it: 404 says that it is gone.',
+  parameters: { id: idParameter },
+  headers: [ifMatch, ifNoneMatch],
+  answers: { 204: { text: 'It is gone.' } },
+  errors: [...idErrors, { preconditionFailed: publicErrors.preconditionFailed('transaction') }],
+};
