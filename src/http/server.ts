@@ -54,6 +54,7 @@ import { type RequestTraces, traceRequests } from './requests/request-traces.js'
 import { RequestsUnderWay } from './requests/requests-under-way.js';
 import { discardBody } from './requests/unread-bodies.js';
 import { watchMethods } from './requests/wrong-methods.js';
+import './route-options.js';
 import { changeStatus } from './transactions/change-status.js';
 import { createTransaction } from './transactions/create-transaction.js';
 import { createTransactions } from './transactions/create-transactions.js';

@@ -7,18 +7,6 @@ import type { HttpMeasures } from '../requests/measures.js';
 import { formOf, PublicError, reasonPhrase } from './public-error.js';
 import { type Operation, publicErrors, storeRefusal } from './public-errors.js';
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** What the route does: it decides the advice in a 503. */
-    operation?: Operation;
-    /**
-     * Its errors are those of payments, and say what is known of the charge to programs that ask for it (rule P20): all of them, or those
-     * of requests that name a reference.
-     */
-    tellsCharge?: true | 'with reference';
-  }
-}
-
 /** Every answer that is an error, with the body of spec 2.5 (rule G1). */
 export function installErrorHandler(
   app: FastifyInstance,

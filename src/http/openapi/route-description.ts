@@ -2,13 +2,6 @@ import { PublicError } from '../errors/public-error.js';
 import { EXAMPLE_ERRORS, type ExampleName } from '../errors/public-errors.js';
 import { type JsonBody, readJsonBody } from '../requests/json-body.js';
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** What `/openapi.json` says of the route. `none`: it only refuses. */
-    description?: RouteDescription | 'none';
-  }
-}
-
 /** A JSON Schema of the draft 2020-12, as OpenAPI 3.1 takes it. */
 export type JsonSchema = object;
 

@@ -6,10 +6,6 @@ import { publicErrors } from '../errors/public-errors.js';
 import { keepSmall } from './unread-bodies.js';
 
 declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** One of these scopes is needed; `open`: no credential is needed. */
-    scopes?: 'open' | readonly Scope[];
-  }
   interface FastifyInstance {
     /** What each route needs, by method and path. */
     readonly routeScopes: ReadonlyMap<string, 'open' | readonly Scope[]>;

@@ -10,12 +10,6 @@ import { LONG_BODY_BYTES, readInTurn } from './long-body-turns.js';
 import { clientOf } from './request-limit-hook.js';
 
 declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** The member of the body whose rows the route reads. */
-    bodyRows?: RowsMember;
-    /** Its bodies are those of payments, which have a part of the budget to themselves. */
-    isPayment?: true;
-  }
   interface FastifyRequest {
     /** What counts for the budget; undefined where no body is read. */
     arrivingBody: ArrivingBody | undefined;

@@ -1,12 +1,5 @@
 import type { FastifyRequest } from 'fastify';
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** A page for people, and its files: other sites may lead there. */
-    page?: true;
-  }
-}
-
 /**
  * Whether a browser says that a page of another origin made it send this (rule A8). Such a page cannot read the answer, but an image
  * is enough to issue a key, and a form to close an order. A person may follow a link to a page of ours. Only browsers send

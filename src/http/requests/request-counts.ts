@@ -1,13 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { type HttpMeasures, NO_ROUTE } from './measures.js';
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** The answer stays open until one side ends it, so only the time to its start is measured. */
-    staysOpen?: true;
-  }
-}
-
 /**
  * Measures every answer, by the pattern of its route. A hook of each route, with the route's own counters in it: to look them
  * up by request would cost more than to count.

@@ -2,13 +2,6 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { RequestLimit } from '../../limits/request-limit.js';
 import { publicErrors } from '../errors/public-errors.js';
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Never limited: monitoring must always get an answer. */
-    neverLimited?: true;
-  }
-}
-
 /**
  * Refuses a request beyond its client's limit (rule A6), before its body is read and before any store is asked. After
  * `checkAccess`, which names the client. Without `limit` there is none.

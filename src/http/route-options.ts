@@ -1,0 +1,31 @@
+import type { Scope } from '../access/scopes.js';
+import type { Operation } from './errors/public-errors.js';
+import type { RouteDescription } from './openapi/route-description.js';
+import type { RowsMember } from './requests/json-body.js';
+
+/** What a route says of itself (`config`), for the hooks that `server.ts` installs. */
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** One of these scopes is needed; `open`: no credential is needed. A route without it is not registered. */
+    scopes?: 'open' | readonly Scope[];
+    /** What `/openapi.json` says of the route. `none`: it only refuses. A route without it is not registered. */
+    description?: RouteDescription | 'none';
+    /** What the route does: it decides the advice in a 503. */
+    operation?: Operation;
+    /**
+     * Its errors are those of payments, and say what is known of the charge to programs that ask for it (rule P20): all of them, or those
+     * of requests that name a reference.
+     */
+    tellsCharge?: true | 'with reference';
+    /** Its bodies are those of payments, which have a part of the budget to themselves. */
+    isPayment?: true;
+    /** The member of the body whose rows the route reads. */
+    bodyRows?: RowsMember;
+    /** Never limited: monitoring must always get an answer. */
+    neverLimited?: true;
+    /** The answer stays open until one side ends it, so only the time to its start is measured. */
+    staysOpen?: true;
+    /** A page for people, and its files: other sites may lead there. */
+    page?: true;
+  }
+}
