@@ -4,7 +4,7 @@ import { decorated } from '../platform/decorated.js';
 
 export interface ExportEvents {
   /** An export failed, and the one before did not. */
-  away(reason: string): void;
+  down(reason: string): void;
   /** An export succeeded again; so many spans were lost meanwhile. */
   back(lostSpans: number): void;
 }
@@ -18,7 +18,7 @@ export function reportExports(exporter: SpanExporter, events: ExportEvents): Spa
       next(spans, (result) => {
         if (result.code !== ExportResultCode.SUCCESS) {
           lost += spans.length;
-          if (!isDown) events.away(reasonOf(result.error));
+          if (!isDown) events.down(reasonOf(result.error));
           isDown = true;
         } else if (isDown) {
           events.back(lost);

@@ -18,7 +18,7 @@ export async function openTraces(
   if (!settings) return undefined;
   const { createTraces } = await import('./traces.js').catch(refuseMissingPackages);
   return createTraces(settings, {
-    away: (reason) => log().warn({ reason }, 'traces cannot be exported; the service goes on without them'),
+    down: (reason) => log().warn({ reason }, 'traces cannot be exported; the service goes on without them'),
     back: (lostSpans) => log().info({ lostSpans }, 'traces are exported again'),
   });
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { PayAnswer } from '#idempay/payments/answers.js';
 import { inState, LONG_MS, SHORT_LIFE_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
-  AWAY,
+  DOWN,
   type Composition,
   MONEY,
   NO_MONEY,
@@ -29,7 +29,7 @@ const WAITED_MS = 1_200;
 const { ports, compose, composeWithKey, statesOf } = await shareProtocol();
 
 function keepLocks({ keys }: Composition): void {
-  for (const operation of ['finish', 'release'] as const) keys.failAll(operation, AWAY);
+  for (const operation of ['finish', 'release'] as const) keys.failAll(operation, DOWN);
 }
 
 /** The outcome was answered, and the lock is still there. */
@@ -69,8 +69,8 @@ describe('a repeat that meets a lock', () => {
     const { another, chargingPayment } = compose();
     const { key, answer, finish } = await chargingPayment();
     const { payments, ledger } = another();
-    ledger.failAll('find', AWAY);
-    for (const content of [MONEY, NO_MONEY]) await expect(payments.pay({ key }, content)).rejects.toBe(AWAY);
+    ledger.failAll('find', DOWN);
+    for (const content of [MONEY, NO_MONEY]) await expect(payments.pay({ key }, content)).rejects.toBe(DOWN);
     ledger.heal();
     expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'in progress' });
     finish();
@@ -130,7 +130,7 @@ test.each(['its charge is unknown', 'its outcome cannot be written'])(
   async (reason) => {
     const { payments, ledger, keys, processor, key } = await composeWithKey();
     if (reason === 'its charge is unknown') processor.plan({ outcome: 'succeeded', answerLost: true });
-    else ledger.failNext('settle', AWAY);
+    else ledger.failNext('settle', DOWN);
     let looked: unknown;
     ledger.interruptNext('abandon', async (proceed) => {
       looked = await keys.port.look(key);

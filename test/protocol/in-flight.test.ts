@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { newKey } from '../../testkit/protocol/payment-attempts.js';
-import { AWAY, MONEY, NO_MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
+import { DOWN, MONEY, NO_MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 
 /** Rule P16: so many attempts of requests at once, and no more; what is turned away has changed nothing. */
 
@@ -44,7 +44,7 @@ test('replays, conflicts, invalid keys and outcomes are answered at the limit as
 test('an outcome that the key store does not have is repeated at the limit, and given to it', async () => {
   const { payments, end, another, key } = await givenFull();
   const other = another();
-  other.keys.failAll('finish', AWAY);
+  other.keys.failAll('finish', DOWN);
   const first = await other.payments.pay({ key }, MONEY);
   // Neither its lock nor its record has the end of the payment; the lock has ended with time.
   await ports.keys.release(key, other.owners[0] ?? '');
@@ -72,8 +72,8 @@ test.each([
 
 test('a row that cannot be asked at the limit is a fault, and the lock is given back', async () => {
   const { payments, ledger, end, key } = await givenFull();
-  ledger.failNext('find', AWAY);
-  await expect(payments.pay({ key }, MONEY)).rejects.toBe(AWAY);
+  ledger.failNext('find', DOWN);
+  await expect(payments.pay({ key }, MONEY)).rejects.toBe(DOWN);
   expect(await ports.keys.look(key)).toMatchObject({ state: 'generated' });
   await end();
 });
@@ -96,8 +96,8 @@ test('a client that holds more than its share gets no further place while anothe
 
 test('a payment that fails gives its place back', async () => {
   const { payments, ledger, processor, key } = await composeWithKey({ maxInFlight: 1 });
-  ledger.failNext('claim', AWAY);
-  await expect(payments.pay({ key }, MONEY)).rejects.toBe(AWAY);
+  ledger.failNext('claim', DOWN);
+  await expect(payments.pay({ key }, MONEY)).rejects.toBe(DOWN);
   processor.plan({ outcome: 'not sent' });
   expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'not sent' });
   expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });

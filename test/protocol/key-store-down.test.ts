@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { gate } from '../../testkit/concurrency.js';
 import { newKey, SHORT_LIFE_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { AWAY, LOST, MONEY, NO_MONEY, readyToWait, shareProtocol } from '../../testkit/protocol/payment-composition.js';
+import { DOWN, LOST, MONEY, NO_MONEY, readyToWait, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { until, untilPast } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 10_000;
@@ -22,10 +22,10 @@ describe('a key store that is down', () => {
     const { key, payments, keys, processor } = await composeWithKey();
     await payments.pay({ key }, MONEY);
     const other = await payments.issueKey();
-    for (const operation of ['begin', 'look'] as const) keys.failAll(operation, AWAY);
+    for (const operation of ['begin', 'look'] as const) keys.failAll(operation, DOWN);
     for (const request of [MONEY, NO_MONEY]) {
       expect(await payments.pay({ key }, request)).toMatchObject({ state: 'replayed', final: COMPLETED });
-      await expect(payments.pay({ key: other }, request)).rejects.toBe(AWAY);
+      await expect(payments.pay({ key: other }, request)).rejects.toBe(DOWN);
     }
     expect(await payments.outcome(key)).toMatchObject(COMPLETED);
     expect(await payments.outcome(other)).toBeUndefined();
@@ -64,16 +64,16 @@ describe('a request that waits for another attempt', () => {
 
   test('waits through a fault of the store, and reports one that lasts', async () => {
     const through = await givenWaiter();
-    through.waiter.keys.failNext('begin', AWAY);
-    through.waiter.ledger.failNext('find', AWAY);
+    through.waiter.keys.failNext('begin', DOWN);
+    through.waiter.ledger.failNext('find', DOWN);
     through.finish();
     expect(await through.waited).toMatchObject({ state: 'replayed', waited: true });
 
     const lasting = await givenWaiter(20 * SHORT_MS);
-    lasting.waiter.keys.failAll('begin', AWAY);
-    lasting.waiter.ledger.failAll('find', AWAY);
+    lasting.waiter.keys.failAll('begin', DOWN);
+    lasting.waiter.ledger.failAll('find', DOWN);
     lasting.finish();
-    await expect(lasting.waited).rejects.toBe(AWAY);
+    await expect(lasting.waited).rejects.toBe(DOWN);
   });
 
   test('does not wait through a bug', async () => {

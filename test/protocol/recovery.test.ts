@@ -4,7 +4,7 @@ import { readMoney } from '#idempay/payments/values/money.js';
 import { gate } from '../../testkit/concurrency.js';
 import { LONG_MS, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
-  AWAY,
+  DOWN,
   type Composition,
   MONEY,
   NO_MONEY,
@@ -242,9 +242,9 @@ describe('recovery', () => {
   test('reports a payment whose settle fails, and finishes the others all the same', async () => {
     const { processor, recovery, ledger, faults } = compose();
     const keys = await givenAbandoned(processor, 3);
-    ledger.failNext('settle', AWAY);
+    ledger.failNext('settle', DOWN);
     expect(await recovery.runOnce()).toBe(2);
-    expect(faults).toMatchObject([{ effect: 'unknown', cause: AWAY }]);
+    expect(faults).toMatchObject([{ effect: 'unknown', cause: DOWN }]);
     expect(await recovery.runOnce()).toBe(1);
     expect(chargedKeys(processor)).toEqual(keys);
   });
@@ -274,9 +274,9 @@ describe('recovery', () => {
   test('reports a round that fails, and begins the next one by itself', async () => {
     const { processor, recovery, ledger, faults } = compose();
     const [key] = await givenAbandoned(processor, 1);
-    ledger.failNext('takeOverDue', AWAY);
+    ledger.failNext('takeOverDue', DOWN);
     await recovery.start(LONG_MS);
-    expect(faults).toEqual([AWAY]);
+    expect(faults).toEqual([DOWN]);
     await untilFinal(key);
     await recovery.stop();
     expect(processor.charges).toHaveLength(1);

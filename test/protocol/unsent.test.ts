@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { inState, LONG_MS, SHORT_LIFE_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { AWAY, MONEY, type Settings, shareProtocol } from '../../testkit/protocol/payment-composition.js';
+import { DOWN, MONEY, type Settings, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { untilPast } from '../../testkit/time/until.js';
 
@@ -70,7 +70,7 @@ describe('a payment whose charge was not sent', () => {
   ] as const)('is unknown where %s', async (_, fail, next, charges) => {
     const { payments, processor, ledger, key } = await newPayment({ leaseMs: SHORT_LIFE_MS });
     processor.plan({ outcome: 'not sent' });
-    ledger[fail]('abandon', AWAY);
+    ledger[fail]('abandon', DOWN);
     expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'unknown' });
     await untilPast(SHORT_LIFE_MS);
     expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: next });

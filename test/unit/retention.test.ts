@@ -15,7 +15,7 @@ const BATCH_INTERVAL_MS = 50;
 const RETENTION_MS = 24 * HOUR_MS;
 /** More than one batch. */
 const PAYMENTS = 600;
-const AWAY = new StoreUnavailable('unchanged', 'the store is down');
+const DOWN = new StoreUnavailable('unchanged', 'the store is down');
 
 const folder = openEmbeddedFolder();
 
@@ -56,12 +56,12 @@ describe('retention', () => {
     await start(kept);
     await pass(ROUND_MS);
     expect(await seenMs()).toBe(ROUND_MS);
-    ledger.failNext('noteElapsed', AWAY);
+    ledger.failNext('noteElapsed', DOWN);
     await pass(ROUND_MS);
     expect(await seenMs()).toBe(ROUND_MS);
     await pass(ROUND_MS);
     expect(await seenMs()).toBe(3 * ROUND_MS);
-    expect(faults).toEqual([AWAY]);
+    expect(faults).toEqual([DOWN]);
   });
 
   test('removes what is old enough, and goes on soon while there is more to look at', async () => {

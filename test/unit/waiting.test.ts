@@ -12,7 +12,7 @@ const LOOK_AGAIN_MS = 1_000;
 /** Between the tries of one waiter while the attempt that it waits for goes on. */
 const PAUSES_MS = [0, 50, 100, 200, 400, 800, 1_000, 1_000, 1_000];
 const PATIENCE_MS = 30_000;
-const AWAY = new StoreUnavailable('unchanged', 'the store is down');
+const DOWN = new StoreUnavailable('unchanged', 'the store is down');
 
 /** The part of a key store that waiting needs, in memory: it loses an announcement, or fails, when a test says so. */
 class WatchedLocks implements Pick<KeyStore, 'watch'> {
@@ -141,13 +141,13 @@ describe('waiting for the end of an attempt', () => {
   });
 
   test('goes on through a store that is down, and finds within a second an end that was not announced', async () => {
-    locks.fault = AWAY;
+    locks.fault = DOWN;
     const wait = await begin();
     await advance(LOOK_AGAIN_MS);
     expect(locks.asked).toBe(2);
     locks.fault = undefined;
     await advance(LOOK_AGAIN_MS);
-    locks.fault = AWAY;
+    locks.fault = DOWN;
     await advance(LOOK_AGAIN_MS);
     expect(wait.ended).toBeUndefined();
     locks.fault = undefined;

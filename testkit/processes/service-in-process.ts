@@ -36,6 +36,5 @@ export async function serveInProcess(environment: Environment, limits: Partial<C
   const stop = (limitMs?: number) => app.drain(limitMs);
   /** The service's end of a connection of this process. Undefined until it is accepted, and after it was closed. */
   const otherEndOf = (client: Socket) => [...accepted].find(({ remotePort }) => remotePort === client.localPort);
-  const openConnections = () => accepted.size;
-  return { url: `${schemeOf(environment)}://127.0.0.1:${port}`, port, logs, stop, otherEndOf, openConnections };
+  return { url: `${schemeOf(environment)}://127.0.0.1:${port}`, port, logs, stop, otherEndOf };
 }

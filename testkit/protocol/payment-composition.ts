@@ -23,7 +23,7 @@ export const MONEY = { amount: '100.50', currency: 'USD' };
 export const OTHER_MONEY = { amount: '9.00', currency: 'EUR' };
 /** A request whose content cannot be paid. */
 export const NO_MONEY = { problem: "Member 'amount' is missing." };
-export const AWAY = new StoreUnavailable('unchanged', 'the store is down');
+export const DOWN = new StoreUnavailable('unchanged', 'the store is down');
 export const LOST = new StoreUnavailable('unknown', 'the answer was lost');
 const CHARGED_DEADLINE_MS = 10_000;
 
