@@ -1,7 +1,7 @@
 import { isUnknown, StoreUnavailable } from '../platform/faults.js';
 import { CANCELLATION, type RefusedTurn } from './answers.js';
+import type { AttemptEndings } from './attempt-endings.js';
 import type { PaymentContext } from './context.js';
-import type { Endings } from './endings.js';
 import { type LookUpNext, mayHideOwnRow } from './lost-attempts.js';
 import type { Taken } from './ports/key-store.js';
 import type { Cancellation, CancelResult, FindResult, OtherBeforeLoss } from './ports/ledger.js';
@@ -41,7 +41,7 @@ export type CancelPayment = (named: NamedPayment) => Promise<CancelAnswer>;
 
 export function createCancelPayment(
   context: Pick<PaymentContext, 'keys' | 'ledger' | 'processor' | 'rules' | 'newOwner' | 'newTransactionId'> & {
-    endings: Endings;
+    endings: AttemptEndings;
     lookUpNext: LookUpNext;
     turnOf: TurnOf;
   },

@@ -1,6 +1,6 @@
 import { StoreUnavailable } from '../platform/faults.js';
+import type { AttemptEndings } from './attempt-endings.js';
 import type { PaymentContext, PaymentEvents, PaymentRules } from './context.js';
-import type { Endings } from './endings.js';
 import type { Leases } from './leases.js';
 import { knownBy, type LookUpNext, type NextAttempt, NO_NEXT, type Superseded, supersededBy } from './lost-attempts.js';
 import type { SettleResult } from './ports/ledger.js';
@@ -55,7 +55,7 @@ export function createCarryOut(
   context: Pick<PaymentContext, 'ledger' | 'processor' | 'recoverAfterMs' | 'clock' | 'counts'> & {
     rules: Pick<PaymentRules, 'idempotencyTtlMs'>;
     events: Pick<PaymentEvents, 'contradiction' | 'known'>;
-    endings: Endings;
+    endings: AttemptEndings;
     leases: Leases;
     lookUpNext: LookUpNext;
   },

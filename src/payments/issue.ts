@@ -1,7 +1,7 @@
 import type { Clock } from '../platform/clock.js';
 import type { RefusedTurn } from './answers.js';
+import type { AttemptEndings } from './attempt-endings.js';
 import type { PaymentContext } from './context.js';
-import type { Endings } from './endings.js';
 import type { FindResult } from './ports/ledger.js';
 import type { PaymentRecord } from './ports/payment-history.js';
 import { refusalAfter, type TurnOf } from './turn.js';
@@ -70,7 +70,7 @@ export type IssueAnswer =
 export type IssueComputedKey = (key: string, reference: Reference) => Promise<IssueAnswer>;
 
 export function createIssueComputedKey(
-  context: Pick<PaymentContext, 'keys' | 'ledger' | 'rules'> & { endings: Endings; turnOf: TurnOf },
+  context: Pick<PaymentContext, 'keys' | 'ledger' | 'rules'> & { endings: AttemptEndings; turnOf: TurnOf },
 ): IssueComputedKey {
   const { keys, ledger, endings, turnOf } = context;
   const { idempotencyTtlMs } = context.rules;

@@ -45,16 +45,3 @@ function forgotten(fault: unknown): LookResult {
   if (!(fault instanceof StoreUnavailable)) throw fault;
   return { state: 'absent' };
 }
-
-/** Without the key store only outcomes are answered, from the row. No payment is begun. */
-export async function outcomeWithoutKeyStore(
-  ledger: Pick<Ledger, 'find'>,
-  key: string,
-  client: string | undefined,
-  fault: unknown,
-): Promise<{ state: 'final'; final: FinalOutcome }> {
-  if (!(fault instanceof StoreUnavailable)) throw fault;
-  const found = await ledger.find(key, client);
-  if (found.state !== 'final') throw fault;
-  return found;
-}

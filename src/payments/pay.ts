@@ -1,13 +1,12 @@
 import { isUnknown, StoreUnavailable } from '../platform/faults.js';
 import { type Answers, mismatch, type PayAnswer, type RefusedTurn, SOON } from './answers.js';
+import type { AttemptEndings } from './attempt-endings.js';
 import type { PaymentContext } from './context.js';
-import type { Endings } from './endings.js';
 import { type CarryOut, type ExecutionResult, outcomeOf } from './execution.js';
 import { FairPlaces } from './fair-places.js';
 import { knownAttemptOf, mayHideOwnRow } from './lost-attempts.js';
-import { outcomeWithoutKeyStore } from './outcomes.js';
 import type { LookResult, Taken } from './ports/key-store.js';
-import type { ClaimAttempt, ClaimResult } from './ports/ledger.js';
+import type { ClaimAttempt, ClaimResult, Ledger } from './ports/ledger.js';
 import type { TurnOf } from './turn.js';
 import {
   fingerprintOf,
@@ -16,7 +15,7 @@ import {
   type PaymentRequest,
   type RequestedPayment,
 } from './values/money.js';
-import type { Claim } from './values/payment.js';
+import type { Claim, FinalOutcome } from './values/payment.js';
 import type { NamedPayment } from './values/reference.js';
 import type { Patience, Waiting, WaitingPlace } from './waiting.js';
 
@@ -49,7 +48,13 @@ export function createPay(
     | 'newOwner'
     | 'events'
     | 'counts'
-  > & { answers: Answers; carryOut: CarryOut; endings: Endings; turnOf: TurnOf; waiting: Pick<Waiting, 'enter'> },
+  > & {
+    answers: Answers;
+    carryOut: CarryOut;
+    endings: AttemptEndings;
+    turnOf: TurnOf;
+    waiting: Pick<Waiting, 'enter'>;
+  },
 ): Pay {
   const { keys, ledger, processor, clock, computeKey, newTransactionId, newOwner, events, counts } = context;
   const { carryOut, endings, turnOf, waiting } = context;
@@ -321,6 +326,19 @@ export function createPay(
     if (differs(claim.key, final.fingerprint, fingerprint)) return mismatch(claim.key);
     return { state: 'processed', final, attempt: named.reference?.attempt };
   }
+}
+
+/** Without the key store only outcomes are answered, from the row. No payment is begun. */
+async function outcomeWithoutKeyStore(
+  ledger: Pick<Ledger, 'find'>,
+  key: string,
+  client: string | undefined,
+  fault: unknown,
+): Promise<{ state: 'final'; final: FinalOutcome }> {
+  if (!(fault instanceof StoreUnavailable)) throw fault;
+  const found = await ledger.find(key, client);
+  if (found.state !== 'final') throw fault;
+  return found;
 }
 
 /** Tries again each time the attempt has probably ended, until there is an answer or the wait is over. */

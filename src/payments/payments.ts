@@ -1,8 +1,8 @@
 import type { Clock } from '../platform/clock.js';
 import { createAnswers } from './answers.js';
+import { type AttemptEndings, createAttemptEndings } from './attempt-endings.js';
 import { type CancelPayment, createCancelPayment } from './cancel.js';
 import type { PaymentContext } from './context.js';
-import { createEndings, type Endings } from './endings.js';
 import { type CarryOut, createCarryOut } from './execution.js';
 import { type AskProcessor, createAskProcessor } from './history/ask-processor.js';
 import { createTellCharge, type TellCharge } from './history/charge.js';
@@ -36,7 +36,7 @@ export interface PaymentArea {
   readonly recovery: Recovery;
   readonly retention: Retention;
   readonly waiting: Waiting;
-  readonly endings: Pick<Endings, 'stop'>;
+  readonly endings: Pick<AttemptEndings, 'stop'>;
 }
 
 /** The payment area of the specification: issue a key, pay with it once, ask for the outcome. */
@@ -69,7 +69,7 @@ export function createPaymentArea(
 ): PaymentArea {
   const context = { ...given, counts: given.counts ?? createPaymentCounts() };
   const { keys, ledger, history, processor, rules, clock, computeKey, events, counts } = context;
-  const endings = createEndings(keys, clock);
+  const endings = createAttemptEndings(keys, clock);
   const leases = createLeases(ledger, rules.leaseMs, clock, counts);
   const lookUpNext = createLookUpNext(processor, computeKey);
   const untraced = createCarryOut({ ...context, endings, leases, lookUpNext });

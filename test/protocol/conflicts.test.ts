@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import type { PayAnswer } from '#idempay/payments/answers.js';
 import { inState, LONG_MS, SHORT_LIFE_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
-  DOWN,
   type Composition,
+  DOWN,
   MONEY,
   NO_MONEY,
   OTHER_MONEY,

@@ -4,8 +4,8 @@ import { readMoney } from '#idempay/payments/values/money.js';
 import { gate } from '../../testkit/concurrency.js';
 import { LONG_MS, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
-  DOWN,
   type Composition,
+  DOWN,
   MONEY,
   NO_MONEY,
   OTHER_MONEY,

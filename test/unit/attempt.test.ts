@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { createEndings } from '#idempay/payments/endings.js';
+import { createAttemptEndings } from '#idempay/payments/attempt-endings.js';
 import { createCarryOut, type ExecutionResult } from '#idempay/payments/execution.js';
 import { createLeases, type Leases } from '#idempay/payments/leases.js';
 import { createPaymentCounts, type PaymentCounts } from '#idempay/payments/payment-counts.js';
@@ -60,7 +60,7 @@ describe('an attempt', () => {
   /** Carries out a claim that is asked for now. */
   function carryOut(origin: Origin, members: Partial<Claim> = {}): Promise<ExecutionResult> {
     const attempt = createCarryOut({
-      endings: createEndings(ports.keys, clock),
+      endings: createAttemptEndings(ports.keys, clock),
       ledger: ledger.port,
       processor,
       lookUpNext: async () => ({ state: 'no record' }),

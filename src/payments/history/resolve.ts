@@ -1,6 +1,6 @@
 import { StoreUnavailable } from '../../platform/faults.js';
+import type { AttemptEndings } from '../attempt-endings.js';
 import type { PaymentContext } from '../context.js';
-import type { Endings } from '../endings.js';
 import type { CarryOut } from '../execution.js';
 import type { ClaimedPayment, PaymentRecord } from '../ports/payment-history.js';
 import { isKeptOf, keptReason } from '../processors/decline-reason.js';
@@ -25,7 +25,7 @@ export type Resolve = (key: string, verdict: Verdict) => Promise<ResolveAnswer>;
 export type ResolveContext = Pick<
   PaymentContext,
   'ledger' | 'history' | 'processor' | 'rules' | 'clock' | 'newOwner' | 'events' | 'counts'
-> & { readonly carryOut: CarryOut; readonly endings: Endings };
+> & { readonly carryOut: CarryOut; readonly endings: AttemptEndings };
 
 export function createResolve(context: ResolveContext): Resolve {
   const { ledger, history, processor, clock, newOwner, events, counts, carryOut, endings } = context;

@@ -1,7 +1,7 @@
 import type { Clock } from '../platform/clock.js';
 import type { KeyStore } from './ports/key-store.js';
 
-/** Endings kept at most, a few hundred bytes each. Where one is dropped, the next repeat finds the outcome in the row. */
+/** Endings kept at most, a few hundred bytes each. If one is dropped, the next repeat finds the outcome in the row. */
 const MAX_ENDINGS = 10_000;
 /** Sent at the same time: few, because a store that came back has to serve begins first. */
 const AT_ONCE = 100;
@@ -11,7 +11,7 @@ const LONGEST_PAUSE_MS = 10_000;
 const LONGEST_MS = 600_000;
 
 /** How attempts end in the key store. */
-export interface Endings extends Pick<KeyStore, 'finish' | 'release' | 'forget'> {
+export interface AttemptEndings extends Pick<KeyStore, 'finish' | 'release' | 'forget'> {
   /** At drain: tries once more what failed, and then nothing more. */
   stop(): Promise<void>;
 }
@@ -29,7 +29,7 @@ interface Ending {
  * A repeat may come late: `finish` writes a value that is final, with its absolute expiry, and both delete only a lock that
  * is still the owner's.
  */
-export function createEndings(keys: KeyStore, clock: Clock): Endings {
+export function createAttemptEndings(keys: KeyStore, clock: Clock): AttemptEndings {
   let failed: Ending[] = [];
   let pauseMs = FIRST_PAUSE_MS;
   let cancelRound: (() => void) | undefined;

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { createEndings, type Endings } from '#idempay/payments/endings.js';
+import { type AttemptEndings, createAttemptEndings } from '#idempay/payments/attempt-endings.js';
 import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 import { decorated } from '#idempay/platform/decorated.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
@@ -9,7 +9,7 @@ import { givenClaim, givenSettled, LONG_MS, newKey, newOwner } from '../../testk
 import { sharePorts } from '../../testkit/protocol/ports.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
-const AWAY = new StoreUnavailable('unchanged', 'the store is down');
+const DOWN = new StoreUnavailable('unchanged', 'the store is down');
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
 const LONGEST_MS = 600_000;
@@ -20,7 +20,7 @@ const ports = await sharePorts();
 describe('an ending that failed', () => {
   let keys: FailingPort<KeyStore>;
   let clock: HandClock;
-  let endings: Endings;
+  let endings: AttemptEndings;
   let tries: number;
   let key: string;
   let owner: string;
@@ -37,7 +37,7 @@ describe('an ending that failed', () => {
           return next(...call);
         },
     });
-    endings = createEndings(counted, clock);
+    endings = createAttemptEndings(counted, clock);
     [key, owner] = [newKey(), newOwner()];
     await ports.keys.issue(key, LONG_MS);
     await ports.keys.begin({ key, owner, leaseMs: LONG_MS, fingerprint: '' });
@@ -57,7 +57,7 @@ describe('an ending that failed', () => {
   const state = async () => (await ports.keys.look(key)).state;
 
   test('gives the record its value and deletes the lock once the store is back', async () => {
-    keys.failAll('finish', AWAY);
+    keys.failAll('finish', DOWN);
     await finish();
     clock.advance(FIRST_PAUSE_MS);
     await untilTried(2);
@@ -67,14 +67,14 @@ describe('an ending that failed', () => {
     await untilTried(3);
     expect([await state(), clock.pending]).toEqual(['final', 0]);
     // The next one does not wait any longer than the first.
-    keys.failAll('finish', AWAY);
+    keys.failAll('finish', DOWN);
     await finish(newKey());
     clock.advance(FIRST_PAUSE_MS);
     await untilTried(5);
   });
 
   test('gives a lock back once the store is back, and never the lock of another owner', async () => {
-    keys.failAll('release', AWAY);
+    keys.failAll('release', DOWN);
     await endings.release(key, owner);
     await endings.release(key, newOwner());
     keys.heal();
@@ -83,7 +83,7 @@ describe('an ending that failed', () => {
   });
 
   test('is tried once more at the end of the process', async () => {
-    keys.failAll('finish', AWAY);
+    keys.failAll('finish', DOWN);
     await finish();
     keys.heal();
     await endings.stop();
@@ -94,13 +94,13 @@ describe('an ending that failed', () => {
     await finish();
     expect([await state(), clock.pending]).toEqual(['final', 0]);
     await endings.stop();
-    keys.failAll('finish', AWAY);
+    keys.failAll('finish', DOWN);
     await finish(newKey());
     expect(clock.pending).toBe(0);
   });
 
   test('is tried ever more seldom, and given up after ten minutes', async () => {
-    keys.failAll('finish', AWAY);
+    keys.failAll('finish', DOWN);
     await finish();
     let elapsedMs = 0;
     for (; clock.pending > 0; elapsedMs += FIRST_PAUSE_MS) {
@@ -113,7 +113,7 @@ describe('an ending that failed', () => {
 
   test('is tried in batches, so that a store that is down is asked for a hundred of a thousand at a time', async () => {
     const final = await givenSettled(ports.ledger, await givenClaim(ports.ledger));
-    keys.failAll('finish', AWAY);
+    keys.failAll('finish', DOWN);
     await Promise.all(Array.from({ length: 1_000 }, () => endings.finish(newKey(), owner, final)));
     tries = 0;
     clock.advance(FIRST_PAUSE_MS);
@@ -135,10 +135,10 @@ test('endings that wait stay within their limit, also while a round runs', async
   let tries = 0;
   const release: KeyStore['release'] = async () => {
     tries += 1;
-    if (store === 'away') throw AWAY;
+    if (store === 'away') throw DOWN;
     if (store === 'hanging') await new Promise((_, reject) => underWay.push(reject));
   };
-  const endings = createEndings(decorated(ports.keys, { release: () => release }), clock);
+  const endings = createAttemptEndings(decorated(ports.keys, { release: () => release }), clock);
   const failAll = () => Promise.all(Array.from({ length: MAX_ENDINGS }, () => endings.release(newKey(), newOwner())));
   await failAll();
   store = 'hanging';
@@ -146,7 +146,7 @@ test('endings that wait stay within their limit, also while a round runs', async
   await nextTurn();
   store = 'away';
   await failAll();
-  for (const reject of underWay) reject(AWAY);
+  for (const reject of underWay) reject(DOWN);
   await nextTurn();
 
   [store, tries] = ['there', 0];
