@@ -8,11 +8,13 @@ FROM node:24-bookworm-slim@sha256:6f7b03f7c2c8e2e784dcf9295400527b9b1270fd37b7e9
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 COPY client/package.json client/package.json
+COPY statements/package.json statements/package.json
 COPY console/package.json console/package.json
 RUN npm ci
 COPY tsconfig.json tsconfig.build.json ./
 COPY scripts/build.mjs scripts/build.mjs
 COPY client client
+COPY statements statements
 COPY console console
 COPY reference-processor reference-processor
 COPY src src

@@ -7,8 +7,15 @@ import { gzipSync } from 'node:zlib';
 
 const PAGE = 'index.html';
 const root = fileURLToPath(new URL('.', import.meta.url));
-/** The client is built before, and a build that changes nothing writes nothing. A folder counts as newer when a file of it was removed. */
-const SOURCES = ['src', 'index.html', 'build.mjs', 'package.json', join('..', 'client', 'dist')];
+/** The packages are built before, and a build that changes nothing writes nothing. A folder counts as newer when a file of it was removed. */
+const SOURCES = [
+  'src',
+  'index.html',
+  'build.mjs',
+  'package.json',
+  join('..', 'client', 'dist'),
+  join('..', 'statements', 'dist'),
+];
 /** The page's files are next to it under `console/`, also behind a proxy that adds a prefix: so its references have no slash before them. */
 const OWN_REFERENCE = /(src|href)="\.\//g;
 

@@ -1,8 +1,9 @@
-// Compiles client/ into client/dist/, src/ into dist/, reference-processor/ into dist/reference-processor/ and console/ into dist/console/, in
-// this order, because the commands and the console import the client, and the reference processor the service's log; and copies what the compiler leaves out: SQL, and the client, which the service brings along as dist/client/.
+// Compiles the packages that the service brings along, each into its own dist/, from which it is copied to dist/NAME/; then src/ into dist/,
+// reference-processor/ into dist/reference-processor/ and console/ into dist/console/. The order says who imports whom: the commands and the
+// console the packages, and the reference processor the service's log. What the compiler leaves out, such as SQL, is copied.
 // Does nothing that is already done: the compiler is incremental, so `npm start` may call this every time.
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildConsole } from '../console/build.mjs';
@@ -10,7 +11,6 @@ import { buildConsole } from '../console/build.mjs';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const source = join(root, 'src');
 const output = join(root, 'dist');
-const client = join(root, 'client');
 const REFERENCE_PROCESSOR = 'reference-processor';
 /**
  * What the reference page is made of, copied so that the service is installed without that package. As a plugin it would register routes
@@ -18,8 +18,8 @@ const REFERENCE_PROCESSOR = 'reference-processor';
  */
 const REFERENCE_PAGE = join('http', 'openapi', 'reference-page');
 const SWAGGER_UI_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'];
-/** Where the commands find the client (`#idempay/client` in package.json). */
-const BUILT_CLIENT = 'client';
+/** The service finds them as `#idempay/NAME` (package.json), and its package names no second package of ours. */
+const BUILT_IN = ['client', 'statements'];
 /** What `require` gets of a package, next to what `import` gets. */
 const REQUIRED = 'required';
 const swaggerUi = join(root, 'node_modules', '@fastify', 'swagger-ui', 'static');
@@ -31,29 +31,39 @@ if (!existsSync(compiler)) {
   console.error('TypeScript is not installed, so there is nothing to build with: npm ci --include=dev');
   process.exit(1);
 }
-removeOutputsWithoutSource(client, join(client, 'dist'), [REQUIRED]);
-removeOutputsWithoutSource(client, join(output, BUILT_CLIENT));
+const unlinked = readWorkspaces().find((name) => !existsSync(join(root, 'node_modules', '@idempay', name)));
+if (unlinked !== undefined) {
+  console.error(`The package in ${unlinked}/ is not linked, because this clone has got it since npm ran last: npm ci`);
+  process.exit(1);
+}
+for (const name of BUILT_IN) {
+  removeOutputsWithoutSource(join(root, name), join(root, name, 'dist'), [REQUIRED]);
+  removeOutputsWithoutSource(join(root, name), join(output, name));
+}
 removeOutputsWithoutSource(join(root, REFERENCE_PROCESSOR), join(output, REFERENCE_PROCESSOR));
 removeOutputsWithoutSource(source, output, [
-  REFERENCE_PAGE,
-  BUILT_CLIENT,
+  ...BUILT_IN,
   REFERENCE_PROCESSOR,
+  REFERENCE_PAGE,
   join('testing', REQUIRED),
 ]);
-compile(join('client', 'tsconfig.json'));
-writeRequiredEntry(join(client, 'dist'));
-// With the declarations, from which the compiler has the types of the commands.
-copyNewer(
-  join(client, 'dist'),
-  join(output, BUILT_CLIENT),
-  (path) => !path.endsWith('.tsbuildinfo') && path !== join(client, 'dist', REQUIRED),
-);
+for (const name of BUILT_IN) {
+  const built = join(root, name, 'dist');
+  compile(join(name, 'tsconfig.json'));
+  // With the declarations, from which the compiler has the types of the service's own imports.
+  copyNewer(built, join(output, name), (path) => !path.endsWith('.tsbuildinfo') && path !== join(built, REQUIRED));
+}
+writeRequiredEntry(join(root, 'client', 'dist'));
 compile('tsconfig.build.json');
 compile(join(REFERENCE_PROCESSOR, 'tsconfig.json'));
 writeRequiredEntry(join(output, 'testing'));
 copyNewer(source, output, (path) => !path.endsWith('.ts'));
 for (const name of SWAGGER_UI_FILES) cpSync(join(swaggerUi, name), join(output, REFERENCE_PAGE, name));
 await buildConsole(join(output, 'console'));
+
+function readWorkspaces() {
+  return JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).workspaces;
+}
 
 function compile(project) {
   const compiled = spawnSync(process.execPath, [compiler, '-p', join(root, project)], { stdio: 'inherit' });

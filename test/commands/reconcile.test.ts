@@ -9,7 +9,7 @@ import { jsonOf, textOf } from '#idempay/commands/payments/reconciliation-output
 import { openStatement, type StatementOptions, settingsOf } from '#idempay/commands/payments/statement-file.js';
 import type { SettledPayment } from '#idempay/statements/comparison.js';
 import { todayUtc } from '#idempay/statements/days.js';
-import { csvLineOf } from '#idempay/statements/differences-file.js';
+import { differenceCsvLine } from '#idempay/statements/differences-file.js';
 import { type Reconciliation, reconcile } from '#idempay/statements/reconcile.js';
 import { ask } from '../../testkit/client/http-client.js';
 import { payOrder } from '../../testkit/client/orders.js';
@@ -552,7 +552,7 @@ describe('generated statements', () => {
     const file = await openStatement(bytes(), settingsOf(options));
     let rows = '';
     const result = await reconcile(file, paymentsOf, (difference) => {
-      rows += csvLineOf(difference);
+      rows += differenceCsvLine(difference);
     });
     const compared = { day: '2026-11-24', processor: undefined, file, result };
     return { result, printed: [rows, textOf(compared), JSON.stringify(jsonOf(compared))] };

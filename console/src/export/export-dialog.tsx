@@ -1,5 +1,5 @@
+import { dayAfter, lastDayOf, todayUtc } from '@idempay/statements';
 import { useState } from 'preact/hooks';
-import { dayAfter, lastDayOf, todayUtc } from '../../../src/statements/days.js';
 import type { Http } from '../http/http.js';
 import { Dialog } from '../parts/dialog.js';
 import { Download } from '../parts/download.js';

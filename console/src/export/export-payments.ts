@@ -1,5 +1,4 @@
-import { exportedPayments } from '../../../src/statements/exported-payments.js';
-import { PAYMENT_CSV_HEADER, type PaymentCells, paymentCsvLine } from '../../../src/statements/payment-table.js';
+import { exportedPayments, PAYMENT_CSV_HEADER, type PaymentCells, paymentCsvLine } from '@idempay/statements';
 import type { Http } from '../http/http.js';
 import { errorOf, isAborted, Unreachable } from '../http/service-error.js';
 import { createFile } from '../parts/file-pieces.js';

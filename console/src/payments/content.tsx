@@ -1,4 +1,4 @@
-import { clipped } from '../../../src/statements/texts.js';
+import { clipped } from '@idempay/statements';
 import { Fact } from '../parts/facts.js';
 import type { Payment } from './payment.js';
 

@@ -37,7 +37,7 @@ export interface ProcessorAnswer {
   readonly reason: string | null;
 }
 
-export { isWholeKey } from '../../../src/statements/ids.js';
+export { isWholeKey } from '@idempay/statements';
 
 /** A payment and the tag that says which one we saw. */
 export interface Seen {

@@ -1,8 +1,6 @@
+import { type Difference, GROUPS, type Kind, type SettledPayment, type StatementRow } from '@idempay/statements';
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { Difference, Kind, SettledPayment } from '../../../src/statements/comparison.js';
-import { GROUPS } from '../../../src/statements/groups.js';
-import type { StatementRow } from '../../../src/statements/row.js';
 import { hashOf } from '../navigation/route.js';
 import { StatusBadge } from '../parts/badge.js';
 import { Money } from '../parts/money.js';

@@ -1,6 +1,4 @@
-import type { StatementFormat, StatementHead } from '../../../src/statements/format.js';
-import type { DayOffset, Progress, Reconciliation } from '../../../src/statements/reconcile.js';
-import type { Reading } from '../../../src/statements/row.js';
+import type { DayOffset, Progress, Reading, Reconciliation, StatementFormat, StatementHead } from '@idempay/statements';
 
 /** From the page to the worker. */
 export type Request =

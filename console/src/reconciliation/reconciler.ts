@@ -1,8 +1,13 @@
-import { dayAfter } from '../../../src/statements/days.js';
-import type { StatementFormat, StatementHead } from '../../../src/statements/format.js';
-import type { DayOffset, Progress, Reconciliation } from '../../../src/statements/reconcile.js';
-import type { Reading } from '../../../src/statements/row.js';
-import { StatementError } from '../../../src/statements/statement-error.js';
+import {
+  type DayOffset,
+  dayAfter,
+  type Progress,
+  type Reading,
+  type Reconciliation,
+  StatementError,
+  type StatementFormat,
+  type StatementHead,
+} from '@idempay/statements';
 import type { Http } from '../http/http.js';
 import { errorOf, Unreachable } from '../http/service-error.js';
 import type { Reply, Request } from './messages.js';

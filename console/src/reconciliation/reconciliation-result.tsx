@@ -1,5 +1,4 @@
-import { KINDS } from '../../../src/statements/comparison.js';
-import { agreementOf } from '../../../src/statements/reconcile.js';
+import { agreementOf, KINDS } from '@idempay/statements';
 import { Badge } from '../parts/badge.js';
 import { Download } from '../parts/download.js';
 import { countText } from '../parts/numbers.js';

@@ -1,5 +1,4 @@
-import { problemOfColumns } from '../../../src/statements/columns.js';
-import { dayAfter, isDay, todayUtc } from '../../../src/statements/days.js';
+import { dayAfter, isDay, problemOfColumns, todayUtc } from '@idempay/statements';
 import type { ViewProperties } from '../navigation/route.js';
 import { hashOf, navigate } from '../navigation/route.js';
 import { countText } from '../parts/numbers.js';

@@ -1,9 +1,13 @@
-import { CSV_HEADER, csvLineOf } from '../../../src/statements/differences-file.js';
-import { exportedPayments } from '../../../src/statements/exported-payments.js';
-import { readHead } from '../../../src/statements/format.js';
-import { firstLines } from '../../../src/statements/lines.js';
-import { type DayOffset, reconcile } from '../../../src/statements/reconcile.js';
-import { StatementError } from '../../../src/statements/statement-error.js';
+import {
+  type DayOffset,
+  DIFFERENCE_CSV_HEADER,
+  differenceCsvLine,
+  exportedPayments,
+  firstLines,
+  readHead,
+  reconcile,
+  StatementError,
+} from '@idempay/statements';
 import { createFile } from '../parts/file-pieces.js';
 import type { Reply, Request } from './messages.js';
 
@@ -28,10 +32,15 @@ self.onmessage = ({ data }) => {
       const onProgress = (progress: { rows: number; payments: number }) =>
         self.postMessage({ type: 'progress', progress });
       const statement = { ...reading, bytes: chunksOf(file.stream()), format };
-      const differences = createFile(CSV_HEADER);
+      const differences = createFile(DIFFERENCE_CSV_HEADER);
       answer(async () => {
         const paymentsOf = (day: DayOffset) => exportedPayments(exportOf(day));
-        const result = await reconcile(statement, paymentsOf, (found) => differences.add(csvLineOf(found)), onProgress);
+        const result = await reconcile(
+          statement,
+          paymentsOf,
+          (found) => differences.add(differenceCsvLine(found)),
+          onProgress,
+        );
         return { type: 'result', result, differences: differences.end('text/csv;charset=utf-8') };
       });
       return;

@@ -1,6 +1,4 @@
-import { totalTexts } from '../../../src/statements/amounts.js';
-import type { ComparisonResult, Group } from '../../../src/statements/comparison.js';
-import { GROUPS, shownGroups } from '../../../src/statements/groups.js';
+import { type ComparisonResult, GROUPS, type Group, shownGroups, totalTexts } from '@idempay/statements';
 import { Money } from '../parts/money.js';
 import { countText } from '../parts/numbers.js';
 import { Table } from '../parts/table.js';

@@ -1,7 +1,11 @@
-import type { DecimalMark } from '../../../src/statements/amounts.js';
-import { MEMBERS, type Member } from '../../../src/statements/columns.js';
-import { DELIMITERS, type StatementFormat } from '../../../src/statements/format.js';
-import type { Reading } from '../../../src/statements/row.js';
+import {
+  DELIMITERS,
+  type DecimalMark,
+  MEMBERS,
+  type Member,
+  type Reading,
+  type StatementFormat,
+} from '@idempay/statements';
 import { Table } from '../parts/table.js';
 import type { ChosenStatement } from './use-reconciliation.js';
 

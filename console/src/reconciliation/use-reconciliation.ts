@@ -1,7 +1,11 @@
+import {
+  currencyOfAmounts,
+  type Progress,
+  type Reading,
+  type Reconciliation,
+  type StatementHead,
+} from '@idempay/statements';
 import { useEffect, useState } from 'preact/hooks';
-import { currencyOfAmounts, type StatementHead } from '../../../src/statements/format.js';
-import type { Progress, Reconciliation } from '../../../src/statements/reconcile.js';
-import type { Reading } from '../../../src/statements/row.js';
 import type { Http } from '../http/http.js';
 import { useWork } from '../parts/use-work.js';
 import { compareStatement, lookAtStatement } from './reconciler.js';

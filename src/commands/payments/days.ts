@@ -1,4 +1,4 @@
-import { isDay, lastDayOf } from '../../statements/days.js';
+import { isDay, lastDayOf } from '#idempay/statements/days.js';
 import { UsageError } from '../usage.js';
 
 /** The days next to it must have years of four digits, too. */

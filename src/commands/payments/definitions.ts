@@ -1,5 +1,5 @@
 import { type Command, Option } from '@commander-js/extra-typings';
-import { MEMBERS } from '../../statements/columns.js';
+import { MEMBERS } from '#idempay/statements/columns.js';
 import { examples, KEY, KEY_UNLESS_REFERENCE, OPTIONS, REFERENCE } from '../arguments.js';
 
 const AMOUNT = new Option('--amount <amount>', 'a decimal number such as 100.50').makeOptionMandatory();

@@ -1,6 +1,6 @@
 import type { OperatedReference, Payment, PaymentFilter, Resolution } from '#idempay/client';
-import { todayUtc } from '../../statements/days.js';
-import { PAYMENT_MEMBERS } from '../../statements/payment-table.js';
+import { todayUtc } from '#idempay/statements/days.js';
+import { PAYMENT_MEMBERS } from '#idempay/statements/payment-table.js';
 import { type ConnectionOptions, connect } from '../connection.js';
 import { EXIT } from '../exit-codes.js';
 import { confirm } from '../output/confirmation.js';

@@ -1,11 +1,19 @@
 import { appendFileSync, closeSync, createReadStream, fsyncSync, openSync } from 'node:fs';
 import { addAbortSignal, type Readable } from 'node:stream';
 import type { Payment } from '#idempay/client';
+import {
+  agreementOf,
+  type DayOffset,
+  DIFFERENCE_CSV_HEADER,
+  type Difference,
+  dayAfter,
+  differenceCsvLine,
+  type Reconciliation,
+  reconcile,
+  type SettledPayment,
+  todayUtc,
+} from '#idempay/statements';
 import { safeJson } from '../../platform/safe-json.js';
-import type { Difference, SettledPayment } from '../../statements/comparison.js';
-import { dayAfter, todayUtc } from '../../statements/days.js';
-import { CSV_HEADER, csvLineOf } from '../../statements/differences-file.js';
-import { agreementOf, type DayOffset, type Reconciliation, reconcile } from '../../statements/reconcile.js';
 import { type ConnectionOptions, connect } from '../connection.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import type { OutputOptions } from '../output/results.js';
@@ -121,9 +129,9 @@ function writeDifferences(
   return writeWhole(path, async (part) => {
     const file = openSync(part, 'wx', 0o600);
     try {
-      let text = CSV_HEADER;
+      let text = DIFFERENCE_CSV_HEADER;
       const result = await compare((difference) => {
-        text += csvLineOf(difference);
+        text += differenceCsvLine(difference);
         if (text.length < CHUNK_CHARACTERS) return;
         appendFileSync(file, text);
         text = '';

@@ -1,11 +1,19 @@
-import { totalTexts } from '../../statements/amounts.js';
-import { MEMBERS } from '../../statements/columns.js';
-import { type ComparisonResult, type Difference, KINDS, type Kind } from '../../statements/comparison.js';
-import { GROUPS, type GroupName, shownGroups } from '../../statements/groups.js';
-import { agreementOf, type Reconciliation } from '../../statements/reconcile.js';
-import type { StatementRow } from '../../statements/row.js';
-import type { StatementFile } from '../../statements/statement.js';
-import { clipped } from '../../statements/texts.js';
+import {
+  agreementOf,
+  type ComparisonResult,
+  clipped,
+  type Difference,
+  GROUPS,
+  type GroupName,
+  KINDS,
+  type Kind,
+  MEMBERS,
+  type Reconciliation,
+  type StatementFile,
+  type StatementRow,
+  shownGroups,
+  totalTexts,
+} from '#idempay/statements';
 import { harmless, painted } from '../output/terminal.js';
 
 export interface Compared {

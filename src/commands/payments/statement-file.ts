@@ -1,10 +1,17 @@
-import type { DecimalMark } from '../../statements/amounts.js';
-import { type Columns, MEMBERS, type Member, problemOfColumns } from '../../statements/columns.js';
-import { currencyOfAmounts, DELIMITERS, readHead } from '../../statements/format.js';
-import { firstLines } from '../../statements/lines.js';
-import type { StatementFile } from '../../statements/statement.js';
-import { StatementError } from '../../statements/statement-error.js';
-import { clipped } from '../../statements/texts.js';
+import {
+  type Columns,
+  clipped,
+  currencyOfAmounts,
+  DELIMITERS,
+  type DecimalMark,
+  firstLines,
+  MEMBERS,
+  type Member,
+  problemOfColumns,
+  readHead,
+  StatementError,
+  type StatementFile,
+} from '#idempay/statements';
 import { UsageError } from '../usage.js';
 
 /** How to read the statement, where it does not show it itself. */

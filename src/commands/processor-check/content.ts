@@ -1,5 +1,5 @@
+import { CHECK_ORDER } from '#idempay/statements/ids.js';
 import { isStillAtWork, readsContent } from '../../payments/processors/messages.js';
-import { CHECK_ORDER } from '../../statements/ids.js';
 import { broken, faultOfOutcome, type Judgement, kept, said, skipped, UNKNOWN_FOR_HOURS } from './judgement.js';
 import { faultOfRepeat } from './outcomes.js';
 import type { Answer, CheckedContent, Probe } from './probe.js';

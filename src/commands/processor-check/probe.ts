@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { CHECK_REFERENCE_END } from '#idempay/statements/ids.js';
 import type { ChargeResult, LookUpResult, NotSent } from '../../payments/ports/processor.js';
 import { createExchanges, type Question, type Reply } from '../../payments/processors/exchange.js';
 import {
@@ -21,7 +22,6 @@ import { generateIdempotencyKey } from '../../payments/values/idempotency-key.js
 import type { Money } from '../../payments/values/money.js';
 import { createTransactionIds } from '../../payments/values/transaction-id.js';
 import { systemClock } from '../../platform/clock.js';
-import { CHECK_REFERENCE_END } from '../../statements/ids.js';
 import { type LostReply, sendAndLoseReply } from './lost-reply.js';
 import { detailOf, namesIn, otherReferenceIn, ownNamesIn, quoted } from './replies.js';
 

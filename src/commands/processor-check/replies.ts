@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
+import { clipped } from '#idempay/statements/texts.js';
 import type { Reply } from '../../payments/processors/exchange.js';
 import { type Asked, isStillAtWork, membersOf, readJson, whereToLook } from '../../payments/processors/messages.js';
-import { clipped } from '../../statements/texts.js';
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json$/i;
 const UTF_8 = /^"?utf-?8"?$/i;

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { totalTexts } from '#idempay/statements/amounts.js';
 import type { SettledPayment } from '#idempay/statements/comparison.js';
-import { CSV_HEADER, csvLineOf } from '#idempay/statements/differences-file.js';
+import { DIFFERENCE_CSV_HEADER, differenceCsvLine } from '#idempay/statements/differences-file.js';
 import { exportedPayments } from '#idempay/statements/exported-payments.js';
 import { readHead } from '#idempay/statements/format.js';
 import {
@@ -74,9 +74,9 @@ async function compareText(
   const result = await reconcile(
     { bytes: bytesOf(text), format, columns, ...reading },
     (day) => exportedPayments(bytesOf(wholeExport(exportOf(day)))),
-    (difference) => lines.push(csvLineOf(difference)),
+    (difference) => lines.push(differenceCsvLine(difference)),
   );
-  return { ...result, file: CSV_HEADER + lines.join('') };
+  return { ...result, file: DIFFERENCE_CSV_HEADER + lines.join('') };
 }
 
 const wholeExport = (payments: readonly SettledPayment[]) =>

@@ -26,9 +26,9 @@ const COLUMNS = [
 ] as const;
 
 /** For a spreadsheet, which takes a file in UTF-8 without this mark for one of another alphabet. */
-export const CSV_HEADER = `\ufeff${csvLine(COLUMNS)}`;
+export const DIFFERENCE_CSV_HEADER = `\ufeff${csvLine(COLUMNS)}`;
 
-export function csvLineOf({ kind, differs, ours, theirs, unread, firstLine }: Difference): string {
+export function differenceCsvLine({ kind, differs, ours, theirs, unread, firstLine }: Difference): string {
   return csvLine([
     GROUPS[kind].title,
     differs.join(', '),
