@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { PublicError } from '../../http/errors/public-error.js';
-import { type JsonBody, type JsonMember, readJsonBody } from '../../http/requests/json-body.js';
-import { readNewTransaction } from '../../http/transactions/new-transaction.js';
+import { type JsonMember, type JsonText, JsonTextError, readJsonText } from '../../platform/json-text.js';
+import { newTransactionIn } from '../../transactions/new-transaction.js';
 import type { NewTransaction } from '../../transactions/transaction.js';
 import { type Columns, GIVEN_MEMBERS, ignoreOption, nameOf, READ_MEMBERS } from './columns.js';
 
@@ -27,23 +26,31 @@ export type RowContent =
 export const rejected = (reason: string): RowContent => ({ state: 'rejected', reason });
 
 /**
- * Checked by the code of the service, on the text of numbers, so that no amount becomes a float. One rule is stricter: an unknown
+ * Checked by the rules of the service, on the text of numbers, so that no amount becomes a float. One rule is stricter: an unknown
  * member is refused, because with a misspelt `status` the row would silently become PENDING.
  */
 export function readNdjsonRow(content: Buffer, ignored: readonly string[]): RowContent {
-  return judged(() => {
-    const body = readJsonBody(content);
-    if (body.kind !== 'object') return body;
-    const kept = [...body.members].filter(([name]) => !ignored.includes(nameOf(name)));
-    const unknown = kept.find(([name]) => !isKnownMember(name))?.[0];
-    if (unknown !== undefined) {
-      return rejected(
-        `'${unknown}' is no member of a transaction. To leave it out: ${ignoreOption([...ignored, unknown])}`,
-      );
-    }
-    const isRead = body.duplicate === undefined || !ignored.includes(nameOf(body.duplicate));
-    return { ...body, members: new Map(kept), duplicate: isRead ? body.duplicate : undefined };
-  });
+  const object = objectIn(content);
+  if ('state' in object) return object;
+  if (object.kind !== 'object') return judged(object);
+  const kept = [...object.members].filter(([name]) => !ignored.includes(nameOf(name)));
+  const unknown = kept.find(([name]) => !isKnownMember(name))?.[0];
+  if (unknown !== undefined) {
+    return rejected(
+      `'${unknown}' is no member of a transaction. To leave it out: ${ignoreOption([...ignored, unknown])}`,
+    );
+  }
+  const isRead = object.duplicate === undefined || !ignored.includes(nameOf(object.duplicate));
+  return judged({ ...object, members: new Map(kept), duplicate: isRead ? object.duplicate : undefined });
+}
+
+function objectIn(content: Buffer): JsonText | RowContent {
+  try {
+    return readJsonText(content);
+  } catch (error) {
+    if (error instanceof JsonTextError) return rejected(`The line cannot be read: ${error.message}`);
+    throw error;
+  }
 }
 
 function isKnownMember(name: string): boolean {
@@ -65,19 +72,14 @@ export function readCsvRow(cells: readonly string[], columns: Columns): RowConte
     const text = column === 'amount' || column === 'status' ? cell.trim() : cell;
     if (column !== 'status' || text !== '') members.set(column, { type: 'string', text });
   }
-  return judged(() => ({ kind: 'object', members, duplicate: undefined }));
+  return judged({ kind: 'object', members, duplicate: undefined });
 }
 
 export function isText(bytes: Buffer): boolean {
   return isUtf8(bytes);
 }
 
-function judged(read: () => JsonBody | RowContent): RowContent {
-  try {
-    const body = read();
-    return 'state' in body ? body : { state: 'good', transaction: readNewTransaction(body) };
-  } catch (error) {
-    if (error instanceof PublicError) return rejected(error.message.replace('The request body', 'The line'));
-    throw error;
-  }
+function judged(object: JsonText): RowContent {
+  const transaction = newTransactionIn(object);
+  return 'problem' in transaction ? rejected(transaction.problem) : { state: 'good', transaction };
 }

@@ -1,6 +1,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
+import { statusIn, statusNamed } from '../../transactions/new-transaction.js';
 import { FINAL_STATUSES, type TransactionStatus } from '../../transactions/transaction.js';
 import type { Transactions } from '../../transactions/transactions.js';
 import { answerWith } from '../errors/errors.js';
@@ -9,7 +10,7 @@ import { REQUEST_HEADERS } from '../openapi/headers.js';
 import { type RouteDescription, refusedBodies } from '../openapi/route-description.js';
 import type { JsonBody } from '../requests/json-body.js';
 import { writeCondition } from '../requests/preconditions.js';
-import { requiredMembers, statusNamed, statusOf } from './new-transaction.js';
+import { accepted, requiredMembers } from './new-transaction.js';
 import { sendTransaction, shownTransaction } from './shown-transaction.js';
 import { idErrors, idParameter, readTransactionId, TransactionPath } from './transaction-path.js';
 
@@ -45,12 +46,12 @@ export function changeStatus(server: FastifyInstance, { transactions }: { readon
 
 /** The new status: from the body, from `?newStatus=`, or from both when they agree (rule T5). */
 export function readNewStatus(body: JsonBody | undefined, fromQuery: string | undefined): TransactionStatus {
-  const inQuery = fromQuery === undefined ? undefined : statusNamed(fromQuery, 'newStatus');
+  const inQuery = fromQuery === undefined ? undefined : accepted(statusNamed(fromQuery, 'newStatus'));
   if (body === undefined) {
     if (inQuery) return inQuery;
     throw publicErrors.invalidBody('Send the new status as a body {"status":"FLAGGED"} or as ?newStatus=FLAGGED.');
   }
-  const inBody = statusOf(requiredMembers(body).get('status'));
+  const inBody = accepted(statusIn(requiredMembers(body).get('status')));
   if (inQuery && inQuery !== inBody)
     throw publicErrors.invalidBody("'status' and 'newStatus' differ. Send one of them.");
   return inBody;

@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify';
 import { MAX_CREATED_TOGETHER } from '../../transactions/creation.js';
+import { newTransactionIn } from '../../transactions/new-transaction.js';
 import { transactionJson } from '../../transactions/representation.js';
 import { FIRST_TRANSACTION_ID, type NewTransaction } from '../../transactions/transaction.js';
 import type { Transactions } from '../../transactions/transactions.js';
-import { PublicError } from '../errors/public-error.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { NO_STORE, REPLAYED, sometimes } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
@@ -11,7 +11,7 @@ import type { RouteDescription } from '../openapi/route-description.js';
 import { requiredBody } from '../requests/body-parser.js';
 import { type JsonBody, type RowsMember, readJsonBody } from '../requests/json-body.js';
 import { CONDITIONS, CREATION_ERRORS, CREATION_HEADERS, create, refuseInvalidKey, WITH_A_KEY } from './creation.js';
-import { readNewTransaction, requiredMembers, WRONG_TRANSACTIONS } from './new-transaction.js';
+import { requiredMembers, WRONG_TRANSACTIONS } from './new-transaction.js';
 import { exampleTransaction } from './shown-transaction.js';
 
 /** A thousand rows of ordinary length are a tenth of it; those with the longest accounts just fit. */
@@ -65,11 +65,9 @@ function readRow(row: JsonBody, index: number): NewTransaction {
   if (row.kind !== 'object') throw publicErrors.invalidBody(`${name}: must be a JSON object.`);
   if (row.duplicate !== undefined)
     throw publicErrors.invalidBody(`${name}: '${row.duplicate}' appears more than once.`);
-  try {
-    return readNewTransaction(row);
-  } catch (error) {
-    throw error instanceof PublicError ? publicErrors.invalidBody(`${name}: ${error.message}`) : error;
-  }
+  const transaction = newTransactionIn(row);
+  if ('problem' in transaction) throw publicErrors.invalidBody(`${name}: ${transaction.problem}`);
+  return transaction;
 }
 
 const judgeBatch = (text: string) => () => readNewTransactions(readJsonBody(Buffer.from(text), BATCH_ROWS));

@@ -1,53 +1,28 @@
-import { accountProblem } from '../../transactions/account.js';
-import { plainDecimalOf, readAmount } from '../../transactions/amount.js';
-import { type NewTransaction, TRANSACTION_STATUSES, type TransactionStatus } from '../../transactions/transaction.js';
+import { newTransactionIn, type Problem } from '../../transactions/new-transaction.js';
+import type { NewTransaction } from '../../transactions/transaction.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { AT_MOST_15_DIGITS, NOT_ALL_ZEROS, PRINTED } from '../openapi/json-schema.js';
 import { type JsonBody, type JsonMember, membersOf } from '../requests/json-body.js';
 
-type Members = ReadonlyMap<string, JsonMember>;
-
 /** The transaction a body asks for; throws the 400 that names the member (rules T2 to T4). */
 export function readNewTransaction(body: JsonBody): NewTransaction {
-  const members = requiredMembers(body);
-  const fromAccount = account(members, 'fromAccount');
-  const toAccount = account(members, 'toAccount');
-  if (fromAccount === toAccount) throw publicErrors.invalidBody("'fromAccount' and 'toAccount' must differ.");
-
-  const member = members.get('amount');
-  if (member === undefined || !('text' in member)) {
-    throw publicErrors.invalidBody("'amount' is required: a JSON number or a string holding a decimal number.");
-  }
-  const amount = readAmount(member.type === 'number' ? plainDecimalOf(member.text) : member.text);
-  if (typeof amount !== 'string') throw publicErrors.invalidBody(amount.problem);
-
-  const status = members.has('status') ? statusOf(members.get('status')) : 'PENDING';
-  return { fromAccount, toAccount, amount, status };
+  return accepted(newTransactionIn(body));
 }
 
-export function requiredMembers(body: JsonBody): Members {
+export function requiredMembers(body: JsonBody): ReadonlyMap<string, JsonMember> {
   const members = membersOf(body);
   if ('problem' in members) throw publicErrors.invalidBody(members.problem);
   return members;
 }
 
-function account(members: Members, name: 'fromAccount' | 'toAccount'): string {
-  const member = members.get(name);
-  if (member?.type !== 'string')
-    throw publicErrors.invalidBody(`'${name}' is required: a string of 1 to 64 characters.`);
-  const problem = accountProblem(name, member.text);
-  if (problem) throw publicErrors.invalidBody(problem);
-  return member.text;
+/** Throws the 400 if the value is a problem. */
+export function accepted<Value extends string | object>(value: Value): Exclude<Value, Problem> {
+  if (isProblem(value)) throw publicErrors.invalidBody(value.problem);
+  return value as Exclude<Value, Problem>;
 }
 
-export function statusOf(member: JsonMember | undefined): TransactionStatus {
-  return statusNamed(member?.type === 'string' ? member.text : undefined, 'status');
-}
-
-export function statusNamed(name: string | undefined, member: string): TransactionStatus {
-  const status = TRANSACTION_STATUSES.find((known) => known === name);
-  if (!status) throw publicErrors.invalidBody(`'${member}' must be one of ${TRANSACTION_STATUSES.join(', ')}.`);
-  return status;
+function isProblem(value: string | object): value is Problem {
+  return typeof value === 'object' && 'problem' in value;
 }
 
 /** Bodies that no transaction is created of, by the names of their examples. */
