@@ -35,6 +35,7 @@ const LONG_TESTS = [
   'test/http/live.test.ts',
   'test/http/payment-retention.test.ts',
   'test/http/transaction-list-stalled.test.ts',
+  'test/package/cli.test.ts',
   'test/package/client-runtimes.test.ts',
   'test/package/client-types.test.ts',
   'test/proof/faults-restored.test.ts',

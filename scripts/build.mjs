@@ -20,6 +20,8 @@ const REFERENCE_PAGE = join('http', 'openapi', 'reference-page');
 const SWAGGER_UI_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'];
 /** The service finds them as `#idempay/NAME` (package.json), and its package names no second package of ours. */
 const BUILT_IN = ['client', 'statements'];
+/** The commands that only ask a service. Their package has those two, and what it takes of `src/platform`, in its own dist/, as they are in the repository. */
+const CLI = join('cli', 'dist', 'cli');
 /** What `require` gets of a package, next to what `import` gets. */
 const REQUIRED = 'required';
 const swaggerUi = join(root, 'node_modules', '@fastify', 'swagger-ui', 'static');
@@ -40,9 +42,12 @@ for (const name of BUILT_IN) {
   removeOutputsWithoutSource(join(root, name), join(root, name, 'dist'), [REQUIRED]);
   removeOutputsWithoutSource(join(root, name), join(output, name));
 }
+removeOutputsWithoutSource(root, join(root, 'cli', 'dist'));
+removeOutputsWithoutSource(join(root, 'cli'), join(output, 'cli'));
 removeOutputsWithoutSource(join(root, REFERENCE_PROCESSOR), join(output, REFERENCE_PROCESSOR));
 removeOutputsWithoutSource(source, output, [
   ...BUILT_IN,
+  'cli',
   REFERENCE_PROCESSOR,
   REFERENCE_PAGE,
   join('testing', REQUIRED),
@@ -54,6 +59,9 @@ for (const name of BUILT_IN) {
   copyNewer(built, join(output, name), (path) => !path.endsWith('.tsbuildinfo') && path !== join(built, REQUIRED));
 }
 writeRequiredEntry(join(root, 'client', 'dist'));
+compile(join('cli', 'tsconfig.json'));
+// Without its start: the service starts its commands itself.
+copyNewer(join(root, CLI), join(output, 'cli'), (path) => !/[/\\]main\.(js|d\.ts)$/.test(path));
 compile('tsconfig.build.json');
 compile(join(REFERENCE_PROCESSOR, 'tsconfig.json'));
 writeRequiredEntry(join(output, 'testing'));

@@ -31,16 +31,17 @@ export async function payTwice(): Promise<string | undefined> {
 }
 `;
 
-/** Packs the service and the client into a folder, as they are built. Resolves to the two files. */
-export async function packInto(folder: string): Promise<{ service: string; client: string }> {
-  const packages = ['--workspace', '@idempay/client', '--include-workspace-root'];
+/** Packs the service, the client and the command into a folder, as they are built. Resolves to the three files. */
+export async function packInto(folder: string): Promise<{ service: string; client: string; cli: string }> {
+  const packages = ['--workspace', '@idempay/client', '--workspace', '@idempay/cli', '--include-workspace-root'];
   const options = ['--ignore-scripts', '--pack-destination', folder];
   const { stdout } = await promisify(execFile)('npm', ['pack', ...options, ...packages], {
     cwd: ROOT,
     env: USERS_ENVIRONMENT,
   });
-  const [service = '', client = ''] = stdout.trim().split('\n');
-  return { service: join(folder, service), client: join(folder, client) };
+  const files = stdout.trim().split('\n');
+  const fileOf = (name: string) => join(folder, files.find((file) => file.startsWith(name)) ?? '');
+  return { service: fileOf('idempay-0'), client: fileOf('idempay-client-'), cli: fileOf('idempay-cli-') };
 }
 
 /** Installs the package of the client in a folder, without a registry: what it needs besides itself is missing, or comes from what npm has kept. */
@@ -100,6 +101,17 @@ export async function compileProgram(
   const options = { cwd: folder, env: USERS_ENVIRONMENT };
   const { stdout } = await promisify(execFile)(command, [...args, '-p', program], options).catch((fault) => fault);
   return stdout;
+}
+
+/** The bytes of all packages that are installed in a folder. */
+export async function installedSize(folder: string): Promise<number> {
+  const modules = join(folder, 'node_modules');
+  let bytes = 0;
+  for (const path of await readdir(modules, { recursive: true })) {
+    const found = await stat(join(modules, path));
+    if (found.isFile()) bytes += found.size;
+  }
+  return bytes;
 }
 
 /** As a user runs npm in a folder. */

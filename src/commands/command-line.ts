@@ -5,6 +5,11 @@ export async function run(parameters: readonly string[]): Promise<void> {
     const { serve } = await import('../serve.js');
     return serve();
   }
-  const { runCommand } = await import('./run-command.js');
-  await runCommand(parameters);
+  const [{ runCommand }, { createProgram }] = await Promise.all([
+    import('#idempay/cli/run-command.js'),
+    import('./program.js'),
+  ]);
+  await runCommand(parameters, async (isHelp) =>
+    createProgram(isHelp ? (await import('../config.js')).settingDefaults() : undefined),
+  );
 }

@@ -1,66 +1,24 @@
-import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings';
+import type { Command } from '@commander-js/extra-typings';
+import { addPaymentCommands } from '#idempay/cli/payments/definitions.js';
+import * as cli from '#idempay/cli/program.js';
+import { addTransactionCommands } from '#idempay/cli/transactions/definitions.js';
 import { VERSION } from '../platform/version.js';
+import { addImportCommand } from './import/definition.js';
 import { addOperationCommands } from './operation/definitions.js';
-import { addPaymentCommands } from './payments/definitions.js';
-import { addTransactionCommands } from './transactions/definitions.js';
-import { UsageError } from './usage.js';
 
-/** Options whose values are collected. */
-const REPEATABLE: ReadonlySet<string> = new Set(['metadata', 'column', 'ignore']);
-
-/** Every command with its options; the code of a command is loaded when it runs. `settings`: name and default of each, for the help. */
+/** The commands that ask a service, and those that look into its settings and stores. `settings`: name and default of each, for the help. */
 export function createProgram(settings: ReadonlyMap<string, string> = new Map()): Command {
-  const program = new Command('idempay')
-    .description('Idempay takes payments exactly once. Without a command it serves until SIGTERM or SIGINT.')
-    .usage('[command]')
-    .version(`idempay ${VERSION}`, '-v, --version', 'the version')
-    .helpOption('-h, --help', 'this text; after a command: the help of the command')
-    .exitOverride()
-    .configureOutput({
-      writeOut: (text) => console.log(text.trimEnd()),
-      writeErr: (text) => console.error(text.trimEnd()),
-      // The error is thrown as well, and told at the end.
-      outputError: () => {},
-    });
-  const plain = program as unknown as Command;
-  plain.hook('preAction', (_program, command) => refuseEmptyValues(command));
-  addPaymentCommands(plain);
-  addTransactionCommands(plain);
-  addOperationCommands(plain);
-  refuseRepeatedOptions(plain);
-  program.addHelpText('after', () => settingsText(settings));
-  return plain;
-}
-
-/**
- * Throws UsageError while the arguments are read. The parser takes the last of two values without a word: of two orders, one would be
- * paid.
- */
-function refuseRepeatedOptions(command: CommandUnknownOpts): void {
-  for (const each of command.commands) refuseRepeatedOptions(each);
-  for (const option of command.options) {
-    if (!option.required || REPEATABLE.has(option.attributeName())) continue;
-    let isGiven = false;
-    command.on(`option:${option.name()}`, () => {
-      if (isGiven) throw new UsageError(`${option.long} is given more than once. Give it the one value that is meant.`);
-      isGiven = true;
-    });
-  }
-}
-
-/**
- * Throws UsageError for an empty value. It is a variable that a script forgot to set, and would mean every account, no condition
- * (`--if-match`) or all keys of a client.
- */
-function refuseEmptyValues(command: CommandUnknownOpts): void {
-  const isEmpty = (name: string) => command.getOptionValue(name) === '' && command.getOptionValueSource(name) === 'cli';
-  const option = command.options.find((each) => isEmpty(each.attributeName()));
-  if (option)
-    throw new UsageError(
-      `${option.long} has an empty value, for example of a variable that is not set. Give it the value that is meant.`,
-    );
-  const argument = command.registeredArguments.find((each, index) => !each.variadic && command.args[index] === '');
-  if (argument) throw new UsageError(`The argument '${argument.name()}' is empty.`);
+  const program = cli.createProgram({
+    description: 'Idempay takes payments exactly once. Without a command it serves until SIGTERM or SIGINT.',
+    usage: '[command]',
+    version: `idempay ${VERSION}`,
+    addCommands: (all) => {
+      addPaymentCommands(all);
+      addTransactionCommands(all, addImportCommand);
+      addOperationCommands(all);
+    },
+  });
+  return program.addHelpText('after', () => settingsText(settings));
 }
 
 function settingsText(settings: ReadonlyMap<string, string>): string {

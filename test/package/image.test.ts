@@ -28,6 +28,7 @@ test('what the image copies is enough to build, and is let through to it', () =>
   for (const file of [
     'dist/main.js',
     'dist/client/index.js',
+    'dist/cli/run-command.js',
     'dist/reference-processor/main.js',
     'dist/console/index.html.gz',
   ])

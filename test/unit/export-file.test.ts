@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { exportRows } from '#idempay/commands/output/export.js';
+import { exportRows } from '#idempay/cli/output/export.js';
 import { until } from '../../testkit/time/until.js';
 
 const OPENED_DEADLINE_MS = 10_000;

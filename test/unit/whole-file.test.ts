@@ -3,8 +3,8 @@ import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { writeWhole } from '#idempay/commands/output/whole-file.js';
-import { keepPayment, newestPayment } from '#idempay/commands/payments/key-file.js';
+import { writeWhole } from '#idempay/cli/output/whole-file.js';
+import { keepPayment, newestPayment } from '#idempay/cli/payments/key-file.js';
 
 const KEPT = { idempotencyKey: '0198c0de-0000-7000-8000-000000000017', amount: '100.00', currency: 'USD' };
 

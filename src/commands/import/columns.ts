@@ -1,4 +1,4 @@
-import { UsageError } from '../usage.js';
+import { UsageError } from '#idempay/cli/usage.js';
 
 /** Members that are read. */
 export const READ_MEMBERS = ['fromAccount', 'toAccount', 'amount', 'status'] as const;

@@ -1,5 +1,5 @@
 import { CsvError, parse } from 'csv-parse/sync';
-import { UsageError } from '../usage.js';
+import { UsageError } from '#idempay/cli/usage.js';
 import { type Columns, columnsOf } from './columns.js';
 import { contentOf, type Line, LONGEST_LINE_BYTES } from './lines.js';
 import { isText, type Row, readCsvRow, rejected } from './rows.js';

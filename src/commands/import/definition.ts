@@ -1,7 +1,7 @@
 import { type Command, Option } from '@commander-js/extra-typings';
-import { examples, OPTIONS } from '../arguments.js';
-import { deadlineOption, wholeNumber } from '../connection.js';
-import { UsageError } from '../usage.js';
+import { examples, OPTIONS } from '#idempay/cli/arguments.js';
+import { deadlineOption, wholeNumber } from '#idempay/cli/connection.js';
+import { UsageError } from '#idempay/cli/usage.js';
 
 const MOST_BATCH_ROWS = 1_000;
 /** Nobody waits for an import, and a rate limit may hold it up for a minute. */

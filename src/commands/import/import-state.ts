@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { lstatSync } from 'node:fs';
 import { DatabaseSync } from '@photostructure/sqlite';
+import { UsageError } from '#idempay/cli/usage.js';
 import { createPrivate } from '../../platform/private-files.js';
-import { UsageError } from '../usage.js';
 
 const SQLITE_BUSY = 5;
 const SQLITE_NOTADB = 26;

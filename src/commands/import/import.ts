@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { extname, resolve } from 'node:path';
+import { type Connection, type ConnectionOptions, connect } from '#idempay/cli/connection.js';
+import { EXIT, type ExitCode } from '#idempay/cli/exit-codes.js';
+import { type OutputOptions, printRecord } from '#idempay/cli/output/results.js';
+import { write } from '#idempay/cli/output/terminal.js';
+import { UsageError } from '#idempay/cli/usage.js';
 import type { NewTransaction } from '../../transactions/transaction.js';
-import { type Connection, type ConnectionOptions, connect } from '../connection.js';
-import { EXIT, type ExitCode } from '../exit-codes.js';
-import { type OutputOptions, printRecord } from '../output/results.js';
-import { write } from '../output/terminal.js';
-import { UsageError } from '../usage.js';
 import { batchesOf, digestOf } from './batches.js';
 import { ignoreOption, nameOf } from './columns.js';
 import { cellsOf } from './csv.js';

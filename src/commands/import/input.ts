@@ -3,7 +3,7 @@ import { type FileHandle, mkdtemp, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { UsageError } from '../usage.js';
+import { UsageError } from '#idempay/cli/usage.js';
 
 /** Large enough that reading takes no time next to the rest. */
 const CHUNK_BYTES = 256 * 1024;

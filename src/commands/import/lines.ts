@@ -1,4 +1,4 @@
-import { UsageError } from '../usage.js';
+import { UsageError } from '#idempay/cli/usage.js';
 
 /** Far longer than any row: a file with such a line does not hold transactions. */
 export const LONGEST_LINE_BYTES = 1024 * 1024;

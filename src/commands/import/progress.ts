@@ -1,4 +1,5 @@
 import { clearLine, cursorTo } from 'node:readline';
+import { duration } from '#idempay/cli/output/duration.js';
 import type { Place } from './run-import.js';
 
 const SECOND_MS = 1_000;
@@ -46,13 +47,4 @@ export function showProgress(bytes: number, from: number): Progress {
     const left = read > 0 ? duration((seconds * (bytes - place.offset)) / read) : '?';
     return `${Math.floor((100 * place.offset) / Math.max(1, bytes))}% · ${done} · ${left} left`;
   }
-}
-
-/** Such as `1 h 05 min`, `2 min 10 s` or `9 s`. */
-export function duration(seconds: number): string {
-  const whole = Math.max(0, Math.ceil(seconds));
-  const two = (number: number) => String(number).padStart(2, '0');
-  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60)];
-  if (hours > 0) return `${hours} h ${two(minutes)} min`;
-  return minutes > 0 ? `${minutes} min ${two(whole % 60)} s` : `${whole} s`;
 }

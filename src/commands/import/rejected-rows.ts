@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
+import { UsageError } from '#idempay/cli/usage.js';
 import { syncFolderOf } from '../../platform/private-files.js';
-import { UsageError } from '../usage.js';
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDWR } = constants;
 

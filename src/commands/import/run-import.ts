@@ -1,5 +1,5 @@
+import { UsageError } from '#idempay/cli/usage.js';
 import type { NewTransaction } from '../../transactions/transaction.js';
-import { UsageError } from '../usage.js';
 import { type Batch, batchesOf } from './batches.js';
 import { batchKey, type ImportState, type StateFile, type Target } from './import-state.js';
 import type { RejectedRows } from './rejected-rows.js';

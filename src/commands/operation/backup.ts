@@ -1,8 +1,8 @@
+import { printDone } from '#idempay/cli/output/results.js';
+import { UsageError } from '#idempay/cli/usage.js';
 import { readConfig } from '../../config.js';
 import type { Environment } from '../../platform/settings.js';
 import { backUp } from '../../stores/embedded/file/backup.js';
-import { printDone } from '../output/results.js';
-import { UsageError } from '../usage.js';
 
 const MEGABYTE = 1_000_000;
 

@@ -1,6 +1,6 @@
 import { type Command, Option } from '@commander-js/extra-typings';
-import { examples, OPTIONS } from '../arguments.js';
-import { wholeNumber } from '../connection.js';
+import { examples, OPTIONS } from '#idempay/cli/arguments.js';
+import { wholeNumber } from '#idempay/cli/connection.js';
 
 /** A program of its own, which is compiled after the service. */
 const REFERENCE_PROCESSOR = new URL('../../reference-processor/main.js', import.meta.url).href;

@@ -1,6 +1,6 @@
+import { confirm } from '#idempay/cli/output/confirmation.js';
 import { readConfig } from '../../config.js';
 import type { Environment } from '../../platform/settings.js';
-import { confirm } from '../output/confirmation.js';
 
 /**
  * `idempay simulated discard`. Throws UsageError where nobody agreed, ConfigError where the settings are wrong, CannotOpen where the store

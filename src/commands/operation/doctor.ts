@@ -1,3 +1,5 @@
+import type { OutputOptions } from '#idempay/cli/output/results.js';
+import { write } from '#idempay/cli/output/terminal.js';
 import { type Config, doubtsAbout, processorNames, readConfig } from '../../config.js';
 import { examineProcessor } from '../../doctor/processor.js';
 import { examineSettings } from '../../doctor/settings.js';
@@ -6,8 +8,6 @@ import { examineKeySet } from '../../doctor/tokens.js';
 import { systemClock } from '../../platform/clock.js';
 import type { Finding, Verdict } from '../../platform/finding.js';
 import type { Environment } from '../../platform/settings.js';
-import type { OutputOptions } from '../output/results.js';
-import { write } from '../output/terminal.js';
 
 const HEADER = { verdict: '', what: 'what', found: 'found', wanted: 'wanted', why: 'why' } as const;
 /** A longer cell pushes the rest of its own row aside, and of no other. */

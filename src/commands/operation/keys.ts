@@ -1,9 +1,9 @@
+import { type OutputOptions, printDone, printRows } from '#idempay/cli/output/results.js';
+import { write } from '#idempay/cli/output/terminal.js';
+import { UsageError } from '#idempay/cli/usage.js';
 import { isClientName, isExpiry, sha256Of } from '../../access/api-keys.js';
 import { addApiKey, apiKeysIn, revokeApiKeys } from '../../access/key-file-edits.js';
 import { isScope, SCOPES, type Scope } from '../../access/scopes.js';
-import { type OutputOptions, printDone, printRows } from '../output/results.js';
-import { write } from '../output/terminal.js';
-import { UsageError } from '../usage.js';
 
 /** Enough of a hash to name one key among thousands. */
 const ID_LENGTH = 12;

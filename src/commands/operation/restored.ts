@@ -1,7 +1,7 @@
+import { UsageError } from '#idempay/cli/usage.js';
 import { readConfig } from '../../config.js';
 import type { Environment } from '../../platform/settings.js';
 import { markFolderAsRestored } from '../../stores/embedded/file/adoption.js';
-import { UsageError } from '../usage.js';
 
 /**
  * `idempay restored`: says that the stores were set back, where they cannot tell by themselves. Throws ConfigError where the

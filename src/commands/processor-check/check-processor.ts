@@ -1,3 +1,8 @@
+import { EXIT, type ExitCode } from '#idempay/cli/exit-codes.js';
+import { confirm } from '#idempay/cli/output/confirmation.js';
+import type { OutputOptions } from '#idempay/cli/output/results.js';
+import { type Colour, harmless, painted, report, write } from '#idempay/cli/output/terminal.js';
+import { UsageError } from '#idempay/cli/usage.js';
 import {
   PROCESSOR_URL_FORM,
   type ProcessorLocation,
@@ -6,11 +11,6 @@ import {
 import { sourceProblem } from '../../payments/values/content.js';
 import { type Money, readMoney } from '../../payments/values/money.js';
 import { safeJson } from '../../platform/safe-json.js';
-import { EXIT, type ExitCode } from '../exit-codes.js';
-import { confirm } from '../output/confirmation.js';
-import type { OutputOptions } from '../output/results.js';
-import { type Colour, harmless, painted, report, write } from '../output/terminal.js';
-import { UsageError } from '../usage.js';
 import { type Check, runChecks } from './checks.js';
 import type { Verdict } from './judgement.js';
 import { type CheckedPayment, isNameless, openProbe, type ProbeSettings } from './probe.js';

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as client from '@idempay/client';
 import { describe, expect, test } from 'vitest';
-import { endingOf } from '#idempay/commands/endings.js';
+import { endingOf } from '#idempay/cli/endings.js';
 import { ATTEMPT_STATES } from '#idempay/http/errors/public-errors.js';
 import { ROOT } from '../../../testkit/programs.js';
 

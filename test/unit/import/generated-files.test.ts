@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { UsageError } from '#idempay/cli/usage.js';
 import { type Batch, batchesOf, rowsOf } from '#idempay/commands/import/batches.js';
 import type { Reading } from '#idempay/commands/import/import-state.js';
 import { linesOf } from '#idempay/commands/import/lines.js';
 import type { Row } from '#idempay/commands/import/rows.js';
-import { UsageError } from '#idempay/commands/usage.js';
 import { type Random, seededRandom } from '../../../testkit/random.js';
 
 const FILES = 5_000;

@@ -1,5 +1,5 @@
+import { safeJson } from '#idempay/platform/safe-json.js';
 import { clipped } from '#idempay/statements/texts.js';
-import { safeJson } from '../../platform/safe-json.js';
 import { type Colour, harmless, OutputError, painted, report, write } from './terminal.js';
 
 export interface OutputOptions {

@@ -1,6 +1,7 @@
 import { appendFileSync, closeSync, createReadStream, fsyncSync, openSync } from 'node:fs';
 import { addAbortSignal, type Readable } from 'node:stream';
 import type { Payment } from '#idempay/client';
+import { safeJson } from '#idempay/platform/safe-json.js';
 import {
   agreementOf,
   type DayOffset,
@@ -13,7 +14,6 @@ import {
   type SettledPayment,
   todayUtc,
 } from '#idempay/statements';
-import { safeJson } from '../../platform/safe-json.js';
 import { type ConnectionOptions, connect } from '../connection.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import type { OutputOptions } from '../output/results.js';

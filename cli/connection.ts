@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Option } from '@commander-js/extra-typings';
 import type { CallOptions, Idempay } from '#idempay/client';
-import { isTlsFault } from '../platform/tls-fault.js';
+import { isTlsFault } from '#idempay/platform/tls-fault.js';
 import { UsageError } from './usage.js';
 
 const DEADLINE_SECONDS = 30;

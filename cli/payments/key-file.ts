@@ -1,6 +1,6 @@
 import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import type { PaymentRequest } from '#idempay/client';
-import { syncFolderOf } from '../../platform/private-files.js';
+import { syncFolderOf } from '#idempay/platform/private-files.js';
 import { appear } from '../output/whole-file.js';
 import { UsageError } from '../usage.js';
 

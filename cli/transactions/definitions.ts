@@ -1,15 +1,26 @@
 import { Argument, type Command, Option } from '@commander-js/extra-typings';
-import { TRANSACTION_STATUSES } from '../../transactions/transaction.js';
+import type { TransactionStatus } from '#idempay/client';
 import { examples, ID, OPTIONS } from '../arguments.js';
-import { addImportCommand } from '../import/definition.js';
 
+/** In the order in which a transaction may pass through them (rule T4 of the service). */
+const TRANSACTION_STATUSES = [
+  'PENDING',
+  'PROCESSING',
+  'ON_HOLD',
+  'FLAGGED',
+  'BLOCKED',
+  'COMPLETED',
+  'FAILED',
+  'CANCELLED',
+] as const satisfies readonly TransactionStatus[];
 const FROM = new Option('--from <account>', 'only from this account');
 const TO = new Option('--to <account>', 'only to this account');
 
-export function addTransactionCommands(program: Command): void {
+/** `addImport` adds the one command of the group that keeps its state in SQLite, and so belongs to the service. */
+export function addTransactionCommands(program: Command, addImport?: (transactions: Command) => void): void {
   const transactions = program
     .command('transactions')
-    .summary('list, get, create, set-status, delete, import and export transactions')
+    .summary(`list, get, create, set-status, delete${addImport ? ', import' : ''} and export transactions`)
     .description('Transactions between accounts.');
 
   transactions
@@ -95,7 +106,7 @@ export function addTransactionCommands(program: Command): void {
     .addHelpText('after', examples(['idempay transactions delete 100000000000001 --yes', 'in a script']))
     .action(async (id, options) => (await import('./transactions.js')).deleteTransaction(id, options));
 
-  addImportCommand(transactions);
+  addImport?.(transactions);
 
   transactions
     .command('export')

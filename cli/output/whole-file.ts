@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { closeSync, existsSync, linkSync, openSync, renameSync, rmSync } from 'node:fs';
-import { syncFolderOf } from '../../platform/private-files.js';
+import { syncFolderOf } from '#idempay/platform/private-files.js';
 import { UsageError } from '../usage.js';
 
 /** What exFAT, SMB, virtiofs, 9p and FUSE say to a hard link. */

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { HARMFUL } from '../../platform/printed-text.js';
+import { HARMFUL } from '#idempay/platform/printed-text.js';
 
 export type Colour = 'green' | 'red' | 'yellow' | 'bold' | 'dim';
 /** As a shell reports a program that SIGPIPE ended. */

@@ -1,6 +1,7 @@
-import { isTlsFault } from '../platform/tls-fault.js';
+import { isTlsFault } from '#idempay/platform/tls-fault.js';
+import { commandName } from './command-name.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
-import { duration } from './import/progress.js';
+import { duration } from './output/duration.js';
 
 /** By the names of errors, so that nothing has to be loaded that a command did not use. */
 const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
@@ -82,7 +83,10 @@ function withOptions(sentence: string, nextAttempt: number | undefined): string 
   return sentence
     .replace(` send attempt=${nextAttempt}.`, ` pay with --attempt ${nextAttempt}.`)
     .replace(` cancel attempt=${nextAttempt}.`, ` cancel with --attempt ${nextAttempt}.`)
-    .replace('GET /api/payments?reference= has them all.', "'idempay payments list --reference' has them all.");
+    .replace(
+      'GET /api/payments?reference= has them all.',
+      `'${commandName()} payments list --reference' has them all.`,
+    );
 }
 
 /** A person does not see the header that a sentence of the service names. */

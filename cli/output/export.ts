@@ -1,7 +1,7 @@
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
+import { safeJson } from '#idempay/platform/safe-json.js';
 import { spreadsheetText } from '#idempay/statements/spreadsheet-text.js';
-import { safeJson } from '../../platform/safe-json.js';
 import { UsageError } from '../usage.js';
 import { textOf } from './results.js';
 import { write } from './terminal.js';

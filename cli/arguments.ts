@@ -1,4 +1,5 @@
 import { Argument, Option } from '@commander-js/extra-typings';
+import { commandName } from './command-name.js';
 import { API_KEY_FILE_OPTION, DEADLINE_OPTION, URL_OPTION, wholeNumber } from './connection.js';
 
 /** Options that several commands have. */
@@ -28,8 +29,11 @@ export const REFERENCE = {
 } as const;
 export const ID = new Argument('<id>', 'the id of a transaction');
 
-/** The examples at the end of a command's help: the command, and what it is for. */
+/** The examples at the end of a command's help: the command, and what it is for. They are written for `idempay`. */
 export function examples(...all: readonly (readonly [command: string, purpose: string])[]): string {
-  const texts = all.map(([command, purpose]) => `  ${purpose ? `# ${purpose}\n  ` : ''}${command}`);
+  const texts = all.map(
+    ([command, purpose]) =>
+      `  ${purpose ? `# ${purpose}\n  ` : ''}${command.replaceAll('idempay ', `${commandName()} `)}`,
+  );
   return `\n${all.length > 1 ? 'Examples' : 'Example'}:\n${texts.join('\n')}`;
 }

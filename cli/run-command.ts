@@ -1,22 +1,24 @@
-import { safeJson } from '../platform/safe-json.js';
+import type { Command } from '@commander-js/extra-typings';
+import { safeJson } from '#idempay/platform/safe-json.js';
 import { type Ending, endingOf } from './endings.js';
 import { EXIT } from './exit-codes.js';
 import { endQuietlyWithReader, harmless } from './output/terminal.js';
-import { createProgram } from './program.js';
 import { UsageError } from './usage.js';
 
 const HELP = ['help', '-h', '--help'];
 
 /**
- * Runs a command. A mistake, and whatever the service answers, ends in a sentence on standard error and an exit code; a fault of this
+ * Runs a command of the program; `isHelp`: the help of all of them is asked for. A mistake, and whatever the service answers, ends in a sentence on standard error and an exit code; a fault of this
  * program in its stack.
  */
-export async function runCommand(parameters: readonly string[]): Promise<void> {
+export async function runCommand(
+  parameters: readonly string[],
+  createProgram: (isHelp: boolean) => Promise<Command>,
+): Promise<void> {
   endQuietlyWithReader();
   try {
     const [first = ''] = parameters;
-    const isHelp = HELP.includes(first);
-    const program = createProgram(isHelp ? (await import('../config.js')).settingDefaults() : new Map());
+    const program = await createProgram(HELP.includes(first));
     const names = program.commands.map((command) => command.name());
     if (![...names, ...HELP, '-v', '--version'].includes(first)) {
       throw new UsageError(`'${first}' is not an argument of Idempay: '--help' lists the commands.`);

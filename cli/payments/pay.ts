@@ -1,4 +1,5 @@
 import type { PaymentReference, PaymentRequest, PayResult } from '#idempay/client';
+import { commandName } from '../command-name.js';
 import { type Connection, type ConnectionOptions, connect } from '../connection.js';
 import { type OutputOptions, printRecord } from '../output/results.js';
 import { report } from '../output/terminal.js';
@@ -205,7 +206,7 @@ function withAdvice(error: Error, options: PayOptions): Error {
   const { key } = error as Error & { key?: string };
   const again =
     keyFile === undefined && reference === undefined
-      ? `idempay pay --resume ${key} --amount ${amount} --currency ${currency}${contentAgain(options)}`
+      ? `${commandName()} pay --resume ${key} --amount ${amount} --currency ${currency}${contentAgain(options)}`
       : 'the same command again';
   const afterwards = keyFile === undefined ? 'pay anew' : `remove ${keyFile} and run the command again`;
   const advice: Readonly<Record<string, string>> = {
