@@ -90,7 +90,7 @@ export function createEmbeddedKeyStore(
     return findBy(key, readRecord);
   }
 
-  /** Only what has ended: who names the reference needs no record. */
+  /** Only payments that have ended: a request that names the reference needs no record. */
   function findEnded(key: string): IssuedKey | FinalOutcome | undefined {
     return findBy(key, readEnded);
   }
@@ -128,7 +128,7 @@ export function createEmbeddedKeyStore(
   function beginNow({ key, owner, leaseMs, fingerprint, client: asker, makes }: BeginAttempt): BeginResult {
     const reference = makes?.reference;
     const looked = lookAs(owner, key, asker, reference ? findEnded : findRecord);
-    // Who names the reference needs no record: the row decides.
+    // A request that names the reference needs no record: the row decides.
     const isFree = looked.state === 'generated' || (looked.state === 'absent' && reference !== undefined);
     if (!isFree) return looked;
     const takenAt = clock.monotonic();

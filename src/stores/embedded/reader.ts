@@ -4,8 +4,8 @@ import { type Database, openForLists, openForReading, readOrReport, sqliteVersio
 import { ListReads } from './list-reads.js';
 
 /**
- * Lists read at the same time, each in a snapshot of its own; more wait for one to end. So many that some dozens of clients that
- * stall keep nobody waiting; each has two file descriptors and a page cache.
+ * Lists read at the same time, each in a snapshot of its own; more wait for one to end. Enough that some dozens of clients that
+ * stall keep nobody waiting; each snapshot has two file descriptors and a page cache.
  */
 const MAX_SNAPSHOTS = 128;
 /** Connections kept for the lists to come. Each has file descriptors and a page cache of its own. */
@@ -113,7 +113,7 @@ class FileSnapshots implements Snapshots {
       if (this.idle.length < KEPT_IDLE) this.idle.push(database);
       else database.close();
     } catch {
-      // What was read has been answered or refused already; the connection is of no more use.
+      // The rows that were read have been answered or refused already; the connection is of no more use.
       database.close();
     }
   }

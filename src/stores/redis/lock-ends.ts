@@ -14,8 +14,8 @@ const REFUSED_RETRY_MS = 10_000;
 
 /**
  * The ends of watched locks, as `finish.lua` and `release.lua` of any process announce them: one connection for all
- * listeners, opened for the first and kept. What is announced without a subscription is lost; so each new subscription
- * notifies all listeners once.
+ * listeners, opened for the first and kept. An end that is announced without a subscription is lost, so each new
+ * subscription notifies all listeners once.
  */
 export class LockEnds {
   private readonly listeners = new EndListeners();

@@ -24,9 +24,9 @@ const parsed = new LRUCache<string, Transaction>({ max: 10_000 });
 const WAITS_MS = [2, 4, 8, 16, 32];
 
 /**
- * The coherent cache in Redis, shared by all processes (see the scripts for each atomic step). What was read from another
- * database server than the one that is named now is a miss: rows may be lost there (rule O5). So is what was cached before the
- * masters of Redis changed (`CacheMasters`).
+ * The coherent cache in Redis, shared by all processes (see the scripts for each atomic step). An entry that was read from another
+ * database server than the one that is named now is a miss: rows may be lost there (rule O5). So is an entry that was cached before
+ * the masters of Redis changed (`CacheMasters`).
  */
 export function createRedisTransactionCache(
   client: RedisClient,

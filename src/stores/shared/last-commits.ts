@@ -5,8 +5,9 @@ import type { Clock } from '../../platform/clock.js';
 /** A process that has written nothing for this long has probably ended. */
 const IDLE_MS = 600_000;
 /**
- * So many settled rows that were read are kept, those that were settled last. A database that has one of them has what was settled long
- * before it. These are more than are settled while one statement runs, so what is not kept was settled long before one that is.
+ * This number of the settled rows that were read is kept: the rows that were settled last. A database that has one of them also has the
+ * rows that were settled long before it. More rows are kept than are settled while one statement runs, so a row that is not kept was
+ * settled long before one that is.
  */
 const MOST_SEEN = 64;
 
@@ -77,8 +78,8 @@ interface Idle {
 
 /**
  * The newest commits of this process. A database that has one of them also has every commit that was known before its statement
- * began, so these are forgotten. What remains is about as much as the process does at once, and a bounded number of rows that were read: a
- * database that lacks one of them lacks those that were settled after it, too.
+ * began, so these are forgotten. The rest is about as much as the process does at once, and a bounded number of rows that were read: a
+ * database that lacks one of them lacks the rows that were settled after it, too.
  */
 export class LastCommits {
   private readonly process = randomUUID();
@@ -133,7 +134,7 @@ export class LastCommits {
     this.write(false).catch(() => {});
   }
 
-  /** The database is in this incarnation now. Of the commits that were asked for it lacks `missing`. */
+  /** The database is in this incarnation now, and lacks the commits in `missing`. */
   moveTo({ generation, incarnation }: Incarnation, missing: ReadonlySet<Commit>): void {
     if (this.incarnation?.incarnation === incarnation) return;
     this.incarnation = { generation, incarnation };

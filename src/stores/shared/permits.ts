@@ -35,7 +35,7 @@ interface PermitRequest {
 /**
  * A bounded number of permits, such as one for each snapshot that lists are read from. A request beyond it waits, and gives up after a while.
  * Long lists have a part of them, so that they never keep short ones waiting. While clients wait, each gets a permit in each round,
- * and none that has half of all permits gets a further one. Of one client the newest and the oldest request are served alternately:
+ * and none that has half of all permits gets a further one. A client's newest and oldest requests are served alternately:
  * the newest because clients that do not read their answers must not keep it waiting, the oldest so that it is served at all.
  */
 export class Permits {

@@ -16,7 +16,7 @@ export const GAP = 1_000_000_000;
  */
 export const CLOCKS_DIFFER_MS = 10_000;
 
-/** The processors of so many microseconds before the newest row, of so many rows at most, may know what was lost (rule P14). */
+/** The processors of this many microseconds before the newest row, and of this many rows at most, may know what was lost (rule P14). */
 export const LAST_DAY_US = 86_400_000_000;
 export const MOST_LAST_ROWS = 100_000;
 

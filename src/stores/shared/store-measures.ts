@@ -9,7 +9,7 @@ export interface StoreMeasures {
   /** The same for the same names. */
   roundTrips(store: MeasuredStore, operation: string): RoundTrips;
   queue(store: MeasuredStore, queue: string): QueueMeasure;
-  /** The embedded store committed: it took so many milliseconds from COMMIT until it was on the disk. */
+  /** The embedded store committed: it took `ms` milliseconds from COMMIT until it was on the disk. */
   committed(ms: number): void;
   /** The embedded store's log has this size; the next checkpoint moves it into the file. */
   walBytes(bytes: number): void;

@@ -3,7 +3,7 @@ const SWEEP_BATCH = 1_000;
 
 /**
  * Removes what has expired in the background, faster while there is much. Expiry is enforced on every read, so sweeping only
- * frees room and may take its time. `sweep` removes at most so many, and says how many it has.
+ * frees room and may take its time. `sweep` removes at most `limit`, and says how many it has removed.
  */
 export function startSweeping(intervalMs: number, sweep: (limit: number) => Promise<number>): { stop(): void } {
   let timer: NodeJS.Timeout;

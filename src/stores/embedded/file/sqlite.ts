@@ -39,7 +39,7 @@ export function openForWriting(path: string): Database {
     throw new CannotOpen(message, { cause: error });
   }
   database.exec(`PRAGMA journal_size_limit = ${MOST_IDLE_WAL_BYTES}`);
-  // What is erased is overwritten if that costs no more writes (see `payment-sources.ts`).
+  // Erased content is overwritten if that costs no more writes (see `payment-sources.ts`).
   database.exec('PRAGMA secure_delete = FAST');
   assertVersion(database);
   return database;

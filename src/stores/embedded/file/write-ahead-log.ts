@@ -119,7 +119,7 @@ function firstMarkIn(logPath: string, rootPage: number): LoggedMark | undefined 
     const salts = header.subarray(SALTS_AT, SALTS_AT + SALT_BYTES);
     const frame = Buffer.alloc(FRAME_HEADER_BYTES + pageBytes);
     for (let at = HEADER_BYTES; readSync(file, frame, 0, frame.length, at) === frame.length; at += frame.length) {
-      // What follows is of the log's life before.
+      // The frames from here on are of the log's life before.
       if (!frame.subarray(FRAME_SALTS_AT, FRAME_SALTS_AT + SALT_BYTES).equals(salts)) return undefined;
       if (frame.readUInt32BE(0) !== rootPage) continue;
       const [, incarnation, number, , , adopted] = readLeafRow(frame.subarray(FRAME_HEADER_BYTES)) ?? [];
@@ -142,7 +142,7 @@ const FIRST_CELL_AT = 8;
 const INTEGER_BYTES = [0, 1, 2, 3, 4, 6, 8] as const;
 const FIRST_TEXT = 13;
 
-/** The columns of the only row of a table, from its page; undefined if this is no such page. Of the types that a row has. */
+/** The columns of the only row of a table, from its page; undefined if this is no such page. Reads the types that our rows have. */
 function readLeafRow(page: Buffer): (string | number | null)[] | undefined {
   if (page[0] !== TABLE_LEAF || page.readUInt16BE(CELLS_AT) !== 1) return undefined;
   let at = page.readUInt16BE(FIRST_CELL_AT);

@@ -29,7 +29,7 @@ const ENDED_UNCLAIMED = `
   WHERE ?1 >= look_up_before AND ?1 >= keys_before AND ?1 < ?2
     AND NOT EXISTS (SELECT 1 FROM payments WHERE key = ?1 AND (?3 IS NULL OR client IS NULL OR client = ?3))`;
 
-/** What is PROCESSING, oldest first, up to a limit: the cost of a count must not grow with what is in trouble. */
+/** Payments that are PROCESSING, oldest first, up to a limit: the cost of a count must not grow with their number. */
 const OLDEST_UNDER_WAY = `(
   SELECT epoch, unsent_epoch, lease_until, claimed_at, claimed_at_wall FROM payments WHERE state = 'PROCESSING'
   ORDER BY transaction_id LIMIT ${MOST_COUNTED})`;

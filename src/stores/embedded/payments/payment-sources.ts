@@ -19,9 +19,9 @@ export const FIND_SOURCE = 'SELECT rtrim(source) AS source FROM payment_sources 
 
 /**
  * The sources of payments that are not final, in a table of their own whose rows all have one size and are never removed. So SQLite
- * overwrites a row where it lies, and no byte of an erased source stays in the file. Of a source in the row of its payment some would,
- * because a page that is split or joined leaves copies of rows between the others, whatever `secure_delete` says. Here that pragma is needed
- * once, for what the first page of this table leaves when it becomes two.
+ * overwrites a row where it lies, and no byte of an erased source stays in the file. If the source were in its payment's row, bytes would
+ * stay, because a page that is split or joined leaves copies of rows between the others, whatever `secure_delete` says. Here that
+ * pragma is needed once, for what the first page of this table leaves when it becomes two.
  */
 export function createPaymentSources(database: Database): PaymentSources {
   const reuse = database.prepare(

@@ -31,7 +31,7 @@ const NEWEST_PAGES: BySelection = {
     WHERE from_account = ?3 AND to_account = ?4 AND id < ?1 ORDER BY id DESC LIMIT ?2`,
 };
 
-/** What of a page has a status. Parameters: the id after the page, its lowest id, the status, then the accounts. */
+/** The rows of a page that have a status. Parameters: the id after the page, its lowest id, the status, then the accounts. */
 const WITH_STATUS: BySelection = {
   all: 'transactions NOT INDEXED WHERE id < ?1 AND id >= ?2 AND status = ?3 ORDER BY id DESC',
   from: `transactions INDEXED BY transactions_by_from_account

@@ -47,7 +47,7 @@ export function createBatchCommits(
       const fault = faultFrom(error);
       if (fault.fault === 'refused' && names.length > 1) return commitOneByOne({ names, inputs });
       if (fault.fault === 'broken') return { values: [], faults: names.map(() => fault) };
-      // What writes nothing needs no room and no lock: the health check succeeds on a full disk.
+      // An operation that writes nothing needs no room and no lock: the health check succeeds on a full disk.
       const writesNothing = names.map((name) => WRITE_NOTHING.has(name));
       return {
         values: names.map((name, index) => (writesNothing[index] ? execute(name) : undefined)),

@@ -35,7 +35,7 @@ const PROMPT_MS = 20;
 const EAGER_BATCH = 16;
 /** Twenty batches: more than a healthy disk takes in the time that an operation waits at most. */
 const MAX_WAITING = 20_000;
-/** A batch that the thread has had for so long, with none before it, is answered as unknown. SQLite waits for a locked file for less. */
+/** A batch that the thread has had for this long, with none before it, is answered as unknown. SQLite waits for a locked file for less. */
 const HANDED_OVER_LIMIT_MS = BUSY_TIMEOUT_MS + 1_000;
 /** For the last commit and the move of the log into the file. */
 const CLOSE_LIMIT_MS = 10_000;
@@ -75,9 +75,9 @@ interface WriterOptions {
 
 /**
  * The main thread's end of the writer thread. Operations that arrive while a commit is under way form the next one (group
- * commit): they share one fsync, and the event loop never waits for the disk. A promise resolves after the commit. What is
- * not handed over in time is refused; what the thread does not finish in time is unknown, and `ended` of its fault says
- * later how it ended.
+ * commit): they share one fsync, and the event loop never waits for the disk. A promise resolves after the commit. An
+ * operation that is not handed over in time is refused; one that the thread does not finish in time is unknown, and `ended` of its fault
+ * says later how it ended.
  */
 export class Writer {
   private readonly waiting: BoundedQueue<QueuedWrite>;

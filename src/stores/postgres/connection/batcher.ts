@@ -21,8 +21,8 @@ interface QueuedItem<Item, Result> {
 
 /**
  * Gathers what concurrent requests ask for into one statement. While `lanes` batches are under way the next one fills, so
- * batches grow with the load and a single request does not wait. What is not sent within `QUEUE_LIMIT_MS` is refused and
- * changed nothing; from then on the deadlines of `Postgres` apply.
+ * batches grow with the load and a single request does not wait. An item that is not sent within `QUEUE_LIMIT_MS` is refused
+ * and changed nothing; from then on the deadlines of `Postgres` apply.
  */
 export class Batcher<Item, Result> {
   private readonly waiting: BoundedQueue<QueuedItem<Item, Result>>;

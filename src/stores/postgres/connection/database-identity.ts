@@ -139,8 +139,8 @@ export class DatabaseIdentity implements StoreOfRecordReport {
   }
 
   /**
-   * What is remembered is read before the database is asked, so that a database which lost nothing has all of it. Without Redis it is
-   * compared with what this process knows; then a server that was started since the last check stays unchecked.
+   * The remembered commits are read before the database is asked, so that a database which lost nothing has all of them. Without Redis it
+   * is compared with the commits that this process knows; then a server that was started since the last check stays unchecked.
    */
   private async compare(query: Query): Promise<void> {
     const texts = await this.lastCommits.ofAll().catch(() => undefined);
@@ -155,7 +155,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     this.refuseOtherDeployment(row);
     const found = await findMissing(query, commits);
     const { incarnation } = row;
-    // What an earlier incarnation had may be lost: that was written down already.
+    // Commits of an earlier incarnation may be lost: that was written down already.
     const ofThis = known.filter((each) => each.incarnation === incarnation).flatMap((each) => each.commits);
     const isSetBack =
       incarnations.some((each) => isLater(each, row)) || ofThis.some((commit) => found.missing.has(commit));

@@ -114,7 +114,7 @@ export class Postgres {
     // A lost idle connection is replaced when it is needed; calls report a server that is down.
     this.pool.on('error', ignore);
     // While a connection is verified or checked out the pool itself does not listen, and without a listener an error would
-    // end the process. What was asked of the connection fails by itself.
+    // end the process. The statements that were sent over the connection fail by themselves.
     this.pool.on('connect', (client) => client.on('error', ignore));
     measures.queue('postgresql', 'connections').watch(() => this.pool.waitingCount);
   }

@@ -9,7 +9,7 @@ import { PAYMENT_COLUMNS } from './payment-row.js';
 import { CURRENT_HOUR, lowestKeyAt, timeOfMs } from './retention-statements.js';
 
 /**
- * What is done by key is planned by the primary key, whatever the statistics say (docs/engineering/decisions/0038). A CHECK of the table
+ * A statement by key is planned by the primary key, whatever the statistics say (docs/engineering/decisions/0038). A CHECK of the table
  * makes `settled_at IS NULL` equal to PROCESSING. With the state itself, the planner would use the index of payments under way and
  * read all of it.
  */
@@ -415,7 +415,7 @@ export const RESOLVE: Statement = {
   commitOf: settled,
 };
 
-/** What is PROCESSING, oldest first, up to a limit: the cost of a count must not grow with what is in trouble. */
+/** Payments that are PROCESSING, oldest first, up to a limit: the cost of a count must not grow with their number. */
 const oldestUnderWay = (limit: string) => `(
       SELECT epoch, unsent_epoch, generation, lease_until, claimed_at FROM idempay.payments
       WHERE state = 'PROCESSING' ORDER BY transaction_id LIMIT ${limit}) AS oldest`;

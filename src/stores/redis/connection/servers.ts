@@ -76,7 +76,7 @@ async function askCluster(location: RedisLocation & { readonly topology: 'cluste
   return { servers: [...masters.values()], findings: [found], refusals: [] };
 }
 
-/** What visits found: one that is answered is enough. Without any, what was refused. */
+/** The first answer of some visits, or the refusals if none was answered. */
 export async function firstAnswer<T>(
   visits: readonly Promise<T | undefined>[],
 ): Promise<{ readonly answer: T | undefined; readonly refusals: readonly CannotOpen[] }> {

@@ -13,7 +13,7 @@ const TRY_AGAIN_MS = 500;
 /**
  * Visits the servers of `REDIS_URL`. Throws CannotOpen when one is there and the setting cannot be right: its database,
  * user, password, TLS or topology. A server that is down may come later, so nothing is said of it. Takes some seconds at
- * most. Of a Cluster one master that answers is enough.
+ * most. In a Cluster one master that answers is enough.
  */
 export async function refuseWrongRedis(location: RedisLocation, warn: (sentence: string) => void): Promise<void> {
   const found = await findServers(location);

@@ -10,7 +10,7 @@ const BACK_BELOW = 0.98;
 
 /**
  * Warns once of settings that lose keys or locks, then watches whether the servers take writes and how full they are. A server
- * whose memory or disk is full answers, and refuses writes. Of a Cluster one master is tried: that of `probe`.
+ * whose memory or disk is full answers, and refuses writes. In a Cluster one master is tried: the one that has `probe`.
  */
 export function watchRedis(
   client: RedisClient,
