@@ -23,7 +23,7 @@ import { consolePages } from './console/console-pages.js';
 import { installErrorHandler, publicErrorOf, sendError } from './errors/errors.js';
 import { problems } from './errors/problems-page.js';
 import { publicErrors } from './errors/public-errors.js';
-import { describeRoutes } from './openapi/describe-routes.js';
+import { describeRoutes } from './openapi/document.js';
 import { openApiJson } from './openapi/openapi-json.js';
 import { referencePage } from './openapi/reference-page.js';
 import { keyValueStore } from './operations/key-value-store.js';

@@ -1,45 +1,69 @@
-import { SCOPES, type Scope } from '../../access/scopes.js';
+import type { FastifyInstance } from 'fastify';
+import { SCOPES } from '../../access/scopes.js';
 import { VERSION } from '../../platform/version.js';
 import { errorBody } from '../errors/public-error.js';
-import type { Operation as StoreOperation } from '../errors/public-errors.js';
+import { BODY_LIMIT_BYTES } from '../requests/body-parser.js';
+import { REQUEST_HEADERS } from './headers.js';
+import { type OpenApiDocument, type PathItem, reference } from './openapi.js';
 import {
+  ANY_REQUEST_ERRORS,
   ANY_REQUEST_PROBLEM,
-  type AnswerContext,
   anyRequestProblem,
-  errorResponses,
-  responseOfAnyRequest,
-  successResponse,
+  type DescribedRoute,
+  HEAD_ERRORS,
+  headerParameter,
+  operationOf,
+  SCHEME,
   type UsedHeaders,
-} from './answers.js';
-import { ANY_REQUEST_ERRORS, commonErrors, HEAD_ERRORS } from './common-errors.js';
-import { LIMIT_HEADERS, REQUEST_HEADERS } from './headers.js';
-import { type OpenApiDocument, type Parameter, type PathItem, reference } from './openapi.js';
-import { errorsOf, type RequestHeader, type ResponseHeader, type RouteDescription, TAGS } from './route-description.js';
+} from './operation.js';
+import { type ResponseHeader, TAGS } from './route-description.js';
 import { SCHEMAS } from './schemas.js';
-import { reachable, SharedParts, type WholeOperation } from './shared-parts.js';
+import { reachable, SharedParts } from './shared-parts.js';
 
-/** A route as it was registered. */
-export interface DescribedRoute {
-  readonly method: string;
-  /** With `:name` for what a path holds. */
-  readonly url: string;
-  readonly description: RouteDescription;
-  readonly scopes: 'open' | readonly Scope[];
-  readonly isLimited: boolean;
-  readonly operation: StoreOperation;
-  readonly bodyLimitBytes: number;
-  /** Names of its schemas. */
-  readonly path: readonly string[];
-  readonly query: readonly string[];
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Asked for when all routes are registered. Throws where a route and its description do not fit. */
+    openApiDocuments(): OpenApiDocuments;
+  }
 }
 
-const BODILESS_METHODS = ['GET', 'HEAD'];
+/**
+ * Collects the descriptions of all routes that are registered from now on. A route without a description is an error at the
+ * start, as is one without scopes.
+ */
+export function describeRoutes(app: FastifyInstance): void {
+  const routes: DescribedRoute[] = [];
+  app.addHook('onRoute', ({ method, url, config, schema, bodyLimit }) => {
+    const description = config?.description;
+    if (!description) throw new Error(`the route ${method} ${url} has no description`);
+    if (description === 'none') return;
+    for (const name of [method].flat()) {
+      routes.push({
+        method: name,
+        url,
+        description,
+        scopes: config.scopes ?? 'open',
+        isLimited: config.neverLimited !== true,
+        operation: config.operation ?? 'read',
+        bodyLimitBytes: bodyLimit ?? BODY_LIMIT_BYTES,
+        path: namesOf(schema?.params),
+        query: namesOf(schema?.querystring),
+      });
+    }
+  });
+  let documents: OpenApiDocuments | undefined;
+  app.decorate('openApiDocuments', () => {
+    documents ??= openApiDocuments(routes);
+    return documents;
+  });
+}
+
+function namesOf(schema: unknown): string[] {
+  return Object.keys((schema as { properties?: object } | undefined)?.properties ?? {});
+}
+
 /** Those of every operation. */
 const EVERY_PATH = ['requestId', 'traceparent'] as const;
-const SCHEME = 'bearer';
-const ANY_REQUEST =
-  'Any request may get one of these errors. `Allow` and `Retry-After` are theirs. The other headers are those of every answer of the operation, and `Cache-Control` that of every error: the other responses name only what they have besides, or instead.';
-
 /** What `/openapi.json` and `/openapi-all.json` serve. Both say the same of an operation that both have. */
 export interface OpenApiDocuments {
   /** Without HEAD, and without what only a page of the service asks for. */
@@ -48,7 +72,7 @@ export interface OpenApiDocuments {
 }
 
 /** Throws where a route and its description do not fit. */
-export function openApiDocuments(routes: readonly DescribedRoute[]): OpenApiDocuments {
+function openApiDocuments(routes: readonly DescribedRoute[]): OpenApiDocuments {
   const used: UsedHeaders = new Map();
   const operations = routes.map((route) => ({ route, operation: operationOf(route, used) }));
   const clientOperations = operations.filter(({ route }) => isForClients(route));
@@ -98,82 +122,6 @@ function withHeadErrors(problem: object): object {
 
 function isForClients({ method, description }: DescribedRoute): boolean {
   return method !== 'HEAD' && description.isOfPage !== true;
-}
-
-function operationOf(route: DescribedRoute, used: UsedHeaders): WholeOperation {
-  const { method, description, scopes, isLimited, bodyLimitBytes } = route;
-  const isHead = method === 'HEAD';
-  const context: AnswerContext = { used, errorHeaders: description.errorHeaders ?? {}, bodiless: isHead };
-  const everywhere = [...(isLimited ? LIMIT_HEADERS : []), ...(description.anyAnswerHeaders ?? [])];
-  const errors = errorsOf([
-    ...(description.errors ?? []),
-    ...commonErrors({
-      scopes,
-      isLimited,
-      bodyLimitBytes: BODILESS_METHODS.includes(method) ? undefined : bodyLimitBytes,
-      query: route.query,
-      operation: description.asksNoStore ? undefined : route.operation,
-      isProbe: description.isProbe === true,
-    }),
-  ]);
-  const { operationId, summary, text, body, headers = [] } = description;
-  const allowed = scopes === 'open' ? 'Open: no credentials are asked for.' : scopeSentence(scopes);
-  return {
-    operationId: isHead ? `${operationId}Head` : operationId,
-    tags: [isHead ? 'Head requests' : description.tag],
-    summary: isHead ? `${summary}: headers only` : summary,
-    description: `${text}\n\n${allowed}`,
-    parameters: [...parametersOf(route), ...headers.map(headerParameter)],
-    ...(body && {
-      requestBody: {
-        description: body.text,
-        required: body.required,
-        content: {
-          'application/json': {
-            schema: reference('schemas', body.schema),
-            examples: Object.fromEntries(Object.entries(body.examples).map(([name, value]) => [name, { value }])),
-          },
-        },
-      },
-    }),
-    responses: {
-      ...Object.fromEntries(
-        Object.entries(description.answers).map(([status, answer]) => [status, successResponse(answer, context)]),
-      ),
-      ...errorResponses(errors, context),
-      default: responseOfAnyRequest(ANY_REQUEST_ERRORS, everywhere, context, ANY_REQUEST),
-    },
-    // Without `AUTH` nobody is asked for a credential: so none is one of the alternatives.
-    security: scopes === 'open' ? [] : [...scopes.map((scope) => ({ [SCHEME]: [scope] })), {}],
-  };
-}
-
-function scopeSentence(scopes: readonly Scope[]): string {
-  return `With \`AUTH=required\`: scope ${scopes.map((scope) => `\`${scope}\``).join(' or ')}.`;
-}
-
-function parametersOf({ url, method, description, path, query }: DescribedRoute): Parameter[] {
-  const described = description.parameters ?? {};
-  const places = [...path.map((name) => ['path', name] as const), ...query.map((name) => ['query', name] as const)];
-  const superfluous = Object.keys(described).filter((name) => !places.some(([, known]) => known === name));
-  if (superfluous.length > 0) throw new Error(`the route ${method} ${url} has no parameter ${superfluous.join(', ')}`);
-  return places.map(([place, name]) => {
-    const parameter = described[name];
-    if (!parameter) throw new Error(`the parameter ${name} of the route ${method} ${url} is not described`);
-    const { text, schema, example, required = false } = parameter;
-    return {
-      name,
-      in: place,
-      description: text,
-      required: place === 'path' || required,
-      schema,
-      ...(example !== undefined && { example }),
-    };
-  });
-}
-
-function headerParameter({ name, text, required, schema, example }: RequestHeader): Parameter {
-  return { name, in: 'header', description: text, required, schema, ...(example !== undefined && { example }) };
 }
 
 function headerObject({ text, required, schema, example }: ResponseHeader): object {
