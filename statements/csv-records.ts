@@ -1,38 +1,19 @@
+import { csvFields, hasOddQuotes } from './csv-fields.js';
 import type { Line } from './lines.js';
 import type { RecordReader, StatementRecord } from './records.js';
 
 /** A quote that is still open after this many lines counts as a stray quote. */
 const MOST_LINES_OF_A_RECORD = 100;
 
-const OPENING_QUOTE = / *=?"/y;
-
 /**
- * Records of RFC 4180. A quoted field may hold line breaks, and `="K"`, with which programs keep a spreadsheet from reading a number, is K.
+ * Records of RFC 4180, in the loose form that programs of banks write. A quoted field may hold line breaks.
  * Where quotes make no sense, the line is a problem, and the next line is read anew: one bad note must not hide the payments after it.
  */
 export function createCsvRecords(delimiter: string): RecordReader {
+  const form = { delimiter, isLoose: true };
   /** The lines of a record whose quote is open. */
   let open: Line[] = [];
   let isOpen = false;
-
-  function fieldsOf(text: string): string[] | undefined {
-    const fields: string[] = [];
-    for (let start = 0; start <= text.length; ) {
-      const quoted = quotedField(text, start);
-      const end = endOfField(text, quoted?.end ?? start);
-      const plain = text.slice(quoted?.end ?? start, end);
-      const isWellFormed = quoted ? plain.trim() === '' : !plain.includes('"');
-      if (!isWellFormed) return undefined;
-      fields.push(quoted?.text ?? plain);
-      start = end + delimiter.length;
-    }
-    return fields;
-  }
-
-  function endOfField(text: string, start: number): number {
-    const next = text.indexOf(delimiter, start);
-    return next < 0 ? text.length : next;
-  }
 
   function add(line: Line): StatementRecord[] {
     if (open.length === 0 && isBlank(line.text)) return [{ line: line.number, lines: 1, skipped: true }];
@@ -40,11 +21,11 @@ export function createCsvRecords(delimiter: string): RecordReader {
     const [first = line] = open;
     if (hasOddQuotes(line.text)) isOpen = !isOpen;
     if (isOpen && open.length < MOST_LINES_OF_A_RECORD) return [];
-    const fields = isOpen ? undefined : fieldsOf(textOf(open));
+    const fields = isOpen ? undefined : csvFields(textOf(open), form);
     if (fields === undefined) return readAnew();
     const lines = open.length;
     open = [];
-    return [{ line: first.number, lines, fields }];
+    return [{ line: first.number, lines, fields: fields.map(({ text }) => text) }];
   }
 
   /** A blank line, or one of separators alone. */
@@ -74,24 +55,4 @@ export function createCsvRecords(delimiter: string): RecordReader {
 
 function textOf(lines: readonly Line[]): string {
   return lines.length === 1 ? (lines[0]?.text ?? '') : lines.map(({ text }) => text).join('\n');
-}
-
-/** The quoted field that begins at `start`, and where it ends. A doubled quote belongs to its text. */
-function quotedField(text: string, start: number): { text: string; end: number } | undefined {
-  OPENING_QUOTE.lastIndex = start;
-  if (!OPENING_QUOTE.test(text)) return undefined;
-  const opened = OPENING_QUOTE.lastIndex;
-  let closed = text.indexOf('"', opened);
-  while (text[closed + 1] === '"') closed = text.indexOf('"', closed + 2);
-  return { text: withoutFormula(text.slice(opened, closed).replaceAll('""', '"')), end: closed + 1 };
-}
-
-function withoutFormula(text: string): string {
-  return /^="([^"]*)"$/.exec(text)?.[1] ?? text;
-}
-
-function hasOddQuotes(text: string): boolean {
-  let isOdd = false;
-  for (let index = text.indexOf('"'); index >= 0; index = text.indexOf('"', index + 1)) isOdd = !isOdd;
-  return isOdd;
 }

@@ -1,5 +1,5 @@
-import { CsvError, parse } from 'csv-parse/sync';
 import { UsageError } from '#idempay/cli/usage.js';
+import { csvFields } from '#idempay/statements/csv-fields.js';
 import { type Columns, columnsOf } from './columns.js';
 import { contentOf, type Line, LONGEST_LINE_BYTES } from './lines.js';
 import { isText, type Row, readCsvRow, rejected } from './rows.js';
@@ -87,24 +87,15 @@ function placeOf(parts: readonly Line[]): Omit<Row, 'content'> {
 
 /**
  * The cells of one record, without the blanks around them; what is in quotes keeps its blanks. Undefined where the quotes are wrong. Most
- * files have none, and need no parser.
+ * files have none, and their lines are only split.
  */
 export function cellsOf(content: Buffer, delimiter: string): readonly string[] | undefined {
   const text = content.toString('utf8');
   const quotes = quotesIn(content);
   if (quotes === 0) return text.split(delimiter).map((cell) => cell.trim());
   if (quotes % 2 === 1) return undefined;
-  try {
-    const rows = parse(text, {
-      delimiter,
-      cast: (cell, { quoting }) => (quoting ? cell : cell.trim()),
-    }) as string[][];
-    return rows.length === 1 ? rows[0] : undefined;
-  } catch (error) {
-    // By its class, because the codes of csv-parse have no common form.
-    if (error instanceof CsvError) return undefined;
-    throw error;
-  }
+  const fields = csvFields(text, { delimiter, isLoose: false });
+  return fields?.map((field) => (field.isQuoted ? field.text : field.text.trim()));
 }
 
 function quotesIn(bytes: Buffer): number {
