@@ -1,14 +1,20 @@
 import { configDefaults, defineConfig } from 'vitest/config';
+import type { Vitest } from 'vitest/node';
 import ProjectSequencer from './testkit/project-sequencer.js';
+import RunLimitReporter from './testkit/run-limit-reporter.js';
 import { patience, WITHOUT_LIMIT } from './testkit/time/patience.js';
 
-/** They kill, pause, restart or fill up real processes and servers, for half a minute each and more on a busy machine. */
+/**
+ * They kill, pause, restart or fill up real processes and servers, for half a minute each and more on a busy machine; or they install
+ * packages, build, or run the samples of the documents.
+ */
 const LONG_TESTS = [
   'test/adapters/distributed-backups.test.ts',
   'test/adapters/doctor-servers.test.ts',
   'test/commands/import-killed.test.ts',
   'test/commands/pay-killed.test.ts',
   'test/browser/*.test.ts',
+  'test/documents/samples-run.test.ts',
   'test/examples/own-adapter.test.ts',
   'test/examples/retry-loop.test.ts',
   'test/examples/stripe-adapter-faults.test.ts',
@@ -38,6 +44,10 @@ const LONG_TESTS = [
   'test/package/cli.test.ts',
   'test/package/client-runtimes.test.ts',
   'test/package/client-types.test.ts',
+  'test/package/client.test.ts',
+  'test/package/image-build.test.ts',
+  'test/package/installed.test.ts',
+  'test/proof/compiled-mutants.test.ts',
   'test/proof/faults-restored.test.ts',
   'test/proof/faults.test.ts',
 ];
@@ -59,6 +69,7 @@ const UNIT_TESTS = ['test/unit/**/*.test.ts'];
  * `npm test` runs the projects `unit` and `fast`, `npm run test:long` the project `long`; a file named by hand runs in its own project.
  */
 export default defineConfig({
+  plugins: [limitRun()],
   test: {
     pool: 'forks',
     maxWorkers: isTopologyRun ? 2 : 6,
@@ -69,7 +80,7 @@ export default defineConfig({
     // Loaded by Node.js as it is, as users run it.
     server: { deps: { external: [/\/dist\//] } },
     sequence: { sequencer: ProjectSequencer },
-    reporters: ['default', './testkit/count-reporter.ts', './testkit/run-limit-reporter.ts'],
+    reporters: ['default', './testkit/count-reporter.ts'],
     projects: isTopologyRun
       ? [project('topologies', ALL_TESTS, configDefaults.exclude)]
       : [
@@ -79,6 +90,18 @@ export default defineConfig({
         ],
   },
 });
+
+/** Adds the limit of the whole run to the reporters of the configuration, or to those that `--reporter` names in their place. */
+function limitRun() {
+  return {
+    name: 'limit of the run',
+    // It is called once for each project.
+    configureVitest({ vitest: { config } }: { vitest: Vitest }) {
+      if (!config.reporters.some((reporter) => reporter.constructor.name === RunLimitReporter.name))
+        config.reporters.push(new RunLimitReporter());
+    },
+  };
+}
 
 function project(
   name: string,

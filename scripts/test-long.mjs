@@ -3,8 +3,9 @@
 //   npm run test:long -- faults [OPTION ...]       minutes of random faults on each deployment (`npm run proof -- faults`)
 //   npm run test:long -- topologies [NAME ...]     see test-topologies.mjs
 //   npm run test:long -- fuzz                      50,000 good and broken requests to each deployment, against the description (FUZZ_REQUESTS, FUZZ_SEED),
-//                                                  and 10,000 bodies of each kind to schema and judge (DESCRIBED_BODIES)
-//   npm run test:long -- node24 [FILE ...]         the tests of `npm test` on Node.js 24
+//                                                  10,000 bodies of each kind to schema and judge (DESCRIBED_BODIES), and all generated
+//                                                  cases of which `npm test` tries a quarter (CASES=all)
+//   npm run test:long -- node24 [FILE ...]         the tests of `npm test` on Node.js 24, or some files of any project
 //   npm run test:long -- mutants [TEXT ...]        a sample of the mutants, or those with such a name, against the checks without faults; and
 //                                                  a mistake in each condition on a client, a time or an incarnation, against the tests nearest to it
 //   npm run test:long -- bench                     every command of the benchmark, each row for a second: that it works, not how fast
@@ -17,6 +18,11 @@ const VITEST = 'node_modules/vitest/vitest.mjs';
 const LONG_FILES = [process.execPath, VITEST, 'run', '--project', 'long', '--maxWorkers=3'];
 /** They need both cores to attack a service with, and to be answered. */
 const ALONE = ['test/faults/attacks.test.ts', 'test/faults/attacks-of-strangers.test.ts'];
+const GENERATED = [
+  ...['test/http/fuzz', 'test/http/payment-body', 'test/unit/described-bodies', 'test/unit/client/gateway'],
+  ...['test/unit/statements/generated', 'test/unit/import/generated-files'],
+];
+const OF_NPM_TEST = ['--project', 'unit', '--project', 'fast'];
 const NODE_24 = ['--yes', '--package=node@24.21.0', '--', 'node'];
 /** One for each kind of promise; each is noticed within seconds. */
 const MUTANTS = [
@@ -48,8 +54,8 @@ const PARTS = {
       ...options,
     ]),
   topologies: (names) => [[process.execPath, 'scripts/test-topologies.mjs', ...names]],
-  fuzz: () => [[process.execPath, VITEST, 'run', 'test/http/fuzz', 'test/unit/described-bodies']],
-  node24: (names) => [['npx', ...NODE_24, VITEST, 'run', '--project', 'unit', '--project', 'fast', ...names]],
+  fuzz: () => [[process.execPath, VITEST, 'run', ...GENERATED]],
+  node24: (names) => [['npx', ...NODE_24, VITEST, 'run', ...(names.length > 0 ? names : OF_NPM_TEST)]],
   mutants: (names) => [
     [...PROOF, 'mutants', ...(names.length > 0 ? names : MUTANTS).flatMap((name) => ['--only', name])],
     ...(names.length > 0 ? [] : [[...PROOF, 'mutants', '--only', 'condition: ', '--checks', 'room']]),
@@ -69,7 +75,7 @@ const PARTS = {
     ].map((run) => ['npm', 'run', '--silent', 'bench', '--', ...run]),
 };
 /** What a part asks for, unless the caller asks for something else. */
-const COUNTS = { fuzz: { FUZZ_REQUESTS: '50000', DESCRIBED_BODIES: '10000' } };
+const COUNTS = { fuzz: { FUZZ_REQUESTS: '50000', DESCRIBED_BODIES: '10000', CASES: 'all' } };
 /** The shortest runs show that the benchmark works. */
 const BRIEF = { BENCH_SECONDS: '1', BENCH_ROUNDS: '1', SOAK_MINUTES: '1', SCALING_OPERATIONS: '1000' };
 

@@ -7,10 +7,8 @@ const SLOWEST = [
   'test/http/payment-wait.test.ts',
   'test/http/client-gateway.test.ts',
   'test/http/client-calls.test.ts',
-  'test/documents/samples.test.ts',
   'test/faults/redis-moves.test.ts',
   'test/http/half-open.test.ts',
-  'test/unit/client/gateway.test.ts',
   'test/unit/import/generated-files.test.ts',
   'test/unit/chunk-turns.test.ts',
 ];

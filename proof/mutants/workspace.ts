@@ -92,6 +92,19 @@ export function applied({ file, find, replace }: Edit, text: string): string {
   return parts.join(replace);
 }
 
+/** The texts of files, by path. */
+export type Texts = ReadonlyMap<string, string>;
+
+/** These texts, or those of the repository, with the edits. Throws as `applied` does. */
+export function planted(edits: readonly Edit[], among: Texts = new Map()): Texts {
+  const texts = new Map(among);
+  for (const edit of edits) {
+    const text = texts.get(edit.file) ?? readFileSync(edit.file, 'utf8');
+    texts.set(edit.file, applied(edit, text));
+  }
+  return texts;
+}
+
 function endGroup(leader: number | undefined, signal: NodeJS.Signals): void {
   try {
     if (leader !== undefined) process.kill(-leader, signal);

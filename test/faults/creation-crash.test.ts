@@ -23,6 +23,8 @@ const ROWS = 20;
 /** Longer than a few batches take, shorter than a start. */
 const LIVES_MS = 400;
 const PATIENCE_MS = 60_000;
+/** Long enough that a start is not slowed by the requests that wait for it. */
+const RETRY_MS = 100;
 
 describeDeployments('a service that dies in a create with a key', (deployment) => {
   async function openStores(): Promise<Stores> {
@@ -81,7 +83,7 @@ describeDeployments('a service that dies in a create with a key', (deployment) =
         if (waitedMs > PATIENCE_MS && waitedMs > patience(PATIENCE_MS))
           throw new Error('the service did not come back');
         repeats += 1;
-        await pause(20);
+        await pause(RETRY_MS);
       }
     }
 

@@ -10,7 +10,8 @@ import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, type Ask, ask, generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
 import { requireKeys } from '../../testkit/client/key-file.js';
-import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { describeDeployments, describeOneDeployment, type Stores } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 import type { ServiceInProcess } from '../../testkit/processes/service-in-process.js';
 import { newKey } from '../../testkit/protocol/payment-attempts.js';
 
@@ -74,32 +75,10 @@ describeDeployments('switching AUTH on', async (deployment) => {
   });
 });
 
-describeDeployments('with AUTH=required', (deployment) => {
-  let stores: Stores;
-  let folder: string;
-  let file: string;
-  let service: ServiceInProcess;
-  let keyOfBefore: string;
-
-  beforeAll(async () => {
-    stores = await deployment.open();
-    const before = await stores.serve();
-    keyOfBefore = await generateKey(before.url);
-    await before.stop();
-    folder = await mkdtemp(join(tmpdir(), 'idempay-access-'));
-    file = join(folder, 'keys.json');
-    await writeFile(file, ALL);
-    service = await stores.serve({ AUTH: 'required', API_KEYS_FILE: file });
-  });
-  afterAll(async () => {
-    await stores.close();
-    await rm(folder, { recursive: true });
-  });
-
-  const send = (path: string, options: Ask = {}) => ask(`${service.url}${path}`, options);
-  const newKeyOf = async (client: typeof shop) => (await send(newKeyPath, client)).json<string>();
-  const payAs = (client: typeof shop, key: string, more: Ask['headers'] = {}, body?: unknown) =>
-    pay(service.url, key, body, { headers: { ...client.headers, ...more } });
+describeOneDeployment('each route with AUTH=required', async (deployment) => {
+  const keys = await requireKeys(shop, rival, ...holders.values());
+  const shared = shareService(deployment, keys.environment);
+  const send = (path: string, options: Ask = {}) => ask(`${shared.url}${path}`, options);
 
   describe.each(ROUTES)('%s', (route, scopes) => {
     const [method = '', path = ''] = route.split(' ');
@@ -161,13 +140,41 @@ describeDeployments('with AUTH=required', (deployment) => {
 
   test('a caller without credentials is refused before the body and the key are read', async () => {
     const body = '{'.repeat(2_000_000);
-    const answer = await ask(`${service.url}/api/payment`, { method: 'POST', headers: JSON_TYPE, body }).catch(
+    const answer = await ask(`${shared.url}/api/payment`, { method: 'POST', headers: JSON_TYPE, body }).catch(
       () => undefined,
     );
     // The answer may come while the body is still being sent, which ends the connection.
     if (answer) expectError(answer, 401);
-    expectError(await ask(`${service.url}/api/payment`, { method: 'POST' }), 401);
+    expectError(await ask(`${shared.url}/api/payment`, { method: 'POST' }), 401);
   });
+});
+
+describeDeployments('with AUTH=required', (deployment) => {
+  let stores: Stores;
+  let folder: string;
+  let file: string;
+  let service: ServiceInProcess;
+  let keyOfBefore: string;
+
+  beforeAll(async () => {
+    stores = await deployment.open();
+    const before = await stores.serve();
+    keyOfBefore = await generateKey(before.url);
+    await before.stop();
+    folder = await mkdtemp(join(tmpdir(), 'idempay-access-'));
+    file = join(folder, 'keys.json');
+    await writeFile(file, ALL);
+    service = await stores.serve({ AUTH: 'required', API_KEYS_FILE: file });
+  });
+  afterAll(async () => {
+    await stores.close();
+    await rm(folder, { recursive: true });
+  });
+
+  const send = (path: string, options: Ask = {}) => ask(`${service.url}${path}`, options);
+  const newKeyOf = async (client: typeof shop) => (await send(newKeyPath, client)).json<string>();
+  const payAs = (client: typeof shop, key: string, more: Ask['headers'] = {}, body?: unknown) =>
+    pay(service.url, key, body, { headers: { ...client.headers, ...more } });
 
   describe('a key of another client', () => {
     const withoutRequestId = ({ status, headers, text }: Answer) => {

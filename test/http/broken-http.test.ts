@@ -15,7 +15,7 @@ import {
   sendAndVanish,
   statusesIn,
 } from '../../testkit/client/raw-http.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
 type Write = (key: string) => string | Buffer;
@@ -91,7 +91,7 @@ const BROKEN_OFF: readonly [what: string, write: Write][] = [
   ],
 ];
 
-describeDeployments('broken HTTP', (deployment) => {
+describeOneDeployment('broken HTTP', (deployment) => {
   const shared = shareService(deployment);
   const answer = (text: string | Buffer) => answerTo(shared.service.port, text);
 
@@ -231,7 +231,7 @@ describeDeployments('broken HTTP', (deployment) => {
   });
 });
 
-describeDeployments('requests behind one another on a connection', (deployment) => {
+describeOneDeployment('requests behind one another on a connection', (deployment) => {
   const shared = shareService(deployment);
 
   it.each([
@@ -248,7 +248,7 @@ describeDeployments('requests behind one another on a connection', (deployment) 
  * the parser refused was answered on the socket at once, before the answer that was due there. Fix: the refusal follows
  * the answers that the connection still owes to whole requests.
  */
-describeDeployments('bytes after a whole payment, while it is under way', (deployment) => {
+describeOneDeployment('bytes after a whole payment, while it is under way', (deployment) => {
   const shared = shareService(deployment, { PROCESSOR_DELAY_MS: '1000' });
 
   it.concurrent.each([

@@ -4,14 +4,14 @@ import { DeadKeyError, Idempay, isSamePayment, UnavailableError, UnusedKeyError 
 import { expect, test } from 'vitest';
 import { UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
 import { allOf, failureOf } from '../../testkit/client-library/scripted-fetch.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const PAYMENT = { amount: '100.50', currency: 'USD' };
 /** UUIDv7 of 1970: longer ago than any key lives. */
 const LONG_EXPIRED = '00000000-0001-7000-8000-000000000001';
 
-describeDeployments('what the client takes from an answer', (deployment) => {
+describeOneDeployment('what the client takes from an answer', (deployment) => {
   const service = shareService(deployment);
   const client = () => new Idempay({ baseUrl: service.url });
 

@@ -2,14 +2,14 @@ import { expect, test } from 'vitest';
 import { OWN_ANSWERS, STATUSES } from '../../testkit/client-library/answering-gateway.js';
 import { faultsOfCall, GATEWAY_OPERATIONS } from '../../testkit/client-library/gateway-calls.js';
 import { inParallel } from '../../testkit/concurrency.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const WIDTH = 8;
 /** An operation meets one answer of each status, a different one in turn; unit/client/gateway has all of each status. */
 const ANSWERS_OF_A_STATUS = OWN_ANSWERS.length / STATUSES.length;
 
-describeDeployments('the client through a gateway that answers by itself', (deployment) => {
+describeOneDeployment('the client through a gateway that answers by itself', (deployment) => {
   const service = shareService(deployment);
 
   test.each(GATEWAY_OPERATIONS.map(({ name }) => name))(

@@ -16,7 +16,7 @@ import { createServer, type Features } from '#idempay/http/server.js';
 import { tagOf } from '../../testkit/client/entity-tags.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask } from '../../testkit/client/http-client.js';
-import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment, embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { DescribedService } from '../../testkit/description/described-service.js';
 
@@ -306,7 +306,7 @@ describe('a route', () => {
   });
 });
 
-describeDeployments('a service', (deployment) => {
+describeOneDeployment('a service', (deployment) => {
   const shared = shareService(deployment);
 
   test.each([

@@ -1,10 +1,10 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { FakeIdempay } from '#idempay/testing/index.js';
 import { declinesWith, exchangesWith } from '../../testkit/client-library/exchanges.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { setProcessorEnvironment } from '../../testkit/deployments/processor-environment.js';
 
-describeDeployments('the fake service of idempay/testing', (deployment) => {
+describeOneDeployment('the fake service of idempay/testing', (deployment) => {
   test.each(['replay', 'reject'] as const)(
     'answers as the service does, with PAYLOAD_MISMATCH=%s',
     async (payloadMismatch) => {

@@ -4,7 +4,7 @@ import { type Answer, ask, generateKey } from '../../testkit/client/http-client.
 import { givenPaid, KEY_GENERATED, keyRecord, UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
 import { expectHeadAsGet } from '../../testkit/client/payment-records.js';
 import { givenTransaction, readTransaction } from '../../testkit/client/transactions.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeDeployments, describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -40,7 +40,7 @@ const UNKNOWN_ROUTES = [
   ...[`/api/payments/${UNKNOWN_KEY}/`, `/api/payments/${UNKNOWN_KEY}/resolution/1`],
 ];
 
-describeDeployments('the service as a whole', (deployment) => {
+describeOneDeployment('the service as a whole', (deployment) => {
   const shared = shareService(deployment);
   const path = (of: string, options = {}): Promise<Answer> => ask(`${shared.url}${of}`, options);
 
@@ -106,6 +106,16 @@ describeDeployments('the service as a whole', (deployment) => {
     const answer = await path(route, { method, headers: { 'X-Request-Id': 'find-me' } });
     expect(answer.status).toBeGreaterThanOrEqual(400);
     expect(answer.headers['x-request-id']).toBe('find-me');
+  });
+
+  // RFC 9111 4.2.2 lets a cache keep a 404, 405, 410, 414 or 501 that does not say otherwise.
+  it.each(REFUSED)('lets no cache keep an error: %s', async (request) => {
+    const [method, route = ''] = request.split(' ');
+    for (const headers of [{}, { Accept: 'application/problem+json' }]) {
+      const answer = await path(route, { method, headers });
+      expect(answer.status).toBeGreaterThanOrEqual(400);
+      expect(answer.headers['cache-control']).toBe('no-store');
+    }
   });
 });
 

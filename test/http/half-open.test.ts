@@ -7,7 +7,7 @@ import { ask, generateKey } from '../../testkit/client/http-client.js';
 import { expectFirst, expectUnspent } from '../../testkit/client/payment-answers.js';
 import { exchange, openConnection, paymentText, requestText, statusesIn } from '../../testkit/client/raw-http.js';
 import { inParallel } from '../../testkit/concurrency.js';
-import { describeDeployments, embedded, type Stores } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment, embedded, type Stores } from '../../testkit/deployments/deployments.js';
 import { shareProcess } from '../../testkit/deployments/shared-service.js';
 import { openSockets } from '../../testkit/processes/open-sockets.js';
 import { DRAIN_LIMIT_MS } from '../../testkit/processes/service.js';
@@ -26,7 +26,7 @@ const HALF_CLOSED = { halfClose: true };
  * Bug: a client that ended its sending side after its request got no answer (0 of 20; 19 were charged). Cause: Node's server takes
  * that for the end of the connection unless it is told otherwise. Fix: it is told so.
  */
-describeDeployments('a client that ends its sending side after its request', (deployment) => {
+describeOneDeployment('a client that ends its sending side after its request', (deployment) => {
   const shared = shareProcess(deployment, SLOW);
 
   test('is answered, each of twenty that pay at once', async () => {

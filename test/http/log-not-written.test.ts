@@ -3,7 +3,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { expectFirst } from '../../testkit/client/payment-answers.js';
 import { inParallel } from '../../testkit/concurrency.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { FULL_OUTPUT } from '../../testkit/processes/command.js';
 import { spawnProgram } from '../../testkit/processes/service.js';
 import { SERVICE } from '../../testkit/programs.js';
@@ -20,7 +20,7 @@ const REQUESTS = 3_000;
  * ended by SIGTERM. Cause: sonic-boom tried the last lines again and again on the main thread. Fix: lines that cannot be written are
  * dropped and counted, and the process gives its last lines a second.
  */
-describeDeployments('a service whose log cannot be written', (deployment) => {
+describeOneDeployment('a service whose log cannot be written', (deployment) => {
   async function start(launcher: readonly string[]) {
     const stores = await deployment.open();
     onTestFinished(() => stores.close());

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import { answerTo, openConnection, requestText } from '../../testkit/client/raw-http.js';
-import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment, type Stores } from '../../testkit/deployments/deployments.js';
 import { spawnProgram } from '../../testkit/processes/service.js';
 import { type ServiceInProcess, serveInProcess } from '../../testkit/processes/service-in-process.js';
 import { SERVICE } from '../../testkit/programs.js';
@@ -76,7 +76,7 @@ function expectOwn(answer: Answer, status: number): void {
  * Rule P23. Clients take a refusal for the service's own only with this header, so that the page of a gateway never says what
  * became of a payment. `expectError` and the checks against the description look for it too.
  */
-describeDeployments('an answer says that it is of the service', (deployment) => {
+describeOneDeployment('an answer says that it is of the service', (deployment) => {
   let stores: Stores;
   let service: ServiceInProcess;
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { casesOf } from '../../testkit/cases.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Ask, ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import {
@@ -25,7 +26,7 @@ import {
   postTransaction,
   putStatus,
 } from '../../testkit/client/transactions.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeDeployments, describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
 /** One of each kind; `test/unit/json-body` compares what is read with `JSON.parse`. */
@@ -54,7 +55,7 @@ const JSON_TYPES = [
 ];
 
 /** Whatever is sent: a 4xx with the error body, no key spent, no lock left, nothing created or changed (rules P3, T3). */
-describeDeployments('a body that cannot be read', (deployment) => {
+describeOneDeployment('a body that cannot be read', (deployment) => {
   const shared = shareService(deployment);
 
   /** By each endpoint that takes a body, before it looks for what is named: what is not there cannot be changed. */
@@ -223,7 +224,7 @@ const anyPayment = fc.oneof(
   { weight: 1, arbitrary: anyHeaders.map((headers) => ({ body: GOOD_BODY, headers })) },
 );
 
-describeDeployments('an arbitrary payment', (deployment) => {
+describeOneDeployment('an arbitrary payment', (deployment) => {
   const shared = shareService(deployment);
 
   /** The payment was made, or it was refused with a 4xx and the key is as it was. */
@@ -245,6 +246,6 @@ describeDeployments('an arbitrary payment', (deployment) => {
       batch,
       async (payments) => void (await Promise.all(payments.map(expectPaidOrUnspent))),
     );
-    return fc.assert(all, { numRuns: 90 });
+    return fc.assert(all, { numRuns: casesOf(90) });
   });
 });

@@ -5,7 +5,7 @@ import { type Answer, ask, generateKey, pay, sendJson } from '../../testkit/clie
 import { requireKeys } from '../../testkit/client/key-file.js';
 import { beginPayment, expectFirst, payPreferring } from '../../testkit/client/payment-answers.js';
 import { readPayment, shownPayment } from '../../testkit/client/payment-records.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
@@ -31,7 +31,7 @@ async function expectRecord(
   return payment;
 }
 
-describeDeployments('Prefer: return=representation', (deployment) => {
+describeOneDeployment('Prefer: return=representation', (deployment) => {
   const shared = shareService(deployment);
   const slow = shareService(deployment, { PROCESSOR_DELAY_MS: '1500' });
 

@@ -9,7 +9,7 @@ import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { beginPayment, expectFirst } from '../../testkit/client/payment-answers.js';
 import { answerTo, requestText } from '../../testkit/client/raw-http.js';
-import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
+import { describeDeployments, describeOneDeployment, embedded } from '../../testkit/deployments/deployments.js';
 import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { spawnProgram } from '../../testkit/processes/service.js';
@@ -61,7 +61,7 @@ describeDeployments('the probes', (deployment) => {
   });
 });
 
-describeDeployments('a signal', (deployment) => {
+describeOneDeployment('a signal', (deployment) => {
   /**
    * An orchestrator sends the signal and the load balancer stops sending requests at about the same time, in no order: what
    * still comes must be served.

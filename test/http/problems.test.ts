@@ -13,7 +13,7 @@ import { requireKeys } from '../../testkit/client/key-file.js';
 import { beginPayment, expectFirst, UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
 import { resolvePayment } from '../../testkit/client/payment-records.js';
 import { answerTo, requestText } from '../../testkit/client/raw-http.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { until } from '../../testkit/time/until.js';
@@ -53,7 +53,7 @@ test('a charge against a cancellation was made, although its row is cancelled', 
   expect([statusCode, JSON.parse(body)]).toEqual([410, problemBody(publicErrors.chargedAfterCancellation(), 'made')]);
 });
 
-describeDeployments('Accept: application/problem+json', (deployment) => {
+describeOneDeployment('Accept: application/problem+json', (deployment) => {
   const shared = shareService(deployment);
   const endless = shareService(deployment, { PROCESSOR_DELAY_MS: '600000' });
 

@@ -4,7 +4,7 @@ import { expectError } from '../../testkit/client/error-body.js';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { expectFirst, givenPaid, NO_PAYMENT, UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeDeployments, describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { startHttpServer } from '../../testkit/servers/processor-servers.js';
@@ -95,7 +95,7 @@ describeDeployments('a processor that quotes the source of a payment', (deployme
   });
 });
 
-describeDeployments('a processor that does not answer to operators', (deployment) => {
+describeOneDeployment('a processor that does not answer to operators', (deployment) => {
   it(`is asked for ${AT_ONCE} payments at once, by all clients together, and payments go on alongside it`, async () => {
     const waiting: ServerResponse[] = [];
     const processor = await startHttpServer((response, { method }) => {

@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { startHttpServer } from '../../testkit/servers/processor-servers.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -14,7 +14,7 @@ const EUR = { amount: '5.00', currency: 'EUR' };
  * Bug: a reply about another charge was this payment's success, and the 404 page of an ingress was "no record". Cause: only the status of a
  * reply was read. Fix: what a reply names is compared, and a 404 must be the adapter's (rule P23).
  */
-describeDeployments('a reply of the processor', (deployment) => {
+describeOneDeployment('a reply of the processor', (deployment) => {
   /** A service whose processor answers a charge, and then look-ups, with these bodies; `undefined`: the 404 page of an ingress. */
   async function servedWith(replies: { charge: object; lookUp: object | undefined }) {
     const processor = await startHttpServer((response, { method }) => {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { answerTo, requestText } from '../../testkit/client/raw-http.js';
-import { describeDeployments, embedded, type Stores } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment, embedded, type Stores } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { spawnProgram } from '../../testkit/processes/service.js';
 import { SERVICE } from '../../testkit/programs.js';
@@ -30,7 +30,7 @@ const WITHOUT_ROUTE: readonly [what: string, text: string, status: number][] = [
   ['noise', 'NOISE\r\n\r\n', 400],
 ];
 
-describeDeployments('every answer has the security headers', (deployment) => {
+describeOneDeployment('every answer has the security headers', (deployment) => {
   const shared = shareService(deployment);
 
   test.each(WITHOUT_ROUTE)('to %s', async (_what, text, status) => {

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { expect, it, onTestFinished } from 'vitest';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import { startHttpServer } from '../../testkit/servers/processor-servers.js';
 
-describeDeployments('the session', (deployment) => {
+describeOneDeployment('the session', (deployment) => {
   const shared = shareService(deployment);
   const processorOf = async (url: string) => (await ask(`${url}/api/session`)).json<{ processor: unknown }>().processor;
 

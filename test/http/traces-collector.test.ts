@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { startCollector } from '../../testkit/servers/otlp-collector.js';
 import { withSlack } from '../../testkit/time/patience.js';
 import { until } from '../../testkit/time/until.js';
@@ -11,7 +11,7 @@ const EXPORT_LIMIT_MS = 10_000;
 /** For the last export. */
 const STOP_MS = 2_000;
 
-describeDeployments('traces', (deployment) => {
+describeOneDeployment('traces', (deployment) => {
   test('delay and fail nothing while the collector refuses or hangs, which the log says once', async () => {
     const [collector, stores] = await Promise.all([startCollector(), deployment.open()]);
     onTestFinished(async () => {

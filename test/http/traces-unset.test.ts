@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { freePort } from '../../testkit/servers/server-process.js';
 import { withSlack } from '../../testkit/time/patience.js';
 
 /** For the last export. */
 const STOP_MS = 2_000;
 
-describeDeployments('a process', (deployment) => {
+describeOneDeployment('a process', (deployment) => {
   /** Every file of code that the process loaded: Node.js writes them down when it ends. */
   async function filesLoadedBy(settings: Record<string, string>): Promise<string[]> {
     const coverage = await mkdtemp(join(tmpdir(), 'idempay-loaded-'));

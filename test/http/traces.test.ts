@@ -10,7 +10,7 @@ import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
 import { type Answer, ask, generateKey, pay, sendJson, transactionIdOf } from '../../testkit/client/http-client.js';
 import { expectReplay } from '../../testkit/client/payment-answers.js';
 import { converse, GOOD_LENGTH, paymentText, statusesIn } from '../../testkit/client/raw-http.js';
-import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { type Deployment, describeDeployments, describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { type Collector, type ExportedSpan, startCollector } from '../../testkit/servers/otlp-collector.js';
 import { startHttpServer } from '../../testkit/servers/processor-servers.js';
 import { until } from '../../testkit/time/until.js';
@@ -51,145 +51,43 @@ const childrenOf = (spans: readonly ExportedSpan[], { spanId }: Traced) =>
 
 const namesOf = (spans: readonly ExportedSpan[]) => spans.map(({ name }) => name).sort();
 
+async function openService(deployment: Deployment, settings: Record<string, string> = {}) {
+  const collector = await startCollector();
+  let answer = (response: ServerResponse, _asked: Charged): void => void succeed(response);
+  const processor = await startHttpServer((response, asked) => answer(response, asked));
+  const stores = await deployment.open();
+  const service = await stores.serve({
+    OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/`,
+    PROCESSOR_URL: `http://shop:${PASSWORD}@127.0.0.1:${processor.port}`,
+    ...settings,
+  });
+  onTestFinished(async () => {
+    await stores.close();
+    await collector.close();
+  });
+  // Before its first claim a process writes down under which processor's name it claims.
+  if (settings.AUTH === undefined) await pay(service.url, await generateKey(service.url), MONEY);
+  processor.received.length = 0;
+  return {
+    ...service,
+    stores,
+    collector,
+    charged: processor.received as readonly Charged[],
+    processorAnswers: (how: typeof answer) => {
+      answer = how;
+    },
+  };
+}
+
+/** A store may have secrets of its own. */
 describeDeployments('traces', (deployment) => {
-  async function openService(settings: Record<string, string> = {}) {
-    const collector = await startCollector();
-    let answer = (response: ServerResponse, _asked: Charged): void => void succeed(response);
-    const processor = await startHttpServer((response, asked) => answer(response, asked));
-    const stores = await deployment.open();
-    const service = await stores.serve({
-      OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/`,
-      PROCESSOR_URL: `http://shop:${PASSWORD}@127.0.0.1:${processor.port}`,
-      ...settings,
-    });
-    onTestFinished(async () => {
-      await stores.close();
-      await collector.close();
-    });
-    // Before its first claim a process writes down under which processor's name it claims.
-    if (settings.AUTH === undefined) await pay(service.url, await generateKey(service.url), MONEY);
-    processor.received.length = 0;
-    return {
-      ...service,
-      stores,
-      collector,
-      charged: processor.received as readonly Charged[],
-      processorAnswers: (how: typeof answer) => {
-        answer = how;
-      },
-    };
-  }
-
-  /** The server's span of a caller's request; all others of its trace came with it or before. */
-  const requestOf = (collector: Collector, { traceId }: Traced) =>
-    collector.untilSpan('of the request', (span) => span.traceId === traceId && span.kind === SERVER);
-
-  test('lead from the caller through a first payment to the processor, and through a repeat', async () => {
-    const { url, collector, charged } = await openService();
-    const key = await generateKey(url);
-    const caller = startCaller();
-    const first = await pay(url, key, MONEY, { headers: caller.headers });
-    const transactionId = transactionIdOf(first);
-
-    const server = await requestOf(collector, caller);
-    expect(server).toMatchObject({ name: 'POST /api/payment', parentSpanId: caller.spanId });
-    expect(server.attributes).toMatchObject({
-      'service.name': 'idempay',
-      'http.request.method': 'POST',
-      'http.route': '/api/payment',
-      'http.response.status_code': 200,
-      'idempay.outcome': 'processed',
-      'idempay.transaction_id': transactionId,
-    });
-    const spans = collector.ofTrace(caller.traceId);
-    expect(namesOf(spans)).toEqual(['POST /api/payment', 'payment.charge']);
-    const call = spans.find(({ name }) => name === 'payment.charge') as ExportedSpan;
-    expect(call.parentSpanId).toBe(server.spanId);
-    expect(call.attributes).toMatchObject({ 'idempay.result': 'succeeded', 'idempay.transaction_id': transactionId });
-
-    expect(sent(charged)).toHaveLength(1);
-    const [charge] = sent(charged);
-    expect(traceparentOf(charge)).toEqual({ traceId: caller.traceId, spanId: call.spanId, flags: '01' });
-    expect(charge.headers.tracestate).toBe(STATE);
-
-    const again = startCaller();
-    const repeat = await pay(url, key, MONEY, { headers: again.headers });
-    expectReplay(repeat, transactionId as string);
-    const replayed = await requestOf(collector, again);
-    expect(replayed.attributes).toMatchObject({
-      'idempay.outcome': 'replayed',
-      'idempay.transaction_id': transactionId,
-    });
-    expect(collector.ofTrace(again.traceId)).toEqual([replayed]);
-    expect(sent(charged)).toHaveLength(1);
-    expect(collector.asked[0]).toBe('POST /v1/traces application/json');
-  });
-
-  test('of recovery and of an operator are their own, and reach the processor', async () => {
-    const settings = { PROCESSOR_TIMEOUT_MS: '500', LOCK_TTL_SECONDS: '1', PROCESSOR_DEDUP_SECONDS: '0' };
-    const { url, collector, charged, processorAnswers } = await openService(settings);
-    processorAnswers((response) => void response.destroy());
-    const caller = startCaller();
-    const recovered = await generateKey(url);
-    expect((await pay(url, recovered, MONEY, { headers: caller.headers })).status).toBe(504);
-    const unclear = await requestOf(collector, caller);
-    expect(unclear.attributes).toMatchObject({ 'idempay.outcome': 'unknown', 'http.response.status_code': 504 });
-    expect(unclear.status.code, 'an error').toBe(2);
-
-    processorAnswers((response, { method }) =>
-      method === 'GET' ? void response.end('{"status":"succeeded"}') : void succeed(response),
-    );
-    const recovery = await collector.untilSpan(
-      'recovery that finished it',
-      ({ name, attributes }) => name === 'payment.recovery' && attributes['idempay.result'] === 'settled',
-    );
-    expect(recovery.parentSpanId ?? '').toBe('');
-    expect(recovery.traceId).not.toBe(caller.traceId);
-    expect(recovery.attributes['idempay.transaction_id']).toBe(unclear.attributes['idempay.transaction_id']);
-    const steps = childrenOf(collector.ofTrace(recovery.traceId), recovery);
-    expect(namesOf(steps)).toEqual(['payment.look_up']);
-    const [lookUp] = steps;
-    const lookUps = charged.filter(({ method }) => method === 'GET').map(traceparentOf);
-    expect(lookUps).toContainEqual({ traceId: recovery.traceId, spanId: lookUp?.spanId, flags: '01' });
-
-    processorAnswers((response) => void response.destroy());
-    const resolved = await generateKey(url);
-    expect((await pay(url, resolved, MONEY)).status).toBe(504);
-    const operator = startCaller();
-    await until('a resolution', DEADLINE_MS, async () => {
-      const verdict = { outcome: 'completed', reason: 'on the statement of 2026-11-22' };
-      const answer = await sendJson(`${url}/api/payments/${resolved}/resolution`, 'POST', verdict, operator.headers);
-      return answer.status === 200;
-    });
-    await collector.untilSpan(
-      'the resolution',
-      ({ name, traceId, attributes }) =>
-        name === 'POST /api/payments/:key/resolution' &&
-        traceId === operator.traceId &&
-        attributes['http.response.status_code'] === 200,
-    );
-  });
-
-  test('go on when the body comes long after the head', async () => {
-    const { url, port, collector, stop } = await openService();
-    const caller = startCaller();
-    const [head, body] = paymentText(await generateKey(url), [
-      GOOD_LENGTH,
-      `traceparent: ${caller.headers.traceparent}`,
-    ]).split(/(?<=\r\n\r\n)/) as [string, string];
-    expect(statusesIn(await converse(port, [head, body], 1))).toEqual([200]);
-    await stop();
-    const names = namesOf(collector.ofTrace(caller.traceId));
-    expect(names).toEqual(['POST /api/payment', 'payment.charge']);
-  });
-
   test('hold no credential, key, amount, account or body, and are not made for probes', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'idempay-traces-'));
     onTestFinished(() => rm(folder, { recursive: true }));
     const file = join(folder, 'keys.json');
     const shop = credentialOf('shop', ['payments:write', 'payments:read', 'transactions:read', 'transactions:write']);
     await writeFile(file, keyFileOf(shop));
-    const { url, collector, processorAnswers, stores, stop } = await openService({
+    const { url, collector, processorAnswers, stores, stop } = await openService(deployment, {
       AUTH: 'required',
       API_KEYS_FILE: file,
     });
@@ -241,9 +139,114 @@ describeDeployments('traces', (deployment) => {
     }
     expect(exported).toContain(transactionIdOf(answers[0] as Answer));
   });
+});
+
+describeOneDeployment('traces', (deployment) => {
+  /** The server's span of a caller's request; all others of its trace came with it or before. */
+  const requestOf = (collector: Collector, { traceId }: Traced) =>
+    collector.untilSpan('of the request', (span) => span.traceId === traceId && span.kind === SERVER);
+
+  test('lead from the caller through a first payment to the processor, and through a repeat', async () => {
+    const { url, collector, charged } = await openService(deployment);
+    const key = await generateKey(url);
+    const caller = startCaller();
+    const first = await pay(url, key, MONEY, { headers: caller.headers });
+    const transactionId = transactionIdOf(first);
+
+    const server = await requestOf(collector, caller);
+    expect(server).toMatchObject({ name: 'POST /api/payment', parentSpanId: caller.spanId });
+    expect(server.attributes).toMatchObject({
+      'service.name': 'idempay',
+      'http.request.method': 'POST',
+      'http.route': '/api/payment',
+      'http.response.status_code': 200,
+      'idempay.outcome': 'processed',
+      'idempay.transaction_id': transactionId,
+    });
+    const spans = collector.ofTrace(caller.traceId);
+    expect(namesOf(spans)).toEqual(['POST /api/payment', 'payment.charge']);
+    const call = spans.find(({ name }) => name === 'payment.charge') as ExportedSpan;
+    expect(call.parentSpanId).toBe(server.spanId);
+    expect(call.attributes).toMatchObject({ 'idempay.result': 'succeeded', 'idempay.transaction_id': transactionId });
+
+    expect(sent(charged)).toHaveLength(1);
+    const [charge] = sent(charged);
+    expect(traceparentOf(charge)).toEqual({ traceId: caller.traceId, spanId: call.spanId, flags: '01' });
+    expect(charge.headers.tracestate).toBe(STATE);
+
+    const again = startCaller();
+    const repeat = await pay(url, key, MONEY, { headers: again.headers });
+    expectReplay(repeat, transactionId as string);
+    const replayed = await requestOf(collector, again);
+    expect(replayed.attributes).toMatchObject({
+      'idempay.outcome': 'replayed',
+      'idempay.transaction_id': transactionId,
+    });
+    expect(collector.ofTrace(again.traceId)).toEqual([replayed]);
+    expect(sent(charged)).toHaveLength(1);
+    expect(collector.asked[0]).toBe('POST /v1/traces application/json');
+  });
+
+  test('of recovery and of an operator are their own, and reach the processor', async () => {
+    const settings = { PROCESSOR_TIMEOUT_MS: '500', LOCK_TTL_SECONDS: '1', PROCESSOR_DEDUP_SECONDS: '0' };
+    const { url, collector, charged, processorAnswers } = await openService(deployment, settings);
+    processorAnswers((response) => void response.destroy());
+    const caller = startCaller();
+    const recovered = await generateKey(url);
+    expect((await pay(url, recovered, MONEY, { headers: caller.headers })).status).toBe(504);
+    const unclear = await requestOf(collector, caller);
+    expect(unclear.attributes).toMatchObject({ 'idempay.outcome': 'unknown', 'http.response.status_code': 504 });
+    expect(unclear.status.code, 'an error').toBe(2);
+
+    processorAnswers((response, { method }) =>
+      method === 'GET' ? void response.end('{"status":"succeeded"}') : void succeed(response),
+    );
+    const recovery = await collector.untilSpan(
+      'recovery that finished it',
+      ({ name, attributes }) => name === 'payment.recovery' && attributes['idempay.result'] === 'settled',
+    );
+    expect(recovery.parentSpanId ?? '').toBe('');
+    expect(recovery.traceId).not.toBe(caller.traceId);
+    expect(recovery.attributes['idempay.transaction_id']).toBe(unclear.attributes['idempay.transaction_id']);
+    const steps = childrenOf(collector.ofTrace(recovery.traceId), recovery);
+    expect(namesOf(steps)).toEqual(['payment.look_up']);
+    const [lookUp] = steps;
+    const lookUps = charged.filter(({ method }) => method === 'GET').map(traceparentOf);
+    expect(lookUps).toContainEqual({ traceId: recovery.traceId, spanId: lookUp?.spanId, flags: '01' });
+
+    processorAnswers((response) => void response.destroy());
+    const resolved = await generateKey(url);
+    expect((await pay(url, resolved, MONEY)).status).toBe(504);
+    const operator = startCaller();
+    await until('a resolution', DEADLINE_MS, async () => {
+      const verdict = { outcome: 'completed', reason: 'on the statement of 2026-11-22' };
+      const answer = await sendJson(`${url}/api/payments/${resolved}/resolution`, 'POST', verdict, operator.headers);
+      return answer.status === 200;
+    });
+    await collector.untilSpan(
+      'the resolution',
+      ({ name, traceId, attributes }) =>
+        name === 'POST /api/payments/:key/resolution' &&
+        traceId === operator.traceId &&
+        attributes['http.response.status_code'] === 200,
+    );
+  });
+
+  test('go on when the body comes long after the head', async () => {
+    const { url, port, collector, stop } = await openService(deployment);
+    const caller = startCaller();
+    const [head, body] = paymentText(await generateKey(url), [
+      GOOD_LENGTH,
+      `traceparent: ${caller.headers.traceparent}`,
+    ]).split(/(?<=\r\n\r\n)/) as [string, string];
+    expect(statusesIn(await converse(port, [head, body], 1))).toEqual([200]);
+    await stop();
+    const names = namesOf(collector.ofTrace(caller.traceId));
+    expect(names).toEqual(['POST /api/payment', 'payment.charge']);
+  });
 
   test('are not made for a caller that opts out, nor above the sampling ratio', async () => {
-    const { url, collector, charged, stop } = await openService({ OTEL_SERVICE_NAME: 'payments-eu' });
+    const { url, collector, charged, stop } = await openService(deployment, { OTEL_SERVICE_NAME: 'payments-eu' });
     const quiet = startCaller('00');
     await pay(url, await generateKey(url), MONEY, { headers: quiet.headers });
     const [charge] = sent(charged);
@@ -255,7 +258,10 @@ describeDeployments('traces', (deployment) => {
     expect(server?.parentSpanId ?? '').toBe('');
     expect(server?.attributes['service.name']).toBe('payments-eu');
 
-    const never = await openService({ OTEL_TRACES_SAMPLER: 'parentbased_traceidratio', OTEL_TRACES_SAMPLER_ARG: '0' });
+    const never = await openService(deployment, {
+      OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
+      OTEL_TRACES_SAMPLER_ARG: '0',
+    });
     await pay(never.url, await generateKey(never.url), MONEY);
     await never.stop();
     expect(never.collector.spans).toEqual([]);
@@ -263,7 +269,7 @@ describeDeployments('traces', (deployment) => {
   });
 
   test('are named in the log lines of their request', async () => {
-    const { url, logs, stop } = await openService({ LOG_LEVEL: 'debug' });
+    const { url, logs, stop } = await openService(deployment, { LOG_LEVEL: 'debug' });
     const caller = startCaller();
     await pay(url, await generateKey(url), MONEY, { headers: caller.headers });
     await pay(url, 'no key', MONEY, { headers: caller.headers });

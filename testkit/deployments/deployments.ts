@@ -44,6 +44,11 @@ export function describeDeployments(title: string, suite: (deployment: Deploymen
   describe.each(DEPLOYMENTS)(`${title} ($name)`, suite);
 }
 
+/** For behaviour in which no store has a part, such as parsing, limits, headers, descriptions and connections: the suite runs once. */
+export function describeOneDeployment(title: string, suite: (deployment: Deployment) => void): void {
+  describe.each(DEPLOYMENTS.slice(0, 1))(`${title} ($name)`, suite);
+}
+
 export function manageStores(environment: Environment, remove: () => Promise<unknown>) {
   const ends = new Set<() => Promise<unknown>>();
   return {

@@ -36,5 +36,6 @@ export async function serveInProcess(environment: Environment, limits: Partial<C
   const stop = (limitMs?: number) => app.drain(limitMs);
   /** The service's end of a connection of this process. Undefined until it is accepted, and after it was closed. */
   const otherEndOf = (client: Socket) => [...accepted].find(({ remotePort }) => remotePort === client.localPort);
-  return { url: `${schemeOf(environment)}://127.0.0.1:${port}`, port, logs, stop, otherEndOf };
+  const openConnections = () => accepted.size;
+  return { url: `${schemeOf(environment)}://127.0.0.1:${port}`, port, logs, stop, otherEndOf, openConnections };
 }

@@ -11,7 +11,7 @@ import { patience } from '../time/patience.js';
 /** A lease or a life that no test outlives, however slow the machine. */
 export const LONG_MS = 600_000;
 /** A lease or a life that is over when it is looked at, after `pass`. Nothing may need it before, because a busy machine may come too late. */
-export const SHORT_MS = 30;
+export const SHORT_MS = patience(50);
 /** The life of what is used before it expires, also on a slow machine, and again afterwards. */
 export const SHORT_LIFE_MS = patience(500);
 export const DECLINED = { state: 'DECLINED', reason: 'no funds' } as const satisfies Outcome;

@@ -4,9 +4,10 @@ import { readHead } from '#idempay/statements/format.js';
 import { linesOf } from '#idempay/statements/lines.js';
 import { readStatement } from '#idempay/statements/statement.js';
 import { StatementError } from '#idempay/statements/statement-error.js';
+import { casesOf } from '../../../testkit/cases.js';
 import { type Random, seededRandom, seedFrom } from '../../../testkit/random.js';
 
-const FILES = 5_000;
+const FILES = casesOf(5_000);
 const CELLS = [
   ...[
     '',
