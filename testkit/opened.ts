@@ -1,4 +1,4 @@
-/** What has been opened and must be closed, the last one first, however far the opening came. */
+/** Resources that have been opened and must be closed, the last one first, even if opening stopped halfway. */
 export class Opened {
   readonly #opening = new Set<Promise<unknown>>();
   readonly #closing: (() => unknown)[] = [];

@@ -137,7 +137,7 @@ export async function packedFiles(packed: string): Promise<Map<string, string>> 
   }
 }
 
-/** Which files name a source map that is not among them. A debugger asks for it, and warns. */
+/** The files that name a source map which is not among them. A debugger asks for it, and warns. */
 export function unheldMaps(files: ReadonlyMap<string, string>): string[] {
   return [...files].flatMap(([path, text]) => {
     const named = [...text.matchAll(/^(?:\/\/|\/\*)[#@] sourceMappingURL=(\S+)/gm)].map(([, map = '']) => map);

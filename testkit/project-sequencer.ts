@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** In a clean clone, where nothing is known of earlier runs, these would begin among the last, and end alone. */
+/** In a clean clone, which knows nothing of earlier runs, these would begin among the last, and end alone. */
 const SLOWEST = [
   'test/http/fuzz.test.ts',
   'test/faults/creation-crash.test.ts',

@@ -4,8 +4,8 @@ const LISTED_FILES = 30;
 const COLUMNS = ['start ms', 'imports ms', 'hooks, tests ms', 'tests', 'file'];
 
 /**
- * Lists the files that took longest, as a table of Markdown, and where their time went: until the worker was ready, for
- * the imports, and for hooks and tests. `--reporter=./testkit/slow-files-reporter.ts` prints it.
+ * Lists the files that took longest, as a table of Markdown, and the parts of their time: until the worker was ready, for the imports, and
+ * for hooks and tests. `--reporter=./testkit/slow-files-reporter.ts` prints it.
  */
 export default class SlowFilesReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {

@@ -54,7 +54,7 @@ function violationsOf(call: PayCall, lines: readonly ChargeLine[], sentAt = Numb
   return found;
 }
 
-/** What the caller was told last, next to the processor's log. */
+/** The last answer to the caller, next to the processor's log. */
 function checkEnd(told: Told, lines: readonly ChargeLine[], broken: (rule: string, what: string) => void): void {
   const charged = lines.filter(({ status }) => status === 'succeeded');
   switch (told.state) {

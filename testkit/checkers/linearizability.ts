@@ -15,11 +15,11 @@ export interface Model<State, Input, Output> {
   /** The state after the operation; undefined if it could not have had this output. An undefined output allows any. */
   step(state: State, input: Input, output: Output | undefined): State | undefined;
   /**
-   * The same text for the same state. Operations that keep the state come first in the search. So where a write may set the
-   * present value again, and may also come after another write, the state must count writes.
+   * The same text for the same state. Operations that keep the state come first in the search. So if a write may set the present value
+   * again, and may also come after another write, the state must count writes.
    */
   name(state: State): string;
-  /** Whether this output is impossible from this state on, so that the search can stop early. */
+  /** True if this output is impossible from this state on, so that the search can stop early. */
   isPast?(state: State, output: Output): boolean;
 }
 
@@ -41,9 +41,9 @@ export function checkOrder<State, Input, Output>(
 }
 
 /**
- * Whether the operations can be put into one order that a single copy could have had: each at one moment between its
- * invocation and its answer (Wing and Gong 1993, with Lowe's memory of what was tried before). Meant for the histories of
- * one key: the effort grows with how many writes overlap, and with how many have an unknown outcome.
+ * True if the operations can be put into one order that a single copy could have had: each at one moment between its invocation and its
+ * answer. The search is Wing and Gong's (1993), with Lowe's memory of earlier tries. Meant for the histories of one key: the effort grows
+ * with how many writes overlap, and with how many have an unknown outcome.
  */
 export function isLinearizable<State, Input, Output>(
   operations: readonly Operation<Input, Output>[],
@@ -70,7 +70,7 @@ export function isLinearizable<State, Input, Output>(
     return rest.length === left.length ? left : withoutReads(state, rest);
   }
 
-  /** `open`: those of unknown outcome that may happen yet. */
+  /** `open`: operations of unknown outcome that may happen yet. */
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: Wing and Gong's search in one piece, to be read next to their paper.
   function canEnd(state: State, answered: Operations, open: Operations): boolean {
     const left = withoutReads(state, answered);
@@ -88,7 +88,7 @@ export function isLinearizable<State, Input, Output>(
       const reached = after(state, operation);
       if (reached !== undefined && canEnd(reached, without(left, operation), open)) return true;
     }
-    // Operations of unknown outcome are tried last, and only where they change the state.
+    // Operations of unknown outcome are tried last, and only if they change the state.
     for (const operation of open.filter(({ invokedAt }) => invokedAt <= latest)) {
       const changed = after(state, operation);
       if (changed === undefined || model.name(changed) === name) continue;

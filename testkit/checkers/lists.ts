@@ -32,8 +32,8 @@ export function checkLists(histories: readonly ListHistory[]): Violation[] {
 }
 
 /**
- * What must hold of every read, whatever the order of the others. Not a search for one order of all: with creates of all
- * clients at once that would be a search among too many.
+ * Properties of every read, whatever the order of the others. No search for one order of all operations: creates of all clients at once
+ * have too many orders.
  */
 export function checkSharedLists(lists: readonly SharedListHistory[]): Violation[] {
   return lists.flatMap((list) => {

@@ -7,12 +7,12 @@ import { textOf } from '../protocol/contents.js';
 
 const STATE_OF = { succeeded: 'COMPLETED', declined: 'DECLINED' } as const;
 const STATE_OF_OUTCOME: Readonly<Record<string, string>> = { [DECLINED]: 'DECLINED', [CANCELLED]: 'CANCELLED' };
-/** What the processor's log says where this was answered; nothing for what was cancelled. */
+/** The status in the processor's log after this answer; none for a cancelled payment. */
 const CHARGE_OF_OUTCOME: Readonly<Record<string, string | undefined>> = {
   [DECLINED]: 'declined',
   [CANCELLED]: undefined,
 };
-/** What a busy machine adds between the end of a lease and our knowledge of it. */
+/** The time that a busy machine adds between the end of a lease and our knowledge of it. */
 const LEASE_SLACK_MS = 1_000;
 /** How far the clock that dates claims may be from ours, on one machine. */
 const CLOCK_SLACK_MS = 250;
@@ -246,8 +246,8 @@ function* checkInvalidKey(exchange: Exchange, subject: Subject): Generator<Findi
 }
 
 /**
- * Another request of this key was at work meanwhile, or an earlier one ended in a way that may have left its lock, for a
- * lease, or its row, which recovery works on at any time.
+ * Another request of this key was at work meanwhile, or an earlier one may have left its lock, for a lease, or its row, which recovery
+ * works on at any time.
  */
 function mayBeUnderWay(exchange: Exchange, { history, claimedAt = Number.POSITIVE_INFINITY, evidence }: Subject) {
   return history.exchanges.some((other) => {

@@ -4,15 +4,15 @@ import { CLAIMED_TEXT, type KeyHistory } from '../history/payments.js';
 
 /** Time for every process to reconnect after a disturbance ended. */
 const RECONNECTED_MS = 3_000;
-/** A process that ends by itself is noticed so long after its connections broke, on a busy machine. */
+/** A busy machine notices this long after the connections of a process broke that the process has ended by itself. */
 const NOTICED_MS = 2_000;
-/** A request that took so long may have missed a deadline of its process: the machine was too slow for it. */
+/** A request that took this long may have missed a deadline of its process: the machine was too slow for it. */
 const DEADLINE_MS = 1_000;
 
 /** By a key, or by a reference. */
 const PAYMENT = /^POST \/api\/payment(\?|$)/;
 
-/** What an answer needs besides its own process; the first line that fits. Reads by id and lists do without Redis. */
+/** The servers that an answer needs besides its own process; the first line that fits. Reads by id and lists do without Redis. */
 const NEEDS: readonly (readonly [request: RegExp, needs: readonly string[]])[] = [
   [PAYMENT, ['redis', 'postgres', 'disk', 'processor']],
   [/^(GET|POST) \/api\/transactions/, ['postgres', 'disk']],
@@ -24,7 +24,7 @@ export interface RefusalEvidence {
   readonly refusals: readonly Refusal[];
   readonly keys: readonly KeyHistory[];
   readonly disturbances: readonly Disturbance[];
-  /** From so many payments on, one process turns first payments away (rule P16). */
+  /** From this number of payments on, one process refuses first payments (rule P16). */
   readonly maxInFlight?: number;
 }
 

@@ -12,7 +12,7 @@ export const RESTORED_RULES = {
   rightTag: 'after a restore a 304 confirms the tag of the list that is there',
 } as const;
 
-/** What was seen at rest after the database was set back. What the backup lacks is lost, and is no violation. */
+/** The state at rest after the database was set back. Data that the backup lacks is lost, and is no violation. */
 export interface RestoredEvidence {
   /** The rows that the restored database has. */
   readonly rows: readonly {
@@ -21,9 +21,9 @@ export interface RestoredEvidence {
     readonly from: string;
     readonly to: string;
   }[];
-  /** What each process shows of each id that was ever acknowledged; `gone` stands for 404. */
+  /** The status that each process shows for each id that was ever acknowledged; `gone` stands for 404. */
   readonly reads: readonly { readonly id: number; readonly status: string; readonly at: string }[];
-  /** Whether a list was answered with 304 to a tag of before the restore. */
+  /** True if a list was answered with 304 to a tag of before the restore. */
   readonly lists: readonly { readonly account: string; readonly tag: string; readonly isConfirmed: boolean }[];
   /** The ids of all creates that were ever acknowledged. */
   readonly ids: readonly number[];

@@ -5,7 +5,7 @@ import type { Fetch } from '@idempay/client';
 export interface OwnAnswer {
   readonly status: number;
   readonly body: 'a page' | 'JSON with the members of the service' | 'JSON with other members';
-  /** Whether the service sees the request, and carries it out, before the gateway answers. */
+  /** True if the service sees the request, and carries it out, before the gateway answers. */
   readonly when: 'before' | 'after';
   /** `Idempay: 1`, with the other headers of an answer that the gateway replaces. */
   readonly header: 'kept' | 'stripped';
@@ -77,7 +77,7 @@ function written(own: OwnAnswer): Response {
   return new Response(text || null, { status, headers });
 }
 
-/** What the gateway writes. */
+/** The answer that the gateway writes. */
 export function answerOf({ status, body, header }: Pick<OwnAnswer, 'status' | 'body' | 'header'>) {
   const headers: Record<string, string> = {
     ...(header === 'kept' && { idempay: '1', 'x-request-id': 'request' }),

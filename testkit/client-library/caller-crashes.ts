@@ -32,7 +32,7 @@ interface JournalLine {
 }
 
 /**
- * A caller that is killed again and again while it pays through a faulty network, and goes on: from the keys that it kept, or by the
+ * A caller that is killed again and again while it pays through a faulty network. It goes on from the keys that it kept, or by the
  * reference of the order, for which it keeps nothing.
  */
 export async function runCallerCrashes(

@@ -44,7 +44,7 @@ export async function callPay(
   return call;
 }
 
-/** Goes on where the outcome is unknown, with the key that the error has. */
+/** Goes on if the outcome is unknown, with the key that the error has. */
 export async function callResume(idempay: Idempay, call: PayCall, deadlineMs: number): Promise<void> {
   const last = lastTold(call);
   if (last?.state !== 'unknown') return;

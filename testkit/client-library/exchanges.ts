@@ -1,7 +1,7 @@
 import { type Ask, ask } from '../client/http-client.js';
 import { UNKNOWN_KEY } from '../client/payment-answers.js';
 
-/** What an answer is compared by, with a name in place of what differs between any two services. */
+/** The part of an answer that is compared, with a name in place of each value that differs between any two services. */
 export interface SeenAnswer {
   readonly request: string;
   readonly status: number;
@@ -24,7 +24,7 @@ const HEADERS = [
 ];
 /** The tag of a payment may differ, because its times are in it. Tags of transactions and lists must be the same. */
 const PAYMENT_TAG = /\b[0-9a-f]{32}\b/g;
-/** What differs between any two runs: names are given in the order in which they appear. */
+/** Values that differ between any two runs: they get names in the order in which they appear. */
 const NAMED = [
   /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi,
   /TXN\d+/g,
@@ -74,7 +74,7 @@ function exchange(url: string) {
   const seen: SeenAnswer[] = [];
   const names = new Map<string, string>();
   const nameOf = (text: string) => {
-    // A time may be that of the request before, or a millisecond later.
+    // A time may be the same as in the request before, or a millisecond later.
     if (/T\d\d:/.test(text)) return '<time>';
     const name = text.toLowerCase();
     if (!names.has(name)) names.set(name, `<${names.size + 1}>`);

@@ -13,7 +13,7 @@ const SHORTEST_DEADLINE_MS = 500;
 const LONGEST_DEADLINE_MS = 8_000;
 /** How long `onKey` takes at most to store a key. */
 const LONGEST_KEEP_MS = 10;
-/** One client in so many fetches keys ahead. */
+/** One client in this number fetches keys ahead. */
 const FETCHES_AHEAD = 4;
 const KEYS_AHEAD = 5;
 const MOST_RESUMES = 20;

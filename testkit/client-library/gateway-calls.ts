@@ -2,7 +2,7 @@ import { Idempay, type IdempayOptions, UnknownChangeError, UnknownOutcomeError }
 import { TestClock } from '#idempay/testing/test-clock.js';
 import { answeringGateway, type Gateway, nameOf, type OwnAnswer } from './answering-gateway.js';
 
-/** Where the service is, and how it is reached without the gateway. */
+/** The service's address, and the way to it without the gateway. */
 export type Service = Required<Pick<IdempayOptions, 'baseUrl' | 'fetch'>>;
 
 /** Four attempts: more would meet the same. */
@@ -125,7 +125,7 @@ export const GATEWAY_OPERATIONS: readonly GatewayOperation[] = [
   ]),
 ];
 
-/** What is wrong with how the client ended one call through a gateway that answers so; empty: nothing. */
+/** Mistakes in how the client ended one call through a gateway that gives this answer; empty if there are none. */
 export async function faultsOfCall(
   operation: GatewayOperation,
   own: OwnAnswer,
@@ -152,7 +152,7 @@ export async function faultsOfCall(
   if (end === 'done' && times !== 1 && !isForged) faults.push('resolved without having been carried out');
   if (operation.isOnce && gateway.met.length > 1) faults.push(`was sent ${gateway.met.length} times`);
   if (keysMet(calls).size > 1) faults.push('took another key');
-  // What the gateway passes on then is the service's own, and settles everything but a conflict with the call's own change.
+  // The gateway then passes on the service's own answer, which settles everything but a conflict with the call's own change.
   const isSettled = own.lasts === 'once' && !operation.isOnce && !operation.name.endsWith('If-Match');
   if (isSettled && end !== 'done') faults.push(`was not settled by a repeat: ${end}`);
   return faults.map((fault) => `${operation.name}: ${nameOf(own)}: ${fault}`);

@@ -2,7 +2,7 @@ import { Idempay, type IdempayOptions } from '@idempay/client';
 import { publicErrors } from '#idempay/http/errors/public-errors.js';
 import { TestClock } from '#idempay/testing/test-clock.js';
 
-/** What becomes of one request. An error is what `fetch` rejects with; `never`: nothing comes back. */
+/** The fate of one request. `fetch` rejects with an error; `never`: nothing comes back. */
 export type Step = Response | Error | 'never';
 
 export interface SentRequest {
@@ -66,7 +66,7 @@ const SENTENCES: Readonly<Record<number, string>> = Object.fromEntries(
   ].map(({ status, message }) => [status, message]),
 );
 
-/** As Node.js fails where the connection broke, at a moment that nobody knows. */
+/** As Node.js fails if the connection broke, at a moment that nobody knows. */
 export const reset = () => failed('ECONNRESET');
 /** Nothing was sent. */
 export const refused = () => failed('ECONNREFUSED');

@@ -46,7 +46,7 @@ export function refusalOfUnended(port: number, route: AttackedRoute) {
   return answerTo(port, head + ' '.repeat(route.limitBytes - 1));
 }
 
-/** Sends so many chunks of one byte, and nothing after them. The caller ends the connection. */
+/** Sends this number of chunks of one byte, and nothing after them. The caller ends the connection. */
 export async function sendTinyChunks(port: number, route: AttackedRoute, chunks: number): Promise<Socket> {
   const socket = openConnection(port, requestText(route.startLine, [...route.headers, 'Transfer-Encoding: chunked']));
   for (let left = chunks; left > 0; left -= CHUNKS_OF_A_WRITE) {

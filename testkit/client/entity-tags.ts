@@ -13,7 +13,7 @@ export function expectNotModified(answer: Answer, tag: string, cacheControl = 'p
   expect(answer.status).toBe(304);
   expect(tagOf(answer)).toBe(tag);
   expect(answer.headers['cache-control']).toBe(cacheControl);
-  // RFC 9110 8.6: the length would be that of the answer to GET, which is not 0.
+  // RFC 9110 8.6: the length would be the one that the answer to GET has, which is not 0.
   expect(answer.headers).not.toHaveProperty('content-length');
   expect(answer.headers['x-request-id']).toMatch(/\S/);
   expect(answer.text).toBe('');

@@ -3,7 +3,7 @@ import { request as tlsRequest } from 'node:https';
 import { buffer } from 'node:stream/consumers';
 import { until } from '../time/until.js';
 
-/** What came back, with the body as it was sent: text, never re-encoded. */
+/** The answer, with the body as it was sent: text, never re-encoded. */
 export interface Answer {
   status: number;
   statusText?: string;
@@ -14,7 +14,7 @@ export interface Answer {
 
 export interface Ask {
   method?: string;
-  /** The target as it is sent, in place of that of the URL, which a URL may not be able to say. */
+  /** The target as it is sent, in place of the URL's target: a URL cannot express all targets. */
   path?: string;
   /** Sent exactly as given: an array sends the header several times. */
   headers?: Record<string, string | string[]>;
@@ -23,7 +23,7 @@ export interface Ask {
   /** For a URL with https the one that trusts its certificate. */
   agent?: Agent;
   signal?: AbortSignal;
-  /** Whether only the first part of the body is read, because the answer stays open. */
+  /** True if only the first part of the body is read, because the answer stays open. */
   firstPart?: boolean;
 }
 
@@ -58,7 +58,7 @@ async function firstPartOf(incoming: IncomingMessage): Promise<Buffer> {
   return Buffer.alloc(0);
 }
 
-/** Where the link to the next page leads; undefined on the last one. */
+/** The target of the link to the next page; undefined on the last one. */
 export function nextPage({ headers: { link } }: { readonly headers: Answer['headers'] }): string | undefined {
   if (link === undefined) return undefined;
   const [, next] = /^<(\/api\/[!-~]+)>; rel="next"$/.exec(`${link}`) ?? [];

@@ -6,7 +6,7 @@ import { type CommandResult, startCommand } from '../processes/command.js';
 import { until } from '../time/until.js';
 
 const FIRST_ID = 100_000_000_000_001;
-/** Every so many rows one is broken, in a way of its own. */
+/** One in this number of rows is broken, in a way of its own. */
 const BROKEN_EVERY = 97;
 const BROKEN = ['x,y', '"x,y,1,', 'x,y,1e3,', 'x,x,1,', 'x,y,1,DONE'];
 const REJECTED_EXIT = 9;
@@ -19,11 +19,11 @@ interface KilledImport {
   readonly rows: number;
   readonly kills: number;
   readonly more?: readonly string[];
-  /** What happens to the service before each kill. */
+  /** A change to the service before each kill. */
   readonly disturb?: () => Promise<void>;
 }
 
-/** Writes a file with so many rows, imports it, and kills the command each time when it has come a random part further. */
+/** Writes a file with this number of rows, imports it, and kills the command each time when it has come a random part further. */
 export async function importAndKill(
   url: string,
   file: string,

@@ -18,7 +18,7 @@ export class Load {
   constructor(
     readonly history: History,
     random: Random,
-    /** False when the oldest running version does not support keys of creates. */
+    /** False if the oldest running version does not support keys of creates. */
     { withKeysOfCreates = true, withOrders = false } = {},
   ) {
     this.payments = new PaymentClients(history, random.fork(), withOrders);

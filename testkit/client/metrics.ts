@@ -9,7 +9,7 @@ export interface Sample {
 const SAMPLE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g;
 
-/** What `GET /metrics` shows. Throws where a line is no sample in Prometheus' text format. */
+/** The samples of `GET /metrics`. Throws if a line is no sample in Prometheus' text format. */
 export async function scrape(url: string, headers: Ask['headers'] = {}): Promise<readonly Sample[]> {
   const answer = await ask(`${url}/metrics`, { headers });
   if (answer.status !== 200) throw new Error(`/metrics answered ${answer.status}: ${answer.text}`);

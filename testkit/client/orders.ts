@@ -50,7 +50,7 @@ export const NAMES_WITH_NUMBER = [
 
 const NO_ANSWER = { status: 0, headers: {}, text: '' } as const;
 
-/** What was answered to a caller in the end: the last clear answer, of the attempt that it ended with. */
+/** The last clear answer to a caller, of the attempt that it ended with. */
 export interface OrderEnd {
   readonly status: number;
   readonly text: string;
@@ -77,8 +77,8 @@ async function payByKey(url: string, order: Order, attempt: number): Promise<Ans
 }
 
 /**
- * What a caller does that keeps nothing: it sends the same until there is a clear answer, at whichever process answers, and after a
- * decline the next attempt, while `attempts` last. Without a clear answer it ends when it does not go on.
+ * Pays as a caller that keeps nothing: it sends the same until there is a clear answer, at whichever process answers, and after a decline
+ * the next attempt, while `attempts` last. Without a clear answer it ends when it does not go on.
  */
 export async function settleOrder(
   urls: readonly string[],

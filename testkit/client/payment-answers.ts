@@ -21,7 +21,7 @@ const REPEAT_TEXT = /^"Transaction ID: TXN\d+"$/;
 /** The answer that processed the payment (spec 2.4). Returns its transaction id. */
 export const expectFirst = (answer: Answer) => expectPaid(answer, FIRST_TEXT);
 
-/** An answer from the stored result (spec 2.4, rule P5), of that transaction where one is named. Returns its id. */
+/** An answer from the stored result (spec 2.4, rule P5), of that transaction if one is named. Returns its id. */
 export function expectReplay(answer: Answer, transactionId = transactionIdOf(answer)): string {
   expect(expectPaid(answer, REPEAT_TEXT, 'true')).toBe(transactionId);
   return transactionId as string;
@@ -72,7 +72,7 @@ export function expectBodyRefused(answer: Answer, status: number, message?: RegE
   expect([MISSING_KEY, INVALID_KEY]).not.toContain(answer.json<{ message: string }>().message);
 }
 
-/** What the key-value store holds for a key, seen from outside (rules P8, H2). */
+/** The record of a key in the key-value store, seen from outside (rules P8, H2). */
 export const keyRecord = (url: string, key: string) => ask(`${url}/api/health/redis/key/${key}`);
 
 export async function expectKeyValue(url: string, key: string, value: string): Promise<void> {
@@ -82,8 +82,8 @@ export async function expectKeyValue(url: string, key: string, value: string): P
 }
 
 /**
- * The refusal did not use up the key: its record is unchanged, no payment is known for it, and it pays at once, which it
- * could not do under a lock that was left (rule P3).
+ * The refusal did not use up the key: its record is unchanged, and no payment is known for it. It pays at once, which it could not do under
+ * a lock that was left (rule P3).
  */
 export async function expectUnspent(url: string, key: string): Promise<void> {
   await expectKeyValue(url, key, KEY_GENERATED);

@@ -5,7 +5,7 @@ export const BODY_LIMIT_BYTES = 16 * 1024;
 
 export const GOOD_BODY = '{"amount":"100.50","currency":"USD"}';
 
-/** A good payment stretched to so many bytes with white space, which JSON allows and nobody counts. */
+/** A good payment stretched to this number of bytes with white space, which JSON allows and nobody counts. */
 export function paymentOfSize(bytes: number): string {
   return GOOD_BODY.padEnd(bytes);
 }

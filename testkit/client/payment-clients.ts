@@ -19,11 +19,11 @@ import { pause, until } from '../time/until.js';
 
 /** Parts of a hundred steps of a client; the rest are repeats of finished payments. */
 const STEPS = { payOpenAgain: 8, newKey: 34, status: 18 };
-/** Where clients pay by references: so many of a hundred new payments. */
+/** New payments in a hundred that have a reference, if clients pay by references. */
 const ORDERS = 40;
 /** All at once, in one request or in two. */
 const CALLERS_OF_AN_ORDER = 4;
-/** One in so many orders is cancelled while it is paid, and after one in so many declines nobody tries again. */
+/** One in this number of orders is cancelled while it is paid, and after one in this number of declines nobody tries again. */
 const CANCELLATIONS = 10;
 const GIVEN_UP = 3;
 /** Keys that a client keeps unpaid at most, so that some wait for their payment while processes are killed. */
@@ -74,7 +74,7 @@ export class PaymentClients {
     return history;
   }
 
-  /** By its reference, where it has one. */
+  /** By its reference, if it has one. */
   async pay(key: KeyHistory, to: Target, prefer?: string, byKey = key.order === undefined): Promise<Exchange> {
     const exchange = begun(key, 'pay', to.name);
     const named: Record<string, string> = byKey ? { [KEY_HEADER]: key.key } : {};
@@ -107,7 +107,7 @@ export class PaymentClients {
     return this.#ended(key, answered(exchange, await this.history.send(to, path, { method: 'POST' })));
   }
 
-  /** Asks for the key of the reference, and pays by that alone. Undefined where there was no key. */
+  /** Asks for the key of the reference, and pays by that alone. Undefined if there was no key. */
   async #payInTwoRequests(key: KeyHistory, random: Random): Promise<Exchange | undefined> {
     const path = `/api/server-generated/generate-key${queryOf(key.order)}`;
     const reply = await this.history.send(this.#any(random), path);
@@ -144,7 +144,7 @@ export class PaymentClients {
     for (const history of this.history.keys) if (!this.#open.has(history)) history.finishedAfterMs ??= 0;
   }
 
-  /** Each process gives the outcomes again of so many keys: as a repeat, as the status, and as the value of the record. */
+  /** Each process gives the outcomes of this number of keys again: as a repeat, as the status, and as the value of the record. */
   async repeat(most: number): Promise<void> {
     const { length } = this.finished;
     const chosen = length <= most ? this.finished : Array.from({ length: most }, () => this.random.pick(this.finished));
@@ -272,7 +272,7 @@ export class PaymentClients {
     if (key.order) key.key ||= exchange.key ?? '';
     if (isFirst && status === 200) this.history.lastPaymentSentAt = Math.max(this.history.lastPaymentSentAt, sentAt);
     // With 400 it was forgotten before it was paid: the checker says whether it may be.
-    // That of a reference is asked for again.
+    // The key of a reference is asked for again.
     const isForgotten = status === 400 && !key.order;
     const isOver = (outcome !== undefined || isForgotten) && this.#open.delete(key);
     if (isOver && outcome !== undefined) this.finished.push(key);

@@ -9,7 +9,7 @@ const MEMBERS = [
   ...['transactionId', 'processor'],
   ...['executions', 'reason', 'resolution', 'createdAt', 'claimedAt', 'settledAt'],
 ];
-/** Null until the payment is claimed, and where it was cancelled instead. */
+/** Null until the payment is claimed, and if it was cancelled instead. */
 const CLAIMED = ['amount', 'currency', 'transactionId', 'processor'] as const;
 type Nullable =
   | (typeof CLAIMED)[number]
@@ -155,7 +155,7 @@ export interface ShownTimeline {
 export const readTimeline = (url: string, key: string, options: Ask = {}) =>
   ask(`${url}/api/payments/${key}/timeline`, options);
 
-/** Its events are in the order of their times, where these are known. */
+/** Its events are in the order of their times, if these are known. */
 export async function timelineOf(url: string, key: string): Promise<ShownTimeline> {
   const answer = await readTimeline(url, key);
   expect(answer.status, answer.text).toBe(200);

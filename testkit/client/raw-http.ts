@@ -58,7 +58,7 @@ const QUIET_MS = 200;
 
 /**
  * Sends each part when the service has been silent for a while since the one before. Resolves with all that the service
- * sent once it has closed the connection, or is silent after so many answers.
+ * sent once it has closed the connection, or is silent after this number of answers.
  */
 export function converse(port: number, parts: readonly string[], answers = Number.POSITIVE_INFINITY): Promise<string> {
   return new Promise((resolve) => {

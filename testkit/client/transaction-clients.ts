@@ -47,7 +47,7 @@ export class TransactionClients {
   constructor(
     private readonly history: History,
     private readonly random: Random,
-    /** Whether creates may have keys: where a version runs that does not know them, a repeat creates again. */
+    /** True if creates may have keys: if a version runs that does not know them, a repeat creates again. */
     private readonly withKeys = true,
   ) {
     this.#lists = new TransactionLists(history);

@@ -7,7 +7,7 @@ import type { Random } from '../random.js';
 const MOST_CREATES = 120;
 /** Lists that are read under load: the one that grows, and the one before it. */
 const READ_OFTEN = 2;
-/** One read in so many is of an account that all clients pay. */
+/** One read in this number is of an account that all clients pay. */
 const SHARED_EVERY = 3;
 
 /** A list that its owner makes longer and shorter, one request after the other, with its ids as the owner knows them. */

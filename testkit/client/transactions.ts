@@ -16,7 +16,7 @@ export interface Transaction {
   createdAt: string;
 }
 
-/** What a list may be filtered by; `to: ''` is sent, and means no filter. */
+/** The filters of a list; `to: ''` is sent, and means no filter. */
 export type Filter = Partial<Record<'from' | 'to', string>>;
 
 type Id = number | string;
@@ -41,7 +41,7 @@ export function postBatch(url: string, rows: unknown, headers: Headers = {}): Pr
   return sendJson(`${url}${PATH}/batch`, 'POST', Array.isArray(rows) ? { transactions: rows } : rows, headers);
 }
 
-/** What a create of many answered with 201. */
+/** The transactions of a create that was answered with 201. */
 export function createdIn(answer: Answer): Transaction[] {
   if (answer.status !== 201) throw new Error(`create answered ${answer.status}: ${answer.text}`);
   return answer.json<{ transactions: Transaction[] }>().transactions;

@@ -12,7 +12,7 @@ export const LAPTOP = { width: 1280, height: 800 };
 interface Opening {
   /** An API key or token to sign in with. Omitted if the service asks for none, or if the test signs in itself. */
   readonly secret?: string;
-  /** Where it opens: `#/payments`. */
+  /** The view that opens first: `#/payments`. */
   readonly hash?: string;
   readonly viewport?: { readonly width: number; readonly height: number };
   /** The locale in which the browser formats numbers and times; `timezoneId` is its time zone. */
@@ -23,7 +23,7 @@ interface Opening {
 /** The console in a tab, and what it did there. */
 export interface OpenConsole {
   readonly page: Page;
-  /** What the browser's console shows: among it each violation of the page's policy. */
+  /** The messages in the browser's console: among them each violation of the page's policy. */
   readonly complaints: readonly string[];
   /** The address of each request. */
   readonly asked: readonly string[];
@@ -62,7 +62,7 @@ export function consoles() {
   };
 }
 
-/** Fails where the page asked anybody but its service, broke its policy, or wrote an error; refusals that are meant match `expected`. */
+/** Fails if the page asked anybody but its service, broke its policy, or wrote an error; refusals that are meant match `expected`. */
 export function expectClean({ complaints, asked }: OpenConsole, url: string, expected?: RegExp): void {
   expect(asked.filter((address) => !address.startsWith(`${url}/`))).toEqual([]);
   expect(complaints.filter((text) => !expected?.test(text))).toEqual([]);
@@ -71,7 +71,7 @@ export function expectClean({ complaints, asked }: OpenConsole, url: string, exp
 /** The value that a view shows next to this name. */
 export const factOf = (page: Page, name: string) => page.locator(`.facts dt:text-is("${name}") + dd`);
 
-/** What axe finds in both themes, in words; none is good. */
+/** The violations that axe finds in both themes, in words; none is good. */
 export async function accessibilityProblems(page: Page): Promise<string[]> {
   // Evaluated, and not added as a script: the policy of the page would refuse that.
   await page.evaluate(await readFile(AXE, 'utf8'));

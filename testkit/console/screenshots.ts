@@ -8,7 +8,7 @@ const FOLDER = process.env.IDEMPAY_SCREENSHOTS;
 const WIDE = { width: 1920, height: 1080 };
 const SIZES = Object.entries({ phone: PHONE, desktop: LAPTOP, wide: WIDE });
 
-/** Does nothing where no folder is named. Leaves the page as it was. */
+/** Does nothing if no folder is named. Leaves the page as it was. */
 export async function takeScreenshots(page: Page, view: string): Promise<void> {
   if (FOLDER === undefined) return;
   mkdirSync(FOLDER, { recursive: true });

@@ -11,7 +11,7 @@ export async function givenTransactions(url: string, count: number, members: Mem
   return { from, created: createdIn(await postBatch(url, drafts)).reverse() };
 }
 
-/** Where the console shows what a search finds. */
+/** The console's address for the results of a search. */
 export const hashOf = (query: Record<string, string>) => `#/transactions?${new URLSearchParams(query)}`;
 
 export const rowOf = ({ page }: OpenConsole, { transactionId }: Transaction): Locator =>

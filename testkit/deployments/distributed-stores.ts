@@ -8,8 +8,8 @@ import { startTcpProxy } from '../servers/tcp-proxy.js';
 import { manageStores } from './deployments.js';
 
 /**
- * What it acknowledged survives the end of its process, because each write goes to the file first. With `everysec` Redis puts
- * that off while an earlier sync is slow, and a killed one may forget the last two seconds.
+ * An acknowledged write survives the end of its process, because each write goes to the file first. With `everysec` Redis puts that off
+ * while an earlier sync is slow, and a killed one may forget the last two seconds.
  */
 export const APPEND_ONLY = ['--appendonly', 'yes', '--appendfsync', 'no'];
 

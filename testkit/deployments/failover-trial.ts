@@ -93,7 +93,7 @@ export async function startTrial(redisUrl: string) {
   };
 }
 
-/** What the process has said of its Redis master: which it held, for how long, and what the Sentinels named. */
+/** The process's messages about its Redis master: which it held, for how long, and which the Sentinels named. */
 export function masterLines({ logs }: Pick<Service, 'logs'>): string[] {
   const lines = logs.filter(({ msg }) => /Redis|Sentinel/.test(msg ?? ''));
   return lines.map(({ time, msg, err }) => {

@@ -13,8 +13,8 @@ const LOCK_TTL_SECONDS = '4';
 const PROMPT: Partial<Behaviour> = { declineRate: 0, latencyMs: 0, replyLatencyMs: 0, lostReplyRate: 0 };
 
 /**
- * What a program of `examples/` that pays needs: a service as a process, its processor with the log of charges, and a folder. One for all
- * tests of a suite; each test begins with a processor that charges at once. Its members may be read in hooks and tests, not while
+ * The environment of a program of `examples/` that pays: a service as a process, its processor with the log of charges, and a folder. One
+ * for all tests of a suite; each test begins with a processor that charges at once. Its members may be read in hooks and tests, not while
  * tests register.
  */
 export function sharePayerEnvironment() {

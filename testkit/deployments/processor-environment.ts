@@ -79,7 +79,7 @@ function setEnvironment<S extends Running, P extends ProcessorInProcess & { resu
       return (await serveSome(1, settings))[0] as S;
     },
 
-    /** Two services, where the deployment takes two; else the one service twice. */
+    /** Two services, if the deployment takes two; else the one service twice. */
     async serveTwo(settings: Record<string, string> = {}): Promise<[S, S]> {
       const [one, other = one] = await serveSome(deployment.name === 'embedded' ? 1 : 2, settings);
       return [one as S, other as S];
@@ -115,7 +115,7 @@ function setEnvironment<S extends Running, P extends ProcessorInProcess & { resu
     const [processor, stores] = await Promise.all([startProcessor(), deployment.open()]);
     Object.assign(environment, { processor, stores });
   });
-  // Whatever state a test that failed has left behind.
+  // A test that failed may have left any state behind.
   beforeEach(async () => {
     const { processor } = environment;
     environment.payer = new Payer();

@@ -41,7 +41,7 @@ export async function openStripeEnvironment(random?: () => number) {
     adapterLogs: () => adapter.logs,
     charge: (reference: string, charged: { amount: string; currency: string } & Readonly<Record<string, unknown>>) =>
       sendCharge(url, reference, { transactionId: 'TXN1', ...charged }),
-    /** Whatever it was doing ends in the middle. */
+    /** Its work ends in the middle. */
     async restartAdapter(changed: Record<string, string> = {}): Promise<void> {
       await adapter.kill();
       adapter = await examples.start('stripe-adapter', { ...usual, ...changed });

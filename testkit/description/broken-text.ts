@@ -1,7 +1,7 @@
 import type { Random } from '../random.js';
 import type { Draft } from './request-fuzzer.js';
 
-/** A client that reads the answer to HEAD does not know where it ends. */
+/** A client that reads the answer to HEAD does not know its end. */
 const CLOSE = 'Connection: close';
 
 /** The request as text with one thing wrong that a client of HTTP never gets wrong; its body is left out. */

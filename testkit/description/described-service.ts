@@ -11,11 +11,11 @@ export interface DescribedOperation extends Omit<Operation, 'parameters'> {
   readonly method: string;
   /** With `{name}` for what a path holds. */
   readonly path: string;
-  /** Those of its path too, without references. */
+  /** Includes the parameters of its path, without references. */
   readonly parameters: readonly Parameter[];
 }
 
-/** What a request is for: an operation, or what the description says of all others. */
+/** The purpose of a request: an operation, or the description's part on all others. */
 export type Purpose =
   | { readonly kind: 'operation'; readonly operation: DescribedOperation }
   | { readonly kind: 'unknown path' }
@@ -23,7 +23,7 @@ export type Purpose =
 
 /** Headers of HTTP itself; the description has none of them. */
 const HTTP_HEADERS = ['date', 'connection', 'keep-alive', 'content-length', 'content-type', 'transfer-encoding'];
-/** Headers that only the response `default` has. Its other headers are those of every answer, `Cache-Control` that of every error. */
+/** Headers that only the response `default` has. It shares its other headers with every answer, and `Cache-Control` with every error. */
 const OF_ANY_REQUEST = ['allow', 'retry-after'];
 const OF_ERRORS = ['cache-control'];
 /** Only the errors of these operations have the member `charge`. */
@@ -66,20 +66,20 @@ export class DescribedService {
     );
   }
 
-  /** What stands at a place, or what it refers to, with the place of that. */
+  /** The value at a place, or the value that it refers to, with the place of that value. */
   #part<T>(place: string): { pointer: string; part: T } {
     const found = at(this.document, place) as { $ref?: string } | undefined;
     if (!found) throw new Error(`the description has nothing at ${place}`);
     return found.$ref === undefined ? { pointer: place, part: found as T } : this.#part(found.$ref);
   }
 
-  /** What a reference refers to, or the thing itself. */
+  /** The target of a reference, or the value itself. */
   resolve<T>(thing: object): T {
     if (!('$ref' in thing)) return thing as T;
     return at(this.document, String(thing.$ref)) as T;
   }
 
-  /** What is not as the description says; none is good. */
+  /** The differences from the description; none is good. */
   problems(purpose: Purpose, answer: Answer, isHead: boolean): string[] {
     const found = this.#responseTo(purpose, answer.status);
     if (!found) return [`the status ${answer.status} is not described`];
@@ -94,7 +94,7 @@ export class DescribedService {
     ];
   }
 
-  /** The place of the response, and that of the one that has the headers of every answer of the operation. */
+  /** The place of the response, and the place of the one that has the headers of every answer of the operation. */
   #responseTo(purpose: Purpose, status: number): { place: string; whole: string } | undefined {
     // The head of a request, and a limit, refuse alike, whatever it asks for: as any operation says.
     const operation = purpose.kind === 'operation' ? purpose.operation : this.operation('getMetrics');
@@ -106,7 +106,7 @@ export class DescribedService {
     return others.includes(status) && !isOther ? { place: whole, whole } : undefined;
   }
 
-  /** Those of a response that is for several: its schema names them. */
+  /** The statuses of a response that is for several: its schema names them. */
   #statusesOf({ content }: Response): readonly number[] {
     const schema = this.resolve<{
       allOf: [object, { properties: { status: { enum: number[] } } }];
@@ -205,7 +205,7 @@ export class DescribedService {
     return isKnown ? [] : [`the parameter ${repeated} is not described`];
   }
 
-  /** The type is that of an entry of the catalogue with this status and title. Only errors of payments have `charge`. */
+  /** An entry of the catalogue has this type, status and title. Only errors of payments have `charge`. */
   #typeProblems(purpose: Purpose, { type, title, status, charge }: ProblemBody): string[] {
     const known = Object.values(PROBLEMS).find(({ name }) => type === `/problems#${name}`);
     if (!known) return [`the type ${type} is unknown`];
@@ -270,7 +270,7 @@ function plainOf({ status, detail }: ProblemBody): ErrorBody {
 
 const TWICE = /^'(.*)' in the querystring may be sent only once\.$/s;
 
-/** What is the same in every text of one kind: without what is quoted, numbers, and names in capitals. */
+/** The part that is the same in every text of one kind: without quoted parts, numbers, and names in capitals. */
 export function textShape(message: string): string {
   return message
     .replace(/^Payment declined: .*/s, 'Payment declined: ')

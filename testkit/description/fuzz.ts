@@ -10,7 +10,7 @@ import { type Credentials, type Draft, RequestFuzzer } from './request-fuzzer.js
 
 /** Clients that send at the same time, each one request after the other. */
 const CLIENTS = 8;
-/** One request of so many is bytes that no client of HTTP would send. */
+/** One request of this number is bytes that no client of HTTP would send. */
 const RAW_EVERY = 25;
 /** The service refuses a larger body before it has come whole, and ends the connection, which a client may notice first. */
 const BODY_LIMIT = 16 * 1024;

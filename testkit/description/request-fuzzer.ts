@@ -14,7 +14,7 @@ export interface Draft {
   target: string;
   headers: Headers;
   body: Ask['body'];
-  /** What was broken of it. */
+  /** The part of it that was broken. */
   readonly broken: string[];
 }
 
@@ -125,7 +125,7 @@ const UNKNOWN_PATHS = [
 ];
 const UNKNOWN_METHODS = ['BREW', 'PAY'];
 const CHANGING = ['Payments', 'Payment records', 'Transactions'];
-/** What every operation answers alike. */
+/** Mistakes that every operation answers alike. */
 const RARE = ['unknown method', 'unknown path', 'long target', 'large headers', 'host', 'expectation', 'path encoding'];
 const OF_BODY = ['body', 'member', 'member', 'member'];
 const UNFRAMED = ['GET', 'HEAD', 'DELETE', 'OPTIONS', 'TRACE'];
@@ -156,7 +156,7 @@ export class RequestFuzzer {
     return draft;
   }
 
-  /** What answers give that later requests need. */
+  /** Values from answers that later requests need. */
   learn({ status, headers, text }: Answer): void {
     if (status === 200 && /^"[0-9a-f-]{36}"$/.test(text)) remember(this.#keys, text.slice(1, -1));
     if (status === 201 && headers.location) remember(this.#ids, headers.location.split('/').at(-1) ?? '');
@@ -303,7 +303,7 @@ export class RequestFuzzer {
     };
     const isRare = random.below(8) === 0;
     const usual = Object.keys(breakers).filter((each) => !RARE.includes(each));
-    // What the operation reads is broken most often.
+    // The parts that the operation reads are broken most often.
     const own = operation.parameters.flatMap(
       (parameter) => ({ path: 'part of the path', query: 'query', header: 'header' })[parameter.in],
     );

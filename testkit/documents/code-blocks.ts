@@ -67,7 +67,7 @@ function runOf(lines: readonly string[], fenceAt: number): Run {
   return { how: 'here' };
 }
 
-/** Whether the lines stand in the file one after the other, wherever they are indented to. */
+/** True if the lines stand in the file one after the other, with any indent. */
 export function isPartOf(file: string, text: string): boolean {
   const bare = (whole: string) => whole.split('\n').map((line) => line.trim());
   const wanted = bare(text.trim()).join('\n');

@@ -21,8 +21,8 @@ export interface Step {
 
 /**
  * Runs the shell blocks of one document in one shell and one folder, in order, as a reader does: `npm start` and `npm run processor` start
- * the built programs, and `npm start` ends the service that runs. A page that starts none has one. Addresses with the usual ports become
- * those of free ports. Rejects with the output when a command fails.
+ * the built programs, and `npm start` ends the service that runs. A page that starts none has one. Addresses with the usual ports get free
+ * ports. Rejects with the output when a command fails.
  */
 export async function runShell(blocks: readonly CodeBlock[], folder: string): Promise<readonly Step[]> {
   const ports = new Map([
@@ -110,8 +110,8 @@ function commandsOf(text: string): string[] {
 }
 
 /**
- * What a block says is printed, in its comments below a command: `# HTTP/1.1 200 OK`, `# "Transaction ID: TXN..."`,
- * `# idempotent-replayed: true`. What a comment says beyond the status is for the reader.
+ * The output that a block names in its comments below a command: `# HTTP/1.1 200 OK`, `# "Transaction ID: TXN..."`, `# idempotent-replayed:
+ * true`. The rest of a comment, after the status, is for the reader.
  */
 function shownOutput(text: string): string[] {
   const comments = [...text.matchAll(/^# (.*)$/gm)].map(([, comment = '']) => comment);

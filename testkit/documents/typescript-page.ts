@@ -49,7 +49,7 @@ export async function runTypescript(blocks: readonly CodeBlock[], serviceUrl: st
   return stdout;
 }
 
-/** Its line numbers are those of the page. */
+/** It has the line numbers of the page. */
 function programOf(blocks: readonly CodeBlock[]): string {
   const lines: string[] = [];
   for (const { line, text } of blocks)

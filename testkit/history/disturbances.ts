@@ -1,7 +1,7 @@
 /** The processor is there, and fails, delays or loses some of its replies: what it did not charge is not sent again blindly. */
 export const PROCESSOR_REPLIES = 'replies of the processor';
 
-/** What Redis may have lost: everything, or only what was written meanwhile. */
+/** The data that Redis may have lost: everything, or only the writes of that time. */
 export type Forgets = 'everything' | 'the latest';
 
 export interface Disturbance {

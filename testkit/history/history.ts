@@ -8,7 +8,7 @@ import type { ListHistory, SharedListHistory, TransactionHistory } from './trans
 const PATIENCE_MS = 2_000;
 /** After healing the checks are about lost data, not about the speed of a busy machine. */
 export const LAST_PATIENCE_MS = 15_000;
-/** After a failure at a process most clients go to the others for so long. */
+/** After a failure at a process most clients go to the others for this long. */
 const AVOIDED_MS = 250;
 /** At most, before a client goes on after a failure, or when it finds no process: an immediate retry would only load the machine. */
 const LONGEST_PAUSE_MS = 100;

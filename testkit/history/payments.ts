@@ -1,6 +1,6 @@
 import type { Reply } from './history.js';
 
-/** What stands for a decline where a transaction id stands for a completed payment. */
+/** Stands for a decline, as a transaction id stands for a completed payment. */
 export const DECLINED = 'declined';
 /** The same for a payment that was closed. */
 export const CANCELLED = 'cancelled';
@@ -14,7 +14,7 @@ export interface Exchange {
   status: number;
   failure?: Reply['failure'];
   outcome?: string;
-  /** The key that the answer names: that of the reference, where the request names one. */
+  /** The key that the answer names: the reference's key, if the request names one. */
   key?: string;
   isFirst?: true;
   /** Answered that nothing was charged yet and that it will be (rule P15): the payment has its row. */
@@ -30,13 +30,13 @@ export interface Order {
 }
 
 export interface KeyHistory {
-  /** '' until an answer names it, where the payment is known by its reference. */
+  /** '' until an answer names it, if the payment is known by its reference. */
   key: string;
   readonly order?: Order;
-  /** What its first request is to pay. */
+  /** The content of its first request. */
   readonly amount: string;
   readonly currency: string;
-  /** The contents of all requests that may have made its row, as `textOf` writes them. Omitted where none was sent. */
+  /** The contents of all requests that may have made its row, as `textOf` writes them. Omitted if none was sent. */
   contents?: Set<string>;
   readonly issuedAt: number;
   /** Also each time that the key of a reference is asked for again. */
@@ -48,9 +48,9 @@ export interface KeyHistory {
 
 const FIRST_TEXT = /^"Payment processed successfully with Transaction ID: (TXN\d+)"$/;
 const REPEAT_TEXT = /^"Transaction ID: (TXN\d+)"$/;
-/** Answered where the charge surely was not sent (rule P15). */
+/** The answer if the charge surely was not sent (rule P15). */
 export const CLAIMED_TEXT = 'The payment is under way and will be charged';
-/** What the other answers say, by their status. */
+/** The meaning of the other answers, by their status. */
 const TEXTS: Readonly<Record<number, string>> = {
   400: '"message":"Invalid or missing Idempotency-Key."',
   402: '"message":"Payment declined: insufficient funds',

@@ -7,13 +7,13 @@ export type Status = (typeof STATUSES)[number];
 
 export type Input =
   | { readonly what: 'read' }
-  /** `onlyFrom`: only where it has this status, by an `If-Match` with the tag of that. */
+  /** `onlyFrom`: only if it has this status, by an `If-Match` with that status's tag. */
   | { readonly what: 'change'; readonly status: Status; readonly onlyFrom?: Status | undefined }
   | { readonly what: 'delete' };
 
 /**
- * What it was answered. A read shows a status (a 304 the one whose tag it confirms), or that there is no such transaction. A
- * write was done, or it was not: there is no such transaction, its status is final, or it is not the one that If-Match names.
+ * The answer. A read shows a status (a 304 the one whose tag it confirms), or that there is no such transaction. A write was done, or it
+ * was not: there is no such transaction, its status is final, or it is not the one that If-Match names.
  */
 export type Output = Status | 'gone' | 'done' | 'final' | 'not as expected';
 
@@ -47,6 +47,6 @@ export interface SharedListHistory {
   /** Those that were acknowledged, by their ids. */
   readonly creates: Map<number, Span>;
   readonly deletes: Map<number, Span>;
-  /** What each read showed; a 304: the ids under the tag that it confirmed. */
+  /** The ids that each read showed; a 304 stands for the ids under the tag that it confirmed. */
   readonly reads: { readonly sentAt: number; readonly endedAt: number; readonly ids: readonly number[] }[];
 }

@@ -9,8 +9,8 @@ let last: Promise<unknown> = Promise.resolve();
 
 /**
  * Runs a command in the process of the test, which saves the start of a process, and gives what `runCommand` gives. Commands run
- * one at a time, because the outputs, the environment and the exit code are those of the whole process. A command needs a process
- * of its own where it is killed, runs at the same time as another, or the test looks at its input, its terminal or its end.
+ * one at a time, because the outputs, the environment and the exit code belong to the whole process. A command needs a process of its own
+ * if it is killed, runs at the same time as another, or the test looks at its input, its terminal or its end.
  */
 export function runCommandHere(
   url: string,

@@ -10,7 +10,7 @@ import { createTransactions as createFeature } from '#idempay/transactions/trans
 const [side, crashing, operation, nth] = (process.env.CRASH_AT ?? '').split(' ');
 const REPLACED = ['./payments/payments.js', './transactions/transactions.js'];
 
-/** For Node.js: where a module is found. Both kinds of hooks take this function, because it does not look at what `next` returns. */
+/** For Node.js: the place of a module. Both kinds of hooks take this function, because it does not look at what `next` returns. */
 export function resolve(specifier, context, next) {
   const isReplaced = context.parentURL?.endsWith('/dist/app.js') && REPLACED.includes(specifier);
   return isReplaced ? { url: import.meta.url, shortCircuit: true } : next(specifier, context);

@@ -77,7 +77,7 @@ async function manage<Running extends { kill(): Promise<unknown> }>(
       if (answer.status !== 200) throw new Error(`PATCH /behaviour answered ${answer.status}: ${answer.text}`);
       behaviour = { ...behaviour, ...patch };
     },
-    /** What the log file holds, in order: the evidence of what was charged. */
+    /** The entries of the log file, in order: the evidence of all charges. */
     charges: () => readChargeLog(chargeLog),
     chargesOf: async (key: string) => (await readChargeLog(chargeLog)).filter(({ reference }) => reference === key),
     /** Connections are cut, nobody listens, and what was at work is never charged. */

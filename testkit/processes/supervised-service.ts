@@ -29,7 +29,7 @@ interface SupervisedOptions {
 
 /** One process at an address that stays the same; started again whenever it ends. */
 export class SupervisedService {
-  /** Where the process that runs will end itself: `point:nth`. */
+  /** The point at which the running process will end itself: `point:nth`. */
   nextCrash: string | undefined;
   readonly name: string;
   readonly url: string;

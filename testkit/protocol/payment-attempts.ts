@@ -51,7 +51,7 @@ export function claimAttempt(members: Partial<ClaimAttempt> = {}): ClaimAttempt 
   };
 }
 
-/** What a claim, or a cancellation, has of an attempt at a reference. */
+/** The fields of an attempt at a reference that a claim, or a cancellation, has. */
 export interface TurnMembers {
   readonly key: string;
   readonly client: string | undefined;

@@ -32,7 +32,7 @@ export async function statesAtOnce(count: number, ask: () => Promise<{ readonly 
   return counts;
 }
 
-/** What cases begin with, on this key store: each fails when it answers in any other way. */
+/** The first steps of cases, on this key store: each fails when it answers in any other way. */
 export function keySteps(keys: KeyStore) {
   function begin(key: string, owner = newOwner(), leaseMs = LONG_MS, fingerprint = '100.50 USD') {
     return keys.begin({ key, owner, leaseMs, fingerprint });

@@ -26,7 +26,7 @@ export async function planOf(
   return plan;
 }
 
-/** Lets the connection keep the plan that it makes now. What is returned executes the statement, and reads that plan. */
+/** Lets the connection keep the plan that it makes now. The returned function executes the statement, and reads that plan. */
 export async function keepPlan(client: pg.ClientBase, { name, text }: Statement, values: readonly PlanValue[]) {
   const execute = executionOf(`kept_${name}`, values);
   await client.query(`PREPARE kept_${name} AS ${text}`);
@@ -48,7 +48,7 @@ async function explain(client: pg.ClientBase, execute: string, executed: boolean
   const { rows } = await client.query(`EXPLAIN (FORMAT JSON${executed ? ', ANALYZE, BUFFERS' : ''}) ${execute}`);
   const plan = JSON.stringify(rows);
   const all = (pattern: RegExp) => Array.from(plan.matchAll(pattern), ([, found = '']) => found);
-  // Those of the root stand first, and count what is below it too.
+  // The root's figures stand first, and include the nodes below it.
   const [hit = 0] = all(/"Shared Hit Blocks":(\d+)/g).map(Number);
   const [read = 0] = all(/"Shared Read Blocks":(\d+)/g).map(Number);
   return {

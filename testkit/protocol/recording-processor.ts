@@ -7,7 +7,7 @@ import type {
   ProcessorTraits,
 } from '#idempay/payments/ports/processor.js';
 
-/** What the processor does with the next charge: the outcome that it keeps, and the answer that is seen of it. */
+/** The processor's reaction to the next charge: the outcome that it keeps, and its visible answer. */
 export interface NextCharge {
   /** `none`: the charge never arrives. `not sent`: it does not even leave, and its sender knows. */
   readonly outcome: 'succeeded' | 'declined' | 'none' | 'not sent';
@@ -31,7 +31,7 @@ export class RecordingProcessor implements Processor {
   private readonly plans: NextCharge[] = [];
   private readonly lookUpPlans: (LookUpResult | (() => Promise<LookUpResult>))[] = [];
 
-  /** Whether a look-up says what was charged. */
+  /** True if a look-up names the amount that was charged. */
   tellsAmounts = true;
 
   constructor(

@@ -23,7 +23,7 @@ export async function openRedisClient(url: string): Promise<RedisClient> {
   return client;
 }
 
-/** Where the cache is for a process to which the server of this connection is in the epoch, whatever it is. */
+/** The place of the cache for a process to which the server of this connection is in the epoch, whatever it is. */
 export async function locationsAt(client: RedisClient, epoch = 1): Promise<CacheLocations> {
   async function look(): Promise<CacheLocation> {
     const info = String(await (client as Redis).info('replication'));
@@ -46,10 +46,10 @@ export async function locationsAt(client: RedisClient, epoch = 1): Promise<Cache
 export const nothingRemembered = () =>
   new RememberedOutcomes(() => ({ server: 'none', latestMs: undefined }), systemClock);
 
-/** What one process of the distributed deployment has of Redis, without PostgreSQL: connections of its own. */
+/** The Redis part of one process of the distributed deployment, without PostgreSQL: connections of its own. */
 export async function openRedisProcess(url: string) {
   const client = await openRedisClient(url);
-  /** What an operator is told about subscriptions that the server refused. */
+  /** Messages to the operator about subscriptions that the server refused. */
   const refusals: Error[] = [];
   const ends = new LockEnds(client, NAMES.lockEnds, systemClock, (error) => refusals.push(error));
   const keys = createRedisKeyStore(client, NAMES, ends, { clock: systemClock, remembered: nothingRemembered() });

@@ -49,8 +49,8 @@ export function aged(keys: readonly string[], byMs: number): StoredChange {
 }
 
 /**
- * So many completed payments, numbered from 1, settled from `settledFrom` on (milliseconds since the epoch): two in each
- * second, and not in the order of their keys, so that all but the order of settling would show.
+ * This number of completed payments, numbered from 1, settled from `settledFrom` on (milliseconds since the epoch), two in each second.
+ * They are not in the order of their keys, so that any order but the one of settling would show.
  */
 export function settledPayments(count: number, settledFrom: number): StoredChange {
   // 7919 is prime, so that every number comes once.
@@ -82,8 +82,8 @@ const FROM = '\u{1f4b3}'.repeat(64);
 const TO = '\u{1f4b0}'.repeat(64);
 
 /**
- * Puts so many transactions between two long accounts into the stores with these settings, past all service processes.
- * No service may run on the embedded one; the schema must be there, and no transaction.
+ * Puts this number of transactions between two long accounts into the stores with these settings, past all service processes. No service
+ * may run on the embedded one; the schema must be there, and no transaction.
  */
 export async function storeTransactions(stores: Environment, count: number): Promise<void> {
   const change = (schema: string, createdAt: string, numbers: string) => `

@@ -6,11 +6,11 @@ import { text } from 'node:stream/consumers';
 /** A question of the contract of docs/reference/processor.md, as an adapter gets it. */
 export interface Asked {
   readonly reference: string;
-  /** Undefined where the body is no JSON object. */
+  /** Undefined if the body is no JSON object. */
   readonly charge: Readonly<Record<string, unknown>> | undefined;
   /** Sent on a connection of its own, which the checker will cut. */
   readonly isToBeCut: boolean;
-  /** Where it is to be cut: resolves when the connection is gone. */
+  /** For a call that is to be cut: resolves when the connection is gone. */
   readonly gone: Promise<unknown>;
 }
 
@@ -28,7 +28,7 @@ export interface Adapter {
   lookUp(asked: Asked): Answer | Promise<Answer>;
 }
 
-/** What really happened: the money that moved, in its order. */
+/** The money that really moved, in its order. */
 export interface Books {
   readonly moved: { readonly reference: string; readonly amount: unknown }[];
 }

@@ -7,7 +7,7 @@ import { ROOT } from '../programs.js';
 
 const run = promisify(execFile);
 
-/** Where servers that the machine lacks are unpacked; nothing is installed into the system. */
+/** The folder into which servers that the machine lacks are unpacked; nothing is installed into the system. */
 const CACHE = join(ROOT, 'node_modules/.cache/test-servers/');
 
 const LIBRARIES = ['libjemalloc2', 'liblzf1', 'libatomic1'];

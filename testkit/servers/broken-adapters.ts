@@ -21,9 +21,9 @@ export interface BrokenAdapter {
   readonly says: RegExp;
   /** Money really moved more than once for a reference, so the sentence has to say so. */
   readonly isChargedTwice?: true;
-  /** For one call: short where the adapter hangs. */
+  /** For one call: short if the adapter hangs. */
   readonly timeoutMs?: number;
-  /** For a charge that is said to be at work: short where it stays so. */
+  /** For a charge that is said to be at work: short if it stays at work. */
   readonly deadlineMs?: number;
   open(books: Books): Adapter;
 }

@@ -85,7 +85,10 @@ async function form(nodes: readonly RedisServer[], masters: number): Promise<voi
   }
 }
 
-/** Sent again after a lost connection, the command finds its own work, and refuses. Whatever a node has is good: the nodes settle equal ones. */
+/**
+ * Sent again after a lost connection, the command finds its own work, and refuses. Any value of a node is good: the nodes settle equal
+ * ones.
+ */
 async function setEpoch(client: RedisServer['client'], epoch: number): Promise<void> {
   await client.cluster('SET-CONFIG-EPOCH', epoch).catch((error: Error) => {
     if (!error.message.includes('config epoch is already non-zero')) throw error;

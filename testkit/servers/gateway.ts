@@ -13,7 +13,7 @@ export interface GatewayAnswer {
   readonly text: string;
 }
 
-/** What the client gets for a request. `forward` lets the service carry it out, and gives its answer. */
+/** The client's answer to a request. `forward` lets the service carry it out, and gives its answer. */
 export type GatewayRule = (
   request: { readonly method: string; readonly path: string },
   forward: () => Promise<GatewayAnswer>,

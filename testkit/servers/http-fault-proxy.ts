@@ -15,7 +15,7 @@ import type { Random } from '../random.js';
 import { pause, until } from '../time/until.js';
 
 /**
- * What becomes of one request. `before`: it never reaches the service; `after`: the service has answered it. `answers`: the proxy answers by
+ * The fate of one request. `before`: it never reaches the service; `after`: the service has answered it. `answers`: the proxy answers by
  * itself, with any status.
  */
 const FAULTS = ['reset before', 'reset after', 'answers before', 'answers after', 'cut', 'slow', 'late'] as const;

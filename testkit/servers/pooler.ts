@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** What a pooler passes on of a start-up message. */
+/** The part of a start-up message that a pooler passes on. */
 const PASSED_ON = new Set(['user', 'database', 'client_encoding']);
 const PROTOCOL_3 = 196_608;
 const RESET = message('Q', 'RESET ALL\0');

@@ -30,7 +30,7 @@ export async function startPostgres(settings: readonly string[] = [], folderOfBi
   const server = await serveFolder(binaries, folder, settings);
   return {
     ...server,
-    /** Where its files are. */
+    /** The folder of its files. */
     data,
     async createDatabase(name: string): Promise<string> {
       await runSql(server.url('postgres'), `CREATE DATABASE "${name}"`);
@@ -67,7 +67,7 @@ export async function serveFolder(binaries: string, folder: string, settings: re
       throw new Error(`${late.message}; it said: ${said}`, { cause: late });
     });
   }
-  /** What `pg_ctl stop -m immediate` does: SIGQUIT, no clean-up; the next start recovers from the log. */
+  /** As `pg_ctl stop -m immediate`: SIGQUIT, no clean-up; the next start recovers from the log. */
   const stopImmediately = () => endServer(child, 'SIGQUIT');
 
   await start();

@@ -3,7 +3,7 @@ import { certificatesIn, PASSWORD, tlsSettings } from './certificates.js';
 import { startRedis } from './redis.js';
 import { freePort } from './server-process.js';
 
-/** What `docs/operations/deployment.md` asks for, and no more: a right that is missing there would fail the suites. */
+/** The rights that `docs/operations/deployment.md` asks for, and no more: a right that is missing there would fail the suites. */
 const RIGHTS =
   '~idempay:* resetchannels &idempay:* -@all +@hash +@keyspace +@scripting +info +time +ping +dbsize +subscribe +publish +xadd +xtrim +xread';
 

@@ -8,7 +8,7 @@ declare module 'vitest' {
   interface ProvidedContext {
     /** Port of the PostgreSQL server that all test files share; each takes databases of its own. */
     postgresPort: number;
-    /** Who the service is there, with a password and over TLS, where that is what the run is about; else empty. */
+    /** The service's user there, with a password and over TLS, if the run is about that; else empty. */
     postgresUserUrl: string;
   }
 }

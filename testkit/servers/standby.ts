@@ -10,8 +10,8 @@ const NOT_COPIED = ['postmaster.pid', 'postmaster.opts'];
 
 /**
  * A server that follows another one, byte by byte and hot: it answers reads only. It is made by the documented low-level
- * steps of a base backup: they need no program but the server, where `pg_basebackup` is missing from some distributions of
- * it. `followedPort`: the port of a proxy in front of the primary.
+ * steps of a base backup: they need no program but the server, because `pg_basebackup` is missing from some distributions of it.
+ * `followedPort`: the port of a proxy in front of the primary.
  */
 export async function startStandby(primary: PostgresServer, followedPort = primary.port) {
   const folder = await mkdtemp(join(tmpdir(), 'idempay-standby-'));

@@ -67,7 +67,7 @@ export class TcpProxy {
     for (const connection of this.#connections) connection.stranded = true;
   }
 
-  /** Each piece of either direction waits so long; until `heal`. */
+  /** Each piece of either direction waits this long, until `heal`. */
   delay(ms: number): void {
     this.#delayMs = ms;
   }

@@ -3,7 +3,7 @@ import type { Ledger, RetentionTime } from '#idempay/payments/ports/ledger.js';
 export const HOUR_MS = 3_600_000;
 const MANY = 1_000;
 
-/** What a process that ran for so many hours would have told the ledger: an hour at a time. Keys are of the present. */
+/** Tells the ledger the time as a process that ran for this number of hours would, an hour at a time. Keys are of the present. */
 export async function passHours(ledger: Ledger, hours: number): Promise<RetentionTime> {
   const lowestKeyMs = Date.now();
   let time = await ledger.noteElapsed({ sinceMs: 0, elapsedMs: 0, lowestKeyMs });

@@ -13,7 +13,7 @@ export type OpenStores = Awaited<ReturnType<typeof openStores>>;
 /** An empty Redis, of whatever topology this run is about, and an empty database. */
 export async function openStores() {
   const [redis, database] = await Promise.all([openRedis(), createSharedDatabase()]);
-  /** What a service process needs besides the two URLs. */
+  /** The settings that a service process needs besides the two URLs. */
   const environment: Record<string, string> = TOPOLOGY === 'tls' ? { NODE_EXTRA_CA_CERTS } : {};
   return {
     redisUrl: redis.url,

@@ -1,4 +1,7 @@
-/** What `npm run test:long -- topologies` runs the suites on, one at a time; alongside `npm test`, which runs on Debian's servers alone. */
+/**
+ * The servers that `npm run test:long -- topologies` runs the suites on, one kind at a time; alongside `npm test`, which runs on Debian's
+ * servers alone.
+ */
 const TOPOLOGIES = ['cluster', 'sentinel', 'valkey', 'postgres-18', 'tls'] as const;
 
 /** The one that this run is about; undefined in `npm test`. */
