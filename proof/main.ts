@@ -11,7 +11,7 @@ const PROGRAMS: Readonly<Record<string, () => Promise<unknown>>> = {
   peers: () => import('./peers/main.js'),
 };
 
-// A program finds its options where Node.js puts those of the main file.
+// A program finds its options in the place of the main file's options.
 const [name = ''] = process.argv.splice(2, 1);
 const program = PROGRAMS[name];
 if (program) {

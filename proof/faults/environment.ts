@@ -30,7 +30,7 @@ export interface Environment {
   close(): Promise<void>;
 }
 
-/** What the services of one deployment need besides the processor. */
+/** The needs of one deployment's services besides the processor. */
 interface Stores {
   readonly settings: Readonly<Record<string, string>>;
   readonly faults: readonly Fault[];

@@ -2,11 +2,11 @@ import { CRASH_POINTS } from '../../testkit/processes/crash-points.js';
 import type { Random } from '../../testkit/random.js';
 import type { Fault, Hit } from './fault.js';
 
-/** What one cycle hits: processes and stores in turn, so that a short run meets both. */
+/** The targets of one cycle: processes and stores in turn, so that a short run meets both. */
 const PROCESSES: readonly Hit[] = ['service', 'service', 'service', 'service', 'processor'];
 /** A full disk is as rare as it is long. */
 const STORES: readonly Hit[] = ['redis', 'redis', 'redis', 'postgres', 'postgres', 'disk', 'disk'];
-/** A crash point on a busy step lies up to so many steps ahead. */
+/** A crash point on a busy step lies up to this number of steps ahead. */
 const MOST_STEPS = 30;
 /** Steps that only some payments take: a crash there must not wait for many. */
 const RARE = ['take-over', 'renew', 'abandon', 'look-up', 'release', 'evict', 'remove', 'resolve', 'cancel', 'forget'];

@@ -3,7 +3,7 @@ import type { History } from '../../testkit/history/history.js';
 import type { Random } from '../../testkit/random.js';
 import type { CrashPoints } from './fault-order.js';
 
-/** What a fault hits; the totals of a run are counted by it. */
+/** The target of a fault; the totals of a run are counted by it. */
 export type Hit = 'service' | 'processor' | 'redis' | 'postgres' | 'disk';
 
 /** One thing that can happen. */
@@ -12,13 +12,13 @@ export interface Fault {
   readonly hits: Hit;
   /** How often it is chosen, against the others. */
   readonly weight: number;
-  /** Resolves when it is over and what it took away is back, or is starting. */
+  /** Resolves when it is over and the part that it took down is back, or is starting. */
   happen(random: Random): Promise<void>;
 }
 
-/** What an environment is opened with, besides its deployment. */
+/** The options of an environment, besides its deployment. */
 export interface EnvironmentOptions {
-  /** Whether the processor recognises a reference that comes again; where it does not, an operator is at work. */
+  /** True if the processor recognises a reference that comes again; if it does not, an operator is at work. */
   readonly deduplicates: boolean;
   /** Embedded only: on a disk that can be filled up. */
   readonly onSmallDisk: boolean;

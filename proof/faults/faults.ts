@@ -21,7 +21,7 @@ const LONGEST_DOWN_MS = 300;
 const LONGEST_STOP_MS = 2_500;
 const LONGEST_DELAY_MS = 250;
 const LONGEST_FULL_MS = 1_500;
-/** The replica misses at most what is written in so long. */
+/** The replica misses at most the writes of this time. */
 const LONGEST_LAG_MS = 800;
 /** The wait for a request whose reply is to be lost ends after this time. */
 const LOSE_DEADLINE_MS = 1_500;
@@ -107,7 +107,7 @@ export function redisFaults(redis: RedisPair, options: EnvironmentOptions): Faul
   /** A replica that has not caught up would lose more than the latest. */
   const failover = { forgets: 'the latest', first: () => redis.caughtUp() } as const;
   const faults: FaultWorks = {
-    // What it acknowledged is in its file, so nothing may be forgotten.
+    // Each acknowledged write is in its file, so nothing may be forgotten.
     'Redis killed, restarted from its file': { weight: 2, kills: true, work: () => redis.killAndRestart() },
     'Redis killed, restarted empty': {
       kills: true,

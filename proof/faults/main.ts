@@ -13,7 +13,7 @@ const USAGE = `npm run proof -- faults [options]
   --minutes M                         how long, from 0.2 to 10,000 (5)
   --seed N                            a whole number: makes the choices of an earlier run again`;
 
-/** Results are those of the machine that ran the suite, so Git ignores this folder. */
+/** Results belong to the machine that ran the suite, so Git ignores this folder. */
 const FOLDER = join('proof', 'results');
 const LINE_EVERY_MS = 10_000;
 /** Violations of one failure are many and alike: the first few tell which. */
@@ -89,8 +89,8 @@ if (process.connected) {
   // The channel to the parent process would keep this process alive.
   if (process.connected) process.disconnect();
 } else {
-  // A terminal sends its Ctrl-C to a whole group of processes, and it must end none of the services and servers of a run:
-  // they are in a session of their own, with the suite, which is asked to end by itself.
+  // A terminal sends its Ctrl-C to a whole group of processes, and it must end none of the services and servers of a run. They are in a
+  // session of their own, with the suite, which is asked to end by itself.
   const running = fork(fileURLToPath(import.meta.url), process.argv.slice(2), { detached: true });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => running.kill('SIGINT'));
   running.once('exit', (code) => process.exit(code ?? 1));

@@ -16,8 +16,8 @@ const WIDTH = 4;
 const LOOK_EVERY_MS = 100;
 
 /**
- * Resolves what a processor that does not deduplicate leaves unknown for ever: asks the processor itself, and where that has
- * no record, after long enough, declines the payment.
+ * Resolves payments that a processor without deduplication leaves unknown for ever: asks the processor itself, and if that has no record,
+ * after long enough, declines the payment.
  */
 export class Operator {
   /** Keys that were declined, or may have been. */

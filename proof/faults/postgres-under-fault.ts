@@ -46,7 +46,7 @@ export class PostgresUnderFault {
    */
   async killBackend(): Promise<boolean> {
     const [, ...children] = this.#processes();
-    // By the title that it gives itself: the user and the database, where its own helpers name their work.
+    // By the title that it gives itself, with the user and the database; its own helpers name their work instead.
     const servesClient = (pid: number) => textOf(`/proc/${pid}/cmdline`).includes(` ${DATABASE} `);
     const backend = children.findLast(servesClient);
     if (backend === undefined) return false;
@@ -97,7 +97,7 @@ function untilGone(pids: readonly number[]): Promise<unknown> {
   return until('PostgreSQL to be gone', GONE_DEADLINE_MS, () => pids.every(isGone));
 }
 
-/** Empty where there is no such file. */
+/** Empty if there is no such file. */
 function textOf(path: string): string {
   try {
     return readFileSync(path, 'utf8');

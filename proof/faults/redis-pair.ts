@@ -30,7 +30,7 @@ export class RedisPair {
     return this.proxy.through(this.master.url);
   }
 
-  /** What it acknowledged is in its file: a killed process takes nothing of that with it. */
+  /** Each acknowledged write is in its file: a killed process takes none of them with it. */
   async killAndRestart(how?: 'empty'): Promise<void> {
     const { folder } = this.master;
     await this.master.kill();

@@ -18,18 +18,18 @@ import { countFault, countHistory, emptyTally, type Tally } from './tally.js';
 
 /** The longest session, checks included. Each session has fresh stores, so that nothing grows with the run. */
 const LONGEST_SESSION_MS = 100_000;
-/** What opening, healing and checking take of a session. */
+/** The time that opening, healing and checking take of a session. */
 const AROUND_MS = { embedded: 30_000, distributed: 50_000 } as const;
-/** What the last payments of an operator take. */
+/** The time that the last payments of an operator take. */
 const OPERATOR_MS = 10_000;
 const SHORTEST_FAULTS_MS = 8_000;
 const CLIENTS: Clients = { payments: 30, transactions: 10 };
 /** Pause between two faults, long enough for payments to be under way again. */
 const SHORTEST_CALM_MS = 100;
 const LONGEST_CALM_MS = 700;
-/** One in so many rounds has two faults at once. */
+/** One in this number of rounds has two faults at once. */
 const TWO_AT_ONCE = 5;
-/** After a fault a client must be able to pay within so long, on a busy machine too. */
+/** After a fault a client must be able to pay within this time, on a busy machine too. */
 const BACK_DEADLINE_MS = 120_000;
 /** A lease, a recovery period (`src/payments/recovery.ts`), and what a busy machine adds with one slow call to the processor. */
 const stuckAfterMs = (deduplicates: boolean) =>
@@ -42,7 +42,7 @@ export interface RunOptions {
   readonly seed: number;
   /** Ends the run before its time, asked before each fault. */
   readonly isEnough: (tally: Tally) => boolean;
-  /** Which faults are chosen from. */
+  /** The faults to choose from. */
   readonly only?: (fault: Pick<Fault, 'name' | 'hits'>) => boolean;
   readonly clients?: Clients;
   /** Filled while the run goes on. */
@@ -151,7 +151,7 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
   }
 }
 
-/** Faults of their own: they take away what was acknowledged, so nothing is compared with the history of the others. */
+/** Faults of their own: they remove acknowledged writes, so nothing is compared with the history of the others. */
 async function restores(
   { only, tally, deployment }: Required<RunOptions>,
   environment: Environment,

@@ -9,7 +9,7 @@ import { pause } from '../../testkit/time/until.js';
 const SCRAPE_EVERY_MS = 500;
 /** No store is asked. */
 const SCRAPED_WITHIN_MS = 5_000;
-/** A process that ends by itself is noticed so long after its connections broke, on a busy machine. */
+/** A busy machine notices this long after the connections of a process broke that the process has ended by itself. */
 const NOTICED_MS = 2_000;
 
 /** Collects the metrics of each process during the whole run. Only a process that is killed or stopped may fail to show them. */

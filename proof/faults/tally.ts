@@ -40,7 +40,7 @@ export function emptyTally() {
     /** After healing, until the last key had its outcome. */
     longestStuckMs: 0,
     answers: { ...counts },
-    /** What the backups lacked that were restored. */
+    /** The rows that the restored backups lacked. */
     lost: { transactions: 0, payments: 0, laterAttempts: 0 },
     impossible: [] as string[],
     violations: 0,
@@ -52,7 +52,7 @@ export function countFault(tally: Tally, name: string, hits: Hit, awayMs: number
   tally.faults[name] = { hits, count: count + 1, longestAwayMs: Math.max(longestAwayMs, Math.round(awayMs)) };
 }
 
-/** What the clients of a session saw. */
+/** The answers that the clients of a session saw. */
 export function countHistory(tally: Tally, history: History): void {
   tally.sessions += 1;
   tally.keys += history.keys.length;
@@ -75,7 +75,7 @@ export function sigkillsOf({ sigkills }: Tally): number {
   return sum(Object.values(sigkills));
 }
 
-/** What a run has done and found, for reading. */
+/** The work and the findings of a run, for reading. */
 export function tableOf(tally: Tally): string {
   const { requests, elapsedMs, crashPoints } = tally;
   const sums = {

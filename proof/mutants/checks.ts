@@ -11,7 +11,7 @@ const HANGS_MS = 120_000;
 const SESSION_MINUTES = 0.6;
 const MOST_TRIES = 2;
 
-/** What a check may spend on one mutant. A mistake that needs more counts as not noticed. */
+/** The time that a check may spend on one mutant. A mistake that needs more counts as not noticed. */
 export interface Effort {
   readonly seeds: number;
   readonly sessions: number;
@@ -20,7 +20,7 @@ export interface Effort {
 export interface Finding {
   /** The promise that was broken or the test that failed; undefined if the mutant was not noticed. */
   readonly noticed: string | undefined;
-  /** What it took, such as `8 seeds`. */
+  /** The effort that it took, such as `8 seeds`. */
   readonly effort: string;
 }
 

@@ -16,7 +16,7 @@ interface Result extends Finding {
   readonly commit: string;
 }
 
-/** What every check made of every mutant, over all runs in this folder; the last run of a pair counts. */
+/** The result of every check for every mutant, over all runs in this folder; the last run of a pair counts. */
 export class Results {
   readonly #byPair = new Map<string, Result>();
   readonly #commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: ROOT, encoding: 'utf8' }).trim();
@@ -60,7 +60,7 @@ export class Results {
     return seen.length > LONGEST_TEXT ? `${seen.slice(0, LONGEST_TEXT)} ...` : seen;
   }
 
-  /** What it took to notice the mutant; empty where the check does not run the changed code. */
+  /** The effort that it took to notice the mutant; empty if the check does not run the changed code. */
   #cells(mutant: Mutant): string[] {
     return CHECKS.map((check) => {
       if (!canNotice(check, mutant)) return '';
@@ -71,7 +71,7 @@ export class Results {
   }
 }
 
-/** Whether the check runs at least one of the changed files. */
+/** True if the check runs at least one of the changed files. */
 export function canNotice({ without }: Check, { edits }: Mutant): boolean {
   return edits.some(({ file }) => !without.some((pattern) => pattern.test(file)));
 }

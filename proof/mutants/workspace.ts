@@ -15,14 +15,14 @@ const END_DEADLINE_MS = 120_000;
 /** A copy of the repository in which mutants are planted, one after the other. */
 export class Workspace {
   readonly folder = mkdtempSync(join(tmpdir(), 'idempay-mutants-'));
-  /** Where all that is started here keeps its files: suites that are interrupted leave some behind. */
+  /** The folder for the files of all that is started here: suites that are interrupted leave some behind. */
   readonly temporary = join(this.folder, 'tmp');
 
   constructor(private readonly stop: AbortSignal) {
     const filter = (path: string) => !LEFT_OUT.test(relative(ROOT, path));
     cpSync(ROOT, this.folder, { recursive: true, verbatimSymlinks: true, filter });
     for (const name of ['tsconfig.json', 'tsconfig.build.json']) {
-      // What a mutant leaves unused does not keep it from being built.
+      // A mutant is built although it leaves code unused.
       const text = readFileSync(join(ROOT, name), 'utf8');
       writeFileSync(join(this.folder, name), text.replace(/("noUnused\w+"): true/g, '$1: false'));
     }
@@ -95,7 +95,7 @@ export function applied({ file, find, replace }: Edit, text: string): string {
 /** The texts of files, by path. */
 export type Texts = ReadonlyMap<string, string>;
 
-/** These texts, or those of the repository, with the edits. Throws as `applied` does. */
+/** These texts, or the repository's texts, with the edits. Throws as `applied` does. */
 export function planted(edits: readonly Edit[], among: Texts = new Map()): Texts {
   const texts = new Map(among);
   for (const edit of edits) {

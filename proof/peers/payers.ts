@@ -6,13 +6,13 @@ import type { Random } from '../../testkit/random.js';
 import { pause } from '../../testkit/time/until.js';
 import type { Peer } from './peers.js';
 
-/** A request without an answer for so long hangs. */
+/** A request without an answer for this long hangs. */
 const HANG_MS = 10_000;
 const ISSUED_AT_ONCE = 20;
 /** How often a client sends a payment before it leaves it for the end. */
 export const SENDS = 6;
 export const PAUSE_MS = 120;
-/** At the end everything is up, and what has no outcome yet is repeated for so long. */
+/** At the end everything is up, and a payment without an outcome is repeated for this long. */
 export const PATIENCE_MS = 60_000;
 export const REPEAT_EVERY_MS = 2_000;
 

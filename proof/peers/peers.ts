@@ -14,9 +14,9 @@ export interface Peer {
   readonly isOurs: boolean;
   readonly path: string;
   newKey(url: string): Promise<string>;
-  /** What a success names: two of them for one key are two runs of the payment. */
+  /** The receipt of a success: two receipts for one key are two runs of the payment. */
   receiptOf(answer: Answer): string | undefined;
-  /** Whether the server leaves this payment, which has no outcome, to an operator; the question may resolve it. */
+  /** True if the server leaves this payment, which has no outcome, to an operator; the question may resolve it. */
   isForOperator(url: string, key: string): Promise<boolean>;
 }
 

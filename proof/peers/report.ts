@@ -3,7 +3,7 @@ import { isRefusal, isSettled, isSuccess, PATIENCE_MS, type Payment, SCENARIOS, 
 import type { Peer } from './peers.js';
 import type { Outages } from './scenarios.js';
 
-/** What clients of one server were answered, and what was charged. */
+/** The answers to the clients of one server, and the charges. */
 export interface Trial {
   readonly peer: Peer;
   readonly deduplicates: boolean;
@@ -57,7 +57,7 @@ function openTable(trials: readonly Trial[]): string {
   return `${title}\n\n${table(trials, columns)}`;
 }
 
-/** An empty text where no server has a Redis that can go down. */
+/** An empty text if no server has a Redis that can go down. */
 function outageTable(trials: readonly Trial[]): string {
   const withOutages = trials.filter(({ outages }) => outages.killed);
   if (withOutages.length === 0) return '';
@@ -69,7 +69,7 @@ function outageTable(trials: readonly Trial[]): string {
   return `Requests that were sent while Redis was down:\n\n${table(withOutages, columns)}`;
 }
 
-/** What this service promises; the other results are only reported. */
+/** The promises of this service; the other results are only reported. */
 export const isBroken = (trial: Trial) =>
   trial.payments.some((payment) => hasTwoReceipts(payment) || chargesOf(trial, payment) > 1);
 

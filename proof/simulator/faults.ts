@@ -17,7 +17,7 @@ interface Trigger<Subject> {
   readonly only?: string | undefined;
 }
 
-/** What becomes of the next message: it is lost, or late by some milliseconds. */
+/** The fate of the next message: it is lost, or late by some milliseconds. */
 type MessageFault = 'lost' | number | undefined;
 
 /** By the time, or at a step of whichever process is at work on a subject: a client's key, or a transaction, by its number. */
@@ -58,10 +58,10 @@ export type Faulty = { readonly seed: number; readonly faults: readonly Fault[] 
 
 /** A caller notices a lost message within this time. */
 const LOSS_NOTICED_MS = STATEMENT_DEADLINE_MS + 1_000;
-/** The processes start again so long after a restore. */
+/** The processes start again this long after a restore. */
 const RESTORED_MS = 500;
 
-/** What is forgotten of a subject, by the end of its name in Redis. */
+/** The part of a subject that is forgotten, by the end of its name in Redis. */
 const SUFFIXES = { record: '}', lock: '}:lock', entry: '}', token: '}:fill', marks: '}:marks' } as const;
 
 interface FaultSettings {
@@ -222,7 +222,7 @@ export function createFaults<Service>(
       return !wasSlow && !isDuring(disturbed, from, to) && !isDuring(slowCommits, from - STATEMENT_DEADLINE_MS, to);
     },
 
-    /** Whether Redis may have forgotten the key since it was asked for. */
+    /** True if Redis may have forgotten the key since it was asked for. */
     mayHaveForgotten(key: string, since: number, until: number): boolean {
       const losses = [...forgot, ...stores.clockLeaps.map((at) => ({ at, key }))];
       return losses.some((loss) => (loss.key ?? key) === key && loss.at >= since && loss.at <= until);
@@ -230,7 +230,7 @@ export function createFaults<Service>(
   };
 }
 
-/** Whether a name in Redis is that part of what is kept of a subject. */
+/** True if a name in Redis stands for that part of a subject's entries. */
 function isPartOf(subject: string, suffix: string, name: string): boolean {
   const of = name.slice(0, name.indexOf('}'));
   const isOfSubject = nameOf(of.split('{')[1] ?? '') === subject || of.endsWith(`::${subject}`);
@@ -251,7 +251,7 @@ export const someMs = (random: Random, longest: number) =>
 
 export type TriggeredFaults = ReturnType<typeof createTriggeredFaults>;
 
-/** Faults between two steps of one attempt, where faults by the clock would hardly ever come. */
+/** Faults between two steps of one attempt, because faults by the clock would hardly ever come there. */
 export function createTriggeredFaults(simulation: Simulation) {
   /** `inject` is given the process that asked for the operation. */
   type Inject = (caller: Process) => MessageFault;

@@ -5,13 +5,13 @@ import { type Line, ROUTINE } from './models/line.js';
 import { nameOf } from './payments/keys.js';
 import type { Process, Simulation } from './simulation.js';
 
-/** What the network between a process and a server does at the moment. Chances from 0 to 1. */
+/** The present state of the network between a process and a server. Chances from 0 to 1. */
 export const GOOD = {
   lostRequest: 0,
   lostReply: 0,
   /** It is done twice: the second time later, as when a proxy or a driver sends it again. */
   repeated: 0,
-  /** It takes so long that its caller has given up. */
+  /** It takes too long: its caller has given up. */
   slow: 0,
   /** The server is down: nothing arrives, and the caller learns of it at once or at its deadline. */
   down: false,
@@ -45,7 +45,7 @@ interface ServerSettings {
   readonly name: string;
   /** Callers give up after this; what is still on its way then may be done all the same. If omitted, they wait. */
   readonly deadlineMs?: number;
-  /** Whether the store is in the caller's own process: what it has not done when the process ends it never does. */
+  /** True if the store is in the caller's own process: when the process ends, its unfinished work is never done. */
   readonly diesWithCaller?: boolean;
 }
 
@@ -76,7 +76,7 @@ export function createLink(simulation: Simulation, triggered: TriggeredFaults, s
       };
       // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: what may become of one message stands in the order in which it draws from the RNG, which is the history.
       return new Promise((resolve, reject) => {
-        // What still runs of a process that died a moment ago.
+        // The work that still runs of a process that died a moment ago.
         if (!caller.alive) return;
         const asked = triggered.begin(operation, subjects);
         const giveUp = () => reject(new StoreUnavailable('unknown', `${name} did not answer in time`));
@@ -146,7 +146,7 @@ export function createLink(simulation: Simulation, triggered: TriggeredFaults, s
     };
   }
 
-  /** What was sent in bad conditions is there or given up after this. */
+  /** A message that was sent in bad conditions has arrived or is given up after this. */
   const feltForMs = Math.min(deadlineMs ?? Number.POSITIVE_INFINITY, 2 * SLOW_MS);
   return { lineOf, rngOf, setConditions, feltForMs, restore: () => conditions.clear() };
 }

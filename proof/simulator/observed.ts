@@ -16,7 +16,7 @@ export interface ObservedPayment extends StoredPayment {
   readonly expiresAt: number | undefined;
 }
 
-/** What the statements of a store have made of the payments' rows: for the checker. */
+/** The payments' rows as the statements of a store have made them: for the checker. */
 export class ObservedPayments {
   readonly byKey = new Map<string, ObservedPayment>();
   /** Rows that retention removed, as they were, with the moment. An order may be paid anew then, so that a key may be among them twice. */
@@ -25,7 +25,7 @@ export class ObservedPayments {
   readonly lost: ObservedPayment[] = [];
   /** A restore left no payment: then nobody knows which processor was asked before. */
   wasSetBackToNothing = false;
-  /** What no store may ever do. */
+  /** Changes that no store may ever make. */
   readonly broken: string[] = [];
   private readonly stored = new Map<string, StoredPayment>();
 
@@ -55,7 +55,7 @@ export class ObservedPayments {
     }
   }
 
-  /** Records a row as it is stored now. `fence` says who wrote it, where only its holder may. */
+  /** Records a row as it is stored now. `fence` says who wrote it, if only its holder may. */
   observe(row: StoredPayment, fence: Fence | undefined, judgedAt = this.simulation.time): void {
     const before = this.stored.get(row.key);
     if (before && isSame(before, row)) return;
@@ -136,7 +136,7 @@ const isSame = (before: StoredPayment, row: StoredPayment) =>
 /** All rows from one commit to the next. */
 type TableState = { readonly from: number; readonly rows: readonly Transaction[] };
 
-/** What the statements of a store have made of the transactions' rows: for the checker. */
+/** The transactions' rows as the statements of a store have made them: for the checker. */
 export class ObservedTransactions {
   readonly rows = new Map<number, Transaction>();
   readonly versions = new Map<number, Transaction[]>();

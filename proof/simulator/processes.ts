@@ -6,7 +6,7 @@ import { Process, type Simulation } from './simulation.js';
 
 /** A client's request and its answer take this long, at most. */
 const CLIENT_LATENCY_MS = 10;
-/** What could not be opened is started again, as a supervisor does. */
+/** A process that could not be opened is started again, as by a supervisor. */
 const RESTART_MS = 1_000;
 /** As `app.ts` drains: requests have this long, and then what their attempts still write. */
 const DRAIN_LIMIT_MS = 25_000;
@@ -28,7 +28,7 @@ export interface Request<Answer> {
   answer?: Answer | NoAnswer;
 }
 
-/** What a process serves, and how it stops: in the order of `app.ts`. */
+/** The services of a process, and its stop: in the order of `app.ts`. */
 export interface Opened<Service> {
   readonly service: Service;
   /** Ends the long waits of requests, and the work in the background. */

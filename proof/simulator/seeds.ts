@@ -34,8 +34,8 @@ export async function runPlan(environment: Environment, plan: Faulty, trace = fa
 }
 
 /**
- * The shortest plan found in `mostRuns` that still breaks a promise: items of its lists are left out, half of a list at a
- * time, then a quarter, then one by one, for as long as that makes it shorter.
+ * The shortest plan found in `mostRuns` that still breaks a promise. Items of its lists are left out, half of a list at a time, then a
+ * quarter, then one by one, while that makes it shorter.
  */
 export async function shrink(environment: Environment, failing: Faulty, mostRuns: number): Promise<Faulty> {
   let runs = 0;

@@ -21,7 +21,10 @@ export class Process {
   /** By the simulation's time: everything that would reach it before arrives then. */
   pausedUntil = 0;
   pausedSince = 0;
-  /** Whether what waits for it comes in the order of time; else what it waited for first comes first, timers before replies. */
+  /**
+   * True if the events that wait for it come in the order of time; else the event that it waited for first comes first, timers before
+   * replies.
+   */
   wakesInOrder = false;
 
   constructor(
@@ -164,8 +167,8 @@ const real = { setImmediate: globalThis.setImmediate, clearImmediate: globalThis
 const outstanding = new Set<NodeJS.Immediate>();
 
 /**
- * The real code may wait for a turn of the event loop itself, where no time passes. From the first call on all such turns are
- * known, so that time goes on when the last has been had, and not before.
+ * The real code may wait for a turn of the event loop itself, during which no time passes. From the first call on all such turns are known,
+ * so that time goes on when the last has been had, and not before.
  */
 function watchImmediates(): void {
   if (globalThis.setImmediate !== real.setImmediate) return;

@@ -33,7 +33,7 @@ export type Interval = { readonly from: number; readonly to: number };
 
 export type ServerName = 'redis' | 'postgres';
 
-/** The stores of a history; on the embedded deployment both names are those of the file, in which nothing is forgotten. */
+/** The stores of a history; on the embedded deployment both names stand for the file, in which nothing is forgotten. */
 export type Stores = Omit<ReturnType<typeof distributedStores>, 'redis' | 'postgres'> & {
   readonly redis: RedisServer | undefined;
   readonly postgres: PostgresServer | undefined;
@@ -202,8 +202,8 @@ export function embeddedStores(simulation: Simulation, triggered: TriggeredFault
 }
 
 /**
- * A lock is given back by nobody but its holder. The locks are read where the store keeps them: to ask it would let it write
- * that a time is over.
+ * A lock is given back by nobody but its holder. The locks are read from the map in which the store keeps them: to ask the store would let
+ * it write that a time is over.
  */
 function withLockRule(store: KeyStore, locks: ReadonlyMap<string, Lock>, broken: string[]): KeyStore {
   function unlock(key: string, owner: string, work: () => Promise<void>): Promise<void> {

@@ -1,5 +1,5 @@
-// What every one of these servers does for a payment, once its library lets it: one charge at the processor, with the client's
-// key as reference. `receipt` is made anew each time this runs, so two receipts for one key are two runs.
+// The work of each of these servers for a payment, once its library permits it: one charge at the processor, with the client's key as
+// reference. `receipt` is made anew each time this runs, so two receipts for one key are two runs.
 import { randomUUID } from 'node:crypto';
 
 const { PROCESSOR_URL, PROCESSOR_TIMEOUT_MS } = process.env;

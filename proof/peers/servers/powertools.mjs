@@ -1,6 +1,6 @@
 // A handler made with @aws-lambda-powertools/idempotency and its cache persistence layer, as its documentation advises:
-// `makeIdempotent` around a handler that throws when it failed, the key by `eventKeyJmesPath`. What Lambda and a gateway do
-// is done here: an event, a context with the time that remains, and a status for each of the library's errors.
+// `makeIdempotent` around a handler that throws when it failed, the key by `eventKeyJmesPath`. The parts of Lambda and a gateway are here:
+// an event, a context with the time that remains, and a status for each of the library's errors.
 import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { IdempotencyConfig, makeIdempotent } from '@aws-lambda-powertools/idempotency';
@@ -18,7 +18,7 @@ const client = createClient({ url: REDIS_URL });
 client.on('error', (error) => console.error(error.message));
 await client.connect();
 
-/** What the handler throws, so that the library removes its record, has the result; the library's errors have a name. */
+/** The error that the handler throws, so that the library removes its record, has the result; the library's errors have a name. */
 const STATUSES = { IdempotencyAlreadyInProgressError: 409, IdempotencyValidationError: 422, IdempotencyKeyError: 400 };
 const answerTo = ({ result, name, message }) => result ?? { status: STATUSES[name] ?? 500, body: { error: message } };
 

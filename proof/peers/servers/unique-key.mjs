@@ -1,6 +1,6 @@
-// What most people would write, without a library for it: a table with a unique key. The first request inserts a row, charges,
-// and keeps the answer in the row; a repeat is answered from there. Fastify and pg are the product's own, with their defaults.
-// One thing is added: a listener for errors of idle connections, since a pool without one ends the process when one breaks.
+// The server that most people would write, without a library for it: a table with a unique key. The first request inserts a row, charges,
+// and keeps the answer in the row; a repeat is answered from there. Fastify and pg are the product's own, with their defaults. One thing is
+// added: a listener for errors of idle connections, since a pool without one ends the process when one breaks.
 import Fastify from 'fastify';
 import pg from 'pg';
 import { charge } from './charge.mjs';

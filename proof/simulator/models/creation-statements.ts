@@ -13,7 +13,7 @@ type Columns = readonly [froms: string[], tos: string[], amounts: unknown[], sta
 type Keys = [clients: string[], endpoints: string[], keys: string[], fingerprints: string[], ttlsMs: number[]];
 type CreateOnce = [...keys: Keys, rowsBefore: number[], ...rows: Columns, rowsBeforeOfRows: number[]];
 
-/** What `creation-statements.ts` of the adapter says. */
+/** The statements of the adapter's `creation-statements.ts`. */
 export const CREATION_STATEMENTS: Statements = {
   create_transactions(tables, values: [...Columns], [at]) {
     const rows = rowsOf(values, tables.list.lastId + 1, Math.floor(at));

@@ -1,4 +1,4 @@
-/** What a server does with a request: it replies, at once or later, or refuses. */
+/** A server's reaction to a request: it replies, at once or later, or refuses. */
 type Serve<T> = (reply: (result: T) => void, refuse: (fault: unknown) => void) => void;
 
 /** One process's way to one server. */
@@ -6,11 +6,11 @@ export interface Line {
   /** The name of the process that it belongs to: the subject of what is about no key. */
   readonly caller: string;
   /**
-   * Resolves with what was replied. Rejects with what was refused, or with StoreUnavailable: `unchanged` where it surely was
-   * not done, `unknown` where that is not known. `subjects`: the keys that it is about.
+   * Resolves with the reply. Rejects with the refusal, or with StoreUnavailable: `unchanged` if the request surely was not carried out,
+   * `unknown` if that is not known. `subjects`: the keys that it is about.
    */
   send<T>(operation: string, subjects: readonly string[], serve: Serve<T>): Promise<T>;
-  /** What the server tells the process unasked. */
+  /** The messages that the server sends to the process unasked. */
   deliver(subject: string, what: string, hear: () => void): void;
 }
 

@@ -4,7 +4,7 @@ import { CLOCKS_DIFFER_MS, LOOK_UP_REFERENCES_MS } from '#idempay/stores/shared/
 import type { Tables } from './postgres-server.js';
 import { currentHour } from './retention-statements.js';
 
-/** What the deployment's row says of rows that may be lost. Times are milliseconds since the epoch, or as retention has seen them. */
+/** The deployment's row about rows that may be lost. Times are milliseconds since the epoch, or as retention has seen them. */
 export interface Loss {
   readonly generation: number;
   readonly lookUpBefore: string;
@@ -48,14 +48,14 @@ function lostMs({ payments }: Tables, now: number): number | null {
 /** So little was lost that nothing waits. */
 export const isShort = ({ loss }: Tables, shortLossMs: number) => loss.lostMs !== null && loss.lostMs < shortLossMs;
 
-/** Those of all rows: no history with losses is longer than a day. */
+/** The processors of all rows: no history with losses is longer than a day. */
 function processorsBefore({ payments, loss, retention }: Tables): readonly string[] {
   const stillCounts = loss.lookUpReferencesUntilMs > currentHour(retention).until_ms ? loss.processorsBefore : null;
   const names = [...payments.values()].flatMap(({ processor }) => processor ?? []);
   return [...new Set(names)].filter((name) => stillCounts?.includes(name) ?? true);
 }
 
-/** Whether a processor, or an account that had one of the former names, can tell what became of a lost row. */
+/** True if a processor, or an account that had one of the former names, can tell the outcome of a lost row. */
 export function canKnowLostRows({ loss }: Tables, processor: string | null, formerNames: readonly string[]): boolean {
   const { processorsBefore: before } = loss;
   return before === null || [processor, ...formerNames].some((name) => name !== null && before.includes(name));

@@ -13,14 +13,14 @@ export type LuaScript = (
   redis: { readonly call: RedisCall; readonly pcall: RedisCall; error_reply(text: string): LuaValue },
 ) => LuaValue;
 
-/** What `error` raised. */
+/** An error that `error` raised. */
 class LuaError extends Error {
   constructor(readonly value: LuaValue) {
     super('a script raised an error that nothing of it caught');
   }
 }
 
-/** What a function of Lua returns that returns several values. */
+/** The return value of a Lua function that returns several values. */
 class Several extends Array<LuaValue> {}
 
 const library = {

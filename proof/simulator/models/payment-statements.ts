@@ -24,7 +24,7 @@ const CLAIM_COLUMNS = [
   ...['claimBefore', 'outcome', 'reason', 'ttlMs'],
   ...['reference', 'attempt', 'previousKey', 'lateMs', 'waitMs', 'source', 'content', 'shortLossMs'],
 ];
-/** Where it has the former names of the processor, which are the same for all rows. */
+/** The parameter with the former names of the processor, which are the same for all rows. */
 const FORMER_NAMES = 13;
 type NewRow = Pick<StoredPayment, 'key' | 'transaction_id' | 'amount' | 'currency' | 'fingerprint' | 'client'> &
   Pick<StoredPayment, 'processor' | 'owner' | 'reason' | 'reference' | 'attempt' | 'source' | 'content'> &
@@ -137,7 +137,7 @@ function takeOverDue(order: (one: StoredPayment, other: StoredPayment) => number
   };
 }
 
-/** What is PROCESSING, oldest first, up to a limit. */
+/** Payments that are PROCESSING, oldest first, up to a limit. */
 function oldestUnderWay({ payments }: Tables, limit: number): StoredPayment[] {
   return [...payments.values()]
     .filter((row) => row.state === 'PROCESSING')
@@ -162,7 +162,7 @@ const mayInsert = ({ payments, retention }: Tables, key: string, now: number, cl
 const claimedAt = ({ loss }: Tables, key: string, now: number) =>
   key < loss.lookUpBefore ? Math.min(now, keyTimeOf(key)) : now;
 
-/** What the statement says of an attempt that may insert its row. */
+/** True if the statement permits the attempt to insert its row. */
 function mayClaim(tables: Tables, row: NewRow, formerNames: readonly string[], now: number): boolean {
   const { key, processor, reference, claimBefore, previousKey, lateMs, waitMs, shortLossMs } = row;
   if (!tables.processors.includes(processor as string) || !mayInsert(tables, key, now, claimBefore)) return false;
@@ -225,7 +225,7 @@ function claim(tables: Tables, values: Values, at: readonly number[]) {
   });
 }
 
-/** What `ledger-statements.ts` and `payment-history-statements.ts` say. */
+/** The statements of `ledger-statements.ts` and `payment-history-statements.ts`. */
 export const PAYMENT_STATEMENTS: Statements = {
   claim,
   claim_in_full: claim,

@@ -7,13 +7,13 @@ import type { PostgresServer, Rows, Tables, Values } from './postgres-server.js'
 const ABOUT_NO_KEY =
   /^(cache_epoch_of|create_transactions|find_creation|sweep_|list_|removals_since|newest_|payments_of_|nth_|settled_payments|count_|note_|begin_|old_|take_over_abandoned|forget_hours|advance_horizon|remove_settled)/;
 
-/** What the adapters use of the pool of connections, over a line to a modelled server. */
+/** The part of the pool of connections that the adapters use, over a line to a modelled server. */
 export function connectPostgres(server: PostgresServer, line: Line): Postgres {
   function subjectsOf({ name }: Statement, [first]: Values): readonly string[] {
     return first === undefined || ABOUT_NO_KEY.test(name) ? [line.caller] : [first].flat().map(String);
   }
 
-  /** Where nothing was to be written, a lost reply leaves everything as it was. */
+  /** If nothing was to be written, a lost reply leaves everything as it was. */
   function read(statement: Statement, values: Values = [], tables?: () => Tables): Promise<Rows> {
     const serve = (reply: (rows: Rows) => void) => reply(server.read(statement, values, tables?.()));
     return line.send(statement.name, subjectsOf(statement, values), serve).catch((fault: Error) => {

@@ -12,7 +12,7 @@ import { TRANSACTION_STATEMENTS } from './transaction-statements.js';
 export type Values = readonly unknown[];
 export type Rows = readonly object[];
 
-/** What the tables hold. A row is never changed, only replaced; so a copy of the maps is a snapshot. */
+/** The contents of the tables. A row is never changed, only replaced; so a copy of the maps is a snapshot. */
 export interface Tables {
   readonly payments: Map<string, StoredPayment>;
   readonly retention: Retention;
@@ -31,7 +31,7 @@ type Locks = readonly (string | number)[];
 type At = readonly [number, ...number[]];
 
 interface Modelled {
-  /** What a statement does when it has what it locks. What it refuses changes nothing. A method: each declares its own values. */
+  /** Carries out a statement that has its locks. A refused statement changes nothing. A method: each declares its own values. */
   run(tables: Tables, values: Values, at: At, isLocked: (key: string | number) => boolean): Rows;
 }
 export type ModelledStatement = Modelled['run'];
@@ -48,7 +48,7 @@ const STATEMENTS: Statements = {
   may_be_lost: (tables, [key]: [string]) => [{ mayBeLost: mayBeLost(tables, key), isKnown: true }],
 };
 
-/** What a statement locks until its commit, one after the other. The others lock nothing. */
+/** The names that a statement locks until its commit, one after the other. The other statements lock nothing. */
 function locksOf(name: string, [first]: Values): Locks {
   if (/^(claim|claim_in_full|claim_known|renew|abandon|settle|settle_noted)$/.test(name)) return first as string[];
   if (/^(cancel|take_over|settle_after_loss|resolve|change_status)$/.test(name)) return [first as string];

@@ -5,10 +5,10 @@ import { readScripts } from '#idempay/stores/redis/scripts/script.js';
 import type { Line } from './line.js';
 import type { RedisServer } from './redis-server.js';
 
-/** As ioredis says it where it has no connection: surely nothing was sent. */
+/** As ioredis says it if it has no connection: surely nothing was sent. */
 const NOT_SENT = "Stream isn't writeable and enableOfflineQueue options is false";
 
-/** What the adapters use of ioredis, over a line to a modelled server. */
+/** The part of ioredis that the adapters use, over a line to a modelled server. */
 export function connectRedis(server: RedisServer, line: Line): RedisClient {
   function ask<T>(operation: string, keys: readonly string[], serve: () => T): Promise<T> {
     const asked = line.send<T>(operation, [...new Set(keys.map(subjectOf))], (reply, refuse) => {
@@ -76,7 +76,7 @@ export function connectRedis(server: RedisServer, line: Line): RedisClient {
 
 const SCRIPTS = readScripts();
 
-/** What a key is about: what stands in its braces, without the name of the cache. */
+/** The subject of a key: the part in its braces, without the name of the cache. */
 const subjectOf = (key: string) => /\{(?:\w+::)?(.*?)\}/.exec(key)?.[1] ?? '';
 
 /** The name of a script that is given by its text or its digest. */

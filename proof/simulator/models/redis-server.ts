@@ -21,7 +21,7 @@ export interface RedisEvents {
 
 /**
  * A Redis server: hashes with a life, the few commands that the adapters use, and their own scripts (`scripts/*.lua`), which it
- * runs as a server does. What is in it can be lost; `now` is its wall clock, in milliseconds.
+ * runs as a server does. Its contents can be lost; `now` is its wall clock, in milliseconds.
  */
 export class RedisServer {
   /** One more whenever another server takes its place. */

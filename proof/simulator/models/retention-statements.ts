@@ -47,7 +47,7 @@ export const settledAfter = ({ payments }: Tables, afterUs: number, afterKey: st
     .filter(({ row, us }) => us > afterUs || (us === afterUs && row.key > afterKey))
     .sort((one, other) => one.us - other.us || (one.row.key < other.row.key ? -1 : 1));
 
-/** What `retention-time.ts` and `payment-horizon-statements.ts` say. */
+/** The statements of `retention-time.ts` and `payment-horizon-statements.ts`. */
 export const RETENTION_STATEMENTS: Statements = {
   note_elapsed({ retention }, [sinceMs, elapsedMs, lowestKeyMs]: [number, number, number], [at]) {
     const now = Math.floor(at);
@@ -104,7 +104,7 @@ export const RETENTION_STATEMENTS: Statements = {
     return [];
   },
 
-  /** Rows that somebody is changing are left alone (`SKIP LOCKED`). Those of a reference go together, or none does. */
+  /** Rows that somebody is changing are left alone (`SKIP LOCKED`). The rows of a reference go together, or none does. */
   remove_settled(tables, values: [number, string, number, number, number], [now], isLocked) {
     const { payments, retention } = tables;
     const [afterUs, afterKey, before, hour, limit] = values;

@@ -4,7 +4,7 @@ import type { Statements, Tables } from './postgres-server.js';
 
 type Statuses = readonly TransactionStatus[] | null;
 
-/** What `transaction-statements.ts` of the adapter says. */
+/** The statements of the adapter's `transaction-statements.ts`. */
 export const TRANSACTION_STATEMENTS: Statements = {
   find_transaction: ({ transactions }, [id]: [number]) => [transactions.get(id) ?? []].flat(),
 

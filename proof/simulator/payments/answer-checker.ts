@@ -14,7 +14,7 @@ const HEARS_WITHIN_MS = 3_000;
 /** And when every message takes until its deadline. */
 const WORST_MS = 150_000;
 
-/** What the clients of one key were told, against its row. */
+/** The answers to the clients of one key, against its row. */
 export function checkAnswers(issued: Issued, history: PaymentHistory): string[] {
   const { asked, inquiries } = issued;
   const rows = history.stores.payments.rowsOf(issued.key);
@@ -141,7 +141,7 @@ function checkTurns({ asked, cancelled, reference, script }: Issued, { stores, p
   });
 }
 
-/** What a payer or a cancellation is told of a payment that was closed, or was not. */
+/** The answers to a payer or a cancellation about a payment that was closed, or was not. */
 function checkCancellations(issued: Issued, history: PaymentHistory): string[] {
   const { asked, cancelled } = issued;
   const rows = history.stores.payments.rowsOf(issued.key);

@@ -12,7 +12,7 @@ import type { PaymentHistory } from './run.js';
 
 /** How much too early the database's clock may be assumed, and how much older than its step in the key store a begin may be. */
 const TRANSIT_MS = 10;
-/** What recovery may need after the faults: its longest back-off, a round, and the messages of one attempt. */
+/** The time that recovery may need after the faults: its longest back-off, a round, and the messages of one attempt. */
 const BACK_OFF_CAP_MS = 60_000;
 const ROUND_MS = 3_000;
 const ATTEMPT_MS = 10_000;
@@ -79,7 +79,7 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
     ),
     ...whatIsTrue({
       [`charged ${charges.length} times`]: charges.length > 1,
-      // What is paid anew is deduplicated, where the processor remembers for longer than the rows were kept.
+      // A payment that is made anew is deduplicated if the processor remembers for longer than the rows were kept.
       'is COMPLETED and was not charged':
         state === 'COMPLETED' && charges.length === 0 && !plan.shape.isCertain && !isPaidAnew,
       'is CANCELLED and was charged': state === 'CANCELLED' && charges.length > 0,
@@ -105,7 +105,7 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
   ];
 }
 
-/** Whether the claim that made the row had this content, character for character. A claim that settles keeps no source. */
+/** True if the claim that made the row had this content, character for character. A claim that settles keeps no source. */
 function isContentOf({ claimed }: ObservedPayment, content: Content | undefined): boolean {
   const more = JSON.parse(claimed.content ?? '{}') as Content;
   if (claimed.state !== 'PROCESSING') return textOf(more) === textOf({ ...content, source: undefined });

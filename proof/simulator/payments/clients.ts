@@ -32,14 +32,14 @@ export interface Asked extends Request<PayAnswer> {
   /** With a bad source it cannot be the first request of a payment, and may repeat one. */
   readonly kind: PlannedRequest['kind'] | 'pay with a bad source';
   readonly amount: string;
-  /** Each request has another source; only that of the first claim may be sent. */
+  /** Each request has another source; only the first claim's source may be sent. */
   readonly content: Content | undefined;
   readonly patienceMs: number;
-  /** Whether a row existed when it was sent: then the key is known. */
+  /** True if a row existed when it was sent: then the key is known. */
   readonly knownAtSend: boolean;
-  /** What the attempt before was then. */
+  /** The state of the attempt before at that moment. */
   readonly previousAtSend: ObservedPayment['state'] | undefined;
-  /** When the key was asked for, at the earliest, for a request that has the key alone. Undefined where the request names the reference. */
+  /** When the key was asked for, at the earliest, for a request that has the key alone. Undefined if the request names the reference. */
   keyFrom: number | undefined;
   stoppedMs?: number;
 }
@@ -55,9 +55,9 @@ export interface Issued {
   readonly asked: Asked[];
   readonly cancelled: (Request<CancelAnswer> & Pick<Asked, 'previousAtSend'>)[];
   readonly inquiries: (Request<FinalOutcome | 'none'> & { readonly finalAtSend: boolean })[];
-  /** Which attempt at the order counts. */
+  /** Requests for the attempt at the order that counts. */
   readonly orderInquiries: (Request<NewestOutcome> & { readonly completedAtSend: boolean })[];
-  /** What a refusal says of the charge of the key, or of all attempts at its order. `rowsAtSend` are the rows that they had then. */
+  /** A refusal's statement on the charge of the key, or of all attempts at its order. `rowsAtSend` are the rows that they had then. */
   readonly chargeInquiries: (Request<Charge> & {
     readonly ofOrder: boolean;
     readonly rowsAtSend: readonly ObservedPayment[];
@@ -201,7 +201,7 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     if (typeof answer === 'object' && 'waited' in answer) simulation.count('answers after a wait');
   }
 
-  /** Follows the answers: where it was declined, the next attempt is the one to cancel. */
+  /** Follows the answers: if the payment was declined, the next attempt is the one to cancel. */
   async function cancel(one: Issued, random: Random): Promise<void> {
     let subject = one;
     for (let asked = 0; asked < CANCELLATIONS; asked += 1) {
@@ -350,7 +350,7 @@ const ENDS: readonly string[] = [
   ...['superseded', 'superseded at processor', 'other processor before loss'],
 ];
 
-/** After such an answer the client does not ask again. With a reference it asks again also where its key was forgotten. */
+/** After such an answer the client does not ask again. With a reference it asks again also if its key was forgotten. */
 export function isFinal({ answer, keyFrom, sentAt }: Asked): boolean {
   if (typeof answer !== 'object') return false;
   if (answer.state === 'invalid key') return keyFrom === undefined || keyFrom < sentAt;

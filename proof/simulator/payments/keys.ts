@@ -1,6 +1,6 @@
 import { type ComputeKey, createComputeKey, type Reference } from '#idempay/payments/values/reference.js';
 
-/** What the clocks of a simulated machine read at its beginning. */
+/** The time on the clocks of a simulated machine at its beginning. */
 export const EPOCH_MS = 1_700_000_000_000;
 
 /** The key (a UUIDv7) that the client with this number is given at a moment. */
@@ -15,7 +15,7 @@ const compute = createComputeKey('the simulator');
 /** The names of computed keys, which say nothing by themselves. */
 const names = new Map<string, string>();
 
-/** What the script with this number pays where it pays by reference. */
+/** The order that the script with this number pays, if it pays by reference. */
 export function referenceOf(script: number, attempt = 1): Reference {
   const [order, shop] = [Math.floor(script / SHOPS.length), script % SHOPS.length];
   return { text: `order-${order}`, client: SHOPS[shop], attempt };
@@ -36,7 +36,7 @@ export const orderOf = (name: string) => name.split('.')[0] as string;
 
 export const attemptOf = (name: string) => Number(name.split('.')[1] ?? 1);
 
-/** What a key is called in plans and traces; anything else keeps its name. */
+/** The name of a key in plans and traces; anything else keeps its name. */
 export function nameOf(key: string): string {
   const [, client] = /-7000-8000-(\d{12})$/.exec(key) ?? [];
   return client === undefined ? (names.get(key) ?? key) : `k${Number(client)}`;

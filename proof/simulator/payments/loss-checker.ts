@@ -10,8 +10,8 @@ const SLACK_MS = 10_000;
 const ONLY_AFTER_LOSS = ['too soon', 'charged before', 'superseded at processor', 'other processor before loss'];
 
 /**
- * Checks a history in which a restore took rows back. What was lost is no violation; but each key is charged once, each order is paid by
- * one attempt, and no answer says what did not happen. Whether a payment ends in time is not judged.
+ * Checks a history in which a restore took rows back. A lost row is no violation; but each key is charged once, each order is paid by one
+ * attempt, and no answer says what did not happen. The time in which a payment ends is not judged.
  */
 export function checkAfterLoss(history: PaymentHistory): string[] {
   const { stores, clients } = history;
@@ -65,7 +65,7 @@ function checkCharges(history: PaymentHistory): string[] {
   ];
 }
 
-/** Whether nothing is promised of the later one of two charges of an order. */
+/** True if nothing is promised of the later one of two charges of an order. */
 function mayFollow(later: SentCharge, first: SentCharge, history: PaymentHistory): boolean {
   const [attempt, before] = [attemptOf(later.key), attemptOf(first.key)];
   if (attempt === before) return true;
@@ -127,7 +127,7 @@ function checkAnswers(issued: Issued, history: PaymentHistory): string[] {
   ];
 }
 
-/** What a payer was told of an outcome. */
+/** Checks the outcome that a payer was told. */
 function checkPaid(request: Asked, { key, reference, asked }: Issued, history: PaymentHistory): string[] {
   const { answer, answeredAt = 0, amount, kind } = request;
   if (typeof answer !== 'object') return [];
@@ -165,7 +165,7 @@ function isOutcome(
   );
 }
 
-/** What a payer or a cancellation is told of a payment that is not made by the request. */
+/** The answer to a payer or a cancellation about a payment that is not made by the request. */
 function checkRefused(
   { answer, sentAt, answeredAt = 0 }: Asked | Issued['cancelled'][number],
   { key, reference }: Issued,

@@ -13,24 +13,24 @@ export type PlannedRequest = KeyScript['requests'][number];
 export const FAULTS_END_MS = 60_000;
 
 export const AMOUNTS = ['1.00', '20.50', '300.00', '4000.99'];
-/** What the requests after the first one do; a kind that is listed more often is chosen more often. */
+/** The kinds of requests after the first one; a kind that is listed more often is chosen more often. */
 const REQUEST_KINDS = [
   'pay nonsense',
   'ask for the outcome',
   'ask for the outcome',
   ...Array<'pay'>(9).fill('pay'),
 ] as const;
-/** How many operations a payment without faults takes: begin, claim, charge, finish, settle, and what its twin does. */
+/** How many operations a payment without faults takes: begin, claim, charge, finish, settle, and the operations of its twin. */
 const OPERATIONS_OF_A_KEY = 24;
 /** How many of them it takes until the payment is claimed and charged. */
 const FIRST_OPERATIONS = 6;
-/** Where every key has a triggered fault, a process must soon be there again. */
+/** If every key has a triggered fault, a process must soon be there again. */
 const RESTART_MS = 1_500;
-/** One in so many scripts pays an order by its reference; one in so many payments is to be cancelled. */
+/** One in this number of scripts pays an order by its reference; one in this number of payments is to be cancelled. */
 const ORDERS = 3;
 const CANCELLATIONS = 6;
 const LONG_LEASE_MS = 10_000;
-/** One in so many plans is about what happens between two steps. */
+/** One in this number of plans is about events between two steps. */
 const MANY_TRIGGERED = 3;
 const RETENTION_PLANS = 20;
 /** One in this many plans has a processor without any effect outside the process. */
@@ -55,7 +55,7 @@ export function planPayments(seed: number) {
   return { seed, shape, scripts, faults: happening.filter(({ kind }) => !shape.loss || kind !== 'clock') };
 }
 
-/** What rows that are lost need: all that is known of a payment then is what its processor remembers. */
+/** The settings for lost rows: only the processor's memory then tells of a payment. */
 function losing(random: Random) {
   return {
     forgetful: false,
@@ -63,7 +63,7 @@ function losing(random: Random) {
     dedupMs: random.pick([0, 3_000, 3_000, 20_000, 72_000_000]),
     eagerOperator: random.below(8) > 0,
     loss: {
-      /** Whether the processor's look-ups say what was charged. */
+      /** True if the processor's look-ups name the content that was charged. */
       tellsAmounts: random.below(3) > 0,
     },
   };
@@ -110,10 +110,10 @@ function shapeOf(random: Random) {
     processorTimeoutMs: random.pick([500, 2_500]),
     /** 0: the processor deduplicates nothing, and the service knows. */
     dedupMs: random.pick([0, 20_000, 72_000_000, 72_000_000]),
-    /** Whether the processor no longer knows a reference when its promise has ended. */
+    /** True if the processor no longer knows a reference when its promise has ended. */
     forgetful: random.below(2) === 0,
     payloadMismatch: random.pick(['replay', 'reject'] as const),
-    /** Whether an operator is at work all the time, or only when the faults are over. */
+    /** True if an operator is at work all the time, not only when the faults are over. */
     eagerOperator: random.below(2) === 0,
     maxInFlight: random.pick([2, 8, 10_000, 10_000]),
     /** If undefined, payments are kept for ever. Otherwise the history lasts hours, in which processes mostly stand still. */
@@ -121,7 +121,7 @@ function shapeOf(random: Random) {
   } as const;
 }
 
-/** What one client does with one key, which `number` names: it keeps its name when other scripts are left out. */
+/** The requests of one client with one key, which `number` names: it keeps its name when other scripts are left out. */
 function scriptOf(number: number, random: Random, { instances, loss }: Shape & { readonly loss?: object }) {
   const requests = Array.from({ length: 1 + random.below(5) }, (_, index) => ({
     number: index,
@@ -140,7 +140,7 @@ function scriptOf(number: number, random: Random, { instances, loss }: Shape & {
     instance: random.below(instances),
     amount: random.pick(AMOUNTS),
     requests,
-    /** Whether it asks again when the faults are over; else only recovery can finish the payment. */
+    /** True if it asks again when the faults are over; else only recovery can finish the payment. */
     asksAgain: random.below(2) === 0,
     ...byReference(random, requests.length, loss !== undefined),
   };
@@ -156,9 +156,9 @@ function byReference(random: Random, requests: number, isLosing: boolean) {
     triesAgain: random.pick(isLosing ? [1, 3] : [0, 0, 1, 3]),
   }));
   return {
-    /** How each request pays an order by its reference. Undefined where the script has a key of its own. */
+    /** How each request pays an order by its reference. Undefined if the script has a key of its own. */
     order: random.below(ORDERS) < (isLosing ? 2 : 1) ? order : undefined,
-    /** So long after the first request it is cancelled. Undefined where nobody cancels it. */
+    /** It is cancelled this long after the first request. Undefined if nobody cancels it. */
     cancelAfterMs: random.below(CANCELLATIONS) === 0 ? someMs(random, LONGEST_MS) : undefined,
   };
 }

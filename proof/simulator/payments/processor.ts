@@ -10,7 +10,7 @@ import type { Process } from '../simulation.js';
 import type { World } from '../world.js';
 import { nameOf } from './keys.js';
 
-/** What the other company's machine is like, when nothing is wrong. Chances from 0 to 1. */
+/** The other company's machine when nothing is wrong. Chances from 0 to 1. */
 export const WELL = {
   /** From a charge's arrival to its outcome, at most. */
   latencyMs: 50,
@@ -109,7 +109,7 @@ export function createSimulatedProcessor(
     busyUntil.set(key, Math.max(busyUntil.get(key) ?? 0, simulation.time + ms));
   }
 
-  /** What an operator would be told for certain: undefined while anything may still happen. */
+  /** The outcome that an operator would be told for certain: undefined while anything may still happen. */
   function verdictOn(key: string): 'COMPLETED' | 'DECLINED' | undefined {
     if ((busyUntil.get(key) ?? 0) >= simulation.time) return undefined;
     return charges.some((charge) => charge.key === key) ? 'COMPLETED' : 'DECLINED';
@@ -121,7 +121,7 @@ export function createSimulatedProcessor(
     /** Ends what is still asked as unknown. */
     const open = new Set<() => void>();
 
-    /** `notSent`: what is answered where surely nothing was. */
+    /** `notSent`: the answer if surely nothing was sent. */
     function ask<Result, State extends string>(
       operation: string,
       key: string,

@@ -18,11 +18,11 @@ const QUIET_MS = 300_000;
 /** In the quiet, whether anything is left to happen is looked at this often. */
 const LOOK_EVERY_MS = 500;
 const OPERATOR_EVERY_MS = 2_000;
-/** Where nothing is promised, a processor that forgets still knows a reference this long. */
+/** If nothing is promised, a processor that forgets still knows a reference this long. */
 const SHORT_MEMORY_MS = 5_000;
 /** Two payments in a hundred meet a statement that takes long. */
 const SLOW_COMMITS = 0.02;
-/** In a history with retention the processes stand still so long and so often once all is final, with clients between. */
+/** In a history with retention the processes stand still this long and this often once all is final, with clients between. */
 const STILL_MS = 3_660_000;
 const STILL_TIMES = 6;
 const AWAKE_MS = 150_000;
@@ -165,8 +165,8 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
 }
 
 /**
- * A reference comes again at the latest when its time has run out by the ledger's clock, and its last message is late; a
- * clock that was set back meanwhile lengthens that (the margin that `docs/operations/deployment.md` asks for).
+ * A reference comes again at the latest when its time has run out by the ledger's clock, and its last message is late. A clock that was set
+ * back meanwhile lengthens that (the margin that `docs/operations/deployment.md` asks for).
  */
 function promiseOf(plan: PaymentPlan) {
   const { dedupMs, processorTimeoutMs, forgetful, loss } = plan.shape;

@@ -58,7 +58,7 @@ function checkKeys({ clients, table }: TransactionHistory): string[] {
   });
 }
 
-/** Whatever happens: only what was committed by then, and nothing older than what was acknowledged before. */
+/** In any case, only versions that were committed by then, and none older than an acknowledged one. */
 function checkReads(id: number, asked: readonly Asked[], { table }: TransactionHistory): string[] {
   const versions = table.versions.get(id) ?? [];
   const removedAt = table.removedAt.get(id) ?? Infinity;
@@ -90,7 +90,7 @@ function isSameRow(one: Transaction | undefined, other: Transaction): boolean {
   return one === other || Object.entries(one).every(([name, value]) => other[name as keyof Transaction] === value);
 }
 
-/** Where no mark can be lost, all answers about a transaction are those of a single copy, and the last look sees the row. */
+/** If no mark can be lost, all answers about a transaction are as from a single copy, and the last look sees the row. */
 function checkOrder(
   id: number,
   asked: readonly Asked[],
@@ -136,7 +136,7 @@ const modelOf = ({ version, status }: Transaction): Model<Row, Asked, Output> =>
   },
 });
 
-/** What a single copy says, and what becomes of it. */
+/** The answer of a single copy, and its next state. */
 function answerOf(row: Row, asked: Asked): { readonly answer: string; readonly next: Row } {
   if (!row.there) return { answer: 'not found', next: row };
   if (asked.kind === 'get') return { answer: `${row.version} ${row.status}`, next: row };

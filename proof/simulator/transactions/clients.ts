@@ -111,7 +111,7 @@ export function createTransactionClients(world: World<Transactions>, plan: Trans
     await ask(noted(asked, request), way, `remove ${id}`, remove, String);
   }
 
-  /** With a key of its own, and an amount by which its row is known; repeated with the key where no answer told the outcome. */
+  /** With a key of its own, and an amount by which its row is known; repeated with the key if no answer told the outcome. */
   async function create(accounts: number, { instance, random }: Way): Promise<Transaction | undefined> {
     const key = `create ${keys.length + 1}`;
     const transaction = { ...accountsOf(accounts), amount: `${keys.length + 1}.5`, status: 'PENDING' } as const;

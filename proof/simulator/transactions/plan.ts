@@ -15,7 +15,7 @@ const LONGEST_MS = 20_000;
 /** Until a write that was late in the last moment is done, and its mark gone. */
 const WATCHED_LONGER_MS = 15_000;
 
-/** Faults that take a write's mark away while the write is under way, or let it be judged by a wrong clock. */
+/** Faults that remove a write's mark while the write is under way, or let it be judged by a wrong clock. */
 export function mayLoseMarks(fault: FaultKind): boolean {
   if (fault.kind === 'clock') return typeof fault.of === 'string';
   return fault.kind === 'flush' || fault.kind === 'evict' || fault.kind === 'failover';
@@ -77,7 +77,7 @@ function watcherOf(number: number, random: Random, shape: Shape): ReturnType<typ
 /** `at`: or when the answer before has come, if that is later. */
 function actionOf(random: Random, { instances, hot, changes }: Shape, at: number) {
   const kind = kindOf(random.below(100), changes);
-  // What most are interested in is rarely removed, for the same reason.
+  // The transaction that most are interested in is rarely removed, for the same reason.
   const own = random.below(kind === 'remove' ? 10 : 6) !== 0;
   return {
     kind,
@@ -89,7 +89,7 @@ function actionOf(random: Random, { instances, hot, changes }: Shape, at: number
     status: random.below(80) === 0 ? ('CANCELLED' as const) : random.pick(TRANSACTION_STATUSES.slice(0, 6)),
     /** If-Match or If-None-Match with what the client saw last. */
     conditional: random.below(3) === 0,
-    /** Which list is read, or which accounts a new transaction has. */
+    /** The list that is read, or the accounts of a new transaction. */
     accounts: random.below(4),
   };
 }
