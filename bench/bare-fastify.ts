@@ -1,5 +1,5 @@
-// The peer of every row: Fastify alone, with the service's own body reader and constant answers of the same size. What the
-// service costs beyond this is the service. With PROCESSOR_URL each payment is one charge there, and still nothing is stored.
+// The peer of every row: Fastify alone, with the service's own body reader and constant answers of the same size. The service's own cost is
+// the difference to this. With PROCESSOR_URL each payment is one charge there, and still nothing is stored.
 import type { AddressInfo } from 'node:net';
 import Fastify, { type FastifyReply, type RouteHandlerMethod } from 'fastify';
 import { readJsonBody } from '#idempay/http/requests/json-body.js';

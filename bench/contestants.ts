@@ -59,7 +59,7 @@ export async function openContestants(
     stores += 1;
     return { environment, database };
   }
-  /** Returns where its simulated payments are. */
+  /** Returns the settings that lead to its simulated payments. */
   async function addVersion(name: string, program: string): Promise<Environment> {
     const [simulated, http] = [await newStores(`${name}_simulated`), await newStores(`${name}_http`)];
     const delayed = postgres ? simulated : await newStores(`${name}_delayed`);

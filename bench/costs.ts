@@ -1,5 +1,5 @@
-// What a run costs besides time: CPU time of every process that takes part, round trips and bytes of the stores, commits and
-// write-ahead log. Two readings of a meter, one before and one after, give the costs of what happened between them.
+// The costs of a run besides time: CPU time of every process that takes part, round trips and bytes of the stores, commits and write-ahead
+// log. Two readings of a meter, one before and one after, give the costs of what happened between them.
 import { readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import pg from 'pg';
@@ -34,7 +34,10 @@ export interface Parts {
   readonly processor?: readonly Measured[];
 }
 
-/** As the service counts them (docs/operations/operations.md). A batch is one round trip, of any number of calls; `commits` are those of the embedded store. */
+/**
+ * As the service counts them (docs/operations/operations.md). A batch is one round trip, of any number of calls; `commits` are the embedded
+ * store's commits.
+ */
 interface ServiceCosts {
   /** By store and operation, such as `redis begin`. */
   readonly roundTrips: Readonly<Record<string, number>>;
@@ -98,7 +101,7 @@ async function readAll<T, R extends object>(list: readonly T[], read: (each: T) 
   return (await Promise.all(list.map(read))).reduce((one, other) => combine(one, other, (a, b) => a + b));
 }
 
-/** What the later reading has more than the earlier one. */
+/** The difference of the later reading to the earlier one. */
 export function between<T extends object>(before: T, after: T): T {
   return combine(after, before, (late, early) => late - early);
 }
@@ -145,7 +148,7 @@ function roundTripsIn(samples: readonly Sample[]): Record<string, number> {
   return counts;
 }
 
-/** 0 where a process may not read this of another one. */
+/** 0 if a process may not read this of another one. */
 function diskBytesOf(pid: number): number {
   try {
     return Number(DISK_BYTES.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1]);

@@ -10,7 +10,7 @@ import { capital } from './statistics.js';
 import { latencyTable, peerTable, ratioTable, shortTable, targetSentence } from './tables.js';
 
 const DOCUMENT = join(ROOT, 'docs', 'engineering', 'performance.md');
-/** What was tried for less is not shown. */
+/** Shorter trials are not shown. */
 const LEAST = { rounds: 3, seconds: 2 };
 
 export async function writeDocument(): Promise<void> {

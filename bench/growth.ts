@@ -1,5 +1,5 @@
-// `npm run bench -- growth`: the service with no payments, with a million, and with ten million. What must not grow with them:
-// the cost of a payment and of a repeat, the latency of reads, the time of a start, and the latency while the sweeps run.
+// `npm run bench -- growth`: the service with no payments, with a million, and with ten million. These must not grow with them: the cost of
+// a payment and of a repeat, the latency of reads, the time of a start, and the latency while the sweeps run.
 //
 //   npm run bench -- growth                           all of it
 //   npm run bench -- growth embedded                  one deployment
@@ -22,7 +22,7 @@ import { openProgram } from './servers.js';
 import { requireWrk } from './wrk.js';
 
 const COUNTS = [0, 1_000_000, 10_000_000];
-/** What is shown in docs/engineering/performance.md. */
+/** docs/engineering/performance.md shows steps with this number of rounds or more. */
 const LEAST_ROUNDS = 3;
 const STORES = { embedded: openEmbeddedStores, distributed: openDistributedStores };
 

@@ -6,7 +6,7 @@ import { GOOD_BODY as PAYMENT } from '../testkit/client/payment-bodies.js';
 
 const TRANSACTION = '{"fromAccount":"A","toAccount":"B","amount":100.5}';
 const GENERATE_KEY = '/api/server-generated/generate-key';
-/** After the last request was due. What has no answer then is lost. */
+/** After the last request was due. A request without an answer then is lost. */
 const PATIENCE_MS = 20_000;
 const SECOND_MS = 1000;
 
@@ -16,11 +16,11 @@ export interface Plan {
   readonly mix: readonly RequestKind[];
   /** Requests a second. */
   readonly rate?: number;
-  /** It ends after so long, or after `count` requests. */
+  /** It ends after this time, or after `count` requests. */
   readonly seconds?: number;
   readonly count?: number;
   readonly connections: number;
-  /** What was due within the first of them is sent and not reported. */
+  /** Requests that were due within the first of them are sent and not reported. */
   readonly unmeasuredSeconds?: number;
   /** Keys and transactions of before, instead of what it has. */
   readonly given?: Partial<Known>;

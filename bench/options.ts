@@ -3,7 +3,7 @@ export type Deployment = (typeof DEPLOYMENTS)[number];
 
 export type Options = ReturnType<typeof readOptions>;
 
-/** What the environment says about a run of the benchmark; `main.ts` lists the variables. Throws a sentence for a wrong one. */
+/** The settings of a run of the benchmark, from the environment; `main.ts` lists the variables. Throws a sentence for a wrong one. */
 export function readOptions() {
   return {
     seconds: wholeNumber('BENCH_SECONDS', 2),
@@ -18,7 +18,7 @@ export function readOptions() {
   };
 }
 
-/** Whether BENCH_ROW asks for the row; without BENCH_ROW every row is asked for. */
+/** True if BENCH_ROW asks for the row; without BENCH_ROW every row is asked for. */
 export function isAsked({ rows }: Pick<Options, 'rows'>, row: string): boolean {
   return rows.length === 0 || rows.some((beginning) => row.startsWith(beginning));
 }

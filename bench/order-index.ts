@@ -1,5 +1,5 @@
-// `npm run bench -- order-index [COUNT]`: what it costs PostgreSQL that computed keys are not in order of time. Rows are written in batches of
-// 20 by statements alone, into a table that has so many rows already, with generated keys and with keys of references.
+// `npm run bench -- order-index [COUNT]`: the cost of computed keys for PostgreSQL, because they are not in order of time. Rows are written
+// in batches of 20 by statements alone, into a table that has this number of rows already, with generated keys and with keys of references.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { markdownTable } from '../testkit/markdown-table.js';

@@ -17,10 +17,10 @@ export interface Row {
   readonly measuredAt: string;
 }
 
-/** What one server did in one round. */
+/** The results of one server in one round. */
 export type Answered = WrkResult & { readonly processors: number; readonly costs: Costs };
 
-/** What each server did in one round. */
+/** The results of each server in one round. */
 export type Round = { readonly ours: Answered; readonly bare: Answered } & Readonly<Record<string, Answered>>;
 
 export interface RateRow extends Row {
@@ -33,7 +33,7 @@ export type Latencies = Readonly<Record<'p50Ms' | 'p99Ms' | 'p999Ms', number>>;
 
 export interface LatencyRow extends Row {
   readonly kind: 'first payment' | 'repeat';
-  /** Which part of the capacity was sent: `half` or `80 %`. */
+  /** The part of the capacity that was sent: `half` or `80 %`. */
   readonly part: string;
   readonly seconds: number;
   readonly rounds: LatencyRound[];

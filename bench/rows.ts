@@ -1,5 +1,5 @@
-// What is measured: kinds of requests, each with what has to be there before it, and with a check afterwards that the service
-// really did what the row says.
+// The measured rows: kinds of requests, each with its preparation, and with a check afterwards that the service really did what the row
+// says.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { ask, generateKey } from '../testkit/client/http-client.js';
@@ -27,7 +27,7 @@ const STANDS_MS = 500;
 const LEAST_HITS = 0.99;
 
 const STORE_NOTHING = ['bare', 'relay'];
-/** Services that take part where they were started. */
+/** Services that take part if they were started. */
 const OTHER_SERVICES = ['traced', 'sampled', 'before'];
 
 /** The server that takes each part: `ours`, `bare` and the peers. */
@@ -37,7 +37,7 @@ export type Loads = Readonly<Record<string, Load>>;
 export interface MeasuredRow {
   /** Also in the targets of `tables.ts`. */
   readonly name: string;
-  /** If omitted, those of the run. */
+  /** If omitted, the run's connections. */
   readonly connections?: number;
   readonly entrants: Entrants;
   /** Before each round: what to send to each. */
@@ -51,7 +51,7 @@ export function describeRows(servers: Contestants, folder: string): readonly Mea
   const urlOf = (server: string) => servers.get(server)?.url ?? '';
   const payers = new Payers(urlOf, folder);
   const transactions = new Transactions(urlOf, folder);
-  /** Those of `names` that take part, each by its name. */
+  /** The servers in `names` that take part, each by its name. */
   const present = (names: readonly string[], suffix = '') =>
     Object.fromEntries(
       names.filter((name) => servers.has(`${name}${suffix}`)).map((name) => [name, `${name}${suffix}`]),

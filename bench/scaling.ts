@@ -1,15 +1,15 @@
 // `npm run bench -- scaling`: what an operation costs each part of the deployment, and whether that is still so with more
 // processes and more Redis masters. docs/engineering/scaling.md plans with these figures.
 //
-//   npm run bench -- scaling               every topology next to the model; ends with 1 where a cell is off by more than a fifth.
-//                                          CPU times are compared with those of the smallest of its kind, measured just before
+//   npm run bench -- scaling               every topology next to the model; ends with 1 if a cell is off by more than a fifth.
+//                                          CPU times are compared with the smallest topology of its kind, measured just before
 //   npm run bench -- scaling 3 2           three processes, two masters
 //   npm run bench -- scaling embedded      the embedded deployment
 //   npm run bench -- scaling plan 1000     what so many payments a second need, by the model
 //   npm run bench -- scaling model         measures the model anew: embedded, one process with one master, and with a Cluster
 //
-// Each process has 32 connections that are never idle, so its batches are as large with many processes as with one. What runs
-// without any request is measured first, and taken off.
+// Each process has 32 connections that are never idle, so its batches are as large with many processes as with one. The cost without any
+// request is measured first, and taken off.
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Opened } from '../testkit/opened.js';
@@ -101,7 +101,7 @@ function withCpuOf(measured: Costs, costs: Costs): Costs {
   );
 }
 
-/** Differences below `least` are those of the measuring. */
+/** Differences below `least` come from the measuring. */
 function isOff(value: number, expected: number, least: number): boolean {
   return Math.abs(value - expected) > Math.max(least, MOST_OFF * expected);
 }

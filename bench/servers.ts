@@ -1,4 +1,4 @@
-// What is measured, as the test kit starts it, with its CPU time. Everything is closed with `opened`.
+// The measured servers, as the test kit starts them, with their CPU time. Everything is closed with `opened`.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

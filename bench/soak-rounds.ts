@@ -22,7 +22,7 @@ interface More {
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 type Call = (method: Method, path: string, more?: More) => Promise<{ text: string; isReplayed: boolean }>;
 
-/** One call of each kind. What it creates in the transactions area it removes again. Throws when an answer is wrong. */
+/** One call of each kind. It removes its transactions again. Throws if an answer is wrong. */
 async function everyCall(call: Call): Promise<void> {
   const key = JSON.parse((await call('GET', GENERATE_KEY)).text) as string;
   const headers = { ...JSON_TYPE, 'Idempotency-Key': key };
@@ -46,7 +46,7 @@ function idIn({ text }: { text: string }): string | undefined {
   return /TXN\d+/.exec(text)?.[0];
 }
 
-/** Asks for so many keys as fast as it can. */
+/** Asks for this number of keys as fast as it can. */
 export async function generateKeys(url: string, count: number): Promise<void> {
   const pool = new Pool(url, { connections: CONNECTIONS });
   let left = count;

@@ -87,8 +87,8 @@ async function sampleOf({ url, postgres }: SoakedService): Promise<Sample> {
 }
 
 /**
- * Flat: the lowest of the last quarter of the run is no higher than that of the second one. The engine collects the old
- * generation rarely, every few minutes at this rate, so only the lowest says what lives.
+ * Flat: the lowest reading of the last quarter of the run is no higher than the lowest one of the second quarter. The engine collects the
+ * old generation rarely, every few minutes at this rate, so only the lowest says what lives.
  */
 function judge(samples: readonly Sample[]): { isFlat: boolean; table: string } {
   const quarter = Math.floor(samples.length * WARM_UP);

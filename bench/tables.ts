@@ -11,7 +11,7 @@ const STORES: Readonly<Record<string, readonly string[]>> = { bare: [], relay: [
 
 type Targets = Readonly<Record<Deployment, number>>;
 
-/** What the project wants to reach on two quiet processors: requests a second, of those of a bare Fastify in the same round. */
+/** The project's targets on two quiet processors: requests a second, as a part of a bare Fastify's in the same round. */
 const OF_BARE: Readonly<Record<string, Targets>> = {
   'first payment': { embedded: 0.52, distributed: 0.28 },
   // The same target twice: once without any call of a processor, once without the CPU time of the processor itself.
@@ -131,7 +131,7 @@ function ratioCells(ratio: (Spread & { readonly target?: number | undefined }) |
 
 const verdict = (target: number, isMet: boolean) => `${target}, ${isMet ? 'met' : 'missed'}`;
 
-/** What one request costs, by process. */
+/** The cost of one request, by process. */
 export function costTable({ deployment, rows }: RateRun): string {
   const ofProcesses = ['Redis', 'PostgreSQL', 'processor', 'wrk'];
   return roundedTable(
@@ -174,7 +174,7 @@ const STORE_COLUMNS: Readonly<Record<Deployment, Readonly<Record<string, (costs:
   },
 };
 
-/** What one request of the service asks of the stores. */
+/** The work of the stores for one request of the service. */
 export function storeTable(runs: readonly RateRun[]): string {
   const names = [...new Set(runs.flatMap(({ rows }) => rows.map(({ name }) => name)))];
   const cells = (name: string) =>

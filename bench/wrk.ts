@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { ROOT } from '../testkit/programs.js';
 
 const run = promisify(execFile);
-/** One thread of wrk saturates the service from one core; more would only take the other core away from it. */
+/** One thread of wrk saturates the service from one core; more would only take the other core from it. */
 const THREADS = '1';
 
 export interface Load {

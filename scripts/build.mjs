@@ -1,7 +1,7 @@
 // Compiles the packages that the service brings along, each into its own dist/, from which it is copied to dist/NAME/; then src/ into dist/,
 // reference-processor/ into dist/reference-processor/ and console/ into dist/console/. The order says who imports whom: the commands and the
-// console the packages, and the reference processor the service's log. What the compiler leaves out, such as SQL, is copied.
-// Does nothing that is already done: the compiler is incremental, so `npm start` may call this every time.
+// console the packages, and the reference processor the service's log. Files that the compiler leaves out, such as SQL, are copied. Does
+// nothing that is already done: the compiler is incremental, so `npm start` may call this every time.
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, sep } from 'node:path';
@@ -13,7 +13,7 @@ const source = join(root, 'src');
 const output = join(root, 'dist');
 const REFERENCE_PROCESSOR = 'reference-processor';
 /**
- * What the reference page is made of, copied so that the service is installed without that package. As a plugin it would register routes
+ * The parts of the reference page, copied so that the service is installed without that package. As a plugin it would register routes
  * without scopes and descriptions; `swagger-ui-dist`, which has the same files, reports its installation to a company.
  */
 const REFERENCE_PAGE = join('http', 'openapi', 'reference-page');
@@ -22,7 +22,7 @@ const SWAGGER_UI_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'];
 const BUILT_IN = ['client', 'statements'];
 /** The commands that only ask a service. Their package has those two, and what it takes of `src/platform`, in its own dist/, as they are in the repository. */
 const CLI = join('cli', 'dist', 'cli');
-/** What `require` gets of a package, next to what `import` gets. */
+/** The folder of the files that `require` gets of a package, next to the files that `import` gets. */
 const REQUIRED = 'required';
 const swaggerUi = join(root, 'node_modules', '@fastify', 'swagger-ui', 'static');
 const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');

@@ -38,7 +38,7 @@ const PACKAGES = {
   pg: ['stores/postgres', 'doctor'],
   '@photostructure/sqlite': ['stores/embedded'],
   undici: ['payments'],
-  // What an operator runs talks to a service as a client does; the service itself never calls one.
+  // An operator's command talks to a service as a client does; the service itself never calls one.
   '#idempay/cli': ['commands'],
   '#idempay/client': ['commands'],
   '#idempay/statements': ['commands'],
@@ -78,7 +78,7 @@ for (const line of broken) console.error(line);
 if (broken.length > 0) process.exit(1);
 console.log(`${Object.keys(tree).length} files: no circle, and no arrow that goes back up`);
 
-/** Undefined outside of src/, where the compiler's and Biome's own rules hold. */
+/** Undefined outside of src/: the compiler's and Biome's own rules hold there. */
 function roomOf(path) {
   const [top, ...parts] = relative(root, path.startsWith(sep) ? path : `${root}${path}`).split(sep);
   if (top !== 'src') return undefined;

@@ -1,5 +1,6 @@
-// Checks that every rule label leads to docs/engineering/specification.md and every number of a decision to its record, that every test that
-// is named exists, and that every relative link of a Markdown file leads to a file and a heading in it. Run by `npm run check`.
+// Checks that every rule label leads to docs/engineering/specification.md and every number of a decision to its record. Checks also that
+// every test that is named exists, and that every relative link of a Markdown file leads to a file and a heading in it. Run by `npm run
+// check`.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

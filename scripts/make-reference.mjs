@@ -1,5 +1,5 @@
-// Writes docs/reference/settings.md from .env.example, and docs/reference/endpoints.md from the description that the service serves. A test of
-// the documents fails where they differ; a test of the process holds .env.example against the settings that the service reads.
+// Writes docs/reference/settings.md from .env.example, and docs/reference/endpoints.md from the description that the service serves. A test
+// of the documents fails if they differ; a test of the process holds .env.example against the settings that the service reads.
 //   npm run --silent build && node scripts/make-reference.mjs
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -74,7 +74,7 @@ const PARTS = {
       ['scaling', '2', '2'],
     ].map((run) => ['npm', 'run', '--silent', 'bench', '--', ...run]),
 };
-/** What a part asks for, unless the caller asks for something else. */
+/** The settings of a part, unless the caller sets something else. */
 const COUNTS = { fuzz: { FUZZ_REQUESTS: '50000', DESCRIBED_BODIES: '10000', CASES: 'all' } };
 /** The shortest runs show that the benchmark works. */
 const BRIEF = { BENCH_SECONDS: '1', BENCH_ROUNDS: '1', SOAK_MINUTES: '1', SCALING_OPERATIONS: '1000' };

@@ -105,7 +105,7 @@ function fillKeys(database: Database, { beganMs, fresh }: Plan, templateKey: str
   insertLike(database, 'idempotency_keys', values, { ...fresh, templateKey });
 }
 
-/** What `values` does not name is as in the row of the template. */
+/** A column that `values` does not name is as in the row of the template. */
 function insertLike(
   database: Database,
   table: string,

@@ -1,4 +1,4 @@
-// What is measured of one deployment with so many payments.
+// The measures of one deployment with this number of payments.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ const REPEATED = 200_000;
 const READS = { rate: 500, seconds: 10, unmeasuredSeconds: 2, connections: 32 };
 const STARTS = 3;
 const START_DEADLINE_MS = 60_000;
-/** What runs during a crash and during the sweeps, requests a second. */
+/** The load during a crash and during the sweeps, requests a second. */
 const STEADY = { mix: ['pay', 'repeat', 'status'], rate: 600, connections: 64 } as const;
 const KEYS_EXPIRING = 200_000;
 /** Until then the service starts, issues keys, and its engine compiles. */

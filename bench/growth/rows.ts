@@ -1,10 +1,10 @@
-// Which payments a filled deployment has. Everything about payment number i follows from i, so that three stores can make the
-// same rows where they are, and a client can name the key of any of them.
+// The payments of a filled deployment. Everything about payment number i follows from i, so that three stores can make the same rows in
+// place, and a client can name the key of any of them.
 
 const HOUR_MS = 3_600_000;
 /** How long this deployment has run, as its tables say: long enough that the first hour may be removed, with PAYMENT_RETENTION_DAYS=1. */
 const HOURS_SEEN = 80;
-/** What the sweeps have to remove. */
+/** The rows that the sweeps have to remove. */
 const OLD_PAYMENTS = 200_000;
 /** The keys of the others were generated within these last hours, so that all of them still live. */
 const FRESH_HOURS = 20;

@@ -2,7 +2,7 @@ import type { Environment } from '../../testkit/processes/service.js';
 import type { Measured } from '../costs.js';
 import type { Plan } from './rows.js';
 
-/** What the rows take. `onDisk` is SQLite's file, or that of Redis. */
+/** The room that the rows take. `onDisk` is SQLite's file, or Redis's file. */
 export type Bytes = Readonly<Record<'paymentBytes' | 'payments' | 'keyBytes' | 'keys' | 'onDisk', number>>;
 
 /** The stores of one deployment, which can be filled by themselves. */

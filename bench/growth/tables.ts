@@ -7,7 +7,7 @@ const WARM_UP_SECONDS = 5;
 const SWEPT = { keys: 'expired keys', retention: 'old payments' };
 const PARTS = { service: 'CPU us', redis: 'of Redis', postgres: 'of PostgreSQL' };
 
-/** What was measured of one deployment, as paragraphs. */
+/** The measures of one deployment, as paragraphs. */
 export function growthTables({ deployment, rows }: Run<GrowthRow>): string[] {
   const steps = rows.toSorted((a, b) => a.count - b.count);
   const filled = steps.filter(({ count }) => count > 0);

@@ -33,7 +33,7 @@ const READ_OFTEN = 8;
 const SOCKET_BYTES = /bytes_(?:sent|received):(\d+)/g;
 const LIST = '/api/transactions';
 
-/** What a cell is called, and the difference that the measuring itself makes. */
+/** The name of a cell, and the difference that the measuring itself makes. */
 export const CELLS = {
   serviceUs: { head: 'service us', least: 5 },
   redisUs: { head: 'Redis us', least: 3 },
@@ -206,7 +206,7 @@ class Site {
     return { sockets, costs: await this.meter.read() };
   }
 
-  /** What all parts cost while `work` ran, and how many operations it did. */
+  /** The cost of all parts while `work` ran, and the number of its operations. */
   async #costsOf(work: () => Promise<Done>): Promise<{ seconds: number; operations: number; cells: Cells }> {
     const [before, beganAt] = [await this.#read(), performance.now()];
     const { operations, httpBytes } = await work();
@@ -234,7 +234,7 @@ class Site {
   }
 }
 
-/** What went through the connections to these ports that are open now, both ways, by the address of the other end. */
+/** The bytes through the connections to these ports that are open now, both ways, by the address of the other end. */
 async function socketBytes(ports: readonly number[]): Promise<Map<string, number>> {
   const sockets = new Map<string, number>();
   for (const port of ports) {

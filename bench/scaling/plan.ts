@@ -1,4 +1,4 @@
-// What so many payments a second need, by the model: its costs, multiplied.
+// The needs of this number of payments a second, by the model: its costs, multiplied.
 import { roundedTable } from '../statistics.js';
 import type { CellName, Model, Topology } from './measures.js';
 

@@ -1,5 +1,5 @@
--- What every run ends with: one line of JSON for bench/wrk.mjs, because wrk's own table rounds what it prints.
--- Times are microseconds, as wrk counts them.
+-- The end of every run: one line of JSON for bench/wrk.mjs, because wrk's own table rounds what it prints. Times are microseconds, as wrk
+-- counts them.
 
 local threads = {}
 

@@ -1,11 +1,11 @@
 import { escaped } from './text.ts';
 
-/** What the form of an order has besides its button, so that the payer chooses a card. */
+/** The fields that the form of an order has besides its button, so that the payer chooses a card. */
 export interface Cards {
-  /** Whether an order is paid with a source. Without one the processor must know by itself who pays. */
+  /** True if an order is paid with a source. Without one the processor must know by itself who pays. */
   readonly areAsked: boolean;
   readonly fields: string;
-  /** What follows the form. */
+  /** The text after the form. */
   readonly script: string;
 }
 

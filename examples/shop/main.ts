@@ -11,7 +11,7 @@ const {
   IDEMPAY_URL = 'http://127.0.0.1:8080',
   IDEMPAY_API_KEY,
   PORT = '3000',
-  /** One of the two, where the processor is told who pays. */
+  /** One of the two, if the processor is told who pays. */
   TEST_CARDS,
   STRIPE_PUBLISHABLE_KEY,
 } = process.env;
@@ -61,7 +61,7 @@ app.post<{ Params: { id: string }; Body: { attempt: number; source?: string } }>
     const order = await findOrder(request.params.id);
     if (!order) return reply.code(404).send('There is no such order.');
     const standing = await payOrder(idempay, order, request.body);
-    // What is known is shown at the order's address, so that a reload and the back button send no form again.
+    // The result is shown at the order's address, so that a reload and the back button send no form again.
     return standing.isKnown ? reply.redirect(`/orders/${order.id}`, 303) : show(reply, order, standing);
   },
 );

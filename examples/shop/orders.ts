@@ -8,7 +8,7 @@ const { ORDERS = './data/orders.ndjson' } = process.env;
 export interface Order {
   readonly id: string;
   readonly article: string;
-  /** What the shop asks for. Nothing that a browser sends changes it. */
+  /** The price that the shop asks for. Nothing that a browser sends changes it. */
   readonly price: PaymentRequest;
 }
 

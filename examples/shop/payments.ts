@@ -9,7 +9,7 @@ import {
 } from '@idempay/client';
 import type { Order } from './orders.ts';
 
-/** How an order stands: what the payer reads, and the attempt that a click makes. Without one there is nothing to click. */
+/** The state of an order: the text for the payer, and the attempt that a click makes. Without an attempt there is nothing to click. */
 export interface Standing {
   readonly status: number;
   /** It does not change by itself. */
@@ -23,7 +23,7 @@ export interface Standing {
 const DEADLINE_MS = 15_000;
 const PAGE_DEADLINE_MS = 3_000;
 
-/** What the payer's browser sends. A second click may have another source: the order is charged with the first one. */
+/** The fields that the payer's browser sends. A second click may have another source: the order is charged with the first one. */
 export interface Click {
   readonly attempt: number;
   readonly source?: string;

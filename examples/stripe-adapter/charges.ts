@@ -84,9 +84,9 @@ export function createCharges(stripe: Stripe, payers: Payers, settings: ChargeSe
     },
 
     /**
-     * 404 says: this reference will not be charged unless it is sent again. That is certain when Stripe's lists do not have it, and no
-     * request for it can still be under way: this process has sent none for `settleMs`, and Idempay, which looks up only after its own
-     * attempt has ended, asks for that long. Where there are too many PaymentIntents to read, the search must have had its hour.
+     * 404 says: this reference will not be charged unless it is sent again. That is certain if Stripe's lists do not have it, and no
+     * request for it can still be under way. Therefore this process has sent none for `settleMs`, and Idempay, which looks up only after
+     * its own attempt has ended, asks for that long. If there are too many PaymentIntents to read, the search must have had its hour.
      */
     async lookUp(reference) {
       if (underWay.has(reference)) return atWork;

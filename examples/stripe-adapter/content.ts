@@ -16,7 +16,7 @@ export interface Charge {
   readonly order?: string;
 }
 
-/** Undefined where the body is no charge. Members that Idempay may add later are ignored. */
+/** Undefined if the body is no charge. Members that Idempay may add later are ignored. */
 export function readCharge(reference: unknown, body: Readonly<Record<string, unknown>>): Charge | undefined {
   const { transactionId, amount, currency, source, description, metadata, order } = body;
   const isText = (member: unknown) => typeof member === 'string';

@@ -10,12 +10,12 @@ const {
   STRIPE_SECRET_KEY,
   /** Stripe itself, or a stand-in. */
   STRIPE_API_URL = 'https://api.stripe.com',
-  /** For payments without a source: where the shop tells whose money it is, or one payment method for trials. */
+  /** For payments without a source: the address at which the shop tells whose money it is, or one payment method for trials. */
   PAYER_URL,
   STRIPE_PAYMENT_METHOD,
   HOST = '127.0.0.1',
   PORT = '8091',
-  /** As in PROCESSOR_URL. Needed where others reach the adapter. */
+  /** As in PROCESSOR_URL. Needed if others reach the adapter. */
   ADAPTER_PASSWORD,
   /** Less than PROCESSOR_TIMEOUT_MS of Idempay. */
   STRIPE_TIMEOUT_MS = '8000',
@@ -42,7 +42,7 @@ server.listen(Number(PORT), HOST);
 await once(server, 'listening');
 console.log(JSON.stringify({ msg: 'listening', port: (server.address() as AddressInfo).port }));
 
-// What is under way ends first.
+// Requests that are under way end first.
 process.once('SIGTERM', () => server.close());
 process.once('SIGINT', () => server.close());
 

@@ -43,7 +43,7 @@ const REFUSED_AMOUNTS = ['amount_too_small', 'amount_too_large'];
 const isRefusedCurrency = ({ code, param, message }: StripeError) =>
   code === undefined && param === 'currency' && message?.startsWith('Invalid currency: ') === true;
 
-/** What the answer to the charge says. Whatever is not surely an outcome is none. */
+/** The meaning of the answer to the charge. An answer that is not surely an outcome is none. */
 export function outcomeOf(reply: Reply): Answer {
   if (reply.state === 'lost') return unclear(504, `no answer of Stripe: ${reply.cause}`);
   const { status, body } = reply;

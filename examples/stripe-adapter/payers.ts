@@ -7,7 +7,7 @@ export interface Payer {
 }
 
 export interface Payers {
-  /** The same for each attempt at a payment: Stripe refuses a key that comes with another payer. Rejects where it is not known. */
+  /** The same for each attempt at a payment: Stripe refuses a key that comes with another payer. Rejects if it is not known. */
   of(charge: Pick<Charge, 'reference' | 'source'>, deadline: AbortSignal): Promise<Payer>;
 }
 

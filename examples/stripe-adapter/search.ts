@@ -19,8 +19,8 @@ const SEARCHED_SECONDS = 86_400;
 
 /**
  * Looks for the PaymentIntent of a key. Stripe has no look-up by idempotency key. Its search takes one request, and may not have seen a
- * charge yet: less than a minute usually, an hour in an outage. Its lists are up to date, so they are read as well, from now back to
- * what the search has seen for certain, or to when the key was made (a UUIDv7 tells that), `pages` of them at most.
+ * charge yet: less than a minute usually, an hour in an outage. Its lists are up to date, so they are read as well, `pages` of them at
+ * most: from now back to the charges that the search has seen for certain, or to the time of the key (a UUIDv7 tells that).
  */
 export async function findIntent(
   stripe: Stripe,

@@ -16,7 +16,7 @@ const LONGEST_BODY = 65_536;
 const about = (reference: string, { status, body }: Answer): Answer => ({ status, body: { ...body, reference } });
 
 /**
- * The contract of docs/reference/processor.md over HTTP. `password` is that of Basic authorization, as in PROCESSOR_URL; if undefined, the
+ * The contract of docs/reference/processor.md over HTTP. `password` is for Basic authorization, as in PROCESSOR_URL; if undefined, the
  * adapter asks for none.
  */
 export function createAdapter(charges: Charges, password: string | undefined): Server {

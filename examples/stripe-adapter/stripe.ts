@@ -1,4 +1,4 @@
-/** What Stripe said, or why nothing can be known of it. */
+/** Stripe's answer, or the reason why nothing can be known of it. */
 export type Reply =
   | { readonly state: 'answered'; readonly status: number; readonly body: Readonly<Record<string, unknown>> }
   | { readonly state: 'lost'; readonly cause: string };

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** What a request to Stripe may meet. Rates are parts from 0 to 1. */
+/** Conditions that a request to Stripe may meet. Rates are parts from 0 to 1. */
 export interface StripeConditions {
   /** Carried out, and then the connection is cut. */
   lostReplyRate: number;
@@ -18,7 +18,7 @@ export interface StripeConditions {
   refusal: { readonly status: number; readonly error: StripeError } | undefined;
   /** Before a charge is carried out. */
   latencyMs: number;
-  /** The search sees a PaymentIntent so long after it was created. */
+  /** The search sees a PaymentIntent this long after it was created. */
   searchLagMs: number;
 }
 
@@ -91,9 +91,9 @@ export const STAND_IN_CARDS = {
 export type StripeStandIn = Awaited<ReturnType<typeof startStripeStandIn>>;
 
 /**
- * Stands in for the parts of Stripe's API that the adapter uses, as Stripe documents them: the first answer is kept with its
- * `Idempotency-Key` once execution began, also a 500; a key that is at work is 409, one with other parameters 400; lists are up to date, and
- * the search lags behind. `random` decides what a request meets.
+ * Stands in for the parts of Stripe's API that the adapter uses, as Stripe documents them. The first answer is kept with its
+ * `Idempotency-Key` once execution began, also a 500; a key that is at work is 409, one with other parameters 400; lists are up to date,
+ * and the search lags behind. `random` decides what a request meets.
  */
 export async function startStripeStandIn(random: () => number = Math.random) {
   const intents: (StripeIntent & { readonly createdAtMs: number })[] = [];
@@ -228,7 +228,7 @@ export async function startStripeStandIn(random: () => number = Math.random) {
     meet(changed: Partial<StripeConditions>): void {
       conditions = { ...USUAL_CONDITIONS, ...changed };
     },
-    /** What was charged, in order: the evidence. */
+    /** The charges, in order: the evidence. */
     charges,
     intentsOf: (reference: string) => intents.filter(({ metadata }) => Object.values(metadata).includes(reference)),
     async close(): Promise<void> {

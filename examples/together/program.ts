@@ -4,7 +4,7 @@ import { createWriteStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 
 export interface Program {
-  /** Its address. Rejects where it ends before it listens. */
+  /** Its address. Rejects if it ends before it listens. */
   readonly listening: Promise<string>;
   readonly ended: Promise<unknown>;
   lastLines(): string;
