@@ -15,7 +15,7 @@ import { HOUR_MS, passHours } from '../../testkit/time/retention-time.js';
 const DAYS_UNSEEN_MS = 48 * HOUR_MS;
 const LATE_MS = 24 * HOUR_MS;
 
-/** What the newest hour says of time in which no process ran. */
+/** The newest hour's record of time in which no process ran. */
 const unseen = (isConfirmed: boolean): StoredChange => ({
   embedded: `UPDATE retention_hours SET unseen_ms = ${DAYS_UNSEEN_MS}, confirmed = ${isConfirmed ? 1 : 0}
     WHERE hour = (SELECT max(hour) FROM retention_hours)`,

@@ -47,7 +47,7 @@ function areasOf(ports: Ports, processor: RecordingProcessor) {
   return { payments, transactions, all };
 }
 
-/** What is acknowledged after the backup, by fewer than ten commits, and then lost. */
+/** Writes that are acknowledged after the backup, by fewer than ten commits, and then lost. */
 async function afterBackup(ports: Ports, processor: RecordingProcessor, key: string, kept: number) {
   const { payments, transactions, all } = areasOf(ports, processor);
   processor.plan({ outcome: 'succeeded', answerLost: true });

@@ -52,7 +52,7 @@ const cancellation: PlanValue[] = [
   ...['test', ['former']],
 ];
 
-/** In an order in which each finds its rows. Those of transactions find none: the plan is the same. */
+/** In an order in which each finds its rows. The ones on transactions find none: the plan is the same. */
 const BY_KEY: [statement: Statement, values: PlanValue[], index: string | undefined][] = [
   [CLAIM, claim, undefined],
   [CLAIM_IN_FULL, claimInFull, 'payments_pkey'],

@@ -78,7 +78,7 @@ test('a claim with a value that PostgreSQL refuses fails no other claim of its b
   expect((await others).map(({ state }) => state)).toEqual(['claimed', 'claimed', 'claimed']);
 });
 
-/** What is answered of a final payment must survive a failover as what was written does (`distributed-standby-wait.test.ts`). */
+/** An answer about a final payment must survive a failover as a write does (`distributed-standby-wait.test.ts`). */
 test('what is read of payments is confirmed when it is final, and not when it may still change or is only looked at', async () => {
   const confirmed = wire.count(CONFIRMATION);
   const settled = (to: number) => history.settled({ from: 0, to, after: undefined, limit: 1 });

@@ -69,7 +69,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
     await client.query('UPDATE idempay.payment_horizon SET keys_before = $1, removable_before = $1', [ABOVE_ALL]);
   });
 
-  /** Whatever the parameters, and for those that are given. */
+  /** For any parameters, and for the given ones. */
   async function plansOf(statement: Statement, values: PlanValue[]) {
     const planWith = (mode: string) => planOf(stores.client, statement, mode, values);
     return [await planWith('force_custom_plan'), await planWith('force_generic_plan')];
@@ -84,7 +84,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
   const LATER = ['TXN', MIDDLE, PAGE, ...NO_FILTER];
   const BETWEEN = [MIDDLE, END, PAGE, ...NO_FILTER];
   const KEYS = [lowestKeyAt(MIDDLE_MS), lowestKeyAt(MIDDLE_MS + 100_000)];
-  /** Which are rare, or not there at all: nothing but the range of 5,000 ids may be chosen by them. */
+  /** These values are rare, or not there at all: nothing but the range of 5,000 ids may be chosen by them. */
   const rare = (state: string, client: string | null) => [
     lowestTransactionIdAt(END_MS - 5_000_000),
     END,
@@ -241,8 +241,8 @@ describe('a page of a million transactions in PostgreSQL', () => {
   const SEARCHED = 5_000;
   const BLOCKS_OF_A_SEARCH = 2 * SEARCHED + 100;
   /**
-   * In the order of the index; or all that there is, sorted, where the planner's random sample says that it is less than a page.
-   * How much that really was shows in the blocks.
+   * In the order of the index; or all that there is, sorted, if the planner's random sample says that it is less than a page. The blocks
+   * show how much that really was.
    */
   const IN_ORDER_OR_FEW = [
     'Limit, Index Scan',
@@ -251,9 +251,9 @@ describe('a page of a million transactions in PostgreSQL', () => {
     'Limit, Sort, Index Scan',
   ];
   /**
-   * Half of them are from `big`, most of those to `shop`. What `early` sent is all among the first thousand, and so is what
-   * `big` sent to `friend`; a third was sent to `popular`, by others than `big`. A plan that walks all rows in the order of
-   * their ids, because it takes an account for evenly spread, reads half a million to find none.
+   * Half of them are from `big`, most of those to `shop`. The rows that `early` sent are all among the first thousand, and so are the ones
+   * that `big` sent to `friend`; a third was sent to `popular`, by others than `big`. A plan that walks all rows in the order of their ids,
+   * because it takes an account for evenly spread, reads half a million to find none.
    */
   const FILL = `
     INSERT INTO idempay.transactions (id, from_account, to_account, amount, status, version, created_at)

@@ -227,7 +227,7 @@ describe('a database that is replaced', () => {
   });
 
   /**
-   * Bug: the log said nothing where a database was restored while the service was stopped. Cause: only a server that differs from the one seen
+   * Bug: the log said nothing if a database was restored while the service was stopped. Cause: only a server that differs from the one seen
    * before was logged, and a start has seen none. Fix: a start that writes the replacement down logs it.
    */
   test('is logged by the start that finds it, once, and not by the very first start', async () => {

@@ -12,7 +12,7 @@ import { startSentinel } from '../../testkit/servers/sentinel.js';
 import { startStandby } from '../../testkit/servers/standby.js';
 import { startTcpProxy } from '../../testkit/servers/tcp-proxy.js';
 
-/** What takes several servers, or a server that does not answer; the rows of one are in doctor-distributed.test.ts. */
+/** Cases with several servers, or a server that does not answer; the rows of one are in doctor-distributed.test.ts. */
 describe('idempay doctor', () => {
   test('finds nothing wrong with stores as docs/operations/deployment.md asks for them, before, alongside and after a service', async () => {
     const postgres = await startSecuredPostgres([]);

@@ -148,7 +148,7 @@ describe('a backup of a service that runs', () => {
     expect(
       await copy.ledger.claim(claimAttempt({ key: unpaid, settleAs, processor: processor.traits.name })),
     ).toMatchObject({ state: 'taken over' });
-    // What is generated from now on is charged without a question. The clock may be ten seconds off, so later than that.
+    // A key that is generated from now on is charged without a question. The clock may be ten seconds off, so later than that.
     const later = `f${unpaid.slice(1)}`;
     expect(await copy.ledger.endedUnclaimed(newKeyOf(Date.now() + LONG_MS / 2), -LONG_MS)).toBe(true);
     expect(await copy.ledger.claim(claimAttempt({ key: later }))).toMatchObject({ state: 'claimed' });
@@ -182,7 +182,7 @@ describe('a backup of a service that runs', () => {
     const patient = compose(copy, {}, processor);
     expect(await patient.payments.cancel(paid)).toMatchObject({ state: 'too soon' });
     expect(processor.lookUps).toEqual([]);
-    // A charge of before may still be under way for so long.
+    // A charge of before may still be under way for this long.
     const { payments } = compose(copy, { leaseMs: LEASE_MS }, processor);
     await pause(LEASE_MS);
     for (const each of [paid, lost, declined]) {

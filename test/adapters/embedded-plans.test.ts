@@ -24,7 +24,7 @@ import {
 import type { ListSelection } from '#idempay/stores/shared/transaction-rows.js';
 
 const ID_RANGE = '(transaction_id>? AND transaction_id<?)';
-/** That of the UNIQUE constraint. */
+/** The index of the UNIQUE constraint. */
 const IDS = `sqlite_autoindex_payments_2 ${ID_RANGE}`;
 const OF_CLIENT = '(client=? AND transaction_id>? AND transaction_id<?)';
 
@@ -41,7 +41,7 @@ function planOf(sql: string): string[] {
   return steps.map(({ detail }) => detail);
 }
 
-/** What runs alongside live payments, on the main thread or in the writer, must not grow with the table. */
+/** Work alongside live payments, on the main thread or in the writer, must not grow with the table. */
 describe('the plan in SQLite', () => {
   test.each([
     ['newest payments', NEWEST.any, `INDEX ${IDS}`],

@@ -44,7 +44,7 @@ const newFolder = () => join(folder, `data-${++folders}`);
 /** By another process: to close a file of SQLite in this one would give up the locks on it. */
 const copy = (from: string, to: string) => run('cp', ['-r', from, to]);
 
-/** What a kill leaves at this moment: the folder of a service that runs. */
+/** The state that a kill leaves at this moment: the folder of a service that runs. */
 async function killedCopyOf(dataDir: string): Promise<string> {
   const copied = newFolder();
   await copy(dataDir, copied);
@@ -125,8 +125,8 @@ describe('a plain copy of the database', () => {
   });
 
   /**
-   * Bug: after rows were lost, one look-up without an answer left an order to an operator for ever, where the processor does not
-   * deduplicate. Cause: the next takeover could not know that nothing was sent. Fix: the row says so, and that an earlier one may be lost.
+   * Bug: after rows were lost, one look-up without an answer left an order to an operator for ever, if the processor does not deduplicate.
+   * Cause: the next takeover could not know that nothing was sent. Fix: the row says so, and that an earlier one may be lost.
    */
   test('leaves an order that could not be looked up to the next repeat or to recovery, and charges it once', async () => {
     const [dataDir, other] = [newFolder(), newFolder()];
@@ -154,7 +154,7 @@ describe('a plain copy of the database', () => {
     processor.planLookUp(NO_ANSWER, NO_RECORD, { state: 'succeeded', charged: MONEY }, NO_RECORD);
     expect(await pay('order-3')).toEqual({ state: 'unknown' });
     expect(await pay('order-3')).toMatchObject({ state: 'processed' });
-    // What was sent once is not sent again, as ever.
+    // A charge that was sent once is not sent again, as ever.
     processor.planLookUp(NO_ANSWER, NO_RECORD);
     expect(await pay('order-4')).toEqual({ state: 'unknown' });
     processor.plan({ outcome: 'none' });

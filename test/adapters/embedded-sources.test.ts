@@ -15,7 +15,9 @@ const MANY = 20_000;
 const AT_ONCE = 80;
 const MARK = 'tokSECRET';
 
-/** While the source was a column of the payments' table, 1 to 7 sources of so many were still in the file, also with `secure_delete`. */
+/**
+ * While the source was a column of the payments' table, 1 to 7 of this number of sources were still in the file, also with `secure_delete`.
+ */
 test('no byte of a source that was erased stays in the file', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'idempay-sources-'));
   onTestFinished(() => rm(folder, { recursive: true }));

@@ -132,7 +132,7 @@ describe('the sweep of expired keys', () => {
 
   /**
    * Bug: after IDEMPOTENCY_TTL_SECONDS was lowered nothing was removed until the longer lives were over. Cause: only the oldest
-   * records were looked at. Fix: each sweep looks at the ones behind those of the sweep before.
+   * records were looked at. Fix: each sweep looks at the records behind the ones that the sweep before looked at.
    */
   test('finds expired keys behind any number that live long', async () => {
     await issueMany(LIVING, LONG_MS);
@@ -218,7 +218,7 @@ test.runIf(process.platform === 'linux')('connections of lists that ended are cl
   const [SNAPSHOTS, KEPT] = [128, 4];
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
-  // Descriptors of the log: SQLite keeps those of the database file for the next connections.
+  // Descriptors of the log: SQLite keeps the database file's descriptors for the next connections.
   const openConnections = async () => {
     const files = (await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => ''));
     return (await Promise.all(files)).filter((file) => file.endsWith('/idempay.sqlite-wal')).length;
@@ -243,7 +243,7 @@ test.runIf(process.platform === 'linux')('connections of lists that ended are cl
 
 /**
  * Bug: 3,000 lists of payments from three clients kept every other request waiting for half a minute. Cause: each was read as soon as it
- * was asked for, all in one turn of the event loop. Fix: they take turns, together with those of transactions.
+ * was asked for, all in one turn of the event loop. Fix: they take turns, together with lists of transactions.
  */
 test('lists of payments, exports and searches are read one page in a turn of the event loop', async () => {
   const { paymentHistory, transactions } = folder.deployment;
@@ -261,7 +261,7 @@ test('lists of payments, exports and searches are read one page in a turn of the
     transactions.newest(search, 5_000),
   ]);
   await Promise.all(reading.flat());
-  // Those of transactions find nothing, which is no part of a page.
+  // Lists of transactions find nothing, which is no part of a page.
   expect(turns).toBeGreaterThanOrEqual(58);
 });
 

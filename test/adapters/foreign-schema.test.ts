@@ -67,7 +67,7 @@ const POSTGRES_OF_BEFORE = `
 const TABLES_ALONE = `CREATE SCHEMA idempay; CREATE TABLE idempay.migrations (name text NOT NULL);
   CREATE TABLE idempay.payments (key uuid NOT NULL)`;
 
-/** What a start could change: the schema's tables with their columns, and the rows of the list. */
+/** The parts that a start could change: the schema's tables with their columns, and the rows of the list. */
 const SCHEMA = `
   SELECT table_name, column_name, xmin::text FROM information_schema.columns, idempay.migrations
   WHERE table_schema = 'idempay' ORDER BY 1, 2, 3`;

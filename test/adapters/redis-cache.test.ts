@@ -129,7 +129,7 @@ describe('the cache across failovers that kill nobody', () => {
   });
 });
 
-/** What was read from a database whose newest rows were lost by a failover must not be served as if they were there. */
+/** Rows from a database that lost its newest rows by a failover must not be served as if they were there. */
 describe('the cache across failovers of the database', () => {
   let timeline: string;
   let cache: TransactionCache;

@@ -12,7 +12,7 @@ import { until, untilPast } from '../../testkit/time/until.js';
 const DEADLINE_MS = 15_000;
 /** A command's own deadline, and the wait for a subscription. */
 const WATCH_DEADLINE_MS = 900 + 300;
-/** What `docs/operations/deployment.md` asks for, less the channels. */
+/** The rights that `docs/operations/deployment.md` asks for, less the channels. */
 const RIGHTS = '~idempay:* -@all +@hash +@keyspace +@scripting +info +time +ping +subscribe +publish'.split(' ');
 
 let redis: RedisServer;

@@ -61,7 +61,7 @@ test('what is older than fifteen minutes, or too much, is removed, and all of it
   const filling = redis.client.pipeline();
   for (let entry = 0; entry < 12_000; entry += 1) filling.xadd(name, '*', 'sample', sample);
   await filling.exec();
-  // What one command removes is bounded too.
+  // The number of keys that one command removes is bounded too.
   for (let time = 0; time < 60; time += 1) await samples.append(sample);
   expect(await redis.client.xlen(name)).toBeLessThan(10_100);
 });

@@ -138,7 +138,7 @@ test('a replica refuses every call of a turn, as unchanged and so that the clien
   expect(await master.client.dbsize()).toBe(keys.length);
 });
 
-/** What some vendors put before their Cluster: clients see one server, and it refuses keys of several slots. */
+/** As some vendors put a proxy before their Cluster: clients see one server, and it refuses keys of several slots. */
 test('a server that takes only keys of one slot at once gets each call alone', async () => {
   const server = await startRedis(['--cluster-enabled', 'yes', '--cluster-port', `${await freePort()}`]);
   await server.client.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);

@@ -14,7 +14,7 @@ import { until } from '../../testkit/time/until.js';
 
 /** More than one page of the view. */
 const PAYMENTS = 54;
-/** What the service reads for one page, and a few more. */
+/** The rows that the service reads for one page, and a few more. */
 const BEYOND_ONE_READ = 5_020;
 const AT_ONCE = 40;
 
@@ -114,7 +114,7 @@ describeDeployments('the view of payments', (deployment) => {
 
   /**
    * Bug: a search for an e-mail said that nobody has paid this order, and offered to close it. Cause: a text was looked for as an order number only.
-   * Fix: it is looked for as whatever it may be, and the page says where and how far.
+   * Fix: it is looked for in each meaning that it may have, and the page says in which ones and how far.
    */
   test('finds an exact description or value of the metadata, and says where it looked and how far', async () => {
     const { url } = processed();

@@ -101,7 +101,7 @@ describeDeployments('the reconciliation view', (deployment) => {
     await page.getByRole('link', { name: changed.reference }).click();
     await page.getByRole('heading', { name: 'Payment' }).waitFor();
     await page.goBack();
-    // What was compared is still there.
+    // The compared lines are still there.
     await page.getByText('4 differences').waitFor();
 
     const sent = requests.map((request) => [request.method(), request.url(), request.postData(), request.headers()]);

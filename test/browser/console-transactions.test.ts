@@ -142,7 +142,7 @@ describeDeployments('the transactions of the console', (deployment) => {
       .evaluateAll((all) => all.map((one) => one.textContent));
     expect(shown).toEqual(HOSTILE.toReversed());
     expect(await page.locator('tbody img, tbody script, tbody b').count()).toBe(0);
-    // What turns text around is named; nothing next to it is turned.
+    // A character that turns text around is named; nothing next to it is turned.
     expect(await page.getByText('hidden characters').count()).toBe(2);
     for (const account of HOSTILE) {
       await page.goto(`${shared.url}/console${hashOf({ from: account, to })}`);

@@ -228,7 +228,7 @@ describe('the files of the console', () => {
     for (let path = queue.pop(); path !== undefined; path = queue.pop()) {
       const answer = await fetchCompressed(`${shared.url}/${path}`);
       bytes += answer.bytes;
-      // Whatever a file names that is a file of the console: also what only a view loads.
+      // All files of the console that a file names: also the ones that only a view loads.
       for (const [, name = ''] of answer.text.matchAll(/([\w-]+-[\w-]{8}\.(?:js|css|svg))/g)) {
         if (names.has(name)) continue;
         names.add(name);

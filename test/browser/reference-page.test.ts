@@ -9,7 +9,7 @@ describe('the reference page, in Chromium', () => {
   const shared = shareService(embedded);
   let browser: Browser;
   let page: Page;
-  /** What the console shows: among it each violation of the page's policy. */
+  /** The messages in the browser's console: among them each violation of the page's policy. */
   let complaints: string[];
   let asked: string[];
 

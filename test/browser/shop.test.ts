@@ -52,7 +52,7 @@ describe('the page of an order in the shop of examples/, in Chromium', () => {
   const textIn = async (tab: Page) => (await tab.locator('[role=status]').textContent({ timeout: 2_000 })) ?? '';
   const paidIn = (tab = page) =>
     until('the page to say that it is paid', 30_000, async () => PAID.exec(await textIn(tab).catch(() => ''))?.[0]);
-  /** What a payer does after a reload, or at another server: click again, where there is a button. */
+  /** Acts as a payer after a reload, or at another server: clicks again, if there is a button. */
   async function clickUntilPaid(tab = page): Promise<string> {
     if (!PAID.test(await textIn(tab))) await click(tab);
     return paidIn(tab);

@@ -77,7 +77,7 @@ describe('idempay pay with what the payment is about', () => {
     ]);
     expect(unknown.stderr).not.toMatch(/tok_1a2b3c|Blue|8812/);
 
-    // The charge is that of the first claim, whatever a later command says.
+    // The charge has the first claim's content, whatever a later command says.
     expect((await idempay(['--resume', key, '--description', 'Red shoes'])).code).toBe(0);
     expect(await chargesOf(key)).toMatchObject([{ ...SHOWN, source: SOURCE }]);
 
@@ -106,7 +106,7 @@ describe('idempay pay with what the payment is about', () => {
 describe('what a payment is about', () => {
   const shared = shareProcessedService(embedded);
   const idempay = (...parameters: string[]) => runCommandHere(shared().url, ['payments', ...parameters]);
-  /** What a terminal would execute, and what a spreadsheet would run. */
+  /** Text that a terminal would execute, and text that a spreadsheet would run. */
   const HOSTILE = {
     description: '=1+1\u001b[2J\n\u009b2J\tend',
     metadata: { 'a\u001b]0;x': '\u009b31m', b: 'x;=cmd()' },

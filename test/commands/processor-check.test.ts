@@ -119,7 +119,7 @@ describe('an adapter that keeps the contract', () => {
   });
 });
 
-/** Refuses another amount, and charges each repeat again: its replies are those of an adapter that charges once. */
+/** Refuses another amount, and charges each repeat again: its replies are as from an adapter that charges once. */
 function chargingRepeats(books: Books, bodyFor: (asked: Asked) => object): Adapter {
   const kept = keepingAdapter(books, true);
   const named = (reply: AdapterReply, asked: Asked) =>
@@ -245,7 +245,7 @@ describe('the content of a charge', () => {
     expect(notKept(result)).toEqual([{ check: 'content is read', verdict: 'skipped', sentence }]);
   });
 
-  // Bug: the check ended with 0 where a source was given that the adapter does not say it reads. Fix: with a source, this check is broken.
+  // Bug: the check ended with 0 if a source was given that the adapter does not say it reads. Fix: with a source, this check is broken.
   it('is broken where the check has a source and the adapter does not say that it reads it', async () => {
     const { result } = await bodiesAt(ofFirstContract);
     const sentence = expect.stringMatching(/no Idempay-Contract: 2\. The payer's token \(--source\) would not arrive/);
@@ -304,7 +304,7 @@ it('a reference that was charged is listed as charged although its repeat is dec
   expect(charged).toEqual(books.moved.map(({ reference }) => reference));
 });
 
-/** What no adapter should send. */
+/** Replies that no adapter should send. */
 const HOSTILE_BODIES: readonly (readonly [name: string, body: string])[] = [
   ['null', 'null'],
   ['an empty list', '[]'],
@@ -381,7 +381,7 @@ describe('a broken adapter', () => {
     expect(first).toMatchObject({ check: name, sentence: expect.stringMatching(says) });
     const references = books.moved.map(({ reference }) => reference);
     if (isChargedTwice) expect(new Set(references).size).toBeLessThan(references.length);
-    // Whatever happens, nothing moves that was not announced before.
+    // In any case, no money moves that was not announced before.
     const known = [...result.announced, ''];
     expect(references.filter((reference) => !known.includes(reference))).toEqual([]);
   });

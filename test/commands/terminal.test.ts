@@ -15,7 +15,7 @@ const ESCAPE = '\u001b';
 describe('on a terminal', () => {
   const shared = shareService(embedded);
 
-  /** `script` of util-linux gives the command a terminal. What is typed answers its question. */
+  /** `script` of util-linux gives the command a terminal. The typed text answers its question. */
   async function onTerminal(parameters: readonly string[], environment: Record<string, string> = {}, typed = '') {
     const command = [process.execPath, SERVICE, ...parameters].map((word) => `'${word}'`).join(' ');
     const env = { PATH: process.env.PATH, TERM: 'xterm', IDEMPAY_URL: shared.url, ...environment };

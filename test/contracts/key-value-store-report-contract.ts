@@ -14,17 +14,16 @@ import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts, OpenPorts, PortSettings } from '../../testkit/protocol/ports.js';
 
 /**
- * What every KeyValueStoreReport guarantees beyond its types (`ping` and the other statistics: `test/http/general.test.ts`):
- *  1. Under a key stands its record's value, 2. under `transactionCache::<id>` the transaction as a client sees it.
- *  3. The life that remains is told in whole seconds. 4. Nothing else is there, and looking changes nothing.
- *  5. The statistics follow what is stored and what expires.
+ * Guarantees of every KeyValueStoreReport beyond its types (`ping` and the other statistics: `test/http/general.test.ts`): 1. Under a key
+ * stands its record's value, 2. under `transactionCache::<id>` the transaction as a client sees it. 3. The life that remains is told in
+ * whole seconds. 4. Nothing else is there, and looking changes nothing. 5. The statistics follow what is stored and what expires.
  */
 export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPorts): void {
   const { keyValueStore: report, pass } = ports;
   const given = paymentSteps(ports);
   let nextId = FIRST_TRANSACTION_ID + 1_000_000;
 
-  /** On stores of their own, where nothing expires or is counted for other tests. */
+  /** On stores of their own, in which nothing expires or is counted for other tests. */
   async function onFreshStores(settings: PortSettings, look: (fresh: ContractPorts) => Promise<void>): Promise<void> {
     const fresh = await open(settings);
     await look(fresh).finally(() => fresh.close());

@@ -21,14 +21,13 @@ import type { ContractPorts } from '../../testkit/protocol/ports.js';
 type Answer = string | boolean;
 
 /**
- * What every Ledger guarantees of one payment beyond its types: this is where exactly once is held (of abandoned payments:
- * `ledger-recovery-contract.ts`, of old ones: `ledger-retention-contract.ts`).
- *  1. One row per key: of claims at once one is claimed, with epoch 1, or settled where it names the outcome. 2. A claim after `claimBy` writes nothing.
- *  3. Under a live lease others learn that the payment is under way, and of which content it is.
- *  4. A dead lease is taken over, with the next epoch and the values of the row. 6. It alone fences nobody off.
- *  5. An attempt that was fenced off changes nothing: not the lease, not the outcome.
- *  7. An outcome is written once, and every later attempt is answered with it. 8. One that expired is never claimed again.
- *  9. `abandon` ends the lease for good. 10. Only an instance with the row's processor takes a payment over.
+ * Guarantees of every Ledger on one payment beyond its types: they hold exactly once (on abandoned payments: `ledger-recovery-contract.ts`,
+ * on old ones: `ledger-retention-contract.ts`). 1. One row per key: of claims at once one is claimed, with epoch 1, or settled if it names
+ * the outcome. 2. A claim after `claimBy` writes nothing. 3. Under a live lease others learn that the payment is under way, and of which
+ * content it is. 4. A dead lease is taken over, with the next epoch and the values of the row. 6. It alone fences nobody off. 5. An attempt
+ * that was fenced off changes nothing: not the lease, not the outcome. 7. An outcome is written once, and every later attempt is answered
+ * with it. 8. One that expired is never claimed again. 9. `abandon` ends the lease for good. 10. Only an instance with the row's processor
+ * takes a payment over.
  * 11. `find` tells what the row was after the call, also where many questions share one statement.
  * 12. `endedUnclaimed` is true only of a key that is old enough and has no row that the client sees (of lost and removed rows:
  *     `adapters/distributed-replaced`, `adapters/embedded-backup`, `ledger-retention-contract.ts`).
@@ -40,7 +39,7 @@ export function ledgerContract(ports: ContractPorts): void {
   const finalState = (final: FinalOutcome) => ({ state: 'final', final });
   const underWay = async (key: string) => inState(await ledger.find(key), 'under way');
 
-  /** What can be done with a claimed payment: `claim`, `takeOver` and `resolve` by others, the rest by its own attempt. */
+  /** The steps of a claimed payment: `claim`, `takeOver` and `resolve` by others, the rest by its own attempt. */
   const operations: ((claim: Claim) => Promise<Answer | { readonly state: string }>)[] = [
     ({ key }) => ledger.find(key),
     ({ key, processor }) => ledger.claim(claimAttempt({ key, processor, amount: '9.00' })),
@@ -286,7 +285,7 @@ export function ledgerContract(ports: ContractPorts): void {
 
   /**
    * Bug: a payment that was given up stayed leased for a whole lease. Cause: a renewal of the same attempt, sent just
-   * before and in the same statement, was executed last. Fix: an abandonment takes the owner away as well.
+   * before and in the same statement, was executed last. Fix: an abandonment removes the owner as well.
    */
   test('9: an abandoned lease stays dead, whatever the attempt sent before and sends afterwards', async () => {
     const abandoned = await given.claims(50);

@@ -7,7 +7,7 @@ import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
 const CLAIMS = 20;
 
 /**
- * What every Ledger guarantees of simulated payments and others (rule P14): one kind of them is claimed in a store, that of the first
+ * Guarantees of every Ledger on simulated payments and others (rule P14): one kind of them is claimed in a store, the kind of the first
  * claim; names of other processors may be any number. Each test has stores of its own.
  */
 export function ledgerProcessorsContract(open: OpenPorts): void {

@@ -13,8 +13,8 @@ import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 /**
- * What every Ledger guarantees of abandoned payments beyond its types:
- *  1. Recovery takes over what is PROCESSING with a dead lease, 2. of its processor only, 3. at most `limit`, from the end of what
+ * Guarantees of every Ledger on abandoned payments beyond its types: 1. Recovery takes over payments that are PROCESSING with a dead lease,
+ * 2. of its processor only, 3. at most `limit`, from the end of what
  *     is due that it names. 4. Of any number at once each row goes to one, 5. with the next epoch. 6. It waits for a back-off; others do not.
  *  7. Counted is what has a dead lease, or was taken over, and is old enough. 8. An operator may resolve it once its first claim is old enough.
  * For payments of which nothing was ever sent to the processor (rule P15):

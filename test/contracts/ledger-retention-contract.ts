@@ -19,15 +19,15 @@ import { until } from '../../testkit/time/until.js';
 /** Claimed before the horizon passes: none can be afterwards. Each test takes what it needs. */
 const CLAIMS = 100;
 const RETENTION_MS = 24 * HOUR_MS;
-/** After so many hours it is over for what was settled before: with those by which it may be longer. */
+/** After this number of hours it is over for payments that were settled before, with the hours by which it may be longer. */
 const RETENTION_HOURS = 24 + 2;
 const DEADLINE_MS = 15_000;
 const ROUNDS = 4;
 
 /**
- * What every Ledger guarantees of `removeSettled` beyond its types:
- *  1. It removes what is final, expired and settled longer ago than the retention: the oldest first, at most `limit`,
- *  2. and nothing else. 3. Each row is removed once. 4. The key of a removed row is expired for ever, and so is a key as old
+ * Guarantees of every Ledger on `removeSettled` beyond its types: 1. It removes payments that are final, expired and settled longer ago
+ * than the retention: the oldest first, at most `limit`, 2. and nothing else. 3. Each row is removed once. 4. The key of a removed row is
+ * expired for ever, and so is a key as old
  *     that has no row. 5. Rows that are there go on as before. 6. Younger keys are claimed.
  *  7. Ages are the time that was noted: the wall clock of a process or of the store, however wrong, makes no payment older.
  *  8. All attempts at a reference go together, when the last of them may go, and none while one is under way. Then it is new: its
@@ -51,7 +51,7 @@ export function ledgerRetentionContract(ports: ContractPorts): void {
       return (await history.find(probe.key)) === undefined;
     });
   });
-  // What the test before left is not counted by the next one.
+  // Payments that the test before left are not counted by the next one.
   beforeEach(async () => {
     await removeOld(ledger, RETENTION_MS);
   });
@@ -190,8 +190,8 @@ export function ledgerRetentionContract(ports: ContractPorts): void {
 
   /**
    * Bug: PostgreSQL was taken for a database that had lost rows, and first payments were looked up for 30 days. Cause: the newest commit
-   * that a process remembers may be that of a payment with a reference, and after its removal nothing said that it may have been
-   * removed, because its key has no time. Fix: the commit has one.
+   * that a process remembers may come from a payment with a reference, and after its removal nothing said that it may have been removed,
+   * because its key has no time. Fix: the commit has one.
    */
   test('8: a reference of one attempt, whatever became of it, is removed, and claimed, declined and cancelled anew', async () => {
     const [paid, declined, closed, resolved] = Array.from({ length: 4 }, newReference) as [
@@ -257,7 +257,7 @@ export function ledgerRetentionContract(ports: ContractPorts): void {
     // The text is another client's as well, whose payment is under way.
     expect(await keptOf(shared)).toEqual([]);
     expect(await ledger.find(foreign.key)).toMatchObject({ state: 'under way' });
-    // What is under way goes on, and nothing it needs has gone.
+    // A payment that is under way goes on, and nothing it needs has gone.
     await given.settled(last, { outcome: DECLINED, ttlMs: 1 });
     expect(await ledger.claim(claimAttempt(turn(open, 3)))).toMatchObject({ state: 'claimed' });
     await pass(1);
@@ -322,7 +322,7 @@ export function ledgerRetentionContract(ports: ContractPorts): void {
     expect(await claim(unpaid)).toMatchObject({ state: 'claimed' });
   });
 
-  /** The hour goes before the row where the outcome is still repeated. The last test, because that row stays. */
+  /** The hour goes before the row if the outcome is still repeated. The last test, because that row stays. */
   test('8: no attempt follows a decline whose hour was forgotten', async () => {
     const text = newReference();
     await given.declined(turn(text));

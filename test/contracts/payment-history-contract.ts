@@ -21,12 +21,11 @@ const FIRST_YEAR = 2002;
 const ALL = 1_000;
 
 /**
- * What every PaymentHistory guarantees beyond its types:
- *  1. `find` tells every row as it is, also past its expiry. 2. `executions` counts claims and takeovers, and no resolution.
- *  3. Pages of `newest` put together are the whole, the newest transaction id first, while payments come and settle.
- *  4. A selection is kept. 5. `settled` tells what was settled in [from, to), in that order. 6. Its pages put together are the whole.
- *  7. `countSettled` counts what `settled` tells, in pages of any size. 8. Keys and transaction ids are found by how they begin.
- *  9. A page of `newest` ends when it has read as much as it may. 10. All attempts at a reference are found by it, and the newest.
+ * Guarantees of every PaymentHistory beyond its types: 1. `find` tells every row as it is, also past its expiry. 2. `executions` counts
+ * claims and takeovers, and no resolution. 3. Pages of `newest` put together are the whole, the newest transaction id first, while payments
+ * come and settle. 4. A selection is kept. 5. `settled` tells what was settled in [from, to), in that order. 6. Its pages put together are
+ * the whole. 7. `countSettled` counts what `settled` tells, in pages of any size. 8. Keys and transaction ids are found by how they begin.
+ * 9. A page of `newest` ends when it has read as much as it may. 10. All attempts at a reference are found by it, and the newest.
  * 11. A payment is found by its whole description, and by the whole value of one of its metadata.
  */
 export function paymentHistoryContract(ports: ContractPorts): void {
@@ -259,7 +258,7 @@ export function paymentHistoryContract(ports: ContractPorts): void {
 
   test('8: keys that begin alike, few or many, come in the order of their transaction ids, in pages of any size', async () => {
     const [since, client] = [newTime(), 'key:alike'];
-    // The first twelve digits of a key are a time, which is another one than that of its transaction id.
+    // The first twelve digits of a key are a time, which differs from the time in its transaction id.
     const keysAt = Array.from({ length: 7 }, () => newKeyOf(since));
     const ids = keysAt.map((_, index) => newTransactionIdOf(since + ((index * 3) % 7)));
     const claims = await Promise.all(
@@ -316,7 +315,7 @@ export function paymentHistoryContract(ports: ContractPorts): void {
       for (const asker of [undefined, client]) {
         const pagesOf = async (selection: Partial<Selection>, limit: number) => {
           const pages = await newestPages({ ...range, client: asker, ...selection, limit }, undefined, readLimit);
-          // Else more was read than may be: of these eleven rows each page has read so many.
+          // Else more was read than may be: each page has read this number of these eleven rows.
           expect(pages.length).toBeGreaterThanOrEqual(Math.floor(11 / readLimit));
           return keysOf(pages.flat());
         };

@@ -14,9 +14,9 @@ import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 /**
- * What every PaymentHistory guarantees of `findLife` beyond its type: 1. It tells each step besides the first attempt and its
- * settlement, and whose it was; it tells nothing of a payment without other steps. 2. If there are many steps, the first and the
- * last are kept, and the others are counted.
+ * Guarantees of every PaymentHistory on `findLife` beyond its type: 1. It tells each step besides the first attempt and its settlement, and
+ * whose it was; it tells nothing of a payment without other steps. 2. If there are many steps, the first and the last are kept, and the
+ * others are counted.
  */
 export function paymentLifeContract(ports: ContractPorts): void {
   const { ledger, paymentHistory: history, clock, pass } = ports;

@@ -4,7 +4,7 @@ import { shareService } from '../../testkit/deployments/shared-service.js';
 import { blocksIn, expectShown } from '../../testkit/documents/samples.js';
 import { runTypescript } from '../../testkit/documents/typescript-page.js';
 
-/** What the TypeScript of a page prints; others print nothing. */
+/** The output of a page's TypeScript; other pages print nothing. */
 const PRINTED: Readonly<Record<string, RegExp>> = {
   'docs/guides/getting-started.md': /^paid: TXN\d+\n$/,
   'docs/reference/client.md':

@@ -34,7 +34,7 @@ describe('the shop of examples/, with two servers', () => {
   const post = (url: string, body: string) => ask(url, { method: 'POST', headers: FORM_TYPE, body });
   /** The path of its page. */
   const order = async () => `${(await post(`${shop.url}/orders`, 'article=book')).headers.location}`;
-  /** What a browser shows then. */
+  /** The page that a browser shows then. */
   async function click(path: string, attempt: number | string = 1, server = shop) {
     const answer = await post(`${server.url}${path}`, `attempt=${attempt}`);
     return answer.status === 303 ? ask(`${server.url}${answer.headers.location}`) : answer;

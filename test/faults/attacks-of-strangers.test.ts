@@ -17,7 +17,7 @@ import { pause } from '../../testkit/time/until.js';
 const HEAP = '--max-old-space-size=512';
 const QUIET_MS = 15_000;
 const ATTACK_MS = 60_000;
-/** What the processor takes, as a card network does. */
+/** The time that the processor takes, as a card network does. */
 const CHARGE_MS = 300;
 const PAYERS = 10;
 const PAY_EVERY_MS = 250;
@@ -30,7 +30,7 @@ const REPEATS = 10;
 
 const UNREAD = 290;
 const SILENT = 310;
-/** What the payers, the greedy client and the unread connections need; most of the silent ones come beyond it. */
+/** The connections of the payers, the greedy client and the unread answers; most of the silent ones come beyond them. */
 const MAX_CONNECTIONS = 700;
 /** More than all places of payments. */
 const GREEDY = 250;
@@ -39,8 +39,8 @@ const MEGABYTE = 1_000_000;
 const SHORT_MS = 2_000;
 
 /**
- * Bugs: strangers ended a process over TLS with answers that they did not read, took the places that are kept for probes, and one client took
- * the event loop with white space, or all places of payments. Causes and fixes: `unit/unread-answers`, `http/connection-limits`,
+ * Bugs: strangers ended a process over TLS with answers that they did not read, and took the places that are kept for probes. One client
+ * took the event loop with white space, or all places of payments. Causes and fixes: `unit/unread-answers`, `http/connection-limits`,
  * `unit/long-texts`, `unit/fair-places`.
  */
 describeDeployments(

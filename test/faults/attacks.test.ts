@@ -40,7 +40,7 @@ const TINY_BODIES = 4;
 const TINY_CHUNKS = 250_000;
 const LONG_NUMBER = 900_000;
 
-/** What a connection sends at once, and whether it reads the beginning of the answer; it is opened again when it is cut off. */
+/** The bytes that a connection sends at once, and whether it reads the beginning of the answer; it is opened again when it is cut off. */
 interface Attack {
   readonly connections: number;
   readonly bytes: (authorization: string) => string;
@@ -162,7 +162,7 @@ describeDeployments('a process with half a gigabyte that is attacked for a minut
   });
 });
 
-/** Keeps so many connections open, whatever the service does with them. */
+/** Keeps this number of connections open, whatever the service does with them. */
 async function attackWith(
   { port }: Service,
   { connections, bytes, reads, forMs }: Attack,
@@ -182,7 +182,7 @@ async function attackWith(
 
 async function closedOrKept(socket: Socket, forMs: number, isOver: () => boolean): Promise<void> {
   const end = performance.now() + forMs;
-  // Not `once` of `node:events`, which rejects where the connection is reset.
+  // Not `once` of `node:events`, which rejects if the connection is reset.
   while (!socket.closed && !isOver() && performance.now() < end) await pause(LOOK_EVERY_MS);
 }
 

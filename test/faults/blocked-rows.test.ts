@@ -120,7 +120,7 @@ test('a blocked row of the list refuses creates and deletes because of the lock,
   const creates = Array.from({ length: 3 }, () => transactions.create(ROW));
   const refused = await Promise.allSettled([...creates, transactions.remove(id)]);
   await unblock();
-  // The limit of a wait for a lock refused them, and not that of a statement (57014).
+  // The limit of a wait for a lock refused them, and not the limit of a statement (57014).
   for (const each of refused) expect(each.status === 'rejected' && reasonOf(each.reason)).toContain('(55P03)');
   expect((await transactions.create(ROW)).id).toBeGreaterThan(id);
   expect(await transactions.remove(id)).toBe('removed');

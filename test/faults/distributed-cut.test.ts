@@ -17,7 +17,7 @@ import { executionOf, openDistributedStores } from '../../testkit/deployments/di
 import { withSlack } from '../../testkit/time/patience.js';
 
 const LEASE_MS = 2_000;
-/** What a busy machine and one round of recovery may add. */
+/** The time that a busy machine and one round of recovery may add. */
 const SLACK_MS = 5_000;
 const AT_ONCE_MS = 1_500;
 
@@ -154,7 +154,7 @@ describe('a connection', () => {
     const read = await readTransaction(near, id);
     expect(read.json()).toMatchObject({ status: 'FLAGGED' });
     expect(read.headers['cache-status']).toBe('transactionCache; fwd=bypass');
-    // What was still delivered may hold the lock of a payment that was given up: for one lease at most.
+    // A command that was still delivered may hold the lock of a payment that was given up: for one lease at most.
     const outcome = await untilOutcome(far, fresh, [409], LEASE_MS + SLACK_MS);
 
     wires.redis.heal();

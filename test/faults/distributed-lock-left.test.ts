@@ -41,7 +41,7 @@ describe('a lock that is left in Redis', () => {
     await until('the claim', DEADLINE_MS, async () => (await stores.sql(claimed, [key])).length > 0);
     expect(await stores.redis.client.exists(lock)).toBe(1);
   });
-  // Whatever a test that failed has left behind.
+  // A test that failed may have left any state behind.
   afterEach(async () => {
     processor.resume();
     wires.redis.heal();

@@ -14,7 +14,7 @@ import { pause, until } from '../../testkit/time/until.js';
 /** Charged, but not settled when the table is locked. */
 const UNDER_WAY = 100;
 const LATENCY_MS = 1_000;
-/** On a busy machine. What is settled before the lock leaves enough that is not. */
+/** On a busy machine. The payments that are settled before the lock leave enough others. */
 const SENDING_LIMIT_MS = 10_000;
 /** Sent in waves while the table is locked: more than the statements under way can take along. */
 const WAVES = 10;
@@ -32,10 +32,10 @@ const WRITE_LIMIT_MS = 2 * (3_000 + 3_000 + 2_000);
 /**
  * Bug: requests waited without limit for a statement of their own (p50 10 s), and a batch whose statement was cancelled for
  * taking too long was run again row by row. Cause: the queue had no deadline, and every SQLSTATE led to the second run.
- * Fix: a queue that refuses what is late, and a second run only where one value is at fault.
+ * Fix: a queue that refuses late items, and a second run only if one value is at fault.
  *
- * Bug: transactions and `/readyz` got 503 too. Cause: what waited for the table took every connection of the pool. Fix: statements
- * on payments use a part of it together.
+ * Bug: transactions and `/readyz` got 503 too. Cause: statements that waited for the table took every connection of the pool. Fix:
+ * statements on payments use a part of it together.
  */
 test.each([2, 10])(
   'with %i connections, a locked payments table costs each request a bounded time and a 503, and nothing else; nothing is stuck or charged twice',
@@ -108,7 +108,7 @@ test.each([2, 10])(
   },
 );
 
-/** What does not need the table, and goes on although requests wait for it. */
+/** Requests that do not need the table, and go on although others wait for it. */
 function useOthers(url: string): Promise<string[]> {
   const account = newAccount();
   const asked = {

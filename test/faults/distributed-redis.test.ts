@@ -54,7 +54,7 @@ async function cacheStatus(url: string, id: number): Promise<string> {
   return String((await readTransaction(url, id)).headers['cache-status']);
 }
 
-/** What the service says and does about a Redis that is not set as it should be. */
+/** Messages and actions of the service about a Redis that is not set as it should be. */
 describe('the settings of Redis', () => {
   test.each([
     [
@@ -197,7 +197,7 @@ describe('what the stores are asked', async () => {
   const stores = await openDistributedStores();
   afterAll(() => stores.close());
   const { wires } = stores;
-  // A payment that takes so long is under way when it is repeated.
+  // A payment that takes this long is under way when it is repeated.
   const { url } = await stores.serve({ ...wires.environment, PROCESSOR_DELAY_MS: '500' });
   await untilFullService(url);
 

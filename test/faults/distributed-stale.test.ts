@@ -24,7 +24,7 @@ const { url: writer } = await stores.serve(wires.environment);
 const { url: reader } = await stores.serve();
 const names = await stores.keyNames();
 
-/** What must never happen: a change was acknowledged, and a later read by id shows what was before it. */
+/** This must never happen: a change was acknowledged, and a later read by id shows the row of before. */
 describe('a cache entry older than an acknowledged write', () => {
   beforeEach(() => untilFullService(reader, writer));
 

@@ -29,7 +29,7 @@ describe('a synchronous standby that is down, while the waits for it are cancell
   });
 
   it('lets no settlement be acknowledged, nor a repeat, and leaves one payment when it is back', async () => {
-    // Time to take the standby away between claim and settlement, and a lease that outlives it.
+    // Time to stop the standby between claim and settlement, and a lease that outlives it.
     const { url } = await stores.serve({ PROCESSOR_DELAY_MS: '1000', LOCK_TTL_SECONDS: '10' });
     const key = await generateKey(url);
     const first = pay(url, key);

@@ -20,7 +20,7 @@ import { patience } from '../../testkit/time/patience.js';
 
 const LEASE_MS = 2_000;
 const LEASE = { LOCK_TTL_SECONDS: `${LEASE_MS / 1000}` };
-/** What a busy machine may add to it. */
+/** The time that a busy machine may add to it. */
 const SLACK_MS = 2_000;
 /** How long a refusal may take while Redis hangs: the service's own limit for a command, and some for others. */
 const AT_ONCE_MS = 1_500;
@@ -35,7 +35,7 @@ afterAll(() => stores.close());
 const { url } = await stores.serve({ ...LEASE, DATABASE_URL: stores.wires.environment.DATABASE_URL });
 
 describe('a store that is down', () => {
-  /** What was there, and was acknowledged, before a store went down. */
+  /** Rows that were there, and were acknowledged, before a store went down. */
   let paid: Awaited<ReturnType<typeof givenPaid>>;
   let fresh: string;
   let from: { fromAccount: string };
@@ -64,7 +64,7 @@ describe('a store that is down', () => {
     expectCompleted(await paymentStatus(at, paid.key), paid.transactionId);
   }
 
-  /** What was begun before goes on, with the key that was refused meanwhile. */
+  /** A payment that was begun before goes on, with the key that was refused meanwhile. */
   async function expectBack(at: string): Promise<void> {
     await untilFullService(at);
     // A payment that was given up while Redis hung may have taken its lock when it went on: for one lease at most.
@@ -104,7 +104,7 @@ describe('a store that is down', () => {
     await expectBack(at);
   });
 
-  /** What Redis alone answers. */
+  /** Requests that Redis alone answers. */
   async function expectServedWithoutPostgres(): Promise<void> {
     expect((await ask(`${url}/api/health/redis`)).json()).toMatchObject({ status: 'UP' });
     await generateKey(url);

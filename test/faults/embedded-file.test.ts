@@ -110,7 +110,7 @@ describe('a database file', () => {
     return `SELECT count(*) FROM (WITH RECURSIVE counted (n) AS (${counted}) SELECT n FROM counted)`;
   }
 
-  /** What matches `event` is committed, but it first takes about `SLOW_COMMIT_MS` of the writer thread's time. */
+  /** A write that matches `event` is committed, but it first takes about `SLOW_COMMIT_MS` of the writer thread's time. */
   function slowDown(event: string): void {
     const file = openFile();
     const begunAt = performance.now();

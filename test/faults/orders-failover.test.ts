@@ -52,7 +52,7 @@ test.each([true, false])('a failover that loses rows charges no order twice, ded
     return status === 200 || status === 402;
   });
   isPaying = false;
-  // What only an operator can decide goes on being unknown.
+  // An outcome that only an operator can decide goes on being unknown.
   await pause(2 * ATTEMPT_ENDS_MS);
   if (deduplicate) await Promise.all(payers);
   goesOn = false;

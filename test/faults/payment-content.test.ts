@@ -21,7 +21,10 @@ import { until } from '../../testkit/time/until.js';
 
 const MONEY = { amount: '100.50', currency: 'USD' };
 const DEADLINE_MS = 20_000;
-/** From the first step that may leave something to the last one. Where the process dies before the claim, the second request makes the first claim. */
+/**
+ * From the first step that may leave something to the last one. If the process dies before the claim, the second request makes the first
+ * claim.
+ */
 const POINTS = ['begin', 'claim', 'charge', 'settle', 'finish'].flatMap((step) => [`before-${step}`, `after-${step}`]);
 const CLAIMED_FROM = POINTS.indexOf('after-claim');
 /** The same for recovery, which takes over from an owner that died with nothing sent. */

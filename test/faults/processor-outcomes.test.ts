@@ -94,8 +94,8 @@ describeDeployments('a payment over the network', (deployment) => {
   });
 
   /**
-   * Bug: a charge for which no connection could be made was unknown like any other, and where nothing may be sent twice
-   * nobody sent it any more. Fix: the row says that nothing was sent (rule P15).
+   * Bug: a charge for which no connection could be made was unknown like any other, and if nothing may be sent twice nobody sent it any
+   * more. Fix: the row says that nothing was sent (rule P15).
    */
   test('whose processor is down for longer than the lease is 503, and sent once when it is back, by a repeat or recovery', async () => {
     const { payer, processor } = environment;
@@ -134,7 +134,7 @@ describeDeployments('a payment over the network', (deployment) => {
 
   /**
    * Bug: of 1,000 at once 25 were paid, 975 were 504, and 130 never left the process and stayed PROCESSING for an operator.
-   * Fix: what is beyond the limit is turned away before it is claimed (rule P16).
+   * Fix: a payment beyond the limit is refused before it is claimed (rule P16).
    */
   test('that is one of too many at once is turned away before it is claimed, and can be paid afterwards', async () => {
     const { payer, processor } = environment;

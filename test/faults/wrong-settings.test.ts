@@ -15,8 +15,8 @@ import { pause, until } from '../../testkit/time/until.js';
 /**
  * Bug: `redis://host/99` silently served from database 0, and other settings that could never work left a service behind
  * that answered 503 for ever.
- * Cause: the client goes on when SELECT is refused, and every fault of Redis counted as "away".
- * Fix: the servers are visited at start. A setting that a server refuses ends the start; only what is down is waited for.
+ * Cause: the client goes on when SELECT is refused, and every fault of Redis counted as "down". Fix: the servers are visited at start. A
+ * setting that a server refuses ends the start; only a server that is down is waited for.
  */
 
 const BACK_DEADLINE_MS = 30_000;

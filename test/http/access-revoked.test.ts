@@ -26,7 +26,7 @@ async function begin(url: string, path: string, { headers }: Credential) {
   answer.on('error', () => {});
   await once(answer, 'readable');
   return async () => {
-    // Not `once`, which would reject where the answer is cut.
+    // Not `once`, which would reject if the answer is cut.
     await new Promise((closed) => answer.resume().once('close', closed));
     return answer.complete;
   };

@@ -139,7 +139,7 @@ test('a client with too many bodies that never end is refused, and others are se
   expect(refused).toBeGreaterThanOrEqual(3);
 
   expect((await postBatch(other, BATCH_LIMIT_BYTES)).status).toBe(201);
-  // Payments have a part of their own: also those of the same client.
+  // Payments have a part of their own: also payments of the same client.
   for (const client of [attacker, other]) expectFirst(await payOrder(client));
 });
 

@@ -104,8 +104,8 @@ describeDeployments('broken connections', (deployment) => {
   });
 
   /**
-   * Bug: where the name in HOST has two addresses, the second had a server without any of our handlers: errors without a body.
-   * Cause: the framework makes it. Fix: one server, on the first address.
+   * Bug: if the name in HOST has two addresses, the second had a server without any of our handlers: errors without a body. Cause: the
+   * framework makes it. Fix: one server, on the first address.
    */
   it('meet one server, also where the name in HOST has two addresses', async () => {
     const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(TWO_ADDRESSES)}`;

@@ -39,7 +39,7 @@ const edited =
 const emptyHeaders = (count: number): string[] => Array.from({ length: count }, () => 'a:');
 const SOME_KEY = '00000000-0000-4000-8000-000000000000';
 
-/** What no HTTP client sends and every port on the internet receives. All but the broken part is a good payment. */
+/** Bytes that no HTTP client sends and every port on the internet receives. All but the broken part is a good payment. */
 const MALFORMED: readonly [label: string, write: Write, status?: number][] = [
   ['noise', () => 'NOISE\r\n\r\n'],
   ['the first bytes of TLS', () => TLS_HELLO],
@@ -82,7 +82,7 @@ const MALFORMED: readonly [label: string, write: Write, status?: number][] = [
   ['a declared length over 16 KiB', framed(TOO_LONG), 413],
 ];
 
-/** What has come is a whole JSON document: only the missing bytes say that it is not what the client meant to send. */
+/** The received part is a whole JSON document: only the missing bytes say that it is not what the client meant to send. */
 const BROKEN_OFF: readonly [what: string, write: Write][] = [
   ['a body that is shorter than its length', framed(`Content-Length: ${GOOD_BODY.length + 10}`)],
   [
@@ -220,7 +220,7 @@ describeOneDeployment('broken HTTP', (deployment) => {
       const key = await generateKey(shared.url);
       const lines = headers.map((header) => (header === 'KEY' ? `Idempotency-Key: ${key}` : header));
       const head = requestText(line, [status === 417 ? 'Expect: a-miracle' : EXPECT, ...lines]);
-      // What follows, at once or later, may be the body that nobody read, and is never taken for a request.
+      // The following bytes, at once or later, may be the body that nobody read, and is never taken for a request.
       for (const parts of [[head + requestText(READ)], [head, requestText(READ)]]) {
         const received = await converse(shared.service.port, parts);
         expect(statusesIn(received)).toEqual([status]);

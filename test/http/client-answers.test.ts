@@ -65,7 +65,7 @@ describeOneDeployment('what the client takes from an answer', (deployment) => {
   });
 });
 
-/** Answers as HTTP/1.0: without a length, until the connection ends, which it does so many bytes too early. */
+/** Answers as HTTP/1.0: without a length, until the connection ends, which it does this number of bytes too early. */
 async function startOldProxy(target: string, cutBytes: number) {
   const server = createServer((socket) => {
     socket.once('data', async (head) => {

@@ -16,7 +16,7 @@ import { patience } from '../../testkit/time/patience.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 const MAX_CONNECTIONS = 40;
-/** Those of production, shortened a hundred times on a machine that is not slow: good requests alongside must be served within them. */
+/** Production's limits, shortened a hundred times on a machine that is not slow: good requests alongside must be served within them. */
 const LIMITS = {
   maxConnections: MAX_CONNECTIONS,
   // Long enough for many good ones at once on a busy machine.
@@ -265,7 +265,7 @@ async function closed(socket: Socket, leastMs = 0): Promise<void> {
   expect(performance.now() - begun).toBeGreaterThanOrEqual(leastMs - LIMITS.connectionsCheckingInterval);
 }
 
-/** What an open connection is answered. */
+/** The answer on an open connection. */
 async function answerOf(socket: Socket): Promise<Answer> {
   let received = '';
   for await (const chunk of socket.setEncoding('latin1')) received += chunk;

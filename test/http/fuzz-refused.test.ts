@@ -10,7 +10,7 @@ import { seededRandom, seedFrom } from '../../testkit/random.js';
 import { WITHOUT_LIMIT } from '../../testkit/time/patience.js';
 import { until } from '../../testkit/time/until.js';
 
-/** Where the service can do little: each of its refusals is described too. `FUZZ_REQUESTS` is ten times the count of each. */
+/** A service that can do little: each of its refusals is described too. `FUZZ_REQUESTS` is ten times the count of each. */
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 2_000) / 10;
 const CREDENTIALS = { whole: {}, others: [] };
 const REFUSALS = [501, 503, 504, 505];

@@ -15,7 +15,7 @@ import { WITHOUT_LIMIT } from '../../testkit/time/patience.js';
 
 /**
  * Good and broken requests for every operation of the description, as a service serves it: each answer is one that is described, and
- * the service goes on to answer. `FUZZ_REQUESTS=50000 FUZZ_SEED=N npx vitest run test/http/fuzz` sends so many on each deployment.
+ * the service goes on to answer. `FUZZ_REQUESTS=50000 FUZZ_SEED=N npx vitest run test/http/fuzz` sends this number on each deployment.
  */
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 2_000);
 

@@ -17,7 +17,7 @@ import { pause, until } from '../../testkit/time/until.js';
 /** Long enough that the end of the sending side comes while the payment is under way. */
 const SLOW = { PROCESSOR_DELAY_MS: '300' };
 const SETTLED_MS = 15_000;
-/** Of production. */
+/** As in production. */
 const HANDSHAKE_LIMIT_MS = 10_000;
 const READ = requestText('GET /api/health/redis HTTP/1.1');
 const HALF_CLOSED = { halfClose: true };

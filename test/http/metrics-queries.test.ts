@@ -84,7 +84,7 @@ describe('what is asked of the metrics', () => {
   });
 });
 
-/** Each value that is asked for is that of one of the series at least. */
+/** At least one of the series has each value that is asked for. */
 function expectValues(name: string, matchers: string, family: readonly Sample[]): void {
   for (const [, label = '', operator, value = ''] of matchers.matchAll(MATCHER)) {
     if (ANY_VALUE.includes(label)) continue;

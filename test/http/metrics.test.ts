@@ -224,7 +224,7 @@ describeDeployments('metrics', (deployment) => {
     for (const id of ids.slice(1, 4)) await read(id);
     await change(100, 'FLAGGED');
     await remove(ids[1] ?? 0);
-    // What is refused before it reaches a feature.
+    // Requests that are refused before they reach a feature.
     await change(ids[2] ?? 0, 'NOTHING');
     await client.send('GET', 'none', '/nothing');
     await client.send('GET', 'none', '/%zz');

@@ -9,12 +9,12 @@ import { SERVICE } from '../../testkit/programs.js';
 import { freePort } from '../../testkit/servers/server-process.js';
 import { until } from '../../testkit/time/until.js';
 
-/** Short, so that a slow request is refused within the test. The others are those of production. */
+/** Short, so that a slow request is refused within the test. The other limits are production's. */
 const LIMITS = { headersTimeout: 2_000, connectionsCheckingInterval: 50 };
 const TYPED = ['Idempotency-Key: 01936d5e-7c1a-7f3e-8b5a-2f6c1d9e4b70', 'Content-Type: application/json'];
 const WANTS_A_BODY = 'POST /api/payment HTTP/1.1';
 
-/** What never becomes a request that a route answers, and requests that are refused before one does. */
+/** Bytes that never become a request that a route answers, and requests that are refused before one does. */
 const RAW: readonly [what: string, text: string, status: number][] = [
   ['noise', 'NOISE\r\n\r\n', 400],
   ['a header without a colon', requestText('GET /livez HTTP/1.1', ['nonsense']), 400],

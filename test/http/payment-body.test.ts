@@ -54,7 +54,7 @@ const JSON_TYPES = [
   'application/json; charset=utf8',
 ];
 
-/** Whatever is sent: a 4xx with the error body, no key spent, no lock left, nothing created or changed (rules P3, T3). */
+/** For any such body: a 4xx with the error body, no key spent, no lock left, nothing created or changed (rules P3, T3). */
 describeOneDeployment('a body that cannot be read', (deployment) => {
   const shared = shareService(deployment);
 

@@ -29,7 +29,7 @@ const TAKEN: readonly [what: string, content: Readonly<Record<string, unknown>>]
   ['other members', { order: 1, Source: 5, card: { source: null } }],
 ];
 
-/** Rule P19; what the processor gets, and where a source is kept: `faults/payment-content`. */
+/** Rule P19; the content that the processor gets, and the places that keep a source: `faults/payment-content`. */
 describeDeployments('the content of a payment', (deployment) => {
   const shared = shareService(deployment);
 

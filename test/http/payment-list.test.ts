@@ -38,7 +38,7 @@ const REFUSED: readonly [query: string, message: string | RegExp][] = [
   ['find=order-17', /^'find' must be the beginning of a key .* or of a transaction id /],
   [`cursor=${UNKNOWN_KEY}`, /^'cursor' must /],
   ['reference=order+17', /^'reference' must /],
-  // Bug: the payments of everybody, which a page took for those of its order. Cause: an empty filter counted as absent.
+  // Bug: the payments of everybody, which a page took for its order's payments. Cause: an empty filter counted as absent.
   ['reference=', /^'reference' must name one order/],
   ['content=&from=2026-11-01', /^'content' must have 1 to 500 characters/],
   ['content=%00&from=2026-11-01', /^'content' must not hold U\+0000/],
@@ -343,8 +343,8 @@ describeDeployments(`GET /api/payments/export of ${STORED} payments of one day`,
   });
 
   /**
-   * Bug: an export that was cut was taken for a whole one behind a proxy that speaks HTTP/1.0, which has no other end than that of the
-   * connection. Fix: only a whole export has a last line. The last test: it kills the process.
+   * Bug: an export that was cut was taken for a whole one behind a proxy that speaks HTTP/1.0, which has no other end than the connection's
+   * end. Fix: only a whole export has a last line. The last test: it kills the process.
    */
   it('has no last line where the process is killed in its middle, also to a client of HTTP/1.0', async () => {
     const request = requestText(`GET /api/payments/export?day=${STORED_DAY} HTTP/1.0`);
@@ -362,7 +362,7 @@ describeDeployments(`GET /api/payments/export of ${STORED} payments of one day`,
 
 const today = () => new Date().toISOString().slice(0, 10);
 
-/** What the process has read so far, of files and sockets. */
+/** The bytes that the process has read so far, of files and sockets. */
 async function bytesRead({ pid }: Service): Promise<number> {
   return Number(/^rchar: (\d+)$/m.exec(await readFile(`/proc/${pid}/io`, 'utf8'))?.[1]);
 }

@@ -31,7 +31,7 @@ type Conditions = Record<string, string | string[]>;
 const CLOCKS_APART_MS = 1_000;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
-/** Those of the settings by default. */
+/** The defaults of the settings. */
 const DAY_MS = 24 * HOUR_MS;
 const LEASE_MS = 30_000;
 const CLAIM_DEADLINE_MS = 5_000;
@@ -85,7 +85,7 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
   });
 
   /**
-   * Bug: a client whose key was dead asked for ever, or took a new key where the old one may have been charged. Cause: the 404 did not
+   * Bug: a client whose key was dead asked for ever, or took a new key although the old one may have been charged. Cause: the 404 did not
    * say which of the two it is. Fix: the store of record says when it is certain.
    */
   it.each<[what: string, ageMs: number, state: 'expired-unpaid' | 'unknown']>([
@@ -100,7 +100,7 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
     expectNoRecord(await readPayment(shared.url, key), state);
     const head = await readPayment(shared.url, key, { method: 'HEAD' });
     expect(head.headers['idempay-key-state']).toBe(state);
-    // What was said stays true: no payment is begun with the key.
+    // The answer stays true: no payment is begun with the key.
     expectError(await pay(shared.url, key), 400, INVALID_KEY);
     expectError(await paymentStatus(shared.url, key), 404, NO_PAYMENT);
   });

@@ -58,12 +58,12 @@ const newKeys = () => ({
   young: newKeyOf(Date.now()),
 });
 
-/** Each test goes on where the one before ended. */
+/** Each test goes on from the end of the one before. */
 describeDeployments('PAYMENT_RETENTION_DAYS', (deployment) => {
   const given = newKeys();
   let stores: Stores;
   let service: ServiceInProcess;
-  /** What was shown before anything was removed, by key. */
+  /** The answers before anything was removed, by key. */
   const shownBefore = new Map<string, string>();
 
   beforeAll(async () => {
@@ -125,7 +125,7 @@ describeDeployments('PAYMENT_RETENTION_DAYS', (deployment) => {
   });
 });
 
-/** What only days could bring about, by the adapters that a service would use, and then moved into the past. */
+/** A state that only days could bring about, by the adapters that a service would use, and then moved into the past. */
 async function givenOldPayments(stores: Stores, given: ReturnType<typeof newKeys>): Promise<void> {
   const { completed, declined, processing, young } = given;
   await withPorts(stores, async ({ keys, ledger }) => {

@@ -11,7 +11,7 @@ import { until } from '../../testkit/time/until.js';
 
 const DAY_MS = 86_400_000;
 const MAIL = 'Ann_%@shop.example';
-/** What one page reads, and a few more. */
+/** The rows that one page reads, and a few more. */
 const PAYMENTS = 1_020;
 const AT_ONCE = 10;
 
@@ -70,7 +70,7 @@ describeDeployments('GET /api/payments?content=', async (deployment) => {
     const [middle = '', end] = cameTo;
     expect(end).toBe(from);
     expect(middle > from && middle < new Date().toISOString()).toBe(true);
-    // What was not read yet was claimed before that moment.
+    // A payment that was not read yet was claimed before that moment.
     const { claimedAt } = (await search({ reference: 'first' })).json<ShownPayment[]>()[0] as ShownPayment;
     expect(middle > String(claimedAt)).toBe(true);
     expect((await searched('8812', second)).found).toEqual([others]);

@@ -169,7 +169,7 @@ describe('stores that are down', () => {
     expectNotReady(await pay(url, key), isStarting);
     expectNotReady(await ask(`${url}/livez`, { method: 'POST' }), isStarting);
     expectNotReady(await pay(url, key, 'x'.repeat(1_000_000)), isStarting);
-    // What never becomes a request is refused as ever.
+    // Bytes that never become a request are refused as ever.
     expectError(await answerTo(port, requestText('CONNECT example.com:443 HTTP/1.1')), 405);
     expectError(await answerTo(port, 'NOISE\r\n\r\n'), 400);
     expectError(await answerTo(port, requestText('GET / HTTP/1.1', ['Expect: a-miracle'])), 417);

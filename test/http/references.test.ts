@@ -24,7 +24,7 @@ function newReference(): string {
   references += 1;
   return `order-${Date.now()}-${references}`;
 }
-/** What each of so many callers gets at once. */
+/** The answers of this number of callers at once. */
 const atOnce = <T>(count: number, call: () => Promise<T>) => Promise.all(Array.from({ length: count }, call));
 const keyOf = (answer: Answer) => String(answer.headers['idempotency-key']);
 const query = (parameters: Record<string, string | number>) =>

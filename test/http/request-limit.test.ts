@@ -11,7 +11,7 @@ import { openTestStores } from '../../testkit/deployments/distributed-stores.js'
 import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 10_000;
-/** What docs/operations/deployment.md asks for. */
+/** The rights that docs/operations/deployment.md asks for. */
 const RIGHTS =
   '~idempay:* &idempay:* -@all +@hash +@keyspace +@scripting +info +time +ping +dbsize +subscribe +publish +xadd +xtrim +xread'.split(
     ' ',

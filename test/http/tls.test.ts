@@ -61,7 +61,7 @@ describe('a service with TLS_CERT_FILE and TLS_KEY_FILE', () => {
     await copyFile(certificate, files.TLS_CERT_FILE);
   }
 
-  /** Which certificate a new connection is shown. */
+  /** The certificate that a new connection is shown. */
   async function shownCertificate(options: ConnectionOptions = {}): Promise<string> {
     const socket = connectSecurely({ port: service.port, host: '127.0.0.1', rejectUnauthorized: false, ...options });
     await once(socket, 'secureConnect');

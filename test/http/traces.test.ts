@@ -43,7 +43,10 @@ function succeed(response: ServerResponse): void {
   response.end('{"status":"succeeded"}');
 }
 
-/** What was sent to be charged. A process that was late looks its own payment up first, and that is not what these tests count. */
+/**
+ * The requests that were sent to be charged. A process that was late looks its own payment up first, and that is not what these tests
+ * count.
+ */
 const sent = (received: readonly Charged[]) => received.filter(({ method }) => method === 'POST') as [Charged];
 
 const childrenOf = (spans: readonly ExportedSpan[], { spanId }: Traced) =>

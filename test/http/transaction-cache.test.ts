@@ -21,7 +21,7 @@ import { until } from '../../testkit/time/until.js';
 
 const HIT = 'transactionCache; hit';
 const MISS = 'transactionCache; fwd=miss';
-/** What a transaction is after each of its writes. */
+/** The state of a transaction after each of its writes. */
 const LIFE = [...MOVABLE_STATUSES, ...MOVABLE_STATUSES, 'deleted'];
 const READS_PER_WRITE = 10;
 

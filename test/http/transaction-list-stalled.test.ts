@@ -54,7 +54,7 @@ describeDeployments('clients that stop reading a long list', (deployment) => {
     service = await stores.start();
   }
 
-  /** They ask for the list of everything, and read no more than its beginning. Resolves when so many have that. */
+  /** They ask for the list of everything, and read no more than its beginning. Resolves when this number have that. */
   async function stallReaders(count: number, begun: number): Promise<void> {
     let reading = 0;
     sockets = Array.from({ length: count }, () => {

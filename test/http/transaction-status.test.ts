@@ -20,7 +20,7 @@ import {
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
-/** A query and headers; with a body where it is given. */
+/** A query and headers; with a body if it is given. */
 type Put = readonly [query: string, headers?: Record<string, string>, body?: unknown];
 
 const FLAGGED = '?newStatus=FLAGGED';
@@ -134,7 +134,7 @@ const HOLDING: readonly [what: string, make: (tag: string) => Conditions][] = [
   ['both, for the tag and for another', (tag) => ({ 'If-Match': quoted(tag), 'If-None-Match': OTHER_TAG })],
 ];
 
-/** Bug (If-None-Match): the change was made. Cause: only GET looked at the header. Fix: it is judged where If-Match is. */
+/** Bug (If-None-Match): the change was made. Cause: only GET looked at the header. Fix: it is judged together with If-Match. */
 const FAILING: readonly [what: string, make: (tag: string) => Conditions][] = [
   ['If-Match: the weak tag', (tag) => ({ 'If-Match': `W/"${tag}"` })],
   ['If-None-Match: the weak tag', (tag) => ({ 'If-None-Match': `W/"${tag}"` })],

@@ -10,7 +10,7 @@ import { shareService } from '../../testkit/deployments/shared-service.js';
 import { installedSize, npm, packedFiles, packInto, USERS_ENVIRONMENT, unheldMaps } from '../../testkit/packed.js';
 
 const FOR_USERS = /^package\/(bin\/idempay-cli\.js|dist\/.+\.js|package\.json|README\.md|LICENSE)$/;
-/** What a machine that only pays has no use for. */
+/** Packages that a machine which only pays has no use for. */
 const OF_A_SERVICE = ['idempay', '@idempay', 'fastify', '@photostructure', 'pg', 'ioredis', 'undici', 'pino'];
 
 describe('the package of the command, installed in an empty folder', () => {

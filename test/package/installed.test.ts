@@ -12,7 +12,7 @@ import { startProgram } from '../../testkit/processes/service.js';
 
 const run = (command: string, args: string[], folder?: string) =>
   promisify(execFile)(command, args, { cwd: folder, env: USERS_ENVIRONMENT });
-/** What a user has no use for: sources, tests, the compiler's notes. */
+/** Files that a user has no use for: sources, tests, the compiler's notes. */
 const FOR_USERS =
   /^package\/(bin\/idempay\.js|dist\/.+\.(js|sql|lua)|dist\/http\/openapi\/reference-page\/.+\.(html|css|txt)|dist\/console\/[\w-]+(\.\w+)+\.gz|dist\/testing\/.+\.d\.ts|[A-Z]+\.md|LICENSE|(dist\/testing\/required\/)?package\.json|\.env\.example)$/;
 

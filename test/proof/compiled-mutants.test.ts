@@ -53,7 +53,7 @@ function copyOfSources(): string {
     compilerOptions: {
       noUnusedLocals: false,
       noUnusedParameters: false,
-      // What a further copy leaves as it was is not compiled again.
+      // A file that a further copy leaves as it was is not compiled again.
       incremental: true,
       tsBuildInfoFile: 'planted.tsbuildinfo',
       lib: ['ES2024', 'DOM', 'DOM.Iterable', 'DOM.AsyncIterable'],

@@ -10,12 +10,12 @@ import { WITHOUT_LIMIT } from '../../testkit/time/patience.js';
 /** A run ends by what it has shown, not by time: a slow machine only takes longer. */
 const FAULTS = Number(process.env.FAULTS_COUNT || 10);
 const LIMIT_MS = FAULTS * 60_000;
-/** Whether only the runs take place that choose from every kind of fault: `FAULTS_KINDS=every`, as in `.ci/run`. */
+/** True if only the runs take place that choose from every kind of fault: `FAULTS_KINDS=every`, as in `.ci/run`. */
 const EVERY_KIND_ONLY = process.env.FAULTS_KINDS === 'every';
 
 const PROCESSES: readonly Hit[] = ['service', 'processor'];
 const STORES: readonly Hit[] = ['redis', 'postgres'];
-/** What comes back with all that it had: so no key may be lost. */
+/** Servers that come back with all that they had: so no key may be lost. */
 const OUTAGES = /^(Redis killed, restarted from its file|Redis stopped for a while|PostgreSQL stopped at once)/;
 
 /** `shown`: what must have been hit, one of each list; `names`: the faults that are chosen from. */

@@ -22,7 +22,7 @@ import { patience } from '../../testkit/time/patience.js';
 import { HOUR_MS } from '../../testkit/time/retention-time.js';
 import { untilPast } from '../../testkit/time/until.js';
 
-/** A few, the same in every run; with SIDE_BY_SIDE_OPERATIONS so many, of a fresh seed that is printed. */
+/** A few, the same in every run; with SIDE_BY_SIDE_OPERATIONS this number, of a fresh seed that is printed. */
 const OPERATIONS = Number(process.env.SIDE_BY_SIDE_OPERATIONS ?? 120);
 /** So many that payments are removed among them. */
 const MANY = 1_000;
@@ -56,7 +56,7 @@ async function answerOf(ask: () => Promise<unknown>): Promise<string> {
     .replaceAll(OWN, (_, name, value) => `"${name}":${Number(value) !== 0}`);
 }
 
-/** What the two sides were answered to one operation, for later ones. */
+/** The answers that the two sides gave to one operation, for later ones. */
 class Kept<T> {
   private readonly pairs: [T, T][] = [];
 
@@ -302,7 +302,7 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
       },
       'let hours pass, and remove': async ({ ledger, endClaims }, random, side) => {
         if (random.below(2) > 0) return undefined;
-        // What was settled until now may go, and keys of before are refused.
+        // Payments that were settled until now may go, and keys of before are refused.
         if (side === 0) passed.lowestKeyMs = Date.now();
         const { lowestKeyMs } = passed;
         const answers: unknown[] = [];

@@ -6,7 +6,7 @@ import type { Stores } from '../../proof/simulator/stores.js';
 import { seedFrom } from '../../testkit/random.js';
 import { WITHOUT_LIMIT } from '../../testkit/time/patience.js';
 
-/** From 0, for regression; with SIMULATOR_SEEDS so many fresh ones, whose first is printed. */
+/** From 0, for regression; with SIMULATOR_SEEDS this number of fresh ones, whose first is printed. */
 const SEEDS = Number(process.env.SIMULATOR_SEEDS ?? 40);
 const FIRST = process.env.SIMULATOR_SEEDS === undefined ? 0 : seedFrom('SIMULATOR_FROM');
 const FAILURES = 5;

@@ -14,7 +14,7 @@ import {
 import { until, untilPast } from '../../testkit/time/until.js';
 
 /**
- * Which repeats are answered 409 (rules P5, P17); `test/unit/answers.test.ts` has what `Retry-After` promises.
+ * The repeats that are answered 409 (rules P5, P17); `test/unit/answers.test.ts` has the promises of `Retry-After`.
  *
  * Bug: after a first answer of 200 every repeat got 409 until the lease ended. Cause: the key store lost or refused the end
  * of the lock, and a lock alone decided. Fix: the row is asked before every 409, and the end of the lock is repeated.

@@ -3,7 +3,7 @@ import { textOf } from '../../testkit/protocol/contents.js';
 import { inState } from '../../testkit/protocol/payment-attempts.js';
 import { MONEY, orderOf, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 
-/** What a charge is about, in every send (rule P19). */
+/** The content of a charge, in every send (rule P19). */
 
 const CONTENT = { source: 'tok_1', description: 'Shoes \u{1f45f}', metadata: { b: '1', a: '2' } };
 const OTHER = { source: 'tok_2', description: 'Hat', metadata: {} };

@@ -5,8 +5,8 @@ import { type Composition, LOST, MONEY, shareProtocol } from '../../testkit/prot
 import { until, untilPast } from '../../testkit/time/until.js';
 
 /**
- * The payment protocol when a store fails or a process stands still between two steps. Whatever happens, each test ends
- * with one transaction id and at most one charge.
+ * The payment protocol when a store fails or a process stands still between two steps. Each test ends with one transaction id and at most
+ * one charge.
  */
 
 const DEADLINE_MS = 10_000;

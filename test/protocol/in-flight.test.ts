@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { newKey } from '../../testkit/protocol/payment-attempts.js';
 import { DOWN, MONEY, NO_MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 
-/** Rule P16: so many attempts of requests at once, and no more; what is turned away has changed nothing. */
+/** Rule P16: a limited number of attempts of requests at once; a refused request has changed nothing. */
 
 const LIMIT = 3;
 const { ports, composeWithKey, abandoned, statesOf } = await shareProtocol();

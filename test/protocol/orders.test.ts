@@ -211,7 +211,7 @@ test('an order is charged once by processes that share no key store, with paymen
     expect(process.processor.charges).toHaveLength(found === 'final' ? 1 : 0);
     const states = answers.map(({ state }) => state);
     expect(states.filter((state) => state === 'processed')).toHaveLength(found === 'final' ? 1 : 0);
-    // Only the one that charged says so, and nobody is told that it is closed where it is paid.
+    // Only the one that charged says so, and nobody is told that it is closed if it is paid.
     if (found === 'final') expect(states).not.toContain('cancelled');
     else expect(states).not.toContain('replayed');
   }

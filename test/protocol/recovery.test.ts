@@ -16,7 +16,7 @@ import { RecordingProcessor } from '../../testkit/protocol/recording-processor.j
 import { HandClock } from '../../testkit/time/hand-clock.js';
 import { until, untilPast } from '../../testkit/time/until.js';
 
-/** What an attempt left PROCESSING is finished once, under the id it had: by a repeat or by recovery (protocol, step 6). */
+/** A payment that an attempt left PROCESSING is finished once, under the id it had: by a repeat or by recovery (protocol, step 6). */
 
 const DEADLINE_MS = 15_000;
 /** More than two processes take over at a time. */

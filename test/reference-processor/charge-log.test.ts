@@ -130,7 +130,7 @@ describe('the charge log of the reference processor', () => {
 });
 
 it('a charge log that is broken ends the process with exit code 1 and without an answer', async () => {
-  // What is written to this device fails, and cannot be taken back either.
+  // A write to this device fails, and cannot be taken back either.
   const processor = await startReferenceProcessor({ environment: { CHARGE_LOG: '/dev/full' } });
   await expect(sendCharge(processor.url, randomUUID())).rejects.toThrow(/socket hang up|ECONNRESET/);
   expect(await processor.ended).toEqual({ code: 1, signal: null });

@@ -46,7 +46,7 @@ async function moveSlotOf(tag: string): Promise<void> {
   for (const master of [to, from]) await master.client.call('CLUSTER', 'SETSLOT', slot, 'NODE', toId);
 }
 
-/** What an operator does to a Cluster that grows: slots move between masters that all live. */
+/** As an operator does to a Cluster that grows: slots move between masters that all live. */
 test('a Cluster whose slots move under load refuses nobody, and each redirected command is done once', async () => {
   let issued = 0;
   const faults: string[] = [];

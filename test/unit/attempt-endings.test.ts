@@ -127,7 +127,7 @@ describe('an ending that failed', () => {
 
 const MAX_ENDINGS = 10_000;
 
-/** Bug: those of a round that was given up were kept besides those that had failed meanwhile. */
+/** Bug: endings of a round that was given up were kept besides the ones that had failed meanwhile. */
 test('endings that wait stay within their limit, also while a round runs', async () => {
   const clock = new HandClock();
   const underWay: ((fault: Error) => void)[] = [];

@@ -15,7 +15,7 @@ import { HandClock } from '../../testkit/time/hand-clock.js';
 
 /** The owner's clock and timer are the test's; rows and locks are real. The lease is so long that none dies by itself. */
 const LEASE_MS = LONG_MS;
-/** What a claim gets at first, so that a renewal shows. */
+/** The lease that a claim gets at first, so that a renewal shows. */
 const FIRST_LEASE_MS = LONG_MS / 4;
 const RENEWAL_MS = LEASE_MS / 3;
 const DEDUP_MS = 1_000;
@@ -217,7 +217,7 @@ describe('a lease', () => {
 
   /**
    * Bug: all leases were renewed at every tick, also one that was 50 ms old; 40,000 under way stalled the process for 1.5 s.
-   * Cause: one timer for all, which looked at none. Fix: each is renewed when it is due, so many in one turn at most.
+   * Cause: one timer for all, which looked at none. Fix: each is renewed when it is due, a limited number in one turn.
    */
   describe('among many', () => {
     const MANY = 3_000;

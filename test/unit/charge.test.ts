@@ -85,7 +85,7 @@ describe('the charge of a reference', () => {
     ['made', [DECLINED, COMPLETED]],
     ['unknown', [DECLINED, PROCESSING]],
     ['unknown', [BY_OPERATOR]],
-    // Whatever came after it, what an operator found declined may be charged late.
+    // A payment that an operator found declined may be charged late, whatever came after it.
     ['unknown', [BY_OPERATOR, DECLINED]],
     ['unknown', [BY_OPERATOR, CANCELLED]],
     ['unknown', [undefined, DECLINED]],

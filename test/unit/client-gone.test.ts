@@ -17,7 +17,7 @@ const DEADLINE_MS = 5_000;
 /** Much longer than an answer takes on the loopback. */
 const QUIET_MS = 200;
 
-/** A server that answers nothing by itself, and a connection with so many requests behind one another. */
+/** A server that answers nothing by itself, and a connection with this number of requests behind one another. */
 async function asked(count: number) {
   const gone: string[] = [];
   const replies: FastifyReply[] = [];

@@ -18,7 +18,7 @@ const TEN_YEARS_SECONDS = 315_360_000;
 const LONGEST_TIMER_MS = 2_147_483_647;
 const PROCESSOR = 'https://processor.example/v1';
 
-/** Each numeric setting with its bounds, where its value is found, and its unit there. */
+/** Each numeric setting with its bounds, the place of its value, and its unit there. */
 const NUMBERS: readonly [string, least: number, most: number, (config: Config) => unknown, factor: number][] = [
   ['PORT', 0, 65_535, (config) => config.port, 1],
   ['RATE_LIMIT_PER_MINUTE', 1, 10_000_000, (config) => config.requestsPerMinute, 1],

@@ -13,7 +13,7 @@ import { MINOR_UNITS } from '#idempay/payments/values/currencies.js';
 import { TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
 
 /**
- * Bodies are judged by hand, and described by a schema: both must say the same of every body. Where a schema cannot say a rule, the
+ * Bodies are judged by hand, and described by a schema: both must say the same of every body. If a schema cannot say a rule, the
  * description names it, and `reconcile` here says exactly what it is. Each of these is counted, so that none is said for nothing.
  */
 /** How many bodies of each kind are tried. `npm run test:long -- fuzz` tries 10,000. */
@@ -22,7 +22,7 @@ const SEED = 20_261_122;
 
 type Members = Record<string, unknown>;
 type Judge = (body: JsonBody) => unknown;
-/** What the schema shall be asked instead: the body as the rule reads it, or `refused` where the rule alone decides. */
+/** The question for the schema instead: the body as the rule reads it, or `refused` if the rule alone decides. */
 type Reconcile = (value: Members, text: string, note: (rule: string) => void) => unknown | 'refused';
 
 const ajv = new Ajv2020({ strict: false, validateFormats: false });

@@ -16,7 +16,7 @@ beforeEach(() => {
   places = new FairPlaces(PLACES, clock);
 });
 
-/** How many of so many questions got a place. */
+/** How many of this number of questions got a place. */
 const taken = (client: string | undefined, count: number) =>
   Array.from({ length: count }, () => places.take(client)).filter(Boolean).length;
 const giveBack = (client: string | undefined, count: number) => {

@@ -18,7 +18,7 @@ import { HandClock } from '../../testkit/time/hand-clock.js';
 import { patience } from '../../testkit/time/patience.js';
 import { until } from '../../testkit/time/until.js';
 
-/** Short where the end of a deadline is what happens; nothing is asserted about how long it took. */
+/** Short for tests that wait for the end of a deadline; nothing is asserted about how long it took. */
 /** Long enough for a request to be written, also on a slow machine. */
 const SHORT_MS = patience(400);
 const DEADLINE_MS = 20_000;
@@ -96,7 +96,7 @@ describe('a processor that is too slow', () => {
     const { server, charge } = await atBytes((socket) => socket.write(SUCCESS), SHORT_MS);
     const first = connection === 'a kept' ? ['first'] : [];
     for (const reference of first) expect(await charge(reference)).toEqual(SUCCEEDED);
-    // After I/O, where this goes on, the event loop comes to the connection first and to its timers later.
+    // After I/O, from which this goes on, the event loop comes to the connection first and to its timers later.
     await readFile(import.meta.filename);
     const stopped = charge('stopped');
     stopTheProcess(2 * SHORT_MS);
@@ -210,7 +210,7 @@ describe('a reply', () => {
     expect(server.connections()).toBe(2);
   });
 
-  /** Bug: a late copy of a reply was the outcome of the next payment, and each later reply that of the payment after it. */
+  /** Bug: a late copy of a reply was the outcome of the next payment, and each later reply the outcome of the payment after it. */
   test('that is a late copy of the one before is unknown, and its connection is not used again', async () => {
     const keys = [1, 2, 3].map((number) => `0193a5b4-7c1e-7000-8000-00000000000${number}`);
     const about = (reference = '') => {
@@ -290,7 +290,7 @@ describe('the connections to a processor', () => {
     const { server, charge } = await atHttp((response) => response.end(BODY));
     for (let index = 0; index < 20; index += 1) {
       expect(await charge()).toEqual(SUCCEEDED);
-      // As in the protocol, where settling comes between: a connection is free again one turn after its reply.
+      // As in the protocol, in which settling comes between: a connection is free again one turn after its reply.
       await nextTurn();
     }
     expect([server.received.length, server.connections(), proxy.connections()]).toEqual([20, 1, 0]);

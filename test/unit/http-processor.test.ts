@@ -45,7 +45,7 @@ function isObject(text: string): boolean {
 const STATUSES = `
   200 201 202 204 206 226 299 300 304 400 401 402 403 404 405 407 408 409 410 413 418 422 425 428 429 451 500 502 503 504 599`;
 
-/** Where the alarm sends the operator. */
+/** The place to which the alarm sends the operator. */
 const LOOK_AT: Readonly<Record<number, string>> = {
   400: 'look at PROCESSOR_URL',
   401: 'look at the user and password in PROCESSOR_URL',

@@ -24,7 +24,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** What the command prints, or the sentence that it refuses with. */
+/** The output of the command, or the sentence that it refuses with. */
 async function keys(...parameters: string[]): Promise<string> {
   const [printed, told]: [string[], string[]] = [[], []];
   vi.stubEnv('API_KEYS_FILE', file);
@@ -85,7 +85,7 @@ test('a key may expire, and the file may be a link', async () => {
   expect(readFileSync(target, 'utf8')).toContain('2020-01-01T00:00:00Z');
 });
 
-/** Another user than this process is, where this process may become one (root). */
+/** Another user than this process is, if this process may become one (root). */
 const [uid, gid] = process.getuid?.() === 0 ? [65_534, 65_533] : [process.getuid?.() ?? 0, process.getgid?.() ?? 0];
 
 /**

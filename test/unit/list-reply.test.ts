@@ -48,7 +48,7 @@ describe('the reply with a list', () => {
     ...{ version: 1, createdAt: 1_700_000_000_000 + index },
   });
 
-  /** Asks for a list of so many rows, or for one that cannot be read. */
+  /** Asks for a list of this number of rows, or for one that cannot be read. */
   async function ask(method: 'GET' | 'HEAD', count: number, fault?: Error) {
     const rows = Array.from({ length: count }, (_, index) => row(index));
     const pages = new Snapshot(Math.floor(count / PAGE) + 1, (index) => {
@@ -107,7 +107,7 @@ describe('a body that is read ahead of its client', () => {
     vi.useRealTimers();
   });
 
-  /** A body of so many chunks, from which the client has taken so many bytes. */
+  /** A body of this number of chunks, and the number of bytes that the client has taken from it. */
   async function opened(count: number, bytes = 0) {
     const chunk = Buffer.alloc(CHUNK_BYTES, 'x');
     const chunks = new Snapshot(count, () => ({ chunk }));
@@ -162,8 +162,8 @@ describe('a body that is read ahead of its client', () => {
   });
 
   /**
-   * Bug: a client that paused in a list over 4 MiB (`export | less`) was cut off after 10 s, where 60 s are documented for every answer. Cause:
-   * limits of their own. Fix: that of the connection, unless another request waits.
+   * Bug: a client that paused in a list over 4 MiB (`export | less`) was cut off after 10 s, although 60 s are documented for every answer.
+   * Cause: limits of their own. Fix: the connection's limit, unless another request waits.
    */
   test.each([
     { wanted: true, keptMs: 1_250, untilMs: 2_000 },

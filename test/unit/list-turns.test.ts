@@ -115,7 +115,7 @@ describe('permits for a snapshot', () => {
 describe('reading lists on the main thread', () => {
   const LIMIT = 10;
 
-  /** The iteration of the event loop in which each page of so many lists was read. */
+  /** The iteration of the event loop in which each page of this number of lists was read. */
   async function iterationsOf(lists: number, pages: number, rows: number): Promise<number[]> {
     const reads = new ListReads();
     const iterations: number[] = [];

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { fingerprintOf, readMoney } from '#idempay/payments/values/money.js';
 
-/** The canonical amount, or the problem where there is one. */
+/** The canonical amount, or the problem if there is one. */
 function judged(amount: string, currency = 'USD'): string {
   const money = readMoney(amount, currency);
   return 'problem' in money ? money.problem : money.amount;
@@ -50,7 +50,7 @@ describe('an amount of money', () => {
 });
 
 describe('a currency', () => {
-  /** ISO 4217, where the minor unit is not 2; and those for which the data of JavaScript engines says otherwise. */
+  /** The currencies of ISO 4217 whose minor unit is not 2, and those for which the data of JavaScript engines says otherwise. */
   test.each([
     ['BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF', 0],
     ['USD EUR GBP CHF AFN ALL LBP MGA MRU IRR HUF TWD COP IDR CRC SLE VED XCG ZWG', 2],

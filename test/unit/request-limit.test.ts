@@ -7,7 +7,7 @@ const WINDOW_MS = 60_000;
 /** Longer than a process keeps its count to itself, and than it waits after a report that failed. */
 const REPORTED_MS = 1_100;
 
-/** What the processes tell each other, in memory. */
+/** The messages between the processes, in memory. */
 class Counts {
   isDown = false;
   /** While true, reports arrive and are not answered. */

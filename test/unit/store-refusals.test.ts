@@ -7,7 +7,7 @@ const CHANGES = ['create transaction', 'create transactions', 'change status', '
 const READS = ['list transactions', 'health', 'read'] as const;
 const RETRY = { 'Retry-After': '2' };
 
-/** What is said where nothing was changed, and where that is not known. */
+/** The messages if nothing was changed, and if that is not known. */
 const refusals = (operation?: Operation) =>
   (['unchanged', 'unknown'] as const).map((effect) => {
     const { message, headers } = storeRefusal(new StoreUnavailable(effect, 'away'), operation);

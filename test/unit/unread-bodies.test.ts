@@ -40,7 +40,7 @@ async function keepingServer() {
   /** The body of the only request, which nobody has read until then. */
   const read = async () => {
     const request = await until('a request comes', 5_000, () => requests[0]);
-    // What its connection has is there, or Node has paused.
+    // All bytes of its connection are there, or Node has paused.
     await pause(50);
     ends[0]?.();
     return request.readableEnded ? '' : (await buffer(request)).toString();

@@ -33,7 +33,7 @@ class WatchedLocks implements Pick<KeyStore, 'watch'> {
   async watch(key: string, onEnd: () => void): Promise<Watch> {
     this.asked += 1;
     if (this.fault) throw this.fault;
-    // Each watch is one of its own, also where the same function is told.
+    // Each watch is one of its own, also if the same function is told.
     const listener = () => onEnd();
     const listeners = this.listeners.get(key) ?? new Set();
     this.listeners.set(key, listeners.add(listener));
@@ -57,7 +57,7 @@ describe('waiting for the end of an attempt', () => {
     locks.locked.add(key);
   });
 
-  /** A place; undefined, against its type, where all are taken. */
+  /** A place; undefined, against its type, if all are taken. */
   function enter({ of = key, ms = PATIENCE_MS, gone = new AbortController().signal, client = '' } = {}): WaitingPlace {
     return waiting.enter(of, { ms, gone }, client === '' ? undefined : client) as WaitingPlace;
   }
@@ -80,7 +80,7 @@ describe('waiting for the end of an attempt', () => {
     await settle();
   }
 
-  /** The wait ends after so long, and no sooner. */
+  /** The wait ends after this long, and no sooner. */
   async function expectEnd(wait: { ended?: boolean }, afterMs: number, ended = true): Promise<void> {
     await advance(afterMs - 1);
     expect(wait.ended).toBeUndefined();

@@ -2,7 +2,7 @@
  * Bug: a gateway that answers by itself, before or after it passed a request on, made the client say that nothing was done: `pay` ended
  * in an error without a key after a charge, and a 401 made it send a create without a key again.
  * Cause: answers were judged by their status, or by three members that anybody could have written.
- * Fix: only what is surely the service's own counts (rule P23); everything else is repeated where that is safe, and then unknown.
+ * Fix: only what is surely the service's own counts (rule P23); everything else is repeated if that is safe, and then unknown.
  */
 
 import { Idempay, UnavailableError, UnexpectedAnswerError } from '@idempay/client';
@@ -28,7 +28,7 @@ import { allOf, HUNDRED } from '../../../testkit/client-library/scripted-fetch.j
 const WAYS_TO_END = 4;
 
 /**
- * The answers that an operation meets. Of each status, each kind of body comes before and after the service, in one of the four ways to
+ * The answers that an operation meets. Each kind of body with each status comes before and after the service, in one of the four ways to
  * end, and four operations side by side meet all of them.
  */
 function triedOf(place: number): [index: number, own: OwnAnswer][] {

@@ -27,7 +27,7 @@ function problemOf(content: string): string {
   return request.problem;
 }
 
-/** What the service answers to a request that would change something, and that it refuses for good. */
+/** The service's answers to a request that would change something, and that it refuses for good. */
 const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]>> = {
   missingIdempotencyKey: [publicErrors.missingIdempotencyKey()],
   invalidIdempotencyKey: [publicErrors.invalidIdempotencyKey()],

@@ -254,7 +254,7 @@ describe('pay with a reference', () => {
     const pay = (steps: Step[]) => scripted(steps).idempay.payments.pay(HUNDRED, { ...ORDER, attempt: 2 });
     const error = await failureOf(OutOfTurnError, pay([about(refusalOfTurn)]));
     expect(error).toMatchObject({ ...ORDER, why, attempt: 2, key: COMPUTED_KEY, status: 422 });
-    // Where rows may have been lost, the answer says nothing about the request before it.
+    // If rows may have been lost, the answer says nothing about the request before it.
     const later = pay([reset(), about(refusalOfTurn)]);
     if (isFinal) expect(await failureOf(OutOfTurnError, later)).toMatchObject({ why });
     else expect(await failureOf(UnknownOutcomeError, later)).toMatchObject({ ...ORDER, attempt: 2 });

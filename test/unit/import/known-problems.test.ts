@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { batchesOf } from '#idempay/commands/import/batches.js';
 
-/** What imports of other projects met, as their issues tell it, in files with our columns. */
+/** Problems that imports of other projects met, as their issues tell it, in files with our columns. */
 const HEADER = 'fromAccount,toAccount,amount,note\n';
 
 interface Case {

@@ -27,7 +27,7 @@ const summary = (rows: readonly Row[]) =>
     content.state === 'good' ? content.transaction.fromAccount : 'reason' in content ? content.reason : '',
   ]);
 
-/** What a shell and the command make of the option. */
+/** The option as a shell and the command read it. */
 function ignoredBy(option: string): string[] {
   const words = execFileSync('sh', ['-c', `printf '%s\\0' ${option}`], { encoding: 'utf8' }).split('\0');
   return cellsOf(Buffer.from(words[1] ?? ''), ',')?.map(nameOf) ?? [];

@@ -39,7 +39,7 @@ const STEPS = { firstSend: 5, firstAnswer: 6, secondSend: 11, secondAnswer: 12, 
 
 class Killed extends Error {}
 
-/** What the service keeps: the rows of each key, and all rows in the order of their creation. */
+/** The service's rows: the rows of each key, and all rows in the order of their creation. */
 function createService() {
   const keys = new Map<string, string>();
   const rows: NewTransaction[] = [];

@@ -1,4 +1,4 @@
-/** Whatever is in a file: it is read or refused with a sentence, and every one of its lines is accounted for. */
+/** Any file is read or refused with a sentence, and every one of its lines is accounted for. */
 import { expect, it } from 'vitest';
 import { readHead } from '#idempay/statements/format.js';
 import { linesOf } from '#idempay/statements/lines.js';
@@ -65,7 +65,7 @@ const HEADERS = [
   ['Kundenreferenz', 'Soll', 'Haben', 'Waehrung'],
   ['a', 'b', 'c', 'd'],
 ];
-/** What stands in such a column nearly always. */
+/** The values that such a column nearly always has. */
 const USUAL: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(['reference', 'Order', 'Kundenreferenz'].map((name) => [name, ['order-1', 'order-2', 'K']])),
   ...Object.fromEntries(['amount', 'Gross', 'Haben'].map((name) => [name, ['1', '1.00', '12.50', '-5', '1.000']])),

@@ -30,7 +30,7 @@ interface Statement {
   readonly lines: readonly string[];
   readonly end?: string;
   readonly payments: readonly SettledPayment[];
-  /** What a person chooses. */
+  /** The choices of a person. */
   readonly chosen?: Partial<Reading>;
   readonly counts: Readonly<Record<string, number>>;
   readonly totals: Readonly<Record<string, string>>;

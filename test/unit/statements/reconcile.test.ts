@@ -439,7 +439,7 @@ describe('a reconciliation', () => {
 
     /**
      * Bug: a declined line was compared with the first declined attempt that came, which differed. Cause: each attempt took the
-     * line that differs least from it, also where that line is another attempt. Fix: equal lines are taken first.
+     * line that differs least from it, also if that line is another attempt. Fix: equal lines are taken first.
      */
     it('gives a declined line to the attempt that it equals, in whatever order the attempts come', async () => {
       const attempts = [
