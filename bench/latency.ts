@@ -1,8 +1,8 @@
 // The latency of a request while the service has capacity left: at a fixed rate of half and of 80 % of its capacity. The rate does not wait
 // for answers, and a latency counts from when the request was due (no coordinated omission).
 //
-// The capacity is what wrk gets from the same service just before each round: a shared machine may be half as fast a minute later, and half
-// of the earlier capacity would be all of it. Just after each round a bare Fastify gets the same rate: its latency is the machine's share.
+// wrk measures the capacity of the same service just before each round: a shared machine may be half as fast a minute later, and half of
+// the earlier capacity would be all of it. Just after each round a bare Fastify gets the same rate: its latency is the machine's share.
 // With BENCH_BEFORE the version before, with stores of its own, gets the same rate in the same round.
 import assert from 'node:assert/strict';
 import { resolve } from 'node:path';

@@ -5,7 +5,7 @@
 //                                          CPU times are compared with the smallest topology of its kind, measured just before
 //   npm run bench -- scaling 3 2           three processes, two masters
 //   npm run bench -- scaling embedded      the embedded deployment
-//   npm run bench -- scaling plan 1000     what so many payments a second need, by the model
+//   npm run bench -- scaling plan 1000     what this number of payments a second needs, by the model
 //   npm run bench -- scaling model         measures the model anew: embedded, one process with one master, and with a Cluster
 //
 // Each process has 32 connections that are never idle, so its batches are as large with many processes as with one. The cost without any

@@ -76,11 +76,10 @@ async function untilDone<Result>(what: string, ask: () => Result | Promise<Resul
 }
 
 /**
- * Bug: after a dump was restored into the same database, or a base backup was started and its log had passed the position of before, a
- * payment was charged twice, an id was given twice, and the cache showed a transaction that was lost.
- * Cause: server, database and timeline were the same, and the log was not shorter.
- * Fix: Redis remembers the newest commits of each process, which the restored database does not have; a dump also makes new tables
- * (docs/engineering/decisions/0068).
+ * Bug: a payment was charged twice, an id was given twice, and the cache showed a transaction that was lost. It came after a dump was
+ * restored into the same database, or a base backup was started and its log had passed the position of before. Cause: server, database and
+ * timeline were the same, and the log was not shorter. Fix: Redis remembers the newest commits of each process, which the restored database
+ * does not have; a dump also makes new tables (docs/engineering/decisions/0068).
  */
 async function expectNothingGivenTwice(backUp: BackUp, isRunning: boolean): Promise<void> {
   const processor = newProcessor();

@@ -87,8 +87,8 @@ const ANALYZE = 'VACUUM ANALYZE idempay.payments, idempay.transactions';
 
 /**
  * Bug: settlements took four times as long after an ANALYZE of a small table, and twice as long when it grew. Cause: the planner
- * took the index of what is under way, expecting one row there, and read all of it for each key; a plan kept from when the
- * table was small read all of the table. Fix: conditions that only the primary key serves, and no sequential scans.
+ * took the index of what is under way, expecting one row there, and read all of it for each key. A plan kept from when the table was small
+ * read all of the table. Fix: conditions that only the primary key serves, and no sequential scans.
  */
 describe('statements by key in PostgreSQL use the primary key', () => {
   test.each([

@@ -243,8 +243,8 @@ describe('the horizon in PostgreSQL', () => {
 });
 
 /**
- * A failover may lose the row that says whose payments are in the database, and `idempay simulated discard` may run beside a
- * service that it does not see; this process has written the name down before.
+ * A failover may lose the row that says whose payments are in the database, and `idempay simulated discard` may run alongside a service
+ * that it does not see. This process has written the name down before.
  */
 test('a claim counts only while the name of its processor is in the database, and writes it down again', async () => {
   const names = async () =>

@@ -228,7 +228,7 @@ test('taking over what was abandoned keeps its limit with a plan from when the t
 });
 
 /**
- * Bug: a list filtered by both accounts scanned the table, in PostgreSQL and in SQLite, where it blocked the event loop. Cause: one
+ * Bug: a list filtered by both accounts scanned the table, in PostgreSQL and in SQLite, and blocked the event loop there. Cause: one
  * statement for all combinations of filters, and no index of both accounts. Fix: a statement and an index for each.
  *
  * Bug: every page of a list read and sorted all the rows after it. Cause: `ORDER BY id` meant the output column, a float8

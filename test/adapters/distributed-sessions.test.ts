@@ -5,8 +5,8 @@ import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/po
 import { startPooler } from '../../testkit/servers/pooler.js';
 
 /**
- * Bug: a pooler that dropped `statement_timeout` let a statement run on after its write mark in the cache, and after the time at which
- * retention takes it for ended (`test/faults/poolers.test.ts` shows what a client then read). Fix: such statements ask for the limit.
+ * Bug: a pooler dropped `statement_timeout`, so a statement ran on after its write mark in the cache, and after the time at which retention
+ * takes it for ended. `test/faults/poolers.test.ts` shows what a client then read. Fix: such statements ask for the limit.
  */
 test('in a session that has lost its time limit nothing is claimed, changed or removed, from the first statement on', async () => {
   const stores = await openSqlStores();

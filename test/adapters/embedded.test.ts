@@ -141,9 +141,9 @@ describe('the sweep of expired keys', () => {
   });
 
   /**
-   * Bug: the more keys there were, the longer expired ones stayed, half an hour with ten million, and then they were removed
-   * all at once. Cause: the oldest keys were looked at only once in each way through all of them. Fix: they are looked at
-   * whenever the sweep finds none where it is.
+   * Bug: the more keys there were, the longer expired ones stayed (half an hour with ten million), and then all were removed at once.
+   * Cause: the oldest keys were looked at only once in each way through all of them. Fix: they are looked at whenever the sweep finds none
+   * at its present place.
    */
   test('finds the oldest keys as soon as they expire, however many live behind them', () => {
     const database = new DatabaseSync(':memory:');

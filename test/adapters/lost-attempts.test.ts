@@ -14,9 +14,9 @@ import { HOUR_MS } from '../../testkit/time/retention-time.js';
 import { until } from '../../testkit/time/until.js';
 
 /**
- * Orders whose rows were lost a moment ago, with a failover or a restore, so that only the processor knows of the charges. Bugs: an order
- * whose first attempt an operator had declined, and whose second one was charged, was charged again by a request for the first, and a
- * cancellation of the first succeeded; a repeat of the paid second attempt was refused as never made. Cause: only the row of the attempt
+ * Orders whose rows were lost a moment ago, with a failover or a restore, so that only the processor knows of the charges. Bugs: an
+ * operator had declined the first attempt at an order, and the second one was charged. A request for the first charged it again, and a
+ * cancellation of the first succeeded. A repeat of the paid second attempt was refused as never made. Cause: only the row of the attempt
  * itself counted as lost. Fix: the next attempt is looked up as well, and an attempt is looked up before its turn is judged.
  */
 

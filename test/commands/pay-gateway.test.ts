@@ -127,7 +127,7 @@ describe('a change behind a gateway that answers by itself after it forwarded it
 });
 
 /**
- * The bug: a page of HTML with 200 was an empty list, so the export wrote an empty file and ended with 0; and half of an export whose
+ * The bug: a page of HTML with 200 was an empty list, so the export wrote an empty file and ended with 0. Half of an export whose
  * connection ended in an orderly way was written as a whole one. The cause: brackets were counted in whatever came, and NDJSON has no end.
  */
 describe('an export through a gateway', () => {

@@ -23,9 +23,9 @@ const WAVE_PAUSE_MS = 300;
 /** Sent with them over the waves. Each is a statement of its own. */
 const CANCELLATIONS = 64;
 /**
- * One write of the ledger: 3 s in the queue, 3 s for one of the connections of payments, 2 s until the server refuses to wait longer for the
- * lock; and all of it again, because the items of a batch whose lock was refused run one by one. A payment that is charged has two writes,
- * its settlement and the end of its lease.
+ * One write of the ledger: 3 s in the queue, 3 s for one of the connections of payments, 2 s until the server refuses to wait longer for
+ * the lock. All of it comes again, because the items of a batch whose lock was refused run one by one. A payment that is charged has two
+ * writes, its settlement and the end of its lease.
  */
 const WRITE_LIMIT_MS = 2 * (3_000 + 3_000 + 2_000);
 

@@ -142,9 +142,9 @@ describe('the settings of Redis', () => {
 });
 
 /**
- * Bug: a Redis that hung longer than a command's deadline answered NOSCRIPT to the release of a lock after its caller had
- * given up, so the text was never sent and the lock stood for its whole lease. Cause: scripts were taught when they were
- * first run. Fix: at each connection.
+ * Bug: a Redis that hung longer than a command's deadline answered NOSCRIPT to the release of a lock after its caller had given up. So the
+ * text was never sent, and the lock stood for its whole lease. Cause: scripts were taught when they were first run. Fix: at each
+ * connection.
  */
 test('every script is known to Redis once the service is connected, and again after a restart of Redis', async () => {
   const { redis, serve } = await openTestStores();

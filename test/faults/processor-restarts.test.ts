@@ -163,9 +163,9 @@ describeDeployments('a service over a processor', (deployment) => {
   });
 
   /**
-   * Bug: the line did not come. Cause: payments were counted while the same round of recovery was looking them up, and so
-   * held them under a live lease; with a back-off as long as the pause between two counts that could go on for ever. Fix:
-   * the round counts once what it has taken over is done.
+   * Bug: the line did not come. Cause: payments were counted while the same round of recovery was looking them up, and so held them under a
+   * live lease. With a back-off as long as the pause between two counts that could go on for ever. Fix: the round counts when the payments
+   * that it has taken over are done.
    */
   test('that leaves a payment to an operator says so in the log when it starts, and takes the verdict', async () => {
     const before = await environment.serve(SENT_ONCE);

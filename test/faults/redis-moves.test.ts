@@ -12,10 +12,10 @@ import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js
 import { until } from '../../testkit/time/until.js';
 
 /**
- * Bug: a read by id showed what was before an acknowledged change, for as long as the entry lived. Cause: the address of Redis led to a
- * promoted replica and then back to the first master, which was never demoted: it had the same replication id as before, so its entries
- * counted, and it had never heard of the writes between. Fix: changes of the master are recorded in PostgreSQL as epochs. An entry counts
- * in its own epoch only, a connection is looked at before the cache is used over it, and a change commits only in the epoch of its mark.
+ * Bug: a read by id showed the version before an acknowledged change while the entry lived. Cause: the address of Redis led to a promoted
+ * replica and then back to the first master, which was never demoted. It had the same replication id as before, so its entries counted, and
+ * it had never heard of the writes between. Fix: changes of the master are recorded in PostgreSQL as epochs. An entry counts in its own
+ * epoch only, a connection is looked at before the cache is used over it, and a change commits only in the epoch of its mark.
  */
 
 const SYNC_DEADLINE_MS = 20_000;

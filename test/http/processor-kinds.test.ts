@@ -15,8 +15,8 @@ const DISCARD_DEADLINE_MS = 60_000;
 
 /**
  * Bug: an order that was paid in a trial, with the simulated processor, was *paid* at the processor of PROCESSOR_URL too, and no money
- * moved; and a service whose settings went missing answered 200 for simulated payments. Cause: one store took payments of
- * both kinds, and a lost setting fell back to the simulated processor. Fix: rule P14.
+ * moved. A service whose settings went missing answered 200 for simulated payments. Cause: one store took payments of both kinds, and a
+ * lost setting fell back to the simulated processor. Fix: rule P14.
  */
 describeDeployments('simulated and real payments', (deployment) => {
   const payOrder = (url: string, reference: string) =>

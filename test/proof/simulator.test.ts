@@ -145,7 +145,7 @@ function loseMarks({ redis }: Stores): void {
   };
 }
 
-/** The failure with the shortest history among those of the first few seeds that fail. */
+/** The failure with the shortest history among the first few seeds that fail. */
 async function shortestFailure(environment: Environment): Promise<RunResult> {
   const failures: RunResult[] = [];
   for (let seed = 0; failures.length < FAILURES && seed < 1_000; seed += 1) {
@@ -160,12 +160,11 @@ async function shortestFailure(environment: Environment): Promise<RunResult> {
 }
 
 /**
- * Bug: a write told the cache its version under a mark that a failover had brought back; the version was stored, and hit for
- * the life of an entry, though another write had been acknowledged meanwhile.
- * Cause: a mark counted under any master. A replica that had not heard of the last writes still held the mark of a write
- * whose process was late, and knew nothing of the one between.
- * Fix: marks carry the replication id of the master they were put under, as entries and tokens do.
- * Found: transactions, seed 470 at that time; below is the shortest plan that showed it.
+ * Bug: a write told the cache its version under a mark that a failover had brought back. The version was stored, and hit for the life of an
+ * entry, though another write had been acknowledged meanwhile. Cause: a mark counted under any master. A replica that had not heard of the
+ * last writes still held the mark of a write whose process was late, and knew nothing of the one between. Fix: marks carry the replication
+ * id of the master they were put under, as entries and tokens do. Found: transactions, seed 470 at that time; below is the shortest plan
+ * that showed it.
  */
 test('a write mark that a failover brings back does not count in the history that showed it', async () => {
   const { violations, trace } = await runKept('transactions', 'late-write-mark');

@@ -16,8 +16,8 @@ import { compose, MONEY, orderOf } from '../../testkit/protocol/payment-composit
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 
 /**
- * How long a payment waits after rows were lost, for a charge of a lost row: its owner may send it until its lease ends, and it may arrive
- * at the processor until the time-out of the call. That a ledger waits as long as it is asked to: `contracts/ledger-loss-contract.ts`.
+ * A payment waits after rows were lost, for a charge of a lost row. The owner may send that charge until its lease ends, and it may arrive
+ * at the processor until the time-out of the call. A ledger waits as long as it is asked to: `contracts/ledger-loss-contract.ts`.
  */
 
 const LEASE_MS = 60_000;

@@ -13,7 +13,7 @@ import { sharePorts } from '../../testkit/protocol/ports.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
-/** The owner's clock and timer are the test's; rows and locks are real. The lease is so long that none dies by itself. */
+/** The owner's clock and timer are the test's; rows and locks are real. The lease is too long to die by itself. */
 const LEASE_MS = LONG_MS;
 /** The lease that a claim gets at first, so that a renewal shows. */
 const FIRST_LEASE_MS = LONG_MS / 4;

@@ -35,9 +35,9 @@ class Snapshot<Part extends object> {
 }
 
 /**
- * Bug: HEAD on a long list read the whole list, held its snapshot meanwhile, and threw all rows away; and a list that
- * could not be read gave its error under the list's tag. Cause: the stream of pages was made for every method, and the
- * headers were set before the first page was there. Fix: HEAD ends after the first page, and headers follow it.
+ * Bug: HEAD on a long list read the whole list, held its snapshot meanwhile, and dropped all rows; and a list that could not be read gave
+ * its error under the list's tag. Cause: the stream of pages was made for every method, and the headers were set before the first page was
+ * there. Fix: HEAD ends after the first page, and headers follow it.
  */
 describe('the reply with a list', () => {
   const PAGE = 500;

@@ -60,8 +60,8 @@ describe('REDIS_URL', () => {
   });
 
   /**
-   * Bug: a password with a bare percent sign ended the start with a stack trace, whatever else was wrong. Cause: it threw
-   * where it was decoded. Fix: a URL that is not validly percent-encoded is one more problem of the list.
+   * Bug: a password with a bare percent sign ended the start with a stack trace, whatever else was wrong. Cause: the code that decodes it
+   * threw. Fix: a URL that is not validly percent-encoded is one more problem of the list.
    */
   test.each([
     'redis://user:100%@host',

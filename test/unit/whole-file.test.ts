@@ -18,7 +18,7 @@ describe.each(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP'])('where a hard link f
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'idempay-whole-'));
     path = join(folder, 'order-17.key');
-    // Such a file system cannot be mounted in every place where this runs.
+    // Such a file system cannot be mounted on every machine that runs this.
     vi.spyOn(fs, 'linkSync').mockImplementation(() => {
       throw Object.assign(new Error(`${code}: no hard links`), { code, syscall: 'link' });
     });

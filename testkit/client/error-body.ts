@@ -6,9 +6,9 @@ import type { Answer } from './http-client.js';
 const RENAMED: Readonly<Record<number, string>> = { 413: 'Content Too Large', 422: 'Unprocessable Content' };
 
 /**
- * Asserts the one error body of the whole service (spec 2.5, rule G1): the three fields and no other, the reason
- * phrase of the status, a message that says something, a request id to ask about, and the mark of the service's own answers. No cache may
- * keep it: a 404 that a cache keeps (RFC 9111 4.2.2) hides a transaction that is created next.
+ * Asserts the one error body of the whole service (spec 2.5, rule G1). It has the three fields and no other, the reason phrase of the
+ * status, a message that says something, a request id to ask about, and the mark of the service's own answers. No cache may keep it: a 404
+ * that a cache keeps (RFC 9111 4.2.2) hides a transaction that is created next.
  */
 export function expectError(answer: Answer, status: number, message?: string | RegExp): void {
   expect(answer.status, `the status of ${answer.text}`).toBe(status);

@@ -150,7 +150,7 @@ export class RequestFuzzer {
     const operation = this.random.pick(this.random.below(4) === 0 ? this.service.operations : this.#changing);
     const draft = this.#good(operation);
     while (this.random.below(2) === 0) this.#break(draft, operation);
-    // For these Node's client sends a body without saying where it ends, which makes it the next request.
+    // For these Node's client sends a body without its length, which makes it the next request.
     const { method, body, headers } = draft;
     if (body !== undefined && UNFRAMED.includes(method)) headers['Content-Length'] = String(Buffer.byteLength(body));
     return draft;

@@ -17,7 +17,7 @@ export type Run =
 /** One fenced block of a document that names its language; or a comment, `<!-- ts` or `<!-- sh`: what a reader has already. */
 export interface CodeBlock {
   readonly document: string;
-  /** The line of the document where the block's text begins, from 1. */
+  /** The line of the document at which the block's text begins, from 1. */
   readonly line: number;
   readonly language: string;
   readonly text: string;

@@ -20,7 +20,7 @@ export interface Step {
 }
 
 /**
- * Runs the shell blocks of one document in one shell and one folder, in order, as a reader does: `npm start` and `npm run processor` start
+ * Runs the shell blocks of one document in one shell and one folder, in order, as a reader does. `npm start` and `npm run processor` start
  * the built programs, and `npm start` ends the service that runs. A page that starts none has one. Addresses with the usual ports get free
  * ports. Rejects with the output when a command fails.
  */

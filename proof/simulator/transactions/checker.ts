@@ -113,7 +113,7 @@ function checkOrder(
 
 type Output = Transaction | 'not found' | 'removed' | 'precondition failed' | StatusChangeResult;
 
-/** Undefined for what surely did not happen, and for a read that nobody heard of. */
+/** Undefined for an operation that surely did not happen, and for a read that nobody heard of. */
 function operationOf(asked: Asked): Operation<Asked, Output> | undefined {
   const { sentAt, answeredAt = 0, answer, kind } = asked;
   const completed = isNoAnswer(answer) ? undefined : { at: answeredAt, output: answer };

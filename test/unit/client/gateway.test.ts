@@ -1,8 +1,8 @@
 /**
- * Bug: a gateway that answers by itself, before or after it passed a request on, made the client say that nothing was done: `pay` ended
- * in an error without a key after a charge, and a 401 made it send a create without a key again.
- * Cause: answers were judged by their status, or by three members that anybody could have written.
- * Fix: only what is surely the service's own counts (rule P23); everything else is repeated if that is safe, and then unknown.
+ * Bug: a gateway that answers by itself, before or after it passed a request on, made the client say that nothing was done. `pay` ended in
+ * an error without a key after a charge, and a 401 made it send a create without a key again. Cause: answers were judged by their status,
+ * or by three members that anybody could have written. Fix: only an answer that is surely the service's own counts (rule P23); everything
+ * else is repeated if that is safe, and then unknown.
  */
 
 import { Idempay, UnavailableError, UnexpectedAnswerError } from '@idempay/client';
