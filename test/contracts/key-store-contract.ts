@@ -18,11 +18,12 @@ import { paymentSteps, statesAtOnce, untilTold } from '../../testkit/protocol/pa
 import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
 
 /**
- * Guarantees of every KeyStore beyond its types, and those on `watch` (12 to 16) while no announcement is lost: 1. A key is known from
- * `issue` on, and only then. 2. It has one lock: of begins at once one is taken, and the others learn of the attempt that holds it. 3. A
- * begin by the owner of the lock is taken again. 4. Only its owner releases a lock. 5. A lock whose lease died is free. 6. `finish` gives
- * the value whatever the lock says, and deletes the lock of its owner only. 7. A lock is answered first. 8. A record is absent once its
- * life is over. 9. `look` answers what `begin` would, and takes nothing.
+ * Guarantees of every KeyStore beyond its types, and those on `watch` (12 to 16) while no announcement is lost:
+ *  1. A key is known from `issue` on, and only then.
+ *  2. It has one lock: of begins at once one is taken, and the others learn of the attempt that holds it.
+ *  3. A begin by the owner of the lock is taken again. 4. Only its owner releases a lock. 5. A lock whose lease died is free.
+ *  6. `finish` gives the value whatever the lock says, and deletes the lock of its owner only. 7. A lock is answered first.
+ *  8. A record is absent once its life is over. 9. `look` answers what `begin` would, and takes nothing.
  * 10. `claimBy` is within the lease. 11. Issuing, finishing and releasing twice is the same as once.
  * 12. `watch` finds what `look` finds. 13. The end of the lock that it found is announced to every watch of the key; 14. so is
  *     the finish by another owner, but not its release. 15. After `unwatch` nothing is announced.

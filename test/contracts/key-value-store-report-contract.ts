@@ -14,9 +14,10 @@ import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts, OpenPorts, PortSettings } from '../../testkit/protocol/ports.js';
 
 /**
- * Guarantees of every KeyValueStoreReport beyond its types (`ping` and the other statistics: `test/http/general.test.ts`): 1. Under a key
- * stands its record's value, 2. under `transactionCache::<id>` the transaction as a client sees it. 3. The life that remains is told in
- * whole seconds. 4. Nothing else is there, and looking changes nothing. 5. The statistics follow what is stored and what expires.
+ * Guarantees of every KeyValueStoreReport beyond its types (`ping` and the other statistics: `test/http/general.test.ts`):
+ *  1. Under a key stands its record's value, 2. under `transactionCache::<id>` the transaction as a client sees it.
+ *  3. The life that remains is told in whole seconds. 4. Nothing else is there, and looking changes nothing.
+ *  5. The statistics follow what is stored and what expires.
  */
 export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPorts): void {
   const { keyValueStore: report, pass } = ports;

@@ -26,11 +26,12 @@ const CONTENT: Content = {
 const OTHER: Content = { source: 'tok_other', description: 'Other shoes', metadata: { other: 'yes' } };
 
 /**
- * Guarantees of every Ledger on the content of charges, beyond its types (rule P19): 1. A claim, and each takeover of its row, has the
- * content of the first claim, character for character, whatever came later. 2. A row that is not final keeps it, also one that is given up.
- * 3. The description and the metadata stay in the record. 4. Claims with and without content, and with and without a reference, that arrive
- * together do not change each other. 5. `sourceOf` is the source of a payment that is not final, and of no other.
- * `adapters/sources-at-the-end` tests that the source is erased with the end of a payment.
+ * Guarantees of every Ledger on the content of charges, beyond its types (rule P19):
+ *  1. A claim, and each takeover of its row, has the content of the first claim, character for character, whatever came later.
+ *  2. A row that is not final keeps it, also one that is given up. 3. The description and the metadata stay in the record.
+ *  4. Claims with and without content, and with and without a reference, that arrive together do not change each other.
+ *  5. `sourceOf` is the source of a payment that is not final, and of no other.
+ *  `adapters/sources-at-the-end` tests that the source is erased with the end of a payment.
  */
 export function ledgerContentContract(ports: ContractPorts): void {
   const { ledger, paymentHistory: history, pass } = ports;

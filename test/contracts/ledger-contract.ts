@@ -22,12 +22,14 @@ type Answer = string | boolean;
 
 /**
  * Guarantees of every Ledger on one payment beyond its types, on which exactly once depends (on abandoned payments:
- * `ledger-recovery-contract.ts`, on old ones: `ledger-retention-contract.ts`). 1. One row per key: of claims at once one is claimed, with
- * epoch 1, or settled if it names the outcome. 2. A claim after `claimBy` writes nothing. 3. Under a live lease others learn that the
- * payment is under way, and of which content it is. 4. A dead lease is taken over, with the next epoch and the values of the row. 6. It
- * alone fences nobody off. 5. An attempt that was fenced off changes nothing: not the lease, not the outcome. 7. An outcome is written
- * once, and every later attempt is answered with it. 8. One that expired is never claimed again. 9. `abandon` ends the lease for good. 10.
- * Only an instance with the row's processor takes a payment over.
+ * `ledger-recovery-contract.ts`, on old ones: `ledger-retention-contract.ts`).
+ *  1. One row per key: of claims at once one is claimed, with epoch 1, or settled if it names the outcome. 2. A claim after `claimBy`
+ *     writes nothing.
+ *  3. Under a live lease others learn that the payment is under way, and of which content it is.
+ *  4. A dead lease is taken over, with the next epoch and the values of the row. 6. It alone fences nobody off.
+ *  5. An attempt that was fenced off changes nothing: not the lease, not the outcome.
+ *  7. An outcome is written once, and every later attempt is answered with it. 8. One that expired is never claimed again.
+ *  9. `abandon` ends the lease for good. 10. Only an instance with the row's processor takes a payment over.
  * 11. `find` tells what the row was after the call, also where many questions share one statement.
  * 12. `endedUnclaimed` is true only of a key that is old enough and has no row that the client sees (of lost and removed rows:
  *     `adapters/distributed-replaced`, `adapters/embedded-backup`, `ledger-retention-contract.ts`).

@@ -26,11 +26,11 @@ const MINUTE_MS = 60_000;
 const CLOCKS_APART_MS = 1_000;
 
 /**
- * Guarantees of every Ledger after its newest rows were lost, a moment ago. Each test that loses rows, in its own way, ends with it: 1. The
- * first claim of a computed key is a takeover that says so. During the thirty days each takeover says so too if the attempt before was
- * given up with that mark; any other takeover does not. 2. No payment whose key may have had a row is cancelled before the processor
- *     was asked. 3. If a claim, or a cancellation, has to wait after a loss, it is told for how long. 4. Turns are those of the rows
- *     that are there, and a row that is there answers by itself.
+ * Guarantees of every Ledger after its newest rows were lost, a moment ago. Each test that loses rows, in its own way, ends with it:
+ *  1. The first claim of a computed key is a takeover that says so. During the thirty days each takeover says so too if the attempt before
+ *     was given up with that mark; any other takeover does not. 2. No payment whose key may have had a row is cancelled before the
+ *     processor was asked. 3. If a claim, or a cancellation, has to wait after a loss, it is told for how long. 4. Turns are those of
+ *     the rows that are there, and a row that is there answers by itself.
  *  5. After thirty days of time that was seen, and not before, computed keys are claimed as ever. Generated keys from before the loss are not.
  *  6. `mayBeLost` says of a key what a claim of it would find.
  *  7. `settleAfterLoss` settles only for the owner of the claim, and writes its money; a resolution has an epoch, and is no execution.

@@ -13,12 +13,13 @@ import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 /**
- * Guarantees of every Ledger on abandoned payments beyond its types: 1. Recovery takes over payments that are PROCESSING with a dead lease,
- * 2. of its processor only, 3. at most `limit`, from the end of what
- * is due that it names. 4. Each row goes to one of any number at once, 5. with the next epoch. 6. It waits for a back-off; others do not.
- * 7. Counted is what has a dead lease, or was taken over, and is old enough. 8. An operator may resolve it once its first claim is old
- * enough. For payments of which nothing was ever sent to the processor (rule P15): 9. Each takeover says so, 10. until one that may have
- * sent something. 11. Only the owner marks a payment as unsent.
+ * Guarantees of every Ledger on abandoned payments beyond its types:
+ *  1. Recovery takes over payments that are PROCESSING with a dead lease, 2. of its processor only, 3. at most `limit`, from the end of
+ *     the due ones that it names. 4. Each row goes to one of any number at once, 5. with the next epoch. 6. It waits for a back-off; others
+ *     do not.
+ *  7. Counted is what has a dead lease, or was taken over, and is old enough. 8. An operator may resolve it once its first claim is old enough.
+ * For payments of which nothing was ever sent to the processor (rule P15):
+ *  9. Each takeover says so, 10. until one that may have sent something. 11. Only the owner marks a payment as unsent.
  * 12. It is counted and resolved by an age of its own.
  */
 export function ledgerRecoveryContract(ports: ContractPorts): void {

@@ -25,9 +25,9 @@ const DEADLINE_MS = 15_000;
 const ROUNDS = 4;
 
 /**
- * Guarantees of every Ledger on `removeSettled` beyond its types: 1. It removes payments that are final, expired and settled longer ago
- * than the retention: the oldest first, at most `limit`, 2. and nothing else. 3. Each row is removed once. 4. The key of a removed row is
- * expired for ever, and so is a key as old
+ * Guarantees of every Ledger on `removeSettled` beyond its types:
+ *  1. It removes payments that are final, expired and settled longer ago than the retention: the oldest first, at most `limit`,
+ *  2. and nothing else. 3. Each row is removed once. 4. The key of a removed row is expired for ever, and so is a key as old
  *     that has no row. 5. Rows that are there go on as before. 6. Younger keys are claimed.
  *  7. Ages are the time that was noted: the wall clock of a process or of the store, however wrong, makes no payment older.
  *  8. All attempts at a reference go together, when the last of them may go, and none while one is under way. Then it is new: its
@@ -190,8 +190,8 @@ export function ledgerRetentionContract(ports: ContractPorts): void {
 
   /**
    * Bug: PostgreSQL was taken for a database that had lost rows, and first payments were looked up for 30 days. Cause: the newest commit
-   * that a process remembers may come from a payment with a reference, and after its removal nothing said that it may have been removed,
-   * because its key has no time. Fix: the commit has one.
+   * that a process remembers may come from a payment with a reference, and after its removal nothing said that it may have been
+   * removed, because its key has no time. Fix: the commit has one.
    */
   test('8: a reference of one attempt, whatever became of it, is removed, and claimed, declined and cancelled anew', async () => {
     const [paid, declined, closed, resolved] = Array.from({ length: 4 }, newReference) as [

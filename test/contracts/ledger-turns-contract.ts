@@ -25,13 +25,13 @@ const MANY = 200;
 const ROUNDED_MS = 2;
 
 /**
- * Guarantees of every Ledger on attempts at references, and on cancellations, beyond its types (rules P18 and P22): 1. Attempt 1 asks about
- * no other row; attempt n > 1 is claimed, or cancelled, only if attempt n-1 is DECLINED. A refusal says
+ * Guarantees of every Ledger on attempts at references, and on cancellations, beyond its types (rules P18 and P22):
+ *  1. Attempt 1 asks about no other row; attempt n > 1 is claimed, or cancelled, only if attempt n-1 is DECLINED. A refusal says
  *     what it is, and writes nothing. 2. A row that is there answers by itself, whatever the attempt before it is.
  *  3. A decline of a certain age, by retention's time, lets no attempt follow. 4. A payment with a reference never expires: its
  *     outcome has a full life from any moment on. 5. Claims with and without a turn that arrive together do not change each other.
- * 6. A cancellation succeeds if there is no row, and again; otherwise the row says why not. It leaves every row as it is. 7. Of claims and
- * cancellations of one key at once one inserts its row. 8. What was cancelled is never claimed, taken over or settled.
+ *  6. A cancellation succeeds if there is no row, and again; otherwise the row says why not. It leaves every row as it is.
+ *  7. Of claims and cancellations of one key at once one inserts its row. 8. What was cancelled is never claimed, taken over or settled.
  *     (After rows were lost: `adapters/distributed-replaced`, `adapters/embedded-restored`; of removal: `ledger-retention-contract.ts`.)
  */
 export function ledgerTurnsContract(ports: ContractPorts): void {

@@ -21,11 +21,12 @@ const FIRST_YEAR = 2002;
 const ALL = 1_000;
 
 /**
- * Guarantees of every PaymentHistory beyond its types: 1. `find` tells every row as it is, also past its expiry. 2. `executions` counts
- * claims and takeovers, and no resolution. 3. Pages of `newest` put together are the whole, the newest transaction id first, while payments
- * come and settle. 4. A selection is kept. 5. `settled` tells what was settled in [from, to), in that order. 6. Its pages put together are
- * the whole. 7. `countSettled` counts what `settled` tells, in pages of any size. 8. Keys and transaction ids are found by how they begin.
- * 9. A page of `newest` ends when it has read as much as it may. 10. All attempts at a reference are found by it, and the newest.
+ * Guarantees of every PaymentHistory beyond its types:
+ *  1. `find` tells every row as it is, also past its expiry. 2. `executions` counts claims and takeovers, and no resolution.
+ *  3. Pages of `newest` put together are the whole, the newest transaction id first, while payments come and settle.
+ *  4. A selection is kept. 5. `settled` tells what was settled in [from, to), in that order. 6. Its pages put together are the whole.
+ *  7. `countSettled` counts what `settled` tells, in pages of any size. 8. Keys and transaction ids are found by how they begin.
+ *  9. A page of `newest` ends when it has read as much as it may. 10. All attempts at a reference are found by it, and the newest.
  * 11. A payment is found by its whole description, and by the whole value of one of its metadata.
  */
 export function paymentHistoryContract(ports: ContractPorts): void {

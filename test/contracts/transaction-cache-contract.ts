@@ -9,10 +9,11 @@ import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
 
 /**
  * Guarantees of every TransactionCache beyond its types. With the store (8): the client of a write whose answer was given up must ask
- * again, and reads of others before must not hide the row that it reads then. 1. One of several misses at once gets the fill token, and a
- * fill needs a token that is alive. 2. One that was given back is dead. 3. A mark drops the entry and voids the token; while any mark
- * stands there is no hit, no token and no fill. 4. A refresh stores the newest version once no other mark stands. 5. An evict leaves no
- * entry, nor does a refresh alongside it. 6. An entry lives as long as it may, and not longer. 7. Ids know nothing of each other.
+ * again, and reads of others before must not hide the row that it reads then.
+ *  1. One of several misses at once gets the fill token, and a fill needs a token that is alive. 2. One that was given back is dead.
+ *  3. A mark drops the entry and voids the token; while any mark stands there is no hit, no token and no fill.
+ *  4. A refresh stores the newest version once no other mark stands. 5. An evict leaves no entry, nor does a refresh alongside it.
+ *  6. An entry lives as long as it may, and not longer. 7. Ids know nothing of each other.
  */
 export function transactionCacheContract({ transactionCache: cache, ...ports }: ContractPorts, open: OpenPorts): void {
   let nextId = FIRST_TRANSACTION_ID + 2_000_000;

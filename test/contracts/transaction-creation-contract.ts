@@ -10,12 +10,13 @@ const SHORT_MS = 300;
 const AT_ONCE = 20;
 
 /**
- * Guarantees of every TransactionStore on creates beyond their types: 1. The ids of one create follow each other in the order of its rows,
- * and its rows are kept exactly. 2. The list version moves. 3. A key creates once: a create that comes later, or at once, gets the first
- * result and changes nothing. 4. For other rows
+ * Guarantees of every TransactionStore on creates beyond their types:
+ *  1. The ids of one create follow each other in the order of its rows, and its rows are kept exactly. 2. The list version moves.
+ *  3. A key creates once: a create that comes later, or at once, gets the first result and changes nothing. 4. For other rows
  *     it is a mismatch. 5. Clients, endpoints and keys are apart, in every letter. 6. An expired key creates anew.
- * 7. `findCreation` gives the result that a create would get, and creates nothing. 8. The first result is given whatever became of its
- * rows. 9. Ids rise in commit order, whatever creates.
+ *  7. `findCreation` gives the result that a create would get, and creates nothing. 8. The first result is given whatever became of its
+ *     rows.
+ *  9. Ids rise in commit order, whatever creates.
  */
 export function transactionCreationContract({ transactions: store, pass }: ContractPorts): void {
   function rowsOf(count: number, fromAccount: string = randomUUID()): NewTransaction[] {

@@ -13,10 +13,10 @@ const ALL_OF_A_TEST = 10_000;
 const PAGE = 7;
 
 /**
- * Guarantees of every TransactionStore on `newest` beyond its types: 1. The newest first, of the accounts and with the status that are
- * asked for, each as it is now. 2. The next page begins at the end of the one before: none is left out or shown twice. 3. No `next`:
- * nothing is left. 4. At most `mostRead` rows are looked at for a
- *     page, and the next one goes on from there. 5. Rows that are created and removed meanwhile move nothing else.
+ * Guarantees of every TransactionStore on `newest` beyond its types:
+ *  1. The newest first, of the accounts and with the status that are asked for, each as it is now. 2. The next page begins at the end of
+ *     the one before: none is left out or shown twice. 3. No `next`: nothing is left. 4. At most `mostRead` rows are looked at for a page,
+ *     and the next one goes on from there. 5. Rows that are created and removed meanwhile move nothing else.
  */
 export function transactionSearchContract({ transactions: store }: ContractPorts): void {
   function create(members: Partial<NewTransaction>): Promise<Transaction> {

@@ -25,12 +25,12 @@ const NONE = Number.POSITIVE_INFINITY;
 type Filter = Partial<TransactionFilter>;
 
 /**
- * Guarantees of every TransactionStore beyond its types: 1. Ids begin at 100000000000001 and rise. 2. Created rows are read back exactly.
- * 3. Every status but the final ones may
+ * Guarantees of every TransactionStore beyond its types:
+ *  1. Ids begin at 100000000000001 and rise. 2. Created rows are read back exactly. 3. Every status but the final ones may
  *     change, with the next version. 4. To the same status is no change. 5. `onlyFrom` is judged by the statement that changes the row.
- * 6. A row that does not exist is not found, whatever `onlyFrom` says. 7. Creates and removals move `listVersion`, and nothing else does.
- * 8. It is as new as whatever was acknowledged or shown. 9. `firstRemovedSince` is the lowest id that was removed after a version; 0 if
- *    that is not remembered.
+ *  6. A row that does not exist is not found, whatever `onlyFrom` says.
+ *  7. Creates and removals move `listVersion`, and nothing else does. 8. It is as new as whatever was acknowledged or shown.
+ *  9. `firstRemovedSince` is the lowest id that was removed after a version; 0 if that is not remembered.
  * 10. Ids rise in commit order. 11. A snapshot is of one moment. 12. Its pages put together are the whole.
  * 13. A filter selects the accounts that are equal code point by code point.
  */
