@@ -78,7 +78,7 @@ export interface Answers {
   ): Promise<PayAnswer>;
   /** A first payment beyond the limit of payments in flight (rule P16). */
   busy(): PayAnswer;
-  /** Whether the stored payment is another than the requested one, where mismatches are rejected. */
+  /** True if the stored payment is another than the requested one and mismatches are rejected. */
   differs(key: string, stored: string, requested: string | undefined): boolean;
   /** Notes how long a payment took. */
   took(ms: number): void;
@@ -148,8 +148,8 @@ export function createAnswers(context: {
   }
 
   /**
-   * Only the newest attempt at a reference says whether it is paid. Attempts follow each other, so it is this one where the next has no
-   * row. Repeats share that read; the others are read only where the request names the key alone, or a later attempt was made.
+   * Only the newest attempt at a reference says whether it is paid. Attempts follow each other, so it is this one if the next has no row.
+   * Repeats share that read; the others are read only if the request names the key alone, or a later attempt was made.
    */
   async function declined({ key, reference: requested }: NamedPayment, final: FinalOutcome): Promise<PayAnswer> {
     const reference = requested ?? referenceOf(await history.find(key));

@@ -7,7 +7,7 @@ const MAX_ENDINGS = 10_000;
 const AT_ONCE = 100;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
-/** After so long a repeat is useless: most locks have ended, and outcomes are found in the row. */
+/** After this time a repeat is useless: most locks have ended, and outcomes are found in the row. */
 const LONGEST_MS = 600_000;
 
 /** How attempts end in the key store. */
@@ -22,9 +22,9 @@ interface Ending {
 }
 
 /**
- * `finish`, `release` and `forget` that are repeated in the background when they fail, so that a store that was down for a moment does
- * not keep a lock, or `KEY GENERATED`, alongside a payment that is final (rule P17). Both resolve after the first try,
- * also when it failed, because the answer does not depend on the key store.
+ * `finish`, `release` and `forget`, repeated in the background when they fail. So a store that was down for a moment keeps no lock, and no
+ * `KEY GENERATED`, alongside a payment that is final (rule P17). Both resolve after the first try, also when it failed, because the answer
+ * does not depend on the key store.
  *
  * A repeat may come late: `finish` writes a value that is final, with its absolute expiry, and both delete only a lock that
  * is still the owner's.

@@ -97,7 +97,7 @@ export function createCancelPayment(
   }
 
   /**
-   * Where an earlier row may be lost the processor is asked, about the next attempt at the reference too; only two clear "no record" permit
+   * If an earlier row may be lost, the processor is asked, about the next attempt at the reference too; only two clear "no record" permit
    * the cancellation.
    */
   async function cancelOnce(cancellation: Omit<Cancellation, 'isLookedUp'>): Promise<CancelResult | FoundAtProcessor> {

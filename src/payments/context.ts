@@ -7,7 +7,7 @@ import type { Processor } from './ports/processor.js';
 import type { Claim, Origin, Outcome } from './values/payment.js';
 import type { ComputeKey } from './values/reference.js';
 
-/** What the payments of one process are built on. A part of them takes a `Pick` of it, so that its signature says what it uses. */
+/** The base of one process's payments. A part of them takes a `Pick` of it, so that its signature says what it uses. */
 export interface PaymentContext {
   readonly keys: KeyStore;
   readonly ledger: Ledger;
@@ -38,7 +38,7 @@ export interface PaymentRules {
   readonly dedupMs: number;
 }
 
-/** What an operator may have to know of. */
+/** Events that an operator may have to know of. */
 export interface PaymentEvents {
   /** A round of recovery or retention, or a payment's takeover, failed; the next round tries again. */
   fault(fault: unknown): void;
@@ -59,5 +59,5 @@ export interface PaymentEvents {
   unseen(ms: number): void;
 }
 
-/** What names a payment to an operator. */
+/** The members by which an operator finds a payment. */
 export type ChargedPayment = Pick<Claim, 'key' | 'transactionId' | 'processor'>;

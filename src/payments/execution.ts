@@ -40,7 +40,7 @@ export type CarryOut = (claim: Claim, askedAt: number, origin: Origin) => Promis
 const CANCELLED_MEANWHILE =
   'and the payment was cancelled meanwhile: nobody looks for its charge, so look at the processor, and refund it there';
 
-/** What is known of a payment, or why it is not. */
+/** The knowledge about a payment, or the reason why there is none. */
 type Answer = LookUpResult | NotSent | Superseded | { readonly state: 'of unknown amount'; readonly cause: string };
 
 const OF_UNKNOWN_AMOUNT = {
@@ -48,7 +48,7 @@ const OF_UNKNOWN_AMOUNT = {
   cause: 'charged, and the processor does not say which amount; rows were lost, so resolve it',
 } as const;
 
-/** What an attempt has done so far. */
+/** The steps that an attempt has done so far. */
 type Done = { -readonly [Member in Exclude<keyof ExecutionNote, 'cause'>]: ExecutionNote[Member] };
 
 export function createCarryOut(
@@ -116,8 +116,8 @@ export function createCarryOut(
   };
 
   /**
-   * A takeover looks up first, because an earlier attempt may have charged. The result is 'unknown' only where this attempt
-   * has called `charge`: a look-up that fails sends nothing.
+   * A takeover looks up first, because an earlier attempt may have charged. The result is 'unknown' only if this attempt has called
+   * `charge`: a look-up that fails sends nothing.
    */
   async function askProcessor(
     claim: Claim,
@@ -140,7 +140,7 @@ export function createCarryOut(
     return answer;
   }
 
-  /** What the processor says of the payment, and of the next attempt if its row may be lost. Only a clear answer permits a send. */
+  /** The processor's answer about the payment, and about the next attempt if its row may be lost. Only a clear answer permits a send. */
   async function lookUp(claim: Claim, done: Done): Promise<Answer> {
     // At the same time if it is known already that nothing may be sent without both answers.
     const [found, early] = await Promise.all([
@@ -194,13 +194,13 @@ export function createCarryOut(
     return ledger.settleAfterLoss({ ...claim, ...charged, fingerprint }, { outcome, idempotencyTtlMs, note });
   }
 
-  /** Counts a settlement, and tells where an outcome became known, or is another one than the processor's. */
+  /** Counts a settlement, and reports how an outcome became known, or that it differs from the processor's. */
   function noteSettlement(claim: Claim, origin: Origin, answered: Outcome['state'], settled: SettleResult): void {
     if (settled.state === 'settled') counts.settled[origin] += 1;
     else counts.fencedOff += 1;
     if (settled.state === 'fenced off') return;
     if (settled.state === 'cancelled') {
-      // What was declined charged nothing, as a cancellation promises.
+      // A declined payment charged nothing, as a cancellation promises.
       if (answered === 'COMPLETED') events.contradiction(claim, answered, 'CANCELLED');
       return;
     }
@@ -236,8 +236,8 @@ export function createCarryOut(
   }
 
   /**
-   * Ends the row's lease and the lock at once, because the outcome is unknown: the next repeat looks it up. The lock ends
-   * last, because its end wakes the waiters and they must find the row free. The result is undefined where a store failed.
+   * Ends the row's lease and the lock at once, because the outcome is unknown: the next repeat looks it up. The lock ends last, because its
+   * end wakes the waiters and they must find the row free. The result is undefined if a store failed.
    */
   async function giveUp(
     claim: Claim,

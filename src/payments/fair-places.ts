@@ -4,7 +4,8 @@ import type { Clock } from '../platform/clock.js';
 const CONTENDED_MS = 1_000;
 /**
  * A client that was refused comes back when Retry-After has passed, which is when the second is over too. It may have many payers, who come
- * one after the other. So a client that goes on asking for more than its share prolongs the time, until the other has asked nothing for so long.
+ * one after the other. So a client that goes on asking for more than its share prolongs the time, until the other has asked nothing for
+ * this time.
  */
 const GONE_AFTER_MS = 10_000;
 
@@ -51,7 +52,7 @@ export class FairPlaces {
     else this.holders.delete(client);
   }
 
-  /** Whether others were refused lately, and one more place would be more than its share. */
+  /** True if others were refused lately, and one more place would be more than the client's share. */
   private hasItsShare(client: string): boolean {
     if (this.refused.size === 0) return false;
     const now = this.clock.monotonic();

@@ -108,7 +108,7 @@ export function createIssueComputedKey(
   };
 }
 
-/** The state of the row, or undefined where there is none. */
+/** The state of the row, or undefined if there is none. */
 function stateOf(found: FindResult): PaymentRecord['state'] | undefined {
   switch (found.state) {
     case 'final':

@@ -59,7 +59,7 @@ export function knownAttemptOf(
   return { before, reason: supersededBy(attempt).reason, resolution: knownBy(attempt), idempotencyTtlMs };
 }
 
-/** Whether the row of the attempt itself may explain the refusal, if rows were lost: then its own key is looked up. */
+/** True if the row of the attempt itself may explain the refusal, if rows were lost: then its own key is looked up. */
 export function mayHideOwnRow({ previous }: Pick<RefusedTurn, 'previous'>): boolean {
   return previous === 'absent' || previous === 'declined too long ago';
 }

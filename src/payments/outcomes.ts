@@ -19,8 +19,8 @@ export function createOutcomes(
 }
 
 /**
- * The outcome that counts for a reference: that of its newest attempt. An attempt only follows a decline, so that the first one, where it
- * is completed, is the newest, and mostly the key store knows it.
+ * The outcome that counts for a reference: its newest attempt has it. An attempt only follows a decline, so the first one, if it is
+ * completed, is the newest, and mostly the key store knows it.
  */
 export function createNewestOutcome(
   outcomeOf: (key: string, client?: string) => Promise<FinalOutcome | undefined>,

@@ -25,7 +25,7 @@ import type { Patience, Waiting, WaitingPlace } from './waiting.js';
  */
 export type Pay = (named: NamedPayment, request: PaymentRequest, patience?: Patience) => Promise<PayAnswer>;
 
-/** What one request asks for, and the owner under which it begins, claims and takes over. */
+/** One request's payment, and the owner under which it begins, claims and takes over. */
 interface Attempt {
   readonly named: NamedPayment;
   readonly owner: string;
@@ -66,8 +66,8 @@ export function createPay(
   /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
   const waitAfterLossMs = leaseMs + timeoutMs;
   /**
-   * An operator declines no payment that is younger, so that in a shorter loss no attempt was lost that follows such a decline. A decline by
-   * the processor has a record there. 0 where nothing is deduplicated: then the attempt itself may be on its way.
+   * An operator declines no payment that is younger, so that in a shorter loss no attempt was lost that follows such a decline. A decline
+   * by the processor has a record there. 0 if nothing is deduplicated: then the attempt itself may be on its way.
    */
   const shortLossMs = Math.min(dedupMs, idempotencyTtlMs);
   const places = new FairPlaces(maxInFlight, clock);

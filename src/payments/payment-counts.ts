@@ -1,8 +1,8 @@
 import type { Origin } from './values/payment.js';
 
 /**
- * What the payments of this process did since it started: plain numbers, because they are counted on
- * the path of every payment. Members that hold a current value say so.
+ * Counts of what this process's payments did since it started: plain numbers, because they are counted on the path of every payment.
+ * Members that hold a current value say so.
  */
 export interface PaymentCounts {
   /** Payments that were settled here, by the origin of the attempt; a resolution counts as `operator`. */

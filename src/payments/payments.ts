@@ -51,7 +51,7 @@ export interface Payments {
   /** The outcome of the newest attempt at a reference, with its key. `first`: names the first attempt. */
   newestOutcome(first: NamedPayment & { readonly reference: Reference }): Promise<NewestOutcome>;
   readonly cancel: CancelPayment;
-  /** Whether what is named was charged, as far as the rows say. */
+  /** Tells if the named payment was charged, as far as the rows say. */
   readonly tellCharge: TellCharge;
 }
 

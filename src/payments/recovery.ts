@@ -127,7 +127,7 @@ export function createRecovery(
     runOnce,
     async start(waitMs) {
       startRound();
-      // What a start finds is looked up first: most of it is no operator's.
+      // The payments that a start finds are looked up first: most of them need no operator.
       countAfter(RECOVERY_INTERVAL_MS);
       await Promise.race([round.then(() => Promise.all(working)), sleep(clock, waitMs)]);
     },

@@ -5,7 +5,7 @@ import type { ComputeKey, Reference } from './values/reference.js';
 /** By so much the row of a decline is safe from removal when an attempt follows it: longer than any claim takes. */
 const SAFE_FROM_REMOVAL_MS = 3_600_000;
 
-/** What the ledger has to ask about the attempt before one is claimed or cancelled. */
+/** The ledger's question about the attempt before, which it asks when one is claimed or cancelled. */
 export type TurnOf = (reference: Reference) => Turn;
 
 export function createTurnOf(
@@ -28,9 +28,9 @@ const REFUSED = {
 } as const;
 
 /**
- * Why it is not the turn of the next attempt, or undefined where it is.
- * @param previous The state of the attempt before, or undefined where it has no row.
- * @param isInTime Whether that attempt, where it was declined, is young enough to be followed.
+ * The reason why it is not the turn of the next attempt, or undefined if it is.
+ * @param previous The state of the attempt before, or undefined if it has no row.
+ * @param isInTime True if that attempt, if it was declined, is young enough to be followed.
  */
 export function refusalAfter(
   previous: PaymentRecord['state'] | undefined,

@@ -13,7 +13,7 @@ const LOOK_AGAIN_MS = 1_000;
  */
 const TRY_AGAIN_MS = [0, 50, 100, 200, 400, 800, 1_000] as const;
 
-/** What a request is ready to wait for (RFC 7240 4.3). */
+/** The time that a request is ready to wait for (RFC 7240 4.3). */
 export interface Patience {
   readonly ms: number;
   /** Aborted when the connection is gone; the end of the client's sending side alone does not mean that. */

@@ -54,7 +54,7 @@ export function createAskProcessor(
   };
 }
 
-/** Without the source (rule P19). Of a payment that is final it is not known any more: then the row has the reason without it. */
+/** Without the source (rule P19). The source of a final payment is not known any more: then the row has the reason without it. */
 function shownReason(told: string, { state, reason }: ClaimedPayment, source: string | undefined): string {
   if (source === undefined && state === 'DECLINED' && reason !== undefined && quotesSource(reason)) return reason;
   return withoutSource(told, source);

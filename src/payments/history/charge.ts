@@ -7,13 +7,13 @@ import type { ComputeKey, NamedPayment, Reference } from '../values/reference.js
 export const CHARGES = ['made', 'none', 'unknown'] as const;
 
 /**
- * Whether a payment was charged, for programs (rule P20). It speaks of the key, or of the whole reference if one is named or the key is
- * computed from one. `none` comes from rows only, never from their absence, and is certain: nothing was charged, and nothing will be
+ * The answer to "was this payment charged?", for programs (rule P20). It is about the key, or of the whole reference if one is named or the
+ * key is computed from one. `none` comes from rows only, never from their absence, and is certain: nothing was charged, and nothing will be
  * without another attempt.
  */
 export type Charge = (typeof CHARGES)[number];
 
-/** Reads the rows. It does not fail where the store is down: then the charge is unknown. */
+/** Reads the rows. It does not fail if the store is down: then the charge is unknown. */
 export type TellCharge = (named: NamedPayment) => Promise<Charge>;
 
 export function createTellCharge(context: {

@@ -7,7 +7,7 @@ interface Sum {
 }
 
 /**
- * What the last line of an export says of the lines before it. An export without this line is not whole: behind a proxy that speaks
+ * The content of an export's last line, about the lines before it. An export without this line is not whole: behind a proxy that speaks
  * HTTP/1.0, a connection that is cut looks like one that has ended.
  */
 export class ExportTotals {

@@ -11,7 +11,7 @@ const LOOKED_AT = 100;
 const ANY = { state: undefined, claimedFrom: undefined, claimedTo: undefined, before: undefined } as const;
 
 /**
- * Whether the newest order among the newest payments was paid without credentials. If they are asked for now, references belong to their
+ * True if the newest order among the newest payments was paid without credentials. If they are asked for now, references belong to their
  * client, so that every order is a new one, also one that was paid.
  */
 export async function isNewestOrderNobodys(history: Pick<PaymentHistory, 'newest'>): Promise<boolean> {
@@ -21,8 +21,8 @@ export async function isNewestOrderNobodys(history: Pick<PaymentHistory, 'newest
 }
 
 /**
- * Whether the processor's look-ups say what was charged, tried with the newest payment. Undefined if that is not known: nothing was paid, or
- * there was no answer. After rows were lost, a payment of an adapter that does not say it waits for an operator.
+ * True if the processor's look-ups say which amount was charged, tried with the newest payment. Undefined if that is not known: nothing was
+ * paid, or there was no answer. After rows were lost, a payment of an adapter that does not say it waits for an operator.
  */
 export async function tellsAmounts(
   processor: Pick<Processor, 'traits' | 'lookUp'>,

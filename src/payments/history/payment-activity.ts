@@ -19,7 +19,7 @@ export interface Activity {
   readonly bucketMs: number;
   /** Milliseconds since the epoch. */
   readonly to: number;
-  /** Whether all buckets are there: else older ones are still to be counted. */
+  /** True if all buckets are there; otherwise older ones are still to be counted. */
   readonly complete: boolean;
   /** Oldest first. */
   readonly buckets: readonly ActivityBucket[];
@@ -96,7 +96,7 @@ export function createPaymentActivity(
       const page = await history.countSettled({ from, to, after, limit: PAGE });
       counts = sum(counts, page);
       after = page.next;
-      // Lets other requests run, also where the store reads in this process.
+      // Lets other requests run, also if the store reads in this process.
       await setImmediate();
     } while (after !== undefined);
     return counts;

@@ -12,7 +12,7 @@ const EXPORT_PAGE = 500;
  * synchronized differ, and than a claim that was sent in time may take to commit.
  */
 const ENDED_FOR_CERTAIN_MS = 5 * 60_000;
-/** Rows read for a page of a list: ten of the longest pages, and a few milliseconds of the event loop where the store is in the process. */
+/** Rows read for a page of a list: ten of the longest pages, and a few milliseconds of the event loop if the store is in the process. */
 const LIST_READ_LIMIT = 5_000;
 /** The same of a search in content, whose rows may have 40 kB each. */
 const CONTENT_READ_LIMIT = 1_000;
@@ -29,13 +29,13 @@ export type ShownPayment =
 export interface AbsentPayment {
   readonly state: 'ABSENT';
   /**
-   * It is certain, for the client that asks, that nothing was charged with the key and nothing can be. Where it is not, a payment may
+   * It is certain, for the client that asks, that nothing was charged with the key and nothing can be. If it is not certain, a payment may
    * have been made whose row is lost or removed, or may still be made.
    */
   readonly endedUnpaid: boolean;
 }
 
-/** What clients and operators may ask of payments, and what only an operator can decide. */
+/** The questions about payments for clients and operators, and the decisions that only an operator can make. */
 export interface PaymentRecords {
   /**
    * Absent: a key that was never issued, has expired unpaid, or whose payment is no longer kept, and one of another client than
@@ -47,8 +47,8 @@ export interface PaymentRecords {
   /** The newest payment of the client, if a client is named, at the reference, if one is named. Undefined if there is none. */
   newestOf(whose: Pick<Selection, 'client' | 'reference' | 'reader'>): Promise<PaymentRecord | undefined>;
   /**
-   * Everything that was settled in [from, to), milliseconds since the epoch, page by page in the order of settling;
-   * `processor`: only that of the processor with this name; `reader`: the client that reads.
+   * Everything that was settled in [from, to), milliseconds since the epoch, page by page in the order of settling; `processor`: only
+   * payments of the processor with this name; `reader`: the client that reads.
    */
   settled(from: number, to: number, processor?: string, reader?: string): AsyncIterable<readonly PaymentRecord[]>;
   /** Writes the outcome that an operator found out for a payment that the service cannot find out itself. */
@@ -101,7 +101,7 @@ export function createPaymentRecords(context: ResolveContext & Pick<PaymentConte
       let after: string | undefined;
       do {
         const page = await history.settled({ from, to, after, limit: EXPORT_PAGE, reader });
-        // What was cancelled was never charged.
+        // A cancelled payment was never charged.
         yield page.payments.filter(({ state, processor: its }) => state !== 'CANCELLED' && (processor ?? its) === its);
         after = page.next;
         // Otherwise a store that reads in this process, with a client that reads fast, would block all other requests.

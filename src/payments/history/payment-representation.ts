@@ -9,8 +9,8 @@ import type { ShownPayment } from './payment-records.js';
 import type { Timeline } from './timeline.js';
 
 /**
- * What a caller sees of one payment: every member but `client` always, null where there is nothing (yet). Amounts are exact text. `client` is undefined
- * for those who see all payments.
+ * One payment as a caller sees it: always with every member but `client`; null if it has no value (yet). Amounts are exact text. `client`
+ * is undefined for a caller who sees all payments.
  */
 export function paymentJson(payment: ShownPayment, client: string | undefined): string {
   const row: Partial<Omit<PaymentRecord, 'state'>> = payment;
@@ -32,7 +32,7 @@ export function paymentJson(payment: ShownPayment, client: string | undefined): 
     createdAt: isoTime(isComputed(payment.key) ? row.claimedAt : keyTimeOf(payment.key)),
     claimedAt: isoTime(row.claimedAt),
     settledAt: isoTime(row.settledAt),
-    // For operators, and only where the payment has one. A client sees its own payments, and those of nobody.
+    // For operators, and only if the payment has one. A client sees its own payments, and payments that belong to nobody.
     ...(client === undefined && row.client !== undefined && { client: row.client }),
   });
 }
@@ -42,7 +42,7 @@ export function paymentTag(json: string): string {
   return createHash('md5').update(json).digest('hex');
 }
 
-/** Every member always, null where there is nothing. */
+/** Always with every member; null if it has no value. */
 export function timelineJson({ key, state, events, omitted, next }: Timeline): string {
   return JSON.stringify({
     idempotencyKey: key,
@@ -64,7 +64,7 @@ export function timelineJson({ key, state, events, omitted, next }: Timeline): s
   });
 }
 
-/** Every member always, null where there is nothing. */
+/** Always with every member; null if it has no value. */
 export function processorAnswerJson(
   key: string,
   { processor, askedAt, answer, reason }: Extract<ProcessorKnowledge, { state: 'answered' }>,

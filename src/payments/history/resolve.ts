@@ -89,7 +89,7 @@ export function createResolve(context: ResolveContext): Resolve {
   async function compareWithKept(payment: ClaimedPayment, answered: Outcome['state']): Promise<void> {
     const kept = await history.find(payment.key);
     if (!kept || kept.state === 'PROCESSING' || kept.state === answered) return;
-    // What was declined charged nothing, as a cancellation promises.
+    // A declined payment charged nothing, as a cancellation promises.
     if (kept.state === 'CANCELLED' && answered === 'DECLINED') return;
     events.contradiction(kept.state === 'CANCELLED' ? payment : kept, answered, kept.state);
   }

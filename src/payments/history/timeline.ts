@@ -5,7 +5,7 @@ import { keyTimeOf } from '../values/idempotency-key.js';
 import { type ExecutionNote, isVisibleTo } from '../values/payment.js';
 import { isComputed } from '../values/reference.js';
 
-/** Undefined where `PaymentRecords.get` is: also of another client's key, with the same calls to the stores. */
+/** Undefined if `PaymentRecords.get` is: also for another client's key, with the same calls to the stores. */
 export type FindTimeline = (key: string, client?: string) => Promise<Timeline | undefined>;
 
 export function createFindTimeline(
@@ -68,7 +68,7 @@ export const EVENT_NAMES = [
 ] as const;
 
 export interface TimelineEvent {
-  /** Milliseconds since the epoch. Undefined where only its place between its neighbours is known. */
+  /** Milliseconds since the epoch. Undefined if only its place between its neighbours is known. */
   readonly at?: number | undefined;
   readonly event: (typeof EVENT_NAMES)[number];
   /** 1 is the first claim. */
@@ -183,10 +183,10 @@ function endOf({ payment, events }: PaymentLife, actor: Actor): TimelineEvent[] 
   return state === 'COMPLETED' && !wasFound ? [{ event: 'charged', ...actor }, settled] : [settled];
 }
 
-/** What happens next with a payment. */
+/** The next thing that happens with a payment. */
 export interface NextStep {
   readonly what: 'pay' | 'under way' | 'recovery' | 'operator' | 'replayed' | 'superseded' | 'expired' | 'cancelled';
-  /** Until or from when, as the text says; milliseconds since the epoch. Undefined where it is not known. */
+  /** Until or from when, as the text says; milliseconds since the epoch. Undefined if it is not known. */
   readonly at?: number | undefined;
   /** From when on the service accepts a resolution of a payment that is PROCESSING; milliseconds since the epoch. Undefined if it never will. */
   readonly resolvableAt?: number | undefined;
@@ -262,7 +262,7 @@ export function nextOf(
   };
 }
 
-/** What a repeat gets of a payment that has ended. */
+/** The answer that a repeat of an ended payment gets. */
 function afterEnd({ payment, now, expiresAt }: PaymentLife, newest: number | undefined): NextStep {
   const { state, reference, attempt } = payment;
   if (state === 'CANCELLED') return { what: 'cancelled', text: 'It is closed: no charge will be sent for it.' };

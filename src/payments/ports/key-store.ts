@@ -9,16 +9,16 @@ import type { Reference } from '../values/reference.js';
  */
 export interface KeyStore {
   /**
-   * Stores a new record with the value `KEY GENERATED`. As durable as the store is: losing it costs an unused key. From now on
-   * the key is the client's: where another client asks, it is absent (rule A5). Without a client it is everybody's. A record that is
-   * there already keeps its value; one without an outcome lives for as long again.
+   * Stores a new record with the value `KEY GENERATED`. As durable as the store is: losing it costs an unused key. From now on the key is
+   * the client's: if another client asks, it is absent (rule A5). Without a client it is everybody's. A record that is there already keeps
+   * its value; if it has no outcome, its life begins anew.
    */
   issue(key: string, idempotencyTtlMs: number, binding?: KeyBinding): Promise<void>;
 
   /** Rules 2 to 4 of spec 4.1 in their order: locked, else final, else lock it, else absent. */
   begin(attempt: BeginAttempt): Promise<BeginResult>;
 
-  /** What `begin` would find, without taking anything. Without a `client` every key is visible. */
+  /** Finds what `begin` would find, without taking anything. Without a `client` every key is visible. */
   look(key: string, client?: string): Promise<LookResult>;
 
   /**
@@ -38,7 +38,7 @@ export interface KeyStore {
   forget(key: string, owner: string): Promise<void>;
 }
 
-/** What a key is bound to: a client, and the reference that it is computed from. */
+/** The owner of a key: a client, and the reference that the key is computed from. */
 export interface KeyBinding {
   /** If it is undefined, the key is everybody's. */
   readonly client?: string | undefined;
@@ -51,9 +51,9 @@ export interface BeginAttempt {
   readonly owner: string;
   readonly leaseMs: number;
   readonly fingerprint: string;
-  /** The client that asks. Where it is undefined, it sees every key. */
+  /** The client that asks. If it is undefined, every key is visible. */
   readonly client?: string | undefined;
-  /** Where the request names the reference that the key is computed from: then an absent record is no obstacle, and may be made. */
+  /** Set if the request names the reference that the key is computed from: then an absent record is no obstacle, and may be made. */
   readonly makes?: { readonly reference: Reference; readonly lifeMs: number } | undefined;
 }
 
@@ -69,7 +69,7 @@ export interface Taken extends KeyBinding {
   readonly claimBy: number;
 }
 
-/** `reference`: from which the key is computed, where its record says so. */
+/** `reference`: from which the key is computed, if its record says so. */
 export type LookResult =
   | { readonly state: 'generated'; readonly client?: string | undefined; readonly reference?: Reference | undefined }
   | Locked
@@ -84,7 +84,7 @@ export interface Watch {
 
 interface Locked {
   readonly state: 'locked';
-  /** What the attempt pays that holds the lock. */
+  /** The payment of the attempt that holds the lock. */
   readonly fingerprint: string;
   readonly heldMs: number;
   readonly remainingMs: number;

@@ -4,8 +4,8 @@ import type { Claim, ExecutionNote, Fence, FinalOutcome, Outcome, UnsentMark } f
 import type { Reference } from '../values/reference.js';
 
 /**
- * Port: the durable row of every payment, in the store of record (rule P12). One row per key, and a final state is
- * written once: this is where exactly once is held. Its contract: `test/contracts/ledger-contract.ts`.
+ * Port: the durable row of every payment, in the store of record (rule P12). One row per key, and a final state is written once: this row
+ * keeps the promise of exactly once. Its contract: `test/contracts/ledger-contract.ts`.
  *
  * Every operation is one atomic commit, durable when it resolves. The store's own clock decides about leases.
  * Durations are milliseconds; faults are StoreUnavailable.
@@ -18,22 +18,22 @@ export interface Ledger {
   cancel(cancellation: Cancellation): Promise<CancelResult>;
 
   /**
-   * Reads the row after the call began, never the result of an earlier read. Absent where the key is another
-   * client's. Without a `client` every key is visible.
+   * Reads the row after the call began, never the result of an earlier read. Absent if the key is another client's. Without a `client`
+   * every key is visible.
    */
   find(key: string, client?: string): Promise<FindResult>;
 
   /**
-   * Whether it is certain that the key was never claimed and never can be: it was generated more than `lifeMs` ago, has no row
-   * that `client` sees, and can have had none that a failover, a restore or `removeSettled` took away. All of it is one look at
-   * the store, by its clock. Without a `client` every row is visible. Only for keys that the service generates.
+   * True if it is certain that the key was never claimed and never can be. It was generated more than `lifeMs` ago, has no row that
+   * `client` sees, and never had a row that a failover, a restore or `removeSettled` removed. All of it is one look at the store, by its
+   * clock. Without a `client` every row is visible. Only for keys that the service generates.
    */
   endedUnclaimed(key: string, lifeMs: number, client?: string): Promise<boolean>;
 
-  /** Whether an earlier row of the key may have been lost, with a failover or a restore, also one that is not written down yet. */
+  /** True if an earlier row of the key may have been lost, with a failover or a restore, also one that is not written down yet. */
   mayBeLost(key: string): Promise<boolean>;
 
-  /** The source of a payment that is not final (rule P19). Undefined where it has none, or none any more. */
+  /** The source of a payment that is not final (rule P19). Undefined if it has none, or none any more. */
   sourceOf(key: string): Promise<string | undefined>;
 
   /**
@@ -70,15 +70,15 @@ export interface Ledger {
   abandon(fence: Fence, recoverAfterMs: number, mark?: UnsentMark, note?: ExecutionNote): Promise<boolean>;
 
   /**
-   * Writes the outcome that an operator found out, with one epoch more, so that no attempt can settle it any more. Only
-   * where no attempt is at work on the payment, and `dedupMs` have passed since its first claim, or `idempotencyTtlMs`
-   * where nothing was ever sent for it. The outcome is repeated for `idempotencyTtlMs`.
+   * Writes the outcome that an operator found out, with one epoch more, so that no attempt can settle it any more. Only if no attempt is at
+   * work on the payment, and `dedupMs` have passed since its first claim, or `idempotencyTtlMs` if nothing was ever sent for it. The
+   * outcome is repeated for `idempotencyTtlMs`.
    */
   resolve(resolution: Resolution): Promise<ResolveResult>;
 
   /**
-   * Payments that are PROCESSING with a dead lease, or taken over at this moment, first claimed more than `dedupMs` ago, or more than
-   * `idempotencyTtlMs` where nothing was ever sent for them: of the `MOST_COUNTED` oldest under way.
+   * Counts payments that are PROCESSING with a dead lease, or taken over at this moment, among the `MOST_COUNTED` oldest under way. They
+   * were first claimed more than `dedupMs` ago, or more than `idempotencyTtlMs` ago if nothing was ever sent for them.
    */
   countAbandoned(dedupMs: number, idempotencyTtlMs: number): Promise<number>;
 
@@ -92,10 +92,10 @@ export interface Ledger {
   noteElapsed(elapsed: Elapsed): Promise<RetentionTime>;
 
   /**
-   * Looks at up to `limit` old final payments, oldest first and after those of the call before, and removes those that were
-   * settled more than `retentionMs` ago, by an hour or two, and are no longer repeated. A removed key can never be claimed
-   * again: before a row goes, the ledger answers 'expired' to every claim of a key (a UUIDv7) older than all keys of the
-   * last `retentionMs`. So the first call may remove nothing, and later calls do.
+   * Looks at up to `limit` old final payments, oldest first, and goes on after the payments of the call before. It removes a payment that
+   * was settled more than `retentionMs` ago, by an hour or two, and is no longer repeated. A removed key can never be claimed again: before
+   * a row goes, the ledger answers 'expired' to every claim of a key (a UUIDv7) older than all keys of the last `retentionMs`. So the first
+   * call may remove nothing, and later calls do.
    */
   removeSettled(retentionMs: number, limit: number): Promise<RemovalResult>;
 }
@@ -105,7 +105,7 @@ export const MOST_COUNTED = 5_000;
 
 export interface Backlog {
   readonly payments: number;
-  /** Since the first claim of the oldest one; 0 where there is none. */
+  /** Since the first claim of the oldest one; 0 if there is none. */
   readonly oldestMs: number;
 }
 
@@ -153,18 +153,19 @@ export interface ClaimAttempt extends Money, OfProcessor {
    * translates it into the store's clock, which decides; so a process that was paused cannot pay with a dead key.
    */
   readonly claimBy: number;
-  /** The outcome with which a new row is settled in the same commit; not used where a row exists or may have been lost. */
+  /** The outcome with which a new row is settled in the same commit; not used if a row exists or may have been lost. */
   readonly settleAs?: NewOutcome | undefined;
   /**
-   * Kept in a new row. Its source is erased in the commit that makes the row final, and is not kept where the claim itself settles; an
+   * Kept in a new row. Its source is erased in the commit that makes the row final, and is not kept if the claim itself settles; an
    * existing row keeps its own content.
    */
   readonly content?: Content | undefined;
-  /** The reference that the key is computed from, and when its turn is. Undefined where the key was generated. */
+  /** The reference that the key is computed from, and when its turn is. Undefined if the key was generated. */
   readonly turn?: Turn | undefined;
   /**
-   * After rows were lost, the claim of a new row with a turn waits for so long, because a charge that was under way for a lost one must have
-   * arrived before the processor is asked: of the same attempt if the processor does not deduplicate, and of the next one in any case.
+   * After rows were lost, the claim of a new row with a turn waits for this time: a charge that was under way for a lost row must have
+   * arrived before the processor is asked. It may be a charge of the same attempt if the processor does not deduplicate, and of the next
+   * one in any case.
    */
   readonly waitAfterLossMs: number;
   /**
@@ -203,8 +204,8 @@ export interface Turn {
   /** The key of the attempt before, which must be DECLINED. Undefined for the first attempt. */
   readonly previousKey: string | undefined;
   /**
-   * No attempt follows a decline that is older, because its row may be removed soon. The age counts the time that retention has seen
-   * pass, in milliseconds. Undefined where rows are kept for ever.
+   * No attempt follows a decline that is older, because its row may be removed soon. The age counts the time that retention has seen pass,
+   * in milliseconds. Undefined if rows are kept for ever.
    */
   readonly lateMs: number | undefined;
 }
@@ -213,10 +214,10 @@ export interface Cancellation
   extends OfProcessor,
     Pick<ClaimAttempt, 'key' | 'owner' | 'transactionId' | 'client' | 'claimBy' | 'turn'> {
   readonly idempotencyTtlMs: number;
-  /** The processor was asked, and has no record of the key: also where an earlier row may have been lost. */
+  /** The processor was asked, and has no record of the key: also if an earlier row may have been lost. */
   readonly isLookedUp: boolean;
   /**
-   * The same wait, for every key and processor: a charge that was under way for a lost row may arrive after the processor was asked, and a
+   * The same wait, for every key and processor. A charge that was under way for a lost row may arrive after the processor was asked, and a
    * cancellation has no charge of its own that the processor could recognize it by.
    */
   readonly waitAfterLossMs: number;
@@ -226,7 +227,7 @@ export interface Cancellation
 export type TurnRefusal =
   | {
       readonly state: 'not its turn';
-      /** What the attempt before is. */
+      /** The state of the attempt before. */
       readonly previous: 'absent' | 'under way' | 'completed' | 'cancelled' | 'declined too long ago';
     }
   /** Rows were lost a moment ago: see `waitAfterLossMs`. */
@@ -234,8 +235,8 @@ export type TurnRefusal =
   | OtherBeforeLoss;
 
 /**
- * The row of the key may be lost, and no payment of the day before the loss was made at this processor: the lost one may have been charged at
- * another one, which this processor cannot know.
+ * The row of the key may be lost, and no payment of the day before the loss was made at this processor. The lost one may have been charged
+ * at another one, which this processor cannot know.
  */
 export interface OtherBeforeLoss {
   readonly state: 'other processor before loss';

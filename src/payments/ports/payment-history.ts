@@ -11,13 +11,13 @@ export interface PaymentHistory {
   findLife(key: string): Promise<PaymentLife | undefined>;
 
   /**
-   * Up to `limit` payments, newest first claim first: transaction ids begin with its time, so this is their order. To
-   * find them at most about `readLimit` rows are read, whatever is asked for: a page may be short, even empty, and not the last.
-   * What is under way is read as a whole.
+   * Up to `limit` payments, newest first claim first: transaction ids begin with its time, so this is their order. To find them at most
+   * about `readLimit` rows are read, whatever is asked for: a page may be short, even empty, and not the last. Payments under way are all
+   * read.
    */
   newest(selection: Selection, readLimit: number): Promise<NewestPage>;
 
-  /** The last attempt at a reference that has a row. `client` is undefined where the service tells no clients apart. */
+  /** The last attempt at a reference that has a row. `client` is undefined if the service tells no clients apart. */
   newestAttempt(reference: string, client: string | undefined): Promise<PaymentRecord | undefined>;
 
   /** Up to `limit` payments that were settled in [from, to), in the order of their settling, then of their keys. */
@@ -38,10 +38,10 @@ export type PaymentRecord = ClaimedPayment | CancelledPayment;
 /** Times are milliseconds since the epoch, by the store's clock. */
 interface PaymentRow {
   readonly key: string;
-  /** The order that the key is computed from, and which attempt at it. Both are undefined where the key was generated. */
+  /** The order that the key is computed from, and which attempt at it. Both are undefined if the key was generated. */
   readonly reference: string | undefined;
   readonly attempt: number | undefined;
-  /** What the payment is for, as its first claim said. Undefined where it said nothing. */
+  /** The purpose of the payment, as its first claim said. Undefined if it said nothing. */
   readonly description: string | undefined;
   readonly metadata: Metadata | undefined;
   /** The client whose key it is. If it is undefined, every client sees the key. It is shown to operators only. */
@@ -52,7 +52,7 @@ interface PaymentRow {
   readonly settledAt: number | undefined;
   /** Why it was declined; undefined for every other state. */
   readonly reason: string | undefined;
-  /** Why an operator resolved it; undefined where the processor's own answer settled it. */
+  /** Why an operator resolved it; undefined if the processor's own answer settled it. */
   readonly resolution: string | undefined;
 }
 
@@ -78,7 +78,7 @@ export interface PaymentLife {
   readonly now: number;
   /** The epoch of the row; a resolution raises it by one. */
   readonly epoch: number;
-  /** Who has this epoch: the execution at work, the one that settled it, or the resolution; undefined where it was given up. */
+  /** The owner of this epoch: the execution at work, the one that settled it, or the resolution; undefined if it was given up. */
   readonly owner: string | undefined;
   /** Surely nothing was ever sent for it. */
   readonly unsent: boolean;
@@ -97,7 +97,7 @@ export interface PaymentLife {
   readonly omitted: number;
 }
 
-/** `execution` is the epoch; owners are those of executions. */
+/** `execution` is the epoch; owners are owners of executions. */
 export type PaymentEvent = { readonly at: number; readonly execution: number } & (
   | {
       readonly kind: 'taken over' | 'resolved';
@@ -110,7 +110,7 @@ export type PaymentEvent = { readonly at: number; readonly execution: number } &
 
 export interface Selection {
   readonly state: PaymentRecord['state'] | undefined;
-  /** Only payments of this client. Where it is undefined, those of all clients. */
+  /** Only payments of this client; payments of all clients if it is undefined. */
   readonly client?: string | undefined;
   /** Only payments first claimed at or after this moment, by the clock of the process that did. */
   readonly claimedFrom: number | undefined;
@@ -124,7 +124,7 @@ export interface Selection {
   readonly find?: Prefix | undefined;
   /** Only payments whose description, or the value of one of whose metadata, is exactly this. */
   readonly content?: string | undefined;
-  /** Only transaction ids below this one: where the page before ended. */
+  /** Only transaction ids below this one, which ended the page before. */
   readonly before: string | undefined;
   readonly limit: number;
   /** The client that reads the list: clients are served one after the other. If omitted, nobody in particular. */
@@ -152,7 +152,7 @@ export interface SettledPeriod {
 
 export interface SettledPage {
   readonly payments: readonly PaymentRecord[];
-  /** Where the next page begins; undefined after the last one. Opaque to all but the adapter. */
+  /** The beginning of the next page; undefined after the last one. Opaque to all but the adapter. */
   readonly next: string | undefined;
 }
 

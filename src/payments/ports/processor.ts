@@ -9,7 +9,7 @@ export interface Processor {
   charge(charge: Charge): Promise<ChargeResult | NotSent>;
 
   /**
-   * What became of an earlier charge with that key. `money`: what must have been charged; an answer that names other money is
+   * Tells what became of an earlier charge with that key. `money`: what must have been charged; an answer that names other money is
    * unknown. If omitted, the answer is not compared.
    */
   lookUp(key: string, money?: Money): Promise<LookUpResult>;
@@ -25,7 +25,7 @@ export interface ProcessorClient extends Processor {
   close(): Promise<void>;
 }
 
-/** What is known of a processor before it is called; it stays the same while the process runs. */
+/** The known properties of a processor before it is called; they stay the same while the process runs. */
 export interface ProcessorTraits {
   /** Kept in the payment's row: only an instance with the same processor may touch that payment. */
   readonly name: string;
@@ -39,8 +39,8 @@ export interface ProcessorTraits {
   readonly dedupMs: number;
 
   /**
-   * The result of every charge, where a charge has no effect outside this process and takes no time. A new payment is then
-   * claimed and settled in one commit, and only a takeover charges. If omitted, it is not known before the charge.
+   * The result of every charge, if a charge has no effect outside this process and takes no time. A new payment is then claimed and settled
+   * in one commit, and only a takeover charges. If omitted, it is not known before the charge.
    */
   readonly certainResult?: Exclude<ChargeResult, { readonly state: 'unknown' }>;
 }

@@ -27,17 +27,17 @@ const ALARM_EVERY_MS = 10_000;
  * A processor reached over HTTP; `docs/reference/processor.md` is its contract. Only a whole reply that says so is an outcome;
  * everything else is unknown, and nothing is ever sent twice here.
  *
- * The deadline is `timeoutMs` from the call, and the monotonic clock is asked again right before the first byte, so a process
- * that was stopped between the lease check and the send does not send. What remains: a stop within those last instructions,
- * and bytes that wait in a socket or on the way. Such a charge arrives late, under the same `Idempotency-Key` as the one that
- * a takeover sent meanwhile, and the processor's own deduplication makes them one.
+ * The deadline is `timeoutMs` from the call, and the monotonic clock is asked again right before the first byte, so a process that was
+ * stopped between the lease check and the send does not send. Two cases remain: a stop within those last instructions, and bytes that wait
+ * in a socket or on the way. Such a charge arrives late, under the same `Idempotency-Key` as the one that a takeover sent meanwhile, and
+ * the processor's own deduplication makes them one.
  *
- * `alarm` is called for answers that only a person can repair (a refused password, a path that is not there, a reply about another charge),
- * `sourceNotRead` once, when an adapter settles a charge that names its payer, and does not say that it reads that.
+ * `alarm` is called for answers that only a person can repair (a refused password, a path that is not there, a reply about another charge).
+ * `sourceNotRead` is called once, when an adapter settles a charge that names its payer, and does not say that it reads the source.
  */
 export function createHttpProcessor(settings: {
   url: string;
-  /** `PROCESSOR_ACCOUNT`. Undefined where the URL's user names the account. */
+  /** `PROCESSOR_ACCOUNT`. Undefined if the URL's user names the account. */
   account?: string | undefined;
   formerNames?: readonly string[] | undefined;
   timeoutMs: number;
@@ -46,7 +46,7 @@ export function createHttpProcessor(settings: {
   connections: number;
   alarm: (cause: string) => void;
   sourceNotRead?: (() => void) | undefined;
-  /** Headers of the trace under way, sent with each request; undefined where nothing is traced. */
+  /** Headers of the trace under way, sent with each request; undefined if traces are off. */
   traceHeaders?: (() => Record<string, string>) | undefined;
 }): ProcessorClient {
   const {

@@ -22,7 +22,7 @@ const STILL_AT_WORK = [409, 425];
 const LOOK_AT_CONTRACT = 'look at PROCESSOR_URL: what answers there does not take our requests';
 const LOOK_AT_DOUBT = 'look at the adapter, and at whatever stands between it and this service';
 const LOOK_AT_CREDENTIALS = 'look at the user and password in PROCESSOR_URL';
-/** Answers that only a person can repair, and where to look. */
+/** Answers that only a person can repair, and the place to look. */
 const LOOK_UP_REFUSED: Readonly<Record<number, string>> = {
   400: LOOK_AT_CONTRACT,
   401: LOOK_AT_CREDENTIALS,
@@ -56,7 +56,7 @@ export function lookUpQuestion(key: string): Question {
   return { method: 'GET', path: `/charges/${encodeURIComponent(key)}`, headers: {} };
 }
 
-/** The question as it is sent to that processor; `more`: headers besides those of the contract. */
+/** The question as it is sent to that processor; `more`: headers besides the contract's. */
 export function addressed(
   { path, authorization }: ProcessorLocation,
   question: Question,
@@ -85,7 +85,7 @@ export interface Subject {
   readonly money?: Money | undefined;
 }
 
-/** What an adapter's replies have carried: a 404 without it may come from something else on the way. */
+/** The marks that an adapter's replies have carried: a 404 without it may come from something else on the way. */
 export interface Carried {
   readonly contract: boolean;
   readonly reference: boolean;
@@ -127,7 +127,7 @@ export function doubtIn(asked: Asked, reply: Reply, subject: Subject, carried: C
   return asked === 'a look-up' ? missingFrom(reply, subject, carried) : undefined;
 }
 
-/** What the reply names in a form of its own is not compared. */
+/** A value that the reply names in a form of its own is not compared. */
 function otherNameIn(reply: Reply, { key, transactionId, money }: Subject): string | undefined {
   const otherReference = referencesIn(reply).find((named) => named !== key);
   if (otherReference !== undefined) return `its reference is ${otherReference}, not ${key}`;
@@ -155,7 +155,7 @@ function missingFrom(reply: Reply, { key }: Subject, carried: Carried): string |
   return `${answered('a look-up', reply)} without ${missing.join(' and without ')}, which proves nothing`;
 }
 
-/** What was carried so far, this reply included. */
+/** The marks that were carried so far, this reply included. */
 export function carriedWith(carried: Carried, reply: Reply, { key }: Subject): Carried {
   return {
     contract: carried.contract || hasContract(reply),
@@ -189,7 +189,7 @@ function moneyIn(reply: Reply): Money | MoneyProblem | undefined {
   return readNamedMoney(amount, currency);
 }
 
-/** Where a person has to look after this reply. Undefined for one that no person has to repair. */
+/** The place to look for a person after this reply. Undefined for one that no person has to repair. */
 export function whereToLook(asked: Asked, reply: Reply, doubt: string | undefined): string | undefined {
   if (doubt !== undefined) return LOOK_AT_DOUBT;
   return REFUSED[asked][reply.status ?? 0];
@@ -203,7 +203,7 @@ export function causeOf(asked: Asked, reply: Reply): string {
 
 const answered = (asked: Asked, reply: Reply) => `the processor answered ${reply.status} to ${asked}`;
 
-/** Whether the adapter says that it reads what a charge is about: those of the first contract say nothing. */
+/** True if the adapter says that it reads the content of a charge: adapters of the first contract say nothing. */
 export function readsContent(reply: Reply): boolean {
   return reply.complete && Number.parseInt(String(reply.headers[CONTRACT_HEADER]), 10) >= CONTRACT;
 }

@@ -6,8 +6,8 @@ import type { ProcessorClient } from '../ports/processor.js';
 const LIMIT_MS = 2_000;
 
 /**
- * Whether payments move money, as the processor said last. Where it has said nothing yet it is asked: for a reference that
- * nobody ever charged, one question at a time, and not longer than `limitMs`. Null where it does not answer.
+ * True if payments move money, as the processor said last. If it has said nothing yet, it is asked: for a reference that nobody ever
+ * charged, one question at a time, and not longer than `limitMs`. Null if it does not answer.
  */
 export function createMovesMoney(
   processor: Pick<ProcessorClient, 'lookUp' | 'movesMoney'>,

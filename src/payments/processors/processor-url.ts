@@ -3,12 +3,12 @@ import { createHash } from 'node:crypto';
 /** Enough digits to tell two users apart; the user cannot be derived from them. */
 const USER_HASH_DIGITS = 12;
 
-/** Where a processor over HTTP is, and how it knows us, from `PROCESSOR_URL` and `PROCESSOR_ACCOUNT`. */
+/** The place of a processor over HTTP, and the account that it knows us by, from `PROCESSOR_URL` and `PROCESSOR_ACCOUNT`. */
 export interface ProcessorLocation {
   /**
-   * What rows and logs call the processor: the URL without user information and trailing slash, and whose account is
-   * charged there (rule P14): `?account=NAME`, `?user=HASH` of the URL's user, or `?no-user`. No URL of a processor has
-   * a question mark, so no name is also another one's.
+   * The name of the processor in rows and logs: the URL without user information and trailing slash, and whose account is charged there
+   * (rule P14): `?account=NAME`, `?user=HASH` of the URL's user, or `?no-user`. No URL of a processor has a question mark, so no name is
+   * also another one's.
    */
   readonly name: string;
   readonly origin: string;
@@ -64,8 +64,8 @@ function accountName(user: string, account: string | undefined): string {
 }
 
 /**
- * What a caller sees of a processor's name. It says where the processor is inside, and the hash of its user is without salt: only
- * those who see all payments see it, for whom `client` is undefined.
+ * A processor's name as a caller sees it. It names an internal place, and the hash of its user is without salt, so only a caller who sees
+ * all payments sees it: for that one `client` is undefined.
  */
 export function shownProcessor(name: string, client: string | undefined): string {
   return client !== undefined && name.includes('?') ? 'http' : name;

@@ -1,6 +1,9 @@
 import { codePointsIn } from '../../platform/printed-text.js';
 
-/** What a charge is about, as the first claim of its payment had it (rule P19). No part of it tells one payment from another. */
+/**
+ * The description, metadata and source of a charge, as the first claim of its payment had them (rule P19). No part of it tells one payment
+ * from another.
+ */
 export interface Content {
   /** Stands for the payer at the processor. The store erases it when the payment is final. */
   readonly source?: string | undefined;
@@ -30,7 +33,7 @@ const CARD_NUMBERS = CARD_FORMS.map((form) => new RegExp(`^${form}$`));
 const CARD_NUMBERS_WITHIN = CARD_FORMS.map((form) => new RegExp(`(?<![0-9])(?=(?<number>${form})(?![0-9]))`, 'g'));
 const CARD_PREFIX = /^(?:card|pan|cc):/i;
 
-/** The sentence that tells the client what is wrong with its `source`. Undefined where nothing is. */
+/** The sentence that tells the client what is wrong with its `source`. Undefined if it is valid. */
 export function sourceProblem(source: string): string | undefined {
   if (source.length < 1 || source.length > MOST_SOURCE || !VISIBLE_ASCII.test(source)) {
     return `'source' must be 1 to ${MOST_SOURCE} visible ASCII characters, without spaces: the token that stands for the payer at your processor.`;

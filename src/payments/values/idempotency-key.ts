@@ -11,8 +11,8 @@ const LATEST_MS = 2 ** 48 - 1;
 
 const RANDOM_BYTES_OF_A_KEY = 16;
 /**
- * Random bytes of 256 keys: to ask for those of one costs as much as for those of all, and was the largest cost of a key alongside its
- * commit. `crypto.randomUUID` does the same.
+ * Random bytes of 256 keys: bytes for one key cost as much as bytes for all, and were the largest cost of a key besides its commit.
+ * `crypto.randomUUID` does the same.
  */
 const randomBytes = new Uint8Array(256 * RANDOM_BYTES_OF_A_KEY);
 let used = randomBytes.length;
@@ -35,7 +35,7 @@ function unusedRandomBytes(): Uint8Array {
   return randomBytes.subarray(used - RANDOM_BYTES_OF_A_KEY, used);
 }
 
-/** Whether the service may have generated the key: it is a UUIDv7. */
+/** True if the service may have generated the key: it is a UUIDv7. */
 export function mayBeGenerated(key: string): boolean {
   return UUID_V7.test(key);
 }
@@ -66,7 +66,7 @@ export function readKeyHeader(value: string | undefined): KeyHeader {
   return UUID.test(key) ? { state: 'present', key } : { state: 'invalid' };
 }
 
-/** Whether `readKeyHeader` would return `missing`. */
+/** True if `readKeyHeader` would return `missing`. */
 export function isKeyHeaderMissing(value: string | undefined): boolean {
   return unquote((value ?? '').trim()) === '';
 }

@@ -11,13 +11,13 @@ export interface MoneyProblem {
   /** The sentence that tells the client what is wrong with which member. */
   readonly problem: string;
   /**
-   * What was asked for, where only something else is wrong: its currency has ended, or its content is refused. A payment that was
-   * made before may be the same one.
+   * The requested money, if only something else is wrong: its currency has ended, or its content is refused. A payment that was made before
+   * may be the same one.
    */
   readonly money?: Money;
 }
 
-/** What is to be paid, or the problem with the request's content, which only rule 5 of spec 4.1 reports. */
+/** The requested payment, or the problem with the request's content, which only rule 5 of spec 4.1 reports. */
 export type PaymentRequest = RequestedPayment | MoneyProblem;
 
 export interface RequestedPayment extends Money {
@@ -88,7 +88,7 @@ export function fingerprintOf(money: Money): string {
   return `${money.amount} ${money.currency}`;
 }
 
-/** The fingerprint of the only payment that a request with this problem may repeat. Undefined where it may repeat none. */
+/** The fingerprint of the only payment that a request with this problem may repeat. Undefined if it may repeat none. */
 export function fingerprintOfRefused({ money }: MoneyProblem): string | undefined {
   return money && fingerprintOf(money);
 }

@@ -13,8 +13,8 @@ export interface FinalOutcome {
   /** The client whose key it is. If it is undefined, every client sees the key (rule A5). */
   readonly client: string | undefined;
   /**
-   * By the store's clock, milliseconds since the epoch; from then on the key is refused for ever (rule P9). Of a payment with a
-   * reference, which never expires: how long its record is kept from now on.
+   * By the store's clock, milliseconds since the epoch; from then on the key is refused for ever (rule P9). For a payment with a reference,
+   * which never expires: the end of its record's life.
    */
   readonly expiresAt: number;
 }
@@ -27,7 +27,7 @@ export function recordValueOf(outcome: Outcome): string {
   return outcome.state === 'COMPLETED' ? outcome.transactionId : DECLINED;
 }
 
-/** Whether a client may know of a key: its own and everybody's. `undefined` sees every key (rule A5). */
+/** True if a client may know of a key: its own and everybody's. `undefined` sees every key (rule A5). */
 export function isVisibleTo(client: string | undefined, keysClient: string | null | undefined): boolean {
   return client === undefined || (keysClient ?? client) === client;
 }
@@ -42,12 +42,12 @@ export interface Fence {
 }
 
 /**
- * What is kept of a payment that was given up: nothing was sent for its row, or the processor charged it and does not say how much, so that
- * an operator may resolve it at once.
+ * The mark of a payment that was given up: nothing was sent for its row, or the processor charged it and does not say how much. So an
+ * operator may resolve it at once.
  */
 export type UnsentMark = 'unsent' | 'unsent since a loss' | 'charged an amount that is not known';
 
-/** The mark with which this claim is given up where its attempt sent nothing. Undefined where an earlier one may have sent something. */
+/** The mark with which this claim is given up if its attempt sent nothing. Undefined if an earlier one may have sent something. */
 export function unsentMarkOf({ unsent, mayBeLost }: Pick<Claim, 'unsent' | 'mayBeLost'>): UnsentMark | undefined {
   if (mayBeLost) return 'unsent since a loss';
   return unsent ? 'unsent' : undefined;
@@ -60,19 +60,19 @@ export interface Claim extends Fence, Money {
   /** The client whose key it is. If it is undefined, every client sees the key (rule A5). */
   readonly client: string | undefined;
   readonly processor: string;
-  /** The order that the key is computed from, and which attempt at it. Undefined where the key was generated. */
+  /** The order that the key is computed from, and which attempt at it. Undefined if the key was generated. */
   readonly reference?: string | undefined;
   readonly attempt?: number | undefined;
   /** As the first claim had it, whatever later requests of the payment say. */
   readonly content?: Content | undefined;
   /**
-   * Nothing was ever sent for it: it is the first claim, or the epoch before was given up as unsent, as were all before. So
-   * it may be sent whenever that is, also where a reference must not be sent twice (rule P15).
+   * Nothing was ever sent for it: it is the first claim, or the epoch before was given up as unsent, as were all before. So it may be sent
+   * at any time, also if a reference must not be sent twice (rule P15).
    */
   readonly unsent: boolean;
   /**
-   * Nothing was ever sent for this row, and an earlier row of its computed key may have been lost, with a charge: the processor is asked
-   * first, and where it clearly has no record, one send is permitted whatever time has passed. It is not `unsent`.
+   * Nothing was ever sent for this row, and an earlier row of its computed key may have been lost, with a charge. The processor is asked
+   * first, and if it clearly has no record, one send is permitted at any time. It is not `unsent`.
    */
   readonly mayBeLost?: boolean | undefined;
   /** When it was claimed, an earlier row of its key may have been lost: what was charged may be another amount than this row has. */
@@ -80,8 +80,8 @@ export interface Claim extends Fence, Money {
   /** Milliseconds since the first claim, by the store's clock; negative when that was set back meanwhile. */
   readonly ageMs: number;
   /**
-   * The first claim by the wall clock, milliseconds since the epoch, where the store's clock stands still while the machine is
-   * suspended. Undefined where the store's clock alone decides.
+   * The first claim by the wall clock, milliseconds since the epoch, if the store's clock stands still while the machine is suspended.
+   * Undefined if the store's clock alone decides.
    */
   readonly claimedAtWallMs?: number | undefined;
 }
@@ -89,13 +89,13 @@ export interface Claim extends Fence, Money {
 /** Why an attempt runs. `operator` only looks the payment up; it never sends a charge. */
 export type Origin = 'first claim' | 'repeat' | 'recovery' | 'operator';
 
-/** What an attempt did beyond a plain first one, kept in the payment's row for its timeline. */
+/** The steps of an attempt beyond a plain first one, kept in the payment's row for its timeline. */
 export interface ExecutionNote {
-  /** What the look-up before it said. Undefined where there was none. */
+  /** The result of the look-up before it. Undefined if there was none. */
   readonly lookedUp?: LookedUp | undefined;
   /** Its charge may have left this process. */
   readonly sent: boolean;
-  /** Why it ended without an outcome; undefined where it has one. */
+  /** Why it ended without an outcome; undefined if it has one. */
   readonly cause?: string | undefined;
 }
 

@@ -1,17 +1,17 @@
-/** What rows call the simulated processor, and `PROCESSOR_URL` too. No URL is called so. */
+/** The name of the simulated processor in rows, and in `PROCESSOR_URL` too. No URL has this name. */
 export const SIMULATED = 'simulated';
 
 /**
- * Whether a store with payments of the processors `used` takes none of this one (rule P14). Simulated payments move no money, so they
- * never begin where a payment was made at a processor, and none is made at a processor where all are simulated: an order that was
- * paid in one way would count as paid in the other.
+ * True if a store with payments of the processors `used` takes none of this one (rule P14). Simulated payments move no money. They never
+ * begin in a store with a payment that was made at a processor, and no payment is made at a processor if all were simulated. An order that
+ * was paid in one way would count as paid in the other.
  */
 export function isRefused(processor: string, used: readonly string[]): boolean {
   const isReal = used.some((name) => name !== SIMULATED);
   return processor === SIMULATED ? isReal : used.length > 0 && !isReal;
 }
 
-/** Where a store is, as its operator sets it, and how another one is set. */
+/** The words for a store's place, as its operator sets it, and for how another one is set. */
 export interface StoreWords {
   readonly place: string;
   readonly another: string;
@@ -31,17 +31,17 @@ export function refusalOf(
   return `Payments in ${place} were made at ${names}, so nothing is simulated there, where an order would be answered as paid although no money moves: set PROCESSOR_URL to the processor that moves the money.`;
 }
 
-/** What a store says of the processors of its payments. */
+/** A store's knowledge about the processors of its payments. */
 export interface ClaimedProcessors {
   /** Every name under which a payment was claimed. */
   readonly used: readonly string[];
-  /** Those of the last day before rows were lost. Undefined if any processor may be asked about a lost row. */
+  /** The processors of the last day before rows were lost. Undefined if any processor may be asked about a lost row. */
   readonly beforeLoss: readonly string[] | undefined;
 }
 
 /**
- * Why nothing is sent or closed for a key whose row may be lost (rule P14): the lost row may have been charged at another processor, and
- * this one would say that it has no record. Undefined if there is no such reason.
+ * The reason why nothing is sent or closed for a key whose row may be lost (rule P14). The lost row may have been charged at another
+ * processor, and this one would say that it has no record. Undefined if there is no such reason.
  */
 export function lossRefusalOf(own: readonly string[], { beforeLoss }: ClaimedProcessors): string | undefined {
   if (!beforeLoss || beforeLoss.some((name) => own.includes(name))) return undefined;
@@ -57,7 +57,7 @@ export interface PaidCounts {
 }
 
 /**
- * What an operator has to know of orders that another processor than the service's was paid for. `own`: every name of the service's
+ * Warnings for an operator about orders that were paid at another processor than the service's. `own`: every name of the service's
  * processor. `used`: the names under which payments were claimed.
  */
 export function warningsOf(own: readonly string[], used: readonly string[], paid: PaidCounts): string[] {

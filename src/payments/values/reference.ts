@@ -1,18 +1,18 @@
 import { hash } from 'node:crypto';
 
-/** What is to be paid once, such as an order, and which attempt at paying it (rule P18). */
+/** A thing to be paid once, such as an order, and which attempt at paying it (rule P18). */
 export interface Reference {
   readonly text: string;
   /** 1, and one more after each decline, counted by the caller. */
   readonly attempt: number;
-  /** The client that the reference belongs to. Undefined where the service tells no clients apart. */
+  /** The client that the reference belongs to. Undefined if the service tells no clients apart. */
   readonly client: string | undefined;
 }
 
-/** What a request names: a key, and the reference that it is computed from where that was named. */
+/** The payment that a request names: a key, and the reference that it is computed from if that was named. */
 export interface NamedPayment {
   readonly key: string;
-  /** The client that asks. Where it is undefined, it sees every key. */
+  /** The client that asks. If it is undefined, every key is visible. */
   readonly client?: string | undefined;
   readonly reference?: Reference | undefined;
 }
@@ -23,7 +23,7 @@ export type ComputeKey = (reference: Reference) => string;
 export const LAST_ATTEMPT = 99;
 
 const TEXT = /^[A-Za-z0-9\-._~:/@]{1,128}$/;
-/** What programs write where the number of an order is missing: all such orders would share one payment. */
+/** Words that programs write if the number of an order is missing: all such orders would share one payment. */
 const ABSENT_VALUE = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
 /**
  * Words and years, with a separator after each: an empty variable, or a URL that was cut at its `#`, leaves this of a name. No text is
@@ -42,7 +42,7 @@ export function isReference(text: string): boolean {
   return TEXT.test(text) && lostNumberIn(text) === undefined;
 }
 
-/** Whether a row may have it. Rows from before the rule about words alone can still be listed. */
+/** True if a row may have it. Rows from before the rule about words alone can still be listed. */
 export function mayBeListed(text: string): boolean {
   return TEXT.test(text) && lostNumberIn(text) !== 'absent value';
 }
@@ -83,7 +83,7 @@ function partOf(text: string): string {
   return `${Buffer.byteLength(text)}:${text}`;
 }
 
-/** Whether the key is one of a reference, by its form. */
+/** True if the key belongs to a reference, by its form. */
 export function isComputed(key: string): boolean {
   return COMPUTED.test(key);
 }

@@ -3,7 +3,7 @@ import { randomInt } from 'node:crypto';
 /** Microsecond-like steps inside one millisecond: a process makes fewer than this many ids in one. */
 const STEPS_PER_MS = 1000;
 const RANDOM_DIGITS = 6;
-/** The time in an id has so many digits from 2001 to 2286, so that the order of ids as text is that of their times. */
+/** The time in an id has this number of digits from 2001 to 2286, so ids as text have the order of their times. */
 const TIME_DIGITS = 16;
 const LATEST = 10 ** TIME_DIGITS - 1;
 
