@@ -3,21 +3,21 @@ import type { Operation } from './errors/public-errors.js';
 import type { RouteDescription } from './openapi/route-description.js';
 import type { RowsMember } from './requests/json-body.js';
 
-/** What a route says of itself (`config`), for the hooks that `server.ts` installs. */
+/** A route's own settings (`config`), for the hooks that `server.ts` installs. */
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** One of these scopes is needed; `open`: no credential is needed. A route without it is not registered. */
     scopes?: 'open' | readonly Scope[];
-    /** What `/openapi.json` says of the route. `none`: it only refuses. A route without it is not registered. */
+    /** The description of the route in `/openapi.json`. `none`: it only refuses. A route without it is not registered. */
     description?: RouteDescription | 'none';
-    /** What the route does: it decides the advice in a 503. */
+    /** The operation of the route, which decides the advice in a 503. */
     operation?: Operation;
     /**
-     * Its errors are those of payments, and say what is known of the charge to programs that ask for it (rule P20): all of them, or those
-     * of requests that name a reference.
+     * Its errors are errors of payments, and tell programs that ask for it what is known of the charge (rule P20): all errors, or only the
+     * errors of requests that name a reference.
      */
     tellsCharge?: true | 'with reference';
-    /** Its bodies are those of payments, which have a part of the budget to themselves. */
+    /** Its bodies are bodies of payments, which have a part of the budget to themselves. */
     isPayment?: true;
     /** The member of the body whose rows the route reads. */
     bodyRows?: RowsMember;

@@ -68,7 +68,7 @@ const MAX_PARAMETER_LENGTH = 16_384;
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Where it comes from: in place of `ip`, which knows no proxies. */
+    /** The address that it comes from, in place of `ip`, which knows no proxies. */
     readonly address: string;
   }
 }
@@ -89,9 +89,9 @@ export interface Features {
 }
 
 export interface ServerRules {
-  /** How much each client may ask for; undefined where there is no limit. */
+  /** The number of requests of each client; undefined if there is no limit. */
   readonly requestLimit?: RequestLimit | undefined;
-  /** Who is served; undefined where everybody is. */
+  /** The callers that are served; undefined if everybody is. */
   readonly access: Access | undefined;
   /** Only requests for a name of this machine are served. */
   readonly loopbackOnly: boolean;
@@ -99,7 +99,7 @@ export interface ServerRules {
   readonly trustedNetworks: readonly string[] | undefined;
 }
 
-/** What endpoints have; each names what it takes of it. */
+/** The parts that endpoints have; each names the ones that it takes. */
 interface EndpointContext extends Features {
   readonly measures: HttpMeasures;
   readonly access: Access | undefined;

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
 
-/** What a connection may take of the process. Durations are milliseconds. */
+/** The share of the process that a connection may take. Durations are milliseconds. */
 export interface ConnectionLimits {
   /** Open at once, at most. */
   readonly maxConnections: number;
@@ -39,12 +39,15 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
 
 /** Accepted beyond the limit, to serve probes and to answer 503. Node closes any further connection without an answer. */
 const RESERVED_CONNECTIONS = 100;
-/** What such a connection has from its accept to the end of its request's head, with TLS: else those that send nothing take these places. */
+/**
+ * The time that such a connection has from its accept to the end of its request's head, with TLS. Otherwise silent connections take these
+ * places.
+ */
 const CROWDED_MS = 1_000;
 
 /** Connections of the process, as `/metrics` shows them. */
 export interface ConnectionCounts {
-  /** Now, with TLS set up where there is any. */
+  /** Now, with TLS set up if it is on. */
   readonly open: number;
   /** Answers and connections that MAX_CONNECTIONS refused. */
   readonly refused: number;
@@ -98,7 +101,7 @@ export function limitConnections(
   });
 }
 
-/** Whether its connection is one too many: only probes are answered there. */
+/** True if its connection is one too many: only probes are answered there. */
 export function isCrowded({ socket }: IncomingMessage): boolean {
   return crowded.has(socket);
 }

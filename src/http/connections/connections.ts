@@ -120,7 +120,7 @@ function answerConnect(socket: Socket, accept: string | undefined): void {
   endWithError(socket, publicErrors.methodNotAllowed('DELETE, GET, HEAD, POST, PUT'), { accept });
 }
 
-/** What is known of the request. `accept` is undefined where its headers are not known. */
+/** The known part of the request. `accept` is undefined if its headers are not known. */
 interface Asked {
   readonly isHead?: boolean;
   readonly accept?: string | undefined;
@@ -129,7 +129,7 @@ interface Asked {
 function endWithError(socket: Socket, error: PublicError, asked: Asked): void {
   ending.add(socket);
   socket.on('error', () => socket.destroy());
-  // What the client still sends is read and thrown away: unread bytes would turn our close into a reset.
+  // The bytes that the client still sends are read and discarded: unread bytes would turn our close into a reset.
   socket.resume();
   afterAnswers(socket, () => {
     if (!socket.writable) return;

@@ -3,8 +3,8 @@ import { publicErrors } from '../errors/public-errors.js';
 import { refuseBare } from './bare-answers.js';
 
 /**
- * `Expect` (RFC 9110 10.1.1). The 100 is sent when the body begins to be read and not before: what is refused by the head
- * of the request (a wrong path or method, no key, a length beyond the limit) never asks for the body.
+ * `Expect` (RFC 9110 10.1.1). The 100 is sent when the body begins to be read and not before: a request that is refused by its head (a
+ * wrong path or method, no key, a length beyond the limit) is never asked for its body.
  */
 export function answerExpectations(server: Server): void {
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {

@@ -1,9 +1,9 @@
 import { TLSSocket } from 'node:tls';
 
 /**
- * What every answer has. `Idempay` tells it apart from the answer of a gateway, which proves nothing (rule P23). The others are
- * those of the OWASP REST Security Cheat Sheet. All answers are data for programs: no browser may guess another type,
- * run what is in them, or show them in a frame. A page sets a policy of its own in its route.
+ * Headers that every answer has. `Idempay` tells it apart from the answer of a gateway, which proves nothing (rule P23). The others come
+ * from the OWASP REST Security Cheat Sheet. All answers are data for programs: no browser may guess another type, run what is in them, or
+ * show them in a frame. A page sets a policy of its own in its route.
  */
 const FOR_DATA = {
   Idempay: '1',

@@ -27,7 +27,7 @@ export interface Listener {
 
 type Log = Pick<FastifyBaseLogger, 'info' | 'warn' | 'error'>;
 
-/** Not yet listening. With `certificateFiles` it speaks TLS only; throws CertificateError where these cannot be used. */
+/** Not yet listening. With `certificateFiles` it speaks TLS only; throws CertificateError if these cannot be used. */
 export function createListener(
   log: Log,
   certificateFiles?: CertificateFiles,

@@ -4,7 +4,7 @@ import { publicErrors } from '../errors/public-errors.js';
 /** Longer than any path and query that mean something here, shorter than the header section may be. */
 export const MAX_TARGET_LENGTH = 10_000;
 
-/** What Node's parser says of bytes that are no request. */
+/** The error of Node's parser for bytes that are no request. */
 export interface ParserError extends NodeJS.ErrnoException {
   /** The piece of the connection's bytes in which the error is, and its place there. */
   readonly rawPacket?: unknown;
@@ -55,7 +55,7 @@ export function parserErrorOf(error: ParserError): PublicError {
 }
 
 /**
- * Whether the invalid request began as HEAD: then the answer must have no body (RFC 9110 9.3.2). False for a request that arrived in
+ * True if the invalid request began as HEAD: then the answer must have no body (RFC 9110 9.3.2). False for a request that arrived in
  * several pieces, whose beginning is not known here.
  */
 export function isHeadRequest({ rawPacket, bytesParsed = 0 }: ParserError): boolean {

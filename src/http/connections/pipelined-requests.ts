@@ -8,7 +8,7 @@ const MOST_BEHIND = 7;
 /** Left by all connections together, some 2.5 kB each: one read of a socket can hold 3,600 of the shortest requests. */
 const MOST_LEFT = 20_000;
 
-/** What one connection has asked for while an answer was due. */
+/** The requests that one connection sent while an answer was due. */
 interface Line {
   /** Requests that were begun behind the answer that is due, and are not answered. */
   behind: number;
@@ -69,7 +69,7 @@ export function limitPipelined(answer: RequestListener, mostLeft = MOST_LEFT): R
   };
 }
 
-/** Whether its connection ends with this answer. In a drain the framework says so before it does anything else. */
+/** True if its connection ends with this answer. In a drain the framework says so before it does anything else. */
 function isLast(response: ServerResponse | undefined): boolean {
   return response?.getHeader('connection') === 'close';
 }

@@ -6,7 +6,7 @@ import { CONNECTION_LIMITS } from './connection-limits.js';
 const OWN_BYTES = 4 * 1024 * 1024;
 
 const LOOK_EVERY_MS = 250;
-/** While others wait for a snapshot, a client that takes nothing for so long loses its own: with a look more, within two seconds. */
+/** While others wait for a snapshot, a client that takes nothing for this time loses its own: with a look more, within two seconds. */
 const STALLED_MS = 1_500;
 /** The least that a client takes on average while others wait for its snapshot, in bytes per millisecond: 128 KiB a second. */
 const LEAST_RATE = 131.072;
@@ -23,19 +23,22 @@ const LONGEST_MS = 600_000;
 export interface Chunks {
   /** The next part of the body; closes itself after the last one. */
   next(): Promise<{ readonly chunk: Buffer; readonly last: boolean }>;
-  /** Whether others wait for what the parts are read from. */
+  /** True if others wait for the snapshot that the parts are read from. */
   isWanted(): boolean;
-  /** Whether its client has more than its part of what they are read from, and another client waits for it. */
+  /** True if its client has more than its part of the snapshots, and another client waits for one. */
   isOwed(): boolean;
   close(): void;
 }
 
-/** What is read ahead of all clients of the process together, whatever the server. Beyond it every client is read for page by page. */
+/**
+ * The bytes that are read ahead of all clients of the process together, over all its servers. Beyond it every client is read for page by
+ * page.
+ */
 export const READ_AHEAD = new ByteBudget(64 * 1024 * 1024);
 
 /**
- * The body of a reply, read ahead of its client as far as memory allows, so that the snapshot is not held while the client
- * reads. Where it is held, a client that stalls is cut off, the sooner when others wait for the snapshot.
+ * The body of a reply, read ahead of its client as far as memory allows, so that the snapshot is not held while the client reads. If it is
+ * held, a client that stalls is cut off, the sooner when others wait for the snapshot.
  */
 export function streamReadAhead(first: Buffer, chunks: Chunks, allBytes: ByteBudget): Readable {
   const ready = [first];

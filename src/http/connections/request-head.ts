@@ -7,15 +7,15 @@ import { HEADERS_TOO_LARGE, MAX_TARGET_LENGTH } from './parser-errors.js';
 /** More than any client or chain of proxies sends. The header section has room for twice as many empty ones. */
 const MAX_HEADERS = 2_000;
 
-/** `uri-host [ ":" port ]` (RFC 9110 7.2), or nothing, where the target has no authority. */
+/** `uri-host [ ":" port ]` (RFC 9110 7.2), or nothing, if the target has no authority. */
 const HOST = /^(?:\[[0-9A-Za-z.:]+\]|[\w.~!$&'()*+,;=%-]*)(?::\d*)?$/;
 const isHost = rememberingLast((host) => HOST.test(host));
 const isHostOfThisMachine = rememberingLast((host) => isLoopback(host.replace(/:\d*$/, '')));
 const ABSOLUTE_FORM = /^https?:\/\/[^/?#]*/i;
 
 /**
- * What Node's parser lets pass and RFC 9112 does not; undefined when the head is as it should be. `framing`: where the body
- * ends is not sure, nor is what follows, so the connection must be closed.
+ * The problem of a head that Node's parser lets pass and RFC 9112 does not; undefined when the head is as it should be. `framing`: the end
+ * of the body is not sure, nor is anything after it, so the connection must be closed.
  */
 export function headProblem(request: IncomingMessage): { error: PublicError; framing: boolean } | undefined {
   const { headers, httpVersion, url = '' } = request;
@@ -41,7 +41,7 @@ export function transferCodingProblem(coding: string, httpVersion: string): Publ
   return codings.length > 1 ? publicErrors.unknownTransferCoding() : undefined;
 }
 
-/** RFC 9112 3.2. Node asks for none where we answer for it. */
+/** RFC 9112 3.2. Node asks for none if we answer for it. */
 function isHostValid({ headers: { host }, httpVersion }: IncomingMessage): boolean {
   return host === undefined ? httpVersion === '1.0' : isHost(host);
 }
@@ -57,14 +57,14 @@ function repeatedHeader({ rawHeaders }: IncomingMessage): string | undefined {
   return undefined;
 }
 
-/** A bit for each header that may be sent once, because Node drops the others; 0 for the rest. Of most names the length alone decides. */
+/** A bit for each header that may be sent once, because Node drops the others; 0 for the rest. For most names the length alone decides. */
 function singletonBit(name: string): number {
   if (name.length === 4) return name.toLowerCase() === 'host' ? 1 : 0;
   if (name.length === 12) return name.toLowerCase() === 'content-type' ? 2 : 0;
   return name.length === 13 && name.toLowerCase() === 'authorization' ? 4 : 0;
 }
 
-/** Whether Host names only this machine, such as localhost. Browsers always send Host; HTTP/1.0 clients may leave it out. */
+/** True if Host names only this machine, such as localhost. Browsers always send Host; HTTP/1.0 clients may leave it out. */
 export function isForThisMachine({ headers: { host } }: IncomingMessage): boolean {
   return !host || isHostOfThisMachine(host);
 }

@@ -4,7 +4,7 @@ import { BlockList, isIP, isIPv6 } from 'node:net';
 export const TRUSTED_NETWORKS_FORM =
   'addresses or networks, separated by commas: 10.0.0.0/8,fd00::/8. A network of every address (/0) trusts everybody';
 
-/** The proxies whose X-Forwarded-For counts. Undefined where one is not an address or a network, or is all of them. */
+/** The proxies whose X-Forwarded-For counts. Undefined if one is not an address or a network, or is all of them. */
 export function readTrustedNetworks(text: string): readonly string[] | undefined {
   const networks = text.split(',').map((network) => network.trim());
   return networks.every(isNetwork) ? networks : undefined;
@@ -22,8 +22,8 @@ function isNetwork(text: string): boolean {
 const ADDRESS_WITH_PORT = /^(?:\[([^\]]+)\]|([\d.]+))(?::\d+)?$/;
 
 /**
- * Where requests come from: the connection's address or, behind trusted proxies, the last address of X-Forwarded-For that is none of
- * theirs. Text that is no address proves nothing, and neither does what is in front of it: the request counts as the proxy's that named it.
+ * The origin of requests: the connection's address or, behind trusted proxies, the last address of X-Forwarded-For that is none of theirs.
+ * Text that is no address proves nothing, and neither does the text in front of it: the request counts as the proxy's that named it.
  */
 export function createAddressOf(trustedNetworks: readonly string[] | undefined): (request: IncomingMessage) => string {
   const trusted = new BlockList();

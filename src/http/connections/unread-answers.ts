@@ -8,7 +8,7 @@ const MOST_UNREAD_BYTES = 64 * 1024 * 1024;
 const SHORT_BYTES = 24 * 1024;
 const LOOK_EVERY_MS = 250;
 
-/** What a client has left unread, and how long it has read nothing. */
+/** The answers that a client has left unread, and how long it has read nothing. */
 interface Unread {
   readonly bytes: number;
   readonly readBytes: number;

@@ -47,7 +47,7 @@ export function answerWith<T>(reply: FastifyReply, result: NowOrLater<T>, send: 
 /** `charge` is what is known of a payment's charge. If omitted, an error of a payment says that it is unknown. */
 export function sendError(reply: FastifyReply, error: PublicError, charge?: Charge): FastifyReply {
   const { headers, complete } = reply.request.raw;
-  // What is left of it may be endless, and Node would read it all.
+  // The rest of it may be endless, and Node would read it all.
   if (headers['transfer-encoding'] !== undefined && !complete) reply.header('connection', 'close');
   reply.raw.statusMessage = reasonPhrase(error.status);
   const { contentType, text } = formOf(error, headers.accept, charge ?? unknownCharge(reply.request));
@@ -75,7 +75,7 @@ function unknownCharge({ query, routeOptions }: FastifyRequest): Charge | undefi
   return isOfPayment ? 'unknown' : undefined;
 }
 
-/** What a client may know of an exception: below 500 what to do, at 500 nothing internal. */
+/** The part of an exception that a client may know: below 500 what to do, at 500 nothing internal. */
 export function publicErrorOf(
   error: FastifyError | PublicError | StoreUnavailable,
   operation?: Operation,

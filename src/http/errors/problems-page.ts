@@ -30,7 +30,7 @@ const description: RouteDescription = {
   asksNoStore: true,
 };
 
-/** What the types of RFC 9457 refer to (rule P20): every public error, made of the catalogue. It has no style and no script. */
+/** The page that the types of RFC 9457 refer to (rule P20): every public error, made of the catalogue. It has no style and no script. */
 export function problemsPage(): string {
   const entries = Object.values(PROBLEMS).map(entryOf).sort();
   return `<!doctype html>

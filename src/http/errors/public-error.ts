@@ -3,14 +3,14 @@ import type { Charge } from '../../payments/history/charge.js';
 import { PROBLEM_TYPE, prefersProblem } from '../requests/accept.js';
 import type { RefusalReason } from '../requests/measures.js';
 
-/** What an error means, whatever request it answers: its type of RFC 9457, and what the page `/problems` says of it. */
+/** The meaning of an error, for any request that it answers: its type of RFC 9457, and its text on the page `/problems`. */
 export interface Problem {
   /** `payment-in-progress`, as in `/problems#payment-in-progress`. Programs act on it, so it never changes. */
   readonly name: string;
   /** `several` if the status is not the same each time. */
   readonly status: number | 'several';
   readonly title: string;
-  /** What the client should do. */
+  /** The step that the client should take. */
   readonly action: string;
   /** How the refusal is counted, if it is. */
   readonly countedAs?: RefusalReason | undefined;
@@ -56,8 +56,8 @@ export interface ErrorForm {
 }
 
 /**
- * An error in the form that the request asks for with `Accept`: RFC 9457 where it prefers that (rule P20), else the body of spec 2.5.
- * `charge` is given for an error of a payment. No error may be kept by a cache, so none needs `Vary`.
+ * An error in the form that the request asks for with `Accept`: RFC 9457 if it prefers that (rule P20), else the body of spec 2.5. `charge`
+ * is given for an error of a payment. No error may be kept by a cache, so none needs `Vary`.
  */
 export function formOf(error: PublicError, accept: string | undefined, charge?: Charge): ErrorForm {
   if (!prefersProblem(accept)) {

@@ -12,7 +12,7 @@ export type Operation = keyof typeof UNAVAILABLE;
 
 const READ = 'This cannot be read at the moment. Retry in a few seconds.';
 
-/** What to do when a store cannot serve an operation: `unchanged` when surely nothing was written. */
+/** The advice when a store cannot serve an operation: `unchanged` when surely nothing was written. */
 const UNAVAILABLE = {
   'generate key': {
     unchanged: 'No key can be generated at the moment. Retry in a few seconds.',
@@ -82,7 +82,7 @@ const UNAVAILABLE = {
 /** A request names its payment by a key or by a reference. A caller that names a reference needs no rule for keys. */
 export type NamedBy = 'key' | 'reference';
 
-/** What the attempt before is, for programs, and what to do. */
+/** The state of the attempt before, for programs, and the advice. */
 const OUT_OF_TURN = {
   absent: ['previous-absent', 'and it was never made. Make it first, with the number before.'],
   'may be lost': [
@@ -153,7 +153,7 @@ export const ATTEMPT_STATES = [
   'other-client',
 ] as const;
 
-/** What one error says to its request. */
+/** The text of one error for its request. */
 interface Said {
   readonly text: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -289,7 +289,7 @@ const CATALOGUE = {
       "'client' is for operators (scope 'operations'), once and not empty. Leave it out: a reference is your own.",
     examples: { invalidClient: [] },
   }),
-  /** Of `client=`: what no caller can be called, and what neither the file of API keys nor a payment knows. */
+  /** A `client=` that no caller can have, or that neither the file of API keys nor a payment knows. */
   unknownClient: entry({
     status: 400,
     title: 'No client of this name is known.',
@@ -474,7 +474,7 @@ const CATALOGUE = {
     examples: { paymentOutcomeUnknown: ['key'] },
   }),
 
-  // What operators ask of payments.
+  // Operators' requests about payments.
   paymentFinal: entry({
     status: 409,
     title: 'The payment is final, so it cannot be resolved.',
@@ -693,7 +693,7 @@ const CATALOGUE = {
     examples: { keyNotFound: [EXAMPLE_KEY] },
   }),
 
-  // Access, rules A1 to A4; the challenges are those of RFC 6750 3.
+  // Access, rules A1 to A4; the challenges follow RFC 6750 3.
   credentialsMissing: entry({
     status: 401,
     title: 'The request has no credentials.',
@@ -856,7 +856,7 @@ const CATALOGUE = {
     action: SAME_AGAIN,
     message: after(STORE_RETRY_SECONDS, UNAVAILABLE.health.unchanged),
   }),
-  /** What Node or the framework refuses: its own words, or a sentence about them. */
+  /** A refusal of Node or the framework: its own words, or a sentence about them. */
   refused: entry({
     status: 'several',
     title: 'The request was refused by its form.',
@@ -887,7 +887,7 @@ interface AnyEntry extends Omit<Entry<never, string>, 'examples'> {
 }
 const ENTRIES = Object.entries<AnyEntry>(CATALOGUE) as [ErrorName, AnyEntry][];
 
-/** What each error means, by the name of its entry. */
+/** The meaning of each error, by the name of its entry. */
 export const PROBLEMS = Object.fromEntries(
   ENTRIES.map(([name, { status, title, action, countedAs }]) => {
     const type = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);

@@ -22,7 +22,7 @@ import { reachable, SharedParts } from './shared-parts.js';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Asked for when all routes are registered. Throws where a route and its description do not fit. */
+    /** Asked for when all routes are registered. Throws if a route and its description do not fit. */
     openApiDocuments(): OpenApiDocuments;
   }
 }
@@ -62,16 +62,16 @@ function namesOf(schema: unknown): string[] {
   return Object.keys((schema as { properties?: object } | undefined)?.properties ?? {});
 }
 
-/** Those of every operation. */
+/** Headers of every operation. */
 const EVERY_PATH = ['requestId', 'traceparent'] as const;
-/** What `/openapi.json` and `/openapi-all.json` serve. Both say the same of an operation that both have. */
+/** The descriptions that `/openapi.json` and `/openapi-all.json` serve. Both say the same of an operation that both have. */
 export interface OpenApiDocuments {
   /** Without HEAD, and without what only a page of the service asks for. */
   readonly forClients: OpenApiDocument;
   readonly whole: OpenApiDocument;
 }
 
-/** Throws where a route and its description do not fit. */
+/** Throws if a route and its description do not fit. */
 function openApiDocuments(routes: readonly DescribedRoute[]): OpenApiDocuments {
   const used: UsedHeaders = new Map();
   const operations = routes.map((route) => ({ route, operation: operationOf(route, used) }));
@@ -128,7 +128,7 @@ function headerObject({ text, required, schema, example }: ResponseHeader): obje
   return { description: text, required, schema, ...(example !== undefined && { example }) };
 }
 
-/** What stands before the operations, in CommonMark. */
+/** The text before the operations, in CommonMark. */
 const INTRODUCTION = `**Paying.** Call \`pay\` with the \`reference\` of an order, or with a key (\`generateKey\`) that you keep. Repeat the **same** request after 408, 409, 429, any 5xx, or no answer: it is never charged twice. \`getPayment\` shows what became of it.
 
 **Two areas.** Payments and transactions have nothing to do with each other: a payment has an id such as \`TXN1763640000000000000001\`, a transaction a number of 15 digits.

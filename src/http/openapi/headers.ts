@@ -104,7 +104,7 @@ export const COMMON_HEADERS: readonly ResponseHeader[] = [
       "The answer is the service's own. Every answer has it; one without it may come from a gateway, or have lost the header there, and does not prove what became of the request.",
       { const: fixed.Idempay },
     ),
-    // A client that is generated from the description must not fail where a gateway strips it.
+    // A client that is generated from the description must not fail if a gateway strips it.
     required: false,
   },
   always(
@@ -133,7 +133,7 @@ export const PAGE_POLICY = {
   component: 'Content-Security-Policy-page',
 };
 
-/** Those of a page that is served from memory. */
+/** Headers of a page that is served from memory. */
 export const PAGE_HEADERS: readonly ResponseHeader[] = [ETAG, ASK_AGAIN, PAGE_POLICY];
 
 /** With `RATE_LIMIT_PER_MINUTE` set, on every answer that counts. */

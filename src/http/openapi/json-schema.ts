@@ -1,6 +1,6 @@
 import type { JsonSchema } from './route-description.js';
 
-/** What schemas of several resources have in common. */
+/** Parts that schemas of several resources have in common. */
 
 /** Neither a control character nor half of a surrogate pair. Means the same with and without the flag `u`, which some validators leave out. */
 export const PRINTED = '(?:[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]|[\\ud800-\\udbff][\\udc00-\\udfff])';

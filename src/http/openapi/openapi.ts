@@ -38,7 +38,7 @@ export interface Parameter {
 
 export interface Response {
   readonly description: string;
-  /** Besides those of every answer, which the response `default` of its operation has. */
+  /** Besides the headers of every answer, which the response `default` of its operation has. */
   readonly headers?: Readonly<Record<string, Reference>>;
   readonly content?: Readonly<Record<string, MediaType>>;
 }

@@ -53,7 +53,7 @@ type Errors = Readonly<Record<string, PublicError>>;
 /** Collects the headers that responses refer to, by their component. */
 export type UsedHeaders = Map<string, ResponseHeader>;
 
-/** What a route may answer besides its description. */
+/** Answers that a route may give besides its description. */
 interface AnswerContext {
   readonly used: UsedHeaders;
   readonly errorHeaders: Readonly<Record<number, readonly ResponseHeader[]>>;
@@ -61,7 +61,7 @@ interface AnswerContext {
   readonly bodiless: boolean;
 }
 
-/** Method, path, scopes and limits are those of the route; all else is what its description says. */
+/** Method, path, scopes and limits come from the route, and everything else from its description. */
 export function operationOf(route: DescribedRoute, used: UsedHeaders): WholeOperation {
   const { method, description, scopes, isLimited, bodyLimitBytes } = route;
   const isHead = method === 'HEAD';
@@ -204,7 +204,7 @@ function errorContent(schema: string, errors: Errors): Record<string, MediaType>
   };
 }
 
-/** Those of every operation are examples of the schema, so that they are there once. */
+/** The errors of every operation are examples of the schema, so that they are there once. */
 function withoutHeadErrors(errors: Errors): Errors {
   return Object.fromEntries(Object.entries(errors).filter(([name]) => !Object.hasOwn(HEAD_ERRORS, name)));
 }
@@ -242,15 +242,15 @@ function valuesOf(examples: Readonly<Record<string, unknown>>): Record<string, {
   return Object.fromEntries(Object.entries(examples).map(([name, value]) => [name, { value }]));
 }
 
-/** What is known of a route besides its own description. */
+/** The known facts about a route besides its own description. */
 interface RouteFacts {
   readonly scopes: 'open' | readonly Scope[];
   readonly isLimited: boolean;
-  /** Undefined where no body is read. */
+  /** Undefined if no body is read. */
   readonly bodyLimitBytes: number | undefined;
   /** Names of its query. */
   readonly query: readonly string[];
-  /** Undefined where it asks no store. */
+  /** Undefined if it asks no store. */
   readonly operation: StoreOperation | undefined;
   readonly isProbe: boolean;
 }
@@ -313,7 +313,7 @@ export const HEAD_ERRORS = errorsOf([
   },
 ]);
 
-/** Any request may get one of these. They are described once. The first two come where there is no operation. */
+/** Any request may get one of these. They are described once. The first two come if there is no operation. */
 export const ANY_REQUEST_ERRORS = errorsOf([
   'unknownRoute',
   'methodNotAllowed',

@@ -7,7 +7,7 @@ import { type Page, pageOf, sendPage } from '../requests/pages.js';
 import { PAGE_HEADERS, REQUEST_HEADERS } from './headers.js';
 import type { RouteDescription } from './route-description.js';
 
-/** Next to this file in the build. The first two are those of Swagger UI, which the build copies there. */
+/** Next to this file in the build. The first two belong to Swagger UI; the build copies them there. */
 const FOLDER = new URL('reference-page/', import.meta.url);
 const FILES = {
   'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',

@@ -18,13 +18,13 @@ export interface ResponseHeader {
   /** In `components.headers`. */
   readonly component: string;
   readonly text: string;
-  /** Whether every answer that names the header has it. */
+  /** True if every answer that names the header has it. */
   readonly required: boolean;
   readonly schema: JsonSchema;
   readonly example?: string | number;
 }
 
-/** What the description says of one route; method, path, scopes and limits come from the route itself. */
+/** The description's text about one route; method, path, scopes and limits come from the route itself. */
 export interface RouteDescription {
   /** Stable: clients are generated from it. */
   readonly operationId: string;
@@ -32,13 +32,13 @@ export interface RouteDescription {
   readonly summary: string;
   /** CommonMark. */
   readonly text: string;
-  /** By name: exactly those of the route's schemas of path and query. */
+  /** By name: exactly the parameters of the route's schemas of path and query. */
   readonly parameters?: Readonly<Record<string, ParameterDescription>>;
   readonly headers?: readonly RequestHeader[];
   readonly body?: BodyDescription;
   /** Answers that are no errors, by status. */
   readonly answers: Readonly<Record<number, AnswerDescription>>;
-  /** Errors of this route, in the order of the description. Those of every route are added. */
+  /** Errors of this route, in the order of the description. The errors of every route are added. */
   readonly errors?: RouteErrors;
   /** Headers that an answer of any status may have. */
   readonly anyAnswerHeaders?: readonly ResponseHeader[];
@@ -53,8 +53,8 @@ export interface RouteDescription {
 }
 
 /**
- * Names of examples in the catalogue of errors, and others by the names of their own: an error, or what a reader of the route refuses, so
- * that its sentence is the one that a client gets.
+ * Names of examples in the catalogue of errors, and others by names of their own: an error, or a refusal of a reader of the route, so that
+ * its sentence is the one that a client gets.
  */
 export type RouteErrors = readonly (ExampleName | Readonly<Record<string, PublicError | (() => unknown)>>)[];
 
@@ -107,7 +107,7 @@ export interface BodyDescription {
 export interface AnswerDescription {
   readonly text: string;
   readonly headers?: readonly ResponseHeader[];
-  /** The body; undefined where there is none. */
+  /** The body; undefined if there is none. */
   readonly content?: {
     readonly mediaType: string;
     /** Media types that it may have instead. */

@@ -4,16 +4,16 @@ import { type MediaType, type Operation, type Parameter, type Reference, type Re
 type Kind = 'examples' | 'parameters' | 'responses';
 type Example = { readonly value: unknown } | Reference;
 
-/** What one operation has for itself, in the places where it may stand. */
+/** The parts that one operation has for itself, in the places where they may stand. */
 export interface WholeOperation extends Omit<Operation, 'parameters' | 'responses'> {
   readonly parameters: readonly Parameter[];
   readonly responses: Readonly<Record<string, Response>>;
 }
 
 /**
- * Parts that several operations have alike: whole responses, examples of errors, parameters. Each becomes one component, and
- * the operations refer to it. Of several parts with one name the most frequent one keeps it; to that of another one the first
- * operation that has it is appended.
+ * Parts that several operations have alike: whole responses, examples of errors, parameters. Each becomes one component, and the operations
+ * refer to it. If several parts have one name, the most frequent one keeps it; to another one's name, the first operation that has it is
+ * appended.
  */
 export class SharedParts {
   readonly #components: Record<Kind, Record<string, object>> = { examples: {}, parameters: {}, responses: {} };
@@ -21,7 +21,7 @@ export class SharedParts {
   /** Texts of parts, also of those that are not shared. */
   readonly #seen = new Set<string>();
 
-  /** Operations of a later call refer to what those of earlier calls share, and never change it. */
+  /** Operations of a later call refer to the parts that operations of earlier calls share, and never change them. */
   constructor(...groups: readonly (readonly WholeOperation[])[]) {
     for (const group of groups) this.#share(group);
   }

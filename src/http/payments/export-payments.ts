@@ -68,7 +68,7 @@ async function* linesOf(
   yield `${totals.json()}\n`;
 }
 
-/** The days of an export, UTC, as [from, to) in milliseconds since the epoch, and their name in that of a file. */
+/** The days of an export, UTC, as [from, to) in milliseconds since the epoch, and their name as a part of a file's name. */
 export function readDays(
   day: string | undefined,
   lastDay: string | undefined,

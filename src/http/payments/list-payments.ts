@@ -82,9 +82,10 @@ export function listPayments(
 }
 
 /**
- * What a list asks for; throws the 400 that names the parameter. An empty one counts as absent, except for `reference` and `content`: a
- * page that asks for the payments of its order, and has lost the number, must not get those of everybody. `client` is undefined for those
- * who see all payments, and only they search in content: no index keeps the search of a client away from the payments of others.
+ * The selection that a list asks for; throws the 400 that names the parameter. An empty one counts as absent, except for `reference` and
+ * `content`: a page that asks for the payments of its order, and has lost the number, must not get everybody's payments. `client` is
+ * undefined for a caller who sees all payments. Only such a caller searches in content: no index keeps the search of a client away from the
+ * payments of others.
  */
 export function readSelection(query: ListQuery, client?: string): Selection {
   if (query.content !== undefined && client !== undefined) throw publicErrors.scopeMissing(['operations']);
@@ -167,7 +168,7 @@ function referenceOf(text: string): string {
   throw referenceRefusal(text);
 }
 
-/** Where a page begins: the transaction id at which the one before ended, in a form that nobody takes for one. */
+/** The beginning of a page: the transaction id at which the page before ended, in a form that nobody takes for an id. */
 export function cursorFor(transactionId: string): string {
   return Buffer.from(transactionId).toString('base64url');
 }

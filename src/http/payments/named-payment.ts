@@ -25,7 +25,7 @@ import { clientOf } from '../requests/request-limit-hook.js';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the request names, at the routes that need a name; undefined where that is no key. */
+    /** The payment that the request names, at the routes that need a name; undefined if the name is no key. */
     payment: NamedPayment | undefined;
   }
 }
@@ -89,15 +89,15 @@ function namedPayment(
 interface AskedReference {
   readonly text: string;
   readonly client: string | undefined;
-  /** Where none is named, a payment is of the first one, and a question about the newest. */
+  /** If none is named, a payment is of the first one, and a question about the newest. */
   readonly attempt: number | undefined;
 }
 
 export type NamedReference = NamedPayment & { readonly reference: Reference };
 
 /**
- * What the query says of a reference (rule P18); undefined where it names none. Throws the 400 that says what is wrong: a reference that
- * was meant, and cannot be read, must never become a payment with another key.
+ * The reference in the query (rule P18); undefined if it names none. Throws the 400 that says what is wrong: a reference that was meant,
+ * and cannot be read, must never become a payment with another key.
  */
 export function referenceIn(
   request: Pick<FastifyRequest, 'query' | 'caller'>,
@@ -125,14 +125,14 @@ export function referenceRefusal(reference: unknown): PublicError {
   return lost === undefined ? publicErrors.invalidReference() : publicErrors.referenceWithoutNumber(lost);
 }
 
-/** The key of a reference. Who may name it sees it as the client does whose it is. */
+/** The key of a reference. A caller who may name it sees it as its client does. */
 export function named(asked: AskedReference, computeKey: ComputeKey): NamedReference {
   const { text, client, attempt = 1 } = asked;
   const reference = { text, client, attempt };
   return { key: computeKey(reference), client, reference };
 }
 
-/** Whether a question is about one attempt, and not about the newest. */
+/** True if a question is about one attempt, and not about the newest. */
 export function isAttemptNamed({ query }: FastifyRequest): boolean {
   return (query as Readonly<Record<string, unknown>>).attempt !== undefined;
 }
@@ -265,7 +265,7 @@ export const operatedReferenceErrors: RouteErrors = [
   { clientMissing: clientMissing() },
   'clientWithoutReference',
 ];
-/** Of attempts whose turn it is not. */
+/** Errors of attempts whose turn it is not. */
 export const turnErrors: RouteErrors = [
   'attemptBeforeUnderWay',
   'attemptBeforeAbsent',

@@ -102,7 +102,7 @@ export function pay(
     },
   );
 
-  /** Every answer is counted once: here, or where its exception is answered. */
+  /** Every answer is counted once: here, or in the answer to its exception. */
   async function answerPayment(reply: FastifyReply, payment: NamedPayment, answer: PayAnswer): Promise<void> {
     const paid = paidIn(answer);
     measures.paid(countedAs(answer), paid?.transactionId);
@@ -154,7 +154,7 @@ function paidIn(answer: PayAnswer): Paid | undefined {
 
 type Members = ReadonlyMap<string, JsonMember>;
 
-/** What the body asks to be paid, or the problem with its content (rules P4 and P19). Unknown members are ignored. */
+/** The payment that the body asks for, or the problem with its content (rules P4 and P19). Unknown members are ignored. */
 export function readPaymentRequest(body: JsonBody): PaymentRequest {
   const members = membersOf(body);
   if ('problem' in members) return members;
@@ -175,7 +175,7 @@ function moneyIn(members: Members): Money | MoneyProblem {
   return readMoney(amount.text, currency.text);
 }
 
-/** Undefined where the body has none of its members, as most. */
+/** Undefined if the body has none of its members, as most. */
 function contentIn(members: Members): Content | { readonly problem: string } | undefined {
   const source = members.get('source');
   const description = members.get('description');
@@ -301,9 +301,9 @@ function readBody(body: JsonBody): void {
 }
 
 /**
- * What the bodies of requests may hold, for readers and for clients that are generated. They never judge a request: number
- * text and repeated members are lost on a schema, so the bodies are read by hand (rules P4 and T2). The test
- * `unit/described-bodies` holds both against each other.
+ * The members that bodies of requests may hold, for readers and for clients that are generated. They never judge a request: number text and
+ * repeated members are lost on a schema, so the bodies are read by hand (rules P4 and T2). The test `unit/described-bodies` holds both
+ * against each other.
  */
 
 const currencies = [...MINOR_UNITS.keys()].sort();

@@ -22,7 +22,7 @@ export interface Paid {
   readonly sentence: string;
 }
 
-/** The record of what is paid, where the request prefers it (rule P20); else the sentence. */
+/** The record of the payment, if the request prefers it (rule P20); else the sentence. */
 export async function sendPaid(
   paidRecord: PaidRecord,
   reply: FastifyReply,
@@ -37,8 +37,8 @@ export async function sendPaid(
 }
 
 /**
- * The record of a payment that is paid, as `GET /api/payments/{key}` gives it to `client` (rule P20). Undefined where the row cannot be
- * read, or does not have this outcome, because it was lost: the outcome is known all the same, so a store that is down never withholds it.
+ * The record of a payment that is paid, as `GET /api/payments/{key}` gives it to `client` (rule P20). Undefined if the row cannot be read,
+ * or does not have this outcome, because it was lost. The outcome is known all the same, so a store that is down never withholds it.
  */
 export type PaidRecord = (
   key: string,
@@ -57,8 +57,8 @@ export function createPaidRecord(read: PaymentRecords['get']): PaidRecord {
 }
 
 /**
- * What is known of the charge is read only for a program that asks for it (rule P20), and not where the refusal itself says that
- * it is not known: 409, and from 500 on.
+ * The charge is read only for a program that asks for it (rule P20), and not if the refusal itself says that it is not known: 409, and from
+ * 500 on.
  */
 export async function refuse(
   payments: Pick<Payments, 'tellCharge'>,
@@ -102,7 +102,7 @@ export const PREFERENCE_APPLIED = sometimes(
   ),
 );
 
-/** With `Prefer: return=representation` the record, where its row can be read. */
+/** With `Prefer: return=representation` the record, if its row can be read. */
 export const sentenceOrRecord = (pattern: string) => ({
   anyOf: [{ type: 'string', pattern }, { $ref: '#/components/schemas/Payment' }],
 });

@@ -12,7 +12,7 @@ import { visibleClient } from '../requests/access-check.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { completed, keyIn, keyParameter, PaymentPath, STATES } from './shown-payment.js';
 
-/** What an operator looks at alongside a payment, to decide about it (docs/reference/processor.md). */
+/** The timeline that an operator reads alongside a payment, to decide about it (docs/reference/processor.md). */
 export function paymentTimeline(
   server: FastifyInstance,
   { findTimeline }: { readonly findTimeline: FindTimeline },

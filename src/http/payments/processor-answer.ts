@@ -10,7 +10,7 @@ import type { RouteDescription } from '../openapi/route-description.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { keyIn, keyParameter, PaymentPath } from './shown-payment.js';
 
-/** What an operator asks the processor, to decide about a payment (docs/reference/processor.md). */
+/** An operator's question to the processor, to decide about a payment (docs/reference/processor.md). */
 export function processorAnswer(
   server: FastifyInstance,
   { askProcessor }: { readonly askProcessor: AskProcessor },

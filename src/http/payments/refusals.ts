@@ -11,14 +11,14 @@ type State = PayAnswer['state'];
 interface Row<Answer> {
   /** In `idempay_payments_total` (rule O2). */
   readonly countedAs: PaymentOutcome | ((answer: Answer) => PaymentOutcome);
-  /** What the request is refused with. Of an answer that has an outcome: if the payment was declined. */
+  /** The refusal of the request. For an answer that has an outcome: if the payment was declined. */
   readonly refusal: (answer: Answer, by: NamedBy) => PublicError;
 }
 
 /** Most payments take less. */
 const UNDER_WAY_RETRY_SECONDS = 1;
 
-/** What a request to pay is refused with, and how its answer is counted, by the state of the answer. */
+/** The refusal of a request to pay, and how its answer is counted, by the state of the answer. */
 const ANSWERS: { readonly [Name in State]: Row<PayAnswer & { readonly state: Name }> } = {
   processed: {
     countedAs: ({ final }) => (final.outcome.state === 'DECLINED' ? 'declined' : 'processed'),
@@ -61,12 +61,15 @@ const ANSWERS: { readonly [Name in State]: Row<PayAnswer & { readonly state: Nam
   unknown: { countedAs: 'unknown', refusal: (_answer, by) => publicErrors.paymentOutcomeUnknown(by) },
 };
 
-/** What a request to pay, or to issue the key of a reference, is refused with. */
+/** The refusal of a request to pay, or to issue the key of a reference. */
 export function refusalOf(answer: PayAnswer, by: NamedBy): PublicError {
   return rowOf(answer).refusal(answer, by);
 }
 
-/** What a cancellation is refused with: as a payment, if the answer can be that of one. `attempt` is that of the reference, if one was named. */
+/**
+ * The refusal of a cancellation: the same as for a payment, if a payment can have the answer. `attempt` belongs to the reference, if one
+ * was named.
+ */
 export function cancelRefusalOf(
   answer: Exclude<CancelAnswer, { state: 'cancelled' }>,
   attempt: number | undefined,

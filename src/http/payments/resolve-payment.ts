@@ -79,7 +79,7 @@ function resolvedPayment(answer: ResolveAnswer): PaymentRecord {
   }
 }
 
-/** What an operator found out; throws the 400 that names the member. */
+/** The outcome that an operator found out; throws the 400 that names the member. */
 export function readVerdict(body: JsonBody): Verdict {
   const members = membersOf(body);
   if ('problem' in members) throw publicErrors.invalidBody(members.problem);

@@ -7,7 +7,7 @@ import { keepSmall } from './unread-bodies.js';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** What each route needs, by method and path. */
+    /** The scopes that each route needs, by method and path. */
     readonly routeScopes: ReadonlyMap<string, 'open' | readonly Scope[]>;
     /** For an answer that stays open: whether the credentials of its request are still good for one of these. */
     mayStill(request: FastifyRequest, scopes: readonly Scope[]): Promise<boolean>;

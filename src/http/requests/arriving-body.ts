@@ -10,7 +10,7 @@ const FIRST_BYTES = 1024;
 interface Sender {
   readonly isPayment: boolean;
   readonly limitBytes: number;
-  /** Asked for only where the client counts. */
+  /** Asked for only if the client counts. */
   client(): string;
 }
 

@@ -11,7 +11,7 @@ import { clientOf } from './request-limit-hook.js';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What counts for the budget; undefined where no body is read. */
+    /** The body that counts for the budget; undefined if no body is read. */
     arrivingBody: ArrivingBody | undefined;
   }
 }
@@ -96,7 +96,7 @@ function readJson(budget: BodyBudget, request: FastifyRequest, payload: Readable
   payload.on('data', (chunk: Buffer) => {
     if (isFirst) isFirst = false;
     else noteChunk(request);
-    // After a refusal the rest is read and thrown away.
+    // After a refusal the rest is read and discarded.
     const refusal = isOver ? undefined : body.add(chunk);
     if (refusal) end(refusal);
   });

@@ -1,11 +1,11 @@
 import type { Socket } from 'node:net';
 import type { FastifyReply } from 'fastify';
 
-/** What is to be done for the answers that are due on a connection. Node warns of more than ten listeners, and eight answers may be due. */
+/** The steps for the answers that are due on a connection. Node warns of more than ten listeners, and eight answers may be due. */
 const stepsBySocket = new WeakMap<Socket, Set<() => void>>();
 
 /**
- * Calls `then` once if the connection closes before the answer is over; at once where it is closed already. The answer itself does not tell:
+ * Calls `then` once if the connection closes before the answer is over; at once if it is closed already. The answer itself does not tell:
  * Node emits no `close` on the answer to a pipelined request whose turn has not come when the client disconnects.
  */
 export function whenClientIsGone({ request, raw }: FastifyReply, then: () => void): void {

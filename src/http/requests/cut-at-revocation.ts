@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import { whenClientIsGone } from './client-gone.js';
 
-/** After its credentials were revoked or expired, an answer that goes on ends within this time plus that of the check. */
+/** After its credentials were revoked or expired, an answer that goes on ends within this time plus the time of the check. */
 export const ACCESS_CHECK_MS = 4_000;
 
 /**

@@ -32,7 +32,7 @@ export function ifMatchCondition(header: string | undefined): TagCondition | und
   return (tag) => strong.includes(tag) || bare === tag;
 }
 
-/** Whether the value is the tag in quotes. */
+/** True if the value is the tag in quotes. */
 function isStrong(value: string, tag: string): boolean {
   return value.length === tag.length + 2 && value.startsWith('"') && value.endsWith('"') && value.startsWith(tag, 1);
 }

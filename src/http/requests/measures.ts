@@ -1,4 +1,4 @@
-/** What is measured of requests. `ended` and `paid` are called for each, so they must cost next to nothing. */
+/** The measures of requests. `ended` and `paid` are called for each, so they must cost next to nothing. */
 export interface HttpMeasures {
   /** Called once for each route; `path` is its pattern, or NO_ROUTE. */
   route(path: string): RouteMeasure;

@@ -1,10 +1,10 @@
 import type { FastifyRequest } from 'fastify';
 
 /**
- * Whether a browser says that a page of another origin made it send this (rule A8). Such a page cannot read the answer, but an image
- * is enough to issue a key, and a form to close an order. A person may follow a link to a page of ours. Only browsers send
- * `Sec-Fetch-Site`, and pages cannot set it; a browser that sends none (an old one, or one that asks over plain HTTP) sends `Origin`
- * with everything but reads.
+ * True if a browser says that a page of another origin made it send this (rule A8). Such a page cannot read the answer, but an image is
+ * enough to issue a key, and a form to close an order. A person may follow a link to a page of ours. Only browsers send `Sec-Fetch-Site`,
+ * and pages cannot set it; a browser that sends none (an old one, or one that asks over plain HTTP) sends `Origin` with everything but
+ * reads.
  */
 export function isOfOtherSite({ raw: { headers }, routeOptions: { config } }: FastifyRequest): boolean {
   const { host, origin, 'sec-fetch-site': site, 'sec-fetch-mode': mode } = headers;

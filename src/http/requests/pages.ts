@@ -5,13 +5,13 @@ import { publicErrors } from '../errors/public-errors.js';
 import { quoted } from './entity-tags.js';
 import { evaluateRead, sendNotModified } from './preconditions.js';
 
-/** What is made once and served from memory: `/openapi.json`, `/docs`, `/console` and their files. */
+/** Content that is made once and served from memory: `/openapi.json`, `/docs`, `/console` and their files. */
 export interface Page {
   readonly contentType: string;
   readonly bytes: Buffer;
   /** Without quotes. */
   readonly tag: string;
-  /** More headers than those of every page. */
+  /** More headers, besides the headers of every page. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -26,7 +26,7 @@ export function pageOf(bytes: Buffer, contentType: string, headers: Page['header
   return { bytes, contentType, headers, tag: createHash('md5').update(bytes).digest('hex') };
 }
 
-/** Answers GET and HEAD, with 304 where the client has it. */
+/** Answers GET and HEAD, with 304 if the client has it. */
 export function sendPage(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -5,15 +5,15 @@ import type { TagCondition } from '../../transactions/transactions.js';
 import { ifMatchCondition, ifNoneMatchCondition } from './entity-tags.js';
 
 /**
- * What the preconditions say of GET or HEAD on a resource that has this tag, in the order of RFC 9110 13.2.2. Nothing here
- * has a modification date, so those that compare dates are ignored, as RFC 9110 13.1.3 and 13.1.4 want it.
+ * The result of the preconditions for GET or HEAD on a resource that has this tag, in the order of RFC 9110 13.2.2. Nothing here has a
+ * modification date, so preconditions that compare dates are ignored, as RFC 9110 13.1.3 and 13.1.4 want it.
  */
 export function evaluateRead(headers: IncomingHttpHeaders, tag: string): 'proceed' | 'not modified' | 'failed' {
   if (ifMatchCondition(headers['if-match'])?.(tag) === false) return 'failed';
   return ifNoneMatchCondition(headers['if-none-match'])?.(tag) ? 'not modified' : 'proceed';
 }
 
-/** What the tag must satisfy for any other method to happen, else 412 (RFC 9110 13.2.2). Undefined where the request asks for nothing. */
+/** The condition on the tag for any other method to happen, else 412 (RFC 9110 13.2.2). Undefined if the request asks for nothing. */
 export function writeCondition(headers: IncomingHttpHeaders): TagCondition | undefined {
   const ifMatch = ifMatchCondition(headers['if-match']);
   const ifNoneMatch = ifNoneMatchCondition(headers['if-none-match']);

@@ -8,15 +8,15 @@ const WAIT = /^wait\s*=\s*(?:(\d+)|"(\d+)")$/i;
 const RETURN = /^return\s*=\s*(?:([!#$%&'*+.^_`|~\w-]+)|"([^"\\]*)")$/i;
 
 /**
- * The seconds of `Prefer: wait=N` (RFC 7240 4.3), at most 30; undefined where none is asked for. The first `wait` counts
- * (RFC 7240 2), and what is malformed is ignored, as every preference may be.
+ * The seconds of `Prefer: wait=N` (RFC 7240 4.3), at most 30; undefined if none is asked for. The first `wait` counts (RFC 7240 2), and a
+ * malformed one is ignored, as every preference may be.
  */
 export function preferredWaitSeconds(header: string | string[] | undefined): number | undefined {
   const seconds = firstValue(header, WAIT);
   return seconds === undefined ? undefined : Math.min(Number(seconds), LONGEST_WAIT_SECONDS) || undefined;
 }
 
-/** Whether `Prefer: return=representation` is asked for (RFC 7240 4.2). The first `return` counts. */
+/** True if `Prefer: return=representation` is asked for (RFC 7240 4.2). The first `return` counts. */
 export function prefersRepresentation(header: string | string[] | undefined): boolean {
   return firstValue(header, RETURN)?.toLowerCase() === 'representation';
 }

@@ -8,7 +8,7 @@ export function refuseUnknownParameters(query: unknown, known: readonly string[]
   throw publicErrors.invalidRequest(`'${unknown}' is not a query parameter of this path. ${names}`);
 }
 
-/** The same question from where this page ended (RFC 8288). Empty parameters count as absent. */
+/** The same question from the end of this page (RFC 8288). Empty parameters count as absent. */
 export function pageAfter(path: string, query: Readonly<Record<string, string | undefined>>, cursor: string): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries({ ...query, cursor })) if (value) parameters.set(name, value);

@@ -23,7 +23,7 @@ export function limitRequests(app: FastifyInstance, limit: RequestLimit | undefi
   });
 }
 
-/** The client that a request counts for: that of its credentials, else its address. */
+/** The client that a request counts for: its credentials name it, else its address does. */
 export function clientOf({ caller, address }: FastifyRequest): string {
   return caller?.client ?? `address:${networkOf(address)}`;
 }

@@ -1,21 +1,21 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 
-/** What is traced of requests (rule O3). */
+/** The traces of requests (rule O3). */
 export interface RequestTraces {
-  /** `route` is the pattern, because a path may hold a key. It is undefined where no route matches. */
+  /** `route` is the pattern, because a path may hold a key. It is undefined if no route matches. */
   begin(method: string, route: string | undefined, headers: IncomingHttpHeaders): RequestTrace;
 }
 
 export interface RequestTrace {
-  /** What the step begins, now or later, belongs to this trace. */
+  /** Work that the step begins, now or later, belongs to this trace. */
   run(step: () => void): void;
   ended(status: number): void;
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Undefined where nothing is traced. */
+    /** Undefined if traces are off. */
     requestTrace?: RequestTrace | undefined;
   }
 }

@@ -2,15 +2,15 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { noteChunk } from './chunk-turns.js';
 
-/** A body that waits has at most so many chunks alongside the one that holds the rest. */
+/** A body that waits has at most this number of chunks besides the one that holds the rest. */
 const MOST_CHUNKS = 256;
 
-/** Whether a body follows its head (RFC 9112 6). */
+/** True if a body follows its head (RFC 9112 6). */
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > 0;
 }
 
-/** Throws the body of a request away, as it comes: nobody reads it, and it would wait in Node until the answer is complete. */
+/** Discards the body of a request as it comes: nobody reads it, and it would wait in Node until the answer is complete. */
 export function discardBody(request: FastifyRequest): void {
   if (hasBody(request.raw)) request.raw.on('data', () => noteChunk(request));
 }
@@ -35,7 +35,7 @@ export function keepSmall(request: IncomingMessage): () => void {
     else if (!request.push(bytes)) {
       // To read has resumed the socket, at the end of this step of the event loop.
       process.nextTick(pause);
-      // What the same read of the socket still holds is not announced.
+      // Data that the same read of the socket still holds is not announced.
       setImmediate(join);
     }
   }

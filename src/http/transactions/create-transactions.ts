@@ -17,7 +17,7 @@ import { exampleTransaction } from './shown-transaction.js';
 /** A thousand rows of ordinary length are a tenth of it; those with the longest accounts just fit. */
 const LIMIT_BYTES = 1024 * 1024;
 
-/** Where the rows of a batch are in its body. */
+/** The place of a batch's rows in its body. */
 export const BATCH_ROWS: RowsMember = { name: 'transactions', most: MAX_CREATED_TOGETHER };
 
 /** Many transactions in one commit. */

@@ -47,7 +47,7 @@ export function create(
   });
 }
 
-/** The key of a create and whose it is; undefined where none was sent. */
+/** The key of a create and whose it is; undefined if none was sent. */
 function creationNameOf(request: FastifyRequest, endpoint: CreationEndpoint): CreationName | undefined {
   const header = readCreationKey(headerOf(request));
   return header.state === 'present' ? { client: request.caller?.client ?? '', endpoint, key: header.key } : undefined;
@@ -94,7 +94,7 @@ export const CREATION_HEADERS: readonly RequestHeader[] = [
   REQUEST_HEADERS.ifNoneMatch,
 ];
 
-/** After those of the body. */
+/** Added after the errors of the body. */
 export const CREATION_ERRORS: RouteErrors = [
   'invalidCreationKey',
   'creationMismatch',

@@ -54,7 +54,7 @@ export function searchTransactions(
     );
 }
 
-/** What a search asks for; throws the 400 that names the parameter. An empty one counts as absent. */
+/** The selection of a search; throws the 400 that names the parameter. An empty one counts as absent. */
 function readSearch({ from = '', to = '', status, limit, cursor }: Type.Static<typeof Query>): TransactionSearch {
   return {
     from,
