@@ -46,7 +46,7 @@ const RECOVERY_BEFORE_SERVING_MS = { simulated: 2_000, http: 0 } as const;
 /** Long enough for every ordinary payment to end; orchestrators usually kill a process after 30 s. */
 const DRAIN_LIMIT_MS = 25_000;
 const CLOSE_IDLE_EVERY_MS = 100;
-/** What the log calls the stores. */
+/** The names of the stores in the log. */
 const STORE_NAMES: Readonly<Record<MeasuredStore, string>> = {
   redis: 'Redis',
   postgresql: 'PostgreSQL',
@@ -212,7 +212,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
         if (await endsWithin(limitMs, ended)) return;
         // Before the attempts are cut: a duplicate that sees one end would begin another.
         waiting.end();
-        // What still waits for the processor becomes unknown, and is given up while the stores are open.
+        // An attempt that still waits for the processor becomes unknown, and is given up while the stores are open.
         await processor.close();
         const givenUp = await endsWithin(LAST_WRITES_MS, Promise.all([server.requestsUnderWay.ended(), background]));
         if (!givenUp)

@@ -25,20 +25,20 @@ export interface Config {
   /** Time from a signal to the closing of the port, in which load balancers notice that this process is not ready. */
   readonly drainDelayMs: number;
   readonly logLevel: LogLevel;
-  /** Limit for each client. Undefined where there is none. */
+  /** Limit for each client. Undefined if there is none. */
   readonly requestsPerMinute: number | undefined;
   /** Open at once, at most. */
   readonly maxConnections: number;
-  /** Undefined where the service has no TLS of its own. */
+  /** Undefined if the service has no TLS of its own. */
   readonly certificateFiles: CertificateFiles | undefined;
-  /** Proxies whose X-Forwarded-For header is trusted. Undefined where no proxy is. */
+  /** Proxies whose X-Forwarded-For header is trusted. Undefined if no proxy is. */
   readonly trustedNetworks: readonly string[] | undefined;
   readonly access: AccessSettings;
   readonly deployment: DeploymentSettings;
   readonly payments: PaymentSettings;
   readonly transactionCacheTtlMs: number;
   readonly processor: ProcessorSettings;
-  /** Undefined where nothing is traced. */
+  /** Undefined if traces are off. */
   readonly traces: TraceSettings | undefined;
 }
 
@@ -58,7 +58,7 @@ export interface PaymentSettings {
   readonly payloadMismatch: 'replay' | 'reject';
   /** Payments under way at once in this process, at most. */
   readonly maxInFlight: number;
-  /** How long a finished payment is kept after its end. Undefined where it is kept for ever. */
+  /** How long a finished payment is kept after its end. Undefined if it is kept for ever. */
   readonly retentionMs: number | undefined;
 }
 
@@ -74,7 +74,7 @@ export type ProcessorSettings =
   | {
       readonly kind: 'http';
       readonly url: string;
-      /** Whose account is charged there. Undefined where the URL's user names it. */
+      /** Whose account is charged there. Undefined if the URL's user names it. */
       readonly account: string | undefined;
       /** Under which earlier payments of the same account were claimed (rule P14). */
       readonly formerNames: readonly string[];
@@ -93,7 +93,7 @@ const DAY_SECONDS = 86_400;
 const MAX_TTL_DAYS = 3650;
 const MAX_TTL_SECONDS = MAX_TTL_DAYS * DAY_SECONDS;
 /**
- * Payments under way at once. Over HTTP each needs a connection: with those of recovery 256, few enough for any limit of
+ * Payments under way at once. Over HTTP each needs a connection: together with recovery's connections 256, few enough for any limit of
  * descriptors. A simulated one needs memory only.
  */
 const MOST_IN_FLIGHT = { http: 192, simulated: 10_000 } as const;
@@ -163,8 +163,8 @@ function readSettings(settings: Settings): Config {
 }
 
 /**
- * `REQUIRED_SETTINGS` stands where a service is defined (a unit, a container), and what it names comes from a file or a secret. If that goes
- * missing, no default takes its place.
+ * `REQUIRED_SETTINGS` stands in the definition of a service (a unit, a container), and the settings that it names come from a file or a
+ * secret. If that goes missing, no default takes its place.
  */
 function refuseMissing(settings: Settings): void {
   const names = settings.parsed('REQUIRED_SETTINGS', readNames, NAMES_FORM) ?? [];

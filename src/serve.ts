@@ -90,12 +90,12 @@ function logBroken(logger: Logger, error: Error): void {
     logger.fatal(error.message);
     return;
   }
-  // What a disk does is expected; anything else that ends the writer thread is a mistake of ours, with its stack.
+  // A fault of the disk is expected; anything else that ends the writer thread is a mistake of ours, with its stack.
   const detail = error instanceof StoreUnavailable ? { reason: reasonOf(error) } : { err: error };
   logger.fatal(detail, 'the store is broken; the process ends, and a new start recovers');
 }
 
-/** For the log: where everything is kept, without user and password. */
+/** For the log: the places of all stores, without user and password. */
 function nameStores(deployment: DeploymentSettings): Readonly<Record<string, string>> {
   switch (deployment.kind) {
     case 'embedded':

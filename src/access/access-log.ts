@@ -1,4 +1,4 @@
-/** Where operators read that credentials cannot be checked as they should be. */
+/** Tells operators that credentials cannot be checked as they should be. */
 export interface AccessLog {
   error(sentence: string): void;
   info(sentence: string): void;

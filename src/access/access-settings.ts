@@ -2,7 +2,7 @@ import { isLoopback } from '../platform/loopback.js';
 import type { Settings } from '../platform/settings.js';
 import { isDiscoverable, isSafeUrl, type TokenSettings } from './issuer.js';
 
-/** Whether clients need credentials (rule A1). */
+/** The settings that decide if clients need credentials (rule A1). */
 export type AccessSettings =
   /** No. `loopbackOnly` (without AUTH=none): only requests to a name of this machine, because a web page can make a browser send others. */
   | { readonly kind: 'none'; readonly loopbackOnly: boolean }

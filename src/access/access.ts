@@ -8,7 +8,7 @@ import { createTokenCheck } from './tokens.js';
 
 /** Identifies the client of a request (rules A2 and A3). */
 export interface Access {
-  /** `authorization`: the header as sent. No promise where the issuer is not asked, so that an API key does not cost a turn. */
+  /** `authorization`: the header as sent. No promise if the issuer is not asked, so that an API key does not cost a turn. */
   authenticate(authorization: string | undefined): AuthenticationResult | Promise<AuthenticationResult>;
   /** The clients of the file of API keys. Those that are known by tokens alone are in no list. */
   clients(): readonly string[];

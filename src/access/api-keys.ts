@@ -29,7 +29,7 @@ export interface ApiKey {
   readonly scopes: readonly Scope[];
   /** The digest of the whole secret, in lower-case hexadecimal digits. A secret is 256 random bits, so a fast hash is enough. */
   readonly sha256: string;
-  /** ISO 8601 with an offset. Undefined where it never expires. */
+  /** ISO 8601 with an offset. Undefined if it never expires. */
   readonly expiresAt?: string;
 }
 

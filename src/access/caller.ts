@@ -1,6 +1,6 @@
 import type { Scope } from './scopes.js';
 
-/** Who sent a request, as its credentials say. */
+/** The sender of a request, as its credentials say. */
 export interface Caller {
   /** `key:<name>`, `jwt:<application>` or `jwt-sub:<subject>`: the owner of the idempotency keys that it asks for (rule A5). */
   readonly client: string;

@@ -5,7 +5,7 @@ import { isClientName } from './api-keys.js';
 const MAX_TOKEN_CODE_POINTS = 255;
 const CLIENT = /^(key|jwt|jwt-sub):(.+)$/s;
 
-/** Whether a caller can have this client: what an operator names is judged like what credentials name. */
+/** True if a caller can have this client: an operator's text is judged like the name in credentials. */
 export function isClient(text: string): boolean {
   const [, kind, name = ''] = CLIENT.exec(text) ?? [];
   return kind === 'key' ? isClientName(name) : isTokenClientName(name);

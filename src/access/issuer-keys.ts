@@ -23,7 +23,7 @@ export class IssuerUnavailable extends Error {
  */
 export class IssuerKeys {
   private keySet: ReturnType<typeof createLocalJWKSet> | undefined;
-  /** The last question to the issuer, which fails with IssuerUnavailable. It stands for the cooldown, also where it failed. */
+  /** The last question to the issuer, which fails with IssuerUnavailable. It stands for the cooldown, also if it failed. */
   private answer: Promise<void> = Promise.resolve();
   private askedAt = Number.NEGATIVE_INFINITY;
   private cancelRefresh = () => {};

@@ -5,7 +5,7 @@ import { isLoopback } from '../platform/loopback.js';
 export interface TokenSettings {
   readonly issuer: string;
   readonly audience: string;
-  /** Undefined where the issuer's metadata names it (OpenID Connect Discovery 1.0, 4). */
+  /** Undefined if the issuer's metadata names it (OpenID Connect Discovery 1.0, 4). */
   readonly jwksUrl: string | undefined;
 }
 
@@ -21,12 +21,12 @@ export function isSafeUrl(text: string): boolean {
   return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
 }
 
-/** Whether the issuer can be asked where its keys are (OpenID Connect Discovery 1.0, 3). */
+/** True if the issuer can be asked for the place of its keys (OpenID Connect Discovery 1.0, 3). */
 export function isDiscoverable(issuer: string): boolean {
   return isSafeUrl(issuer) && !/[?#]/.test(issuer);
 }
 
-/** The issuer's keys as they are now. Rejects where they cannot be had. */
+/** The issuer's keys as they are now. Rejects if they are not available. */
 export async function fetchKeySet({ issuer, jwksUrl }: TokenSettings): Promise<{ keys: JWK[] }> {
   const signal = AbortSignal.timeout(ISSUER_TIMEOUT_MS);
   const keySet = await readJson(jwksUrl ?? (await discover(issuer, signal)), signal);

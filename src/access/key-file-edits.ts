@@ -76,7 +76,7 @@ function keepOwnerAndMode(file: number, path: string): void {
   try {
     const { uid, gid } = fstatSync(file);
     if (old.uid !== uid || old.gid !== gid) fchownSync(file, old.uid, old.gid);
-    // After the owner, because a change of the owner may take bits away.
+    // After the owner, because a change of the owner may clear bits.
     fchmodSync(file, old.mode & PERMISSIONS);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error;

@@ -1,4 +1,4 @@
-/** What a client may do (rule A4). `operations` may also see every client's payments. */
+/** The permissions of a client (rule A4). `operations` may also see every client's payments. */
 export const SCOPES = [
   'payments:write',
   'payments:read',

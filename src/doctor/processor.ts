@@ -16,7 +16,7 @@ import { type ProcessorLocation, readProcessorUrl } from '../payments/processors
 import { type Finding, milliseconds, verdictOf } from '../platform/finding.js';
 import { isLoopback } from '../platform/loopback.js';
 
-/** The doctor waits no longer than this, even where payments do. */
+/** The doctor waits no longer than this, even if payments do. */
 const LIMIT_MS = 5_000;
 
 /** Looks up a reference that nobody ever charged, as a takeover does (docs/reference/processor.md). Charges nothing. */
@@ -68,7 +68,7 @@ export async function examineProcessor(settings: {
   ];
 }
 
-/** What a payment is about is sent to every adapter; one of the first contract passes over it. */
+/** The content of a payment is sent to every adapter; one of the first contract ignores it. */
 function judgeContent(isRead: boolean): Finding {
   return {
     verdict: verdictOf(false, !isRead),

@@ -13,7 +13,7 @@ const EXPIRES_SOON_MS = 14 * DAY_MS;
 const ROOT = 0;
 const TELLING_LEVELS = ['debug', 'trace'];
 
-/** What the settings and their files say by themselves; `doubts` are names that are probably misspelt. */
+/** Findings of the settings and their files alone; `doubts` are names that are probably misspelt. */
 export function examineSettings(
   config: Config,
   doubts: readonly string[],

@@ -149,7 +149,7 @@ async function cancelSession(url: string, pid: number): Promise<void> {
   });
 }
 
-/** What `collect` has found when it ends, fails or has taken `limitMs`. A failure is a row of its own. */
+/** The findings of `collect` when it ends, fails or has taken `limitMs`. A failure is a row of its own. */
 async function collectFindings(
   limitMs: number,
   collect: (findings: Finding[]) => Promise<unknown>,

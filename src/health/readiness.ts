@@ -2,7 +2,7 @@ import type { Health } from './health.js';
 
 export type PartState = 'up' | 'away';
 
-/** What the process needs, each as it is at this moment. Without the store of record nothing can be paid. */
+/** The parts that the process needs, each in its state at this moment. Without the store of record nothing can be paid. */
 export interface PartStates {
   readonly storeOfRecord: PartState;
   /** `full`: keys without a reference are refused (rule A6). */
@@ -10,7 +10,7 @@ export interface PartStates {
   readonly processor: PartState;
 }
 
-/** Whether a load balancer shall send requests here (rule O1). */
+/** The answer to a load balancer: send requests here, or not (rule O1). */
 export interface Readiness {
   readonly isDraining: boolean;
   /** At once and for ever: the process will end. */

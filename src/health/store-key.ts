@@ -1,7 +1,7 @@
 import { UUID } from '../payments/values/idempotency-key.js';
 import { TRANSACTION_CACHE } from '../transactions/ports/transaction-cache.js';
 
-/** What a key of the health endpoint names (rules P8, H2): nothing but this service's own keys can be asked for. */
+/** The record that a key of the health endpoint names (rules P8, H2): nothing but this service's own keys can be asked for. */
 export type StoreKey =
   | { readonly kind: 'record'; readonly key: string }
   | { readonly kind: 'cache entry'; readonly transactionId: number };

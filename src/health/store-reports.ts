@@ -10,7 +10,7 @@ export interface KeyValueStoreReport {
 
 export interface StoredValue {
   readonly value: string;
-  /** Whole seconds, rounded up. Null where it does not expire. */
+  /** Whole seconds, rounded up. Null if it does not expire. */
   readonly ttlSeconds: number | null;
 }
 

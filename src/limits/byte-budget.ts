@@ -36,7 +36,10 @@ export class ByteBudget {
 
 /** The longest body of a payment is 16 KiB: a thousand of them. */
 const PAYMENT_BYTES = 1_000 * 16 * 1024;
-/** Thirty-two batches of the longest kind. What is read out of a body may take five times as much, and all of it must fit next to the rest into 512 MB. */
+/**
+ * Thirty-two batches of the longest kind. The values that are read out of a body may take five times as much, and all of it must fit next
+ * to the rest into 512 MB.
+ */
 const OTHER_BYTES = 32 * 1024 * 1024;
 
 /**

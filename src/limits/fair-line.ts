@@ -25,8 +25,8 @@ export class FairLine<Entry> {
   }
 
   /**
-   * Undefined when nobody waits. Clients for which `mustYield` are passed over where others wait. The oldest entry of a client is
-   * next, or with `newestToo` alternately the newest and the oldest.
+   * Undefined when nobody waits. Clients for which `mustYield` are passed over if others wait. The oldest entry of a client is next, or
+   * with `newestToo` alternately the newest and the oldest.
    */
   next(mustYield: (client: string) => boolean = () => false, newestToo = false): Entry | undefined {
     let found: string | undefined;
@@ -47,7 +47,7 @@ export class FairLine<Entry> {
     return entry;
   }
 
-  /** What waits of all clients but this one. */
+  /** The waiting entries of all clients but this one. */
   *others(client: string): Iterable<Entry> {
     for (const [name, { entries }] of this.clients) if (name !== client) yield* entries;
   }

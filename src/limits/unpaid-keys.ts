@@ -52,7 +52,7 @@ export class UnpaidKeys {
     return ahead < refused;
   }
 
-  /** In the last hour. Of the hour before this one, the part that is not an hour ago counts, as if it had been even. */
+  /** In the last hour. The hour before this one counts with the part that is not an hour ago, as if it had been even. */
   private issued(client: string): number {
     const gone = (this.clock.monotonic() - this.hourBegan) / HOUR_MS;
     return (this.thisHour.peek(client) ?? 0) + (1 - gone) * (this.hourBefore.peek(client) ?? 0);

@@ -3,7 +3,10 @@ import type { PaymentEvents } from '../payments/context.js';
 import { StoreUnavailable } from '../platform/faults.js';
 import type { StoreLog } from './store-log.js';
 
-/** What is logged of payments: what recovery, retention and operators do to them, and what an operator has to know of their processor and clients. */
+/**
+ * The log of payments: the work of recovery, retention and operators on them, and facts about their processor and clients that an operator
+ * has to know.
+ */
 export interface PaymentLog extends PaymentEvents {
   /** `suppressed` such alarms came since the last one that was logged. */
   processorAlarm(cause: string, suppressed: number): void;

@@ -13,14 +13,14 @@ const MAX_REASONS = 5;
 interface Outage {
   readonly since: number;
   lastFailureAt: number;
-  /** What the last line about it said, and when. */
+  /** The text of the last line about it, and its time. */
   reason: string;
   reportedAt: number;
 }
 
 /**
- * What the log says while a store is down: one line when it goes, one when it is back, and every few seconds between them how
- * much could not be served and why. No stacks: such an outage is expected (`docs/operations/deployment.md`).
+ * The lines of the log while a store is down: one when it goes down, one when it is back, and one every few seconds between them, with the
+ * number of operations that were not served, and the reason. No stacks: such an outage is expected (`docs/operations/deployment.md`).
  */
 export class StoreLog implements StoreEvents {
   private readonly outages = new Map<string, Outage>();
@@ -60,7 +60,7 @@ export class StoreLog implements StoreEvents {
     this.logger.info({ store, seconds: Math.round((now - outage.since) / 1000) }, `${store} serves again`);
   }
 
-  /** Whether it could not serve when it was last asked. */
+  /** True if it could not serve when it was last asked. */
   isDown(store: string): boolean {
     return this.outages.has(store);
   }

@@ -3,8 +3,8 @@ import { Histogram, type Labels, type Sample } from './histogram.js';
 export type Reading = readonly [Labels, number];
 
 /**
- * What `GET /metrics` shows (rule O2). Counters and gauges are read when somebody looks: the features count in plain
- * numbers, which costs a payment nothing. Nothing here asks a store, so a scrape ends soon, also while all of them are down.
+ * The text of `GET /metrics` (rule O2). Counters and gauges are read when somebody looks: the features count in plain numbers, which costs
+ * a payment nothing. Nothing here asks a store, so a scrape ends soon, also while all of them are down.
  */
 export class Exposition {
   private readonly parts: (() => string)[] = [];

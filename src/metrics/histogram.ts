@@ -25,7 +25,7 @@ export class Histogram {
     readonly bounds: readonly number[],
   ) {}
 
-  /** What adds a value to the series with these labels, which is the same for the same labels. */
+  /** A function that adds a value to the series with these labels; the same function for the same labels. */
   of(labels: Labels = {}): (value: number) => void {
     const { bounds } = this;
     const series = this.seriesOf(labels);

@@ -17,7 +17,7 @@ const OTHER_METHOD = 'other';
 const STATUS_CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx'];
 
 export interface MeasuredHttp extends HttpMeasures {
-  /** What the live view shows of it. */
+  /** The part of it that the live view shows. */
   look(): Pick<Totals, 'payments' | 'latency' | 'lists'>;
 }
 

@@ -26,7 +26,7 @@ export interface Metrics {
   /** To be used in the place of the processor. */
   measured(processor: ProcessorClient): ProcessorClient;
   showBacklog(latest: () => Backlog | undefined): void;
-  /** What of it the live view shows, from the same numbers as the text. */
+  /** The part of it that the live view shows, from the same numbers as the text. */
   look(): Look;
   stop(): void;
 }

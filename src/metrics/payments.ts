@@ -28,7 +28,7 @@ export function showPayments(exposition: Exposition, counts: PaymentCounts): voi
   ]);
 }
 
-/** Nothing until it was seen once. Of the whole deployment: each of its processes shows the same. */
+/** Nothing until it was seen once. It counts the whole deployment, so each of its processes shows the same. */
 export function showBacklog(exposition: Exposition, latest: () => Backlog | undefined): void {
   exposition.gauge(
     'idempay_recovery_backlog_payments',

@@ -2,7 +2,7 @@ import type { ProcessorClient } from '../payments/ports/processor.js';
 import { decorated } from '../platform/decorated.js';
 import { type Exposition, labelOf } from './exposition.js';
 
-/** A call ends within PROCESSOR_TIMEOUT_MS, 10 s where nothing else is set. */
+/** A call ends within PROCESSOR_TIMEOUT_MS, 10 s if nothing else is set. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const CHARGE_RESULTS = ['succeeded', 'declined', 'unknown', 'not sent'] as const;
 const LOOK_UP_RESULTS = ['succeeded', 'declined', 'unknown', 'no record'] as const;

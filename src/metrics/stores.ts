@@ -14,7 +14,7 @@ export interface MeasuredStores extends StoreMeasures {
   queues(): Readonly<Record<string, number>>;
   /** Commits of the embedded store. */
   commits(): Buckets;
-  /** What a payment waits for of PostgreSQL. */
+  /** The statements of PostgreSQL that a payment waits for. */
   claimsAndSettles(): Buckets;
 }
 
@@ -97,7 +97,7 @@ export function measureStores(exposition: Exposition): MeasuredStores {
   };
 }
 
-/** Whether each store served when it was last asked. */
+/** Shows if each store served when it was last asked. */
 export function showStores(
   exposition: Exposition,
   stores: readonly MeasuredStore[],

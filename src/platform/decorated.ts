@@ -30,7 +30,7 @@ export function decoratedEach<Port extends object>(
   return made as Port;
 }
 
-/** Own members and those of the classes, the nearest first; whether each is an operation. */
+/** Own members and the classes' members, the nearest first, each with true if it is an operation. */
 function membersOf(port: object): Map<PropertyKey, boolean> {
   const members = new Map<PropertyKey, boolean>();
   for (let at = port; at !== Object.prototype && at !== null; at = Object.getPrototypeOf(at)) {

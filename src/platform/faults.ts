@@ -22,7 +22,7 @@ export class AllSnapshotsInUse extends StoreUnavailable {
   }
 }
 
-/** Whether a write may have happened all the same. */
+/** True if a write may have happened all the same. */
 export function isUnknown(fault: unknown): boolean {
   return fault instanceof StoreUnavailable && fault.effect === 'unknown';
 }

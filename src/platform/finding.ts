@@ -1,4 +1,4 @@
-/** What was found out about one thing. No text of it holds credentials. */
+/** The facts that were found out about one thing. No text of it holds credentials. */
 export interface Finding {
   /** Wrong: it loses payments or keys, or cannot serve. Warning: it may be meant so. */
   readonly verdict: Verdict;
@@ -6,7 +6,7 @@ export interface Finding {
   readonly found: string;
   readonly wanted: string;
   readonly why: string;
-  /** What to change. A start acts only on findings that have it. */
+  /** The change to make. A start acts only on findings that have it. */
   readonly advice?: string | undefined;
 }
 

@@ -1,7 +1,7 @@
 import { write, writeSync } from 'node:fs';
 import { type LevelWithSilent, type Logger, pino, symbols } from 'pino';
 
-/** The lines that wait while the log cannot be written have at most so many bytes: thousands of lines, and little of a process's memory. */
+/** The most bytes of lines that wait while the log cannot be written: thousands of lines, and little of a process's memory. */
 const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 /** Lines below the level `error` leave the other half to errors, so that errors are the last to be dropped. */
 const MAX_WAITING_BELOW_ERROR_BYTES = MAX_WAITING_BYTES / 2;
@@ -43,9 +43,9 @@ export interface LogOutputOptions {
 }
 
 /**
- * Where the log is written to. Nothing waits for it: a disk that is full, or a reader that has stopped, costs lines, which are counted.
- * sonic-boom, the output that pino has by default, tries the last lines of a process again for ever, on the main thread, whatever
- * the error is, and has no bound in memory that spares errors.
+ * The output of the log. Nothing waits for it: a disk that is full, or a reader that has stopped, costs lines, which are counted.
+ * sonic-boom, the output that pino has by default, tries the last lines of a process again for ever, on the main thread, after any error.
+ * It has no bound in memory that spares errors.
  */
 export class LogOutput {
   /** Tells pino to set `lastLevel` before each line. */

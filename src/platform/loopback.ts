@@ -1,6 +1,6 @@
 import { isIPv4 } from 'node:net';
 
-/** Whether the name or address, in brackets or not, always means this machine (RFC 6761 6.3, RFC 1122 3.2.1.3). */
+/** True if the name or address, in brackets or not, always means this machine (RFC 6761 6.3, RFC 1122 3.2.1.3). */
 export function isLoopback(host: string): boolean {
   const name = host
     .toLowerCase()
@@ -9,7 +9,7 @@ export function isLoopback(host: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost') || name === '::1' || isLoopbackAddress(name);
 }
 
-/** Whether others than this machine may reach the port: at its address, or through a proxy, which may run on this machine. */
+/** True if others than this machine may reach the port: at its address, or through a proxy, which may run on this machine. */
 export function isOpenToOthers(settings: {
   readonly host: string;
   readonly trustedNetworks: readonly string[] | undefined;

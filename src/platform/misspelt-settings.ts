@@ -110,7 +110,7 @@ function editDistance(a: string, b: string): number {
   return rows[a.length]?.[b.length] ?? 0;
 }
 
-/** Whether the two letters before these places are each other's. */
+/** True if the two letters before these places are swapped. */
 function areSwapped(a: string, row: number, b: string, column: number): boolean {
   return row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
 }

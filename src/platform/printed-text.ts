@@ -1,8 +1,8 @@
 const CONTROL_CHARACTER = /\p{Cc}/u;
 
 /**
- * What foreign text must not do to what is around it: control characters, which a terminal executes, and those that end a line for some
- * readers or change the direction of text.
+ * Characters by which foreign text could harm the text around it: control characters, which a terminal executes, and characters that end a
+ * line for some readers or change the direction of text.
  */
 export const HARMFUL = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;
 
@@ -14,7 +14,7 @@ export function isPrinted(text: string): boolean {
   return text.isWellFormed() && !CONTROL_CHARACTER.test(text);
 }
 
-/** What people count as characters, nearly: a surrogate pair is one. */
+/** Nearly the number of characters that people count: a surrogate pair is one. */
 export function codePointsIn(text: string): number {
   return Array.from(text).length;
 }

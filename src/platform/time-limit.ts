@@ -15,7 +15,7 @@ export async function within<Result, Late>(
   }
 }
 
-/** Whether the work ended within `limitMs` milliseconds. Its fault is thrown. */
+/** True if the work ended within `limitMs` milliseconds. Its fault is thrown. */
 export function endsWithin(limitMs: number, work: Promise<unknown>): Promise<boolean> {
   return within(
     limitMs,

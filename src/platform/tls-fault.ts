@@ -1,4 +1,7 @@
-/** What Node and OpenSSL call a certificate that is not accepted: expired, of another host, of an unknown authority. `ERR_SSL_` is what the server says. */
+/**
+ * The codes of Node and OpenSSL for a certificate that is not accepted: expired, of another host, of an unknown authority. `ERR_SSL_`
+ * begins the server's own errors.
+ */
 const CERTIFICATE_FAULT =
   /^(?!ERR_SSL_)(?:.*_)?(?:CERT|CRL|LEAF_SIGNATURE|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|ISSUER_PUBLIC_KEY)(?:_|$)/;
 /** OpenSSL 3.0 and OpenSSL 3.2 name a reply that is not TLS in these two ways. */
@@ -8,7 +11,7 @@ export function isCertificateFault(error: unknown): boolean {
   return CERTIFICATE_FAULT.test(codeOf(error));
 }
 
-/** Whether the exception, or one that caused it, says that TLS cannot be set up as it is, whenever it is tried. */
+/** True if the exception, or one that caused it, says that TLS cannot be set up as it is, at any time. */
 export function isTlsFault(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return isCertificateFault(error) || NO_TLS.test(codeOf(error)) || isTlsFault(error.cause);

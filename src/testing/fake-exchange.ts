@@ -1,4 +1,4 @@
-/** What users of the fake see. It names no type of the service's own, because those are not in the package. */
+/** The types that users of the fake see. They name no type of the service's own, because these are not in the package. */
 
 /** A request as the fake service sees it. */
 export interface FakeRequest {
@@ -16,14 +16,14 @@ export interface FakeAnswer {
   readonly body: string;
 }
 
-/** What the fake processor charged. */
+/** A charge of the fake processor. */
 export interface FakeCharge {
   readonly key: string;
   readonly transactionId: string;
   /** With all decimals of the currency. */
   readonly amount: string;
   readonly currency: string;
-  /** The content of the request that was charged; undefined where it had none. */
+  /** The content of the request that was charged; undefined if it had none. */
   readonly source?: string | undefined;
   readonly description?: string | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;

@@ -12,7 +12,7 @@ import { workUnderWay } from './work-under-way.js';
 export interface FakeIdempayOptions {
   /** As `PAYLOAD_MISMATCH` of the service: `replay` by default. */
   readonly payloadMismatch?: 'replay' | 'reject';
-  /** Where it is given, requests without it get 401. */
+  /** If it is given, requests without it get 401. */
   readonly apiKey?: string;
   /** The time, in milliseconds since the epoch. */
   readonly now?: () => number;
@@ -39,7 +39,7 @@ const OPERATIONS = [
 ] as const;
 export type FakeOperation = (typeof OPERATIONS)[number];
 
-/** What becomes of one request. */
+/** The fault of one request. */
 export type FakeFault =
   /** The connection fails before the request arrives, or after all its work was done. */
   | { readonly lose: 'request' | 'answer' }
@@ -77,7 +77,7 @@ export class FakeIdempay {
     this.#service = createFakeService({ payloadMismatch, apiKey, now, keyLifeMs });
   }
 
-  /** What was charged: never two for one key, and so for one attempt at a reference. */
+  /** All charges: never two for one key, and so for one attempt at a reference. */
   get charges(): readonly FakeCharge[] {
     return this.#service.charges;
   }
@@ -173,14 +173,14 @@ function processingOf(fault: FakeFault | undefined): FakeProcessing {
   return typeof fault === 'object' && 'decline' in fault ? fault : undefined;
 }
 
-/** As the service's own answer where it has one with this status, else as a gateway's. */
+/** The service's own answer if it has one with this status, else a gateway's. */
 function answerBefore(fault: FaultBefore, request: FakeRequest): WholeAnswer {
   const answer = faultAnswer(fault, request);
   if (!(fault.status in MESSAGES)) return answer;
   return { ...answer, headers: { ...answer.headers, ...fixedHeaders(false), 'x-request-id': requestIdOf(request) } };
 }
 
-/** With the service's own text, where a status has one that fits. A fault after the work is no more than this: the answer of a gateway. */
+/** With the service's own text, if a status has one that fits. A fault after the work is no more than this: the answer of a gateway. */
 function faultAnswer(
   { status, retryAfterSeconds }: { status: number; retryAfterSeconds?: number },
   { path, query, headers: asked }: FakeRequest,

@@ -1,7 +1,7 @@
 import type { ProcessorClient } from '../payments/ports/processor.js';
 import type { FakeCharge } from './fake-exchange.js';
 
-/** What it does with a payment that it was not asked for before. `unknown`: it charges, and its reply is lost. */
+/** Its answer to a payment that it was not asked for before. `unknown`: it charges, and its reply is lost. */
 export type FakeProcessing = { readonly decline: string } | 'unknown' | undefined;
 
 export interface FakeProcessor extends ProcessorClient {

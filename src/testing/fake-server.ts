@@ -13,7 +13,7 @@ import { VERSION } from '../platform/version.js';
 import { askOverMemory, type SentRequest, type WholeAnswer } from './fake-connection.js';
 import { SILENT } from './silent.js';
 
-/** What of a fake answers its requests. */
+/** The part of a fake that answers its requests. */
 export interface Answering {
   readonly features: Pick<
     Features,
@@ -30,7 +30,7 @@ export interface AskedOperation {
 
 export interface FakeServer {
   answer(request: SentRequest, answering: Answering): Promise<WholeAnswer>;
-  /** Undefined where there is none. */
+  /** Undefined if there is none. */
   operationOf(request: { readonly method: string; readonly path: string }): AskedOperation | undefined;
 }
 
@@ -96,7 +96,7 @@ export function createFakeServer(access: 'none' | 'required'): FakeServer {
   };
 }
 
-/** An object whose methods are those of another one, which is looked up at each call. */
+/** An object whose methods call another one's, which is looked up at each call. */
 function eachOf<T extends object>(look: () => T): T {
   const call =
     (name: PropertyKey) =>

@@ -77,7 +77,7 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
     forgetKeys: stores.forgetKeys,
     operationOf: server.operationOf,
 
-    /** `processed`: what the processor does, where this request makes it charge. */
+    /** `processed`: the processor's answer, if this request makes it charge. */
     async answer(
       request: SentRequest,
       operation: AskedOperation | undefined,

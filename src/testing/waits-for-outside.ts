@@ -4,17 +4,17 @@ import { Socket } from 'node:net';
 const OF_FILES = new Set(['FSReqCallback', 'FSReqPromise', 'CloseReq', 'FileHandleCloseReq']);
 /** The next piece of an answer comes within this time. Real milliseconds. */
 const BETWEEN_PIECES_MS = 20;
-/** What is silent for so long brings no answer, and time-outs may end. Real milliseconds. */
+/** A connection that is silent for this time brings no answer, and time-outs may end. Real milliseconds. */
 const LONGEST_SILENCE_MS = 1_000;
 
-/** Whether something of this process waits for a file to be read or written. */
+/** True if something of this process waits for a file to be read or written. */
 export function waitsForFiles(): boolean {
   return process.getActiveResourcesInfo().some((name) => OF_FILES.has(name));
 }
 
 /**
- * Whether something of this process waits at a connection that it opened: it connects, or has received nothing, or only a first
- * piece, since it last sent something. An idle connection of a pool does not.
+ * True if something of this process waits at a connection that it opened: it connects, or has received nothing, or only a first piece,
+ * since it last sent something. An idle connection of a pool does not.
  */
 export function waitsForSockets(): boolean {
   return [...connections].map((each) => each.isAwaitingAnswer()).includes(true);
@@ -35,7 +35,7 @@ Socket.prototype.connect = function (this: Socket, ...given: unknown[]): Socket 
 };
 
 class Connection {
-  /** What had been received when something was sent last. */
+  /** The bytes that had been received when something was sent last. */
   private readBeforeWrite = 0;
   private readBytes = 0;
   private readAt = Number.NEGATIVE_INFINITY;

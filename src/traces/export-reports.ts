@@ -5,7 +5,7 @@ import { decorated } from '../platform/decorated.js';
 export interface ExportEvents {
   /** An export failed, and the one before did not. */
   down(reason: string): void;
-  /** An export succeeded again; so many spans were lost meanwhile. */
+  /** An export succeeded again; `lostSpans` were lost meanwhile. */
   back(lostSpans: number): void;
 }
 

@@ -8,7 +8,7 @@ export class TracesNotInstalled extends Error {
 }
 
 /**
- * Loads what traces need, only where they are exported (rule O3). `log` is asked for when there is something to say. Throws
+ * Loads the modules that traces need, only if traces are exported (rule O3). `log` is asked for when there is something to say. Throws
  * TracesNotInstalled: OpenTelemetry is an optional peer, because most installations export no traces.
  */
 export async function openTraces(

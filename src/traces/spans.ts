@@ -13,9 +13,9 @@ import {
 export const TRANSACTION_ID = 'idempay.transaction_id';
 
 /**
- * The span under way, handed on through promises. Node pays for that with each promise, so there is one of these only where
- * traces are exported. A span begins only under another one that is recorded, or as a root: what the service does by itself
- * (clocks, probes of the stores) makes no traces.
+ * The span under way, handed on through promises. Node pays for that with each promise, so there is one of these only if traces are
+ * exported. A span begins only under another one that is recorded, or as a root: the service's own work (clocks, probes of the stores)
+ * makes no traces.
  */
 export class Spans {
   private readonly storage = new AsyncLocalStorage<Span | undefined>();

@@ -1,6 +1,6 @@
 import type { Settings } from '../platform/settings.js';
 
-/** Where traces go, and which (rule O3). */
+/** The destination of traces, and which ones go there (rule O3). */
 export interface TraceSettings {
   /** The address of the collector, without the path of traces. */
   readonly endpoint: string;
@@ -24,7 +24,7 @@ const ENDPOINT_FORM =
   'http://host:4318 or https://host/path, without a user: credentials go into OTEL_EXPORTER_OTLP_HEADERS';
 const RATIO_FORM = '0.1: a number from 0 to 1';
 
-/** The names are OpenTelemetry's. The result is undefined where nothing is traced. All are checked, also where nothing is traced. */
+/** The names are OpenTelemetry's. The result is undefined if traces are off. All are checked, also then. */
 export function readTraces(settings: Settings): TraceSettings | undefined {
   const endpoint = settings.parsed('OTEL_EXPORTER_OTLP_ENDPOINT', readEndpoint, ENDPOINT_FORM);
   const serviceName = settings.text('OTEL_SERVICE_NAME', 'idempay');

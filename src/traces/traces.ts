@@ -33,8 +33,8 @@ const EXPORT_EVERY_MS = 1_000;
 const LAST_EXPORT_MS = 2_000;
 
 /**
- * Everything that one process traces (rule O3). This module is loaded only where traces are exported. Each part wraps
- * the object that it is given, so that nothing is added without traces.
+ * Everything that one process traces (rule O3). This module is loaded only if traces are exported. Each part wraps the object that it is
+ * given, so that nothing is added without traces.
  */
 export interface Traces {
   readonly requests: RequestTraces;

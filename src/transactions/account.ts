@@ -2,7 +2,7 @@ import { codePointsIn, isPrinted } from '../platform/printed-text.js';
 
 const MAX_CODE_POINTS = 64;
 
-/** Whether any account can equal the text; stores need not be asked for what they never took. */
+/** True if any account can equal the text; stores need not be asked for text that they never took. */
 export function canBeAccount(text: string): boolean {
   return accountProblem('account', text) === undefined;
 }

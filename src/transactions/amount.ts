@@ -10,8 +10,8 @@ const MAX_NUMBER_LENGTH = 128;
 const JSON_NUMBER = /^(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,2}))?$/;
 
 /**
- * The exact value of a JSON number as a plain decimal without trailing zeros: Java writes ten million as `1.0E7` (rule
- * T2). What is no such number is given back as it is, to be refused.
+ * The exact value of a JSON number as a plain decimal without trailing zeros: Java writes ten million as `1.0E7` (rule T2). Text that is no
+ * such number is given back unchanged, to be refused.
  */
 export function plainDecimalOf(number: string): string {
   if (number.length > MAX_NUMBER_LENGTH) return number;

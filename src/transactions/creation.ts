@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { NewTransaction, Transaction } from './transaction.js';
 
-/** At most so many rows in one create: one commit of a few hundredths of a second, which other writes wait for. */
+/** The most rows in one create: one commit of a few hundredths of a second, which other writes wait for. */
 export const MAX_CREATED_TOGETHER = 1_000;
 
-/** Keys of one endpoint say nothing about those of the other. */
+/** Keys of one endpoint say nothing about the other's keys. */
 export type CreationEndpoint = 'one' | 'batch';
 
 /** The client's own key of a create: unique for each client and endpoint. */
@@ -21,13 +21,13 @@ export interface CreationKey extends CreationName {
   readonly idempotencyTtlMs: number;
 }
 
-/** What a commit created: the first of ids that follow each other, and the one time of all its rows (ms since the epoch). */
+/** The result of a commit: the first of ids that follow each other, and the one time of all its rows (ms since the epoch). */
 export interface Creation {
   readonly firstId: number;
   readonly createdAt: number;
 }
 
-/** What is known of a key that was used: the result of its first create, or that it created other rows. */
+/** The record of a key that was used: the result of its first create, or that it created other rows. */
 export type KnownCreation = ({ readonly state: 'replayed' } & Creation) | { readonly state: 'mismatch' };
 
 export type CreationResult = ({ readonly state: 'created' } & Creation) | KnownCreation;
@@ -46,7 +46,7 @@ export function asCreated(wanted: readonly NewTransaction[], { firstId, createdA
   return wanted.map((row, index) => ({ ...row, id: firstId + index, version: 1, createdAt }));
 }
 
-/** What the store holds against the key that was sent; `stored`: its record that has not expired. */
+/** The store's answer to the key that was sent; `stored`: its record that has not expired. */
 export function knownCreation(
   stored: ({ readonly fingerprint: string } & Creation) | undefined,
   fingerprint: string,

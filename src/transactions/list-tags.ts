@@ -13,7 +13,7 @@ const MAX_FILTERS = 1_000;
 const MAX_CHECKPOINTS_IN_ALL = 10_000;
 /** Ids read at a time: short enough that other requests are served between two pages. */
 const ID_PAGE = 2_000;
-/** A snapshot that is older than a tag made meanwhile is opened again; so often only where the list changes faster than that. */
+/** A snapshot that is older than a tag made meanwhile is opened again. All tries are used only if the list changes faster than that. */
 const MAX_TRIES = 10;
 
 export const EMPTY_LIST_TAG = createHash('md5').update('0').digest('hex');
@@ -125,7 +125,7 @@ export class ListTags {
     return opened;
   }
 
-  /** A list that turns out to be long, where too many long ones are read, is opened again when it is its turn. */
+  /** A list that turns out to be long, while too many long ones are read, is opened again when it is its turn. */
   private async openTagged(
     key: string,
     filter: TransactionFilter,
@@ -210,7 +210,7 @@ export class ListTags {
   }
 }
 
-/** Undefined where the list may be read from this snapshot. Otherwise the place in the line for one that it may be read from. */
+/** Undefined if the list may be read from this snapshot. Otherwise the place in the line for one that it may be read from. */
 function placeFor({ count, tag }: MadeTag, snapshot: TransactionSnapshot, isEnough?: (tag: string) => boolean) {
   return count < LONG_LIST || isEnough?.(tag) ? undefined : snapshot.lengthen();
 }

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import type { Transaction, TransactionStatus } from './transaction.js';
 
-/** What a client sees of one transaction. */
+/** One transaction as a client sees it. */
 export interface Representation {
   readonly json: string;
   /** The per-transaction tag of spec 4.3, without quotes. */
   readonly tag: string;
 }
 
-/** Where a transaction keeps what has been made of it. Not enumerable: a copy with another status must not take it along. */
+/** The member in which a transaction keeps its representation. Not enumerable: a copy with another status must not take it along. */
 const REPRESENTATION = Symbol('representation');
 
 /**

@@ -1,4 +1,4 @@
-/** What the transactions of this process did with the cache and the list tags since it started, in plain numbers. */
+/** Counts of the transactions of this process since it started, with the cache and the list tags, in plain numbers. */
 export interface TransactionCounts {
   /** Creates that were answered, of one row or many; replayed: the key had done it before; mismatch: with other rows. */
   readonly creates: { created: number; replayed: number; mismatch: number };

@@ -35,13 +35,15 @@ export interface Transaction extends NewTransaction {
   readonly createdAt: number;
 }
 
-/** Rows of a list that are read at a time: short enough that other requests are served between two pages. A list of so many has more. */
+/**
+ * Rows of a list that are read at a time: short enough that other requests are served between two pages. A list of this length has more.
+ */
 export const LONG_LIST = 500;
 
 export interface TransactionSearch extends TransactionFilter {
   /** The only status that is found; undefined finds each. */
   readonly status: TransactionStatus | undefined;
-  /** Only ids below this one: where the page before ended. */
+  /** Only ids below this one, which ended the page before. */
   readonly before: number | undefined;
   readonly limit: number;
 }
@@ -51,6 +53,6 @@ export interface TransactionFilter {
   readonly from: string;
   /** Equals `toAccount`; empty: no filter. */
   readonly to: string;
-  /** Who reads the list: clients take turns. If omitted, nobody in particular. */
+  /** The client that reads the list: clients take turns. If omitted, nobody in particular. */
   readonly client?: string | undefined;
 }

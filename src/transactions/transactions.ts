@@ -22,7 +22,7 @@ import {
 } from './transaction.js';
 import { createTransactionCounts, type TransactionCounts } from './transaction-counts.js';
 
-/** Whether a tag satisfies the precondition a client sent; what the header looks like is the HTTP layer's business. */
+/** True if a tag satisfies the precondition that a client sent; only the HTTP layer knows the form of the header. */
 export type TagCondition = (tag: string) => boolean;
 
 /** Rows that one search looks at: some milliseconds of work, however rare the wanted status is. */
@@ -55,7 +55,7 @@ export interface CreateRules {
 }
 
 export type CreateResult =
-  /** As they were created, also where they were changed or deleted since. */
+  /** As they were created, also if they were changed or deleted since. */
   | { readonly state: 'created' | 'replayed'; readonly transactions: readonly Transaction[] }
   | { readonly state: 'mismatch' }
   | { readonly state: 'precondition failed' };
@@ -75,9 +75,9 @@ export type TransactionList =
 /** The rows of one snapshot, which it holds until it is closed; closes itself after the last page. */
 export interface TransactionPages {
   next(): Promise<{ readonly rows: readonly Transaction[]; readonly last: boolean }>;
-  /** Whether others wait for the snapshot. */
+  /** True if others wait for the snapshot. */
   isWanted(): boolean;
-  /** Whether another client is owed the snapshot. */
+  /** True if another client is owed the snapshot. */
   isOwed(): boolean;
   close(): void;
 }
@@ -114,7 +114,7 @@ export function createTransactions(
     }
   }
 
-  /** `accepted` is undefined where the cache failed, and holds nothing of it. */
+  /** `accepted` is undefined if the cache failed, and holds nothing of it. */
   function countFill(accepted: boolean | undefined): void {
     if (accepted) counts.fills.filled += 1;
     else if (accepted === false) counts.fills.refused += 1;

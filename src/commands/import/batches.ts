@@ -50,7 +50,7 @@ export async function* batchesOf(input: AsyncIterable<Buffer>, reading: Reading)
   if (last) yield { ...batch, end: last.end, lastLine: last.nextLine - 1 };
 }
 
-/** SHA-256 of the whole input. Throws UsageError where a line is too long for a row, before anything is sent. */
+/** SHA-256 of the whole input. Throws UsageError if a line is too long for a row, before anything is sent. */
 export async function digestOf(input: AsyncIterable<Buffer>): Promise<string> {
   const hash = createHash('sha256');
   for await (const { bytes } of linesOf(input)) hash.update(bytes);

@@ -6,7 +6,7 @@ export type ReadMember = (typeof READ_MEMBERS)[number];
 /** Members of an export that a new transaction gets from the service. */
 export const GIVEN_MEMBERS: readonly string[] = ['transactionId', 'createdAt'];
 
-/** What each column is read as. Undefined for a column that is left out. */
+/** The member that each column is read as. Undefined for a column that is left out. */
 export type Columns = readonly (ReadMember | undefined)[];
 
 const BY_NAME: ReadonlyMap<string, ReadMember> = new Map(READ_MEMBERS.map((member) => [nameOf(member), member]));
@@ -14,8 +14,8 @@ const GIVEN_NAMES: ReadonlySet<string> = new Set(GIVEN_MEMBERS.map(nameOf));
 const REQUIRED = READ_MEMBERS.filter((member) => member !== 'status');
 
 /**
- * The columns that the header names. Columns that are read must be unique; `ignored` ones may have any name, none, or the same one.
- * Throws UsageError where a column is missing, unknown or repeated.
+ * The columns that the header names. Columns that are read must be unique; `ignored` ones may have any name, none, or the same one. Throws
+ * UsageError if a column is missing, unknown or repeated.
  */
 export function columnsOf(header: readonly string[], delimiter: string, ignored: readonly string[]): Columns {
   const isIgnored = new Set(ignored);

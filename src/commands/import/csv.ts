@@ -11,9 +11,9 @@ const WRONG_QUOTES =
   'Its quotes are wrong: a cell with quotes begins and ends with one, without a blank outside, and each one inside is doubled.';
 
 /**
- * Every line of the input in a row or between rows: the first line that is not blank is the header. A quoted cell may hold line breaks (RFC 4180), so a
- * line inside a note is never read as a row. Where quotes are unclosed or misplaced, only the first line is rejected, and reading starts
- * again at the next line. Throws UsageError where the header is missing or wrong.
+ * Reads every line of the input, in a row or between rows. The first line that is not blank is the header. A quoted cell may hold line
+ * breaks (RFC 4180), so a line inside a note is never read as a row. If quotes are unclosed or misplaced, only the first line is rejected,
+ * and reading starts again at the next line. Throws UsageError if the header is missing or wrong.
  */
 export async function* csvRows(
   lines: AsyncIterator<Line>,
@@ -34,7 +34,7 @@ export async function* csvRows(
   if (columns === undefined) throw new UsageError('The input is empty.');
 }
 
-/** Lines that belong together. Without cells where they cannot be read. */
+/** Lines that belong together. Without cells if they cannot be read. */
 interface CsvRecord {
   readonly place: Omit<Row, 'content'>;
   readonly cells: readonly string[] | undefined;
@@ -86,8 +86,8 @@ function placeOf(parts: readonly Line[]): Omit<Row, 'content'> {
 }
 
 /**
- * The cells of one record, without the blanks around them; what is in quotes keeps its blanks. Undefined where the quotes are wrong. Most
- * files have none, and their lines are only split.
+ * The cells of one record, without the blanks around them; text in quotes keeps its blanks. Undefined if the quotes are wrong. Most files
+ * have none, and their lines are only split.
  */
 export function cellsOf(content: Buffer, delimiter: string): readonly string[] | undefined {
   const text = content.toString('utf8');

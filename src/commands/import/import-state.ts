@@ -15,7 +15,7 @@ export interface Reading {
   readonly batchRows: number;
 }
 
-/** Where and as whom it creates; keys mean something only there. */
+/** The service and the client for which it creates; keys mean something only there. */
 export interface Target {
   readonly url: string;
   /** A digest of the credential; empty without one. */
@@ -31,7 +31,7 @@ export interface ImportState {
   readonly target: Target;
   /** The place where a batch begins: everything before it is created, and nothing after that batch was ever sent. */
   readonly offset: number;
-  /** Milliseconds since the epoch, by this machine, before that batch was sent for the first time. Undefined where it was not sent. */
+  /** Milliseconds since the epoch, by this machine, before that batch was sent for the first time. Undefined if it was not sent. */
   readonly sentAt: number | undefined;
   readonly finished: { readonly at: string; readonly created: number; readonly rejected: number } | undefined;
 }

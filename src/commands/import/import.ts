@@ -133,7 +133,7 @@ async function send(
 /** No list has this tag, so nothing is created. A key that is known is answered before the precondition (rule T9). */
 const NEVER_MATCHES = { 'if-match': '"only asks"' };
 
-/** What the service knows of the key. A 412 is final for this question, also after an attempt whose answer was lost. */
+/** The service's knowledge of the key. A 412 is final for this question, also after an attempt whose answer was lost. */
 async function find({ asking, call }: Connection, rows: readonly NewTransaction[], key: string): Promise<Found> {
   try {
     await asking(NEVER_MATCHES).transactions.createBatch(rows, { ...call, idempotencyKey: key });
@@ -147,7 +147,7 @@ async function find({ asking, call }: Connection, rows: readonly NewTransaction[
   }
 }
 
-/** The service's own 412. The status alone proves nothing: an error has that of a gateway's page as well. */
+/** The service's own 412. The status alone proves nothing: a gateway's page may have it as well. */
 function isPreconditionRefused(error: unknown): boolean {
   const { name, cause } = error as Error;
   const refusal = (name === 'UnknownChangeError' ? cause : error) as (Error & { status?: number }) | undefined;
@@ -207,7 +207,7 @@ export function newState(reading: Reading, target: Target, digest: string): Impo
   return { importId: randomUUID(), digest, reading, target, offset: 0, sentAt: undefined, finished: undefined };
 }
 
-/** Throws UsageError where the service or the reading of the input is not that of the earlier run. */
+/** Throws UsageError if the service or the reading of the input differs from the earlier run. */
 function refuseOtherImport({ reading, target }: ImportState, now: Reading, { identity }: Connection): void {
   if (target.url !== identity.url) {
     throw new UsageError(

@@ -8,7 +8,7 @@ import { UsageError } from '#idempay/cli/usage.js';
 /** Large enough that reading takes no time next to the rest. */
 const CHUNK_BYTES = 256 * 1024;
 
-/** What is imported. It can be read several times. */
+/** The input of an import. It can be read several times. */
 export interface Input {
   /** Without symbolic links, so that a file has one state, whatever names lead to it. Undefined for a pipe. */
   readonly path: string | undefined;

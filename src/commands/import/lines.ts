@@ -14,8 +14,8 @@ export interface Line {
 }
 
 /**
- * LF, CRLF and CR each end a line. Where the input is cut into chunks makes no difference: a CR at the end of a chunk waits for the LF that may follow.
- * Throws UsageError where a line is too long.
+ * LF, CRLF and CR each end a line. The places of the cuts between chunks make no difference: a CR at the end of a chunk waits for the LF
+ * that may follow. Throws UsageError if a line is too long.
  */
 export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
   let number = 1;
@@ -65,7 +65,7 @@ const LF = 0x0a;
 const CR = 0x0d;
 const BOM = Buffer.from('\ufeff');
 
-/** The place after the next line break. Undefined where there is none, and where a CR is the last byte. */
+/** The place after the next line break. Undefined if there is none, or if a CR is the last byte. */
 function breakEnd(chunk: Buffer, from: number): number | undefined {
   for (let at = from; at < chunk.length; at += 1) {
     if (chunk[at] === LF) return at + 1;

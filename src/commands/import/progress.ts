@@ -11,7 +11,10 @@ export interface Progress {
   stop(): void;
 }
 
-/** One line on a terminal, with the rate of this run and the time left, and nothing elsewhere. What is before `from` was imported by earlier runs. */
+/**
+ * One line on a terminal, with the rate of this run and the time left, and nothing elsewhere. Earlier runs imported the bytes before
+ * `from`.
+ */
 export function showProgress(bytes: number, from: number): Progress {
   const terminal = process.stderr;
   if (!terminal.isTTY) return { update() {}, stop() {} };

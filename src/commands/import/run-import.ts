@@ -4,13 +4,13 @@ import { type Batch, batchesOf } from './batches.js';
 import { batchKey, type ImportState, type StateFile, type Target } from './import-state.js';
 import type { RejectedRows } from './rejected-rows.js';
 
-/** What became of a batch that was sent. Everything else is thrown, and the batch stays in doubt. */
+/** The result of a batch that was sent. Everything else is thrown, and the batch stays in doubt. */
 export type SendResult =
   | { readonly state: 'created' }
-  /** It created nothing, because of this row: the index counts those that were sent. Undefined where something else was the cause. */
+  /** It created nothing, because of this row: the index counts the rows that were sent. Undefined if something else was the cause. */
   | { readonly state: 'refused'; readonly index: number | undefined; readonly reason: string };
 
-/** What the service knows of a key. */
+/** The service's knowledge of a key. */
 export type Found =
   /** It has created these rows. */
   | 'these rows'
@@ -39,11 +39,11 @@ export interface ImportParts {
   readonly find: (rows: readonly NewTransaction[], idempotencyKey: string) => Promise<Found>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  /** Where and as whom this run creates. */
+  /** The service and the client for which this run creates. */
   readonly target: Target;
-  /** Whether the service may have forgotten a key that was used at that time. Counts for the first batch only. */
+  /** True if the service may have forgotten a key that was used at that time. Counts for the first batch only. */
   readonly mayBeForgotten: (sentAt: number) => boolean;
-  /** What the user found out about the batch that an earlier run sent. */
+  /** The result that the user found out for the batch that an earlier run sent. */
   readonly assumed: 'created' | 'not created' | undefined;
   readonly progress: (place: Place) => void;
 }
@@ -109,10 +109,10 @@ export async function runImport(parts: ImportParts): Promise<Place> {
   }
 
   /**
-   * What became of the batch that an earlier run may have sent. The service forgets keys in the order of their use. So if it does not know
+   * The result of the batch that an earlier run may have sent. The service forgets keys in the order of their use. So if it does not know
    * this key, and afterwards still knows the key of the batch before, this key was never used. That is certain as long as
-   * `IDEMPOTENCY_TTL_SECONDS` was not shortened between the two batches. It also proves that the credential is of the same client.
-   * The first batch has none before it: there its age decides.
+   * `IDEMPOTENCY_TTL_SECONDS` was not shortened between the two batches. It also proves that the credential is of the same client. The
+   * first batch has none before it: there its age decides.
    */
   async function outcomeOfEarlier(
     batch: Batch,

@@ -6,7 +6,7 @@ import { backUp } from '../../stores/embedded/file/backup.js';
 
 const MEGABYTE = 1_000_000;
 
-/** `idempay backup FILE`. Throws UsageError and ConfigError where the arguments or settings are wrong, CannotOpen where it fails. */
+/** `idempay backup FILE`. Throws UsageError and ConfigError if the arguments or settings are wrong, CannotOpen if it fails. */
 export async function backup(file: string, environment: Environment): Promise<void> {
   const { deployment } = readConfig(environment);
   if (deployment.kind !== 'embedded') {

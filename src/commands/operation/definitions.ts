@@ -6,7 +6,7 @@ import { wholeNumber } from '#idempay/cli/connection.js';
 const REFERENCE_PROCESSOR = new URL('../../reference-processor/main.js', import.meta.url).href;
 const KEYS_FILE = new Option('--file <file>', 'the file of API keys').env('API_KEYS_FILE');
 
-/** What is done with the settings and files of this machine; no running service is asked. */
+/** Commands that use the settings and files of this machine; no running service is asked. */
 export function addOperationCommands(program: Command): void {
   program
     .command('serve')

@@ -3,8 +3,8 @@ import { readConfig } from '../../config.js';
 import type { Environment } from '../../platform/settings.js';
 
 /**
- * `idempay simulated discard`. Throws UsageError where nobody agreed, ConfigError where the settings are wrong, CannotOpen where the store
- * cannot be used, or has payments that were made at a processor.
+ * `idempay simulated discard`. Throws UsageError if nobody agreed, ConfigError if the settings are wrong, CannotOpen if the store cannot be
+ * used, or has payments that were made at a processor.
  */
 export async function discardSimulated(environment: Environment, options: { readonly yes?: true | undefined }) {
   const { deployment } = readConfig(environment);

@@ -14,8 +14,8 @@ const HEADER = { verdict: '', what: 'what', found: 'found', wanted: 'wanted', wh
 const WIDTHS = { verdict: 8, what: 38, found: 44, wanted: 44 } as const;
 
 /**
- * `idempay doctor`. Beside a service, too. Throws ConfigError where the settings cannot be read. Returns the exit code: 1 where
- * something is wrong. With `--json` each finding is a document on a line, and there is no sum.
+ * `idempay doctor`. Runs next to a service, too. Throws ConfigError if the settings cannot be read. Returns the exit code: 1 if something
+ * is wrong. With `--json` each finding is a document on a line, and there is no sum.
  */
 export async function doctor(environment: Environment, { json }: OutputOptions = {}): Promise<number> {
   const config = readConfig(environment);
@@ -57,7 +57,7 @@ async function examineProcessorOf(config: Config): Promise<readonly Finding[]> {
   return examineProcessor({ ...processor, charged: await newestCharge(deployment, name) });
 }
 
-/** Every member always, null where there is nothing. */
+/** Always with every member; null if it has no value. */
 function jsonOf({ verdict, what, found, wanted, why, advice }: Finding): string {
   return JSON.stringify({ verdict, what, found, wanted, why, advice: advice ?? null });
 }

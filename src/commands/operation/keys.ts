@@ -12,7 +12,7 @@ export interface KeyFileOption {
   readonly file?: string | undefined;
 }
 
-/** `idempay keys add` (rule A2). Throws UsageError where the arguments are wrong, and KeyFileError where the file is. */
+/** `idempay keys add` (rule A2). Throws UsageError if the arguments are wrong, and KeyFileError if the file is. */
 export async function addKey(
   name: string,
   options: KeyFileOption & OutputOptions & { scopes?: string; expiresAt?: string },

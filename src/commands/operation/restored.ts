@@ -4,8 +4,8 @@ import type { Environment } from '../../platform/settings.js';
 import { markFolderAsRestored } from '../../stores/embedded/file/adoption.js';
 
 /**
- * `idempay restored`: says that the stores were set back, where they cannot tell by themselves. Throws ConfigError where the
- * settings are wrong, CannotOpen where it fails.
+ * `idempay restored`: says that the stores were set back, if they cannot tell by themselves. Throws ConfigError if the settings are wrong,
+ * CannotOpen if it fails.
  */
 export async function restored(environment: Environment): Promise<void> {
   const { deployment } = readConfig(environment);

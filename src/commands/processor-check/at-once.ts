@@ -38,7 +38,7 @@ export async function atOnce(probe: Probe): Promise<Judgement> {
     : kept(`${count} of ${AT_ONCE} charges at once got the outcome, none got another one, and a look-up has it.`);
 }
 
-/** Shows a second charge of the other amount also where replies do not name their charges. */
+/** Shows a second charge of the other amount also if replies do not name their charges. */
 export async function twoAmountsAtOnce(probe: Probe, amount: string, areAmountsCompared: boolean): Promise<Judgement> {
   if (!areAmountsCompared) return skipped('Not checked: it needs a processor that refuses another amount.');
   const payment = probe.newPayment('two amounts at once');

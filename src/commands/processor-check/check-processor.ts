@@ -29,15 +29,15 @@ export interface CheckOptions extends OutputOptions {
 /** Shorter than this, a busy machine may cut a connection before the adapter has read the charge. */
 const LEAST_CUT_MS = 50;
 const LEAST_WATCH_MS = 1_000;
-/** So many references are charged at most, those of a decline and of three cuts among them. */
+/** The most references that are charged, a decline and three cuts among them. */
 const MOST_CHARGES = 9;
 const COLOURS: Readonly<Record<Verdict, Colour>> = { kept: 'green', broken: 'red', skipped: 'yellow' };
 const WIDTHS = { verdict: 9, check: 25 } as const;
 
 /**
  * `idempay processor check`: runs the contract of docs/reference/processor.md against somebody's adapter, and charges for real. Killed at
- * any moment: every reference was written to standard error before it was charged. Throws UsageError and UnreachableProcessorError
- * where nothing was charged.
+ * any moment: every reference was written to standard error before it was charged. Throws UsageError and UnreachableProcessorError if
+ * nothing was charged.
  */
 export async function checkProcessor(
   url: string | undefined,
@@ -113,7 +113,7 @@ function sumOf(checks: readonly Check[], payments: readonly CheckedPayment[]) {
     references: payments.map(({ reference, transactionId, amount, amounts, currency, state, purpose }) => ({
       reference,
       transactionId,
-      /** More than one where the contract is broken. */
+      /** More than one if the contract is broken. */
       amounts: amounts.size > 0 ? [...amounts] : [amount],
       currency,
       state,

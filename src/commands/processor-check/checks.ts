@@ -12,7 +12,7 @@ export interface Check extends Judgement {
   readonly check: string;
 }
 
-/** Runs the contract in order. What follows an end is skipped. Throws UnreachableProcessorError. */
+/** Runs the contract in order. Checks after an end are skipped. Throws UnreachableProcessorError. */
 export async function* runChecks(probe: Probe): AsyncGenerator<Check> {
   const { money } = probe.settings;
   const first = { payment: probe.newPayment('charge, look-up, repeat, another amount') };

@@ -13,7 +13,7 @@ const OTHER_CONTENT: CheckedContent = { ...CONTENT, description: 'Other content'
 
 export interface ContentResult {
   readonly judgement: Judgement;
-  /** Whether the reply to the charge said that the adapter reads content. Undefined where the charge has no outcome. */
+  /** True if the reply to the charge said that the adapter reads content. Undefined if the charge has no outcome. */
   readonly isRead?: boolean;
 }
 

@@ -4,7 +4,7 @@ export type Verdict = 'kept' | 'broken' | 'skipped';
 
 export interface Judgement {
   readonly verdict: Verdict;
-  /** What was found, and for what is broken what it would cost. */
+  /** The finding, and if something is broken, its cost. */
   readonly sentence: string;
   /** Nothing that follows can be judged, or it would charge for nothing. */
   readonly isEnd?: boolean;
@@ -20,7 +20,7 @@ export const nameless = (found: string): Judgement =>
 
 export const UNKNOWN_FOR_HOURS = 'such a payment would stay unknown for hours, and then wait for an operator';
 
-/** What was answered, as a part of a sentence. */
+/** The answer, as a part of a sentence. */
 export function said({ result, detail }: Answer): string {
   switch (result.state) {
     case 'declined':
@@ -34,7 +34,7 @@ export function said({ result, detail }: Answer): string {
   }
 }
 
-/** The judgement of a finished charge that must have succeeded once; undefined where it did. */
+/** The judgement of a finished charge that must have succeeded once; undefined if it did. */
 export function faultOfOutcome(what: string, answer: Answer): Judgement | undefined {
   const { state } = answer.result;
   if (answer.contradiction !== undefined) {

@@ -5,7 +5,7 @@ import type { CheckedPayment, Probe } from './probe.js';
 
 /**
  * An adapter that was cut off before it had read the charge has begun nothing, and rightly has no record; on a busy machine that happens.
- * The contract counts as broken only when so many references in a row have none.
+ * The contract counts as broken only when this number of references in a row have none.
  */
 const CUTS = 3;
 
@@ -55,7 +55,7 @@ async function judge(
   );
 }
 
-/** It is not sent again here: where money has moved, that would be the second charge. */
+/** It is not sent again here: if money has moved, that would be the second charge. */
 function forgotten({ reference }: CheckedPayment, what: string): Judgement {
   return broken(
     `${what}, and the look-up has no record of it. Idempay sends it again after such an answer: if money has moved, the payer is charged twice. Look for ${reference} at the processor. A charge must go on when its connection is lost.`,

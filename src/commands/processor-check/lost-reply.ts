@@ -3,9 +3,9 @@ import { request as httpsRequest } from 'node:https';
 import type { Question } from '../../payments/processors/exchange.js';
 
 export interface Loss {
-  /** The connection is closed so long after the request was sent whole. */
+  /** The time from the end of the request until the connection is closed. */
   readonly afterMs: number;
-  /** It is closed earlier, with the first byte of a reply. Else the reply is thrown away until the time is over. */
+  /** It is closed earlier, with the first byte of a reply. Else the reply is discarded until the time is over. */
   readonly isCutAtReply: boolean;
   /** For connecting and sending. */
   readonly timeoutMs: number;

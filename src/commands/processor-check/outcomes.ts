@@ -14,7 +14,7 @@ export interface First {
 
 const NEVER_CAME = 'The look-up of a reference that never came';
 
-/** Ends the run where a charge would be made for nothing. Throws UnreachableProcessorError. */
+/** Ends the run if a charge would be made for nothing. Throws UnreachableProcessorError. */
 export async function lookUpBefore(probe: Probe, neverSent: CheckedPayment): Promise<Judgement> {
   const answer = await probe.outcomeOf(neverSent);
   const { result, reply } = answer;
@@ -52,7 +52,7 @@ function ofUnknownReference(answer: Answer): Judgement {
   }
 }
 
-/** Ends the run where it does not succeed: everything else would be charged for nothing. */
+/** Ends the run if it does not succeed: everything else would be charged for nothing. */
 export async function firstCharge(probe: Probe, { payment }: First): Promise<Judgement> {
   const answer = await probe.charge(payment);
   if (answer.contradiction !== undefined) {
@@ -104,7 +104,7 @@ export async function repeat(probe: Probe, { payment }: First): Promise<Judgemen
     : kept('A repeat got the outcome of the first charge.');
 }
 
-/** Sends a charge again that has succeeded. Undefined where it was answered as it was before. */
+/** Sends a charge again that has succeeded. Undefined if the answer was the same as before. */
 export async function faultOfRepeat(probe: Probe, payment: CheckedPayment): Promise<Judgement | undefined> {
   const answer = await probe.charge(payment);
   const { result, contradiction } = answer;

@@ -25,7 +25,7 @@ import { systemClock } from '../../platform/clock.js';
 import { type LostReply, sendAndLoseReply } from './lost-reply.js';
 import { detailOf, namesIn, otherReferenceIn, ownNamesIn, quoted } from './replies.js';
 
-/** So many charges are sent at once at most. */
+/** The most charges that are sent at once. */
 export const AT_ONCE = 20;
 
 const FIRST_PAUSE_MS = 100;
@@ -48,11 +48,11 @@ export interface ProbeSettings {
   readonly leastWatchMs: number;
   /** Awaited before a reference is charged for the first time. */
   readonly announce: (payment: CheckedPayment) => Promise<unknown>;
-  /** Called once where a look-up is repeated for long. */
+  /** Called once if a look-up is repeated for long. */
   readonly waiting?: ((payment: CheckedPayment, limitMs: number) => Promise<unknown>) | undefined;
 }
 
-/** What a charge is about besides its source, as the service sends it since the second contract. */
+/** The content of a charge besides its source, as the service sends it since the second contract. */
 export interface CheckedContent {
   readonly order: string;
   readonly description: string;
@@ -82,7 +82,7 @@ export const isNameless = ({ namedBy }: CheckedPayment): boolean => namedBy?.len
 export interface Answer {
   readonly result: ChargeResult | LookUpResult | NotSent;
   readonly reply: Reply;
-  /** What keeps the reply from being an outcome, if anything. */
+  /** The reason why the reply is no outcome, if there is one. */
   readonly detail: string;
   /** How it contradicts an earlier answer about the same reference, or the question. */
   readonly contradiction: string | undefined;

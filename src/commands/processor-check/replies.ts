@@ -14,7 +14,7 @@ type WholeReply = Reply & { readonly complete: true };
 /** So much of a foreign text is printed. */
 const LONGEST_QUOTE = 60;
 
-/** The names that the reply has for its charge; none where it has no JSON object. */
+/** The names that the reply has for its charge; none if it has no JSON object. */
 export function namesIn(reply: Reply): readonly (readonly [member: string, name: string])[] {
   return Object.entries(membersOf(reply)).flatMap(([member, value]) =>
     NAME_OF_CHARGE.test(member) && (typeof value === 'string' || typeof value === 'number')
@@ -23,7 +23,7 @@ export function namesIn(reply: Reply): readonly (readonly [member: string, name:
   );
 }
 
-/** The members by which the reply names the processor's own charge. What the request has said itself tells no two charges apart. */
+/** The members by which the reply names the processor's own charge. The request's own values tell no two charges apart. */
 export function ownNamesIn(
   reply: Reply,
   { reference, transactionId }: { readonly reference: string; readonly transactionId: string },
@@ -32,7 +32,7 @@ export function ownNamesIn(
   return namesIn(reply).flatMap(([member, name]) => (said.includes(name) ? [] : [member]));
 }
 
-/** Another reference than the one that was asked about, where the reply names one. */
+/** Another reference than the one that was asked about, if the reply names one. */
 export function otherReferenceIn(reply: Reply, reference: string): string | undefined {
   const named = Object.entries(membersOf(reply)).find(
     ([member, value]) =>
@@ -41,7 +41,7 @@ export function otherReferenceIn(reply: Reply, reference: string): string | unde
   return named && String(named[1]);
 }
 
-/** What keeps a reply from being an outcome, for who writes the adapter. Empty where the status alone says it. */
+/** The reason why a reply is no outcome, for the author of the adapter. Empty if the status alone says it. */
 export function detailOf(asked: Asked, reply: Reply, doubt: string | undefined): string {
   // The doubt itself says what is wrong.
   if (!reply.complete || doubt !== undefined || isStillAtWork(reply)) return '';
@@ -66,7 +66,7 @@ function detailOfBody(asked: Asked, reply: WholeReply): string {
   return 'its JSON has no status that the contract knows';
 }
 
-/** The problem with the form of a reply; undefined where it is JSON in UTF-8. A reply without a body has none. */
+/** The problem with the form of a reply; undefined if it is JSON in UTF-8. A reply without a body has none. */
 export function formProblemOf(reply: Reply): string | undefined {
   if (!reply.complete || reply.body.length === 0) return undefined;
   const contentType = String(reply.headers['content-type'] ?? '');
@@ -79,7 +79,7 @@ export function formProblemOf(reply: Reply): string | undefined {
   return readJson(reply.body) === undefined ? 'its body is no JSON' : undefined;
 }
 
-/** Whether a refusal says what is wrong: a JSON object with a text. */
+/** True if a refusal says what is wrong: a JSON object with a text. */
 export function hasErrorBody(reply: Reply): boolean {
   return Object.entries(membersOf(reply)).some(
     ([, value]) => value !== '' && value !== null && ['string', 'object'].includes(typeof value),

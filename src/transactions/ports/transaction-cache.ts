@@ -5,9 +5,8 @@ import type { Transaction } from '../transaction.js';
 export const TRANSACTION_CACHE = 'transactionCache';
 
 /**
- * Port: the per-id cache (spec 4.3), with what it takes to be never stale: a fill is accepted only while its token lives,
- * and a write drops the entry, voids the token and puts a mark before it commits.
- * Its contract: `test/contracts/transaction-cache-contract.ts`.
+ * Port: the per-id cache (spec 4.3). It is never stale: a fill is accepted only while its token lives, and a write drops the entry, voids
+ * the token and puts a mark before it commits. Its contract: `test/contracts/transaction-cache-contract.ts`.
  */
 export interface TransactionCache {
   /** On a miss, the token that permits one fill; none while another reader loads. */
@@ -42,6 +41,9 @@ export interface WriteMark {
   readonly token: string;
   /** By our monotonic clock: a write that begins later is no longer protected and must be refused. Absent: no limit. */
   readonly writeBy?: number;
-  /** The epoch of the cache when the mark was put: the write is refused where the cache was replaced since. Absent for a cache that cannot be replaced. */
+  /**
+   * The epoch of the cache when the mark was put: the write is refused if the cache was replaced since. Absent for a cache that cannot be
+   * replaced.
+   */
   readonly epoch?: number;
 }

@@ -18,20 +18,20 @@ export interface TransactionStore {
   create(transaction: NewTransaction): Promise<Transaction>;
 
   /**
-   * All of them or none, in one commit; their ids follow each other in the order given, 1 to `MAX_CREATED_TOGETHER` of them. With
-   * a key its record is in the same commit, and no later call with this key creates anything until the record has expired, by
-   * the store's clock: it is told the first result, or that its fingerprint is another. Ids may be left out for it.
+   * All of them or none, in one commit; their ids follow each other in the order given, 1 to `MAX_CREATED_TOGETHER` of them. With a key its
+   * record is in the same commit, and no later call with this key creates anything until the record has expired, by the store's clock. A
+   * later call gets the first result, or hears that its fingerprint is another. Ids may be left out for it.
    */
   createAll(transactions: readonly NewTransaction[], key?: CreationKey): Promise<CreationResult>;
 
-  /** What `createAll` would tell of this key without creating anything. Undefined where it was not used, or has expired. */
+  /** The answer of `createAll` to this key, without creating anything. Undefined if it was not used, or has expired. */
   findCreation(key: CreationKey): Promise<KnownCreation | undefined>;
 
   get(id: number): Promise<Transaction | undefined>;
 
   /**
-   * `onlyFrom`: the statuses in which the change may happen, checked in the statement that changes the row.
-   * `mark`: the cache's write mark; the store refuses to write where that no longer protects.
+   * `onlyFrom`: the statuses in which the change may happen, checked in the statement that changes the row. `mark`: the cache's write mark;
+   * the store refuses to write if that no longer protects.
    */
   changeStatus(
     id: number,
@@ -89,11 +89,13 @@ export interface TransactionSnapshot {
   /** The next ids of the list, rising, after `afterId` (0: from the start). */
   ids(afterId: number, limit: number): Promise<readonly number[]>;
   rows(afterId: number, limit: number): Promise<readonly Transaction[]>;
-  /** Whether others wait for a snapshot, because there are as many as there may be. */
+  /** True if others wait for a snapshot, because there are as many as there may be. */
   isWanted(): boolean;
-  /** Whether its client has more than half of the snapshots, and another client has waited for one for a while. */
+  /** True if its client has more than half of the snapshots, and another client has waited for one for a while. */
   isOwed(): boolean;
-  /** Undefined where it may be used for a long list. Otherwise it must be closed, and one for a long list be opened at this place in the line. */
+  /**
+   * Undefined if it may be used for a long list. Otherwise it must be closed, and one for a long list be opened at this place in the line.
+   */
   lengthen(): number | undefined;
   close(): void;
 }
