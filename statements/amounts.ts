@@ -5,7 +5,7 @@ import { clipped } from './texts.js';
 const DECIMALS = 8;
 const MOST_DIGITS = 18;
 
-/** What stands before the decimals. */
+/** The mark before the decimals. */
 export type DecimalMark = '.' | ',';
 
 /** Nearly every amount: it can be read in one way only. */
@@ -52,7 +52,7 @@ export function problemOfEither(text: string): string {
   return `The amount “${clipped(text)}” may have a thousands separator or three decimals, and no other line says which. Say what stands before the decimals, a point or a comma.`;
 }
 
-/** Why the reading by the mark of the column cannot be meant. Undefined where it can. */
+/** The reason why the reading by the mark of the column cannot be meant. Undefined if it can. */
 export function problemOfDecimals(text: string, units: bigint, currency: string): string | undefined {
   const most = Math.max(decimalsOf(currency), 2);
   if (units % 10n ** BigInt(DECIMALS - most) === 0n) return undefined;

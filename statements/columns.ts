@@ -1,6 +1,6 @@
 import { OUR_TRANSACTION } from './ids.js';
 
-/** What a comparison needs of a statement. */
+/** The members that a comparison needs from a statement. */
 export const MEMBERS = [
   'reference',
   'order',
@@ -14,7 +14,7 @@ export const MEMBERS = [
 ] as const;
 export type Member = (typeof MEMBERS)[number];
 
-/** The index of the column that has it. Undefined where none has. */
+/** The index of the column that has it. Undefined if none has. */
 export type Columns = { readonly [member in Member]?: number | undefined };
 
 /** In lower case, letters and digits only; the first that a statement has counts. */
@@ -63,7 +63,7 @@ function plainName(name: string): string {
   return own.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');
 }
 
-/** Why nothing can be compared with these columns, in a sentence. Undefined where it can. `currency`: that of all lines. */
+/** The reason why nothing can be compared with these columns, in a sentence. Undefined if it can. `currency`: the currency of all lines. */
 export function problemOfColumns(columns: Columns, currency = ''): string | undefined {
   const { reference, order, transactionId, amount, credit, debit } = columns;
   if (reference === undefined && order === undefined && transactionId === undefined) {

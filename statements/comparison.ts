@@ -22,7 +22,7 @@ export type Kind = (typeof KINDS)[number];
 
 export interface Difference {
   readonly kind: Kind;
-  /** What differs, where both have the payment. */
+  /** The members that differ, if both have the payment. */
   readonly differs: readonly string[];
   readonly ours: SettledPayment | undefined;
   readonly theirs: StatementRow | undefined;
@@ -45,14 +45,14 @@ export type Agreement = 'matched' | 'otherDay' | 'unlisted';
 export type SideKind = Exclude<RowKind, 'payment'> | 'check';
 
 export interface ComparisonResult {
-  /** Whether a line of any kind names a payment of the day, by its key, order number or transaction id. */
+  /** True if a line of any kind names a payment of the day, by its key, order number or transaction id. */
   readonly isDayNamed: boolean;
   readonly groups: Readonly<Record<Kind | Agreement | SideKind, Group>>;
 }
 
 interface Entry {
   readonly row: StatementRow | UnreadRow;
-  /** Whether a payment of ours has taken it. */
+  /** True if a payment of ours has taken it. */
   isTaken: boolean;
 }
 
@@ -78,7 +78,7 @@ const ALL_GROUPS = [
 ] as const;
 
 /**
- * Compares a statement with payments, in whatever order both come. Of the lines of a payment the one that equals it counts; a negative line,
+ * Compares a statement with payments, in any order of both. If a payment has several lines, the one that equals it counts; a negative line,
  * a refund or a fee is never the payment. `found` is called with each difference at once, so that none is kept here.
  */
 export class Comparison {
@@ -112,7 +112,7 @@ export class Comparison {
     else if (about.length > 0 || isOfTheDay) this.settle(candidate, about);
   }
 
-  /** Whether a payment on the statement is none of those that came: then it may be one of a day next to it. */
+  /** True if a payment on the statement is none of the payments that came: then it may be one of a day next to it. */
   hasUnexplained(): boolean {
     const explained = new Set<Entry>();
     for (const [reference, candidates] of this.byOrder) {
@@ -142,8 +142,9 @@ export class Comparison {
   }
 
   /**
-   * The lines of an order for each of its payments. A line that names a key is of that payment. Of the others a declined one is of a declined
-   * attempt, and the rest is of the payment that was made, where it can be one only: two clients may have the same order number.
+   * The lines of an order for each of its payments. A line that names a key belongs to that payment. Of the other lines, a declined one
+   * belongs to a declined attempt. The rest belongs to the payment that was made, if only one is possible: two clients may have the same
+   * order number.
    */
   private shareOut(reference: string, candidates: readonly Candidate[]): ReadonlyMap<Candidate, readonly Entry[]> {
     const shares = new Map(candidates.map((candidate) => [candidate, [...this.aboutKey(candidate.payment)]]));
@@ -245,7 +246,7 @@ function shareDeclines(
   }
 }
 
-/** The one of the day, or the one of all. Undefined where it may be several. */
+/** The one of the day, or the one of all. Undefined if it may be several. */
 function onlyOf(candidates: readonly Candidate[]): Candidate | undefined {
   const today = candidates.filter(({ isOfTheDay }) => isOfTheDay);
   const [one, ...others] = today.length > 0 ? today : candidates;
@@ -304,7 +305,7 @@ function rankOfAttempt({ payment: { attempt, idempotencyKey }, isOfTheDay }: Can
   return [isOfTheDay ? 0 : 1, attempt ?? 0, idempotencyKey];
 }
 
-/** What moved money counts: a declined line of the same payment must not hide it. */
+/** A line that moved money counts: a declined line of the same payment must not hide it. */
 function rankAlone(row: StatementRow): Rank {
   const { state, units, currency, reference, order, transactionId, status, line } = row;
   return [state === 'COMPLETED' ? 0 : 1, -units, currency, status, reference, order, transactionId, line];

@@ -36,14 +36,14 @@ export function csvFields(record: string, { delimiter, isLoose }: CsvForm): CsvF
   return fields;
 }
 
-/** Whether the quotes of a text leave one open, if none was open before it. */
+/** True if the quotes of a text leave one open, if none was open before it. */
 export function hasOddQuotes(text: string): boolean {
   let isOdd = false;
   for (let index = text.indexOf('"'); index >= 0; index = text.indexOf('"', index + 1)) isOdd = !isOdd;
   return isOdd;
 }
 
-/** The quoted field that begins at `start`, and where it ends. A doubled quote belongs to its text. */
+/** The quoted field that begins at `start`, and its end. A doubled quote belongs to its text. */
 function quotedField(record: string, start: number, isLoose: boolean): { text: string; end: number } | undefined {
   const opening = isLoose ? LOOSE_OPENING : STRICT_OPENING;
   opening.lastIndex = start;

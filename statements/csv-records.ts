@@ -6,8 +6,8 @@ import type { RecordReader, StatementRecord } from './records.js';
 const MOST_LINES_OF_A_RECORD = 100;
 
 /**
- * Records of RFC 4180, in the loose form that programs of banks write. A quoted field may hold line breaks.
- * Where quotes make no sense, the line is a problem, and the next line is read anew: one bad note must not hide the payments after it.
+ * Records of RFC 4180, in the loose form that programs of banks write. A quoted field may hold line breaks. If quotes make no sense, the
+ * line is a problem, and the next line is read anew: one bad note must not hide the payments after it.
  */
 export function createCsvRecords(delimiter: string): RecordReader {
   const form = { delimiter, isLoose: true };

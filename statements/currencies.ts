@@ -5,7 +5,7 @@ const DECIMALS: Readonly<Record<string, number>> = Object.fromEntries([
   ...'CLF UYW'.split(' ').map((code) => [code, 4]),
 ]);
 
-/** How many decimals an amount of the currency has; two where it is not known. */
+/** The number of decimals of the currency; two if it is not known. */
 export function decimalsOf(currency: string): number {
   return DECIMALS[currency] ?? 2;
 }

@@ -2,12 +2,12 @@ import type { SettledPayment } from './comparison.js';
 import { linesOf } from './lines.js';
 import { StatementError } from './statement-error.js';
 
-/** As behind a proxy that speaks HTTP/1.0, where a connection that was cut looks like one that has ended. */
+/** This happens behind a proxy that speaks HTTP/1.0: a connection that was cut looks like one that has ended. */
 const CUT = 'The payments of the service did not arrive whole: their export was cut on its way.';
 
 /**
- * What an export holds, some at a time. Throws where it does not end with the line that says how many payments it has; `advice`: what to do
- * then.
+ * The payments of an export, some at a time. Throws if it does not end with the line that says how many payments it has; `advice`: the next
+ * step then.
  */
 export async function* exportedPayments(
   bytes: AsyncIterable<Uint8Array>,

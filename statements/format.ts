@@ -15,7 +15,7 @@ export type StatementFormat =
   | { readonly kind: 'NDJSON'; readonly names: readonly string[] };
 
 export const DELIMITERS = [',', ';', '\t', '|'] as const;
-/** What a bank writes before the header is not longer. */
+/** A bank writes no more lines before the header. */
 const LINES_BEFORE_HEADER = 40;
 const SAMPLE = 3;
 /** The first line of a file for Excel. A quote separates nothing, because it would end a field and begin the next one. */
@@ -29,7 +29,7 @@ export interface StatementHead {
   readonly sample: readonly (readonly string[])[];
 }
 
-/** What the first lines of a file show of the rest. Throws `StatementError` for a file that is no statement. */
+/** The form of a file, as its first lines show it. Throws `StatementError` for a file that is no statement. */
 export function readHead(lines: readonly string[], delimiter?: string): StatementHead {
   const first = lines.find((line) => line.trim() !== '');
   if (first === undefined) throw new StatementError('The file is empty. Choose the statement of the processor.');
@@ -48,7 +48,7 @@ export function readHead(lines: readonly string[], delimiter?: string): Statemen
 
 const SYMBOLS: Readonly<Record<string, string>> = { '€': 'EUR', '£': 'GBP' };
 
-/** The currency in the name of the column of amounts, such as `Betrag (€)`. Undefined where the name has none. */
+/** The currency in the name of the column of amounts, such as `Betrag (€)`. Undefined if the name has none. */
 export function currencyOfAmounts({ names }: StatementFormat, { amount }: Columns): string | undefined {
   const [, text = ''] = /\(([A-Z]{3}|[€£])\)$/.exec(names[amount ?? -1] ?? '') ?? [];
   return SYMBOLS[text] ?? (text || undefined);
@@ -131,7 +131,7 @@ function csvOf(lines: readonly string[], chosen: string | undefined): StatementF
   return { kind: 'CSV', ...format };
 }
 
-/** Undefined where the line is not divided by the delimiter. */
+/** Undefined if the line is not divided by the delimiter. */
 function headerIn(text: string, headerLine: number, delimiter: string) {
   const [record] = createCsvRecords(delimiter).add({ number: headerLine, text: text.replace(/^\ufeff/, '') });
   if (!record || !('fields' in record) || record.fields.length < 2) return undefined;

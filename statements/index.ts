@@ -1,4 +1,4 @@
-/** What the page and the commands take. A module that is loaded at every start of the command takes the one file that it needs. */
+/** The exports for the page and the commands. A module that is loaded at every start of the command takes the one file that it needs. */
 export { type DecimalMark, totalTexts } from './amounts.js';
 export { type Columns, MEMBERS, type Member, problemOfColumns } from './columns.js';
 export {

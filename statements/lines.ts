@@ -9,7 +9,7 @@ export interface Line {
 const MOST_CHARACTERS = 1_000_000;
 const END = /\r\n|\n|\r/;
 
-/** What programs write besides text, by their first bytes. */
+/** Files that programs write besides text, by their first bytes. */
 const OTHER_FILES: readonly (readonly [bytes: readonly number[], sentence: string])[] = [
   [
     [0x50, 0x4b, 0x03, 0x04],

@@ -1,6 +1,6 @@
 import { csvLine } from './spreadsheet-text.js';
 
-/** Every member of a payment. New ones are added at the end, where they move no column of a spreadsheet. */
+/** Every member of a payment. New ones are added at the end, so that they move no column of a spreadsheet. */
 export const PAYMENT_MEMBERS = [
   'idempotencyKey',
   'reference',

@@ -7,7 +7,7 @@ export const MOST_SHOWN = 1_000;
 const MOST_PROBLEMS_SHOWN = 100;
 const PROGRESS_EVERY_ROWS = 20_000;
 
-/** The chosen day; and only where lines are left over, the days next to it. */
+/** The chosen day; and only if lines are left over, the days next to it. */
 const DAYS = [0, 1, -1] as const;
 export type DayOffset = (typeof DAYS)[number];
 
@@ -61,7 +61,7 @@ export async function reconcile(
   return { ...comparison.end(), rows, payments, lines: content.lines, shown, problems };
 }
 
-/** Whether both sides have the same payments of the day, as far as every line could be read. */
+/** Tells if both sides have the same payments of the day, as far as every line could be read. */
 export function agreementOf({
   groups,
   problems,

@@ -19,7 +19,7 @@ export type StatementRecord =
 export interface RecordReader {
   /** The records that end with this line. */
   add(line: Line): StatementRecord[];
-  /** What was still open when the file ended. */
+  /** The records that were still open when the file ended. */
   end(): StatementRecord[];
 }
 
@@ -49,7 +49,7 @@ export function createNdjsonRecords(names: readonly string[]): RecordReader {
   };
 }
 
-/** The object of a line, its numbers as text, which can be read in one way only. Undefined where the line is no object. */
+/** The object of a line, its numbers as text, which can be read in one way only. Undefined if the line is no object. */
 export function objectIn(line: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(

@@ -4,13 +4,13 @@ import { decimalsOf } from './currencies.js';
 import { idsWithin, isWholeKey, OUR_TRANSACTION } from './ids.js';
 import { clipped } from './texts.js';
 
-/** What a line is about. Only a payment is compared with ours. */
+/** The subject of a line. Only a payment is compared with ours. */
 export type RowKind = 'payment' | 'refund' | 'chargeback' | 'fee' | 'other';
 
 /** One line of the processor's statement that could be read. */
 export interface StatementRow {
   readonly line: number;
-  /** A key of ours or an order number, as the statement has it. Empty where it has none. */
+  /** A key of ours or an order number, as the statement has it. Empty if it has none. */
   readonly reference: string;
   readonly order: string;
   /** Ours, `TXN...`; empty: the statement does not say. */
@@ -20,7 +20,7 @@ export interface StatementRow {
   readonly currency: string;
   /** As it stands there; empty: the statement has no statuses. */
   readonly status: string;
-  /** What the status means. Without one: a statement lists what was paid. */
+  /** The meaning of the status. Without one: a statement lists paid payments. */
   readonly state: 'COMPLETED' | 'DECLINED' | 'OTHER';
   readonly kind: RowKind;
 }
@@ -32,7 +32,7 @@ export interface UnreadRow {
   readonly ids: readonly string[];
 }
 
-/** How a person says that the statement is to be read, where it does not say it itself. */
+/** A person's instructions for reading the statement, if it does not show them itself. */
 export interface Reading {
   readonly columns: Columns;
   /** The currency of lines that have none. */
@@ -58,7 +58,7 @@ const PAID =
     ' ',
   );
 const DECLINED = 'declined failed failure refused rejected denied abgelehnt fehlgeschlagen'.split(' ');
-/** What banks write where a payer gave no reference. */
+/** Words that banks write if a payer gave no reference. */
 const NO_REFERENCE = /^(?:notprovided|nonref|n\/?a|none|null|-+)$/i;
 const CURRENCY = /^[A-Z]{3}$/;
 
@@ -69,7 +69,7 @@ const KINDS: readonly (readonly [RowKind, RegExp])[] = [
   ['refund', /\breturns?\b|refund|reversal|reversed|storno|erstattung|r(?:ü|ue)ckzahlung/i],
   ['other', /authori[sz]ation|autorisierung|conversion|umrechnung|\bhold\b|release|reserve|payout|auszahlung/i],
 ];
-/** The same where they name no payment: a payment may come by `Transfer`. */
+/** The same if they name no payment: a payment may come by `Transfer`. */
 const OTHER_WITHOUT_NAME = /withdrawal|transfer|adjustment|top-?up|deposit|abbuchung/i;
 
 export function readStatementRow(line: number, fields: readonly string[], reading: Reading): ReadRow {
@@ -124,7 +124,7 @@ function withoutDecimals(either: PendingRow['either'], currency: string): bigint
   return point * point > comma * comma ? point : comma;
 }
 
-/** What a line that is no record may name a payment by. */
+/** The ids by which a line that is no record may name a payment. */
 export function idsIn(text: string, delimiter: string | undefined): readonly string[] {
   const cells = delimiter === undefined ? [] : text.split(delimiter).map((cell) => cell.replaceAll('"', '').trim());
   return [...new Set([...idsWithin(text), ...cells.filter((cell) => cell !== '')])];
@@ -141,7 +141,7 @@ function complete(row: RowBeforeAmount, type: string, units: bigint): StatementR
 
 const named = (text: string): string => (NO_REFERENCE.test(text) ? '' : text);
 
-/** What a line may be found by. A key of ours is the same in any case, an order number is not. */
+/** The ids by which a line may be found. A key of ours is the same in any case, an order number is not. */
 export function idsOf(row: Pick<StatementRow, 'reference' | 'order' | 'transactionId'>): readonly string[] {
   const stated = [row.reference, row.order, row.transactionId].filter((id) => id !== '');
   return [...new Set([...stated, ...stated.filter(isWholeKey).map((key) => key.toLowerCase())])];
@@ -149,7 +149,7 @@ export function idsOf(row: Pick<StatementRow, 'reference' | 'order' | 'transacti
 
 const BOTH: Amount = { problem: 'It has a credit and a debit.' };
 
-/** Undefined where a line has a credit and a debit. A debit takes money away. */
+/** Undefined if a line has a credit and a debit. A debit is negative. */
 function statedAmount(columns: Columns, text: (index: number | undefined) => string): string | undefined {
   if (columns.amount !== undefined) return text(columns.amount);
   const credit = withoutZero(text(columns.credit));
