@@ -34,11 +34,11 @@ const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
 export interface Ending {
   readonly exitCode: ExitCode;
   readonly message: string;
-  /** To go on with, where the error has one. */
+  /** The key to go on with, if the error has one. */
   readonly idempotencyKey?: string | undefined;
   readonly reference?: string | undefined;
   readonly attempt?: number | undefined;
-  /** Where the payer may try again. */
+  /** The attempt to send next, if the payer may try again. */
   readonly nextAttempt?: number | undefined;
   readonly status?: number | undefined;
   /** Not before, if the service said so. */
@@ -54,12 +54,12 @@ export function endingOf(error: unknown): Ending | undefined {
   const { syscall, code } = fault;
   const exitCode = EXIT_CODES[name] ?? (syscall !== undefined ? EXIT.mistake : undefined);
   if (exitCode === undefined) return undefined;
-  // Help and version are no mistakes; help where a command is missing is all that there is to say.
+  // Help and version are no mistakes; if a command is missing, help is the whole answer.
   if (name === 'CommanderError' && /^commander\.(help|version)/.test(code ?? '')) {
     return { exitCode: (error as { exitCode?: number }).exitCode === 0 ? EXIT.done : EXIT.mistake, message: '' };
   }
   const isNoConnection = exitCode === EXIT.unavailable || code === 'ECONNREFUSED';
-  // A processor is no service, so its error says itself where to look.
+  // A processor is no service, so its error itself names the place to look.
   const isOfService = name !== 'UnreachableProcessorError';
   // A service that answers with a certificate runs, and the sentence says what to do.
   const isNotThere = isNoConnection && isOfService && status === undefined && !isTlsFault(error);
@@ -78,7 +78,7 @@ export function endingOf(error: unknown): Ending | undefined {
   };
 }
 
-/** The service names parameters of its API, where this command has options. */
+/** The service names parameters of its API; this command has options instead. */
 function withOptions(sentence: string, nextAttempt: number | undefined): string {
   return sentence
     .replace(` send attempt=${nextAttempt}.`, ` pay with --attempt ${nextAttempt}.`)

@@ -1,4 +1,4 @@
-/** What the exit code of a command says (docs/reference/command-line.md). Scripts depend on them: none ever gets another meaning. */
+/** The meanings of a command's exit codes (docs/reference/command-line.md). Scripts depend on them: none ever gets another meaning. */
 export const EXIT = {
   done: 0,
   /** Wrong arguments, settings or file, or refused by the service as wrong. Nothing was done; an import says how far it is. */

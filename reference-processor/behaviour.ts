@@ -58,7 +58,7 @@ const RULES: Readonly<Record<keyof Behaviour, Rule>> = {
   refuseWith: REFUSAL,
 };
 
-/** What `value` must be to become the member `name`; undefined when it is that already. */
+/** The rule that `value` breaks as the member `name`; undefined when it breaks none. */
 export function ruleBrokenBy(name: keyof Behaviour, value: unknown): string | undefined {
   return RULES[name].accepts(value) ? undefined : RULES[name].words;
 }

@@ -34,7 +34,7 @@ export class ChargeLogError extends Error {
 }
 
 export interface ChargeLog {
-  /** What the log held when it was opened. */
+  /** The lines that the log held when it was opened. */
   readonly earlier: readonly ChargeLine[];
   /**
    * Resolves when the line is on the disk, to stay. Throws ChargeNotLogged when the disk is full; never settles once

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { UsageError } from '../usage.js';
 
-/** Asks on a terminal before `action` ("delete it"), which cannot be undone. Where nobody can be asked, `--yes` must have been said. */
+/** Asks on a terminal before `action` ("delete it"), which cannot be undone. If nobody can be asked, `--yes` must have been given. */
 export async function confirm(action: string, { yes }: { readonly yes?: true | undefined }): Promise<void> {
   if (yes) return;
   if (!process.stdin.isTTY || !process.stderr.isTTY) {

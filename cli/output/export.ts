@@ -96,7 +96,7 @@ function isFormula(value: unknown): boolean {
   return spreadsheetText(text) !== text;
 }
 
-/** What was printed cannot be taken back, so the error says that it is a part. */
+/** Printed lines cannot be taken back, so the error says that they are a part. */
 async function writeParts(texts: AsyncIterable<string>): Promise<void> {
   let isBegun = false;
   try {

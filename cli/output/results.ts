@@ -9,11 +9,11 @@ export interface OutputOptions {
 export interface Column<Row> {
   readonly title: string;
   readonly of: (row: Row) => string | number | null;
-  /** So many characters are shown in the table of a terminal. If omitted, all. */
+  /** The most characters that the table of a terminal shows. If omitted, all. */
   readonly mostInTable?: number;
 }
 
-/** So many rows are put into a table at most: it has to see all of them before it knows its widths. */
+/** The most rows of a table: it has to see all of them before it knows its widths. */
 export const TABLE_ROWS = 50;
 
 /** The colours of the states of payments and transactions. */
@@ -53,9 +53,7 @@ export function printRecord(record: object, options: OutputOptions): Promise<voi
   return printDone(linesOf(record, options));
 }
 
-/**
- * What a command has done. Where standard output cannot be written, it is told on standard error, and the error says that it was done.
- */
+/** Prints what a command has done. If standard output cannot be written, standard error gets it, and the error says that it was done. */
 export async function printDone(lines: readonly string[]): Promise<void> {
   try {
     for (const line of lines) await write(`${line}\n`);

@@ -7,14 +7,14 @@ const READER_GONE = 141;
 
 let isWatched = false;
 
-/** Standard output takes no more: its disk is full, for example. What the command was to change is done before it prints. */
+/** Standard output takes no more: its disk is full, for example. The command makes its changes before it prints. */
 export class OutputError extends Error {
   override readonly name = 'OutputError';
 }
 
 /**
- * Ends the program silently when the reader closes the pipe (`| head`). Only output is lost, because results are printed after the work
- * is done. Other faults of standard output are thrown by `write`. Those of standard error never end what is under way.
+ * Ends the program silently when the reader closes the pipe (`| head`). Only output is lost, because results are printed after the work is
+ * done. Other faults of standard output are thrown by `write`. Faults of standard error never end a command.
  */
 export function endQuietlyWithReader(): void {
   if (isWatched) return;
@@ -38,14 +38,14 @@ export function write(text: string): Promise<void> {
   });
 }
 
-/** A line on standard error. False where it cannot be written. */
+/** A line on standard error. False if it cannot be written. */
 export function report(line: string): Promise<boolean> {
   return new Promise((resolve) => {
     process.stderr.write(`${line}\n`, (error) => resolve(!error));
   });
 }
 
-/** Coloured text on a terminal only, and not where NO_COLOR is set (no-color.org). */
+/** Coloured text on a terminal only, and not if NO_COLOR is set (no-color.org). */
 export function painted(text: string, colour: Colour | undefined): string {
   const isWanted = process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== 'dumb';
   return isWanted && colour ? styleText(colour, text) : text;

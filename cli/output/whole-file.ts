@@ -3,13 +3,13 @@ import { closeSync, existsSync, linkSync, openSync, renameSync, rmSync } from 'n
 import { syncFolderOf } from '#idempay/platform/private-files.js';
 import { UsageError } from '../usage.js';
 
-/** What exFAT, SMB, virtiofs, 9p and FUSE say to a hard link. */
+/** The errors of exFAT, SMB, virtiofs, 9p and FUSE for a hard link. */
 const NO_HARD_LINKS = new Set(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP']);
 const MODE = 0o600;
 
 /**
  * The file has another name until it is complete and durable, so that a part is never taken for the whole. `write` creates and syncs the
- * part. Throws UsageError where the file cannot be written or is there already: it is never replaced.
+ * part. Throws UsageError if the file cannot be written or is there already: it is never replaced.
  */
 export async function writeWhole<Result>(path: string, write: (part: string) => Promise<Result>): Promise<Result> {
   if (existsSync(path)) throw isThere(path);
@@ -24,15 +24,15 @@ export async function writeWhole<Result>(path: string, write: (part: string) => 
     if (code === 'EEXIST') throw isThere(path);
     throw failed === part ? cannotBeWritten(path, code) : error;
   } finally {
-    // The error of the writing counts, also where nothing can be removed.
+    // The error of the writing counts, also if nothing can be removed.
     if (existsSync(part)) rmSync(part, { force: true });
   }
 }
 
 /**
- * Gives a complete file its name; throws EEXIST if another file has it. A hard link does both at once. Without hard links the name is
- * taken by an empty file first, so that of two commands one wins: one that dies after that leaves the empty file, which never counts as
- * whole, and after the rename the whole one.
+ * Gives a complete file its name; throws EEXIST if another file has it. A hard link does both at once. Without hard links an empty file
+ * takes the name first, so that one of two commands wins. A command that dies after that leaves the empty file, which never counts as
+ * whole; after the rename it leaves the whole one.
  */
 export function appear(part: string, path: string): void {
   try {

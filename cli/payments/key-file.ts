@@ -9,23 +9,23 @@ const MODE = 0o600;
 const KEY = /^[0-9a-f-]{36}$/i;
 
 /**
- * What `--key-file` keeps of one payment, so that the same command after a crash goes on with it. What the payment is about is not kept,
- * because the same command says it again, and a source does not belong in a file.
+ * The part of one payment that `--key-file` keeps, so that the same command after a crash goes on with it. The payment's content is not
+ * kept, because the same command says it again, and a source does not belong in a file.
  */
 export interface KeptPayment extends Pick<PaymentRequest, 'amount' | 'currency'> {
   readonly idempotencyKey: string;
 }
 
 export interface NewestPayment {
-  /** Undefined where no request was ever sent for this file: a key is kept before the first request with it. */
+  /** Undefined if no request was ever sent for this file: a key is kept before the first request with it. */
   readonly kept: KeptPayment | undefined;
-  /** Where the next key is kept: the file itself, or `FILE.after-KEY` once the service is certain that KEY never charges. */
+  /** The place of the next key: the file itself, or `FILE.after-KEY` once the service is certain that KEY never charges. */
   readonly nextPath: string;
 }
 
 /**
- * The key that counts. A key file is written once and never replaced, so that of two commands that take a new key one wins: a file for
- * the key that follows K exists once, because its name holds K. Throws UsageError for a file that holds something else.
+ * The key that counts. A key file is written once and never replaced, so that one of two commands that take a new key wins. A file for the
+ * key that follows K exists once, because its name holds K. Throws UsageError for a file that holds something else.
  */
 export function newestPayment(keyFile: string): NewestPayment {
   let kept: KeptPayment | undefined;
@@ -58,9 +58,9 @@ function keptPayment(path: string): KeptPayment | undefined {
 }
 
 /**
- * Durable when it returns. The file appears complete or not at all, and never replaces another one: false where another command was
- * earlier. A crash before it appears leaves no file (without hard links: or an empty one), and nothing was sent; a crash after it leaves a
- * key that counts as sent.
+ * Durable when it returns. The file appears complete or not at all, and never replaces another one: false if another command was earlier. A
+ * crash before it appears leaves no file (without hard links: or an empty one), and nothing was sent. A crash after it leaves a key that
+ * counts as sent.
  */
 export function keepPayment(path: string, payment: KeptPayment): boolean {
   try {

@@ -63,7 +63,7 @@ function payReference(
 /** Another command has kept a key for the same payment first. */
 class KeptByAnother extends Error {}
 
-/** Pays under the newest key of the file. Another one is taken only where the service is certain that nothing is charged with it. */
+/** Pays under the newest key of the file. Another one is taken only if the service is certain that nothing is charged with it. */
 async function payWithFile(
   connection: Connection,
   keyFile: string,
@@ -218,7 +218,7 @@ function withAdvice(error: Error, options: PayOptions): Error {
   return error;
 }
 
-/** What it is about is named, and not repeated: standard error is often kept in a log, where no source belongs. */
+/** Its content is named, and not repeated: standard error is often kept in a log, and no source belongs there. */
 function contentAgain({ source, description, metadata }: PayOptions): string {
   const given = Object.entries({ source, description, metadata }).filter(([, value]) => value !== undefined);
   const names = given.map(([name]) => `--${name}`);

@@ -35,7 +35,7 @@ export interface ReconcileOptions extends ConnectionOptions, OutputOptions, Stat
 const CHUNK_PAYMENTS = 500;
 const CHUNK_CHARACTERS = 65_536;
 
-/** `idempay payments reconcile`. Whether a statement and the payments of a day agree is in the exit code, for a nightly job. */
+/** `idempay payments reconcile`. The exit code says if a statement and the payments of a day agree, for a nightly job. */
 export async function reconcilePayments(statement: string, options: ReconcileOptions): Promise<ExitCode> {
   const { processor, differences } = options;
   const day = checkedDay(options.day);
@@ -84,7 +84,7 @@ function noPayments(day: string, processor: string | undefined): string {
   return `No payment was settled on ${day} at ${processor}. Give the processor as a payment shows it, or leave --processor out.`;
 }
 
-/** The bytes of the statement. Throws UsageError where its file cannot be read; a fault of another file passes by it. */
+/** The bytes of the statement. Throws UsageError if its file cannot be read; a fault of another file passes by it. */
 async function* readable(input: AsyncIterable<Uint8Array>, statement: string): AsyncGenerator<Uint8Array, void, void> {
   try {
     yield* input;

@@ -23,7 +23,7 @@ export interface Compared {
   readonly result: Reconciliation;
 }
 
-/** A person reads so many of each kind; `--differences` has all. */
+/** The most lines of each kind for a person; `--differences` has all. */
 const MOST_LINES = 20;
 
 const NAMES = Object.keys(GROUPS) as GroupName[];
@@ -79,7 +79,7 @@ export function textOf({ day, file, result }: Compared): string {
   return `${parts.join('\n')}\n`;
 }
 
-/** What is skipped besides blank lines. */
+/** The lines that are skipped besides blank ones. */
 function skippedText({ format }: StatementFile): string {
   if (format.kind === 'NDJSON') return 'blank';
   const { headerLine } = format;

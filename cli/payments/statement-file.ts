@@ -14,7 +14,7 @@ import {
 } from '#idempay/statements';
 import { UsageError } from '../usage.js';
 
-/** How to read the statement, where it does not show it itself. */
+/** How to read the statement, if it does not show it itself. */
 export interface StatementOptions {
   readonly delimiter?: string | undefined;
   readonly currency?: string | undefined;
@@ -30,7 +30,7 @@ export interface StatementSettings {
   readonly columns: ReadonlyMap<Member, string>;
 }
 
-/** So many names are listed in a message. */
+/** The most names that a message lists. */
 const MOST_NAMES = 30;
 
 /** Throws UsageError. */
