@@ -1,4 +1,4 @@
-/** Where the client has its time from; tests give one of their own. */
+/** The client's source of time; tests give one of their own. */
 export interface Clock {
   /** Milliseconds since some fixed moment. Never goes back. */
   now(): number;

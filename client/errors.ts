@@ -17,9 +17,12 @@ export abstract class IdempayError extends Error {
   readonly status: number | undefined;
   /** `X-Request-Id` of that answer, to find it in the service's log. */
   readonly requestId: string | undefined;
-  /** What that answer means, for programs: `/problems#payment-declined`. The service explains each at `/problems`. Undefined where it gave none. */
+  /**
+   * The meaning of that answer, for programs: `/problems#payment-declined`. The service explains each at `/problems`. Undefined if it gave
+   * none.
+   */
   readonly type: string | undefined;
-  /** What the service knew of the charge when it refused. If undefined, it did not say, which means no more than `unknown`. */
+  /** The service's knowledge of the charge when it refused. If undefined, it did not say, which means no more than `unknown`. */
   readonly charge: Charge | undefined;
 
   constructor(message: string, { status, requestId, type, charge, cause }: ErrorDetails = {}) {
@@ -151,8 +154,8 @@ export class UnknownOutcomeError extends PaymentError<string | undefined> {
     /** How often this call sent the payment. */
     readonly attempts: number,
     /**
-     * The payment's record, which is looked for where the service refused the key. It is null where the service has none, and undefined
-     * where it was not asked or could not be read.
+     * The payment's record, which is looked for if the service refused the key. It is null if the service has none, and undefined if it was
+     * not asked or could not be read.
      */
     readonly record: Payment | null | undefined,
     details: ErrorDetails,
@@ -164,7 +167,7 @@ export class UnknownOutcomeError extends PaymentError<string | undefined> {
 /**
  * The service refuses the key, and cannot say whether anything was charged with it. Or, also with a reference: the payment was cancelled
  * after its row had been lost, and was charged all the same (410), so it has to be refunded. To pay the same again does not help, now or
- * later: look for `key` at the processor, where it is the reference. Never pay in another way before a person has looked.
+ * later: look for `key` at the processor, which has it as its reference. Never pay in another way before a person has looked.
  */
 export class DeadKeyError extends UnknownOutcomeError {
   override readonly name = 'DeadKeyError';
@@ -181,8 +184,8 @@ export class UnusedKeyError extends PaymentError {
 
 /**
  * It is not known whether a transaction was created, changed or removed, or a payment was resolved or cancelled. A cancellation may be
- * repeated at any time. Where an `idempotencyKey` was given, and the service's `IDEMPOTENCY_TTL_SECONDS` are not over: repeat with the
- * same one. Else look first, and repeat only what is still wanted.
+ * repeated at any time. If an `idempotencyKey` was given, and the service's `IDEMPOTENCY_TTL_SECONDS` are not over, repeat with the same
+ * one. Else look first, and repeat only what is still wanted.
  */
 export class UnknownChangeError extends IdempayError {
   override readonly name = 'UnknownChangeError';
@@ -198,7 +201,7 @@ export class UnknownChangeError extends IdempayError {
 /**
  * Not possible now: the service is down or busy, its certificate is not accepted, the deadline passed, or the caller aborted. This call
  * charged or changed nothing, and will not; another one with the same reference may have. Call again later. `retryAfterSeconds`: not
- * before, where the service said so.
+ * before, if the service said so.
  */
 export class UnavailableError extends IdempayError {
   override readonly name = 'UnavailableError';

@@ -2,7 +2,7 @@ import type { components } from './description.js';
 
 type Schemas = components['schemas'];
 
-/** What is to be paid. */
+/** The payment to be made. */
 export interface PaymentRequest {
   /** A decimal number as a string, such as `'100.50'`: an amount of money never goes through a float. */
   readonly amount: string;
@@ -13,7 +13,7 @@ export interface PaymentRequest {
    * goes to the processor with the charge and is shown nowhere.
    */
   readonly source?: string | undefined;
-  /** What is paid, for the payer's statement and for the people who look at the payment: up to 255 characters. */
+  /** The purpose of the payment, for the payer's statement and for the people who look at the payment: up to 255 characters. */
   readonly description?: string | undefined;
   /** Up to 20 texts of your own: names of up to 40 characters, texts of up to 500. The service takes 16 KiB with the whole body, in UTF-8. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
@@ -22,8 +22,8 @@ export interface PaymentRequest {
 /** A payment as the service shows it. */
 export type Payment = Schemas['Payment'];
 /**
- * Whether what was asked for was charged: the key, or all attempts at the reference where one was given. `none` is certain: nothing was, and
- * nothing will be unless a further attempt is sent. `unknown`: it may have been, or may still be.
+ * Tells if the key was charged, or any attempt at the reference if one was given. `none` is certain: nothing was, and nothing will be
+ * unless a further attempt is sent. `unknown`: it may have been, or may still be.
  */
 export type Charge = NonNullable<Schemas['ProblemDetails']['charge']>;
 /** How an operator ends a payment that stays unknown. */

@@ -7,7 +7,7 @@ export type Fetch = (url: string, init?: RequestInit) => Promise<Response>;
 export type TokenSource = (request: { readonly refresh: boolean }) => string | Promise<string>;
 
 export interface IdempayOptions {
-  /** Where the service is, such as `https://idempay.example.com`; a path before `/api` is allowed. */
+  /** The address of the service, such as `https://idempay.example.com`; a path before `/api` is allowed. */
   readonly baseUrl: string;
   /** An API key of `npx idempay keys add`. Not together with `token`. */
   readonly apiKey?: string | undefined;

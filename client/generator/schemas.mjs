@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { SCHEMAS } from '../../dist/http/openapi/schemas.js';
 
-/** Those of `components.schemas`. */
+/** The schemas in `components.schemas`. */
 export function descriptionSchemas() {
   return JSON.parse(JSON.stringify(SCHEMAS));
 }

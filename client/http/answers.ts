@@ -22,8 +22,8 @@ export function detailsOf(answer: Pick<Answer, 'status' | 'headers' | 'text'>, c
 }
 
 /**
- * The details of an error whose cause is another one: they name the same answer. `charge` is left out, because an attempt that
- * was sent before may still arrive, and charge. `otherwise`: the cause where there is no such error.
+ * The details of an error whose cause is another one: they name the same answer. `charge` is left out, because an attempt that was sent
+ * before may still arrive, and charge. `otherwise`: the cause if there is no such error.
  */
 export function causedBy(error: IdempayError | undefined, otherwise?: unknown): ErrorDetails {
   const { status, requestId, type } = error ?? {};
@@ -33,7 +33,7 @@ export function causedBy(error: IdempayError | undefined, otherwise?: unknown): 
 /** More seconds than a number may hold count as this many, as for ages in RFC 9111 1.2.2. */
 const LONGEST_SECONDS = 2 ** 31;
 
-/** Milliseconds of `Retry-After`; 0 where there is none. A date counts from the answer's own `Date`: clocks may differ. */
+/** Milliseconds of `Retry-After`; 0 if there is none. A date counts from the answer's own `Date`: clocks may differ. */
 export function retryAfterMs(headers: Headers): number {
   const text = headers.get('retry-after')?.trim() ?? '';
   if (/^\d+$/.test(text)) return Math.min(Number(text), LONGEST_SECONDS) * 1000;
@@ -69,7 +69,7 @@ export function again(result: Answer | Lost): Again {
   };
 }
 
-/** Whether each further attempt would end as this one did. */
+/** True if each further attempt would end as this one did. */
 export const isFutile = (result: Answer | Lost) => result.state === 'lost' && isLasting(result.cause);
 
 /** The error of an attempt without a final answer: no answer, half of one, one that asks for a retry, or that proves nothing. */

@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.js';
 
 export interface CallOptions {
-  /** Ends the call early. What was sent already may still happen, and the error says so. */
+  /** Ends the call early. A request that was sent already may still take effect, and the error says so. */
   readonly signal?: AbortSignal | undefined;
   /** For the whole call with all its attempts, in milliseconds. */
   readonly deadlineMs?: number | undefined;
@@ -12,7 +12,7 @@ export interface Call {
   /** Aborted by the caller, or when the deadline passes. */
   readonly signal: AbortSignal;
   remainingMs(): number;
-  /** Whether the caller aborted it; false when the deadline ended it. */
+  /** True if the caller aborted it; false when the deadline ended it. */
   wasAborted(): boolean;
 }
 
@@ -51,8 +51,8 @@ export function unlessAborted<T>(signal: AbortSignal, promise: Promise<T>): Prom
 }
 
 /**
- * Calls the listener when the signal is aborted, at once where it is; returns what forgets it. All listeners of a signal are behind one, because
- * a caller may share a signal among all its calls, and Node.js warns of a leak at more than ten listeners.
+ * Calls the listener when the signal is aborted, at once if it is; returns a function that forgets it. All listeners of a signal are behind
+ * one, because a caller may share a signal among all its calls, and Node.js warns of a leak at more than ten listeners.
  */
 export function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
   if (signal === undefined) return () => {};

@@ -11,17 +11,17 @@ export interface Change<T> {
   readonly request: Outgoing;
   /** `once`: a second send may carry it out twice. `repeatable`: a second send has no further effect. */
   readonly kind: 'once' | 'repeatable';
-  /** The client's own key, where it makes the request repeatable. */
+  /** The client's own key, if it makes the request repeatable. */
   readonly idempotencyKey?: string | undefined;
   /** The result; undefined for every answer that does not prove that it was done. */
   readonly read: Read<T>;
-  /** What a refusal means after an attempt that may have been carried out. Returns undefined where that is not known. */
+  /** The meaning of a refusal after an attempt that may have been carried out. Returns undefined if that is not known. */
   readonly afterwards: (refusal: IdempayError) => T | IdempayError | undefined;
 }
 
 export type Changes = <T>(options: CallOptions, change: Change<T>) => Promise<T>;
 
-/** Writes, each sent again only where that is safe. What is not surely the service's own answer proves nothing (rule P23). */
+/** Writes, each sent again only if that is safe. An answer that is not surely the service's own proves nothing (rule P23). */
 export function createChanges(settings: Settings, transport: Transport, requests: Requests): Changes {
   const { clock, keyLifeMs } = settings;
   return <T>(options: CallOptions, change: Change<T>) =>
@@ -45,7 +45,7 @@ export function createChanges(settings: Settings, transport: Transport, requests
     });
 }
 
-/** What is known after this attempt; undefined where another one may tell. `mayBeDone`: by an earlier one. */
+/** The result that is known after this attempt; undefined if another one may tell. `mayBeDone`: by an earlier one. */
 function meaningOf<T>(change: Change<T>, result: Answer | Lost, mayBeDone: boolean): T | IdempayError | undefined {
   if (result.state === 'answered') {
     const value = change.read(result) ?? refusedBy(change, result, mayBeDone);
@@ -89,7 +89,7 @@ function unknownAtEnd(idempotencyKey: string | undefined, call: Call, end: Given
   );
 }
 
-/** Whether this attempt was certainly not carried out, and another one may be: the service's own 429, or its 503 that says so. */
+/** True if this attempt was certainly not carried out, and another one may be: the service's own 429, or its 503 that says so. */
 function didNothing(result: Answer | Lost): boolean {
   if (result.state === 'lost') return !result.mayHaveArrived;
   return (result.status === 429 || result.status === 503) && provenMessageOf(result) !== undefined;

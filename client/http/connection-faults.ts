@@ -1,27 +1,33 @@
 /** A connection failed, or was not even tried. Its message is for the caller. */
 export class ConnectionFault extends Error {}
 
-/** What Node.js says where no connection was made. Browsers do not tell, so there every failure may have arrived. */
+/** The codes of Node.js if no connection was made. Browsers do not tell, so there every failure may have arrived. */
 const NEVER_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
 /** OpenSSL 3.0 and OpenSSL 3.2 name a reply that is not TLS in these two ways. */
 const NO_TLS = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG']);
-/** What Node.js says of a certificate that it does not accept, which is before the first byte of a request. `ERR_SSL_` is what the server says. */
+/**
+ * The codes of Node.js for a certificate that it does not accept, which is before the first byte of a request. `ERR_SSL_` begins the
+ * server's own errors.
+ */
 const CERTIFICATE =
   /^(?!ERR_SSL_)(?:.*_)?(?:CERT|CRL|LEAF_SIGNATURE|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|ISSUER_PUBLIC_KEY)(?:_|$)/;
 
-/** Whether the request surely never left this process. */
+/** True if the request surely never left this process. */
 export function wasNeverConnected(fault: unknown): boolean {
   const code = codeOf(causeOf(fault));
   return code !== undefined && (NEVER_CONNECTED.has(code) || CERTIFICATE.test(code));
 }
 
-/** Whether every further attempt fails in the same way, until a person has corrected an address or a certificate. */
+/** True if every further attempt fails in the same way, until a person has corrected an address or a certificate. */
 export function isLasting(fault: unknown): boolean {
   const code = codeOf(causeOf(fault)) ?? codeOf(fault) ?? '';
   return NO_TLS.has(code) || CERTIFICATE.test(code);
 }
 
-/** A sentence that says what a person has to do if a certificate is not accepted; it follows that of `reasonOf`. Empty for other faults. */
+/**
+ * A sentence that says what a person has to do if a certificate is not accepted; it follows the sentence of `reasonOf`. Empty for other
+ * faults.
+ */
 export function adviceFor(fault: unknown): string {
   const code = codeOf(causeOf(fault)) ?? codeOf(fault) ?? '';
   if (!CERTIFICATE.test(code)) return '';

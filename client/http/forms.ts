@@ -27,7 +27,7 @@ export function isTransaction(value: unknown): value is Transaction {
   );
 }
 
-/** Whether a 304 is about what the request was made with. Proxies weaken tags when they compress. */
+/** True if a 304 is about the tag that the request was made with. Proxies weaken tags when they compress. */
 export function isNotModified({ status, headers }: Answer, tag: string | undefined): boolean {
   const plain = (text: string) => text.replace(/^W\//, '');
   return status === 304 && tag !== undefined && plain(headers.get('etag') ?? '') === plain(tag);

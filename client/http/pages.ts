@@ -4,7 +4,10 @@ import { nextCursor } from './next-cursor.js';
 import type { Requests } from './requests.js';
 import type { Answer } from './transport.js';
 
-/** What a search found, one by one, the newest first, or page by page. Nothing is asked before it is iterated, and each time it is asked anew. */
+/**
+ * The results of a search, one by one, the newest first, or page by page. Nothing is asked before it is iterated, and each time it is asked
+ * anew.
+ */
 export interface PagedList<T> extends AsyncIterable<T> {
   pages(): AsyncIterable<readonly T[]>;
 }

@@ -1,8 +1,8 @@
 import type { Charge } from '../representations.js';
 
 /**
- * What proves that an answer is the service's own (rule P23): a gateway in between may write any status and any body, before or after
- * the service carried the request out.
+ * The proof that an answer is the service's own (rule P23): a gateway in between may write any status and any body, before or after the
+ * service carried the request out.
  */
 
 /** An answer that has been read to its end. */
@@ -12,13 +12,13 @@ interface Whole {
   readonly text: string;
 }
 
-/** Every answer of the service has it. A browser shows it to a page of another origin only where a proxy exposes it. */
+/** Every answer of the service has it. A browser shows it to a page of another origin only if a proxy exposes it. */
 const OWN_HEADER = 'idempay';
 /** The type of an error by RFC 9457: one page of the service, with a name for each error. */
 const PROBLEM_TYPE = /(?:^|\/)problems#[\w-]+$/;
 const CHARGES: readonly Charge[] = ['made', 'none', 'unknown'];
 
-/** What a refusal says: to people, and in the form of RFC 9457 to programs too. */
+/** The content of a refusal: for people, and in the form of RFC 9457 to programs too. */
 interface Refusal {
   readonly message: string;
   readonly type?: string;
@@ -50,7 +50,7 @@ export function provenMessageOf(answer: Whole): string | undefined {
 
 export const hasOwnHeader = (headers: Headers): boolean => headers.get(OWN_HEADER)?.trim() === '1';
 
-/** Whether the body is of this media type, as `Content-Type` says; parameters such as `charset` do not matter. */
+/** True if the body is of this media type, as `Content-Type` says; parameters such as `charset` do not matter. */
 export function isOfType(headers: Headers, type: 'application/json' | 'application/x-ndjson'): boolean {
   return headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase() === type;
 }

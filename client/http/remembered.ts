@@ -1,4 +1,4 @@
-/** What was read last of each id, with its tag: for conditional reads. The least recently used is dropped. */
+/** The last value that was read for each id, with its tag: for conditional reads. The least recently used is dropped. */
 export class Remembered<Id, T> {
   readonly #entries = new Map<Id, { readonly tag: string; readonly value: T }>();
 

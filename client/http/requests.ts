@@ -7,7 +7,7 @@ import { type Again, type Done, type GivenUp, repeat } from './repeat.js';
 import { textOf } from './streams.js';
 import type { Answer, Outgoing, Streaming, Transport } from './transport.js';
 
-/** What an answer says; undefined where it is not what was asked for. */
+/** The value in an answer; undefined if it is not the one that was asked for. */
 export type Read<T> = (answer: Answer) => T | undefined;
 
 /** Requests that change nothing, and may be sent any number of times. */
@@ -18,9 +18,9 @@ export interface Requests {
    */
   send<T>(options: CallOptions, request: Outgoing | (() => Outgoing), read: Read<T>): Promise<T>;
   sendWithin<T>(call: Call, request: Outgoing | (() => Outgoing), read: Read<T>): Promise<T>;
-  /** The text of a 200 of this type as it comes; the deadline is that of its head. Only what comes before is repeated. */
+  /** The text of a 200 of this type as it comes; the deadline ends with its head. Only the part before is repeated. */
   open(options: CallOptions, request: Outgoing, type: MediaType): AsyncGenerator<string>;
-  /** One call with a deadline; that of the client where the options name none. */
+  /** One call with a deadline, which is the client's if the options name none. */
   within<T>(options: CallOptions, work: (call: Call) => Promise<T>): Promise<T>;
 }
 
@@ -61,7 +61,7 @@ export function createRequests(transport: Transport, settings: Settings): Reques
     );
   }
 
-  /** What follows an answer that is not what was asked for, in one call. */
+  /** The next step after an answer that is not the one that was asked for, in one call. */
   function retries(): (answer: Answer) => Done<IdempayError> | Again {
     let mayRefresh = canRefresh;
     return (answer) => {

@@ -69,7 +69,7 @@ function expectEnd(value: unknown, count: number): void {
   if (value.count !== count) throw brokenOff();
 }
 
-/** What may follow in a JSON array, outside of its elements. */
+/** The characters that may follow in a JSON array, outside of its elements. */
 const FOLLOWING = {
   nothing: { '[': 'opening bracket' },
   'opening bracket': { '{': 'element', ']': 'closing bracket' },

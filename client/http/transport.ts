@@ -38,7 +38,7 @@ export interface Streaming {
 }
 
 export interface Transport {
-  /** Sends once, and again only where the service itself refused the token. Never rejects. */
+  /** Sends once, and again only if the service itself refused the token. Never rejects. */
   send(call: Call, request: Outgoing): Promise<Answer | Lost>;
   /** The same, but the body of a 200 is left to be read: the deadline of the call ends with its head. */
   open(call: Call, request: Outgoing): Promise<Answer | Lost | Streaming>;
@@ -87,7 +87,7 @@ export function createTransport(settings: Settings): Transport {
       });
       return await unlessAborted(signal, response);
     } catch (fault) {
-      // What was aborted may have been sent, whatever the reason of the abort looks like.
+      // An aborted request may have been sent, for any reason of the abort.
       return lost(signal.aborted || !wasNeverConnected(fault), fault);
     }
   }

@@ -18,7 +18,7 @@ export interface RefusedAttempt {
   readonly error: IdempayError;
 }
 
-/** What a 422 of the service means; undefined where it does not say why, for example because a gateway removed the header. */
+/** The meaning of a 422 of the service; undefined if it does not say why, for example because a gateway removed the header. */
 export function refusedAttempt(answer: Answer, message: string, payment: PaymentName): RefusedAttempt | undefined {
   const why = answer.headers.get(ATTEMPT_STATE_HEADER)?.trim();
   const details = detailsOf(answer);

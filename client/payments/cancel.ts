@@ -18,7 +18,7 @@ import {
   withKeyOf,
 } from './references.js';
 
-/** What is to be cancelled: an attempt at a reference, or the payment of a key. */
+/** The target of a cancellation: an attempt at a reference, or the payment of a key. */
 export type CancelTarget = OperatedReference | { readonly key: string; readonly reference?: never };
 
 export interface CancelResult {

@@ -7,8 +7,8 @@ export type PaidMoney = { readonly [Member in keyof Money]: string | null };
 export type Money = Pick<PaymentRequest, 'amount' | 'currency'>;
 
 /**
- * Whether this is the payment that was wanted: the same number, however it is written (`100.5` is `100.50`), of the same currency. False
- * as well where what was paid is not known.
+ * True if this is the payment that was wanted: the same number in any form (`100.5` is `100.50`), of the same currency. False as well if
+ * the paid money is not known.
  */
 export function isSamePayment(paid: PaidMoney, wanted: Money): boolean {
   if (paid.amount === null || paid.currency === null) return false;

@@ -24,8 +24,8 @@ import { outcomeOfRefusedKey, type Settled } from './refused-key.js';
 /** For a payment without a reference. */
 export interface KeyOptions extends CallOptions {
   /**
-   * Called once for each call of `pay` with the key, and awaited before anything is sent. Store the key with the payment where a
-   * crash does not lose them. If it fails, nothing is sent.
+   * Called once for each call of `pay` with the key, and awaited before anything is sent. Store the key with the payment in a place that
+   * survives a crash. If it fails, nothing is sent.
    */
   readonly onKey?: ((key: string) => void | Promise<void>) | undefined;
   readonly reference?: never;
@@ -40,8 +40,8 @@ export interface ReferenceOptions extends CallOptions, PaymentReference {
 export type PayOptions = ReferenceOptions | KeyOptions;
 
 /**
- * `amount` and `currency` are what was paid: what `pay` was asked for, or what the record says where the key may have paid something else
- * before, as in `resume`. Null where the record could not be read (it needs the scope `payments:read`).
+ * `amount` and `currency` are the paid money: the money that `pay` was asked for, or the record's if the key may have paid something else
+ * before, as in `resume`. Null if the record could not be read (it needs the scope `payments:read`).
  */
 export interface PayResult extends PaidMoney {
   readonly transactionId: string;
@@ -89,7 +89,7 @@ export class Payer {
     });
   }
 
-  /** What is paid is what was asked for: the service refuses another amount of the same reference. */
+  /** The paid money is the requested money: the service refuses another amount of the same reference. */
   async #payReference(payment: PaymentRequest, options: ReferenceOptions): Promise<PayResult> {
     const asked = askedReference(options);
     if (options.onKey !== undefined) throw new InvalidRequestError(KEY_OF_REFERENCE);
@@ -159,7 +159,7 @@ export class Payer {
     return { method: 'POST', path: `/api/payment?${query}`, headers: { ...prefer }, body };
   }
 
-  /** What was paid, by one look at the record: the payment is made, so nothing may go wrong any more. */
+  /** The paid money, by one look at the record: the payment is made, so nothing may go wrong any more. */
   async #paid(call: Call, key: string, transactionId: string): Promise<PaidMoney> {
     const result = await this.transport.send(call, ofKey(key));
     const payment = result.state === 'answered' ? paymentIn(result, key) : undefined;

@@ -23,7 +23,7 @@ import type { Answer, Lost } from '../http/transport.js';
 import { type RefusedAttempt, refusedAttempt } from './attempt-states.js';
 import { type AskedPayment, isComputed, keyOfAnswer } from './references.js';
 
-/** What one attempt at a payment, or at its cancellation, says. */
+/** The answer of one attempt at a payment, or at its cancellation. */
 export type PaymentAnswer<Done> =
   | Done
   /** Final for the payment, or for this content, which no attempt can have paid. */
@@ -61,7 +61,7 @@ const CANCELLED = 'Payment cancelled.';
 const KEY_REFUSED = 'Invalid or missing Idempotency-Key.';
 const KEY_MISSING = 'Missing Idempotency-Key header.';
 const DECLINED = 'Payment declined: ';
-/** What follows the processor's reason where a reference was paid. */
+/** The text after the processor's reason if a reference was paid. */
 const OF_ATTEMPT =
   / \(attempt (\d{1,2})(?:, the last one)?\)\. (?:Where the payer wants to try again|Pay with another reference),? .*$/s;
 
@@ -136,7 +136,7 @@ function refused<Done>(answer: Answer, message: string, { reference }: AskedPaym
   if (reference !== undefined && message === KEY_MISSING) {
     return { state: 'refused', error: new InvalidRequestError(`${UNREAD} ${message}`, detailsOf(answer)) };
   }
-  // Whoever names the reference has its key: to ask again is always right.
+  // A caller that names the reference has its key: to ask again is always right.
   if (reference !== undefined && message === KEY_REFUSED) return again(answer, true);
   const error = refusalOf(answer);
   if (message === KEY_REFUSED) return { state: 'key refused', error };

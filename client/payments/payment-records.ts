@@ -43,7 +43,7 @@ export interface ExportFilter {
 
 export type PaymentList = PagedList<Payment>;
 
-/** What the service says of a key. */
+/** The service's answer about a key. */
 export type LookUpResult =
   | { readonly state: 'found'; readonly payment: Payment }
   /** `isCertain`: nothing was charged with the key, and nothing can be. */

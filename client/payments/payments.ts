@@ -14,7 +14,7 @@ import { statusOf } from './status.js';
 export interface Payments {
   /**
    * With a reference: pays it once, however often this is called, by any number of processes, after any crash; nothing has to be kept.
-   * Rejects with one of the classes of errors.ts: after an UnknownOutcomeError call it again as it was. Only where the payer wants to try
+   * Rejects with one of the classes of errors.ts: after an UnknownOutcomeError call it again as it was. Only if the payer wants to try
    * again after a DeclinedError, call it with the `nextAttempt` of the error.
    *
    * Without a reference: pays once, with one new key for all requests of this call. After an UnknownOutcomeError money may have moved
@@ -22,11 +22,11 @@ export interface Payments {
    */
   pay(payment: PaymentRequest, options?: PayOptions): Promise<PayResult>;
   /**
-   * Closes a payment that is not to be made, so that nothing can ever pay it: of `pay` and `cancel` exactly one succeeds. May be called any
-   * number of times. Rejects with a NotCancelledError where it has an outcome.
+   * Closes a payment that is not to be made, so that nothing can ever pay it: exactly one of `pay` and `cancel` succeeds. May be called any
+   * number of times. Rejects with a NotCancelledError if it has an outcome.
    */
   cancel(target: CancelTarget, options?: CallOptions): Promise<CancelResult>;
-  /** The record of the newest attempt at a reference, or of the one that is named. Rejects with a NotFoundError where there is none. */
+  /** The record of the newest attempt at a reference, or of the one that is named. Rejects with a NotFoundError if there is none. */
   status(reference: OperatedReference, options?: CallOptions): Promise<Payment>;
   /**
    * Goes on with a payment whose key was kept, after the caller's own crash or after an UnknownOutcomeError; `payment` as it was.
@@ -34,7 +34,7 @@ export interface Payments {
    * compare `payment` with what was paid: compare the result (`isSamePayment`).
    */
   resume(key: string, payment: PaymentRequest, options?: CallOptions): Promise<PayResult>;
-  /** Fetches keys ahead until so many are there, so that a payment is one request. Each is usable for `keyLifeMs`. */
+  /** Fetches keys ahead until `count` are there, so that a payment is one request. Each is usable for `keyLifeMs`. */
   prefetchKeys(count: number, options?: CallOptions): Promise<void>;
   /** One payment; asked with the tag of the last time. */
   get(key: string, options?: CallOptions): Promise<Payment>;

@@ -2,7 +2,7 @@ import { InvalidRequestError, LAST_ATTEMPT, type PaymentName } from '../errors.j
 import { hasOwnHeader } from '../http/proof.js';
 import type { Answer } from '../http/transport.js';
 
-/** What is to be paid once, such as an order. */
+/** A thing to be paid once, such as an order. */
 export interface PaymentReference {
   /** Such as the number of the order: 1 to 128 of `A-Z a-z 0-9 - . _ ~ : / @`. */
   readonly reference: string;
@@ -20,7 +20,7 @@ export interface OperatedReference extends PaymentReference {
 export type AskedPayment = PaymentName<string | undefined>;
 
 const REFERENCE = /^[A-Za-z0-9\-._~:/@]{1,128}$/;
-/** What programs write where the number of an order is missing. */
+/** Words that programs write if the number of an order is missing. */
 const ABSENT_VALUE = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
 /** Words and years, with a separator after each: what an empty variable leaves of a name, as in `order-`. No text is matched in two ways. */
 const WORDS_ALONE = /^(?:(?:[a-z]+|[A-Z][a-z]*|[A-Z]{2,}|(?:19|20)\d\d)[-._~:/@])+$/;
@@ -47,8 +47,8 @@ interface NamingReference {
 export const REFERENCE_MEMBERS: ReadonlySet<string> = new Set(['reference', 'attempt', 'client']);
 
 /**
- * Whether a payment by reference is meant. One that is there and undefined counts: an order without its number must never get a key
- * that nobody can find again.
+ * True if a payment by reference is meant. One that is there and undefined counts: an order without its number must never get a key that
+ * nobody can find again.
  */
 export function namesReference(options: object): options is NamingReference {
   if ('reference' in options) return true;
@@ -69,7 +69,7 @@ export function checkedFilter(reference: unknown): string {
   return reference;
 }
 
-/** Undefined where none is named. */
+/** Undefined if none is named. */
 export function checkedAttempt(attempt: unknown): number | undefined {
   if (attempt === undefined) return undefined;
   if (Number.isInteger(attempt) && (attempt as number) >= 1 && (attempt as number) <= LAST_ATTEMPT) {
@@ -93,8 +93,8 @@ export function referenceQuery(reference: string, attempt: number | undefined, c
 }
 
 /**
- * The key of the payment that an answer is about. That of a reference is proven by the answer: it is a computed one, and that of the
- * answers before. Undefined where it is not, or where a gateway removed the header.
+ * The key of the payment that an answer is about. The answer proves the key of a reference: it is a computed one, and the answers before
+ * had the same. Undefined if it is not, or if a gateway removed the header.
  */
 export function keyOfAnswer(
   { headers }: Pick<Answer, 'headers'>,
@@ -111,7 +111,7 @@ export function withKeyOf(answer: Answer, asked: AskedPayment): AskedPayment {
   return key === undefined ? asked : { ...asked, key };
 }
 
-/** Whether the key is one of a reference, by its form. */
+/** True if the key belongs to a reference, by its form. */
 export function isComputed(key: string): boolean {
   return COMPUTED_KEY.test(key);
 }

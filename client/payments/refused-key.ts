@@ -14,7 +14,7 @@ import type { Payment } from '../representations.js';
 import type { PaidMoney } from './money.js';
 import { type LookUpResult, lookUp } from './payment-records.js';
 
-/** A paid payment. `money`: what was paid, where it is known from its record. */
+/** A paid payment. `money`: the paid money, if it is known from its record. */
 export interface Settled {
   readonly transactionId: string;
   readonly replayed: boolean;
@@ -24,8 +24,8 @@ export interface Settled {
 }
 
 /**
- * The service refuses the key. Another one could charge twice, also where only one attempt was made with it: a proxy may have sent it
- * twice, and a failover may have lost what the first one did. The record may know.
+ * The service refuses the key. Another one could charge twice, also if only one attempt was made with it: a proxy may have sent it twice,
+ * and a failover may have lost the first one's result. The record may know.
  */
 export async function outcomeOfRefusedKey(
   requests: Requests,

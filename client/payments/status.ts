@@ -34,7 +34,7 @@ export async function statusOf(requests: Requests, asked: OperatedReference, opt
   });
 }
 
-/** The answer is also that of a payment under way, which has no transaction id to show yet; the key leads to its record. */
+/** A payment under way has this answer too, and has no transaction id to show yet; the key leads to its record. */
 function keyIn(answer: Answer, reference: string): string | undefined {
   const sentence = jsonOf(answer);
   const isCompleted = typeof sentence === 'string' && COMPLETED.test(sentence);

@@ -72,8 +72,8 @@ export interface Transactions {
    */
   ids(filter?: TransactionFilter, options?: CallOptions): Promise<readonly number[]>;
   /**
-   * The newest first, in pages, each as the transactions are when it is asked for. With a status a page may be short or empty and another one
-   * follow. What it finds has its tag, so it can be changed as after `get`.
+   * The newest first, in pages, each as the transactions are when it is asked for. With a status a page may be short or empty and another
+   * one follow. Each transaction that it finds has its tag, so it can be changed as after `get`.
    */
   search(filter?: TransactionSearchFilter, options?: CallOptions): PagedList<FoundTransaction>;
   changeStatus(target: Target, status: TransactionStatus, options?: ChangeOptions): Promise<Transaction>;
@@ -100,7 +100,7 @@ export function createTransactions(settings: Settings, requests: Requests, chang
     return remembered.set(transaction.transactionId, tag, Object.freeze(transaction));
   }
 
-  /** What a search found has its tag as a member. */
+  /** A transaction that a search found has its tag as a member. */
   const tagOf = (transaction: Transaction | FoundTransaction) =>
     tags.get(transaction) ?? ('etag' in transaction ? transaction.etag : undefined);
 
