@@ -22,11 +22,11 @@ export interface Session {
   readonly recovery: { readonly dedupSeconds: number; readonly keyTtlSeconds: number };
 }
 
-/** What every view gets. */
+/** The properties that every view gets. */
 export interface Access {
   readonly session: Session;
   readonly http: Http;
-  /** Whether the credential has one of these. */
+  /** True if the credential has one of these. */
   may(...scopes: readonly Scope[]): boolean;
 }
 

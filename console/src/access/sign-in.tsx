@@ -3,7 +3,7 @@ import { ServiceError, sentenceOf } from '../http/service-error.js';
 import { Wordmark } from '../parts/wordmark.js';
 import './sign-in.css';
 
-/** What the header field may carry (RFC 6750 2.1): anything else would be refused before the service is asked. */
+/** The characters that the header field may carry (RFC 6750 2.1): anything else would be refused before the service is asked. */
 const CREDENTIAL = /^[A-Za-z0-9._~+/-]+=*$/;
 
 interface Properties {

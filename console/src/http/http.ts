@@ -4,7 +4,7 @@ import { errorOf, foreignAnswer, isAborted, ServiceError, Unreachable } from './
 
 export interface Ask {
   readonly method?: string;
-  /** What is undefined or empty is left out. */
+  /** Undefined and empty values are left out. */
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent as JSON. */
@@ -15,7 +15,7 @@ export interface Ask {
 export interface Answer<T> {
   readonly status: number;
   readonly headers: Headers;
-  /** The whole body, parsed; null where it is empty. */
+  /** The whole body, parsed; null if it is empty. */
   readonly body: T;
 }
 

@@ -7,7 +7,7 @@ export class ServiceError extends Error {
     readonly status: number,
     message: string,
     readonly headers: Headers,
-    /** Whether it proves that a request that would change something did nothing. */
+    /** True if it proves that a request that would change something did nothing. */
     readonly isProven: boolean,
   ) {
     super(message);
@@ -25,7 +25,7 @@ export class Unreachable extends Error {
   }
 }
 
-/** What is between this page and the service answered by itself, before or after the service saw the request. */
+/** A gateway between this page and the service answered by itself, before or after the service saw the request. */
 export function foreignAnswer(status: number): Unreachable {
   return new Unreachable(
     undefined,
@@ -39,12 +39,12 @@ export function sentenceOf(error: unknown): string {
   return 'Something went wrong that has no description. Reload the page.';
 }
 
-/** Whether a request that was to change something may have done so all the same. */
+/** True if a request that was to change something may have done so all the same. */
 export function mayHaveArrived(error: unknown): boolean {
   return error instanceof ServiceError ? error.status >= 500 || !error.isProven : error instanceof Unreachable;
 }
 
-/** Whether an error only says that we ended the request ourselves. */
+/** True if an error only says that we ended the request ourselves. */
 export function isAborted(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'AbortError';
 }

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { Access } from '../access/session.js';
 
-/** What stands behind `#`: `#/payment/KEY?tab=x` is the view `payment`, the rest `KEY`, and a query. */
+/** The text behind `#`: `#/payment/KEY?tab=x` is the view `payment`, the rest `KEY`, and a query. */
 export interface Route {
   readonly view: string;
   /** Decoded; empty: there is none. */
@@ -9,7 +9,7 @@ export interface Route {
   readonly query: URLSearchParams;
 }
 
-/** What each view is given. */
+/** The properties that each view is given. */
 export interface ViewProperties extends Access {
   readonly route: Route;
 }
@@ -20,7 +20,7 @@ export function routeOf(hash: string): Route {
   return { view: decoded(view), rest: decoded(rest), query: new URLSearchParams(query) };
 }
 
-/** For `href` and `navigate`. What is undefined or empty is left out of the query. */
+/** For `href` and `navigate`. Undefined and empty values are left out of the query. */
 export function hashOf(view: string, rest = '', query: Readonly<Record<string, string | undefined>> = {}): string {
   const set = Object.entries(query).filter((entry): entry is [string, string] => Boolean(entry[1]));
   const search = new URLSearchParams(set).toString();

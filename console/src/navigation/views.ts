@@ -13,7 +13,7 @@ export interface View {
   load(): Promise<{ readonly default: ComponentType<ViewProperties> }>;
 }
 
-/** In the order of the navigation. The first that the credential may see is where the console opens. */
+/** In the order of the navigation. The console opens with the first that the credential may see. */
 export const VIEWS: readonly View[] = [
   { name: 'live', label: 'Live', scopes: ['metrics'], load: () => import('../live/live-view.js') },
   {

@@ -4,7 +4,9 @@ import './parts.css';
 /** Characters that show nothing or turn the text around; a joiner between emoji is none of them. */
 const HIDDEN = /[^\P{Cf}\u200d]|[\p{Zl}\p{Zp}]|^\s|\s$|\s\s/gu;
 
-/** An account as it is kept: isolated from the direction of what stands next to it, with every space, and with a word where it hides something. */
+/**
+ * An account as it is kept: isolated from the direction of the text next to it, with every space, and with a word if it hides something.
+ */
 export function Account({ account, href }: { account: string; href?: string }) {
   const text = <bdi class="account">{account}</bdi>;
   return (

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 
-/** What must be typed before something final is done, so that no stray click does it. */
+/** A word that must be typed before something final is done, so that no stray click does it. */
 export function useDeliberate(word: string) {
   const [typed, setTyped] = useState('');
   return { word, typed, setTyped, isTyped: typed.trim().toLowerCase() === word };

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import './parts.css';
 
-/** Open as long as it is rendered. The browser keeps the focus inside, and gives it back to where it was afterwards. */
+/** Open as long as it is rendered. The browser keeps the focus inside, and gives it back afterwards. */
 export function Dialog({ title, close, children }: { title: string; close(): void; children: ComponentChildren }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
@@ -16,7 +16,7 @@ export function Dialog({ title, close, children }: { title: string; close(): voi
       ref={dialog}
       aria-labelledby={id}
       onCancel={(event) => {
-        // Escape: who rendered the dialog takes it away.
+        // Escape: the component that rendered the dialog removes it.
         event.preventDefault();
         close();
       }}

@@ -1,4 +1,4 @@
-/** The file is put away in pieces of this length, out of the memory of scripts. */
+/** The file is stored in pieces of this length, out of the memory of scripts. */
 const PIECE_CHARACTERS = 1_000_000;
 
 /** A file that is written line by line. */

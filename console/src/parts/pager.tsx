@@ -1,7 +1,7 @@
 import './parts.css';
 
 interface Properties {
-  /** What the pages hold: `payments`. */
+  /** The things that the pages hold: `payments`. */
   readonly what: string;
   readonly page: number;
   readonly hasNext: boolean;

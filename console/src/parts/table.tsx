@@ -8,7 +8,7 @@ export interface Column<Row> {
 }
 
 interface Properties<Row> {
-  /** What the table has, for a screen reader. */
+  /** The content of the table, for a screen reader. */
   readonly caption: string;
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];

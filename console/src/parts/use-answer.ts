@@ -4,15 +4,15 @@ import { useWork } from './use-work.js';
 export interface Asked<T> {
   /** Kept while it is asked again, and after a failure. */
   readonly answer: T | undefined;
-  /** What went wrong the last time, in a sentence. */
+  /** The problem of the last time, in a sentence. */
   readonly problem: string | undefined;
   readonly isLoading: boolean;
   again(): void;
 }
 
 /**
- * Asks when the view opens, when one of `inputs` changes, and again on demand; the request before it is given up. `ask` gives undefined
- * where it cannot ask yet.
+ * Asks when the view opens, when one of `inputs` changes, and again on demand; the request before it is given up. `ask` gives undefined if
+ * it cannot ask yet.
  */
 export function useAnswer<T>(
   ask: (signal: AbortSignal) => Promise<T | undefined>,

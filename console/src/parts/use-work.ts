@@ -2,7 +2,7 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { isAborted, sentenceOf } from '../http/service-error.js';
 
 export interface Work {
-  /** What went wrong the last time, in a sentence. */
+  /** The problem of the last time, in a sentence. */
   readonly problem: string | undefined;
   readonly isWorking: boolean;
   /** Takes the place of what is under way. `show` gets the result, unless something took its place or it was cancelled. */

@@ -2,14 +2,14 @@ import type { Http } from '../http/http.js';
 import { foreignAnswer, mayHaveArrived, sentenceOf } from '../http/service-error.js';
 import { isWholeKey } from './payment.js';
 
-/** What is closed: a payment by its key, or an attempt at an order. */
+/** The target of a closing: a payment by its key, or an attempt at an order. */
 export type Closing = { readonly key: string } | Order;
 
 /** As an operator types it; the service judges it. */
 export interface Order {
   readonly reference: string;
   readonly attempt: string;
-  /** Whose order it is; empty: one's own, or that of everybody where there are no clients. */
+  /** The client that has the order; empty: one's own, or everybody's if there are no clients. */
   readonly client: string;
 }
 

@@ -5,7 +5,7 @@ import type { Payment } from './payment.js';
 /** So much of what a client wrote is shown in a list. The view of the payment shows all of it. */
 const MOST_IN_LIST = { description: 80, members: 2, name: 20, value: 40 } as const;
 
-/** What a payment is about, in short. Shows nothing where its client said nothing. */
+/** The content of a payment, in short. Shows nothing if its client said nothing. */
 export function ContentInShort({ payment: { description, metadata } }: { payment: Payment }) {
   const { members, name: mostOfName, value: mostOfValue } = MOST_IN_LIST;
   const all = Object.entries(metadata ?? {});

@@ -8,7 +8,7 @@ import { textOf } from './search.js';
 const TYPED_MS = 350;
 const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED', 'CANCELLED'];
 
-/** What is typed is applied after a pause, or with Enter; a whole key leads to its payment with Enter. */
+/** Typed text is applied after a pause, or with Enter; a whole key leads to its payment with Enter. */
 export function FilterForm({ filters }: { filters: Filters }) {
   const shown = textOf(filters);
   const [text, setText] = useState(shown);

@@ -1,6 +1,6 @@
 import { hashOf, type Route } from '../navigation/route.js';
 
-/** What a list is asked for; in the address, so that it can be shared. */
+/** The filters of a list; in the address, so that it can be shared. */
 export interface Filters {
   /** A text that was typed: it is looked for as whatever it may be. */
   readonly search: string;
@@ -39,7 +39,7 @@ export function localMoment(text: string): string {
   return new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
-/** What such a field has, as a moment in UTC. */
+/** The value of such a field, as a moment in UTC. */
 export function utcMoment(local: string): string {
   const ms = local === '' ? Number.NaN : new Date(local).getTime();
   return Number.isNaN(ms) ? '' : new Date(ms).toISOString();

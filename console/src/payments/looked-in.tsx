@@ -2,7 +2,7 @@ import { countText } from '../parts/numbers.js';
 import { Time } from '../parts/time.js';
 import type { Looked } from './use-payment-pages.js';
 
-/** Where a text was looked for, how far, and what was found. */
+/** The places where a text was looked for, how far, and the results. */
 export function LookedIn({ looked, isOperator }: { looked: readonly Looked[]; isOperator: boolean }) {
   return (
     <div class="muted note" role="status" aria-label="What was searched">

@@ -7,7 +7,7 @@ import { ClosingConfirmation } from './closing-confirmation.js';
 
 interface Properties {
   readonly access: Access;
-  /** What is known of the order. */
+  /** The known members of the order. */
   readonly known: Partial<Order>;
   /** Clients that are offered before the others. */
   readonly offered?: readonly string[];

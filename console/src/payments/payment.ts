@@ -4,7 +4,7 @@ export type { Payment };
 
 export const isFinal = ({ state }: Payment) => state !== 'PENDING' && state !== 'PROCESSING';
 
-/** `order-17 · attempt 2`; undefined where it has no reference. */
+/** `order-17 · attempt 2`; undefined if it has no reference. */
 export const orderTextOf = ({ reference, attempt }: Payment): string | undefined =>
   reference === null ? undefined : `${reference} · attempt ${attempt}`;
 
@@ -45,7 +45,7 @@ export interface Seen {
   readonly etag: string;
 }
 
-/** What differs between two looks, in the words of the page. */
+/** The differences between two looks, in the words of the page. */
 export function changesBetween(
   before: Payment,
   now: Payment,

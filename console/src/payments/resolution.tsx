@@ -23,8 +23,8 @@ interface Properties {
 }
 
 /**
- * What an operator found out. It is sent with the tag of the payment that was shown, so that a decision on outdated data is refused.
- * A second send (after a lost answer) is refused by the tag, and shows what the first one wrote.
+ * The outcome that an operator found out. It is sent with the tag of the payment that was shown, so that a decision on outdated data is
+ * refused. A second send (after a lost answer) is refused by the tag, and shows the first one's result.
  */
 export function Resolution({ http, seen, next, decide, ended }: Properties) {
   const key = seen.payment.idempotencyKey;

@@ -8,7 +8,7 @@ const ORDER_NUMBER = /^[A-Za-z0-9\-._~:/@]{1,128}$/;
 /** Such as `undefined` for a number that was lost, which the service refuses to list. */
 const LOST_NUMBER = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
 const MOST_CONTENT_CODE_POINTS = 500;
-/** Where nobody chose a day: how far back the content of payments is searched. */
+/** If nobody chose a day: how far back the content of payments is searched. */
 const USUAL_DAYS = 30;
 const DAY_MS = 86_400_000;
 
@@ -26,8 +26,8 @@ export const mayBeClosed = (text: string): boolean => isOrderNumber(text) && !te
 const isOrderNumber = (text: string): boolean => ORDER_NUMBER.test(text) && !LOST_NUMBER.test(text);
 
 /**
- * What a text that was typed may be: an order number, the beginning of a key or of a transaction id, and for operators a description or a
- * value of the metadata of a range of days. Each is looked for, one after the other.
+ * The possible meanings of a typed text: an order number, or the beginning of a key or of a transaction id. For operators also a
+ * description or a value of the metadata, in a range of days. Each is looked for, one after the other.
  */
 export function sourcesOf(filters: Filters, isOperator: boolean, nowMs: number): readonly Source[] {
   const { search: text, reference, find, ...others } = filters;

@@ -22,7 +22,7 @@ interface Pages {
   readonly looked: readonly Looked[];
   readonly cursor: string | undefined;
   readonly hasMore: boolean;
-  /** The last page was short although there is more: the service reads only so many rows for one. */
+  /** The last page was short although there is more: the service reads a limited number of rows for one. */
   readonly isShort: boolean;
 }
 

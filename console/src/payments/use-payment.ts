@@ -84,7 +84,7 @@ export function usePayment(http: Http, key: string, isPaused: boolean): WatchedP
   return { seen, timeline: timeline?.body, isUnknown, problem, timelineProblem, again };
 }
 
-/** Returns undefined where the request was aborted. Where no newer data came, the earlier data stays. */
+/** Returns undefined if the request was aborted. If no newer data came, the earlier data stays. */
 async function lookAt(http: Http, key: string, before: Look, signal: AbortSignal): Promise<Look | undefined> {
   const path = `api/payments/${encodeURIComponent(key)}`;
   const [payment, timeline] = await Promise.allSettled([

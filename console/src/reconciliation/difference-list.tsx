@@ -158,7 +158,7 @@ function Theirs({ row, differs }: { row: StatementRow; differs: readonly string[
   );
 }
 
-/** Amount and state; ids only where they are what differs. */
+/** Amount and state; ids only if they differ. */
 function Side({
   differs,
   reference,

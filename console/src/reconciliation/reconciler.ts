@@ -21,7 +21,7 @@ interface Comparing {
   readonly processor: string;
 }
 
-/** What a file's first lines show. Rejects with a sentence for a person. */
+/** The form of a file, as its first lines show it. Rejects with a sentence for a person. */
 export function lookAtStatement(
   file: File,
   delimiter: string | undefined,

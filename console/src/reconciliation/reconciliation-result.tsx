@@ -6,7 +6,7 @@ import { DifferenceList } from './difference-list.js';
 import { ResultSummary } from './result-summary.js';
 import type { Compared } from './use-reconciliation.js';
 
-/** Whether it agrees, in numbers, and then each difference. */
+/** The result in numbers, and then each difference. */
 export function ReconciliationResult({ compared }: { compared: Compared }) {
   const { day, processor, statement, result } = compared;
   const { groups, problems, rows, payments } = result;

@@ -10,7 +10,7 @@ export type Wanted = 'status' | 'deletion';
 
 interface Properties {
   readonly http: Http;
-  /** What the operator saw in the table, and decided by. */
+  /** The transaction that the operator saw in the table, and decided by. */
   readonly seen: Transaction;
   readonly wanted: Wanted;
   close(): void;
@@ -24,7 +24,7 @@ interface Properties {
  */
 export function ChangeDialog({ http, seen, wanted, close, changed, gone }: Properties) {
   const id = seen.transactionId;
-  /** What the next request is based on: first what was seen, after a conflict what was read then. */
+  /** The base of the next request: first the transaction that was seen, after a conflict the one that was read then. */
   const [base, setBase] = useState(seen);
   const [status, setStatus] = useState<Status | ''>('');
   const [isSure, setSure] = useState(false);
@@ -126,7 +126,7 @@ interface Failure {
   readonly sentence: string;
 }
 
-/** What is known after a request that did not end well, before the transaction is read again. */
+/** The kind of result after a request that did not end well, before the transaction is read again. */
 function kindOf(error: unknown): 'conflict' | 'refused' | 'unknown' {
   const isRefused = error instanceof ServiceError && error.isProven && error.status < 500;
   if (!isRefused) return 'unknown';

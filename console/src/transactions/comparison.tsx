@@ -13,7 +13,7 @@ const ROWS: readonly [name: keyof Transaction, title: string, show: (of: Transac
   ['createdAt', 'Created', ({ createdAt }) => <Time at={createdAt} />],
 ];
 
-/** One transaction, and next to it what it is now, where it has changed since. */
+/** One transaction, and next to it its present state, if it has changed since. */
 export function Comparison({ seen, now }: { seen: Transaction; now: Transaction | undefined }) {
   return (
     <table class="comparison">

@@ -31,7 +31,7 @@ export interface Filter {
 
 export interface Page {
   readonly rows: readonly Transaction[];
-  /** The cursor of older transactions. Undefined where there are none. */
+  /** The cursor of older transactions. Undefined if there are none. */
   readonly next: string | undefined;
 }
 
@@ -67,7 +67,7 @@ async function findOne(http: Http, id: string, signal: AbortSignal): Promise<rea
   return found ? [found] : [];
 }
 
-/** As it is now. Undefined where it is not there (any more). */
+/** As it is now. Undefined if it is not there (any more). */
 export async function read(http: Http, id: string | number, signal?: AbortSignal): Promise<Transaction | undefined> {
   const path = `api/transactions/${encodeURIComponent(id)}`;
   const answer = await http.ask<Omit<Transaction, 'etag'>>(path, { signal }).catch((error: unknown) => {
@@ -77,7 +77,7 @@ export async function read(http: Http, id: string | number, signal?: AbortSignal
   return answer && withTag(answer.body, answer.headers);
 }
 
-/** Throws a `ServiceError` of 412 where it is no longer as the operator saw it. */
+/** Throws a `ServiceError` of 412 if it is no longer as the operator saw it. */
 export async function changeStatus(http: Http, seen: Transaction, status: Status): Promise<Transaction> {
   const id = seen.transactionId;
   const answer = await http.ask<Omit<Transaction, 'etag'>>(`api/transactions/${id}/status`, {

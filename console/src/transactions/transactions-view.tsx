@@ -13,7 +13,7 @@ import { addressOf, TransactionFilters } from './transaction-filters.js';
 import { useTransactions } from './use-transactions.js';
 import './transactions.css';
 
-/** The newest transactions, those of a search, and what may be done with each. */
+/** The newest transactions, or a search's, and the actions for each. */
 export default function TransactionsView({ http, route, may }: ViewProperties) {
   const filter = filterIn(route.query);
   const transactions = useTransactions(http, filter);
@@ -79,7 +79,7 @@ type EndProperties = Pick<ReturnType<typeof useTransactions>, 'older' | 'isLoadi
   readonly filter: Filter;
 };
 
-/** Whether there is more, and that nothing was found is not that nothing is there. */
+/** Says if there is more, and does not say that there is nothing when nothing was found. */
 function End({ shown: { rows, next }, filter, older, isLoading }: EndProperties) {
   if (next === undefined) {
     if (rows.length > 0) return <p class="muted end">{countText(rows.length)} shown, and none is older.</p>;

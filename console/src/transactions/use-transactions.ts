@@ -8,7 +8,7 @@ const MOST_SHOWN = 400;
 const ENOUGH = 50;
 
 interface Shown extends Page {
-  /** Where the first row shown comes from. Undefined where nothing newer was left out. */
+  /** The origin of the first row shown. Undefined if nothing newer was left out. */
   readonly start: string | undefined;
 }
 
@@ -19,7 +19,7 @@ export interface Transactions {
   readonly isLoading: boolean;
   older(): void;
   newest(): void;
-  /** What is shown, as it is now; it stays where it is. */
+  /** Reads the shown rows as they are now; they stay where they are. */
   refresh(): void;
   replace(transaction: Transaction): void;
   leaveOut(id: number): void;

@@ -22,7 +22,7 @@ export type Outcome =
     }
   | { readonly problem: string };
 
-/** What a payer looks at in an answer. */
+/** The headers that a payer looks at in an answer. */
 const HEADERS_THAT_MATTER = [
   'idempotent-replayed',
   'retry-after',
@@ -60,7 +60,7 @@ export function headerIn(outcome: Outcome, name: string): string | undefined {
   return 'problem' in outcome ? undefined : outcome.headers.find(([each]) => each === name)?.[1];
 }
 
-/** The string that the answer's body is. Undefined where it is another JSON value. */
+/** The string that the answer's body is. Undefined if it is another JSON value. */
 export function stringIn(outcome: Outcome): string | undefined {
   if ('problem' in outcome) return undefined;
   try {

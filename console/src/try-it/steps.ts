@@ -79,7 +79,7 @@ async function obstacleTo(mayPay: () => Promise<boolean>): Promise<Outcome | und
 
 const KEY = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** The key that the answer gives. Undefined where the answer refuses, or is not the service's own. */
+/** The key that the answer gives. Undefined if the answer refuses, or is not the service's own. */
 export function keyIn({ outcomes: [outcome] }: Exchange): string | undefined {
   if (outcome === undefined || 'problem' in outcome || outcome.status !== 200) return undefined;
   return validKey(stringIn(outcome));

@@ -23,7 +23,7 @@ import {
 import { useSteps } from './use-steps.js';
 import './try-it.css';
 
-/** The protocol by hand, where no money moves: each button is a request, with its command and its answer. */
+/** The protocol by hand, if no money moves: each button is a request, with its command and its answer. */
 export default function TryItView(properties: ViewProperties) {
   const { http, session } = properties;
   const [{ movesMoney, name }, setProcessor] = useState(session.processor);
@@ -219,7 +219,7 @@ function TryIt({ http, session, may, mayPay }: ViewProperties & { mayPay(): Prom
 /** An order that nobody has paid yet, very probably. */
 const newReference = () => `order-${100_000 + Math.floor(Math.random() * 900_000)}`;
 
-/** Whether an earlier step sent the payment, whatever became of it. */
+/** True if an earlier step sent the payment, with any result. */
 function isSentBefore(steps: readonly Step[], name: PaymentName): boolean {
   const sent = JSON.stringify(name);
   return steps.some(

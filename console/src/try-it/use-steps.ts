@@ -5,7 +5,7 @@ import type { PaymentName, Step } from './steps.js';
 /** By session, so that the steps are still there after a look at a timeline, and gone after a sign-out. */
 const KEPT = new WeakMap<Http, readonly Step[]>();
 
-/** What was tried in this tab, the latest first. */
+/** The steps that were tried in this tab, the latest first. */
 export function useSteps(http: Http) {
   const [steps, setSteps] = useState(KEPT.get(http) ?? []);
 
