@@ -29,7 +29,7 @@ export const REFERENCE = {
 } as const;
 export const ID = new Argument('<id>', 'the id of a transaction');
 
-/** The examples at the end of a command's help: the command, and what it is for. They are written for `idempay`. */
+/** The examples at the end of a command's help: the command, and its purpose. They are written for `idempay`. */
 export function examples(...all: readonly (readonly [command: string, purpose: string])[]): string {
   const texts = all.map(
     ([command, purpose]) =>

@@ -23,7 +23,7 @@ export function createProgram({ description, usage, version, addCommands }: Prog
     .configureOutput({
       writeOut: (text) => console.log(text.trimEnd()),
       writeErr: (text) => console.error(text.trimEnd()),
-      // The error is thrown as well, and told at the end.
+      // The error is thrown as well, and reported at the end.
       outputError: () => {},
     });
   const plain = program as unknown as Command;

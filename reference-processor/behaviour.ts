@@ -1,4 +1,4 @@
-/** How the processor treats what reaches it: what a test, or a demonstration, makes it do. A rate is from 0 to 1. */
+/** How the processor treats its requests, for a test or a demonstration. A rate is from 0 to 1. */
 export interface Behaviour {
   /** Before the charge is logged: until then nothing is charged. */
   readonly latencyMs: number;

@@ -17,7 +17,7 @@ try {
 }
 
 async function serve(): Promise<void> {
-  // An end at any moment is as safe as a kill: what is not in the log was not charged and not acknowledged.
+  // An end at any moment is as safe as a kill: a charge that is not in the log was not made and not acknowledged.
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => process.exit(0));
 
   const settings = readSettings(process.env);

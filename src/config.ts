@@ -74,7 +74,7 @@ export type ProcessorSettings =
   | {
       readonly kind: 'http';
       readonly url: string;
-      /** Whose account is charged there. Undefined if the URL's user names it. */
+      /** The account that is charged there. Undefined if the URL's user names it. */
       readonly account: string | undefined;
       /** Under which earlier payments of the same account were claimed (rule P14). */
       readonly formerNames: readonly string[];
@@ -203,7 +203,7 @@ function readCertificateFiles(settings: Settings): CertificateFiles | undefined 
   return certFile !== undefined && keyFile !== undefined ? { certFile, keyFile } : undefined;
 }
 
-/** Behind a proxy the service is reached by others, whatever its HOST is (rule A1). */
+/** Behind a proxy others reach the service with any HOST (rule A1). */
 function readProxies(settings: Settings): readonly string[] | undefined {
   const networks = settings.parsed('TRUST_PROXY', readTrustedNetworks, TRUSTED_NETWORKS_FORM);
   if (networks && !settings.has('AUTH')) {

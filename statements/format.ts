@@ -54,7 +54,7 @@ export function currencyOfAmounts({ names }: StatementFormat, { amount }: Column
   return SYMBOLS[text] ?? (text || undefined);
 }
 
-/** Reads the payments of a statement. The header of a CSV file and what stands before it are skipped. */
+/** Reads the payments of a statement. The header of a CSV file and the lines before it are skipped. */
 export function recordsOf(format: StatementFormat): RecordReader {
   if (format.kind === 'NDJSON') return createNdjsonRecords(format.names);
   const { delimiter, headerLine, names } = format;

@@ -53,7 +53,7 @@ export const GROUPS: Readonly<Record<GroupName, GroupText>> = {
 
 const ALWAYS_SHOWN: readonly GroupName[] = ['matched', 'different', 'theirs', 'ours'];
 
-/** The groups that are not empty, and those that everybody looks for. */
+/** The groups that are not empty, and the ones that everybody looks for. */
 export function shownGroups(groups: ComparisonResult['groups']): readonly GroupName[] {
   return (Object.keys(GROUPS) as GroupName[]).filter((name) => groups[name].count > 0 || ALWAYS_SHOWN.includes(name));
 }

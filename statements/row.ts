@@ -25,7 +25,7 @@ export interface StatementRow {
   readonly kind: RowKind;
 }
 
-/** A line that could not be read. `ids`: what it may name a payment by. */
+/** A line that could not be read. `ids`: the ids by which it may name a payment. */
 export interface UnreadRow {
   readonly line: number;
   readonly problem: string;

@@ -111,7 +111,7 @@ function columnsIn(texts: readonly string[]): ReadonlyMap<Member, string> {
   return columns;
 }
 
-/** A column that was named is nothing else, whatever it was recognised as. */
+/** A column that was named is nothing else, also if it was recognised as another one. */
 function withNamed(recognised: Columns, named: ReadonlyMap<Member, string>, names: readonly string[]): Columns {
   const chosen = new Map([...named].map(([member, name]) => [member, name === '' ? undefined : indexOf(name, names)]));
   const taken = [...chosen.values()];

@@ -23,7 +23,7 @@ export type CancelTarget = OperatedReference | { readonly key: string; readonly 
 
 export interface CancelResult {
   readonly key: string;
-  /** For operators: whose reference it was. Undefined for every other caller, and for a key. */
+  /** For operators: the client that had the reference. Undefined for every other caller, and for a key. */
   readonly client?: string | undefined;
 }
 

@@ -12,7 +12,7 @@ export interface PaymentReference {
 
 /** For operators: a reference of another client. */
 export interface OperatedReference extends PaymentReference {
-  /** Whose reference it is, such as `key:shop`. */
+  /** The client that has the reference, such as `key:shop`. */
   readonly client?: string | undefined;
 }
 

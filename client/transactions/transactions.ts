@@ -195,8 +195,8 @@ export function createTransactions(settings: Settings, requests: Requests, chang
         request,
         kind: 'repeatable',
         read: (answer) => transactionIn(answer, { transactionId: id, status }),
-        // A conflict may be with an earlier attempt of this call, and what is gone may have been changed by it before. Its state of now
-        // cannot tell: another client may have made the same change, and this one must not believe that it was the first.
+        // A conflict may be with an earlier attempt of this call, and that attempt may have changed a transaction that is gone now. Its
+        // state of now cannot tell: another client may have made the same change, and this one must not believe that it was the first.
         afterwards: () => undefined,
       });
     },

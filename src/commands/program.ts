@@ -6,7 +6,10 @@ import { VERSION } from '../platform/version.js';
 import { addImportCommand } from './import/definition.js';
 import { addOperationCommands } from './operation/definitions.js';
 
-/** The commands that ask a service, and those that look into its settings and stores. `settings`: name and default of each, for the help. */
+/**
+ * The commands that ask a service, and the commands that look into its settings and stores. `settings`: name and default of each, for the
+ * help.
+ */
 export function createProgram(settings: ReadonlyMap<string, string> = new Map()): Command {
   const program = cli.createProgram({
     description: 'Idempay takes payments exactly once. Without a command it serves until SIGTERM or SIGINT.',

@@ -8,7 +8,7 @@ export type StoreKey =
 
 const CACHE_KEY = new RegExp(`^${TRANSACTION_CACHE}::(\\d{1,15})$`);
 
-/** A store may stop reading a key at a NUL or trim it, so what only resembles a key is refused before it is asked. */
+/** A store may stop reading a key at a NUL or trim it, so text that only resembles a key is refused before the store is asked. */
 export function readStoreKey(key: string): StoreKey | undefined {
   if (UUID.test(key)) return { kind: 'record', key };
   const id = CACHE_KEY.exec(key)?.[1];

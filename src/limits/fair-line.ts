@@ -1,6 +1,6 @@
 /**
- * A line in which clients take turns. Each client has a share, the turns it got; the least share is next. A client that joins begins
- * at the least share of those that wait, so it is served within one round of the others and takes no turn from them that it missed.
+ * A line in which clients take turns. Each client has a share, the turns it got; the least share is next. A client that joins begins at the
+ * least share of all that wait, so it is served within one round of the others and takes no turn from them that it missed.
  */
 export class FairLine<Entry> {
   private readonly clients = new Map<string, { share: number; readonly entries: Entry[] }>();

@@ -3,7 +3,7 @@ import type { Clock } from '../platform/clock.js';
 import { reasonOf, type StoreUnavailable } from '../platform/faults.js';
 import type { StoreEvents } from '../stores/shared/deployment.js';
 
-/** How often the log counts what could not be served. */
+/** How often the log counts operations that could not be served. */
 const COUNT_EVERY_MS = 10_000;
 /** A store is back when it has served without a failure for this long; a single success proves nothing. */
 const BACK_AFTER_MS = 2_000;

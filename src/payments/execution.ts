@@ -226,7 +226,7 @@ export function createCarryOut(
     return outcomeElsewhere(claim, cause, done);
   }
 
-  /** A takeover may have finished the payment meanwhile; what is not final stays unknown. */
+  /** A takeover may have finished the payment meanwhile; a payment that is not final stays unknown. */
   async function outcomeElsewhere(claim: Claim, cause: string, { sent }: Done): Promise<ExecutionResult> {
     // If this read fails too, the outcome stays unknown.
     const found = await ledger.find(claim.key).catch(() => undefined);

@@ -42,7 +42,7 @@ export function createLeases(
   { renewals }: Pick<PaymentCounts, 'renewals'> = createPaymentCounts(),
 ): Leases {
   const renewAfterMs = leaseMs / RENEWALS_PER_LEASE;
-  /** Earliest due first: all wait equally long, and whatever is renewed goes to the end. */
+  /** Earliest due first: all wait equally long, and a renewed lease goes to the end. */
   const held = new Map<Fence, Held>();
   let cancelRenewal: (() => void) | undefined;
 

@@ -45,7 +45,7 @@ export const supersededBy = (attempt: number): Extract<Outcome, { state: 'DECLIN
 export const knownBy = (attempt: number): string =>
   `Rows were lost, and the processor has a record of attempt ${attempt}, which is only made after a decline.`;
 
-/** An attempt at a reference that the processor has a record of, with those before it, whose rows are lost as well. */
+/** An attempt at a reference that the processor has a record of, with the attempts before it, whose rows are lost as well. */
 export function knownAttemptOf(
   { attempt, ...order }: Reference,
   { computeKey, newTransactionId }: { computeKey: ComputeKey; newTransactionId: () => string },

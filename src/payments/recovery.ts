@@ -18,13 +18,13 @@ const LONGEST_BACK_OFF_MS = 60_000;
 
 export interface Recovery {
   /**
-   * Runs one round at once, then one every few seconds until `stop`. Resolves when what the first round found has been
-   * worked on, or after `waitMs`; the work then goes on in the background.
+   * Runs one round at once, then one every few seconds until `stop`. Resolves when the payments that the first round found have been worked
+   * on, or after `waitMs`; the work then goes on in the background.
    */
   start(waitMs: number): Promise<void>;
   /** Works on abandoned payments until none is due. Resolves to how many were finished. */
   runOnce(): Promise<number>;
-  /** Begins nothing more; resolves when what is under way has ended. */
+  /** Begins nothing more; resolves when the work under way has ended. */
   stop(): Promise<void>;
 }
 

@@ -95,7 +95,7 @@ export function createWaiting(
   };
 }
 
-/** Resolves when what `subscribe` waits for has happened, or `over` was aborted. */
+/** Resolves when the event that `subscribe` waits for has happened, or `over` was aborted. */
 function until(over: AbortSignal, subscribe: (onEnd: () => void) => () => void): Promise<void> {
   if (over.aborted) return Promise.resolve();
   return new Promise((resolve) => {

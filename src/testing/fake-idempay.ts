@@ -138,7 +138,7 @@ export class FakeIdempay {
   }
 }
 
-/** As the `fetch` of Node.js sends it: a body has a media type, whatever kind of object it is. */
+/** As the `fetch` of Node.js sends it: a body has a media type, as any kind of object. */
 async function requestOf(url: string, { method = 'GET', headers: given, body }: RequestInit): Promise<SentRequest> {
   const { host, pathname, search } = new URL(url);
   const headers = new Headers(given);

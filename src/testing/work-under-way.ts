@@ -3,8 +3,8 @@ let count = 0;
 /** The longest that a timer of Node.js takes. */
 const LONGEST_MS = 2_147_483_647;
 /**
- * Keeps the process alive while `count` is above 0, because what a request waits for does not: a connection in memory, and timers of the
- * service. It is made once, so that fake timers that a test installs later have no part in it.
+ * Keeps the process alive while `count` is above 0, because the things that a request waits for do not: a connection in memory, and timers
+ * of the service. It is made once, so that fake timers that a test installs later have no part in it.
  */
 const alive = setInterval(() => {}, LONGEST_MS).unref();
 

@@ -33,8 +33,8 @@ const DEFAULT_TTL_MS = 86_400_000;
 
 export interface Transactions {
   /**
-   * All of them or none. With `once`, the client's own key, nothing is created a second time: a repeat is told the first
-   * result. `condition`: on the tag of the whole list (rule T7), which a repeat need not meet again.
+   * All of them or none. With `once`, the client's own key, nothing is created a second time: a repeat gets the first result. `condition`:
+   * on the tag of the whole list (rule T7), which a repeat need not meet again.
    */
   create(wanted: readonly NewTransaction[], rules?: CreateRules): Promise<CreateResult>;
   /** Spec 4.3 caching rule 1. `bypass`: the cache was not asked, or did not answer (rule T8). */
@@ -155,8 +155,8 @@ export function createTransactions(
   }
 
   /**
-   * The statuses in which the row's tag satisfies the condition. A tag covers the status and what never changes, so a
-   * condition on the tag is a condition on the status, which the changing statement can judge by itself.
+   * The statuses in which the row's tag satisfies the condition. A tag covers the status and the members that never change, so a condition
+   * on the tag is a condition on the status, which the changing statement can judge by itself.
    */
   async function statusesMatching(id: number, ifMatch: TagCondition | undefined) {
     if (!ifMatch) return undefined;
@@ -265,7 +265,7 @@ function pagesOf(snapshot: TransactionSnapshot): TransactionPages {
   };
 }
 
-/** A cache that cannot be asked: what is read then is not put into it either. */
+/** A cache that cannot be asked: rows that are read then are not put into it either. */
 function bypass(fault: unknown): CacheLookUpResult {
   if (!(fault instanceof StoreUnavailable)) throw fault;
   return { state: 'bypass' };

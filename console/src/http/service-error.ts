@@ -14,7 +14,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** No answer of the service arrived, or not all of it: what became of the request is not known. */
+/** No answer of the service arrived, or not all of it: the result of the request is not known. */
 export class Unreachable extends Error {
   override readonly name = 'Unreachable';
   constructor(

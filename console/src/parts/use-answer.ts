@@ -21,7 +21,7 @@ export function useAnswer<T>(
   const [round, setRound] = useState(0);
   const [answer, setAnswer] = useState<T>();
   const { problem, isWorking, run } = useWork(true);
-  // `ask` is another function each time; what it depends on is in `inputs`. The answer may itself be a function, so one sets it.
+  // `ask` is another function each time; its dependencies are in `inputs`. The answer may itself be a function, so one sets it.
   useEffect(() => run(ask, (given) => setAnswer(() => given)), [round, ...inputs]);
   const again = useCallback(() => setRound((count) => count + 1), []);
   return { answer, problem, isLoading: isWorking, again };

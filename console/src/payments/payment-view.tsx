@@ -20,7 +20,7 @@ import { useOtherAttempts } from './use-other-attempts.js';
 import { usePayment } from './use-payment.js';
 import './payments.css';
 
-/** One payment: what is known of it, what happened, what comes next, and what an operator can do. */
+/** One payment: its record, its events, its next step, and an operator's actions. */
 export default function PaymentView(properties: ViewProperties) {
   const key = properties.route.rest.trim();
   // Another payment begins with nothing of this one: no decision that was begun, and no note.

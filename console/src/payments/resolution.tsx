@@ -16,7 +16,7 @@ interface Properties {
   readonly seen: Seen;
   /** Undefined if the timeline could not be read: then the service says by itself that it is too early. */
   readonly next: Timeline['next'] | undefined;
-  /** While a person decides, what is shown must not change. */
+  /** While a person decides, the shown payment must not change. */
   decide(isDeciding: boolean): void;
   /** It was sent: the payment is to be shown as it is now. */
   ended(result: ResolutionResult): void;

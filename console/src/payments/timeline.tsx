@@ -22,7 +22,7 @@ const EVENTS: ReadonlyMap<string, { readonly title: string; readonly tone?: Tone
   ['cancelled', { title: 'Closed', tone: 'closed' }],
 ]);
 
-/** The life of a payment from top to bottom, and what comes next at its end. */
+/** The life of a payment from top to bottom, with the next step at its end. */
 export function TimelineList({ life, state }: { life: Life; state: Payment['state'] }) {
   const { events, omitted, next } = life;
   return (

@@ -113,7 +113,7 @@ function OurPayment({ payment }: { payment: SettledPayment }) {
   );
 }
 
-/** A key leads to its payment, a transaction id alone to those that have it. */
+/** A key leads to its payment, a transaction id alone to the payments that have it. */
 function Payment({ name, transactionId }: { name: string; transactionId: string }) {
   return (
     <div class="reference">

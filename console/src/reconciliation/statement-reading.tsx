@@ -33,7 +33,7 @@ interface Properties {
   choose(file: File, delimiter: string): void;
 }
 
-/** How the file is read: what was recognised is chosen already. */
+/** How the file is read: recognised columns are chosen already. */
 export function StatementReading({ chosen, assign, choose }: Properties) {
   const { head, reading } = chosen;
   const { format } = head;

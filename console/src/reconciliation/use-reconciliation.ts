@@ -29,7 +29,7 @@ interface State {
   readonly compared?: Compared | undefined;
 }
 
-/** Left for a payment and come back to: what was compared is still there. Forgotten with the session, whose `Http` it is. */
+/** A person who leaves for a payment and comes back finds the comparison still there. Forgotten with the session, whose `Http` it is. */
 const kept = new WeakMap<Http, State>();
 
 export function useReconciliation(http: Http) {

@@ -72,7 +72,7 @@ export function TransactionFilters({ filter }: { filter: Filter }) {
   );
 }
 
-/** An id finds one transaction, whatever else was typed. */
+/** An id finds one transaction, and all other filters are ignored. */
 export function addressOf({ id, from, to, status }: Filter): string {
   return hashOf('transactions', '', id === '' ? { from, to, status } : { id });
 }

@@ -8,7 +8,7 @@ const MOST_SHOWN = 400;
 const ENOUGH = 50;
 
 interface Shown extends Page {
-  /** The origin of the first row shown. Undefined if nothing newer was left out. */
+  /** The cursor before the first row shown. Undefined if nothing newer was left out. */
   readonly start: string | undefined;
 }
 

@@ -44,7 +44,7 @@ export function noteOfStatus(outcome: Outcome, name: PaymentName): string {
   } is completed, but one may be under way. The client that wants it paid sends the payment again, which never charges twice.`;
 }
 
-/** Says what happened to two payments at once. The second one may come too late to be told 409, and then the note says so. */
+/** Says what happened to two payments at once. The second one may come too late to get 409, and then the note says so. */
 export function noteOfTwo(outcomes: readonly Outcome[], duplicateWaits: boolean, slowDown: string): string {
   if (!outcomes.some(isPaid)) {
     return 'Neither answer names a transaction, so it is not known here whether the order was paid. Send the same request again.';

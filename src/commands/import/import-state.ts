@@ -51,8 +51,8 @@ export function batchKey(importId: string, offset: number): string {
 
 /**
  * SQLite writes atomically and durably, and holds a lock that the kernel removes with the process: of two imports of the same file the
- * second one is refused. Throws UsageError for that, and for a path that is something else. A symbolic link is not followed: who put
- * it there may want another file to be overwritten.
+ * second one is refused. Throws UsageError for that, and for a path that is something else. A symbolic link is not followed: its author may
+ * want another file to be overwritten.
  */
 export function openStateFile(path: string): StateFile {
   try {

@@ -8,7 +8,7 @@ export interface RejectedRow {
   /** The number of its first line, from 1. */
   readonly line: number;
   readonly reason: string;
-  /** The row as it is; what is no UTF-8 is replaced. */
+  /** The row as it is; bytes that are no UTF-8 are replaced. */
   readonly row: string;
 }
 
@@ -21,9 +21,9 @@ export interface RejectedRows {
 }
 
 /**
- * Each run of an import writes all rejected rows, from the beginning; what is there already from an earlier run must be the same.
- * So nothing of another file is ever overwritten. The file is created with the first rejected row. Throws UsageError for other content, and for
- * a symbolic link.
+ * Each run of an import writes all rejected rows, from the beginning; rows that are there already from an earlier run must be the same. So
+ * nothing of another file is ever overwritten. The file is created with the first rejected row. Throws UsageError for other content, and
+ * for a symbolic link.
  */
 export function openRejectedRows(path: string): RejectedRows {
   let file = openKnown(path);

@@ -60,7 +60,7 @@ class UnknownBatchError extends Error {
  * - A crash before that save: the batch was not sent.
  * - A crash after it, before or after the send or the answer: the service is asked whether it knows the key. If it does not, and cannot have
  *   forgotten it, the same rows are sent with the same key.
- * - Rejected rows are judged again by each run, and compared with those in their file.
+ * - Rejected rows are judged again by each run, and compared with the rows in their file.
  */
 export async function runImport(parts: ImportParts): Promise<Place> {
   const begun = parts.state.read() as ImportState;

@@ -63,8 +63,8 @@ const WARN_AGAIN_AFTER_MS = 60_000;
 export type SecuredSocket = TLSSocket & { readonly _parent: Socket };
 
 /**
- * Marks each connection beyond the limit, and bounds its time. `accepted` counts those that are open, also the one that begins, and
- * those whose TLS is not set up yet. `onDropped` is called for each that Node closes unseen.
+ * Marks each connection beyond the limit, and bounds its time. `accepted` counts the open connections, also the one that begins, and
+ * connections whose TLS is not set up yet. `onDropped` is called for each that Node closes unseen.
  */
 export function limitConnections(
   server: Server,

@@ -26,9 +26,9 @@ const SLOW_CLIENT_MS = 5_000;
 const ending = new WeakSet<Socket>();
 
 /**
- * Handles every socket that Node no longer manages: each has a listener for errors (a reset without one ends the
- * process), is answered with the error body, and is closed within a bound. `open` has those that are established; `closeUnused`
- * begins a drain: it closes every connection that never sent anything.
+ * Handles every socket that Node no longer manages: each has a listener for errors (a reset without one ends the process), is answered with
+ * the error body, and is closed within a bound. `open` has the established connections; `closeUnused` begins a drain: it closes every
+ * connection that never sent anything.
  */
 export function guardConnections(
   server: Server,

@@ -79,7 +79,7 @@ export function createListener(
   };
 }
 
-/** New connections get a renewed certificate; those that are open go on with theirs. */
+/** New connections get a renewed certificate; open ones go on with theirs. */
 function createSecuredServer(
   files: CertificateFiles,
   options: ServerOptions,

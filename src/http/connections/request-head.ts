@@ -46,7 +46,9 @@ function isHostValid({ headers: { host }, httpVersion }: IncomingMessage): boole
   return host === undefined ? httpVersion === '1.0' : isHost(host);
 }
 
-/** The name of a header that is sent again. Node takes the first of them, and what is in between may have taken the last (RFC 9110 5.3). */
+/**
+ * The name of a header that is sent again. Node takes the first of them, and a gateway in between may have taken the last (RFC 9110 5.3).
+ */
 function repeatedHeader({ rawHeaders }: IncomingMessage): string | undefined {
   let sent = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {

@@ -244,7 +244,7 @@ const CATALOGUE = {
     message: (reason: string) => `Payment declined: ${reason}`,
     examples: { paymentDeclined: ['insufficient funds'] },
   }),
-  /** Names the attempt, because the caller counts them: what asks again by itself must never pay again. */
+  /** Names the attempt, because the caller counts them: a program that asks again by itself must never pay again. */
   attemptDeclined: entry({
     status: 402,
     title: 'This attempt was declined.',

@@ -42,7 +42,7 @@ export interface RouteDescription {
   readonly errors?: RouteErrors;
   /** Headers that an answer of any status may have. */
   readonly anyAnswerHeaders?: readonly ResponseHeader[];
-  /** Headers of errors besides those that the error itself has, by status. */
+  /** Headers of errors besides the error's own, by status. */
   readonly errorHeaders?: Readonly<Record<number, readonly ResponseHeader[]>>;
   /** Only a page of the service asks for it. The description for clients leaves it out. */
   readonly isOfPage?: true;
@@ -92,7 +92,7 @@ export interface ParameterDescription {
   readonly text: string;
   readonly schema: JsonSchema;
   readonly example?: unknown;
-  /** For a parameter of a query; what stands in a path is always required. */
+  /** For a parameter of a query; a parameter in a path is always required. */
   readonly required?: boolean;
 }
 

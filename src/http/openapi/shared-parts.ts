@@ -18,7 +18,7 @@ export interface WholeOperation extends Omit<Operation, 'parameters' | 'response
 export class SharedParts {
   readonly #components: Record<Kind, Record<string, object>> = { examples: {}, parameters: {}, responses: {} };
   readonly #names = new Map<string, string>();
-  /** Texts of parts, also of those that are not shared. */
+  /** Texts of parts, also of parts that are not shared. */
   readonly #seen = new Set<string>();
 
   /** Operations of a later call refer to the parts that operations of earlier calls share, and never change them. */

@@ -44,7 +44,7 @@ export const OperatedReferenceQuery = Type.Object({ reference: Text, attempt: Te
 const REFERENCE_PARAMETERS = Object.keys(ReferenceQuery.properties);
 const OPERATED_REFERENCE_PARAMETERS = Object.keys(OperatedReferenceQuery.properties);
 
-/** Whose name a request has: a payment is a client's own, an operator may name a client, and a question need not name an attempt. */
+/** The owner of a request's name: a payment is a client's own, an operator may name a client, and a question need not name an attempt. */
 type NamedFor = 'client' | 'operator' | 'question';
 
 /**

@@ -109,7 +109,7 @@ export function pay(
     if (answer.state === 'replayed') reply.header('idempotent-replayed', 'true');
     if (paid) return sendPaid(paidRecord, reply, { key: payment.key, ...paid });
     const error = refusalOf(answer, payment.reference ? 'reference' : 'key');
-    // The row is cancelled: what it says of the charge is not what the processor answered.
+    // The row is cancelled, so it does not have the charge that the processor answered.
     if (answer.state !== 'charged after cancellation') return refuse(payments, reply, error, payment);
     sendError(reply, error, 'made');
   }

@@ -71,7 +71,7 @@ export async function refuse(
   sendError(reply, error, isAsked ? await payments.tellCharge(payment) : undefined);
 }
 
-/** Names a preference of the request that was applied, after those that were named before. */
+/** Names a preference of the request that was applied, after the ones that were named before. */
 export function withPreference(reply: FastifyReply, applied: string): FastifyReply {
   const before = reply.getHeader(APPLIED_HEADER);
   return reply.header(APPLIED_HEADER, before === undefined ? applied : `${before}, ${applied}`);

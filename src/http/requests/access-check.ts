@@ -69,7 +69,7 @@ function admit(request: FastifyRequest, result: AuthenticationResult, scopes: re
   }
 }
 
-/** Whose idempotency keys the request may see: undefined for all of them (rule A5). */
+/** The client whose idempotency keys the request may see: undefined for all keys (rule A5). */
 export function visibleClient({ caller }: FastifyRequest): string | undefined {
   return caller?.scopes.has('operations') ? undefined : caller?.client;
 }

@@ -6,7 +6,7 @@ const NOTHING = Buffer.alloc(0);
 /** The first buffer for a body that comes in several chunks. Few bodies are longer, and it costs less than the connection. */
 const FIRST_BYTES = 1024;
 
-/** Whose body it is, and which part of the budget it counts for. */
+/** The sender of a body, and the part of the budget that the body counts for. */
 interface Sender {
   readonly isPayment: boolean;
   readonly limitBytes: number;

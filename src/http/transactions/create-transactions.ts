@@ -14,7 +14,7 @@ import { CONDITIONS, CREATION_ERRORS, CREATION_HEADERS, create, refuseInvalidKey
 import { requiredMembers, WRONG_TRANSACTIONS } from './new-transaction.js';
 import { exampleTransaction } from './shown-transaction.js';
 
-/** A thousand rows of ordinary length are a tenth of it; those with the longest accounts just fit. */
+/** A thousand rows of ordinary length are a tenth of it; rows with the longest accounts just fit. */
 const LIMIT_BYTES = 1024 * 1024;
 
 /** The place of a batch's rows in its body. */

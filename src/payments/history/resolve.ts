@@ -33,9 +33,9 @@ export function createResolve(context: ResolveContext): Resolve {
   const { name, formerNames } = processor.traits;
 
   /**
-   * The processor is asked first, because what it knows counts more than what a person found out.
-   * Dies before `resolve`: nothing happened. Dies after it: the row is final, and the next begin or look finds it there
-   * and repairs the key record. Given twice: the second finds the first one's verdict.
+   * The processor is asked first, because its knowledge counts more than a person's finding. Dies before `resolve`: nothing happened. Dies
+   * after it: the row is final, and the next begin or look finds it there and repairs the key record. Given twice: the second finds the
+   * first one's verdict.
    */
   return async function resolve(key, { state, reason }) {
     await finishByLookUp(key);

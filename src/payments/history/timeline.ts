@@ -89,8 +89,8 @@ export const issuedEvents = (key: string): readonly TimelineEvent[] =>
   isComputed(key) ? [] : [{ at: keyTimeOf(key), event: 'issued' }];
 
 /**
- * The row names its first owner until a takeover overwrites it; then the takeover event names the former owner. `client` is undefined for
- * those who see all payments. `newest`: the newest attempt at its reference, if it has one.
+ * The row names its first owner until a takeover overwrites it; then the takeover event names the former owner. `client` is undefined for a
+ * caller who sees all payments. `newest`: the newest attempt at its reference, if it has one.
  */
 export function timelineOf(
   life: PaymentLife,
@@ -222,7 +222,7 @@ const underWay = (until: number, resolvableAt?: number): NextStep => ({
   text: 'An execution is at work; another one may take the payment over when its lease has ended without an outcome.',
 });
 
-/** `client` is undefined for those who see all payments. `newest`: the newest attempt at its reference, if it has one. */
+/** `client` is undefined for a caller who sees all payments. `newest`: the newest attempt at its reference, if it has one. */
 export function nextOf(
   life: PaymentLife,
   rules: TimelineRules,

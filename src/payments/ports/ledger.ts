@@ -180,11 +180,11 @@ export interface ClaimAttempt extends Money, OfProcessor {
 /** An attempt that has no row and a record at the processor proves that each attempt before it was declined. */
 export interface KnownAttempt {
   /**
-   * Those before it. The commit that inserts this one inserts each of them that has no row, as DECLINED: a row of an attempt implies
+   * The attempts before it. The commit that inserts this one inserts each of them that has no row, as DECLINED: a row of an attempt implies
    * the rows before it. Nothing is inserted if one of them has another state.
    */
   readonly before: readonly { readonly key: string; readonly attempt: number; readonly transactionId: string }[];
-  /** The reason and the resolution of those that are inserted. */
+  /** The reason and the resolution of the inserted attempts. */
   readonly reason: string;
   readonly resolution: string;
   readonly idempotencyTtlMs: number;
@@ -293,7 +293,7 @@ export interface Resolution {
   /** The owner of the resolution itself: it names who wrote the outcome, as an attempt's does. */
   readonly owner: string;
   readonly state: Outcome['state'];
-  /** Why: kept in the row; of a decline also its reason. */
+  /** Why: kept in the row; for a decline it is also the reason of the decline. */
   readonly reason: string;
   readonly dedupMs: number;
   readonly idempotencyTtlMs: number;

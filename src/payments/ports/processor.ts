@@ -9,8 +9,8 @@ export interface Processor {
   charge(charge: Charge): Promise<ChargeResult | NotSent>;
 
   /**
-   * Tells what became of an earlier charge with that key. `money`: what must have been charged; an answer that names other money is
-   * unknown. If omitted, the answer is not compared.
+   * Tells what became of an earlier charge with that key. `money`: the money that must have been charged; an answer that names other money
+   * is unknown. If omitted, the answer is not compared.
    */
   lookUp(key: string, money?: Money): Promise<LookUpResult>;
 }

@@ -26,7 +26,7 @@ export interface Exchanges {
   ask(question: Question): Promise<Reply>;
   /** Later questions get new connections. An old one ends with the reply that it waits for. */
   renew(): void;
-  /** Closes the connections; what is still under way gets an incomplete reply. */
+  /** Closes the connections; a request that is still under way gets an incomplete reply. */
   close(): Promise<void>;
 }
 

@@ -45,8 +45,8 @@ export function sourceProblem(source: string): string | undefined {
 }
 
 /**
- * The names of members in whose text a number looks like a card number. Nothing is refused for that reason, because one order number in
- * ten passes the check. A name that is such a number itself is not told: the member is then `metadata`.
+ * The names of members in whose text a number looks like a card number. Nothing is refused for that reason, because one order number in ten
+ * passes the check. A name that is such a number itself is not reported: the member is then `metadata`.
  */
 export function membersLikeCards({ description, metadata = {} }: Content): readonly string[] {
   const members = new Set(holdsCardNumber(description ?? '') ? ['description'] : []);

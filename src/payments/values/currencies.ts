@@ -26,8 +26,8 @@ export const ENDED_CURRENCIES: ReadonlyMap<string, EndedCurrency> = new Map([
 
 /**
  * Minor units by ISO 4217 code, of the currencies in which new payments are made. The table is a pinned data package and not Intl, which
- * disagrees with ISO for IQD, AFN, ALL and LBP. The package may be older than the standard, so what has ended is left out by our own
- * list. Codes without a minor unit (XAU, XXX, XTS ...) are not in it. The package counts ouguiya and ariary in fifths with one digit; ISO
+ * disagrees with ISO for IQD, AFN, ALL and LBP. The package may be older than the standard, so our own list leaves out currencies that have
+ * ended. Codes without a minor unit (XAU, XXX, XTS ...) are not in it. The package counts ouguiya and ariary in fifths with one digit; ISO
  * 4217 lists both with two decimals. CONTRIBUTING.md says how the table is renewed.
  */
 export const MINOR_UNITS: ReadonlyMap<string, number> = new Map(

@@ -75,7 +75,7 @@ export interface Claim extends Fence, Money {
    * first, and if it clearly has no record, one send is permitted at any time. It is not `unsent`.
    */
   readonly mayBeLost?: boolean | undefined;
-  /** When it was claimed, an earlier row of its key may have been lost: what was charged may be another amount than this row has. */
+  /** When it was claimed, an earlier row of its key may have been lost: the charge may have another amount than this row. */
   readonly claimedAfterLoss?: boolean | undefined;
   /** Milliseconds since the first claim, by the store's clock; negative when that was set back meanwhile. */
   readonly ageMs: number;

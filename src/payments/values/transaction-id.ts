@@ -22,9 +22,9 @@ export function momentAbove(transactionId: string): number {
 }
 
 /**
- * Makes transaction ids (spec 2.3, rule P7): `TXN`, the time of processing, then random digits. The time part
- * strictly rises within one process, whatever its clock does; the random part tells two processes of the same
- * microsecond apart, and the ledger's unique constraint refuses what remains.
+ * Makes transaction ids (spec 2.3, rule P7): `TXN`, the time of processing, then random digits. The time part strictly rises within one
+ * process, even if its clock does not. The random part tells two processes of the same microsecond apart, and the ledger's unique
+ * constraint refuses the remaining duplicates.
  */
 export function createTransactionIds(now: () => number): () => string {
   let last = 0;

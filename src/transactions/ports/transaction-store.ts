@@ -56,8 +56,8 @@ export interface TransactionStore {
   listVersion(): NowOrLater<number>;
 
   /**
-   * One consistent view of a filtered list; must be closed. `long`: more than one page of rows is read from it, and it is waited for
-   * at the place that `lengthen` told, or at the end of the line.
+   * One consistent view of a filtered list; must be closed. `long`: more than one page of rows is read from it, and it is waited for at the
+   * place that `lengthen` returned, or at the end of the line.
    */
   openSnapshot(filter: TransactionFilter, long?: number | 'at the end'): Promise<TransactionSnapshot>;
 }
