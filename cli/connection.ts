@@ -101,7 +101,7 @@ function keyIn(path: string): string {
 
 const digestOf = (text: string) => createHash('sha256').update(text).digest('base64url').slice(0, 16);
 
-/** Throws UsageError for what is no plain whole number in the bounds. */
+/** Throws UsageError for text that is no plain whole number in the bounds. */
 export function wholeNumber(option: string, text: string, least: number, most: number): number {
   const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
   if (value >= least && value <= most) return value;

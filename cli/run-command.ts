@@ -8,8 +8,8 @@ import { UsageError } from './usage.js';
 const HELP = ['help', '-h', '--help'];
 
 /**
- * Runs a command of the program; `isHelp`: the help of all of them is asked for. A mistake, and whatever the service answers, ends in a sentence on standard error and an exit code; a fault of this
- * program in its stack.
+ * Runs a command of the program; `isHelp`: the help of all of them is asked for. A mistake, and any refusal of the service, ends in a
+ * sentence on standard error and an exit code; a fault of this program ends in its stack.
  */
 export async function runCommand(
   parameters: readonly string[],

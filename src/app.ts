@@ -56,7 +56,7 @@ const STORE_NAMES: Readonly<Record<MeasuredStore, string>> = {
 const LAST_WRITES_MS = 1_000;
 
 export interface App {
-  /** Serves at the listener, whatever it answered before. */
+  /** Serves at the listener, in place of its earlier answers. */
   serve(): Promise<void>;
   /** From now on the process reports that it is not ready; it still serves requests (rule O1). */
   endReadiness(): void;

@@ -18,7 +18,7 @@ import { openTraces, TracesNotInstalled } from './traces/open.js';
 
 /** A process group gets a signal twice: from the terminal and from npm (rule G4). */
 const SAME_SIGNAL_MS = 2_000;
-/** Long enough to write the answers of what waits, short enough that nothing new is tried on a broken store. */
+/** Long enough to write the answers to waiting requests, short enough that nothing new is tried on a broken store. */
 const BROKEN_DRAIN_MS = 1_000;
 
 /** Their messages are sentences for the person who started it. */

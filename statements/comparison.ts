@@ -34,7 +34,7 @@ export interface Difference {
 
 export interface Group {
   count: number;
-  /** The sum of what was completed: a decline moves no money. */
+  /** The sum of completed payments: a decline moves no money. */
   readonly ours: Totals;
   readonly theirs: Totals;
 }
@@ -277,13 +277,13 @@ function isPayment(entry: Entry): entry is PaymentEntry {
   return 'kind' in entry.row && entry.row.kind === 'payment';
 }
 
-/** The same whatever the order of the lines: the one that equals the payment, else the one that differs least. */
+/** The same for any order of the lines: the one that equals the payment, else the one that differs least. */
 function best(lines: readonly StatementRow[], payment: SettledPayment | undefined): StatementRow | undefined {
   const ranked = lines.map((row) => ({ row, rank: payment ? rankOf(row, payment) : rankAlone(row) }));
   return ranked.sort((one, other) => compareRanks(one.rank, other.rank))[0]?.row;
 }
 
-/** The same whatever the order of the lines. */
+/** The same for any order of the lines. */
 function byProblem(one: UnreadRow, other: UnreadRow): number {
   return compareRanks([one.problem, one.line], [other.problem, other.line]);
 }

@@ -15,7 +15,7 @@ export function isDay(text: string): boolean {
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);
 }
 
-/** The last day of a month such as `2026-10`; undefined for what is no month. */
+/** The last day of a month such as `2026-10`; undefined for text that is no month. */
 export function lastDayOf(month: string): string | undefined {
   if (!/^\d{4}-\d{2}$/.test(month)) return undefined;
   return ['31', '30', '29', '28'].map((day) => `${month}-${day}`).find(isDay);

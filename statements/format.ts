@@ -8,7 +8,7 @@ export type StatementFormat =
   | {
       readonly kind: 'CSV';
       readonly delimiter: string;
-      /** The number of the line that has the names of the columns; those before it are skipped. */
+      /** The number of the line that has the names of the columns; lines before it are skipped. */
       readonly headerLine: number;
       readonly names: readonly string[];
     }

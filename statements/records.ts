@@ -13,7 +13,7 @@ interface Place {
 export type StatementRecord =
   | (Place & { readonly fields: readonly string[] })
   | (Place & { readonly problem: string; readonly text: string })
-  /** Has nothing, or stands before the header. */
+  /** The line has nothing, or is before the header. */
   | (Place & { readonly skipped: true });
 
 export interface RecordReader {

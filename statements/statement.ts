@@ -19,7 +19,7 @@ const MOST_SHARED_TEXTS = 10_000;
 export interface LineCounts {
   read: number;
   refused: number;
-  /** Blank, or the header and what stands before it. */
+  /** Blank lines, or the header and the lines before it. */
   skipped: number;
 }
 

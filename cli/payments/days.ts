@@ -4,7 +4,7 @@ import { UsageError } from '../usage.js';
 /** The days next to it must have years of four digits, too. */
 const [FIRST, LAST] = ['0001-01-01', '9999-12-30'];
 
-/** Throws UsageError for what is no day of the calendar. */
+/** Throws UsageError for text that is no day of the calendar. */
 export function checkedDay(text: string, option = '--day'): string {
   if (!isDay(text) || text < FIRST || text > LAST)
     throw new UsageError(`${option} takes a day of the calendar such as 2026-11-24.`);

@@ -111,7 +111,7 @@ async function* chunksOf(payments: AsyncIterable<Payment>): AsyncGenerator<reado
   yield chunk;
 }
 
-/** Only what is compared is kept. An export has no payment without an outcome. */
+/** Only the compared members are kept. An export has no payment without an outcome. */
 function settledOf(payment: Payment): SettledPayment {
   const { idempotencyKey, reference, attempt, state, amount, currency, transactionId, claimedAt, settledAt } = payment;
   const isFinal = state === 'COMPLETED' || state === 'DECLINED';

@@ -46,8 +46,8 @@ export function settingsOf({ delimiter, currency, decimalMark, column = [] }: St
 }
 
 /**
- * The statement in these bytes, of which only the beginning is read here. Throws StatementError for what is no statement, and UsageError
- * for settings that do not fit it.
+ * The statement in these bytes, of which only the beginning is read here. Throws StatementError for a file that is no statement, and
+ * UsageError for settings that do not fit it.
  */
 export async function openStatement(
   bytes: AsyncIterable<Uint8Array>,

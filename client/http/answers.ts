@@ -59,7 +59,7 @@ export function isAboutContent(status: number, message: string): boolean {
   return status === 400 && /^(?:transactions\[\d+\]: )?'\w+'/.test(message);
 }
 
-/** For a request that may be sent again whatever became of it. */
+/** For a request that may be sent again after any result. */
 export function again(result: Answer | Lost): Again {
   return {
     state: 'again',

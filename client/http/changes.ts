@@ -54,7 +54,7 @@ function meaningOf<T>(change: Change<T>, result: Answer | Lost, mayBeDone: boole
   return change.kind === 'once' ? unknown(change.idempotencyKey, failureOf(result)) : undefined;
 }
 
-/** Undefined for what may be answered differently, or proves nothing. */
+/** Undefined for an answer that may be another one next time, or proves nothing. */
 function refusedBy<T>(change: Change<T>, answer: Answer, mayBeDone: boolean): T | IdempayError | undefined {
   const { idempotencyKey, afterwards } = change;
   const { status } = answer;

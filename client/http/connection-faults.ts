@@ -38,7 +38,7 @@ export function adviceFor(fault: unknown): string {
 
 /**
  * Why there is no answer, for a person: `connect ECONNREFUSED 127.0.0.1:8080`, or why a certificate is refused. Node.js says it in the
- * cause of what `fetch` rejects with. The message of another `fetch` itself may hold the path, and with it a key, so it is not shown.
+ * cause of `fetch`'s error. The message of another `fetch` itself may hold the path, and with it a key, so it is not shown.
  */
 export function reasonOf(fault: unknown): string {
   if (fault instanceof ConnectionFault || fault instanceof DOMException) return sentence(fault.message);

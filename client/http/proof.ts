@@ -55,7 +55,7 @@ export function isOfType(headers: Headers, type: 'application/json' | 'applicati
   return headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase() === type;
 }
 
-/** Undefined for what is no JSON: half of an answer, for example. */
+/** Undefined for text that is no JSON: half of an answer, for example. */
 export function parsed(text: string): unknown {
   try {
     return JSON.parse(text) ?? undefined;

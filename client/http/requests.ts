@@ -38,7 +38,7 @@ export function createRequests(transport: Transport, settings: Settings): Reques
         if (result.state === 'lost') return again(result);
         const value = read(result);
         if (value !== undefined) return { state: 'done', value };
-        // Half of an answer, or a 304 for what is not remembered any more.
+        // Half of an answer, or a 304 for a value that is not remembered any more.
         const isPart = result.status === 200 && isOfType(result.headers, 'application/json') && !parsed(result.text);
         return isPart || result.status === 304 ? unexpectedAgain(result) : retried(result);
       }),

@@ -59,7 +59,7 @@ const LONGEST_WAIT_SECONDS = 10;
 /** The part of an attempt's time-out that is left for the network. */
 const AROUND_WAIT_MS = 2_000;
 
-/** One payment for one reference, or for one key, whatever happens on the way. */
+/** One payment for one reference, or for one key, with any fault on the way. */
 export class Payer {
   constructor(
     private readonly settings: Settings,

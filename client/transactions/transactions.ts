@@ -53,8 +53,8 @@ export interface ChangeOptions extends CallOptions {
 }
 
 /**
- * A transaction that `get`, `search`, `create` or `changeStatus` gave: it is changed only if nobody changed it since. Or an id: it is changed
- * whatever it is now.
+ * A transaction that `get`, `search`, `create` or `changeStatus` gave: it is changed only if nobody changed it since. Or an id: it is
+ * changed in any state.
  */
 export type Target = Transaction | number;
 

@@ -10,7 +10,7 @@ import { createTokenCheck } from './tokens.js';
 export interface Access {
   /** `authorization`: the header as sent. No promise if the issuer is not asked, so that an API key does not cost a turn. */
   authenticate(authorization: string | undefined): AuthenticationResult | Promise<AuthenticationResult>;
-  /** The clients of the file of API keys. Those that are known by tokens alone are in no list. */
+  /** The clients of the file of API keys. Clients that are known by tokens alone are in no list. */
   clients(): readonly string[];
   close(): void;
 }

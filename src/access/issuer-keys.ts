@@ -4,7 +4,7 @@ import { reasonOf } from '../platform/faults.js';
 import type { AccessLog } from './access-log.js';
 import { fetchKeySet, type TokenSettings } from './issuer.js';
 
-/** The issuer is asked at most this often, whatever comes: else a stranger's tokens could make us call it with each request. Longer than a call. */
+/** The issuer is asked at most this often: otherwise a stranger's tokens could make us call it with each request. Longer than a call. */
 const COOLDOWN_MS = 10_000;
 /** A key that the issuer withdrew is refused after about this time. */
 const REFRESH_MS = 60_000;

@@ -34,8 +34,8 @@ const REPORT_AGAIN_AFTER_MS = 1_000;
 const REMEMBERED_CLIENTS = 100_000;
 
 /**
- * Limits what each client may ask for in a minute (rule A6). It decides in memory by what this process knows, and tells
- * the others afterwards, so a request never waits for it, and is never refused because the others cannot be reached.
+ * Limits what each client may ask for in a minute (rule A6). It decides in memory by this process's knowledge, and tells the others
+ * afterwards. So a request never waits for it, and is never refused because the others cannot be reached.
  */
 export class RequestLimit {
   private readonly windows = new LRUCache<string, Window>({ max: REMEMBERED_CLIENTS });

@@ -6,7 +6,7 @@ const REFUSED_ABOVE = 0.85;
 /** From here on nobody gets one; in between, the clients that issued most do not. */
 const ALL_REFUSED_ABOVE = 0.95;
 const HOUR_MS = 3_600_000;
-/** Those that issue most are never the ones that were seen longest ago. */
+/** Clients that issue most are never the ones that were seen longest ago. */
 const REMEMBERED_CLIENTS = 10_000;
 /** Requests without `AUTH`. */
 const EVERYBODY = '';

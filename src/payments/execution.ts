@@ -64,10 +64,10 @@ export function createCarryOut(
   const { idempotencyTtlMs } = context.rules;
 
   /**
-   * Dies before `askProcessor`: the row is PROCESSING, nothing was charged; recovery looks up, then charges.
-   * Dies before `settle`: charged, the row is PROCESSING; recovery looks up by the same reference and settles.
-   * Dies before `giveUp` of what was not sent: the row is like any other that may have been sent.
-   * Dies after `settle`: the row is final; the next begin or look finds it there and repairs the key record.
+   * Dies before `askProcessor`: the row is PROCESSING, nothing was charged; recovery looks up, then charges. Dies before `settle`: charged,
+   * the row is PROCESSING; recovery looks up by the same reference and settles. Dies before `giveUp` of a charge that was not sent: the row
+   * is like any other that may have been sent. Dies after `settle`: the row is final; the next begin or look finds it there and repairs the
+   * key record.
    */
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: the order of these lines is what a death between them leaves behind.
   return async function carryOut(claim, askedAt, origin) {

@@ -122,7 +122,7 @@ export function createPay(
     }
   }
 
-  /** Begins the payment in the key store, and answers by what is found there (protocol, step 1). */
+  /** Begins the payment in the key store, and answers by the record that is found there (protocol, step 1). */
   async function begin(named: NamedPayment, requested: RequestedPayment): Promise<PayAnswer> {
     const { key, client, reference } = named;
     const owner = newOwner();

@@ -8,7 +8,7 @@ import type { Claim } from './values/payment.js';
 const RECOVERY_INTERVAL_MS = 3_000;
 /** Payments worked on at a time, over connections of their own, so that recovery and live payments do not block each other. */
 export const RECOVERY_CONCURRENCY = 64;
-/** At most half of them are taken from one end of what is due, so that the other end has the rest. */
+/** At most half of them are taken from one end of the due payments, so that the other end has the rest. */
 const RECOVERY_SHARE = RECOVERY_CONCURRENCY / 2;
 /** How often the payments that only an operator can still resolve are counted. */
 const OVERDUE_INTERVAL_MS = 60_000;

@@ -2,7 +2,7 @@ import type { Turn, TurnRefusal } from './ports/ledger.js';
 import type { PaymentRecord } from './ports/payment-history.js';
 import type { ComputeKey, Reference } from './values/reference.js';
 
-/** By so much the row of a decline is safe from removal when an attempt follows it: longer than any claim takes. */
+/** For this time the row of a decline is safe from removal when an attempt follows it: longer than any claim takes. */
 const SAFE_FROM_REMOVAL_MS = 3_600_000;
 
 /** The ledger's question about the attempt before, which it asks when one is claimed or cancelled. */

@@ -54,7 +54,7 @@ function openObject(): OpenObject {
   return { kind: 'object', members: new Map(), duplicate: undefined, name: '' };
 }
 
-/** Why a text is refused. `isRead` is false for what is not UTF-8, not JSON, nested too deep, or of too many values. */
+/** Why a text is refused. `isRead` is false for text that is not UTF-8, not JSON, nested too deep, or of too many values. */
 export class JsonTextError extends Error {
   override readonly name = 'JsonTextError';
   constructor(

@@ -1,4 +1,4 @@
-/** Names that others use for what a setting of ours says. */
+/** Names that others use for a setting of ours. */
 const ALIASES: Readonly<Record<string, readonly string[]>> = {
   REDIS_URL: [
     'REDIS_DSN',

@@ -64,7 +64,7 @@ const DAY_MS = 86_400_000;
 /** `Response` takes no body with them. */
 const WITHOUT_BODY = new Set([204, 205, 304]);
 
-/** Idempay in memory, for tests of what is built on its client: the service's own code, faults on demand, no service to start. */
+/** Idempay in memory, for tests of programs that are built on its client: the service's own code, faults on demand, no service to start. */
 export class FakeIdempay {
   readonly baseUrl = 'http://idempay.test';
   /** All that arrived, in its order. */

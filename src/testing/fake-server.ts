@@ -114,7 +114,7 @@ function operationsAt(path: string, item: object) {
   });
 }
 
-/** One key that may do everything, whatever it looks like. */
+/** One key of any form that may do everything. */
 function accessWith(apiKey: () => string | undefined): Access {
   const caller = { client: 'key:test', scopes: new Set(SCOPES) };
   return {

@@ -20,7 +20,7 @@ export function waitsForSockets(): boolean {
   return [...connections].map((each) => each.isAwaitingAnswer()).includes(true);
 }
 
-/** Those that were opened since this module was loaded. */
+/** The connections that were opened since this module was loaded. */
 const connections = new Set<Connection>();
 /**
  * Every way to open a connection comes through this method. The channel `net.client.socket` of `node:diagnostics_channel` does not

@@ -43,9 +43,9 @@ export interface Traces {
   attempts(carryOut: CarryOut): CarryOut;
   /** A clock whose timers run outside of any trace, because the request that set them has ended. */
   clock(clock: Clock): Clock;
-  /** That hand the trace under way on to the processor. */
+  /** Headers that hand the trace under way on to the processor. */
   headers(): Record<string, string>;
-  /** That name the trace under way in a log line. */
+  /** Fields that name the trace under way in a log line. */
   logFields(): { readonly traceId?: string };
   /** Exports what waits, within two seconds. */
   close(): Promise<void>;

@@ -39,8 +39,8 @@ export function fingerprintOf(wanted: readonly NewTransaction[]): string {
 }
 
 /**
- * The rows as that create made them, whatever has become of them since. All but ids and time is in the request, which has the
- * fingerprint of the first one: so no store needs to keep the rows a second time.
+ * The rows as that create made them, without their later changes. All but ids and time is in the request, which has the fingerprint of the
+ * first one: so no store needs to keep the rows a second time.
  */
 export function asCreated(wanted: readonly NewTransaction[], { firstId, createdAt }: Creation): Transaction[] {
   return wanted.map((row, index) => ({ ...row, id: firstId + index, version: 1, createdAt }));

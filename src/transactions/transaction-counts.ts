@@ -2,7 +2,7 @@
 export interface TransactionCounts {
   /** Creates that were answered, of one row or many; replayed: the key had done it before; mismatch: with other rows. */
   readonly creates: { created: number; replayed: number; mismatch: number };
-  /** Reads of one id, by what the cache said (rule T8). */
+  /** Reads of one id, by the cache's answer (rule T8). */
   readonly lookUps: { hit: number; miss: number; bypass: number };
   /** Refused: the token was voided by a write, or there is no room. */
   readonly fills: { filled: number; refused: number; failed: number };

@@ -5,7 +5,7 @@ export interface Work {
   /** The problem of the last time, in a sentence. */
   readonly problem: string | undefined;
   readonly isWorking: boolean;
-  /** Takes the place of what is under way. `show` gets the result, unless something took its place or it was cancelled. */
+  /** Takes the place of the work under way. `show` gets the result, unless something took its place or it was cancelled. */
   run<T>(work: (signal: AbortSignal) => Promise<T>, show: (result: T) => void): void;
   cancel(): void;
 }

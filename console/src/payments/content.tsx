@@ -2,7 +2,7 @@ import { clipped } from '@idempay/statements';
 import { Fact } from '../parts/facts.js';
 import type { Payment } from './payment.js';
 
-/** So much of what a client wrote is shown in a list. The view of the payment shows all of it. */
+/** The most that a list shows of a client's content. The view of the payment shows all of it. */
 const MOST_IN_LIST = { description: 80, members: 2, name: 20, value: 40 } as const;
 
 /** The content of a payment, in short. Shows nothing if its client said nothing. */

@@ -2,7 +2,7 @@ import { hashOf, type Route } from '../navigation/route.js';
 
 /** The filters of a list; in the address, so that it can be shared. */
 export interface Filters {
-  /** A text that was typed: it is looked for as whatever it may be. */
+  /** A text that was typed: it is looked for in each meaning that it may have. */
   readonly search: string;
   /** A whole order number, as the client sent it. */
   readonly reference: string;
@@ -32,7 +32,7 @@ export const NO_FILTERS: Filters = { search: '', reference: '', find: '', state:
 
 export const hashOfFilters = (filters: Partial<Filters>) => hashOf('payments', '', { ...filters });
 
-/** For a `datetime-local` field, in the reader's zone; empty for what is no moment. */
+/** For a `datetime-local` field, in the reader's zone; empty for text that is no moment. */
 export function localMoment(text: string): string {
   const ms = Date.parse(text);
   if (Number.isNaN(ms)) return '';

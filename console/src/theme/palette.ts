@@ -1,4 +1,4 @@
-/** Colours of the theme for what draws by itself. Canvas knows no `var()`, and no `light-dark()`. */
+/** Colours of the theme for parts that draw by themselves. Canvas knows no `var()`, and no `light-dark()`. */
 export interface Palette {
   readonly ink: string;
   readonly muted: string;

@@ -4,7 +4,10 @@ const THEMES = ['system', 'light', 'dark'] as const;
 type Theme = (typeof THEMES)[number];
 const SYMBOLS: Readonly<Record<Theme, string>> = { system: '◐', light: '○', dark: '●' };
 
-/** The theme of the system, until another one is chosen; kept as long as the page. `themechange` is sent for what draws its own colours. */
+/**
+ * The theme of the system, until another one is chosen; kept as long as the page. `themechange` is sent for parts that draw their own
+ * colours.
+ */
 export function ThemeSwitch() {
   const [theme, setTheme] = useState<Theme>('system');
   useEffect(() => {

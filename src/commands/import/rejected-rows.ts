@@ -12,7 +12,7 @@ export interface RejectedRow {
   readonly row: string;
 }
 
-/** The file of what was rejected: one JSON document on each line. */
+/** The file of rejected rows: one JSON document on each line. */
 export interface RejectedRows {
   append(rows: readonly RejectedRow[]): void;
   /** Durable when it returns. */

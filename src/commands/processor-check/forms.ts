@@ -4,7 +4,7 @@ import { broken, type Judgement, kept, skipped, UNKNOWN_FOR_HOURS } from './judg
 import type { CheckedPayment, Probe } from './probe.js';
 import { formProblemOf, hasErrorBody, saysNoMoney } from './replies.js';
 
-/** Those that the service sends, too. */
+/** Questions that the service sends, too. */
 const OF_CONTRACT: readonly string[] = ['a charge', 'a look-up'];
 
 interface WrongCharge {

@@ -68,7 +68,7 @@ export interface CheckedPayment extends Money {
   /** The check that charges it. */
   readonly purpose: string;
   state: 'not sent' | 'unknown' | 'charged' | 'declined';
-  /** Those that were answered as succeeded. */
+  /** Amounts that were answered as succeeded. */
   readonly amounts: Set<string>;
   /** By member, as the first answers named the charge. */
   readonly names: Map<string, string>;
@@ -187,7 +187,7 @@ export function openProbe(settings: ProbeSettings) {
 
   return {
     settings,
-    /** Those that were sent, in their order. */
+    /** The payments that were sent, in their order. */
     payments: payments as readonly CheckedPayment[],
     replies: replies as readonly { readonly asked: string; readonly reply: Reply }[],
     /** Kinds of replies, such as `a look-up (404)`, and whether each reply of the kind named the reference that was asked about. */

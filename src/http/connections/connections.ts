@@ -107,7 +107,7 @@ function answerHalfOpen(server: Server): void {
 /** Answers bytes that never became a request on the socket itself, after the answers to the complete requests before them. */
 export function answerMalformedHttp(error: ParserError, stream: Duplex): void {
   const socket = stream as Socket;
-  // Node reports every further piece of what it already refused.
+  // Node reports every further piece of a request that it already refused.
   if (ending.has(socket)) return;
   if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
   else endWithError(socket, parserErrorOf(error), { isHead: isHeadRequest(error) });

@@ -6,7 +6,7 @@ import { type Page, pageOf, sendPage } from '../requests/pages.js';
 import { type Problem, reasonPhrase } from './public-error.js';
 import { PROBLEMS } from './public-errors.js';
 
-/** The page that explains every error. Rule A4: open, because it tells nothing of what is kept. */
+/** The page that explains every error. Rule A4: open, because it tells nothing of the stored data. */
 export function problems(app: FastifyInstance): void {
   let page: Page | undefined;
   app.get('/problems', { config: { scopes: 'open', page: true, description } }, (request, reply) => {

@@ -4,7 +4,7 @@ import type { OpenApiDocuments } from './document.js';
 import { ASK_AGAIN, ETAG, REQUEST_HEADERS } from './headers.js';
 import type { RouteDescription } from './route-description.js';
 
-/** The description itself: its two documents. Rule A4: open, because they tell nothing of what is kept. */
+/** The description itself: its two documents. Rule A4: open, because they tell nothing of the stored data. */
 export function openApiJson(app: FastifyInstance): void {
   const pages = new Map<string, Page>();
 

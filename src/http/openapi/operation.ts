@@ -28,7 +28,7 @@ import type { WholeOperation } from './shared-parts.js';
 /** A route as it was registered. */
 export interface DescribedRoute {
   readonly method: string;
-  /** With `:name` for what a path holds. */
+  /** With `:name` for a parameter in the path. */
   readonly url: string;
   readonly description: RouteDescription;
   readonly scopes: 'open' | readonly Scope[];
@@ -301,7 +301,7 @@ function storeErrors(operation: StoreOperation): RouteErrors {
 /** Returned before a request is routed, also for unknown paths. */
 const NOT_NOW_ERRORS: RouteErrors = ['starting', 'tooManyConnections'];
 
-/** 400 for the head of a request, whatever it asks for: of every operation. */
+/** 400 for the head of any request: an error of every operation. */
 export const HEAD_ERRORS = errorsOf([
   { malformedRequest: MALFORMED },
   'invalidHost',

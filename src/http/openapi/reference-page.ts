@@ -25,7 +25,7 @@ export const POLICY = {
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 } as const;
 
-/** The page that shows the description. Rule A4: open, because it tells nothing of what is kept. */
+/** The page that shows the description. Rule A4: open, because it tells nothing of the stored data. */
 export function referencePage(server: FastifyInstance): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
   const pages = new Map<string, Page>();

@@ -119,7 +119,7 @@ function nameOf(status: string, { content }: Response): string {
   return Number(status) >= 400 && !content ? `${phrase}WithoutBody` : phrase;
 }
 
-/** Those components that something refers to, from `root` or from one of them. */
+/** The components that something refers to, from `root` or from one of them. */
 export function reachable(
   root: object,
   components: Readonly<Record<string, Readonly<Record<string, object>>>>,
@@ -137,7 +137,7 @@ export function reachable(
       waiting.push(part);
     }
   }
-  // In the order in which they were made, whatever refers to them first.
+  // In the order in which they were made, not in the order of the references.
   return Object.fromEntries(
     Object.entries(components)
       .filter(([kind]) => reached[kind])

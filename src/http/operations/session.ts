@@ -31,7 +31,7 @@ export function session(
   app.get('/api/session', { config: { scopes: SCOPES, description } }, async (request, reply) => {
     const { caller } = request;
     const { access, version, deployment, instance, processor, recovery } = facts;
-    // In the order of the list, whatever the order in the credential.
+    // In the order of the list, for any order in the credential.
     const scopes = SCOPES.filter((scope) => !caller || caller.scopes.has(scope));
     return reply.header('cache-control', 'no-store').send({
       client: caller?.client ?? null,

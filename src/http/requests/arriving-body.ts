@@ -45,7 +45,7 @@ export class ArrivingBody {
     return undefined;
   }
 
-  /** The bytes, which are forgotten: they go on to count, for what is read out of them. */
+  /** The bytes, which are forgotten: they go on to count, for the values that are read out of them. */
   content(): Buffer {
     const content = this.bytes.length === this.length ? this.bytes : this.bytes.subarray(0, this.length);
     this.bytes = NOTHING;

@@ -136,7 +136,7 @@ function parse(
   done(null, body);
 }
 
-/** Refuses a body of another media type. An empty body is no body, whatever its Content-Type. */
+/** Refuses a body of another media type. An empty body is no body, with any Content-Type. */
 function refuseOtherTypes(_request: FastifyRequest, payload: Readable, done: Done): void {
   let isOver = false;
   const end = (error: Error | null) => {

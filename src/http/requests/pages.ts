@@ -18,7 +18,10 @@ export interface Page {
 /** Revalidated each time: the next version may serve another page under the same name. */
 export const ASK_AGAIN = 'no-cache';
 
-/** TLS keeps a copy of what it was given and the client did not read: of a whole script that is a megabyte and a half for each connection. */
+/**
+ * TLS keeps a copy of the bytes that it was given and the client did not read: for a whole script, a megabyte and a half for each
+ * connection.
+ */
 const PIECE_BYTES = 32 * 1024;
 
 /** `headers` may have another `cache-control`. */

@@ -9,8 +9,8 @@ const PLAIN_POSITIVE_INTEGER = /^[1-9][0-9]*$/;
 export const TransactionPath = Type.Object({ id: Type.String() });
 
 /**
- * The id of a path; throws the 400 for what is no plain positive integer. One that is too large for any transaction is
- * read as 0, which no transaction has either.
+ * The id of a path; throws the 400 for text that is no plain positive integer. One that is too large for any transaction is read as 0,
+ * which no transaction has either.
  */
 export function readTransactionId(text: string): { text: string; id: number } {
   if (text === '') throw publicErrors.unknownRoute();

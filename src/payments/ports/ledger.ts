@@ -45,7 +45,7 @@ export interface Ledger {
   /** Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. */
   takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined>;
 
-  /** Takes over up to `limit` abandoned payments of the processor that are due for recovery, from one end of what is due. */
+  /** Takes over up to `limit` abandoned payments of the processor that are due for recovery, from one end of their order. */
   takeOverDue(takeover: DueTakeover): Promise<readonly Claim[]>;
 
   /** Lengthens the lease; false when the attempt has been fenced off. */
@@ -57,7 +57,10 @@ export interface Ledger {
    */
   settle(claim: Claim, outcome: Outcome, idempotencyTtlMs: number, note?: ExecutionNote): Promise<SettleResult>;
 
-  /** The same, and writes what was found out because rows may have been lost: only for such a row, and never part of a first payment. */
+  /**
+   * The same, and writes an outcome that was found out because rows may have been lost: only for such a row, and never part of a first
+   * payment.
+   */
   settleAfterLoss(claim: Claim, settlement: SettlementAfterLoss): Promise<SettleResult>;
 
   /**
@@ -82,7 +85,7 @@ export interface Ledger {
    */
   countAbandoned(dedupMs: number, idempotencyTtlMs: number): Promise<number>;
 
-  /** Payments that are PROCESSING with a dead lease, of every processor, whatever their age: of the `MOST_COUNTED` oldest under way. */
+  /** Payments that are PROCESSING with a dead lease, of every processor and any age, among the `MOST_COUNTED` oldest under way. */
   backlog(): Promise<Backlog>;
 
   /**
@@ -329,7 +332,7 @@ interface UnderWay {
   readonly remainingMs: number;
 }
 
-/** An end of what is due for recovery. */
+/** An end of the order of payments that are due for recovery. */
 export type DueFirst = 'longest due' | 'latest due';
 
 export interface DueTakeover extends Omit<Takeover, 'formerProcessors'> {

@@ -12,8 +12,7 @@ export interface PaymentHistory {
 
   /**
    * Up to `limit` payments, newest first claim first: transaction ids begin with its time, so this is their order. To find them at most
-   * about `readLimit` rows are read, whatever is asked for: a page may be short, even empty, and not the last. Payments under way are all
-   * read.
+   * about `readLimit` rows are read for any selection: a page may be short, even empty, and not the last. Payments under way are all read.
    */
   newest(selection: Selection, readLimit: number): Promise<NewestPage>;
 

@@ -5,7 +5,7 @@ import type { Money } from '../values/money.js';
 export interface Processor {
   readonly traits: ProcessorTraits;
 
-  /** Charges once per key. Never throws for what the processor does; anything unclear is 'unknown'. */
+  /** Charges once per key. Never throws for an act of the processor; anything unclear is 'unknown'. */
   charge(charge: Charge): Promise<ChargeResult | NotSent>;
 
   /**

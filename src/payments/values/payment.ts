@@ -63,7 +63,7 @@ export interface Claim extends Fence, Money {
   /** The order that the key is computed from, and which attempt at it. Undefined if the key was generated. */
   readonly reference?: string | undefined;
   readonly attempt?: number | undefined;
-  /** As the first claim had it, whatever later requests of the payment say. */
+  /** As the first claim had it; later requests of the payment never change it. */
   readonly content?: Content | undefined;
   /**
    * Nothing was ever sent for it: it is the first claim, or the epoch before was given up as unsent, as were all before. So it may be sent

@@ -47,8 +47,8 @@ export interface TransactionStore {
   ): Promise<'removed' | 'not found' | 'precondition failed'>;
 
   /**
-   * Up to `limit` transactions of a filtered list, newest first, each as it is now. At most `mostRead` rows of the list are
-   * looked at, whatever their status: so fewer may be found although more are there.
+   * Up to `limit` transactions of a filtered list, newest first, each as it is now. At most `mostRead` rows of the list are looked at, of
+   * any status: so fewer may be found although more are there.
    */
   newest(search: TransactionSearch, mostRead: number): Promise<FoundTransactions>;
 
