@@ -142,9 +142,8 @@ export class Comparison {
   }
 
   /**
-   * The lines of an order for each of its payments. A line that names a key belongs to that payment. Of the other lines, a declined one
-   * belongs to a declined attempt. The rest belongs to the payment that was made, if only one is possible: two clients may have the same
-   * order number.
+   * The lines of an order for each of its payments. A line that names a key belongs to that payment. Any other declined line belongs to a
+   * declined attempt. The rest belongs to the payment that was made, if only one is possible: two clients may have the same order number.
    */
   private shareOut(reference: string, candidates: readonly Candidate[]): ReadonlyMap<Candidate, readonly Entry[]> {
     const shares = new Map(candidates.map((candidate) => [candidate, [...this.aboutKey(candidate.payment)]]));

@@ -2,7 +2,7 @@ import type { PaymentCounts } from '../payments/payment-counts.js';
 import type { Backlog } from '../payments/ports/ledger.js';
 import { type Exposition, readingsOf } from './exposition.js';
 
-/** Payments besides the answers: who settled them, what is under way, and what waits for recovery. */
+/** Payments besides the answers: settled ones by their origin, payments under way, and payments that wait for recovery. */
 export function showPayments(exposition: Exposition, counts: PaymentCounts): void {
   exposition.counter(
     'idempay_payments_settled_total',

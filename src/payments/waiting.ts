@@ -24,7 +24,7 @@ export interface Patience {
 export interface Waiting {
   /** A place among the waiters, returned with `leave`; undefined when all are taken, or the client has its share (rule P16). */
   enter(key: string, patience: Patience, client?: string): WaitingPlace | undefined;
-  /** At the beginning of a drain: begins no more waits. Those that are begun go on, because their payments may end in the drain. */
+  /** At the beginning of a drain: begins no more waits. Waits that are begun go on, because their payments may end in the drain. */
   close(): void;
   /** At the limit of a drain: ends all waits. */
   end(): void;

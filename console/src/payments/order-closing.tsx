@@ -19,7 +19,7 @@ export function OrderClosing({ access: { http, session, may }, known, offered = 
   const [order, setOrder] = useState<Order>({ reference: '', attempt: '1', client: '', ...known });
   const [isConfirming, setConfirming] = useState(false);
   const [problem, setProblem] = useState<string>();
-  /** One's own order needs no name; who may close any says whose. */
+  /** One's own order needs no name; a caller who may close any order names its client. */
   const namesClient = session.access === 'required' && may('operations');
 
   function submit(event: SubmitEvent) {

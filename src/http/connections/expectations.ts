@@ -3,7 +3,7 @@ import { publicErrors } from '../errors/public-errors.js';
 import { refuseBare } from './bare-answers.js';
 
 /**
- * `Expect` (RFC 9110 10.1.1). The 100 is sent when the body begins to be read and not before: a request that is refused by its head (a
+ * `Expect` (RFC 9110 10.1.1). The 100 is sent when the body begins to be read and not before. So a request that is refused by its head (a
  * wrong path or method, no key, a length beyond the limit) is never asked for its body.
  */
 export function answerExpectations(server: Server): void {

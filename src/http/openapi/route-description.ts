@@ -53,8 +53,8 @@ export interface RouteDescription {
 }
 
 /**
- * Names of examples in the catalogue of errors, and others by names of their own: an error, or a refusal of a reader of the route, so that
- * its sentence is the one that a client gets.
+ * Names of examples in the catalogue of errors, and others by names of their own: an error, or a refusal of a reader of the route, with the
+ * sentence that a client gets.
  */
 export type RouteErrors = readonly (ExampleName | Readonly<Record<string, PublicError | (() => unknown)>>)[];
 

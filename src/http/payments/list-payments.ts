@@ -84,7 +84,7 @@ export function listPayments(
 /**
  * The selection that a list asks for; throws the 400 that names the parameter. An empty one counts as absent, except for `reference` and
  * `content`: a page that asks for the payments of its order, and has lost the number, must not get everybody's payments. `client` is
- * undefined for a caller who sees all payments. Only such a caller searches in content: no index keeps the search of a client away from the
+ * undefined for a caller who sees all payments. Only such a caller searches in content: no index separates a client's search from the
  * payments of others.
  */
 export function readSelection(query: ListQuery, client?: string): Selection {
