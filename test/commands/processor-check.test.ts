@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Check, runChecks } from '#idempay/commands/processor-check/checks.js';
-import { sendAndLoseReply } from '#idempay/commands/processor-check/lost-reply.js';
-import { type CheckedPayment, openProbe, type ProbeSettings } from '#idempay/commands/processor-check/probe.js';
+import { CONTRACT } from '#idempay/commands/processor-check/contract.js';
+import {
+  type CheckedPayment,
+  openProbe,
+  type ProbeSettings,
+  sendAndLoseReply,
+} from '#idempay/commands/processor-check/probe.js';
+import { type Check, runChecks } from '#idempay/commands/processor-check/run-checks.js';
 import { type ProcessorLocation, readProcessorUrl } from '#idempay/payments/processors/processor-url.js';
 import { mayBeGenerated } from '#idempay/payments/values/idempotency-key.js';
 import { isOfCheck } from '#idempay/statements/ids.js';
@@ -49,7 +54,7 @@ async function check(url: string, changed: Partial<ProbeSettings> = {}): Promise
   });
   try {
     const checks: Check[] = [];
-    for await (const each of runChecks(probe)) checks.push(each);
+    for await (const each of runChecks(CONTRACT, probe)) checks.push(each);
     return { checks, payments: probe.payments, announced };
   } finally {
     await probe.close();

@@ -11,9 +11,9 @@ import {
 import { sourceProblem } from '../../payments/values/content.js';
 import { type Money, readMoney } from '../../payments/values/money.js';
 import { safeJson } from '../../platform/safe-json.js';
-import { type Check, runChecks } from './checks.js';
-import type { Verdict } from './judgement.js';
+import { CONTRACT } from './contract.js';
 import { type CheckedPayment, isNameless, openProbe, type ProbeSettings } from './probe.js';
+import { type Check, runChecks, type Verdict } from './run-checks.js';
 
 export interface CheckOptions extends OutputOptions {
   readonly yes?: true | undefined;
@@ -74,7 +74,7 @@ export async function checkProcessor(
   });
   const checks: Check[] = [];
   try {
-    for await (const check of runChecks(probe)) {
+    for await (const check of runChecks(CONTRACT, probe)) {
       checks.push(check);
       await write(options.json ? `${safeJson(jsonOf(check))}\n` : lineOf(check));
     }

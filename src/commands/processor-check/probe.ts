@@ -1,3 +1,5 @@
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CHECK_REFERENCE_END } from '#idempay/statements/ids.js';
 import type { ChargeResult, LookUpResult, NotSent } from '../../payments/ports/processor.js';
@@ -22,7 +24,6 @@ import { generateIdempotencyKey } from '../../payments/values/idempotency-key.js
 import type { Money } from '../../payments/values/money.js';
 import { createTransactionIds } from '../../payments/values/transaction-id.js';
 import { systemClock } from '../../platform/clock.js';
-import { type LostReply, sendAndLoseReply } from './lost-reply.js';
 import { detailOf, namesIn, otherReferenceIn, ownNamesIn, quoted } from './replies.js';
 
 /** The most charges that are sent at once. */
@@ -251,4 +252,50 @@ function noted(payment: CheckedPayment, { result, reply }: Pick<Answer, 'result'
     names.set(member, name);
   }
   return undefined;
+}
+
+export interface Loss {
+  /** The time from the end of the request until the connection is closed. */
+  readonly afterMs: number;
+  /** It is closed earlier, with the first byte of a reply. Else the reply is discarded until the time is over. */
+  readonly isCutAtReply: boolean;
+  /** For connecting and sending. */
+  readonly timeoutMs: number;
+}
+
+export interface LostReply {
+  /** The whole request was handed to the connection. */
+  readonly isSent: boolean;
+  /** The head of a reply had come when the connection was closed. */
+  readonly isAnswered: boolean;
+}
+
+/** Sends a question on a connection of its own, and closes it without taking the reply. Never rejects, and always ends. */
+export function sendAndLoseReply(origin: string, question: Question, loss: Loss): Promise<LostReply> {
+  const { method, path, headers, body } = question;
+  const send = origin.startsWith('https:') ? httpsRequest : httpRequest;
+  return new Promise((resolve) => {
+    let [isSent, isAnswered] = [false, false];
+    const request = send(`${origin}${path}`, { method, headers, agent: false });
+    const end = () => {
+      clearTimeout(timer);
+      request.destroy();
+      resolve({ isSent, isAnswered });
+    };
+    let timer = setTimeout(end, loss.timeoutMs);
+    request.on('finish', () => {
+      isSent = true;
+      clearTimeout(timer);
+      timer = setTimeout(end, loss.afterMs);
+    });
+    request.on('response', (response) => {
+      isAnswered = true;
+      response.on('error', () => {});
+      if (loss.isCutAtReply) end();
+      else response.resume();
+    });
+    request.on('upgrade', end);
+    request.on('error', end);
+    request.end(body);
+  });
 }
