@@ -202,7 +202,6 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       // A connection whose last answer went out after the drain began would otherwise idle until its time-out.
       const closeIdle = setInterval(() => listener.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
       waiting.close();
-      live.stop();
       // The framework first: it then ends each connection with its answer.
       const connections = server.close().then(() => listener.close());
       const background = Promise.all([recovery.stop(), retention.stop(), backlog.stop()]);

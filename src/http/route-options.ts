@@ -23,8 +23,6 @@ declare module 'fastify' {
     bodyRows?: RowsMember;
     /** Never limited: monitoring must always get an answer. */
     neverLimited?: true;
-    /** The answer stays open until one side ends it, so only the time to its start is measured. */
-    staysOpen?: true;
     /** A page for people, and its files: other sites may lead there. */
     page?: true;
   }

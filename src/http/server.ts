@@ -27,7 +27,7 @@ import { describeRoutes } from './openapi/document.js';
 import { openApiJson } from './openapi/openapi-json.js';
 import { referencePage } from './openapi/reference-page.js';
 import { keyValueStore } from './operations/key-value-store.js';
-import { watchLive } from './operations/live.js';
+import { getLiveSamples } from './operations/live.js';
 import { type Metrics, metricsText } from './operations/metrics.js';
 import { probes } from './operations/probes.js';
 import { type SessionFacts, session } from './operations/session.js';
@@ -128,7 +128,7 @@ const ENDPOINTS: readonly ((app: FastifyInstance, context: EndpointContext) => v
   keyValueStore,
   probes,
   metricsText,
-  watchLive,
+  getLiveSamples,
   openApiJson,
   problems,
   referencePage,

@@ -3,56 +3,40 @@ import { type Sample, sampleIn } from './sample.js';
 import { INTERVAL_MS } from './sampler.js';
 import { KEEP_MS, type SharedSamples } from './shared-samples.js';
 
-/** More than a team has open at once. All watchers of a process share one read of the samples a second. */
-const MOST_WATCHERS = 32;
-/** Another process' sample is shown this late at most. */
-const LOOK_EVERY_MS = 1_000;
+/** A sample of another process is shown this much later at most. */
+const READ_AGAIN_AFTER_MS = 1_000;
+/** Longer than the pause between two requests of a page, also of one that could not reach the service for half a minute. */
+const FORGET_AFTER_MS = 60_000;
 /** How many samples of this process are kept. */
 const OWN_SAMPLES = KEEP_MS / INTERVAL_MS;
-/** How many samples of all other processes together are kept, while somebody looks: 15 minutes of 55 processes, some 15 MB. */
+/** How many samples of all other processes together are kept, while somebody asks: 15 minutes of 55 processes, some 15 MB. */
 const OTHER_SAMPLES = 10_000;
 
 /**
- * A watcher's time is that of the newest sample, so one of a clock that is far ahead would move all others out of what is shown: it is left
+ * A client's time is that of the newest sample, so one of a clock that is far ahead would move all others out of what is shown: it is left
  * out. Clocks of machines that are synchronized differ by less.
  */
 const CLOCK_AHEAD_MS = 60_000;
-
-/** Receives the lines of one stream. Neither method may throw. */
-export interface Watcher {
-  /** One JSON object, without an end of line. */
-  line(text: string): void;
-  /** Nothing more comes. */
-  end(): void;
-}
 
 interface Entry {
   readonly at: number;
   readonly line: string;
 }
 
-interface Watching {
-  readonly watcher: Watcher;
-  lastAt: number;
-  /** Has received the earlier samples. */
-  isCurrent: boolean;
-}
-
 /**
- * Sends the samples of all processes to its watchers. A process keeps its own. The others' are read and kept while there are
- * watchers; when they cannot be read, the view has a gap.
+ * The samples of all processes. A process keeps its own. The others' are read when somebody asks, from where the read before ended, and are
+ * kept until nobody has asked for a minute; when they cannot be read, the view has a gap.
  */
 export class LiveView {
   private readonly own: Entry[] = [];
   private others: Entry[] = [];
   private position: string | undefined;
-  private readonly watching = new Set<Watching>();
-  /** The first read of other processes' samples since there are watchers. Undefined while there are none. */
-  private looked: Promise<void> | undefined;
-  private stopped = false;
+  /** The read of other processes' samples that is under way, or ended less than a second ago. */
+  private reading: Promise<void> | undefined;
+  private cancelForgetting = () => {};
 
   constructor(
-    private readonly instance: string,
+    readonly instance: string,
     private readonly shared: SharedSamples | undefined,
     private readonly clock: Clock,
   ) {}
@@ -62,57 +46,39 @@ export class LiveView {
     const line = JSON.stringify(sample);
     this.own.push({ at: sample.at, line });
     if (this.own.length > OWN_SAMPLES) this.own.shift();
-    this.show(line);
     this.shared?.append(line).catch(() => {});
   }
 
-  /**
-   * Tells the samples of the last fifteen minutes that are younger than `since`, then each that comes, and a beat where none comes.
-   * Returns a function that ends it, or undefined where `MOST_WATCHERS` are connected or the process stops.
-   */
-  watch(since: number, watcher: Watcher): (() => void) | undefined {
-    const { watching, instance } = this;
-    if (this.stopped || watching.size >= MOST_WATCHERS) return undefined;
-    const one: Watching = { watcher, lastAt: this.clock.monotonic(), isCurrent: false };
-    watching.add(one);
-    this.tell(one, JSON.stringify({ type: 'hello', intervalMs: INTERVAL_MS, keepMs: KEEP_MS, instance }));
-    this.looked ??= this.lookAgain();
-    this.looked.then(() => {
-      if (!watching.has(one)) return;
-      const kept = [...this.own, ...this.others].filter((entry) => entry.at > since && !this.isOld(entry));
-      for (const { line } of kept.sort((a, b) => a.at - b.at)) this.tell(one, line);
-      one.isCurrent = true;
-    });
-    return () => watching.delete(one);
+  /** The samples of the last fifteen minutes that are younger than `since`, as JSON, oldest first. */
+  async samplesAfter(since: number): Promise<readonly string[]> {
+    if (this.shared) {
+      this.cancelForgetting();
+      this.reading ??= this.readOthers(this.shared);
+      await this.reading;
+      // Several requests may have waited for this read.
+      this.cancelForgetting();
+      this.cancelForgetting = this.clock.after(FORGET_AFTER_MS, () => this.forgetOthers());
+    }
+    return [...this.own, ...this.others]
+      .filter((entry) => entry.at > since && !this.isOld(entry))
+      .sort((a, b) => a.at - b.at)
+      .map(({ line }) => line);
   }
 
-  /** Ends every stream at once; no other one begins. */
-  stop(): void {
-    this.stopped = true;
-    for (const { watcher } of this.watching) watcher.end();
-    this.watching.clear();
-  }
-
-  private tell(one: Watching, line: string): void {
-    one.lastAt = this.clock.monotonic();
-    one.watcher.line(line);
-  }
-
-  private show(line: string): void {
-    for (const one of [...this.watching]) if (one.isCurrent) this.tell(one, line);
-  }
-
-  /** Faults are ignored: the log already reports the unavailable store, and the next look tries again. */
-  private async lookAtOthers(): Promise<void> {
-    if (!this.shared) return;
+  /** Faults are ignored: the log already reports the unavailable store, and the next read tries again. */
+  private async readOthers(shared: SharedSamples): Promise<void> {
+    this.others = this.others.filter((entry) => !this.isOld(entry));
     try {
-      for (let isLast = false; !isLast && this.watching.size > 0; ) {
-        const page = await this.shared.read(this.position);
+      for (let isLast = false; !isLast; ) {
+        const page = await shared.read(this.position);
         this.position = page.position;
         isLast = page.isLast;
         for (const line of page.lines) this.noteOther(line);
       }
     } catch {}
+    this.clock.after(READ_AGAIN_AFTER_MS, () => {
+      this.reading = undefined;
+    });
   }
 
   private noteOther(line: string): void {
@@ -121,26 +87,14 @@ export class LiveView {
     if (sample.at > this.clock.now() + CLOCK_AHEAD_MS) return;
     this.others.push({ at: sample.at, line });
     if (this.others.length > OTHER_SAMPLES) this.others.shift();
-    this.show(line);
+  }
+
+  private forgetOthers(): void {
+    this.others = [];
+    this.position = undefined;
   }
 
   private isOld({ at }: { readonly at: number }): boolean {
     return at <= this.clock.now() - KEEP_MS;
-  }
-
-  private async lookAgain(): Promise<void> {
-    await this.lookAtOthers();
-    if (this.watching.size === 0) {
-      this.others = [];
-      this.position = undefined;
-      this.looked = undefined;
-      return;
-    }
-    this.others = this.others.filter((entry) => !this.isOld(entry));
-    for (const one of [...this.watching]) {
-      if (this.clock.monotonic() - one.lastAt < INTERVAL_MS) continue;
-      this.tell(one, JSON.stringify({ type: 'beat', at: Math.floor(this.clock.now()) }));
-    }
-    this.clock.after(LOOK_EVERY_MS, () => this.lookAgain());
   }
 }

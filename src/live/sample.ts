@@ -81,28 +81,27 @@ const NUMBER = Type.Number();
 const COUNTS = Type.Record(Type.String(), NUMBER);
 const BUCKETS = Type.Object({ bounds: Type.Array(NUMBER), counts: Type.Array(NUMBER) });
 /** All that the console reads of a sample. Other versions may add members. */
-const samples = Compile(
-  Type.Object({
-    type: Type.Literal('sample'),
-    at: NUMBER,
-    instance: Type.String(),
-    process: Type.Object({ host: Type.String(), pid: NUMBER, version: Type.String(), startedAt: NUMBER }),
-    spanMs: NUMBER,
-    payments: COUNTS,
-    latency: BUCKETS,
-    cache: Type.Object({ hit: NUMBER, miss: NUMBER, bypass: NUMBER }),
-    lists: Type.Object({ sent: NUMBER, notModified: NUMBER }),
-    commit: BUCKETS,
-    loopDelay: BUCKETS,
-    attempts: Type.Object({ request: NUMBER, recovery: NUMBER }),
-    waiters: NUMBER,
-    backlog: Type.Union([Type.Null(), Type.Object({ payments: NUMBER, oldestMs: NUMBER })]),
-    queues: COUNTS,
-    stores: Type.Record(Type.String(), Type.Boolean()),
-    processorUp: Type.Boolean(),
-    memoryBytes: NUMBER,
-  }),
-);
+export const SampleSchema = Type.Object({
+  type: Type.Literal('sample'),
+  at: NUMBER,
+  instance: Type.String(),
+  process: Type.Object({ host: Type.String(), pid: NUMBER, version: Type.String(), startedAt: NUMBER }),
+  spanMs: NUMBER,
+  payments: COUNTS,
+  latency: BUCKETS,
+  cache: Type.Object({ hit: NUMBER, miss: NUMBER, bypass: NUMBER }),
+  lists: Type.Object({ sent: NUMBER, notModified: NUMBER }),
+  commit: BUCKETS,
+  loopDelay: BUCKETS,
+  attempts: Type.Object({ request: NUMBER, recovery: NUMBER }),
+  waiters: NUMBER,
+  backlog: Type.Union([Type.Null(), Type.Object({ payments: NUMBER, oldestMs: NUMBER })]),
+  queues: COUNTS,
+  stores: Type.Record(Type.String(), Type.Boolean()),
+  processorUp: Type.Boolean(),
+  memoryBytes: NUMBER,
+});
+const samples = Compile(SampleSchema);
 
 /** Undefined for a line that is not a whole sample of this service. */
 export function sampleIn(line: string): Sample | undefined {

@@ -9,6 +9,8 @@ import { DEPLOYMENTS, describeDeployments, embedded } from '../../testkit/deploy
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { pause, until } from '../../testkit/time/until.js';
 
+/** From one poll to the next. */
+const INTERVAL_MS = 5_000;
 /** Two samples, on a busy machine. */
 const SAMPLES_MS = 30_000;
 /** Long enough for two moments of the charts without a sample. */
@@ -165,19 +167,17 @@ describe('the live view in a tab that nobody sees', () => {
   const tabs = consoles();
 
   /** Bug: with six live views in one browser the seventh page waited for ever. Cause: a hidden tab kept its connection. */
-  test('holds no connection, and goes on when it is seen again', async () => {
+  test('asks for nothing, and goes on when it is seen again', async () => {
     const { page, asked } = await tabs.open(shared.url, { hash: '#/live' });
-    const streams = () => asked.filter((address) => address.includes('/api/live')).length;
+    const polls = () => asked.filter((address) => address.includes('/api/live')).length;
     const badge = page.getByRole('status').filter({ hasText: /live/ });
     await badge.getByText('live', { exact: true }).waitFor();
-    const ended = page.waitForEvent('requestfailed', (request) => request.url().includes('/api/live'));
     await show(page, false);
-    await ended;
-    const before = streams();
-    await pause(3_000);
-    expect(streams()).toBe(before);
+    const before = polls();
+    await pause(INTERVAL_MS + 1_000);
+    expect(polls()).toBe(before);
     await show(page, true);
-    await until('it is asked for again', SAMPLES_MS, async () => streams() === before + 1);
+    await until('it is asked for again', SAMPLES_MS, async () => polls() > before);
     await badge.getByText('live', { exact: true }).waitFor();
   });
 });

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import type { Sample } from '#idempay/live/sample.js';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
-import { openLive } from '../../testkit/client/live.js';
+import { followLive, readLive } from '../../testkit/client/live.js';
 import { openConnection, requestText } from '../../testkit/client/raw-http.js';
 import { openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
 import { withSlack } from '../../testkit/time/patience.js';
@@ -31,18 +31,17 @@ test.each([
     onTestFinished(async () => {
       await Promise.all([one.stop(50), other.stop(50)]);
     });
-    const reader = await openLive(one.url);
-    onTestFinished(reader.close);
-    const own = reader.instance;
+    const reader = followLive(one.url);
+    const { instance: own } = await readLive(one.url);
     const others = (samples: readonly Sample[]) => samples.filter(({ instance }) => instance !== own);
     await reader.until('both', (samples) => others(samples).length > 0 && times(samples, own).length > 0);
 
     damage();
     const before = reader.samples().length;
     const logged = one.logs.length;
-    const away = await reader.until('two more of its own', (samples) => times(samples.slice(before), own).length >= 2);
-    expect(others(away.slice(before)).length).toBeLessThanOrEqual(1);
-    expect(away.at(-1)).toMatchObject({ instance: own, stores: { redis: false, postgresql: true } });
+    const down = await reader.until('two more of its own', (samples) => times(samples.slice(before), own).length >= 2);
+    expect(others(down.slice(before)).length).toBeLessThanOrEqual(1);
+    expect(down.at(-1)).toMatchObject({ instance: own, stores: { redis: false, postgresql: true } });
     // The log has lines about the store only, and none about samples that were not shared.
     expect(one.logs.slice(logged).filter(({ msg }) => !/Redis/.test(String(msg)))).toEqual([]);
     expect(one.logs.length - logged).toBeLessThanOrEqual(2);
@@ -59,21 +58,21 @@ test.each([
   },
 );
 
-test('a client that takes nothing of a long stream holds no drain up', async () => {
+test('a client that takes nothing of a long answer holds no drain up', async () => {
   const service = await stores.serve();
   const { samples: name } = await stores.keyNames();
-  const reader = await openLive(service.url);
-  const [own] = await reader.until('a sample', ({ length }) => length > 0);
-  reader.close();
+  const [own] = await followLive(service.url).until('a sample', ({ length }) => length > 0);
   const sample = { ...own, at: Date.now(), instance: 'another', more: 'x'.repeat(2_000) };
   const filling = stores.redis.client.pipeline();
   for (let entry = 0; entry < 9_000; entry += 1) filling.xadd(name, '*', 'sample', JSON.stringify(sample));
   await filling.exec();
+  // A poll of a second ago would answer this one.
+  await until('the samples to be read', 20_000, async () => (await readLive(service.url)).samples.length >= 9_000);
   const socket = openConnection(service.port, requestText('GET /api/live HTTP/1.1'));
   const [head] = await once(socket, 'data');
   expect(String(head)).toMatch(/^HTTP\/1\.1 200/);
   socket.on('data', () => socket.bytesRead > 10_000 && socket.pause());
-  await until('a part of the stream', 20_000, () => socket.isPaused());
+  await until('a part of the answer', 20_000, () => socket.isPaused());
   // Far more than the buffers of both sides hold is on its way.
   await pause(2_000);
   const begun = performance.now();

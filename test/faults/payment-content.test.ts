@@ -211,10 +211,8 @@ describeDeployments('what a payment is about', (deployment) => {
     expect(await shownPaymentOf(url, unknown.key)).toMatchObject({ state: 'PROCESSING' });
 
     const read = async (path: string) => (await ask(`${url}${path}`)).text;
-    const live = ask(`${url}/api/live`, { firstPart: true }).then(({ text }) => text);
     const shown = [
-      live,
-      ...['/api/payments', '/metrics', '/api/session', `/api/health/redis/key/${paid.key}`].map(read),
+      ...['/api/live', '/api/payments', '/metrics', '/api/session', `/api/health/redis/key/${paid.key}`].map(read),
       ...[paid, resolved, unknown].flatMap(({ key }) => [
         read(`/api/payments/${key}`),
         read(`/api/payments/${key}/timeline`),

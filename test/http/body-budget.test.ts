@@ -23,7 +23,7 @@ import { ask } from '../../testkit/client/http-client.js';
 import { scrape, sumOf } from '../../testkit/client/metrics.js';
 import { expectFirst } from '../../testkit/client/payment-answers.js';
 import { GOOD_BODY } from '../../testkit/client/payment-bodies.js';
-import { openConnection, requestText, statusesIn } from '../../testkit/client/raw-http.js';
+import { GOOD_LENGTH, openConnection, requestText, statusesIn } from '../../testkit/client/raw-http.js';
 import { inParallel } from '../../testkit/concurrency.js';
 import { usedMegabytes } from '../../testkit/heap.js';
 import { type ServiceInProcess, serveInProcess } from '../../testkit/processes/service-in-process.js';
@@ -38,17 +38,17 @@ const GOOD_BATCH = '{"transactions":[{"fromAccount":"a","toAccount":"b","amount"
 
 let folder: string;
 let service: ServiceInProcess;
+/** Its payments do not end, so that what follows them on their connection waits. */
+let endless: ServiceInProcess;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'idempay-bodies-'));
   await writeFile(join(folder, 'keys.json'), keyFileOf(attacker, other));
-  service = await serveInProcess({
-    DATA_DIR: folder,
-    AUTH: 'required',
-    API_KEYS_FILE: join(folder, 'keys.json'),
-  });
+  const environment = { AUTH: 'required', API_KEYS_FILE: join(folder, 'keys.json') };
+  service = await serveInProcess({ ...environment, DATA_DIR: join(folder, 'usual') });
+  endless = await serveInProcess({ ...environment, DATA_DIR: join(folder, 'endless'), PROCESSOR_DELAY_MS: '600000' });
 });
 afterAll(async () => {
-  await service.stop(50);
+  await Promise.all([service.stop(50), endless.stop(50)]);
   await rm(folder, { recursive: true });
 });
 
@@ -57,7 +57,8 @@ const keep = (socket: Socket) => {
   return socket;
 };
 
-const isRead = (socket: Socket) => service.otherEndOf(socket)?.bytesRead === socket.bytesWritten;
+const otherEndOf = (socket: Socket) => (socket.remotePort === endless.port ? endless : service).otherEndOf(socket);
+const isRead = (socket: Socket) => otherEndOf(socket)?.bytesRead === socket.bytesWritten;
 
 /** Until the service has read all that was sent on these connections, some of it in turns. */
 const untilRead = (sockets: readonly Socket[]) => until('all bytes are read', 30_000, () => sockets.every(isRead));
@@ -65,14 +66,14 @@ const untilRead = (sockets: readonly Socket[]) => until('all bytes are read', 30
 /** Until the service has read all of it, or as much as it keeps of a request that waits, and has paused the connection. */
 async function untilReadOrPaused(sockets: readonly Socket[]): Promise<void> {
   await until('all bytes are read, or no more of them', 30_000, () =>
-    sockets.every((socket) => isRead(socket) || service.otherEndOf(socket)?.isPaused()),
+    sockets.every((socket) => isRead(socket) || otherEndOf(socket)?.isPaused()),
   );
   // The chunks of one read are joined by the end of the step of the event loop.
   await nextStep();
 }
 
-function postBatch({ headers }: typeof attacker, bytes = GOOD_BATCH.length) {
-  return ask(`${service.url}/api/transactions/batch`, {
+function postBatch({ headers }: typeof attacker, bytes = GOOD_BATCH.length, { url } = service) {
+  return ask(`${url}/api/transactions/batch`, {
     method: 'POST',
     headers: { ...headers, 'Content-Type': 'application/json' },
     body: GOOD_BATCH.padEnd(bytes),
@@ -83,17 +84,17 @@ function postBatch({ headers }: typeof attacker, bytes = GOOD_BATCH.length) {
  * As the attacker, whose whole part is free: a batch of full length is created while the others that fit are there. These are answered at the
  * end, so that their bytes are given back too.
  */
-async function expectAllFree(): Promise<void> {
+async function expectAllFree(of = service): Promise<void> {
   await until('the bytes are given back', 5_000, async () => {
     const sockets = await inParallel(BATCHES_OF_A_CLIENT - 1, 4, () =>
-      withholdLastByte(service.port, batchRoute(attacker.headers)),
+      withholdLastByte(of.port, batchRoute(attacker.headers)),
     );
     const isAnswered = ({ bytesRead, closed }: Socket) => bytesRead > 0 || closed;
     // A body is refused as long as bytes of an earlier one count.
     await until('each body is read or refused', 10_000, () =>
       sockets.every((socket) => isRead(socket) || isAnswered(socket)),
     );
-    const { status } = await postBatch(attacker, BATCH_LIMIT_BYTES);
+    const { status } = await postBatch(attacker, BATCH_LIMIT_BYTES, of);
     const fits = status === 201 && !sockets.some(isAnswered);
     for (const socket of sockets) socket.write(' ');
     await until('each body is answered', 10_000, () => sockets.every(isAnswered));
@@ -114,17 +115,20 @@ function payOrder({ headers }: typeof attacker) {
 }
 
 /** Connections of the attacker with bodies that never end, which have its whole part; any beyond these are refused. */
-async function fillPart(count: number, route = batchRoute(attacker.headers)): Promise<readonly Socket[]> {
+async function fillPart(
+  count: number,
+  routeOf = () => batchRoute(attacker.headers),
+  of = service,
+): Promise<readonly Socket[]> {
   // Otherwise bytes of an earlier connection may count, and be given back after a body was refused for them.
-  await expectAllFree();
-  const sockets = await inParallel(count, count, () => withholdLastByte(service.port, route));
+  await expectAllFree(of);
+  const sockets = await inParallel(count, count, () => withholdLastByte(of.port, routeOf()));
   for (const socket of sockets) keep(socket);
-  const isClosed = (socket: Socket) =>
-    socket.closed || (socket.bytesRead > 0 && service.otherEndOf(socket) === undefined);
+  const isClosed = (socket: Socket) => socket.closed || (socket.bytesRead > 0 && otherEndOf(socket) === undefined);
   await until('each body is read, or its connection is closed', 10_000, () =>
     sockets.every((socket) => isRead(socket) || isClosed(socket)),
   );
-  expectError(await postBatch(attacker), 503, REFUSED);
+  expectError(await postBatch(attacker, GOOD_BATCH.length, of), 503, REFUSED);
   return sockets;
 }
 
@@ -143,9 +147,13 @@ test('a client with too many bodies that never end is refused, and others are se
   for (const client of [attacker, other]) expectFirst(await payOrder(client));
 });
 
-/** Answers that stay open, so that what follows them on the connection waits. */
-const LIVE = 'GET /api/live HTTP/1.1';
-const PENDING = requestText(LIVE, [`Authorization: ${attacker.headers.Authorization}`]).repeat(4);
+/** A payment by the attacker, as it is sent before another request on the same connection. */
+function pendingPayment(): string {
+  orders += 1;
+  const { Authorization } = attacker.headers;
+  const headers = [`Authorization: ${Authorization}`, 'Content-Type: application/json', GOOD_LENGTH];
+  return requestText(`POST /api/payment?reference=order-${orders} HTTP/1.1`, headers, GOOD_BODY);
+}
 
 test.each<[what: string, end: (socket: Socket) => void]>([
   ['resets its connections', (socket) => socket.resetAndDestroy()],
@@ -162,14 +170,14 @@ test.each<[what: string, end: (socket: Socket) => void]>([
   }
 });
 
-test('the bytes of a body behind an answer that stays open are given back when its connection ends', async () => {
-  const behind = requestText(LIVE, [`Authorization: ${attacker.headers.Authorization}`]);
+test('the bytes of a body behind a payment that goes on are given back when its connection ends', async () => {
   const route = batchRoute(attacker.headers);
+  const behind = () => ({ ...route, startLine: `${pendingPayment()}${route.startLine}` });
   for (let round = 0; round < 3; round += 1) {
     // They count, although none of them can be answered yet.
-    const sockets = await fillPart(BATCHES_OF_A_CLIENT, { ...route, startLine: `${behind}${route.startLine}` });
+    const sockets = await fillPart(BATCHES_OF_A_CLIENT, behind, endless);
     for (const socket of sockets) socket.resetAndDestroy();
-    await expectAllFree();
+    await expectAllFree(endless);
   }
 });
 
@@ -194,15 +202,15 @@ test('a body in chunks of one byte costs no more than its bytes', async () => {
 });
 
 test.each([
-  ['no body is read', LIVE, 20, untilRead],
-  // The live view has 32 places.
-  ['the request waits for earlier answers', `${PENDING}POST /api/transactions/batch HTTP/1.1`, 8, untilReadOrPaused],
-] as const)('chunks of one byte cost little where %s', async (_where, startLine, connections, untilTaken) => {
+  ['no body is read', 0, 'GET /api/live HTTP/1.1', 20, untilRead],
+  ['the request waits for earlier answers', 4, 'POST /api/transactions/batch HTTP/1.1', 8, untilReadOrPaused],
+] as const)('chunks of one byte cost little where %s', async (_where, pending, startLine, connections, untilTaken) => {
+  const earlier = () => Array.from({ length: pending }, pendingPayment).join('');
   const before = usedMegabytes();
   const sockets: Socket[] = [];
   for (let connection = 0; connection < connections; connection += 1) {
-    const route = { ...batchRoute(attacker.headers), startLine };
-    sockets.push(keep(await sendTinyChunks(service.port, route, 20_000)));
+    const route = { ...batchRoute(attacker.headers), startLine: `${earlier()}${startLine}` };
+    sockets.push(keep(await sendTinyChunks(endless.port, route, 20_000)));
   }
   await untilTaken(sockets);
   // As a list of chunks 1.4 to 7 MB each.

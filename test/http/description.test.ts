@@ -67,6 +67,7 @@ const OPERATION_IDS = [
   'getConsole',
   'getConsoleFile',
   'getDescription',
+  'getLiveSamples',
   'getLiveness',
   'getMetrics',
   'getPayment',
@@ -89,7 +90,6 @@ const OPERATION_IDS = [
   'pay',
   'resolvePayment',
   'searchTransactions',
-  'watchLive',
 ];
 
 describe('the description', () => {

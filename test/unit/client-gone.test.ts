@@ -1,5 +1,5 @@
 /**
- * Bug: live streams, and duplicates that wait, kept their places for up to three minutes after their client had left.
+ * Bug: answers that went on, and duplicates that wait, kept their places for up to three minutes after their client had left.
  * Cause: Node emits no `close` on the answer to a pipelined request whose turn has not come when the client disconnects.
  * Fix: the connection tells it.
  */

@@ -6,7 +6,9 @@ import { KEEP_MS, type SharedPage } from '#idempay/live/shared-samples.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
-const MOST_WATCHERS = 32;
+/** While somebody asks more often, the samples of the others are kept. */
+const FORGET_AFTER_MS = 60_000;
+const OTHER_SAMPLES = 10_000;
 const IDENTITY = { instance: 'own', process: { host: 'here', pid: 1, version: '1', startedAt: 0 } };
 
 function lookAfter(requests: number): Look {
@@ -32,24 +34,32 @@ const sampleAt = (at: number, instance = 'own'): Sample => {
 /** Lines that other processes appended, as a store of the deployment tells them. */
 class SharedLines {
   readonly lines: string[] = [];
+  /** Where each read began. */
+  readonly from: string[] = [];
+  /** Pages that were asked for. */
   reads = 0;
   isDown = false;
+  gate: Promise<void> | undefined;
+
+  constructor(private readonly page = 100) {}
 
   async append(line: string): Promise<void> {
-    this.refuseIfAway();
+    this.refuseIfDown();
     this.lines.push(line);
   }
 
   async read(position = '0'): Promise<SharedPage> {
+    this.from.push(position);
     this.reads += 1;
-    this.refuseIfAway();
+    await this.gate;
+    this.refuseIfDown();
     const from = Number(position);
-    const lines = this.lines.slice(from, from + 2);
-    return { lines, position: String(from + lines.length), isLast: lines.length < 2 };
+    const lines = this.lines.slice(from, from + this.page);
+    return { lines, position: String(from + lines.length), isLast: lines.length < this.page };
   }
 
-  private refuseIfAway(): void {
-    if (this.isDown) throw new StoreUnavailable('unknown', 'away');
+  private refuseIfDown(): void {
+    if (this.isDown) throw new StoreUnavailable('unknown', 'down');
   }
 }
 
@@ -60,27 +70,12 @@ function setUp(shared?: SharedLines) {
   const settle = async () => {
     for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
   };
-  const pass = async (ms: number) => {
-    for (let passed = 0; passed < ms; passed += 1_000) {
-      clock.advance(1_000);
-      await settle();
-    }
-  };
-  async function watch(since = Number.NEGATIVE_INFINITY) {
-    const told: { type: string; at: number; instance: string }[] = [];
-    let isEnded = false;
-    const close = view.watch(since, {
-      line: (text) => void told.push(JSON.parse(text)),
-      end: () => {
-        isEnded = true;
-      },
-    });
-    await settle();
-    const ats = (instance = 'own') =>
-      told.filter((line) => line.instance === instance && 'at' in line).map(({ at }) => at);
-    return { told, ats, close, isEnded: () => isEnded };
+  async function ask(since = Number.NEGATIVE_INFINITY) {
+    const told = (await view.samplesAfter(since)).map((line) => JSON.parse(line) as Sample);
+    const ats = (instance = 'own') => told.filter((sample) => sample.instance === instance).map(({ at }) => at);
+    return { told, ats };
   }
-  return { clock, view, watch, pass, settle };
+  return { clock, view, ask, settle };
 }
 
 describe('a sampler', () => {
@@ -108,110 +103,133 @@ describe('a sampler', () => {
 });
 
 describe('the view of a process', () => {
-  test('sends the earlier samples, oldest first, then each new one', async () => {
-    const { clock, view, watch } = setUp();
+  test('has the samples of fifteen minutes that are younger than a moment, oldest first', async () => {
+    const { clock, view, ask } = setUp();
     const now = clock.now();
-    for (const ago of [KEEP_MS, KEEP_MS - 1, 10_000, 5_000]) view.add(sampleAt(now - ago));
-    const [all, later] = [await watch(), await watch(now - 10_000)];
-    view.add(sampleAt(now));
-    expect(all.told[0]).toEqual({ type: 'hello', intervalMs: INTERVAL_MS, keepMs: KEEP_MS, instance: 'own' });
-    expect(all.ats()).toEqual([now - KEEP_MS + 1, now - 10_000, now - 5_000, now]);
-    expect(later.ats()).toEqual([now - 5_000, now]);
+    for (const ago of [KEEP_MS, KEEP_MS - 1, 10_000, 5_000, 0]) view.add(sampleAt(now - ago));
+    expect((await ask()).ats()).toEqual([now - KEEP_MS + 1, now - 10_000, now - 5_000, now]);
+    expect((await ask(now - 10_000)).ats()).toEqual([now - 5_000, now]);
+    expect((await ask(now)).ats()).toEqual([]);
+    expect(clock.pending).toBe(0);
   });
 
   test('keeps fifteen minutes', async () => {
-    const { clock, view, watch } = setUp();
+    const { clock, view, ask } = setUp();
     for (let time = 0; time < 400; time += 1) view.add(sampleAt(clock.now() + time));
-    expect((await watch()).ats()).toHaveLength(KEEP_MS / INTERVAL_MS);
-  });
-
-  test('sends a beat when no sample came for an interval', async () => {
-    const { clock, view, watch, pass } = setUp();
-    const { told } = await watch();
-    await pass(INTERVAL_MS - 1_000);
-    view.add(sampleAt(clock.now()));
-    await pass(INTERVAL_MS - 1_000);
-    expect(told.map(({ type }) => type)).toEqual(['hello', 'sample']);
-    await pass(2 * INTERVAL_MS);
-    expect(told.map(({ type }) => type)).toEqual(['hello', 'sample', 'beat', 'beat']);
-  });
-
-  test('has so many watchers and no more, and none after it was stopped', async () => {
-    const { view, watch, clock, pass } = setUp();
-    const watchers = [];
-    for (let one = 0; one < MOST_WATCHERS; one += 1) watchers.push(await watch());
-    expect((await watch()).close).toBeUndefined();
-    watchers[0]?.close?.();
-    const last = await watch();
-    expect(last.close).toBeDefined();
-    view.stop();
-    expect(last.isEnded()).toBe(true);
-    expect((await watch()).close).toBeUndefined();
-    await pass(5_000);
-    expect(clock.pending).toBe(0);
+    expect((await ask()).ats()).toHaveLength(KEEP_MS / INTERVAL_MS);
   });
 });
 
 describe('the view of a deployment', () => {
-  test('shows the others, each sample once, and asks for them only while somebody looks', async () => {
+  test('has the others, each sample once, and reads them only when somebody asks', async () => {
     const shared = new SharedLines();
-    const { clock, view, watch, pass } = setUp(shared);
+    const { clock, view, ask } = setUp(shared);
     const now = clock.now();
     const add = (at: number, instance: string) => shared.lines.push(JSON.stringify(sampleAt(at, instance)));
     for (const ago of [KEEP_MS, 4_000, 3_000, 2_000, 1_000]) add(now - ago, 'other');
     view.add(sampleAt(now - 2_500));
-    await pass(60_000);
     expect([shared.reads, shared.lines.length]).toEqual([0, 6]);
 
-    const first = await watch();
+    const first = await ask();
     expect(first.ats('other')).toEqual([now - 4_000, now - 3_000, now - 2_000, now - 1_000]);
-    expect(first.told.flatMap(({ at }) => at ?? [])).toEqual(
-      [4_000, 3_000, 2_500, 2_000, 1_000].map((ago) => now - ago),
-    );
-    // Another one asks nobody again.
-    const reads = shared.reads;
-    const second = await watch();
-    expect(second.ats('other')).toHaveLength(4);
-    expect(shared.reads).toBe(reads);
-    add(clock.now(), 'other');
-    await pass(1_000);
-    expect(first.ats('other')).toHaveLength(5);
-    expect(second.ats('other')).toHaveLength(5);
+    expect(first.told.map(({ at }) => at)).toEqual([4_000, 3_000, 2_500, 2_000, 1_000].map((ago) => now - ago));
 
-    first.close?.();
-    second.close?.();
-    await pass(1_000);
-    const quiet = shared.reads;
-    await pass(10_000);
-    expect(shared.reads).toBe(quiet);
+    // A later read begins where the one before ended, and what `since` overlaps is told again.
+    add(now + 500, 'other');
+    clock.advance(1_000);
+    const from = shared.from.length;
+    expect((await ask(now - 2_000)).ats('other')).toEqual([now - 1_000, now + 500]);
+    expect(shared.from.slice(from)).toEqual(['6']);
+  });
+
+  test('reads them once for all who ask at the same time, and once a second at most', async () => {
+    const shared = new SharedLines();
+    const { clock, ask } = setUp(shared);
+    const add = () => shared.lines.push(JSON.stringify(sampleAt(clock.now(), 'other')));
+    add();
+    const answers = await Promise.all([ask(), ask(), ask()]);
+    expect(answers.map(({ ats }) => ats('other').length)).toEqual([1, 1, 1]);
+    expect(shared.reads).toBe(1);
+    clock.advance(999);
+    add();
+    expect((await ask()).ats('other')).toHaveLength(1);
+    expect(shared.reads).toBe(1);
+    clock.advance(1);
+    expect((await ask()).ats('other')).toHaveLength(2);
+    expect(shared.reads).toBe(2);
+  });
+
+  test('does not begin a second read while one is slow', async () => {
+    const shared = new SharedLines();
+    const { clock, ask, settle } = setUp(shared);
+    let goOn = () => {};
+    shared.gate = new Promise((resolve) => {
+      goOn = resolve;
+    });
+    const answers = [ask()];
+    clock.advance(5_000);
+    answers.push(ask());
+    await settle();
+    expect(shared.reads).toBe(1);
+    shared.lines.push(JSON.stringify(sampleAt(clock.now(), 'other')));
+    goOn();
+    for (const { ats } of await Promise.all(answers)) expect(ats('other')).toHaveLength(1);
+    expect(shared.reads).toBe(1);
+  });
+
+  test('forgets the others when nobody has asked for a minute, and reads them again', async () => {
+    const shared = new SharedLines();
+    const { clock, view, ask } = setUp(shared);
+    view.add(sampleAt(clock.now()));
+    const add = () => shared.lines.push(JSON.stringify(sampleAt(clock.now(), 'other')));
+    add();
+    for (let poll = 0; poll < 3; poll += 1) {
+      expect((await ask()).ats('other')).toHaveLength(1);
+      clock.advance(FORGET_AFTER_MS - 1);
+    }
+    expect(shared.from.filter((position) => position === '0')).toHaveLength(1);
+    clock.advance(1);
     expect(clock.pending).toBe(0);
-    const again = await watch();
-    expect(again.ats('other')).toHaveLength(5);
-    expect(again.ats()).toEqual([now - 2_500]);
+    const again = await ask();
+    expect([again.ats().length, again.ats('other').length]).toEqual([1, 1]);
+    expect(shared.from.filter((position) => position === '0')).toHaveLength(2);
+  });
+
+  test('keeps a bounded number of samples of the others, and none that is old', async () => {
+    const shared = new SharedLines(1_000);
+    const { clock, ask } = setUp(shared);
+    const now = clock.now();
+    for (let count = 0; count < OTHER_SAMPLES + 500; count += 1) {
+      shared.lines.push(JSON.stringify(sampleAt(now, `other ${count}`)));
+    }
+    const { told } = await ask();
+    expect(told).toHaveLength(OTHER_SAMPLES);
+    expect(told.at(-1)?.instance).toBe(`other ${OTHER_SAMPLES + 499}`);
+    clock.advance(KEEP_MS);
+    expect((await ask()).told).toEqual([]);
   });
 
   test('has a gap for the others while they cannot be read, and its own process all the time', async () => {
     const shared = new SharedLines();
-    const { clock, view, watch, pass } = setUp(shared);
+    const { clock, view, ask } = setUp(shared);
     shared.isDown = true;
-    const { ats } = await watch();
     view.add(sampleAt(clock.now()));
-    await pass(3_000);
-    expect([ats().length, ats('other').length]).toEqual([1, 0]);
+    const down = await ask();
+    expect([down.ats().length, down.ats('other').length]).toEqual([1, 0]);
     shared.isDown = false;
     shared.lines.push(JSON.stringify(sampleAt(clock.now(), 'other')));
-    await pass(1_000);
-    expect([ats().length, ats('other').length]).toEqual([1, 1]);
+    clock.advance(1_000);
+    const back = await ask();
+    expect([back.ats().length, back.ats('other').length]).toEqual([1, 1]);
   });
 
-  test('shows nothing that is no sample', async () => {
+  test('has nothing that is no sample', async () => {
     const shared = new SharedLines();
-    const { clock, watch } = setUp(shared);
+    const { clock, ask } = setUp(shared);
     const sample = sampleAt(clock.now(), 'other');
     const beats = JSON.stringify({ ...sample, type: 'beat' });
     shared.lines.push('', '{', 'null', '7', beats, JSON.stringify(sample, null, 1), JSON.stringify(sample));
-    const { told } = await watch();
-    expect(told.map(({ type }) => type)).toEqual(['hello', 'sample']);
+    expect((await ask()).told).toEqual([sample]);
   });
 
   /**
@@ -221,7 +239,7 @@ describe('the view of a deployment', () => {
    */
   test('shows no sample that is not whole, or of a clock that is far ahead', async () => {
     const shared = new SharedLines();
-    const { clock, watch, pass } = setUp(shared);
+    const { clock, ask } = setUp(shared);
     const sample = sampleAt(clock.now(), 'other');
     const { latency } = sample;
     const add = (changes: object) => shared.lines.push(JSON.stringify({ ...sample, ...changes }));
@@ -231,10 +249,6 @@ describe('the view of a deployment', () => {
     add({ latency: { ...latency, counts: latency.bounds } });
     add({ at: clock.now() + 60_001 });
     add({ at: clock.now() + 60_000, more: 'of another version' });
-    const { told } = await watch();
-    await pass(10_000);
-    expect(told.filter(({ type }) => type === 'sample')).toEqual([
-      { ...sample, at: sample.at + 60_000, more: 'of another version' },
-    ]);
+    expect((await ask()).told).toEqual([{ ...sample, at: sample.at + 60_000, more: 'of another version' }]);
   });
 });

@@ -32,7 +32,6 @@ const NAMES = [
   ...['store-outcome-unknown', 'store-unavailable', 'store-unreachable', 'too-many-bodies', 'too-many-connections'],
   ...['too-many-lists', 'too-many-look-ups', 'too-many-payments', 'too-many-requests', 'too-many-unpaid-keys'],
   ...[
-    'too-many-watchers',
     'transaction-final',
     'transaction-not-found',
     'unknown-client',

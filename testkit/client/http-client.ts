@@ -1,4 +1,4 @@
-import { Agent, type IncomingHttpHeaders, type IncomingMessage, request as nodeRequest } from 'node:http';
+import { Agent, type IncomingHttpHeaders, request as nodeRequest } from 'node:http';
 import { request as tlsRequest } from 'node:https';
 import { buffer } from 'node:stream/consumers';
 import { until } from '../time/until.js';
@@ -23,8 +23,6 @@ export interface Ask {
   /** For a URL with https the one that trusts its certificate. */
   agent?: Agent;
   signal?: AbortSignal;
-  /** True if only the first part of the body is read, because the answer stays open. */
-  firstPart?: boolean;
 }
 
 /** Sooner than any server closes an idle connection: a request sent while it does is answered with a reset. */
@@ -33,14 +31,11 @@ export const IDLE_CONNECTION_MS = 1_000;
 const sharedAgent = new Agent({ keepAlive: true, maxSockets: 64, timeout: IDLE_CONNECTION_MS });
 
 /** One HTTP request without any of the corrections that a friendlier client would make. */
-export function ask(
-  url: string,
-  { body, agent = sharedAgent, firstPart = false, ...options }: Ask = {},
-): Promise<Answer> {
+export function ask(url: string, { body, agent = sharedAgent, ...options }: Ask = {}): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const send = url.startsWith('https:') ? tlsRequest : nodeRequest;
     const outgoing = send(url, { ...options, agent }, (incoming) => {
-      (firstPart ? firstPartOf(incoming) : buffer(incoming)).then((bytes) => {
+      buffer(incoming).then((bytes) => {
         const { statusCode: status = 0, headers } = incoming;
         const text = bytes.toString();
         resolve({ status, headers, text, json: <T>() => JSON.parse(text) as T });
@@ -50,12 +45,6 @@ export function ask(
     outgoing.on('error', reject);
     outgoing.end(body);
   });
-}
-
-/** Cuts the connection when something has come. */
-async function firstPartOf(incoming: IncomingMessage): Promise<Buffer> {
-  for await (const part of incoming) return part;
-  return Buffer.alloc(0);
 }
 
 /** The target of the link to the next page; undefined on the last one. */

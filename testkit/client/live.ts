@@ -1,46 +1,43 @@
-import { TextLines } from '@idempay/client/text-lines';
 import type { Sample } from '#idempay/live/sample.js';
-import { until } from '../time/until.js';
+import { pause, until } from '../time/until.js';
+import { type Ask, ask } from './http-client.js';
 
-export type LiveLine =
-  | { readonly type: 'hello'; readonly intervalMs: number; readonly keepMs: number; readonly instance: string }
-  | { readonly type: 'beat'; readonly at: number }
-  | Sample;
+export interface LiveSamples {
+  readonly intervalMs: number;
+  readonly keepMs: number;
+  readonly instance: string;
+  readonly samples: readonly Sample[];
+}
 
-export type LiveReader = Awaited<ReturnType<typeof openLive>>;
+export type LiveReader = ReturnType<typeof followLive>;
 
 const SAMPLES_DEADLINE_MS = 30_000;
+/** Sooner than a page does, so that a test waits for less. */
+const POLL_EVERY_MS = 250;
+/** As a page does. */
+const OVERLAP_MS = 60_000;
 
-/** Reads `GET /api/live`; `lines` grows until the stream ends. */
-export async function openLive(url: string, headers: Record<string, string> = {}, query = '') {
-  const closing = new AbortController();
-  const response = await fetch(`${url}/api/live${query}`, { headers, signal: closing.signal });
-  if (response.status !== 200) throw new Error(`/api/live answered ${response.status}: ${await response.text()}`);
-  const lines: LiveLine[] = [];
-  async function read(): Promise<void> {
-    const text = new TextLines();
-    // Each time that is called the body has a part more.
-    for await (const part of (response.body ?? new ReadableStream()).pipeThrough(new TextDecoderStream())) {
-      lines.push(...text.add(part).map((line) => JSON.parse(line) as LiveLine));
-    }
-    if (text.rest !== '') throw new Error(`the stream ended within a line: ${text.rest}`);
-  }
-  const ended = read();
-  ended.catch(() => {});
-  const hello = await until('the first line', SAMPLES_DEADLINE_MS, () => lines[0]);
-  if (hello.type !== 'hello') throw new Error(`the first line is ${JSON.stringify(hello)}`);
-  const samples = () => lines.filter((line): line is Sample => line.type === 'sample');
+/** One `GET /api/live`. */
+export async function readLive(url: string, headers: Ask['headers'] = {}, query = ''): Promise<LiveSamples> {
+  const answer = await ask(`${url}/api/live${query}`, { headers });
+  if (answer.status !== 200) throw new Error(`/api/live answered ${answer.status}: ${answer.text}`);
+  return answer.json<LiveSamples>();
+}
+
+/** Polls `GET /api/live` while something is waited for, and keeps each sample once, in the order in which they came. */
+export function followLive(url: string) {
+  const known = new Map<string, Sample>();
+  const samples = () => [...known.values()];
   return {
-    headers: response.headers,
-    /** The instance id of the process that was asked. */
-    instance: hello.instance,
-    lines,
     samples,
-    /** Resolves when the service has ended the stream; rejects where it was cut. */
-    ended,
-    close: () => closing.abort(),
     /** All samples, once there are some that are so. */
     until: (what: string, isThere: (samples: readonly Sample[]) => boolean) =>
-      until(what, SAMPLES_DEADLINE_MS, () => isThere(samples()) && samples()),
+      until(what, SAMPLES_DEADLINE_MS, async () => {
+        await pause(POLL_EVERY_MS);
+        const since = Math.max(0, ...samples().map(({ at }) => at)) - OVERLAP_MS;
+        const answer = await readLive(url, {}, since > 0 ? `?since=${since}` : '');
+        for (const sample of answer.samples) known.set(`${sample.instance} ${sample.at}`, sample);
+        return isThere(samples()) && samples();
+      }),
   };
 }

@@ -1,18 +1,19 @@
-import { createServer, request, type ServerResponse } from 'node:http';
+import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export const INTERVAL_MS = 5_000;
 export const KEEP_MS = 900_000;
 const BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1];
 
-/** In front of a service: everything is its own, but for `GET /api/live`, which tells what the test says, at the speed that it wants. */
-export async function startLiveFeed(serviceUrl: string, startLines: () => readonly object[]) {
-  const open = new Set<ServerResponse>();
+/** In front of a service: everything is its own, but for `GET /api/live`, which has the samples of the test. */
+export async function startLiveFeed(serviceUrl: string, earlier: readonly FeedSample[]) {
+  let samples = earlier;
+  let isBroken = false;
   const asked: string[] = [];
   const server = createServer((incoming, outgoing) => {
-    if (!incoming.url?.startsWith('/api/live')) {
-      const { method, headers } = incoming;
-      const forwarded = request(`${serviceUrl}${incoming.url}`, { method, headers }, (answer) => {
+    const { url = '', method, headers } = incoming;
+    if (!url.startsWith('/api/live')) {
+      const forwarded = request(`${serviceUrl}${url}`, { method, headers }, (answer) => {
         outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
         answer.pipe(outgoing);
       });
@@ -20,28 +21,32 @@ export async function startLiveFeed(serviceUrl: string, startLines: () => readon
       incoming.pipe(forwarded);
       return;
     }
-    asked.push(incoming.url);
-    outgoing.writeHead(200, { 'Content-Type': 'application/x-ndjson', 'Cache-Control': 'no-store' });
-    write(outgoing, [
-      { type: 'hello', intervalMs: INTERVAL_MS, keepMs: KEEP_MS, instance: instanceOf(0) },
-      ...startLines(),
-    ]);
-    open.add(outgoing);
-    outgoing.on('close', () => open.delete(outgoing));
+    asked.push(url);
+    if (isBroken) {
+      incoming.socket.destroy();
+      return;
+    }
+    const since = Number(new URLSearchParams(url.split('?')[1]).get('since') ?? 0);
+    const younger = samples.filter(({ at }) => at > since);
+    outgoing.writeHead(200, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' });
+    outgoing.end(
+      JSON.stringify({ intervalMs: INTERVAL_MS, keepMs: KEEP_MS, instance: instanceOf(0), samples: younger }),
+    );
   }).listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}`,
-    /** Path and query of each stream that was asked for. */
+    /** Path and query of each poll. */
     asked,
-    /** To every page that listens. Resolves when they were taken. */
-    async tell(...lines: readonly object[]) {
-      await Promise.all([...open].map((response) => write(response, lines)));
+    /** For the polls from now on. */
+    add(...more: readonly FeedSample[]) {
+      const until = Math.max(...more.map(({ at }) => at));
+      samples = [...samples, ...more].filter(({ at }) => at > until - KEEP_MS).sort((a, b) => a.at - b.at);
     },
-    /** As a network that breaks. */
-    breakStreams() {
-      for (const response of open) response.destroy();
+    /** As a network that breaks, until it is mended. */
+    breakNetwork(isSo: boolean) {
+      isBroken = isSo;
     },
     close() {
       server.closeAllConnections();
@@ -50,9 +55,9 @@ export async function startLiveFeed(serviceUrl: string, startLines: () => readon
   };
 }
 
-function write(response: ServerResponse, lines: readonly object[]): Promise<void> {
-  const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
-  return new Promise((resolve) => response.write(text, () => resolve()));
+interface FeedSample {
+  readonly at: number;
+  readonly [member: string]: unknown;
 }
 
 export function instanceOf(process: number): string {
@@ -60,7 +65,7 @@ export function instanceOf(process: number): string {
 }
 
 /** As a process of some load tells it. `step` counts the intervals since it started. */
-export function sampleOf(process: number, at: number, step: number, more: object = {}): object {
+export function sampleOf(process: number, at: number, step: number, more: object = {}): FeedSample {
   const wave = 1 + Math.sin(step / 9 + process) * 0.4;
   const processed = Math.round((400 + 120 * process) * wave);
   const replayed = Math.round(processed * 0.22);
@@ -114,12 +119,12 @@ function buckets(total: number, middle: number) {
 }
 
 /** The samples of so many processes in the last KEEP_MS, oldest first; each process samples at moments of its own. */
-export function lastMinutes(processes: number, until: number): readonly { at: number }[] {
+export function lastMinutes(processes: number, until: number): readonly FeedSample[] {
   const steps = KEEP_MS / INTERVAL_MS;
   const samples = Array.from({ length: processes }, (_, process) =>
     Array.from({ length: steps }, (_, step) => {
       const at = until - (steps - 1 - step) * INTERVAL_MS - process * 1_300;
-      return sampleOf(process, at, step) as { at: number };
+      return sampleOf(process, at, step);
     }),
   );
   return samples.flat().sort((a, b) => a.at - b.at);

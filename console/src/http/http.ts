@@ -1,5 +1,4 @@
 import { hasOwnHeader, isOfType, parsed } from '@idempay/client/proof';
-import { TextLines } from '@idempay/client/text-lines';
 import { errorOf, foreignAnswer, isAborted, ServiceError, Unreachable } from './service-error.js';
 
 export interface Ask {
@@ -28,8 +27,6 @@ export interface Http {
    * own (rule P23).
    */
   ask<T>(path: string, ask?: Ask): Promise<Answer<T>>;
-  /** The objects of a response that stays open. Throws `Unreachable` when the connection is lost. */
-  stream(path: string, ask?: Ask): AsyncGenerator<unknown, void, void>;
 }
 
 /** `credential` is an API key or a token; without one none is sent. `onRefused` is called after a 401. */
@@ -69,17 +66,7 @@ export function createHttp(credential: string | undefined, onRefused: (sentence:
     return { status, headers, body: body as T };
   }
 
-  async function* stream(path: string, request?: Ask): AsyncGenerator<unknown, void, void> {
-    const response = await send(path, request);
-    if (!response.ok || !response.body) throw await errorOf(response);
-    try {
-      yield* readLines(response.body);
-    } catch (error) {
-      reject(error);
-    }
-  }
-
-  return { send, ask, stream };
+  return { send, ask };
 }
 
 /** Relative to the page, so that a proxy may add a prefix. */
@@ -94,21 +81,4 @@ export function addressOf(path: string, query: Ask['query'] = {}): string {
 
 function reject(error: unknown): never {
   throw isAborted(error) ? error : new Unreachable(error);
-}
-
-/** The objects of an `application/x-ndjson` body, one for each line, as they arrive. Ends with the body. */
-async function* readLines(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<unknown, void, void> {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  const lines = new TextLines();
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      for (const line of lines.add(value)) if (line !== '') yield JSON.parse(line);
-    }
-    if (lines.rest !== '') yield JSON.parse(lines.rest);
-  } finally {
-    // Also when the caller leaves early: the request ends with it.
-    await reader.cancel().catch(() => {});
-  }
 }

@@ -1,6 +1,6 @@
 import type { Http } from '../http/http.js';
 import { ServiceError, sentenceOf } from '../http/service-error.js';
-import type { Line } from './sample.js';
+import type { LiveSamples } from './sample.js';
 
 export type ConnectionState =
   | { readonly name: 'connecting' }
@@ -11,28 +11,27 @@ export type ConnectionState =
 
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
-/** A line comes at least in every interval: after so many without one the connection is dead, whatever the browser says. */
-const SILENT_INTERVALS = 3;
-/** Used until the first line gives the interval. */
-const FIRST_LINE_MS = 15_000;
+/** An answer that takes longer is lost, whatever the browser says. */
+const LONGEST_POLL_MS = 15_000;
 /** Samples of this overlap are requested again, because clocks of processes differ; duplicates are found by process and time. */
 const OVERLAP_MS = 60_000;
 
 interface Listener {
-  line(line: Line): void;
+  samples(samples: LiveSamples): void;
   state(state: ConnectionState): void;
   /** The newest sample that is known; 0: none is. */
   latestAt(): number;
 }
 
 /**
- * Reads `GET /api/live` until `end` is called, and reconnects after a lost connection. A browser opens at most six connections to a host,
- * so a hidden tab holds none, and fetches the missed samples when it is shown again.
+ * Polls `GET /api/live` until `end` is called, and goes on after a lost connection. A hidden tab does not poll: it fetches the missed samples
+ * when it is shown again.
  */
 export class LiveConnection {
   #ended = false;
+  #isLive = false;
   #pauseMs = FIRST_PAUSE_MS;
-  #attempt = new AbortController();
+  #poll = new AbortController();
   #endPause = () => {};
 
   constructor(
@@ -44,7 +43,7 @@ export class LiveConnection {
     void this.#run();
   }
 
-  /** Ends the pause between two attempts. */
+  /** Ends the pause between two polls. */
   tryNow = (): void => {
     this.#pauseMs = FIRST_PAUSE_MS;
     this.#endPause();
@@ -54,71 +53,74 @@ export class LiveConnection {
     this.#ended = true;
     removeEventListener('online', this.tryNow);
     document.removeEventListener('visibilitychange', this.#onVisibility);
-    this.#attempt.abort();
+    this.#poll.abort();
     this.#endPause();
   }
 
   #onVisibility = (): void => {
-    if (document.hidden) this.#attempt.abort();
+    if (document.hidden) this.#poll.abort();
     else this.tryNow();
   };
 
   async #run(): Promise<void> {
     while (!this.#ended) {
       if (document.hidden) {
-        await new Promise<void>((resolve) => {
-          this.#endPause = resolve;
-        });
-        continue;
-      }
-      this.listener.state({ name: 'connecting' });
-      try {
-        await this.#read();
-        await this.#pause('The service ended the connection.');
-      } catch (error) {
-        if (this.#ended) return;
-        if (document.hidden) continue;
-        if (isRefusal(error)) {
-          this.listener.state({ name: 'refused', sentence: sentenceOf(error) });
-          return;
-        }
-        await this.#pause(sentenceOfLoss(error));
+        this.#isLive = false;
+        await this.#pause();
+      } else {
+        await this.#follow();
       }
     }
   }
 
-  async #read(): Promise<void> {
-    const attempt = new AbortController();
-    this.#attempt = attempt;
-    let silence = setTimeout(() => attempt.abort(), FIRST_LINE_MS);
-    let silenceMs = FIRST_LINE_MS;
+  /** One poll, and the pause after it. */
+  async #follow(): Promise<void> {
+    if (!this.#isLive) this.listener.state({ name: 'connecting' });
+    try {
+      const samples = await this.#fetch();
+      if (this.#ended) return;
+      this.#isLive = true;
+      this.#pauseMs = FIRST_PAUSE_MS;
+      this.listener.state({ name: 'live' });
+      this.listener.samples(samples);
+      await this.#pause(samples.intervalMs);
+    } catch (error) {
+      if (this.#ended || document.hidden) return;
+      this.#isLive = false;
+      if (isRefusal(error)) {
+        this.listener.state({ name: 'refused', sentence: sentenceOf(error) });
+        this.end();
+        return;
+      }
+      await this.#backOff(sentenceOfLoss(error));
+    }
+  }
+
+  async #fetch(): Promise<LiveSamples> {
+    const poll = new AbortController();
+    this.#poll = poll;
+    const limit = setTimeout(() => poll.abort(), LONGEST_POLL_MS);
     try {
       const since = Math.max(0, this.listener.latestAt() - OVERLAP_MS);
       const query = { since: since === 0 ? undefined : since };
-      for await (const line of this.http.stream('api/live', { query, signal: attempt.signal })) {
-        const told = line as Line;
-        clearTimeout(silence);
-        if (told.type === 'hello') {
-          silenceMs = SILENT_INTERVALS * told.intervalMs;
-          this.#pauseMs = FIRST_PAUSE_MS;
-          this.listener.state({ name: 'live' });
-        }
-        silence = setTimeout(() => attempt.abort(), silenceMs);
-        this.listener.line(told);
-      }
+      return (await this.http.ask<LiveSamples>('api/live', { query, signal: poll.signal })).body;
     } finally {
-      clearTimeout(silence);
+      clearTimeout(limit);
     }
   }
 
   /** Twice as long each time, and never the same for two pages: after a restart not all come at once. */
-  async #pause(sentence: string): Promise<void> {
-    if (this.#ended) return;
+  async #backOff(sentence: string): Promise<void> {
     const ms = this.#pauseMs * (0.75 + Math.random() / 2);
     this.#pauseMs = Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2);
     this.listener.state({ name: 'lost', sentence, untilMs: performance.now() + ms });
+    await this.#pause(ms);
+  }
+
+  /** If `ms` is omitted, until `tryNow`. */
+  async #pause(ms?: number): Promise<void> {
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
+      const timer = ms === undefined ? undefined : setTimeout(resolve, ms);
       this.#endPause = () => {
         clearTimeout(timer);
         resolve();

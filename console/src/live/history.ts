@@ -40,7 +40,7 @@ export class History {
       known.samples.push(sample);
       known.latest = sample;
     } else {
-      // After a reconnect known samples come again, with the missed ones between them.
+      // Known samples come again with each poll, with late ones between them.
       const next = known.samples.findIndex(({ at }) => at >= sample.at);
       if (known.samples[next]?.at === sample.at) return false;
       known.samples.splice(next, 0, sample);

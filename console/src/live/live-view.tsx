@@ -15,8 +15,6 @@ import './live-view.css';
 
 /** The window moves on also while nothing comes, so that a gap is seen growing. */
 const MOVE_ON_MS = 1_000;
-/** All samples of the last minutes come at once: they are drawn once. */
-const GATHER_MS = 50;
 
 /** The last fifteen minutes of all processes, as they go on. */
 export default function LiveView({ http, may }: ViewProperties) {
@@ -29,15 +27,14 @@ export default function LiveView({ http, may }: ViewProperties) {
   chosen.current = only;
 
   useEffect(() => {
-    let gathering: ReturnType<typeof setTimeout> | undefined;
     const draw = () => {
-      gathering = undefined;
       shown.show(chosen.current, performance.now());
       setRound((count) => count + 1);
     };
     const opened = new LiveConnection(http, {
-      line(line) {
-        if (shown.take(line, performance.now())) gathering ??= setTimeout(draw, GATHER_MS);
+      samples(samples) {
+        shown.take(samples, performance.now());
+        draw();
       },
       state: setState,
       latestAt: () => shown.latestAt,
@@ -47,7 +44,6 @@ export default function LiveView({ http, may }: ViewProperties) {
     return () => {
       opened.end();
       clearInterval(moving);
-      clearTimeout(gathering);
     };
   }, [http, shown]);
 

@@ -2,7 +2,7 @@ import { type ChartDefinition, chartsOf } from './charts.js';
 import { Grid } from './grid.js';
 import { History, type ProcessHistory } from './history.js';
 import type { PlotData } from './plot.js';
-import type { Line, Sample } from './sample.js';
+import type { LiveSamples, Sample } from './sample.js';
 
 /** Until the service says others. */
 const USUAL_INTERVAL_MS = 5_000;
@@ -19,7 +19,7 @@ export interface ShownChart {
   readonly shown: boolean[];
 }
 
-/** What the live view shows, made of the lines of the stream. Its size depends on the processes, and not on how long it is open. */
+/** What the live view shows, made of the samples of the service. Its size depends on the processes, and not on how long it is open. */
 export class LiveModel {
   #history = new History(USUAL_KEEP_MS);
   #grid = new Grid(USUAL_INTERVAL_MS, USUAL_KEEP_MS);
@@ -34,29 +34,19 @@ export class LiveModel {
   #drawn = '';
   #version = 0;
 
-  /** Returns whether there is something new to show. */
-  take(line: Line, pageNow: number): boolean {
-    switch (line.type) {
-      case 'hello': {
-        if (line.intervalMs === this.#grid.intervalMs && line.keepMs === this.#grid.keepMs) return false;
-        this.#history = new History(line.keepMs);
-        this.#grid = new Grid(line.intervalMs, line.keepMs);
-        this.#charts = [];
-        return true;
-      }
-      case 'sample': {
-        const newest = this.#history.latestAt;
-        if (!this.#history.add(line)) return false;
-        this.#taken += 1;
-        if (this.#history.latestAt > newest) this.#heardAt = pageNow;
-        return true;
-      }
-      default:
-        return false;
+  /** Takes those samples that it does not have yet. */
+  take({ intervalMs, keepMs, samples }: LiveSamples, pageNow: number): void {
+    if (intervalMs !== this.#grid.intervalMs || keepMs !== this.#grid.keepMs) {
+      this.#history = new History(keepMs);
+      this.#grid = new Grid(intervalMs, keepMs);
+      this.#charts = [];
     }
+    const newest = this.#history.latestAt;
+    for (const sample of samples) if (this.#history.add(sample)) this.#taken += 1;
+    if (this.#history.latestAt > newest) this.#heardAt = pageNow;
   }
 
-  /** Fills the charts up to now. Needs to be called where `take` said so, and as time goes by. */
+  /** Fills the charts up to now. Needs to be called after `take`, and as time goes by. */
   show(only: string | undefined, pageNow: number): void {
     this.#only = only;
     if (this.#history.latestAt === 0) return;

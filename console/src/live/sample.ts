@@ -1,16 +1,9 @@
-/** Lines of `GET /api/live`. Times are milliseconds since the epoch, by the clock of the process. */
-export type Line = Hello | Beat | Sample;
-
-export interface Hello {
-  readonly type: 'hello';
+/** The answer to `GET /api/live`. Times are milliseconds since the epoch, by the clock of the process. */
+export interface LiveSamples {
   readonly intervalMs: number;
   readonly keepMs: number;
-  readonly instance: string;
-}
-
-export interface Beat {
-  readonly type: 'beat';
-  readonly at: number;
+  /** Oldest first. */
+  readonly samples: readonly Sample[];
 }
 
 /** Counts of values up to each bound (seconds) and above the one before; the last one of all above. */

@@ -796,15 +796,6 @@ const CATALOGUE = {
       'Redis is nearly full of keys that were not paid with, and nothing was begun for this one. Pay with a reference, or retry after Retry-After seconds.',
     ),
   }),
-  tooManyWatchers: entry({
-    status: 503,
-    title: 'The live view has no free place.',
-    action: SAME_AGAIN,
-    message: after(
-      STORE_RETRY_SECONDS,
-      'The live view of this process has no free place, or the process is stopping. Close another live view, or retry in a few seconds.',
-    ),
-  }),
   tooManyRequests: entry({
     status: 429,
     title: 'The client has sent too many requests.',

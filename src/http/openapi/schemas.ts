@@ -1,5 +1,6 @@
 import { CHARGES } from '../../payments/history/charge.js';
 import { StoreStatistics, StoreStatus, StoreValue } from '../operations/key-value-store.js';
+import { LiveSamplesSchema } from '../operations/live.js';
 import { ReadinessSchema } from '../operations/probes.js';
 import { SessionSchema } from '../operations/session.js';
 import { CurrencySchema, PaymentRequestSchema } from '../payments/pay.js';
@@ -67,4 +68,5 @@ export const SCHEMAS = {
   StoreValue,
   StoreStatistics,
   Readiness: ReadinessSchema,
+  LiveSamples: LiveSamplesSchema,
 } satisfies Record<string, JsonSchema>;

@@ -1,58 +1,67 @@
 import { Readable } from 'node:stream';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { LiveView } from '../../live/live-view.js';
+import { SampleSchema } from '../../live/sample.js';
+import { INTERVAL_MS } from '../../live/sampler.js';
+import { KEEP_MS } from '../../live/shared-samples.js';
+import { answerWith } from '../errors/errors.js';
 import { publicErrors } from '../errors/public-errors.js';
-import { always, NO_STORE } from '../openapi/headers.js';
+import { NO_STORE } from '../openapi/headers.js';
+import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { whenClientIsGone } from '../requests/client-gone.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
-import { openLiveStream } from './live-stream.js';
 
 const Query = Type.Object({ since: Type.Optional(Type.String()) });
 const PARAMETERS = Object.keys(Query.properties);
 /** Milliseconds since the epoch, to the year 5138. */
 const MOMENT_MS = /^\d{1,14}$/;
+/** Some 15 kB. */
+const SAMPLES_OF_A_PART = 10;
 
-/** The samples of all processes as they come, one JSON object for each line. Asks no store that payments wait for. */
-export function watchLive(server: FastifyInstance, { live }: { readonly live: LiveView }): void {
+/** The samples of all processes, for a client that asks again every `intervalMs`. Asks no store that payments wait for. */
+export function getLiveSamples(server: FastifyInstance, { live }: { readonly live: LiveView }): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
-  const scopes = ['metrics'] as const;
+  /** Answers that are not sent whole yet. */
+  const unsent = new Set<Readable>();
+
   app.get(
     '/api/live',
     {
       schema: { querystring: Query },
-      config: { scopes, description, staysOpen: true },
+      config: { scopes: ['metrics'], description },
     },
     (request, reply) => {
       refuseUnknownParameters(request.query, PARAMETERS);
       const since = readSince(request.query.since);
-      const send = (stream: Readable) =>
-        reply
-          .header('content-type', 'application/x-ndjson; charset=utf-8')
-          .header('cache-control', 'no-store')
-          // nginx would keep lines until it has some kilobytes.
-          .header('x-accel-buffering', 'no')
-          .send(stream);
-      if (request.method === 'HEAD') return send(Readable.from([]));
-      let stopWatching = () => {};
-      const opened = openLiveStream(
-        () => server.mayStill(request, scopes),
-        () => reply.raw.destroy(),
-        () => stopWatching(),
-      );
-      const watching = live.watch(since, opened);
-      if (!watching) {
-        opened.stream.destroy();
-        throw publicErrors.tooManyWatchers();
-      }
-      stopWatching = watching;
-      send(opened.stream);
-      endWithItsReader(reply, opened.stream);
-      return reply;
+      // HEAD needs no samples; with an empty stream no Content-Length is sent.
+      answerWith(reply, request.method === 'HEAD' ? undefined : live.samplesAfter(since), (samples) => {
+        const body = Readable.from(samples ? partsOf(live.instance, samples) : []);
+        unsent.add(body);
+        body.once('close', () => unsent.delete(body));
+        reply.header('content-type', 'application/json; charset=utf-8').header('cache-control', 'no-store').send(body);
+        whenClientIsGone(reply, () => body.destroy());
+      });
     },
   );
+
+  // A drain waits for no client that does not read: a page asks another process instead.
+  app.addHook('preClose', (done) => {
+    for (const body of unsent) body.destroy();
+    done();
+  });
+}
+
+/** The body in parts, each made when the client is ready for it: together, the samples of many processes are 15 MB. */
+function* partsOf(instance: string, samples: readonly string[]): Generator<string> {
+  const facts = JSON.stringify({ intervalMs: INTERVAL_MS, keepMs: KEEP_MS, instance });
+  yield `${facts.slice(0, -1)},"samples":[`;
+  for (let from = 0; from < samples.length; from += SAMPLES_OF_A_PART) {
+    yield (from > 0 ? ',' : '') + samples.slice(from, from + SAMPLES_OF_A_PART).join(',');
+  }
+  yield ']}';
 }
 
 /** Throws the 400 that names the parameter. An empty one counts as absent. */
@@ -62,78 +71,54 @@ function readSince(text: string | undefined): number {
   throw publicErrors.invalidRequest("'since' must be a time in milliseconds since 1970, such as 1795000000000.");
 }
 
-/**
- * Elsewhere a client that has ended its sending side may still wait for its answer. Here the answer has no end that it could wait for, and a
- * page that is closed or loaded again would hold its place until the second line that is written to nobody.
- */
-function endWithItsReader(reply: FastifyReply, stream: Readable): void {
-  const { raw, request } = reply;
-  const { socket } = request.raw;
-  const end = () => {
-    stream.destroy();
-    raw.destroy();
-  };
-  whenClientIsGone(reply, end);
-  if (socket.readableEnded) end();
-  socket.once('end', end);
-  raw.once('close', () => socket.off('end', end));
-}
-
-const NO_BUFFERING = always('X-Accel-Buffering', 'A proxy passes each line on at once.', {
-  const: 'no',
-});
 const LATENCY = {
   bounds: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
   counts: [80, 20, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
 };
 const INSTANCE = '6f1d7c1e-0d5c-4b8e-9b53-1d8f3c1f7a10';
-const LINES = [
-  { type: 'hello', intervalMs: 5_000, keepMs: 900_000, instance: INSTANCE },
-  {
-    type: 'sample',
-    at: 1_795_000_000_000,
-    instance: INSTANCE,
-    process: { host: 'pay-1', pid: 7, version: '0.1.0', startedAt: 1_794_990_000_000 },
-    spanMs: 5_000,
-    payments: { processed: 90, replayed: 16 },
-    latency: LATENCY,
-    cache: { hit: 40, miss: 2, bypass: 0 },
-    lists: { sent: 3, notModified: 12 },
-    commit: LATENCY,
-    loopDelay: LATENCY,
-    attempts: { request: 2, recovery: 0 },
-    waiters: 0,
-    backlog: { payments: 0, oldestMs: 0 },
-    queues: { 'sqlite writes': 0 },
-    stores: { sqlite: true },
-    processorUp: true,
-    memoryBytes: 120_000_000,
-  },
-  { type: 'beat', at: 1_795_000_005_000 },
-];
+const SAMPLE = {
+  type: 'sample',
+  at: 1_795_000_000_000,
+  instance: INSTANCE,
+  process: { host: 'pay-1', pid: 7, version: '0.1.0', startedAt: 1_794_990_000_000 },
+  spanMs: 5_000,
+  payments: { processed: 90, replayed: 16 },
+  latency: LATENCY,
+  cache: { hit: 40, miss: 2, bypass: 0 },
+  lists: { sent: 3, notModified: 12 },
+  commit: LATENCY,
+  loopDelay: LATENCY,
+  attempts: { request: 2, recovery: 0 },
+  waiters: 0,
+  backlog: { payments: 0, oldestMs: 0 },
+  queues: { 'sqlite writes': 0 },
+  stores: { sqlite: true },
+  processorUp: true,
+  memoryBytes: 120_000_000,
+};
 
 const description: RouteDescription = {
-  operationId: 'watchLive',
+  operationId: 'getLiveSamples',
   tag: 'Operations',
-  summary: 'What each process does, as it happens',
-  text: `A response that stays open, one JSON object for each line. First \`hello\`, then the samples of the last 15 minutes of all processes, then each new one; a \`beat\` where nothing came for five seconds. A sample has what \`/metrics\` of its process shows: counts of the last \`spanMs\` (\`payments\` by outcome, \`cache\`, \`lists\`, and the buckets of \`latency\` of \`POST /api/payment\`, \`commit\` and \`loopDelay\`, whose bounds are seconds), and the state of that moment. \`backlog\` is null until it was seen once.
+  summary: 'What each process did in the last 15 minutes',
+  text: `The samples of all processes, one every \`intervalMs\` of each, oldest first. A sample has what \`/metrics\` of its process shows: counts of the last \`spanMs\` (\`payments\` by outcome, \`cache\`, \`lists\`, and the buckets of \`latency\` of \`POST /api/payment\`, \`commit\` and \`loopDelay\`, whose bounds are seconds), and the state of that moment. \`backlog\` is null until it was seen once.
 
-The stream ends when its process stops, when its credentials end, and for a client that takes nothing for half a minute. Ask again then, with \`since\`: the time of the last sample less a minute, as another process' clock may differ; a sample is known by \`instance\` and \`at\`. While Redis is away only the process that is asked is shown. HEAD answers at once.`,
+To follow them, ask again every \`intervalMs\`, with \`since\`: the time of the newest sample less a minute, as another process' clock may differ; a sample is known by \`instance\` and \`at\`. While Redis is down only the samples of the process that is asked are there.`,
   parameters: {
     since: {
-      text: 'Sends only those earlier samples that are after this time, in milliseconds since 1970.',
+      text: 'Only samples that are after this time, in milliseconds since 1970.',
       schema: { type: 'integer', minimum: 0 },
       example: 1_795_000_000_000,
     },
   },
   answers: {
     200: {
-      text: 'The stream.',
-      headers: [NO_STORE, NO_BUFFERING],
+      text: 'The samples.',
+      headers: [NO_STORE],
       content: {
-        mediaType: 'application/x-ndjson',
-        schema: { type: 'string' },
-        examples: { some: LINES.map((line) => `${JSON.stringify(line)}\n`).join('') },
+        mediaType: 'application/json',
+        schema: { $ref: '#/components/schemas/LiveSamples' },
+        examples: { some: { intervalMs: INTERVAL_MS, keepMs: KEEP_MS, instance: INSTANCE, samples: [SAMPLE] } },
       },
     },
   },
@@ -142,7 +127,16 @@ The stream ends when its process stops, when its credentials end, and for a clie
       unknownParameter: () => refuseUnknownParameters({ from: '' }, PARAMETERS),
       invalidSince: () => readSince('now'),
     },
-    'tooManyWatchers',
   ],
   asksNoStore: true,
 };
+
+export const LiveSamplesSchema = whole(
+  {
+    intervalMs: { type: 'integer', description: 'From one sample of a process to the next.' },
+    keepMs: { type: 'integer', description: 'How long samples are kept.' },
+    instance: { type: 'string', format: 'uuid', description: 'The process that answered, until it ends.' },
+    samples: { type: 'array', items: SampleSchema },
+  },
+  'What each process did, in samples of a few seconds.',
+);

@@ -9,7 +9,7 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** The scopes that each route needs, by method and path. */
     readonly routeScopes: ReadonlyMap<string, 'open' | readonly Scope[]>;
-    /** For an answer that stays open: whether the credentials of its request are still good for one of these. */
+    /** For an answer that goes on: whether the credentials of its request are still good for one of these. */
     mayStill(request: FastifyRequest, scopes: readonly Scope[]): Promise<boolean>;
   }
   interface FastifyRequest {

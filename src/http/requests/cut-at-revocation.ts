@@ -2,7 +2,7 @@ import type { FastifyReply } from 'fastify';
 import { whenClientIsGone } from './client-gone.js';
 
 /** After its credentials were revoked or expired, an answer that goes on ends within this time plus the time of the check. */
-export const ACCESS_CHECK_MS = 4_000;
+const ACCESS_CHECK_MS = 4_000;
 
 /**
  * For an answer that goes on for as long as its client reads: it is cut once the credentials of its request are no longer good for its

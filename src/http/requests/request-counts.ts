@@ -8,13 +8,6 @@ import { type HttpMeasures, NO_ROUTE } from './measures.js';
 export function countRequests(app: FastifyInstance, measures: HttpMeasures): void {
   app.addHook('onRoute', (route) => {
     const measure = measures.route(route.url);
-    if (route.config?.staysOpen) {
-      route.onSend = [
-        ...(route.onSend === undefined ? [] : [route.onSend].flat()),
-        async (request, reply) => measure.ended(request.method, reply.statusCode, reply.elapsedTime),
-      ];
-      return;
-    }
     const hooks = route.onResponse === undefined ? [] : [route.onResponse].flat();
     route.onResponse = [
       ...hooks,

@@ -20,7 +20,7 @@ declare module 'fastify' {
   }
 }
 
-/** Monitoring polls these every few seconds, and would make most of the traces; a live stream lasts for hours. */
+/** Monitoring and open consoles poll these every few seconds, and would make most of the traces. */
 const UNTRACED = ['/livez', '/readyz', '/metrics', '/api/live'];
 
 /** Must be registered before every other hook, so that these belong to the trace of their request too. */

@@ -133,7 +133,6 @@ const OTHERS: readonly (keyof typeof publicErrors)[] = [
   'unknownTransferCoding',
   'keyNotFound',
   'tooManyLists',
-  'tooManyWatchers',
   'draining',
   'storeOfRecordAway',
   'storeOutcomeUnknown',
