@@ -1,4 +1,4 @@
--- The end of every run: one line of JSON for bench/wrk.mjs, because wrk's own table rounds what it prints. Times are microseconds, as wrk
+-- The end of every run: one line of JSON for bench/wrk.ts, because wrk's own table rounds what it prints. Times are microseconds, as wrk
 -- counts them.
 
 local threads = {}

@@ -120,11 +120,6 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     "takeover with the repeat's content":
       'finishTakeover(attempt, claimed.claim) → finishTakeover(attempt, { ...claimed.claim, content })',
     'claim after expiry accepted': '      claimBy,\n      turn →       claimBy: claimBy + 3_600_000,\n      turn',
-    'an order waits for the lease alone after rows were lost':
-      'const waitAfterLossMs = leaseMs + timeoutMs; → const waitAfterLossMs = leaseMs;',
-    'an order does not wait for the next attempt where the processor deduplicates':
-      'Math.min(dedupMs, idempotencyTtlMs) → dedupMs === 0 ? 0 : Number.POSITIVE_INFINITY',
-    'an order waits for the next attempt after a loss of a moment too': 'Math.min(dedupMs, idempotencyTtlMs) → 0',
     'the record of a cancelled payment stays after the next payment': `await endings.forget(key, owner);
         return { state: 'cancelled' };
 → await endings.release(key, owner);
@@ -375,8 +370,14 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a second loss permits what was paid after the first one, in SQLite':
       'OR processor IN (SELECT value FROM json_each(processors_before_loss)) → OR processor IS NOT NULL',
   },
+  'src/payments/context.ts': {
+    'an order and a cancellation wait for the lease alone after rows were lost':
+      'waitAfterLossMs: leaseMs + timeoutMs → waitAfterLossMs: leaseMs',
+    'an order does not wait for the next attempt where the processor deduplicates':
+      'Math.min(dedupMs, idempotencyTtlMs) → dedupMs === 0 ? 0 : Number.POSITIVE_INFINITY',
+    'an order waits for the next attempt after a loss of a moment too': 'Math.min(dedupMs, idempotencyTtlMs) → 0',
+  },
   'src/payments/cancel.ts': {
-    'a cancellation waits for the lease alone after rows were lost': 'leaseMs + processor.traits.timeoutMs → leaseMs',
     "a cancellation takes the lock of another client's key":
       'fingerprint: CANCELLATION, client, makes → fingerprint: CANCELLATION, client: undefined, makes',
     "a cancellation reads another client's row":

@@ -23,11 +23,11 @@ interface Ending {
 
 /**
  * `finish`, `release` and `forget`, repeated in the background when they fail. So a store that was down for a moment keeps no lock, and no
- * `KEY GENERATED`, alongside a payment that is final (rule P17). Both resolve after the first try, also when it failed, because the answer
+ * `KEY GENERATED`, alongside a payment that is final (rule P17). They resolve after the first try, also when it failed, because the answer
  * does not depend on the key store.
  *
- * A repeat may come late: `finish` writes a value that is final, with its absolute expiry, and both delete only a lock that
- * is still the owner's.
+ * A repeat may come late: `finish` writes a value that is final, with its absolute expiry, and it and `release`
+ * delete only a lock that is still the owner's.
  */
 export function createAttemptEndings(keys: KeyStore, clock: Clock): AttemptEndings {
   let failed: Ending[] = [];

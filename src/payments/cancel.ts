@@ -1,7 +1,7 @@
 import { isUnknown, StoreUnavailable } from '../platform/faults.js';
 import { CANCELLATION, type RefusedTurn } from './answers.js';
 import type { AttemptEndings } from './attempt-endings.js';
-import type { PaymentContext } from './context.js';
+import { claimTermsOf, type PaymentContext } from './context.js';
 import { type LookUpNext, mayHideOwnRow } from './lost-attempts.js';
 import type { Taken } from './ports/key-store.js';
 import type { Cancellation, CancelResult, FindResult, OtherBeforeLoss } from './ports/ledger.js';
@@ -23,7 +23,7 @@ export type CancelAnswer =
   | RefusedTurn
   | { readonly state: 'too soon'; readonly retryAfterSeconds: number }
   | OtherBeforeLoss
-  /** Its row may be lost, and the processor has an outcome that belongs into it. */
+  /** Its row may be lost, and the processor has an outcome that belongs in it. */
   | { readonly state: 'charged before' }
   /** Rows were lost, and the processor has a record of the attempt after this one. */
   | { readonly state: 'superseded at processor'; readonly attempt: number; readonly by: number }
@@ -48,13 +48,11 @@ export function createCancelPayment(
 ): CancelPayment {
   const { keys, ledger, processor, newOwner, newTransactionId, endings, lookUpNext, turnOf } = context;
   const { leaseMs, idempotencyTtlMs } = context.rules;
-  /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
-  const waitAfterLossMs = leaseMs + processor.traits.timeoutMs;
-  const ofProcessor = { processor: processor.traits.name, formerProcessors: processor.traits.formerNames };
+  const { ofProcessor, recordLifeMs, waitAfterLossMs } = claimTermsOf(context);
 
   return async function cancelPayment({ key, client, reference }) {
     const owner = newOwner();
-    const makes = reference && { reference, lifeMs: Math.max(leaseMs, idempotencyTtlMs) };
+    const makes = reference && { reference, lifeMs: recordLifeMs };
     const asked = { key, owner, leaseMs, fingerprint: CANCELLATION, client, makes };
     const begun = await keys.begin(asked).catch((fault: unknown) => {
       // The lock may be held although the reply was lost.

@@ -59,5 +59,22 @@ export interface PaymentEvents {
   unseen(ms: number): void;
 }
 
+/** The terms on which this process claims and cancels. Durations are milliseconds. */
+export function claimTermsOf({ rules, processor }: Pick<PaymentContext, 'rules' | 'processor'>) {
+  const { leaseMs, idempotencyTtlMs } = rules;
+  const { name, formerNames, dedupMs, timeoutMs } = processor.traits;
+  return {
+    ofProcessor: { processor: name, formerProcessors: formerNames },
+    recordLifeMs: Math.max(leaseMs, idempotencyTtlMs),
+    /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
+    waitAfterLossMs: leaseMs + timeoutMs,
+    /**
+     * An operator declines no payment that is younger, so that in a shorter loss no attempt was lost that follows such a decline. A decline by
+     * the processor has a record there. 0 if nothing is deduplicated: then the attempt itself may be on its way.
+     */
+    shortLossMs: Math.min(dedupMs, idempotencyTtlMs),
+  } as const;
+}
+
 /** The members by which an operator finds a payment. */
 export type ChargedPayment = Pick<Claim, 'key' | 'transactionId' | 'processor'>;

@@ -1,7 +1,7 @@
 import { isUnknown, StoreUnavailable } from '../platform/faults.js';
 import { type Answers, mismatch, type PayAnswer, type RefusedTurn, SOON } from './answers.js';
 import type { AttemptEndings } from './attempt-endings.js';
-import type { PaymentContext } from './context.js';
+import { claimTermsOf, type PaymentContext } from './context.js';
 import { type CarryOut, type ExecutionResult, outcomeOf } from './execution.js';
 import { FairPlaces } from './fair-places.js';
 import { knownAttemptOf, mayHideOwnRow } from './lost-attempts.js';
@@ -60,16 +60,8 @@ export function createPay(
   const { carryOut, endings, turnOf, waiting } = context;
   const { replay, conflict, conflictWith, busy, differs, took } = context.answers;
   const { idempotencyTtlMs, leaseMs, maxInFlight } = context.rules;
-  const { certainResult, dedupMs, timeoutMs, name, formerNames } = processor.traits;
-  const ofProcessor = { processor: name, formerProcessors: formerNames };
-  const recordLifeMs = Math.max(leaseMs, idempotencyTtlMs);
-  /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
-  const waitAfterLossMs = leaseMs + timeoutMs;
-  /**
-   * An operator declines no payment that is younger, so that in a shorter loss no attempt was lost that follows such a decline. A decline
-   * by the processor has a record there. 0 if nothing is deduplicated: then the attempt itself may be on its way.
-   */
-  const shortLossMs = Math.min(dedupMs, idempotencyTtlMs);
+  const { certainResult } = processor.traits;
+  const { ofProcessor, recordLifeMs, waitAfterLossMs, shortLossMs } = claimTermsOf(context);
   const places = new FairPlaces(maxInFlight, clock);
 
   /** With patience it waits instead of answering 'in progress'; if the attempt ended without an outcome, this request begins one. */

@@ -47,7 +47,7 @@ export const settledAfter = ({ payments }: Tables, afterUs: number, afterKey: st
     .filter(({ row, us }) => us > afterUs || (us === afterUs && row.key > afterKey))
     .sort((one, other) => one.us - other.us || (one.row.key < other.row.key ? -1 : 1));
 
-/** The statements of `retention-time.ts` and `payment-horizon-statements.ts`. */
+/** The model of the statements in `retention-statements.ts`. */
 export const RETENTION_STATEMENTS: Statements = {
   note_elapsed({ retention }, [sinceMs, elapsedMs, lowestKeyMs]: [number, number, number], [at]) {
     const now = Math.floor(at);
