@@ -28,6 +28,7 @@ import {
 import { BROKEN_ADAPTERS } from '../../testkit/servers/broken-adapters.js';
 import { startByteServer } from '../../testkit/servers/processor-servers.js';
 import { freePort } from '../../testkit/servers/server-process.js';
+import { pause } from '../../testkit/time/until.js';
 
 /** Longer than any machine takes for a charge, so that a connection is cut with the first byte of the reply. */
 const AT_REPLY_MS = 20_000;
@@ -121,6 +122,33 @@ describe('an adapter that keeps the contract', () => {
       { leastCutMs: AT_REPLY_MS },
     );
     expect(notKept(result)).toEqual([]);
+  });
+
+  // Bug: it was found to be broken if the second amount came first, because the look-up was compared with the first one.
+  it('may take either of two amounts at once, and name it in the look-up', async () => {
+    const books: Books = { moved: [] };
+    const kept = keepingAdapter(books);
+    const amounts = new Map<string, unknown>();
+    const withAmount = async (answer: ReturnType<Adapter['charge']>, { reference }: Asked) => {
+      const reply = (await answer) as AdapterReply;
+      const named = { amount: amounts.get(reference), currency: MONEY.currency };
+      return reply.status === 200 ? { ...reply, body: { ...(reply.body as object), ...named } } : reply;
+    };
+    const result = await checkAdapter(
+      {
+        async charge(asked) {
+          const { reference, charge } = asked;
+          // The other amount, if there is one, comes first.
+          if (charge?.amount === MONEY.amount && !amounts.has(reference)) await pause(200);
+          if (!amounts.has(reference)) amounts.set(reference, charge?.amount);
+          return withAmount(kept.charge(asked), asked);
+        },
+        lookUp: (asked) => withAmount(kept.lookUp(asked), asked),
+      },
+      { leastCutMs: AT_REPLY_MS },
+    );
+    expect(notKept(result)).toEqual([]);
+    expect(new Set(books.moved.map(({ amount }) => amount)).size).toBe(2);
   });
 });
 

@@ -166,7 +166,7 @@ export function openProbe(settings: ProbeSettings) {
 
   async function lookUp(payment: CheckedPayment): Promise<Answer> {
     const reply = await ask('a look-up', lookUpQuestion(payment.reference));
-    const doubt = doubtOf('a look-up', reply, { key: payment.reference, money: payment });
+    const doubt = doubtOf('a look-up', reply, { key: payment.reference, money: chargedMoneyOf(payment) });
     const answer = { result: lookUpResultOf(reply, doubt), reply, detail: detailOf('a look-up', reply, doubt) };
     return { ...answer, contradiction: noted(payment, answer) };
   }
@@ -229,6 +229,12 @@ export function openProbe(settings: ProbeSettings) {
     const question = addressed(location, questionFor(payment));
     return sendAndLoseReply(location.origin, question, { afterMs, isCutAtReply, timeoutMs });
   }
+}
+
+/** Either of two amounts at once may have won: the only one that was answered as succeeded counts. */
+function chargedMoneyOf({ amount, currency, amounts }: CheckedPayment): Money {
+  const [charged = amount, ...others] = amounts;
+  return { amount: others.length === 0 ? charged : amount, currency };
 }
 
 /** A key as the service generates it, with an end that shows whose it is. 26 random bits stay for each millisecond. */
