@@ -24,7 +24,7 @@ RUN npm run build
 # What runs, and the optional packages for traces, all in the versions of the lock file: `npm prune` fetches nothing.
 RUN npm pkg set $(node -p "const { peerDependencies, devDependencies } = require('./package.json'); Object.keys(peerDependencies).map((name) => 'dependencies[' + name + ']=' + devDependencies[name]).join(' ')") \
   && npm pkg delete devDependencies peerDependencies peerDependenciesMeta \
-  && npm prune --omit=dev --offline && rm -r node_modules/@idempay node_modules/.bin/idempay-cli
+  && npm prune --omit=dev --offline && rm -rf node_modules/@idempay node_modules/.bin/idempay-cli
 
 FROM node:24-bookworm-slim@sha256:6f7b03f7c2c8e2e784dcf9295400527b9b1270fd37b7e9a7285cf83b6951452d
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data
