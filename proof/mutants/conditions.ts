@@ -30,8 +30,6 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
       '      AND ${ON_KNOWN_DATABASE}\n      AND ($9::uuid →       AND ($9::uuid',
     'condition: an attempt with a record is claimed after its last moment, in PostgreSQL':
       'WHERE at <= to_timestamp($11::float8 / 1000) → WHERE $11::float8 > 0',
-    'condition: an attempt with a record is claimed after the time of look-ups, in PostgreSQL':
-      '      AND ${REFERENCES_ARE_LOOKED_UP}\n      AND ${canKnow →       AND ${canKnow',
     "condition: another client's row is told as none, in PostgreSQL":
       ' AND ($3::text IS NULL OR client IS NULL OR client = $3)) →  AND $3::text IS NULL)',
     'condition: a key that was not checked is said to have ended unpaid, in PostgreSQL':

@@ -34,7 +34,8 @@ const CLOCKS_APART_MS = 1_000;
  *  5. After thirty days of time that was seen, and not before, computed keys are claimed as ever. Generated keys from before the loss are not.
  *  6. `mayBeLost` says of a key what a claim of it would find.
  *  7. `settleAfterLoss` settles only for the owner of the claim, and writes its money; a resolution has an epoch, and is no execution.
- *  8. An attempt that is known at the processor is inserted with the missing rows before it, and only if no row before it says otherwise.
+ *  8. An attempt that is known at the processor is inserted with the missing rows before it, and only if no row before it says otherwise:
+ *     also when the thirty days ended after the processor was asked.
  *  9. The claim of a lost row is as old as its key, by the store's clock and by a wall clock that it keeps.
  * 10. For a key whose row may be lost, a processor that has no payment of the day before the loss claims and closes nothing: until one of its
  *     former names has, or the loss is accepted. The payments of that day were made at `test`.
@@ -214,4 +215,9 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
   expect(claimed).not.toHaveProperty('mayBeLost');
   expect(await cancel({ ...closed, waitAfterLossMs: LONG_MS })).toEqual({ state: 'cancelled' });
   expect(await claim({ key: lateToo })).toMatchObject({ state: 'taken over' });
+  // The look-up that found it may have begun before.
+  const overdue = newReference();
+  const { claim: lastFound } = inState(await claim({ ...turn(overdue, 2), ...known(overdue, 2) }), 'taken over');
+  expect(lastFound).toMatchObject({ attempt: 2, mayBeLost: true });
+  expect(await ledger.find(turn(overdue).key)).toMatchObject({ state: 'final' });
 }

@@ -212,7 +212,6 @@ export const CLAIM_KNOWN: Statement = {
     WHERE at <= to_timestamp($11::float8 / 1000)
       AND ${ENDS_IN_TIME}
       AND ${ON_KNOWN_DATABASE}
-      AND ${REFERENCES_ARE_LOOKED_UP}
       AND ${canKnowLostRows('$8::text', '$18')}
       AND NOT EXISTS (
         SELECT FROM idempay.payments AS before
