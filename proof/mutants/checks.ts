@@ -51,7 +51,7 @@ const MODELLED = [
 const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
   [
     /^src\/stores\/postgres\/(payments\/(ledger-|claims|settlements)|connection\/database-identity-)/,
-    ['contracts/distributed', 'adapters/distributed-re', 'adapters/declined-ages'],
+    ['contracts/distributed', 'adapters/distributed-re', 'adapters/declined-ages', 'adapters/live-leases'],
   ],
   [/^src\/stores\/postgres\/payments\/retention/, ['contracts/distributed', 'adapters/distributed-ledger']],
   [
@@ -62,7 +62,13 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
   [/^src\/stores\/redis\//, ['contracts/distributed', 'adapters/redis-keys']],
   [
     /^src\/stores\/embedded\/(payments\/(claims|ledger)|file\/adoption)/,
-    ['contracts/embedded', 'adapters/embedded-b', 'adapters/embedded-r', 'adapters/declined-ages'],
+    [
+      'contracts/embedded',
+      'adapters/embedded-b',
+      'adapters/embedded-r',
+      'adapters/declined-ages',
+      'adapters/live-leases',
+    ],
   ],
   [/^src\/stores\/embedded\//, ['contracts/embedded', 'adapters/embedded', 'adapters/transaction-creations']],
   [/^src\/http\//, ['http/access.test', 'http/references']],
