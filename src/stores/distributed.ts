@@ -36,7 +36,7 @@ import { startSweeping } from './shared/sweep.js';
 
 /** Lists that are being sent may hold this part of the pool. */
 const SNAPSHOT_SHARE = 0.4;
-/** Pages of payments may hold this part of the pool, and so may those of searches. Each takes milliseconds, and waits for no client. */
+/** Pages of payments may hold this part of the pool, and so may pages of searches. Each takes milliseconds, and waits for no client. */
 const PAGE_SHARE = 0.3;
 /**
  * Statements on payments never use this part of the pool. Transactions, readiness and the looks at the database need few connections,
@@ -134,7 +134,7 @@ export async function openDistributed(options: {
     served: () => events?.served('Redis'),
   });
   const cacheMasters = new CacheMasters(redis, createPostgresCacheEpochs(database), clock);
-  // If Redis is down, the next look is that of its connection.
+  // If Redis is down, its connection looks again when it is ready.
   await cacheMasters.look().catch(() => {});
   const confirmDurable = createConfirmDurable(database, clock, measures);
   const remembered = new RememberedOutcomes(

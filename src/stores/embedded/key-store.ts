@@ -35,7 +35,7 @@ interface IssuedKey extends KeyBinding {
   readonly outcome?: undefined;
 }
 
-/** What this process knows of key records without reading them. */
+/** Key records that this process knows without reading them. */
 export type RememberedRecords = LRUCache<string, IssuedKey | FinalOutcome>;
 
 /**
@@ -157,7 +157,7 @@ export function createEmbeddedKeyStore(
     return judge();
   }
 
-  /** Whether there was a lock of that owner. */
+  /** True if there was a lock of that owner. */
   function deleteLock(key: string, owner: string): boolean {
     return locks.get(key)?.owner === owner && locks.delete(key);
   }

@@ -10,7 +10,7 @@ import type { Writer } from './writer/writer.js';
 const FIND_RECORD = 'SELECT value, expires_at FROM idempotency_keys WHERE key = ?';
 const PROBE = 'SELECT 1';
 
-/** What the embedded store has done since it was opened, as Redis counts it for itself. */
+/** Counts of the embedded store since it was opened, as Redis counts for itself. */
 export interface StoreCounters {
   /** Look-ups of key records and cache entries that found one. */
   hits: number;

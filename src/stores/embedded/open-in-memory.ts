@@ -21,7 +21,7 @@ import { Writer, type WriterThread } from './writer/writer.js';
 
 /** Enough for most tests; what is not remembered is read. Room for as many as a service remembers would cost milliseconds and a megabyte. */
 const REMEMBERED = 100;
-/** What SQLite takes for a database and its statements, of which the garbage collector knows nothing. Nothing is written to it. */
+/** Memory that SQLite takes for a database and its statements; the garbage collector does not know of it. Nothing is written to it. */
 const NATIVE_BYTES = 1_000_000;
 /** Entries of the cache live by a real clock; here they live as long as the database. */
 const FOR_EVER_MS = 0;

@@ -16,7 +16,7 @@ export interface PreparedRead {
   all(...parameters: readonly (string | number | null)[]): unknown[];
 }
 
-/** Where lists are read: on connections that see the database as it was at one moment. */
+/** Connections for lists, each of which sees the database as it was at one moment. */
 export interface Snapshots {
   begin(): Database;
   end(database: Database): void;

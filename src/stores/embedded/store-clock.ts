@@ -54,7 +54,7 @@ export class StoreClock implements Clock {
 export interface SentTime {
   /** Milliseconds since the epoch. */
   readonly ms: number;
-  /** What the machine's monotonic clock showed when it was read. */
+  /** The machine's monotonic clock when the time was read. */
   readonly readAtMs: number;
 }
 

@@ -4,7 +4,7 @@ import { TRANSACTION_CACHE } from '../../transactions/ports/transaction-cache.js
 const PREFIX = 'idempay:';
 
 /**
- * What everything of one deployment is called in Redis (rule O5). The braces are the Cluster's hash tag: all keys of
+ * The names of everything of one deployment in Redis (rule O5). The braces are the Cluster's hash tag: all keys of
  * one payment, or of one transaction, lie in one slot.
  */
 export interface KeyNames {
@@ -14,11 +14,11 @@ export interface KeyNames {
   readonly probe: string;
   payment(key: string): { readonly record: string; readonly lock: string };
   cached(id: number | string): { readonly entry: string; readonly fill: string; readonly marks: string };
-  /** What each process has written last to the database. */
+  /** The last commits of each process in the database. */
   readonly lastCommits: string;
   /** How much each process has served a client in the present minute. */
   requests(client: string): string;
-  /** What the live view shows of each process. */
+  /** The samples of each process for the live view. */
   readonly samples: string;
 }
 

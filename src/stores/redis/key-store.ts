@@ -139,7 +139,7 @@ function lookedFrom(reply: readonly unknown[]): LookResult {
   }
 }
 
-/** Whether the asker holds the lock: then every other asker gets `locked`, so the outcome is not remembered. */
+/** True if the asker holds the lock: then every other asker gets `locked`, so the outcome is not remembered. */
 function isBehindLock(reply: readonly unknown[]): boolean {
   return (reply[6] ?? undefined) !== undefined;
 }

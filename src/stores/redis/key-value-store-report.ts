@@ -11,7 +11,7 @@ import type { RedisClient } from './connection/masters.js';
 import { mastersOf } from './connection/masters.js';
 import type { KeyNames } from './key-names.js';
 
-/** What Redis says of itself, over all masters of a Cluster. Only keys of this service can be asked for. */
+/** The report of Redis about itself, over all masters of a Cluster. Only keys of this service can be asked for. */
 export function createRedisReport(
   client: RedisClient,
   names: KeyNames,

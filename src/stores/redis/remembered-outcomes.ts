@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { type FinalOutcome, isVisibleTo } from '../../payments/values/payment.js';
 import type { Clock } from '../../platform/clock.js';
 
-/** 700 bytes each, so 14 MB: those of ten seconds, at 2,000 payments a second in a process. */
+/** 700 bytes each, so 14 MB: the outcomes of ten seconds, at 2,000 payments a second in a process. */
 const REMEMBERED_OUTCOMES = 20_000;
 /**
  * Redis may lose a record after it returned it (a promoted replica, FLUSHALL). So it is asked again after this time, and a lost

@@ -7,8 +7,8 @@ export interface CacheEpoch {
 }
 
 /**
- * Port: which masters of Redis the cache is in, for all processes. It is in the store of record, because each master knows only its own
- * writes: one that was left, and to which an address leads again, has entries that are older than writes acknowledged meanwhile.
+ * Port: the masters of Redis that the cache is in, for all processes. It is in the store of record, because each master knows only its own
+ * writes. A master that was left, and to which an address leads again, has entries that are older than writes acknowledged meanwhile.
  */
 export interface CacheEpochs {
   /** The present epoch if all these masters are in it, else a new one of them. No change of the epoch before is then under way. */

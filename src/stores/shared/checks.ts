@@ -56,7 +56,7 @@ export async function examineClock(store: string, clock: Clock, ask: () => Promi
   };
 }
 
-/** Whether what is sent to a store can be read on the way. `tls` says how it is protected, if it is. */
+/** Warns if data for a store can be read on the way. `tls` says how it is protected, if it is. */
 export function judgeTransport(store: string, host: string, tls: string | undefined): Finding {
   const isLocal = isLoopback(host) || host.startsWith('/');
   return {
@@ -82,7 +82,7 @@ export function judgeLostNumbers(found: { readonly payments: number; readonly ex
   };
 }
 
-/** Whether a service with the processor `own` starts on a store, and what counts there as paid without it (rule P14). */
+/** Judges the start of a service with the processor `own` on a store, and what counts there as paid without it (rule P14). */
 export function judgeProcessors(
   own: readonly string[],
   claimed: ClaimedProcessors,

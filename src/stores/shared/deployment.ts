@@ -9,7 +9,7 @@ import type { Clock } from '../../platform/clock.js';
 import type { TransactionCache } from '../../transactions/ports/transaction-cache.js';
 import type { TransactionStore } from '../../transactions/ports/transaction-store.js';
 
-/** Where everything is kept: the adapters of one deployment, open and ready. */
+/** The adapters of one deployment, open and ready. */
 export interface Deployment {
   /** Stays through failovers and restores: the keys of references are computed with it. */
   readonly id: string;
@@ -34,14 +34,14 @@ export interface Deployment {
   close(): Promise<void>;
 }
 
-/** What the adapters notice of a store, by its name, for the log. Neither may throw; both are called often. */
+/** The adapters report the state of a store by its name, for the log. Neither function may throw; both are called often. */
 export interface StoreEvents {
   failed(store: string, fault: unknown): void;
   /** The store did something that it can do only while it is available. */
   served(store: string): void;
 }
 
-/** What an operator should read in the log. */
+/** Sentences that an operator should read in the log. */
 export interface Notices {
   warn(sentence: string, cause?: Error): void;
 }

@@ -5,7 +5,7 @@ import { CannotOpen } from './deployment.js';
 export interface FoundSchema {
   /** The files that are still to be applied, in order. */
   readonly pending: readonly string[];
-  /** What shows that another version made it, if anything does. */
+  /** The sign that another version made it, if there is one. */
   readonly foreign: string | undefined;
 }
 

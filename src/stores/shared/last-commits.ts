@@ -38,7 +38,7 @@ export interface Incarnation {
   readonly incarnation: string;
 }
 
-/** What a process has written last, and where. */
+/** The last commits of a process, and their database. */
 export interface ProcessCommits extends Incarnation {
   readonly commits: readonly Commit[];
 }
@@ -48,7 +48,7 @@ export interface RememberedCommits {
   /** The text that each process wrote last, by process. */
   read(): Promise<ReadonlyMap<string, string>>;
   /**
-   * Replaces the text of the process, if `number` is higher than that of the text that is there, and removes the texts in `ended` that
+   * Replaces the text of the process, if `number` is higher than the number of the text that is there, and removes the texts in `ended` that
    * are still the same. `now`: the command is handed to the operating system before this returns.
    */
   write(texts: {
@@ -72,13 +72,13 @@ interface Known {
 interface Idle {
   readonly text: string;
   readonly sinceMs: number;
-  /** How many commits were known when the database was found to have those of the text. */
+  /** How many commits were known when the database was found to have the commits of the text. */
   readonly knownAt: number;
 }
 
 /**
  * The newest commits of this process. A database that has one of them also has every commit that was known before its statement
- * began, so these are forgotten. The rest is about as much as the process does at once, and a bounded number of rows that were read: a
+ * began, so these are forgotten. The rest is about as much as the process does at once, and a bounded number of rows that were read. A
  * database that lacks one of them lacks the rows that were settled after it, too.
  */
 export class LastCommits {

@@ -18,7 +18,7 @@ const LONGEST_ID = 64;
 const ABOVE_ALL_IDS = 'TXN'.padEnd(LONGEST_ID, '9');
 const KEY_DIGITS = 32;
 
-/** What is read in the order of its transaction ids, by an index of its own. */
+/** Payments that are read in the order of their transaction ids, by an index of their own. */
 export type NewestSource = 'any' | 'DECLINED' | 'PROCESSING' | 'ofClient';
 
 export interface NewestQuery {
@@ -32,7 +32,7 @@ export interface NewestQuery {
   readonly processor: string | null;
   readonly keys: KeyRange | null;
   readonly client: string | null;
-  /** What the text of a row's content must have in it: the rows that have it are looked at once more. */
+  /** A text that a row's content must have in it: the rows that have it are looked at once more. */
   readonly contentPart: string | null;
   readonly reference: string | null;
 }
@@ -137,7 +137,7 @@ export interface SettledPosition {
 
 const POSITION = /^(\d{1,16})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
-/** Where a page begins; RangeError when `after` is not a `next` that a page gave. */
+/** The position at which a page begins; RangeError if `after` is not a `next` that a page gave. */
 export function startOf({ from, after }: SettledPeriod, unitsPerMs: number): SettledPosition {
   if (after === undefined) return { settledAt: from * unitsPerMs, key: BELOW_ALL_KEYS };
   const [, settledAt, key] = POSITION.exec(after) ?? [];
@@ -157,7 +157,7 @@ export function settledPageOf<Row extends HistoryRow>(
   return { payments: shown.map(recordOf), next };
 }
 
-/** What a page counted, and its last row, in the store's own unit of time. */
+/** The counts of a page, and its last row, in the store's own unit of time. */
 export interface CountedRow {
   /** Those that were cancelled are in it. */
   readonly counted: number;

@@ -23,7 +23,7 @@ export function finalOf(row: FinalRow): FinalOutcome {
   return { outcome, fingerprint: row.fingerprint, client: row.client ?? undefined, expiresAt: row.expires_at ?? 0 };
 }
 
-/** What the row says to an attempt that could not settle it. */
+/** The result for an attempt that could not settle the row. */
 export function settledElsewhere(row: FinalRow | undefined): Exclude<SettleResult, { state: 'settled' }> {
   if (!row || row.state === 'PROCESSING') return { state: 'fenced off' };
   return row.state === 'CANCELLED' ? { state: 'cancelled' } : { state: 'final', final: finalOf(row) };
@@ -174,7 +174,7 @@ function shortened(cause: string): string {
   return line.length <= MAX_CAUSE_LENGTH ? line : `${line.slice(0, MAX_CAUSE_LENGTH - 1).toWellFormed()}…`;
 }
 
-/** What was kept, oldest first, and how many were left out between the first ones and the last. */
+/** The kept events, oldest first, and how many were left out between the first ones and the last. */
 export function readEvents(text: string | null): { events: readonly PaymentEvent[]; omitted: number } {
   const kept = JSON.parse(text ?? '[]') as readonly KeptEvent[];
   const events = kept.filter((event): event is PaymentEvent => !('omitted' in event));

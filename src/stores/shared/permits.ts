@@ -5,14 +5,14 @@ import { AllSnapshotsInUse } from '../../platform/faults.js';
 const WAIT_MS = 10_000;
 /** Waiting at most; each is a request with a client. */
 const MOST_WAITING = 256;
-/** While a client waits so long, another one that has more than half of the permits must give some of them back. */
+/** If a client waits this long, another one that has more than half of the permits must give some of them back. */
 const OWED_AFTER_MS = 2_000;
 /** A quarter of the permits is kept for lists that begin: most have one page, and release their permit at once. */
 const KEPT_FOR_SHORT = 0.25;
 
 /** The right to read; it must be released. */
 export interface Permit {
-  /** Whether others wait for one. */
+  /** True if others wait for one. */
   isWanted(): boolean;
   /** Its client has more than half of all permits, and another one has waited for a while. */
   isOwed(): boolean;

@@ -1,5 +1,5 @@
 /**
- * What follows when a database has lost its newest rows, by a failover or because it is a backup, on both deployments
+ * The consequences if a database has lost its newest rows, by a failover or because it is a backup, on both deployments
  * (docs/engineering/decisions/0020).
  */
 

@@ -2,7 +2,7 @@
 export type MeasuredStore = 'redis' | 'postgresql' | 'sqlite';
 
 /**
- * What the adapters measure of their stores. Everything that is called for an operation is asked for once, when the adapter is
+ * Measurements of the stores by their adapters. Everything that is called for an operation is asked for once, when the adapter is
  * made, so that an operation costs no look-up.
  */
 export interface StoreMeasures {
@@ -22,7 +22,7 @@ export interface RoundTrips {
   end(begun: number): void;
 }
 
-/** What waits to be sent together. */
+/** Measurements of a queue whose entries are sent together. */
 export interface QueueMeasure {
   /** `length` is called when the metrics are read. */
   watch(length: () => number): void;

@@ -62,7 +62,7 @@ export function markAsBackup(database: Database): void {
   database.exec(markAnd(`, incarnation = '${newIncarnation()}'`));
 }
 
-/** Whether rows may have been written after the state that this database has: it is a copy, or older than the folder's lock knows. */
+/** True if rows may have been written after the state that this database has: it is a copy, or older than the folder's lock knows. */
 export function isRestored(database: Database, last: CommitMark, remembered: CommitMark | undefined): boolean {
   const { is_backup } = database.prepare('SELECT is_backup FROM deployment').get() as { is_backup: number };
   return is_backup === 1 || lacksCommits(last, remembered);

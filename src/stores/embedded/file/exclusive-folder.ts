@@ -27,9 +27,9 @@ const READ = 'SELECT incarnation, number, clock_ms FROM last_commit';
 const WRITE = 'INSERT OR REPLACE INTO last_commit VALUES (1, ?, ?, ?)';
 
 /**
- * How long the last mark may be only in the memory of the operating system. A kill of the process loses none of it; a power
- * cut may lose so much, and only a copy that was made in this time before it and is restored before the next start is then
- * not noticed.
+ * How long the last mark may be only in the memory of the operating system. A kill of the process loses no mark, and a
+ * power cut loses at most the marks of this time. Then only one copy is not noticed: it was made in this time before the cut, and is
+ * restored before the next start.
  */
 const SYNC_EVERY_MS = 1_000;
 
@@ -37,8 +37,9 @@ export interface ExclusiveFolder {
   /** The mark of the last commit of the database that this folder had; undefined if there was none. */
   readonly remembered: CommitMark | undefined;
   /**
-   * Called within each transaction of the database. Throws what breaks the store if the lock's file was removed or replaced: another
-   * process may hold the new one, and it took that before its first transaction, so no commit of ours can follow one of its.
+   * Called within each transaction of the database. Throws an error that breaks the store if the lock's file was removed or
+   * replaced, because another process may hold the new one. It took that before its first transaction, so no commit of ours can follow
+   * one of its.
    */
   assertHeld(): void;
   /** Called after each commit of the database, so what is remembered is never ahead of what is on the disk. */
@@ -81,7 +82,7 @@ export function takeExclusively(folder: string): ExclusiveFolder {
   }
 }
 
-/** Whether a file that no other process has can be locked: SQLite says of a file system without locks (ENOLCK) that it is busy. */
+/** True if a file that no other process has can be locked: SQLite reports a file system without locks (ENOLCK) as busy. */
 export function canLockIn(folder: string): boolean {
   const path = join(folder, `lock-trial-${randomUUID()}.sqlite`);
   createPrivate(path);

@@ -1,7 +1,7 @@
 import type { StoreClock } from '../store-clock.js';
 import type { Database } from './sqlite.js';
 
-/** What a commit wrote about itself, in the database and in `lock.sqlite`. */
+/** A commit's record of itself, in the database and in `lock.sqlite`. */
 export interface CommitMark {
   /** Names the database; every restore gives it another name. */
   readonly incarnation: string;
@@ -30,7 +30,7 @@ export function readLastCommit(database: Database): CommitMark {
 }
 
 /**
- * Whether the database lacks commits that `lock.sqlite` knows of, or goes on from a copy that was adopted elsewhere. Without a
+ * True if the database lacks commits that `lock.sqlite` knows of, or goes on from a copy that was adopted elsewhere. Without a
  * mark in `lock.sqlite` only a database that nothing was written to is complete for sure.
  */
 export function lacksCommits(last: CommitMark, remembered: CommitMark | undefined): boolean {

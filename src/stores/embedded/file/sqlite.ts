@@ -118,7 +118,7 @@ const SQLITE_IOERR_SHMSIZE = 4874;
 /** Statements that were wrong, constraints, limits: the database itself is fine. */
 const REFUSALS = new Set([1, 18, 19, 20, 25]);
 
-/** What an exception of the SQLite binding means for the store. */
+/** The meaning for the store of an exception of the SQLite binding. */
 export function faultOf(error: unknown): SqliteFault {
   const code = (error as { errcode?: unknown } | null)?.errcode;
   if (typeof code !== 'number') return 'refused';

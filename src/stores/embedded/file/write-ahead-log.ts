@@ -26,8 +26,8 @@ const ROOT_PAGE = "SELECT rootpage FROM sqlite_schema WHERE name = 'last_commit'
 
 /**
  * SQLite replays the log that it finds, whatever database lies next to it: over another copy of the database that makes a mixture
- * of both. A log belongs to the database if it goes on from a commit that the database has: every commit writes its number,
- * so the first number in the log is at most one more than that in the file, and the last one is not below it. Throws
+ * of both. A log belongs to the database if it goes on from a commit that the database has. Every commit writes its number, so the
+ * first number in the log is at most one more than the number in the file, and the last one is not below it. Throws
  * CannotOpen. Changes nothing. No other process has the database open for writing.
  */
 export function assertLogBelongs(path: string): void {

@@ -41,7 +41,7 @@ export type KeyTakeover = Takeover & { readonly key: string };
 /** 'claimed'; the time until which the outcome is repeated, if this claim settled it; or the state of an existing row. */
 export type ClaimWriteResult = 'claimed' | number | Exclude<ClaimResult, { state: 'claimed' | 'settled' }>;
 
-/** What the ledger's writes need of the other writes of the thread. */
+/** Parts that the ledger's writes need of the other writes of the thread. */
 export interface LedgerWriteParts {
   readonly sources: PaymentSources;
   /** Puts a final outcome into the record of its key, in the same commit. */
@@ -215,7 +215,7 @@ export function createClaims(
   };
 }
 
-/** The columns of a first claim, as INSERT_CLAIM takes them before those of its end. */
+/** The columns of a first claim, as INSERT_CLAIM takes them before the columns of its end. */
 function startOf(attempt: ClaimWrite, now: number, mayBeLost: boolean) {
   const { key, transactionId, amount, currency, fingerprint, client, processor, owner, leaseMs, wallMs } = attempt;
   const leaseUntil = now + leaseMs;
@@ -226,7 +226,7 @@ function startOf(attempt: ClaimWrite, now: number, mayBeLost: boolean) {
   return [...payment, owner, leaseUntil, leaseUntil, claimedAt, Math.floor(claimedAtWall)];
 }
 
-/** The columns of a payment that is closed before it was claimed, as INSERT_CLAIM takes them before those of its reference. */
+/** The columns of a payment that is closed before it was claimed, as INSERT_CLAIM takes them before its reference. */
 function closedRow(
   { key, transactionId, client, owner, wallMs, idempotencyTtlMs }: CancelWrite,
   now: number,
@@ -254,14 +254,14 @@ export interface Losses {
   readonly processors_before_loss: string | null;
 }
 
-/** Whether an earlier row of the key may have been lost. `seenMs`: the time that was seen, which no wall clock moves. */
+/** True if an earlier row of the key may have been lost. `seenMs`: the time that was seen, which no wall clock moves. */
 export function mayBeLost(key: string, losses: Losses, seenMs: () => number): boolean {
   if (!isComputed(key)) return key < losses.look_up_before;
   const { look_up_references_until: until } = losses;
   return until > 0 && seenMs() < until;
 }
 
-/** What a claim or a cancellation asks besides its own row: lost rows, and the attempt before. */
+/** Answers questions of a claim or a cancellation about other rows: lost ones, and the attempt before. */
 export function createPriorRows(database: Database) {
   const find = database.prepare(statements.FIND);
   const seenMs = database.prepare(statements.SEEN_MS);

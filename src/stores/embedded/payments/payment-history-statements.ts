@@ -9,7 +9,7 @@ export const COUNT_PAID = `
   SELECT processor, count(*) AS payments, count(*) FILTER (WHERE state = 'COMPLETED') AS paid
   FROM (SELECT processor, state FROM payments ORDER BY transaction_id LIMIT ?) GROUP BY processor`;
 
-/** What only the timeline of a payment shows. */
+/** A payment with the columns that only its timeline shows. */
 export const FIND_LIFE = `
   SELECT ${COLUMNS}, owner, unsent_epoch AS unsent_of_now, claimed_at_wall, lease_until, recover_at, expires_at, events, ?2 AS now
   FROM payments WHERE key = ?1`;

@@ -24,8 +24,8 @@ export interface PaymentRow extends FinalRow, HistoryRow {
 }
 
 /**
- * What a row that is not PROCESSING says at this moment. A payment with a reference never expires: its outcome is repeated, from any moment
- * on, for as long as that of any other payment.
+ * The state, at this moment, of a row that is not PROCESSING. A payment with a reference never expires: its outcome is repeated, from any
+ * moment on, for as long as the outcome of any other payment.
  */
 export function endStateOf(
   row: PaymentRow,

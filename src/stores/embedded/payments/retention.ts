@@ -7,7 +7,7 @@ const HORIZON = 'SELECT keys_before FROM payment_horizon';
 
 const RAISE_HORIZON = 'UPDATE payment_horizon SET keys_before = ? WHERE keys_before < ?';
 
-/** The last hour that ended so long ago, with what an operator confirmed since, and the lowest key time after it. */
+/** The last hour of at least this age, which counts the time that an operator confirmed, and the lowest key time after it. */
 const OLD_HOUR = `
   SELECT hour, keys_from_ms FROM (
     SELECT hour,
@@ -77,7 +77,7 @@ export function createPaymentHorizon(database: Database, storeClock: () => numbe
   }
 
   return {
-    /** Whether the key is so old that a missing row may have been removed by retention. */
+    /** True if the key is so old that retention may have removed its missing row. */
     mayBeRemoved: (key: string): boolean => key < keysBefore,
 
     keysFromMs: (): number => keyTimeOf(keysBefore),

@@ -33,7 +33,7 @@ export interface SettleAfterLossWrite extends SettleWrite {
   readonly event: string;
 }
 
-/** What ends a claim, or keeps it. Runs in the writer thread, inside the transaction of its batch, by its clock. */
+/** Writes that end a claim, or keep it. They run in the writer thread, inside the transaction of their batch, by its clock. */
 export function createSettlements(database: Database, parts: LedgerWriteParts) {
   const { sources, recordOutcome, currentHour, storeClock } = parts;
   const find = database.prepare(statements.FIND);

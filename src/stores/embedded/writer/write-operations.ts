@@ -54,7 +54,7 @@ export function createWriteOperations(
 export type WriteOperations = ReturnType<typeof createWriteOperations>;
 export type WriteName = keyof WriteOperations;
 
-/** What else travels between the threads, besides batches and their results as JSON. */
+/** The message that ends the thread. All other messages to it are batches, as JSON. */
 export const CLOSE = 'close';
 
 /** The first message of the thread. */
@@ -67,7 +67,7 @@ export interface Ready {
   readonly now: SentTime;
 }
 
-/** What the thread is started with. */
+/** The data that the thread is started with. */
 export interface WriterThreadData {
   readonly dataDir: string;
   readonly wallClock: SentTime;

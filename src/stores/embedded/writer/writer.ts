@@ -149,7 +149,7 @@ export class Writer {
     });
   }
 
-  /** Whether a time is over by the store's clock, and none past it was written yet. Milliseconds since the epoch. */
+  /** True if a time is over by the store's clock, and none past it was written yet. Milliseconds since the epoch. */
   mustPassTime(ms: number): boolean {
     return this.storeClock.writtenMs <= ms && this.storeClock.now() >= ms;
   }

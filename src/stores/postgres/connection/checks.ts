@@ -43,7 +43,7 @@ export interface ExaminedPostgres {
   readonly clock: Clock;
   /** The row of `SETTINGS`. */
   readonly settings: Readonly<Record<string, unknown>>;
-  /** What counts in a session after another was set up, each as the service does it. */
+  /** The limits that count in a session after another one was set up; both are set up as by the service. */
   askLimits(): Promise<SessionLimits>;
   /** Cancels what the server does in a session, over another connection. */
   cancel(pid: number): Promise<void>;
@@ -219,7 +219,7 @@ async function examineTransport({ ask, url }: ExaminedPostgres): Promise<Finding
   return { ...finding, verdict: isVerified ? finding.verdict : 'warning' };
 }
 
-/** Whether the user may make the schema, or use what is in it. A start refuses otherwise. */
+/** Checks that the user may make the schema, or use its contents. A start refuses otherwise. */
 export async function examineRights({ ask }: Pick<ExaminedPostgres, 'ask'>): Promise<Finding> {
   const row = {
     what: 'PostgreSQL rights',
@@ -255,7 +255,7 @@ async function examineProcessors({ client, processors }: ExaminedPostgres): Prom
   }
 }
 
-/** Measures empty commits, which wait for the disk and for a synchronous standby as those of a payment do. */
+/** Measures empty commits, which wait for the disk and for a synchronous standby as the commits of a payment do. */
 async function examineCommits({ ask, client, cancel, settings }: ExaminedPostgres): Promise<Finding | []> {
   if (settings.standby === true || settings.read_only === 'on') return [];
   const row = {

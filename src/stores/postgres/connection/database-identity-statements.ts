@@ -16,8 +16,8 @@ const SEEN = '(deployment.system_identifier, deployment.database_oid, deployment
 const FOUND = '(live.system_identifier, live.database_oid, live.timeline, deployment.tableoid)';
 
 /**
- * For statements that must do nothing if rows may be lost: on a timeline that is not recorded yet, in tables that a dump made anew,
- * and on a server that was started since it was last checked, because its files may be those of a backup.
+ * For statements that must do nothing if rows may be lost: on a timeline that is not recorded yet, and in tables that a dump made anew.
+ * Also on a server that was started since it was last checked, because its files may come from a backup.
  */
 export const ON_KNOWN_DATABASE = `EXISTS (
         SELECT FROM idempay.deployment AS known
@@ -27,9 +27,9 @@ export const ON_KNOWN_DATABASE = `EXISTS (
 export const GENERATION = '(SELECT known.generation FROM idempay.deployment AS known)';
 
 /**
- * Whether a commit is missing in this database. $1 to $6 have a value for each: the key of a payment, its epoch, whether it is settled;
- * the id of a transaction; its version, or without an id that of the list; of a computed key the time. A payment below the horizon may
- * have been removed since, and a transaction that was given its id may have been deleted. Each is read by a primary key
+ * True if a commit is missing in this database. $1 to $6 have a value for each. $1 to $3 are a payment's key, its epoch, and true if it is
+ * settled. $4 is a transaction's id; $5 is its version, or without an id the list's; $6 is the time of a computed key. A payment below the
+ * horizon may have been removed since, and a transaction that was given its id may have been deleted. Each is read by a primary key
  * (docs/engineering/decisions/0038).
  */
 const IS_MISSING = `
@@ -46,7 +46,7 @@ const IS_MISSING = `
 
 const START = '(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint::text';
 
-/** Which deployment and which server this is, and whether it is the one that was last seen. It waits for no table of payments. */
+/** Names the deployment and the server, and says if it is the server that was last seen. It waits for no table of payments. */
 export const IDENTIFY: Statement = {
   name: 'identify_database',
   text: `
@@ -56,7 +56,7 @@ export const IDENTIFY: Statement = {
     FROM idempay.deployment AS deployment, (${LIVE}) AS live`,
 };
 
-/** Which of some commits the database lacks, counted from 1, and since when its server runs. */
+/** The places, counted from 1, of the given commits that the database lacks, and the time at which its server started. */
 export const MISSING_COMMITS: Statement = {
   name: 'missing_commits',
   text: `
@@ -101,8 +101,8 @@ const PROCESSORS_BEFORE_LOSS = `CASE WHEN processors <> '{}' THEN ARRAY(
               OR last.processor = ANY (processors_before_loss))) END`;
 
 /**
- * Writes down that the newest rows may be lost, once for all processes, together with everything that follows from it: ids go on
- * after a gap, keys are looked up, and marks of unsent payments end with the generation. `$1`: the incarnation that lacks a commit, or
+ * Writes down that the newest rows may be lost, once for all processes, together with all consequences: ids go on after a gap,
+ * keys are looked up, and marks of unsent payments end with the generation. `$1`: the incarnation that lacks a commit, or
  * NULL; `$2`: the highest generation that is known of. A backup may be restored twice, so there is a gap for each generation.
  * The very first server replaces none.
  */

@@ -45,9 +45,9 @@ interface Seen extends Incarnation {
 type Query = <Row extends QueryResultRow>(statement: Statement, values?: readonly unknown[]) => Promise<Row[]>;
 
 /**
- * Which deployment the database belongs to, and which server it is on (rule O5). A database that lacks commits, after a failover to
- * an asynchronous standby or a restore, is noticed before anything is claimed there: by the server and its timeline, by the oid of
- * the tables, and by commits that are known and that it does not have (docs/engineering/decisions/0068). That is written down once.
+ * The deployment that the database belongs to, and the server that it is on (rule O5). A database that lacks commits, after a failover
+ * to an asynchronous standby or a restore, is noticed before anything is claimed there. The signs are the server and its timeline, the
+ * oid of the tables, and known commits that it does not have (docs/engineering/decisions/0068). The loss is written down once.
  */
 export class DatabaseIdentity implements StoreOfRecordReport {
   private id: string | undefined;

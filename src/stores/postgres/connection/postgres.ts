@@ -34,8 +34,8 @@ export class StatementRefused extends StoreUnavailable {
   }
 
   /**
-   * One item is at fault, so the others of its batch may be fine: its value (SQLSTATE classes 22 and 23, or too large for an index), or
-   * another session that blocks its row (55P03 lock time-out, 40P01 deadlock).
+   * One item is at fault, so the others of its batch may be fine. Its value was refused (SQLSTATE classes 22 and 23, or too large for an
+   * index), or another session blocks its row (55P03 lock time-out, 40P01 deadlock).
    */
   get isOfOneItem(): boolean {
     return /^(22|23|54000|55P03|40P01)/.test(this.sqlState);

@@ -45,7 +45,7 @@ export const ENDS_IN_TIME = `current_setting('statement_timeout')::interval
 /** In recovery every transaction is read-only; without it, a user, a database or the server may be set to it. */
 export const IS_READ_ONLY = `current_setting('transaction_read_only') = 'on'`;
 
-/** What the server lets a session do, and the name by which the session is recognized. */
+/** The server's restrictions on a session, and the name by which the session is recognized. */
 export interface SessionStart {
   readonly standby: boolean;
   readonly readOnly: boolean;
@@ -67,7 +67,7 @@ export async function setUpSession(client: ClientBase, limitMs: number): Promise
   return { standby: rows[0]?.standby === true, readOnly: rows[0]?.readOnly === true, mark };
 }
 
-/** What the server uses behind a connection at this moment; 0 means that there is no limit. */
+/** The limits that the server uses behind a connection at this moment; 0 means that there is no limit. */
 export interface SessionLimits {
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
@@ -113,7 +113,7 @@ function weakest(oneMs: number, otherMs: number): number {
   return oneMs === 0 || otherMs === 0 ? 0 : Math.max(oneMs, otherMs);
 }
 
-/** Whether a statement surely ends when the service expects it to. */
+/** True if a statement surely ends when the service expects it to. */
 export function endsInTime({ statementTimeoutMs }: SessionLimits): boolean {
   return statementTimeoutMs > 0 && statementTimeoutMs <= STATEMENT_TIMEOUT_MS;
 }
@@ -127,7 +127,7 @@ const LIMIT_ADVICE =
   "Set it for the user of DATABASE_URL (ALTER ROLE ... SET statement_timeout = '5s'), and let the pooler open its connections anew";
 
 /**
- * Whether the server ends our statements in time. A statement that runs on after its time outlives the write mark that protects the
+ * Watches that the server ends our statements in time. A statement that runs on after its time outlives the write mark that protects the
  * cache, and the end of claims that retention relies on.
  */
 export class LimitWatch {
@@ -153,7 +153,7 @@ export class LimitWatch {
     return limits;
   }
 
-  /** Whether it is to be closed after use: it was set up before a bad session was found, and may have lost its settings with that one. */
+  /** True if it is to be closed after use: it was set up before a bad session was found, and may have lost its settings with that one. */
   isDoubtful(client: PoolClient): boolean {
     return (this.sessions.get(client)?.setUpAt ?? 0) < this.badAt;
   }

@@ -70,7 +70,7 @@ function isDown(cause: Error): boolean {
   return DOWN_CODES.has(code) || DOWN_STATES.test(code);
 }
 
-/** What to do about an SQLSTATE. */
+/** Advice by SQLSTATE. */
 const ADVICE: Readonly<Record<string, string>> = {
   '28P01':
     'Set the user and the password that the server knows, percent-encoded: postgres://user:password@host/database.',

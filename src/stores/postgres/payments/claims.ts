@@ -79,7 +79,7 @@ export function createClaims(
 ): Pick<Ledger, 'claim' | 'cancel' | 'acceptLostRows' | 'takeOver' | 'takeOverDue'> {
   const claims = new Batcher<ClaimAttempt, Inserted | undefined>(insertAll, clock.clock, LANES, queue);
 
-  /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
+  /** For each attempt the row that it inserted, or undefined. Sorted by key, as all batches, so that two cannot deadlock. */
   async function insertAll(attempts: readonly ClaimAttempt[]): Promise<(Inserted | undefined)[]> {
     const sorted = attempts.toSorted((a, b) => (a.key < b.key ? -1 : 1));
     const values = [
@@ -308,7 +308,7 @@ export function createClaims(
   };
 }
 
-/** The columns of `CLAIM_IN_FULL` after those of `CLAIM`. */
+/** The columns of `CLAIM_IN_FULL` after the columns of `CLAIM`. */
 function turnsOf(attempts: readonly ClaimAttempt[]): (string | number | null)[][] {
   return [
     attempts.map(({ turn }) => turn?.reference.text ?? null),
@@ -319,7 +319,7 @@ function turnsOf(attempts: readonly ClaimAttempt[]): (string | number | null)[][
   ];
 }
 
-/** The columns of `CLAIM_IN_FULL` after those of turns. */
+/** The columns of `CLAIM_IN_FULL` after the columns of turns. */
 function contentsOf(attempts: readonly ClaimAttempt[]): (string | null)[][] {
   const contents = attempts.map(({ content }) => contentColumnsOf(content));
   return [contents.map(({ source }) => source), contents.map(({ content }) => content)];

@@ -11,8 +11,8 @@ const SERVICES = `
   WHERE datname = current_database() AND application_name = 'idempay'`;
 /**
  * The lock waits for the claims under way, and each claim that waits for it sees what is written here: that its processor is not
- * registered. With another id, nothing in Redis counts any more, where the records of the removed payments are until they expire, and
- * keys of references are others. One commit: a death before it leaves everything, and a second run finds nothing to remove.
+ * registered. With another id, nothing in Redis counts any more, although it has records of the removed payments until they expire;
+ * and keys of references are others. One commit: a death before it leaves everything, and a second run finds nothing to remove.
  */
 const DISCARD = `
   LOCK TABLE idempay.payments IN SHARE ROW EXCLUSIVE MODE;

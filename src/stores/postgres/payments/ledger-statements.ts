@@ -53,7 +53,7 @@ const AGE_OF_HOUR = `(
  * prevents another order), so each is checked just before its own insert. An insert that waits for another insert of its key was
  * checked before the wait. If the other one is rolled back, this one may come after its deadline, by at most the time-out of a
  * statement. It is still the only row of its key.
- * The horizon is that of the statement's snapshot: `retention-statements.ts` says why an old one is harmless.
+ * The horizon comes from the statement's snapshot: `retention-statements.ts` says why an old one is harmless.
  *
  * A processor must be registered (`processor-names.ts`). On a database that was not checked yet every claim and takeover is refused. If
  * the key's row may have been lost, the first claim counts as made when the key was generated: that bounds how long ago the lost one may
@@ -84,7 +84,7 @@ export const CLAIM_IN_FULL: Statement = claimOf('claim_in_full', {
       AND (NOT may_be_lost OR reference IS NULL OR lost_ms < short_loss_ms OR ${isAfterLoss('wait_after_loss_ms')})`,
 });
 
-/** Whether an earlier row of the key may have been lost. `look_up_before` and the other column are those of the deployment. */
+/** True if an earlier row of the key may have been lost. `look_up_before` and the other column are columns of the deployment. */
 function mayBeLost(key: string): string {
   return `(${key} < look_up_before
         OR (${key} >= '${FIRST_COMPUTED_KEY}' AND ${REFERENCES_ARE_LOOKED_UP}))`;
@@ -159,9 +159,9 @@ function claimOf(
 }
 
 /**
- * Closes a payment before it is claimed: $1 to $10 are key, transaction id, client, owner, the last moment (ms), life (ms), reference,
- * attempt, and of its turn the key before and the age that is too late; $11 waits after a loss, $12 says that the processor was asked, and $13
- * and $14 are its name and the former ones.
+ * Closes a payment before it is claimed. $1 to $10 are key, transaction id, client, owner, the last moment (ms), life (ms), reference,
+ * attempt, and of its turn the key before and the age that is too late. $11 waits after a loss, $12 says that the processor was asked,
+ * and $13 and $14 are its name and the former ones.
  */
 export const CANCEL: Statement = {
   name: 'cancel',
@@ -185,10 +185,11 @@ export const CANCEL: Statement = {
 };
 
 /**
- * Claims an attempt that the processor has a record of although its row is lost, with the rows before it that are missing, as DECLINED: $1
- * to $3 are the keys, transaction ids and numbers of all of them, the claimed one last; $4 to $9 what a claim has (amount, currency,
- * fingerprint, client, processor, owner); $10 the lease (ms), $11 the last moment (ms), $12 the reference, $13 and $14 source and content; $15 to $17
- * reason, resolution and life (ms) of the others; $18 the former names of the processor. Nothing is inserted if one of them has another state.
+ * Claims an attempt that the processor has a record of although its row is lost, with the rows before it that are missing, as DECLINED.
+ * $1 to $3 are the keys, transaction ids and numbers of all of them, the claimed one last. $4 to $9 are amount, currency, fingerprint,
+ * client, processor and owner of the claim. $10 is the lease (ms), $11 the last moment (ms), $12 the reference, $13 and $14 source and
+ * content. $15 to $17 are reason, resolution and life (ms) of the others, and $18 the former names of the processor. Nothing is inserted
+ * if one of the others has another state.
  */
 export const CLAIM_KNOWN: Statement = {
   name: 'claim_known',
@@ -225,8 +226,8 @@ export const CLAIM_KNOWN: Statement = {
 };
 
 /**
- * Why a row of this turn was not inserted: parameters as in `CANCEL`, from `$1` to `$6` the key, the key before, its age, the wait, and the
- * processor's name and former names; `$7`: a loss of less time needs no wait (ms).
+ * Why a row of this turn was not inserted. `$1` to `$6` are parameters of `CANCEL`: the key, the key before, its age, the wait, and the
+ * processor's name and former names. `$7`: a loss of less time needs no wait (ms).
  */
 export const EXPLAIN_TURN: Statement = {
   name: 'explain_turn',
@@ -263,8 +264,8 @@ export const ENDED_UNCLAIMED: Statement = {
 };
 
 /**
- * Whether a missing row of the key may have been lost, and whether this database was checked. Before that, rows may be lost that no column
- * of the deployment tells of.
+ * `mayBeLost`: true if a missing row of the key may have been lost. `isKnown`: true if this database was checked. Before the check, rows
+ * may be lost that no column of the deployment tells of.
  */
 export const MAY_BE_LOST: Statement = {
   name: 'may_be_lost',
@@ -383,8 +384,8 @@ function settleOf(name: string, more: Readonly<Record<'arrays' | 'columns' | 'se
 }
 
 /**
- * The settlement of one payment whose row may be lost: $1 to $6 as in `SETTLE`, $7 the event, $8 to $10 what was charged (amount, currency
- * and fingerprint), and $11 how the outcome is known, or NULL if the processor said it. A resolution has an epoch of its own.
+ * The settlement of one payment whose row may be lost. $1 to $6 are as in `SETTLE`, $7 is the event, and $8 to $10 are amount, currency
+ * and fingerprint of the charge. $11 says how the outcome is known, and is NULL if the processor said it. A resolution has an epoch of its own.
  */
 export const SETTLE_AFTER_LOSS: Statement = {
   name: 'settle_after_loss',

@@ -21,7 +21,7 @@ export const COUNT_PAID: Statement = {
     FROM (SELECT processor, state FROM idempay.payments ORDER BY transaction_id LIMIT $1) AS oldest GROUP BY processor`,
 };
 
-/** What only the timeline of a payment shows. */
+/** A payment with the columns that only its timeline shows. */
 export const FIND_LIFE: Statement = {
   name: 'find_life',
   text: `

@@ -38,7 +38,7 @@ export interface PaymentRow extends FinalRow, ContentColumns {
 /** Reads a row that is durable if it decides an answer: one that is final, or that `ours` wrote. */
 export type FindRow = (key: string, ours?: Fence) => Promise<PaymentRow | undefined>;
 
-/** What a row that is not PROCESSING says at this moment. */
+/** The state, at this moment, of a row that is not PROCESSING. */
 export function endStateOf(
   row: PaymentRow,
 ): { state: 'final'; final: FinalOutcome } | { state: 'cancelled' | 'expired' } {

@@ -7,7 +7,7 @@ export const lowestKeyAt = (ms: string) => `(lpad(to_hex(${ms}), 12, '0') || '70
 /** When a key (a UUIDv7) was generated: milliseconds since the epoch. */
 export const timeOfMs = (key: string) => `('x0000' || left(replace(${key}::text, '-', ''), 12))::bit(64)::bigint`;
 
-/** The last hour that ended so long ago, with what an operator confirmed since, and the lowest key time after it. */
+/** The last hour of at least this age, which counts the time that an operator confirmed, and the lowest key time after it. */
 export const OLD_HOUR: Statement = {
   name: 'old_hour',
   text: `
@@ -28,7 +28,7 @@ export const FORGET_HOURS: Statement = {
 
 /**
  * A claim that read `keys_before` just before it was raised may still be running, and inserts a key that was removed
- * meanwhile. So a bound is used for removal only after every such claim has ended: first it is raised for claims; then a
+ * meanwhile. So a bound is used for removal only after every such claim has ended. First it is raised for claims. Then a
  * later statement, which could see it, notes when; and `$2` milliseconds after that, longer than any statement runs, it
  * becomes the bound for removal. The time does not count from the raise itself, because claims see it only after its commit.
  */
@@ -45,7 +45,7 @@ export const ADVANCE_HORIZON: Statement = {
 const IS_BELOW_HORIZON = `settled_at < to_timestamp((SELECT ${timeOfMs('keys_before')} FROM idempay.payment_horizon) / 1000.0)`;
 
 /**
- * Looks at the next `$5` payments after `$1` (microseconds) and `$2` that were settled before `$3`, and removes those of the
+ * Looks at the next `$5` payments after `$1` (microseconds) and `$2` that were settled before `$3`, and removes the ones of
  * hour `$4` or before. Concurrent calls skip rows that another one removes. All attempts at a reference go in one statement, or none: an attempt
  * is only claimed after the one before it ended, so the last one decides, and it may not be under way. Their keys have no time, so they
  * were all settled before the time of the horizon: by that it is known which rows may have been removed (`IS_MISSING`).
@@ -78,7 +78,7 @@ export const REMOVE_SETTLED: Statement = {
       (SELECT key FROM looked OFFSET $5::integer - 1) AS key`,
 };
 
-/** Whether the key is so old that a missing row may have been removed by retention. */
+/** True if the key is so old that retention may have removed its missing row. */
 export const MAY_BE_REMOVED: Statement = {
   name: 'may_be_removed',
   text: 'SELECT $1::uuid < keys_before AS "mayBeRemoved" FROM idempay.payment_horizon',

@@ -26,7 +26,7 @@ export function createNoteElapsed(database: PostgresPart): Ledger['noteElapsed']
 
 interface PaymentHorizon {
   readonly removeSettled: Ledger['removeSettled'];
-  /** Whether the key is so old that a missing row may have been removed by retention. */
+  /** True if the key is so old that retention may have removed its missing row. */
   mayBeRemoved(key: string): Promise<boolean>;
 }
 

@@ -41,8 +41,8 @@ interface Abandonment extends FencedMs {
 }
 
 /**
- * What ends a claim, or keeps it. Each write of an attempt that holds the claim is a compare-and-set by its fence, and batches are sorted by
- * key.
+ * Writes that end a claim, or keep it. Each write of an attempt that holds the claim is a compare-and-set by its fence, and batches are
+ * sorted by key.
  */
 export function createSettlements(
   database: PostgresPart,
@@ -177,7 +177,7 @@ export function createSettlements(
 
 type FencedRow = Pick<Fence, 'key' | 'owner'>;
 
-/** Whether the row of each fence was written: it was still the attempt's. */
+/** For each fence, true if its row was written: it was still the attempt's. */
 function whichOf(batch: readonly FencedMs[], rows: readonly FencedRow[]): boolean[] {
   const written = new Set(rows.map((row) => `${row.key} ${row.owner}`));
   return batch.map(({ fence }) => written.has(`${fence.key} ${fence.owner}`));

@@ -12,7 +12,7 @@ const LATEST: Statement = {
   text: 'SELECT epoch::float8 AS epoch, masters FROM idempay.cache_epoch',
 };
 
-/** For changes that are protected by a write mark: they do nothing in another epoch than that of their mark. */
+/** For changes that are protected by a write mark: they do nothing in another epoch than their mark's. */
 export const inCacheEpoch = (parameter: string): string => `idempay.is_cache_epoch(${parameter}::bigint)`;
 
 export function createPostgresCacheEpochs(database: Postgres): CacheEpochs {

@@ -49,7 +49,7 @@ export function createPostgresCreations(
     return rows.map(transactionOf).sort((a, b) => a.id - b.id);
   }
 
-  /** What each create has done; undefined if its key is known already. */
+  /** The result of each create; undefined if its key is known already. */
   async function createOnce(creates: readonly KeyedCreate[]): Promise<(Creation | undefined)[]> {
     const firsts = firstOfEachKey(creates);
     const rowsBefore: number[] = [];

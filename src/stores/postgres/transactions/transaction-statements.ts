@@ -22,8 +22,8 @@ export const FIND: Statement = {
 };
 
 /**
- * The whole decision in the statement that changes the row (rules T4, T7), no later than the deadline, and not on a database that
- * was not checked yet: its versions may be lower than those that are known of it.
+ * The whole decision in the statement that changes the row (rules T4, T7), no later than the deadline. It changes nothing on a database
+ * that was not checked yet, because its versions may be lower than the known ones.
  */
 export const CHANGE_STATUS: Statement = {
   name: 'change_status',
@@ -71,7 +71,7 @@ export const LIST_VERSION: Statement = {
   text: 'SELECT version::float8 AS version, last_removal_version::float8 AS last_removal_version FROM idempay.transaction_list',
 };
 
-/** What is remembered of the removals after a version, the newest first. */
+/** The remembered removals after a version, the newest first. */
 export const REMOVALS_SINCE: Statement = {
   name: 'removals_since',
   text: `
@@ -85,7 +85,7 @@ const BOTH_ACCOUNTS = `(transactions.from_account || E'\\n' || transactions.to_a
 /**
  * A page of each list is one range of one index. It is written as a range in the complete order of that index, which no other index
  * has. With `from_account = $3 ORDER BY id` the planner assumes evenly spread accounts, so it may read the primary key and discard the
- * rows of other accounts; with two account columns it may sort the rows of another index. `transactions.id` and not `id`, which would
+ * rows of other accounts. With two account columns it may sort the rows of another index. `transactions.id` and not `id`, which would
  * be the output column, and no index is ordered by that.
  * Parameters: the id before the page, the page's length, then the account or both in one text.
  */
@@ -140,7 +140,7 @@ export const NEWEST_WITH_STATUS = bySelection((selection) => {
   };
 });
 
-/** What the statement of the selection takes after the page's length. */
+/** The parameters of the selection's statement after the page's length. */
 export function accountParameters(filter: TransactionFilter): string[] {
   const accounts = accountsOf(filter);
   return accounts.length === 0 ? [] : [accounts.join('\n')];

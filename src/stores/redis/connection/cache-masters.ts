@@ -10,14 +10,14 @@ const WATCH_EVERY_MS = 1_000;
 /** Looks during which a connection was lost each time; then the caller gives up. */
 const MAX_LOOKS = 3;
 
-/** Where the cache is. Scripts refuse any other master, so a look at it counts for every call until it is found wrong. */
+/** The location of the cache. Scripts refuse any other master, so a look at it counts for every call until it is found wrong. */
 export interface CacheLocation {
   readonly epoch: number;
   /** The replication ids, in one text. */
   readonly masters: string;
 }
 
-/** Which masters of Redis this process is connected to, and in which epoch the cache is in them. */
+/** The masters of Redis that this process is connected to, and the epoch of the cache in them. */
 export interface CacheLocations {
   /** Undefined after a connection was lost, until the new one has been looked at. */
   readonly current: CacheLocation | undefined;
@@ -84,7 +84,7 @@ export class CacheMasters implements CacheLocations {
     server.on('ready', () => this.lookSoon());
   }
 
-  /** If it fails, the next look is that of the watch, or of a write. */
+  /** If it fails, the watch or a write looks next. */
   private lookSoon(): void {
     if (!this.stopped) this.look().catch(() => {});
   }

@@ -6,7 +6,7 @@ import { numberIn } from './info.js';
 import { examineRights } from './rights.js';
 import { adviceFor, type VisitedRedis } from './visit.js';
 
-/** What the tests run on; older versions of the commands may do. */
+/** The tests run on this version; older ones that have the commands may do. */
 const TESTED_MAJOR = 7;
 const LEAST_MAJOR = 5;
 /** A replica may be about to become the master. */

@@ -1,6 +1,6 @@
 import { StoreUnavailable } from '../../../platform/faults.js';
 
-/** What was never sent: ioredis found no connection, or no node that has the slot. */
+/** Errors of commands that were never sent: ioredis found no connection, or no node that has the slot. */
 const NEVER_SENT =
   /enableOfflineQueue options is false|redirections|slots allocation group|slots cache|None of startup nodes/;
 
@@ -14,7 +14,7 @@ export function redisFault(error: unknown): StoreUnavailable {
   return new StoreUnavailable(refused ? 'unchanged' : 'unknown', `Redis: ${message}`, withoutCommand(error));
 }
 
-/** Removes the command that ioredis adds to an error: that of a refused log-in holds the password, which must not be logged. */
+/** Removes the command that ioredis adds to an error: the command of a refused log-in holds the password, which must not be logged. */
 export function withoutCommand<E>(error: E): E {
   const { lastNodeError } = error as { lastNodeError?: unknown };
   for (const each of [error, lastNodeError]) if (each instanceof Error) delete (each as { command?: unknown }).command;

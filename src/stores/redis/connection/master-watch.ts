@@ -57,7 +57,7 @@ export function watchMaster(client: Redis, sentinels: Sentinels, warn: (sentence
     listenToAll();
     const isConnected = client.status === 'connect' || client.status === 'ready';
     const master = isConnected && sentinels.masterBehind(client.stream);
-    // An older configuration is that of a Sentinel which does not know yet of the failover that we followed.
+    // A Sentinel with an older configuration does not know yet of the failover that we followed.
     const isNewer = master && answers.master && answers.master.epoch >= master.epoch;
     if (isNewer && !answers.isNamed(addressOf(master))) {
       warn(`The Sentinels have replaced the Redis master ${addressOf(master)}, which is left. ${wordsOf(answers)}.`);

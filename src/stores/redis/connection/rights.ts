@@ -48,7 +48,7 @@ const WHY = 'docs/operations/deployment.md lists them; without one some requests
 const WHY_SAMPLES =
   'docs/operations/deployment.md lists them; without one the live view shows only the process that is asked';
 
-/** Whether the user of `REDIS_URL` may do everything that the service does. Changes nothing. */
+/** Checks that the user of `REDIS_URL` may do everything that the service does. Changes nothing. */
 export async function examineRights({ server, location }: VisitedRedis): Promise<Finding> {
   const needed = location.topology === 'cluster' ? [...NEEDED, ...NEEDED_ON_CLUSTER] : NEEDED;
   const all = [...needed, ...NEEDED_TO_SHARE_SAMPLES];

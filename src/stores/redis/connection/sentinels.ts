@@ -9,12 +9,12 @@ import { askServer, connectionTo, refusalBehind, wrongRedis } from './visit.js';
 
 /** A Sentinel that has not answered by then counts as silent: the others must not wait for it. */
 const ANSWER_LIMIT_MS = 900;
-/** Sentinels besides those of the URL are learned from their answers; a limit, because nothing forgets them. */
+/** Sentinels that the URL does not name are learned from answers of others; a limit, because nothing forgets them. */
 const MAX_SENTINELS = 20;
 const ASK_AGAIN_MIN_MS = 50;
 const ASK_AGAIN_MAX_MS = 1_000;
 
-/** What the silence of a Sentinel, or of a server that is none, says about `REDIS_URL`: the problem before its words, and what to do. */
+/** Refusals by a Sentinel, or by a server that is none, with the problem of `REDIS_URL` (said before its words) and what to do. */
 const REFUSALS: readonly (readonly [RegExp, string, string])[] = [
   [/^it knows no master/, '', 'End REDIS_URL with the name that the Sentinels give to the master'],
   [/unknown command/i, 'it is not a Sentinel: ', 'Write redis://host:6379, or redis+cluster:// for a Cluster'],
@@ -25,18 +25,18 @@ const REFUSALS: readonly (readonly [RegExp, string, string])[] = [
   ],
 ];
 
-/** What one Sentinel said, or why it said nothing. */
+/** The answer of one Sentinel, or why it gave none. */
 type SentinelAnswer = { readonly sentinel: string } & (
   | { readonly master: NamedMaster }
   | { readonly silence: string; readonly node: RedisNode; readonly error: unknown }
 );
 
-/** What all Sentinels said when they were asked last. */
+/** The answers of all Sentinels when they were asked last. */
 export interface SentinelAnswers {
   readonly answers: readonly SentinelAnswer[];
   /** The master that most Sentinels with the newest configuration name; undefined when none answered. */
   readonly master: NamedMaster | undefined;
-  /** Whether a Sentinel with the newest configuration names this server. */
+  /** True if a Sentinel with the newest configuration names this server. */
   isNamed(address: string): boolean;
 }
 

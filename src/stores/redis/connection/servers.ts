@@ -15,7 +15,7 @@ interface FoundServers {
   readonly refusals: readonly CannotOpen[];
 }
 
-/** Where `REDIS_URL` leads to. Takes some seconds at most. */
+/** Finds the servers that `REDIS_URL` leads to. Takes some seconds at most. */
 export async function findServers(location: RedisLocation): Promise<FoundServers> {
   switch (location.topology) {
     case 'standalone':

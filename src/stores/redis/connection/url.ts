@@ -1,4 +1,4 @@
-/** Where Redis is, from `REDIS_URL`. The documented forms are in `docs/operations/deployment.md`. */
+/** The location of Redis, from `REDIS_URL`. The documented forms are in `docs/operations/deployment.md`. */
 export type RedisLocation =
   | ({ readonly topology: 'standalone'; readonly node: RedisNode; readonly database: number } & RedisAccess)
   | ({

@@ -9,7 +9,7 @@ import type { RedisLocation, RedisNode } from './url.js';
 const CONNECT_TIMEOUT_MS = 1_500;
 const COMMAND_TIMEOUT_MS = 900;
 
-/** What a server's refusal says about `REDIS_URL`. A refusal that is not here may be over soon (LOADING, BUSY). */
+/** Advice about `REDIS_URL` for a server's refusal. A refusal that is not here may be over soon (LOADING, BUSY). */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [
     /^NOAUTH|^WRONGPASS|invalid password|'auth' command/,
@@ -20,7 +20,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/^DENIED/, 'The server is in protected mode: give it a password, and set that in REDIS_URL'],
 ];
 
-/** What to change in `REDIS_URL` if a server refuses so; undefined if it may be over soon. */
+/** The change that `REDIS_URL` needs if a server refuses so; undefined if the refusal may be over soon. */
 export function adviceFor(refusal: string): string | undefined {
   return ADVICE.find(([words]) => words.test(refusal))?.[1];
 }
@@ -78,7 +78,7 @@ export function connectionTo(node: RedisNode, tls: boolean): RedisOptions {
   };
 }
 
-/** What a server answers over a new connection, or the fault. Does not log in. */
+/** The answer of a server over a new connection, or the fault. Does not log in. */
 export async function askServer<T>(
   options: RedisOptions,
   ask: (server: Redis) => Promise<T>,
@@ -101,7 +101,7 @@ export async function askServer<T>(
   }
 }
 
-/** What only another `REDIS_URL` can fix; undefined for a server that is down or busy. */
+/** The refusal that only another `REDIS_URL` can fix; undefined for a server that is down or busy. */
 export async function refusalBehind(error: unknown, node: RedisNode, tls: boolean): Promise<CannotOpen | undefined> {
   if (error instanceof CannotOpen) return error;
   const advice = adviceFor(messageOf(error));
@@ -152,7 +152,7 @@ async function enter(
   return { info, ignoresPassword };
 }
 
-/** Whether the server asks for no password: it is often set at the clients first, so that the server can require it without an outage. */
+/** True if the server asks for no password, which is often set at the clients first, so that the server can require it without an outage. */
 async function logIn(server: Redis, { username, password }: RedisLocation): Promise<boolean> {
   if (username === undefined && password === undefined) return false;
   try {

@@ -14,7 +14,7 @@ export type Script = (
 
 const FOLDER = new URL('./', import.meta.url);
 const ENDING = '.lua';
-/** What servers say that refuse a command with keys of several slots, and execute nothing of it. */
+/** The error of servers that refuse a command with keys of several slots, and execute nothing of it. */
 const SEVERAL_SLOTS = /cross-?slot|same slot/i;
 
 /** Makes a server know every script before it is asked to run one. Best effort: `loadScript` sends the text if it must. */
@@ -85,7 +85,7 @@ export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED)
   }
 }
 
-/** What a server is taught and asked to run. */
+/** A script that a server is taught and asked to run. */
 interface ScriptText {
   readonly name: string;
   readonly text: string;
