@@ -6,7 +6,7 @@ interface Properties {
   readonly title: string;
   readonly series: readonly PlotSeries[];
   readonly data: PlotData;
-  /** What is drawn and listed; the same length as `series`. */
+  /** For each of `series`, true if it is drawn and listed. */
   readonly shown: readonly boolean[];
   /** The place of the values that are shown while no cursor is on a chart; below 0 none are shown. */
   readonly latestIndex: number;
@@ -18,9 +18,9 @@ interface Properties {
   readonly steps?: readonly number[] | undefined;
   readonly group?: string;
   readonly width?: 'wide' | 'full' | undefined;
-  /** What a bar or line has for this series, where it is drawn as something else. */
+  /** The value of a series in words and legend, if it is drawn as something else. */
   readonly shownValue?: (series: number, index: number) => number | null;
-  /** What the legend has for a series while no cursor is on the chart; if omitted, its latest value. */
+  /** The legend's text for a series while no cursor is on the chart; if omitted, its latest value. */
   readonly summary?: ((series: number) => string) | undefined;
 }
 
@@ -104,7 +104,7 @@ export function Chart(properties: Properties) {
   );
 }
 
-/** Where a key takes the cursor. Null takes it away; undefined is for a key that the chart does not use. */
+/** The index to which a key moves the cursor. Null removes it; undefined is for a key that the chart does not use. */
 function nextIndex(key: string, cursor: number | null, latest: number): number | null | undefined {
   const from = cursor ?? latest + 1;
   switch (key) {

@@ -8,7 +8,7 @@ export interface Series {
   readonly name: string;
   /** Place in the palette, and the pattern of its dashes: nobody has to tell lines apart by colour alone. */
   readonly style: number;
-  /** Null where nothing is known, or there was nothing to measure. */
+  /** Null if nothing is known, or there was nothing to measure. */
   value(samples: readonly Sample[]): number | null;
   /** Only drawn and listed while it has been more than 0. */
   readonly isRare?: boolean;
@@ -19,9 +19,9 @@ export interface ChartDefinition {
   readonly title: string;
   readonly series: readonly Series[];
   text(value: number): string;
-  /** The highest value of the axis. Undefined where it follows from the data. */
+  /** The highest value of the axis. Undefined if it follows from the data. */
   readonly most?: number;
-  /** The step between the marks of the axis. Undefined where any step is good. */
+  /** The step between the marks of the axis. Undefined if any step is good. */
   readonly steps?: readonly number[];
   readonly width?: 'wide';
 }

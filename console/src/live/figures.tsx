@@ -5,7 +5,7 @@ import { allPayments, hitRatio, rateOf } from './charts.js';
 import { added, quantile } from './quantiles.js';
 import type { Sample } from './sample.js';
 
-/** What an operator looks at first. `samples`: those of now. */
+/** The figures that an operator looks at first. `samples`: the newest sample of each process. */
 export function Figures({ samples, mayList }: { samples: readonly Sample[]; mayList: boolean }) {
   const payments = rateOf(samples, allPayments);
   const median = quantile(0.5, added(samples.map(({ latency }) => latency)));
@@ -49,7 +49,7 @@ function Figure({
   value: string | null;
   unit: string;
   isBad?: boolean;
-  /** Where what is counted is listed. */
+  /** A link to the list of the counted items. */
   href?: string;
 }) {
   return (

@@ -2,7 +2,7 @@ import { countText } from '../parts/numbers.js';
 import { Table } from '../parts/table.js';
 import type { LiveModel } from './model.js';
 
-/** What the charts show, as text: of now, and the payments of all their minutes. */
+/** The charts as text: their latest values, and the payments of all their minutes. */
 export function LatestValues({ model }: { model: LiveModel }) {
   const rows = model.charts.flatMap(({ definition, data, shown }) =>
     definition.series

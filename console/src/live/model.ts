@@ -7,7 +7,7 @@ import type { LiveSamples, Sample } from './sample.js';
 /** Until the service says others. */
 const USUAL_INTERVAL_MS = 5_000;
 const USUAL_KEEP_MS = 900_000;
-/** What is older is not of now. */
+/** An older sample does not show the present. */
 const NOW_INTERVALS = 3;
 /** A rolling restart ends a process within this time of the start of its replacement, on whatever host. */
 const REPLACED_WITHIN_MS = 120_000;
@@ -19,7 +19,7 @@ export interface ShownChart {
   readonly shown: boolean[];
 }
 
-/** What the live view shows, made of the samples of the service. Its size depends on the processes, and not on how long it is open. */
+/** The contents of the live view, made of the samples of the service. Its size depends on the processes, and not on how long it is open. */
 export class LiveModel {
   #history = new History(USUAL_KEEP_MS);
   #grid = new Grid(USUAL_INTERVAL_MS, USUAL_KEEP_MS);
@@ -94,7 +94,7 @@ export class LiveModel {
     return this.#now;
   }
 
-  /** Where the lines end. */
+  /** The index at which the lines end. */
   get lastIndex(): number {
     return this.#grid.lastIndex;
   }

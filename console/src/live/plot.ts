@@ -14,7 +14,7 @@ export interface PlotOptions {
   readonly text: (value: number) => string;
   readonly most?: number | undefined;
   readonly steps?: readonly number[] | undefined;
-  /** Whose cursors move together. */
+  /** The charts of one group move their cursors together. */
   readonly group?: string | undefined;
   /** The value that the cursor is at. Null while it is not on the chart. */
   onCursor(index: number | null): void;
@@ -90,7 +90,7 @@ export class Plot {
     );
   }
 
-  /** `shown`: of each series whether it is drawn. */
+  /** `shown`: for each series, true if it is drawn. */
   show(data: PlotData, shown: readonly boolean[]): void {
     const [times] = data;
     this.#plot.batch(() => {

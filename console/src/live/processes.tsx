@@ -10,7 +10,7 @@ interface Properties {
   choose(instance: string | undefined): void;
 }
 
-/** Which processes there are. One that is chosen is shown alone. */
+/** The list of processes. One that is chosen is shown alone. */
 export function Processes({ model, only, choose }: Properties) {
   const processes = model.present;
   return (

@@ -19,7 +19,7 @@ export function added(all: readonly Buckets[]): Buckets {
 
 /**
  * The value, in the unit of the bounds, below which this share of all values lies. Values count as evenly spread within a bucket, as in
- * Prometheus; for values above the last bound the result is that bound. Null where there are no values.
+ * Prometheus; for values above the last bound the result is that bound. Null if there are no values.
  */
 export function quantile(share: number, { bounds, counts }: Buckets): number | null {
   const total = counts.reduce((sum, count) => sum + count, 0);

@@ -11,7 +11,7 @@ interface Properties {
 type PartState = 'up' | 'away';
 type StateIn = (sample: Sample) => boolean | undefined;
 
-/** Each store and the processor over the time of the charts: away where any process says so. */
+/** Each store and the processor over the time of the charts: away if any process says so. */
 export function Strips({ covering, current }: Properties) {
   const stores = [...new Set(covering.flat().flatMap((sample) => Object.keys(sample.stores)))].sort();
   const parts: [string, StateIn][] = [

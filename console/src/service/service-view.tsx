@@ -28,7 +28,7 @@ interface StoreStatistics {
   readonly version: string;
 }
 
-/** Which service this is, how its parts are, and what the credential may do. */
+/** The identity of the service, the state of its parts, and the rights of the credential. */
 export default function ServiceView({ session, http, may }: ViewProperties) {
   const { recovery, processor } = session;
   const parts = useAnswer(
