@@ -34,7 +34,7 @@ export abstract class IdempayError extends Error {
   }
 }
 
-/** Which payment an error is about. */
+/** The payment that an error is about. */
 export interface PaymentName<Key = string> {
   /** For a payment with a reference, the key that an answer named; undefined until one did. */
   readonly key: Key;

@@ -4,7 +4,7 @@ import type { Buckets } from '../platform/buckets.js';
 
 type Counts = Readonly<Record<string, number>>;
 
-/** What counts since the process began, as `/metrics` shows it. A sample has what came in its span. Bounds are seconds. */
+/** Counts since the process began, as `/metrics` shows them. A sample has the counts of its span. Bounds are seconds. */
 export interface Totals {
   /** Answers to `POST /api/payment` by outcome. */
   readonly payments: Counts;
@@ -18,7 +18,7 @@ export interface Totals {
   readonly loopDelay: Buckets;
 }
 
-/** What `/metrics` shows of this moment. */
+/** The present values that `/metrics` shows. */
 export interface State {
   readonly attempts: { readonly request: number; readonly recovery: number };
   readonly waiters: number;
@@ -49,13 +49,13 @@ export interface Sample extends ProcessIdentity, Totals, State {
   readonly spanMs: number;
 }
 
-/** What one look at the metrics finds. */
+/** The result of one look at the metrics. */
 export interface Look {
   readonly totals: Totals;
   readonly state: State;
 }
 
-/** What came between two looks at the same process. */
+/** The counts between two looks at the same process, and the state at the second one. */
 export function spanOf({ totals, state }: Look, before: Look): Totals & State {
   const earlier = before.totals;
   return {

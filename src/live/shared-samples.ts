@@ -1,4 +1,4 @@
-/** Samples are kept for so long, in memory and in what the processes share. */
+/** The life of a sample, in memory and in the store that the processes share. */
 export const KEEP_MS = 900_000;
 
 /**

@@ -138,7 +138,7 @@ export class FakeIdempay {
   }
 }
 
-/** As the `fetch` of Node.js sends it: a body has a media type, as any kind of object. */
+/** The request as the `fetch` of Node.js sends it: a body that is an object of the platform brings its media type. */
 async function requestOf(url: string, { method = 'GET', headers: given, body }: RequestInit): Promise<SentRequest> {
   const { host, pathname, search } = new URL(url);
   const headers = new Headers(given);

@@ -11,7 +11,7 @@ const HOUR_STEPS = 3_600_000 / INTERVAL_MS;
 const PROCESSES = 3;
 /** Those that a poll brings; then the page draws. */
 const STEPS_AT_ONCE = 4;
-/** What engines keep besides what a page holds (compiled code, caches) moves by so much. */
+/** The memory of the engine besides the page's own (compiled code, caches) moves by this much. */
 const MOST_GROWTH_BYTES = 500_000;
 /** The widths of a small window, a laptop and a desk. */
 const USUAL_WIDTHS = [700, 1280, 1600];

@@ -251,7 +251,7 @@ describe('the live view with AUTH=required', () => {
 
 const isThere = (text: string) => !text.endsWith('–');
 
-/** What the keyboard reads out of a chart with one line, oldest first, as far as something was heard. */
+/** The values that the keyboard reads out of a chart with one line, oldest first, as far as something was heard. */
 async function lineOf(page: Page, chart: ReturnType<Page['getByRole']>): Promise<string[]> {
   if ((await chart.count()) === 0) return [];
   await chart.focus();

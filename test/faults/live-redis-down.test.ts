@@ -49,7 +49,7 @@ test.each([
 
     const back = reader.samples().length;
     await reader.until('the other one', (samples) => others(samples.slice(back)).length > 0);
-    // What the other shared meanwhile is there too: its samples have no gap of more than an interval and a bit.
+    // The samples that the other one shared meanwhile are there too: they have no gap of more than an interval and a bit.
     const [ofOther = ''] = others(reader.samples()).map(({ instance }) => instance);
     const shown = times(reader.samples(), ofOther).toSorted((a, b) => a - b);
     const gaps = shown.slice(1).map((at, index) => at - (shown[index] ?? 0));

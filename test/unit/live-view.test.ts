@@ -34,7 +34,7 @@ const sampleAt = (at: number, instance = 'own'): Sample => {
 /** Lines that other processes appended, as a store of the deployment tells them. */
 class SharedLines {
   readonly lines: string[] = [];
-  /** Where each read began. */
+  /** The position at which each read began. */
   readonly from: string[] = [];
   /** Pages that were asked for. */
   reads = 0;
@@ -66,7 +66,7 @@ class SharedLines {
 function setUp(shared?: SharedLines) {
   const clock = new HandClock(2_000_000_000);
   const view = new LiveView('own', shared, clock);
-  /** What waits for a promise goes on. */
+  /** Code that waits for a promise goes on. */
   const settle = async () => {
     for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
   };

@@ -118,7 +118,7 @@ function buckets(total: number, middle: number) {
   return { bounds: BOUNDS, counts: [...counts, 0] };
 }
 
-/** The samples of so many processes in the last KEEP_MS, oldest first; each process samples at moments of its own. */
+/** The samples of this number of processes in the last KEEP_MS, oldest first; each process samples at moments of its own. */
 export function lastMinutes(processes: number, until: number): readonly FeedSample[] {
   const steps = KEEP_MS / INTERVAL_MS;
   const samples = Array.from({ length: processes }, (_, process) =>

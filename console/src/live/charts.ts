@@ -47,7 +47,7 @@ const PERCENTILES = [
   ['p95', 0.95],
   ['p99', 0.99],
 ] as const;
-/** Where both are made of the same samples, less may be worth a line. */
+/** If both are made of the same samples, less may be worth a line. */
 const FEWER_PERCENTILES = [PERCENTILES[0], PERCENTILES[2]] as const;
 
 /** Axis steps for whole numbers, such as counts of payments. */

@@ -73,7 +73,7 @@ export interface TimelineEvent {
   readonly event: (typeof EVENT_NAMES)[number];
   /** 1 is the first claim. */
   readonly execution?: number | undefined;
-  /** Which process it was. */
+  /** The name of the process. */
   readonly process?: string | undefined;
   readonly detail?: string | undefined;
 }

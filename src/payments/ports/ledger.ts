@@ -136,7 +136,7 @@ export interface RemovalResult {
   readonly more: boolean;
 }
 
-/** Which payments are an attempt's own (rule P14). */
+/** The processor whose payments an attempt may touch (rule P14). */
 export interface OfProcessor {
   readonly processor: string;
   /** Earlier names of the same account: rows that have one of them are taken over too. If omitted, there are none. */
