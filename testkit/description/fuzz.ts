@@ -80,9 +80,15 @@ export async function fuzz(
   await inParallel(CLIENTS, CLIENTS, async (client) => {
     const choices = clients[client] as Random;
     const fuzzer = new RequestFuzzer(described, choices, credentials);
+    // Chance must leave no operation out: each is asked once.
+    const once = described.operations.filter((_, index) => index % CLIENTS === client);
+    const next = () => {
+      const operation = once.pop();
+      return operation ? fuzzer.whole(operation) : fuzzer.next();
+    };
     for (let sent = 0; sent < perClient && problems.length < MOST_PROBLEMS; sent += 1) {
-      const draft = fuzzer.next();
-      const raw = sent % RAW_EVERY === 0 ? brokenText(draft, choices) : undefined;
+      const draft = next();
+      const raw = sent % RAW_EVERY === RAW_EVERY - 1 ? brokenText(draft, choices) : undefined;
       const answer = await send(draft, raw);
       if (!answer) continue;
       fuzzer.learn(answer);
