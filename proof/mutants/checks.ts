@@ -53,7 +53,10 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
     /^src\/stores\/postgres\/(payments\/(ledger-|claims|settlements)|connection\/database-identity-)/,
     ['contracts/distributed', 'adapters/distributed-re', 'adapters/declined-ages', 'adapters/live-leases'],
   ],
-  [/^src\/stores\/postgres\/payments\/retention/, ['contracts/distributed', 'adapters/distributed-ledger']],
+  [
+    /^src\/stores\/postgres\/payments\/retention/,
+    ['contracts/distributed', 'adapters/distributed-ledger', 'adapters/retention-ages'],
+  ],
   [
     /^src\/stores\/postgres\/transactions\//,
     ['contracts/distributed', 'adapters/distributed-re', 'adapters/transaction-creations'],
@@ -69,6 +72,10 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
       'adapters/declined-ages',
       'adapters/live-leases',
     ],
+  ],
+  [
+    /^src\/stores\/embedded\/payments\/retention/,
+    ['contracts/embedded', 'adapters/embedded', 'adapters/retention-ages'],
   ],
   [/^src\/stores\/embedded\//, ['contracts/embedded', 'adapters/embedded', 'adapters/transaction-creations']],
   [/^src\/http\//, ['http/access.test', 'http/references']],

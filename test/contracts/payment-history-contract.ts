@@ -443,6 +443,11 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     expect(keysOf(await shown(first, third))).toEqual(keys.slice(0, 2));
     expect(keysOf(await shown(second, third))).toEqual([keys[1]]);
     expect(await shown(second, second)).toEqual([]);
+    // A page of another period that goes on before this one.
+    const { next: after } = await history.settled({ from: first, to: third, after: undefined, limit: 1 });
+    const later = { from: third, to: third + 1, after, limit: 4 };
+    expect(keysOf((await history.settled(later)).payments)).toEqual([keys[2]]);
+    expect(await history.countSettled(later)).toMatchObject({ completed: 1, declined: 0 });
   });
 
   test('6: pages of any size are the whole, in order, also of one moment, and while others settle', async () => {
