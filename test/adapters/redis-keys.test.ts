@@ -247,6 +247,17 @@ test.each([
  * among the messages known to mean a lost answer.
  * Fix: only what the server refused itself, or what was never sent, is `unchanged`.
  */
+test('a record whose payment is begun lives as long as its lock, and no shorter than before', async () => {
+  const begin = (key: string, leaseMs: number) => one.keys.begin({ key, owner: newOwner(), leaseMs, fingerprint: '' });
+  const [short, long] = [newKey(), newKey()];
+  await one.keys.issue(short, LONG_MS);
+  await one.keys.issue(long, 2 * LONG_MS);
+  for (const key of [short, long]) expect(await begin(key, 1.5 * LONG_MS)).toMatchObject({ state: 'taken' });
+  const lifeOf = (key: string) => redis.client.call('PTTL', NAMES.payment(key).record) as Promise<number>;
+  expect(await lifeOf(short)).toBeGreaterThan(LONG_MS);
+  expect(await lifeOf(long)).toBeGreaterThan(1.5 * LONG_MS);
+});
+
 describe('a fault of Redis', () => {
   const issue = () => one.keys.issue(newKey(), LONG_MS).then(() => true);
   const expectFault = (asked: Promise<unknown>, effect: string) => expect(asked).rejects.toMatchObject({ effect });

@@ -147,11 +147,14 @@ export function transactionCreationContract({ transactions: store, pass }: Contr
       { key: key.key.toUpperCase() },
       { key: `${key.key}%` },
     ];
+    const created: CreationResult[] = [];
     for (const each of [{}, ...members]) {
-      expect(await store.createAll(rows, { ...key, ...each })).toMatchObject({ state: 'created' });
+      expect(await store.findCreation({ ...key, ...each })).toBeUndefined();
+      created.push(await store.createAll(rows, { ...key, ...each }));
     }
-    for (const each of [{}, ...members]) {
-      expect(await store.createAll(rows, { ...key, ...each })).toMatchObject({ state: 'replayed' });
+    expect(created.map(({ state }) => state)).toEqual(created.map(() => 'created'));
+    for (const [index, each] of [{}, ...members].entries()) {
+      expect(await store.createAll(rows, { ...key, ...each })).toEqual({ ...created[index], state: 'replayed' });
     }
   });
 
