@@ -166,7 +166,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
       "if (mayBeRemoved(key)) return { state: 'expired' };\n    if (now → if (now",
     'condition: the claim of a lost row begins anew, in SQLite': '? Math.min(now, keyTimeOf(key)) : now → ? now : now',
     'condition: a lost row is closed before the processor was asked, in SQLite':
-      "if (mayBeLost && !isLookedUp) return { state: 'may be lost' };\n → ",
+      "if (mayBeLost && !isLookedUp) return { state: 'may be lost' }; → if (mayBeLost && !isLookedUp && now < 0) return { state: 'may be lost' };",
     'condition: nothing waits after rows were lost, in SQLite':
       'return waitAfterLossMs > 0 && remainingMs > 0 ? → return waitAfterLossMs > 0 && remainingMs > 1e12 ?',
     'condition: a generated key of before a loss is not lost, in SQLite':
