@@ -1,7 +1,8 @@
 import type { PaymentRules } from './context.js';
 import type { FindResult, Ledger, OtherBeforeLoss, TurnRefusal } from './ports/ledger.js';
 import type { PaymentHistory, PaymentRecord } from './ports/payment-history.js';
-import type { FinalOutcome } from './values/payment.js';
+import type { Action } from './ports/processor.js';
+import type { FinalOutcome, PendingPayment } from './values/payment.js';
 import { type ComputeKey, isComputed, type NamedPayment, type Reference } from './values/reference.js';
 
 /** The time between our answer and the client's next request: a wait that ends this early is not rounded up. */
@@ -30,6 +31,9 @@ export type PayAnswer =
     /** Rows were lost, and the processor may still receive charges of before: nothing was begun. */
     | { readonly state: 'too soon'; readonly retryAfterSeconds: number }
     | OtherBeforeLoss
+    | PendingAnswer
+    /** It is pending, and the processor did not say what the payer can do now. */
+    | { readonly state: 'pending without answer' }
     | { readonly state: 'unknown' }
     /** Nothing was sent to the processor; the payment is claimed, and will be sent. */
     | { readonly state: 'not sent' }
@@ -37,6 +41,15 @@ export type PayAnswer =
     /** The request waited for another attempt. */
     readonly waited?: true;
   };
+
+/** The outcome takes time (rule P24). */
+export interface PendingAnswer {
+  readonly state: 'pending';
+  readonly payment: PendingPayment;
+  /** Only for the payer, and kept nowhere. */
+  readonly action?: Action | undefined;
+  readonly retryAfterSeconds: number;
+}
 
 /** The attempt before this one does not permit it, and nothing was begun. */
 export interface RefusedTurn {

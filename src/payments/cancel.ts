@@ -19,6 +19,8 @@ export type CancelAnswer =
   | { readonly state: 'completed'; readonly transactionId: string }
   | { readonly state: 'declined' }
   | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
+  /** The processor cannot end it (any more), or its adapter cannot: its outcome will come. */
+  | { readonly state: 'cannot be ended' }
   | { readonly state: 'invalid key' }
   | RefusedTurn
   | { readonly state: 'too soon'; readonly retryAfterSeconds: number }

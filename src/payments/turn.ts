@@ -22,6 +22,7 @@ export function createTurnOf(
 
 const REFUSED = {
   PROCESSING: 'under way',
+  PENDING: 'pending',
   COMPLETED: 'completed',
   CANCELLED: 'cancelled',
   DECLINED: 'declined too long ago',
@@ -29,11 +30,11 @@ const REFUSED = {
 
 /**
  * The reason why it is not the turn of the next attempt, or undefined if it is.
- * @param previous The state of the attempt before, or undefined if it has no row.
+ * @param previous The state of the attempt before, `PENDING` if it waits at the processor, or undefined if it has no row.
  * @param isInTime True if that attempt, if it was declined, is young enough to be followed.
  */
 export function refusalAfter(
-  previous: PaymentRecord['state'] | undefined,
+  previous: PaymentRecord['state'] | 'PENDING' | undefined,
   isInTime: boolean,
 ): Extract<TurnRefusal, { state: 'not its turn' }> | undefined {
   if (previous === 'DECLINED' && isInTime) return undefined;

@@ -1,6 +1,15 @@
 import type { Content } from '../values/content.js';
 import type { Money } from '../values/money.js';
-import type { Claim, ExecutionNote, Fence, FinalOutcome, Outcome, UnsentMark } from '../values/payment.js';
+import type {
+  Claim,
+  EndingScope,
+  ExecutionNote,
+  Fence,
+  FinalOutcome,
+  Outcome,
+  PendingPayment,
+  UnsentMark,
+} from '../values/payment.js';
 import type { Reference } from '../values/reference.js';
 
 /**
@@ -42,11 +51,30 @@ export interface Ledger {
    */
   acceptLostRows(): Promise<void>;
 
-  /** Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. */
-  takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined>;
+  /**
+   * Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. A pending one is taken over
+   * only with `isPending`, by a caller that has its outcome.
+   */
+  takeOver(takeover: Takeover & { readonly key: string; readonly isPending?: boolean }): Promise<Claim | undefined>;
 
-  /** Takes over up to `limit` abandoned payments of the processor that are due for recovery, from one end of their order. */
+  /**
+   * Takes over an abandoned payment, pending or not, and writes in the same commit that a cancellation ends it (rule P25). `onlyUnsent`: not if
+   * something may have been sent for it. Undefined as with `takeOver`, or if it may have been sent.
+   */
+  beginEnding(ending: BegunEnding): Promise<Claim | undefined>;
+
+  /** Takes over up to `limit` abandoned payments of the processor that are due for recovery, from one end of their order; none that is pending. */
   takeOverDue(takeover: DueTakeover): Promise<readonly Claim[]>;
+
+  /**
+   * Up to `limit` pending payments of the processor that are due to be asked about, longest due first. In the same commit, each is due again
+   * after a quarter of its age, between 5 seconds and an hour, and not after `untilMs` if that is to come. Nothing else of it changes, and no
+   * lease begins.
+   */
+  duePending(due: { readonly processor: string; readonly limit: number }): Promise<readonly PendingPayment[]>;
+
+  /** The end of a pending payment is expected at another time (milliseconds since the epoch). Writes no event, and changes no final row. */
+  movePending(key: string, untilMs: number): Promise<void>;
 
   /** Lengthens the lease; false when the attempt has been fenced off. */
   renew(fence: Fence, leaseMs: number): Promise<boolean>;
@@ -73,20 +101,30 @@ export interface Ledger {
   abandon(fence: Fence, recoverAfterMs: number, mark?: UnsentMark, note?: ExecutionNote): Promise<boolean>;
 
   /**
+   * The same for a payment that may have been sent: what became of it is not the end. It may be pending from now on, or the ending that a
+   * cancellation began may be over without an answer that ends it.
+   */
+  leave(fence: Fence, left: Left, note: ExecutionNote): Promise<boolean>;
+
+  /**
    * Writes the outcome that an operator found out, with one epoch more, so that no attempt can settle it any more. Only if no attempt is at
    * work on the payment, and `dedupMs` have passed since its first claim, or `idempotencyTtlMs` if nothing was ever sent for it. The
-   * outcome is repeated for `idempotencyTtlMs`.
+   * outcome is repeated for `idempotencyTtlMs`. A pending payment is resolved `RESOLVABLE_AFTER_UNTIL_MS` after its end was expected, or
+   * `RESOLVABLE_AFTER_CLAIM_MS` after its first claim.
    */
   resolve(resolution: Resolution): Promise<ResolveResult>;
 
   /**
-   * Counts payments that are PROCESSING with a dead lease, or taken over at this moment, among the `MOST_COUNTED` oldest under way. They
+   * Counts payments that are PROCESSING and not pending, with a dead lease, or taken over at this moment, among the `MOST_COUNTED` oldest under way. They
    * were first claimed more than `dedupMs` ago, or more than `idempotencyTtlMs` ago if nothing was ever sent for them.
    */
   countAbandoned(dedupMs: number, idempotencyTtlMs: number): Promise<number>;
 
-  /** Payments that are PROCESSING with a dead lease, of every processor and any age, among the `MOST_COUNTED` oldest under way. */
+  /** Payments that are PROCESSING with a dead lease and not pending, of every processor and any age, among the `MOST_COUNTED` oldest under way. */
   backlog(): Promise<Backlog>;
+
+  /** Pending payments of every processor, among the `MOST_COUNTED` oldest. */
+  pendingBacklog(): Promise<PendingBacklog>;
 
   /**
    * Counts time in which this process ran. A payment's age, for its removal, is the time that was counted since it was settled.
@@ -110,6 +148,32 @@ export interface Backlog {
   readonly payments: number;
   /** Since the first claim of the oldest one; 0 if there is none. */
   readonly oldestMs: number;
+}
+
+export interface PendingBacklog extends Backlog {
+  /** Of them, those whose end was expected before now. */
+  readonly pastUntil: number;
+}
+
+export const RESOLVABLE_AFTER_UNTIL_MS = 3_600_000;
+export const RESOLVABLE_AFTER_CLAIM_MS = 30 * 24 * 3_600_000;
+
+/** What an execution leaves that ends without an outcome. */
+export interface Left {
+  readonly recoverAfterMs: number;
+  /** The payment is pending from now on, and its end is expected at this time; milliseconds since the epoch. If omitted, that stays as it is. */
+  readonly pendingUntilMs?: number | undefined;
+  /** The ending that a cancellation began is over, and the payment is as before. */
+  readonly clearsEnding?: boolean | undefined;
+  /** If omitted, the row keeps the one that it has. */
+  readonly processorId?: string | undefined;
+}
+
+export interface BegunEnding extends Takeover {
+  readonly key: string;
+  /** Kept in the row. An ending of the order stays one, whoever asks again for less. */
+  readonly scope: EndingScope;
+  readonly onlyUnsent: boolean;
 }
 
 export interface Elapsed {
@@ -231,7 +295,7 @@ export type TurnRefusal =
   | {
       readonly state: 'not its turn';
       /** The state of the attempt before. */
-      readonly previous: 'absent' | 'under way' | 'completed' | 'cancelled' | 'declined too long ago';
+      readonly previous: 'absent' | 'under way' | 'pending' | 'completed' | 'cancelled' | 'declined too long ago';
     }
   /** Rows were lost a moment ago: see `waitAfterLossMs`. */
   | { readonly state: 'too soon'; readonly remainingMs: number }
@@ -250,6 +314,7 @@ export type CancelResult =
   | Final
   /** The lease may be dead: `remainingMs` is 0 then. */
   | UnderWay
+  | Pending
   | { readonly state: 'too late' }
   | { readonly state: 'expired' }
   /** An earlier row of the key may have been lost, and the processor was not asked. */
@@ -272,6 +337,7 @@ export type ClaimResult =
   | { readonly state: 'taken over'; readonly claim: Claim }
   | Final
   | UnderWay
+  | Pending
   /** The store executed it after `claimBy`. The key itself may still be valid. */
   | { readonly state: 'too late' }
   /** The row is final and past its expiry, or the key is so old that its row may have been removed. */
@@ -283,6 +349,7 @@ export type ClaimResult =
 export type FindResult =
   | Final
   | UnderWay
+  | Pending
   /** PROCESSING, and no attempt is at work on it. */
   | { readonly state: 'abandoned' }
   /** Final, and past its expiry; never a payment of a reference. */
@@ -324,6 +391,12 @@ export type SettleResult =
 interface Final {
   readonly state: 'final';
   readonly final: FinalOutcome;
+}
+
+/** Whether an execution is at work on it or not. */
+interface Pending {
+  readonly state: 'pending';
+  readonly payment: PendingPayment;
 }
 
 interface UnderWay {

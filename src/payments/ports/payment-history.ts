@@ -1,6 +1,6 @@
 import type { Metadata } from '../values/content.js';
 import type { Money } from '../values/money.js';
-import type { ExecutionNote, LookedUp } from '../values/payment.js';
+import type { EndingScope, ExecutionNote, LookedUp } from '../values/payment.js';
 import type { PaidCounts } from '../values/processor-names.js';
 
 /** Port: the rows of the ledger as clients and operators look at them, final or not, for as long as they are kept. */
@@ -53,6 +53,12 @@ interface PaymentRow {
   readonly reason: string | undefined;
   /** Why an operator resolved it; undefined if the processor's own answer settled it. */
   readonly resolution: string | undefined;
+  /** The payment waits at the processor, which expects its end then (rule P24). Undefined if it is not pending, or final. */
+  readonly pendingUntil?: number | undefined;
+  /** A cancellation ends the payment, or has ended it (rule P25). */
+  readonly ending?: EndingScope | undefined;
+  /** The processor's own name of the charge. */
+  readonly processorId?: string | undefined;
 }
 
 export interface ClaimedPayment extends PaymentRow, Money {
@@ -109,6 +115,8 @@ export type PaymentEvent = { readonly at: number; readonly execution: number } &
 
 export interface Selection {
   readonly state: PaymentRecord['state'] | undefined;
+  /** Only payments that are pending. `PROCESSING` has them too. */
+  readonly isPending?: boolean | undefined;
   /** Only payments of this client; payments of all clients if it is undefined. */
   readonly client?: string | undefined;
   /** Only payments first claimed at or after this moment, by the clock of the process that did. */

@@ -5,14 +5,41 @@ import type { Money } from '../values/money.js';
 export interface Processor {
   readonly traits: ProcessorTraits;
 
+  /**
+   * The version of the contract that its last whole reply named; 0 if it named none, or there was no reply. Only from `CONTRACT_OF_ENDINGS` on
+   * can a charge be pending, and be ended.
+   */
+  readonly contract: number;
+
   /** Charges once per key. Never throws for an act of the processor; anything unclear is 'unknown'. */
   charge(charge: Charge): Promise<ChargeResult | NotSent>;
 
   /**
    * Tells what became of an earlier charge with that key. `money`: the money that must have been charged; an answer that names other money
-   * is unknown. If omitted, the answer is not compared.
+   * is unknown. If omitted, the answer is not compared. `open`: the payment is pending, or a cancellation ends it, so only a reply that names
+   * `CONTRACT_OF_ENDINGS` counts.
    */
-  lookUp(key: string, money?: Money): Promise<LookUpResult>;
+  lookUp(key: string, money?: Money, open?: OpenCharge): Promise<LookUpResult>;
+
+  /**
+   * Asks the processor to end a charge, so that it charges nothing from then on, also if the charge itself arrives later. It is asked again
+   * until there is an answer. Never throws for an act of the processor.
+   */
+  end(ending: Ending): Promise<EndResult>;
+}
+
+/** The first contract that knows pending charges and their ending. */
+export const CONTRACT_OF_ENDINGS = 3;
+
+/** A charge that is pending, or that is being ended. */
+export interface OpenCharge {
+  /** The processor's own name of it, from an earlier reply. Undefined if no reply named one. */
+  readonly id?: string | undefined;
+}
+
+export interface Ending extends Money, OpenCharge {
+  readonly key: string;
+  readonly transactionId: string;
 }
 
 /** A processor that was opened: what its last calls say of it, and the end of its connections. */
@@ -63,11 +90,31 @@ export interface Charge extends Money {
 
 export type LookUpResult =
   /** `charged`: what the processor says that it charged, in canonical form. If omitted, it does not say. */
-  | { readonly state: 'succeeded'; readonly charged?: Money | undefined }
-  | Exclude<ChargeResult, { readonly state: 'succeeded' }>
+  | ({ readonly state: 'succeeded' | 'pending'; readonly charged?: Money | undefined } & ChargeResult)
+  | Exclude<ChargeResult, { readonly state: 'succeeded' | 'pending' }>
   | { readonly state: 'no record' };
 
 export type ChargeResult =
-  | { readonly state: 'succeeded' }
-  | { readonly state: 'declined'; readonly reason: string }
+  | ({ readonly state: 'succeeded' } & OpenCharge)
+  | ({ readonly state: 'declined'; readonly reason: string } & OpenCharge)
+  | (PendingCharge & OpenCharge)
   | { readonly state: 'unknown'; readonly cause: string };
+
+/** The charge was accepted, and its outcome takes time: the payer must confirm, or the processor itself waits (rule P24). */
+export interface PendingCharge {
+  readonly state: 'pending';
+  /** When the end is expected; milliseconds since the epoch. It may move with each look-up. */
+  readonly untilMs: number;
+  /** Undefined if the payer has nothing to do. */
+  readonly action?: Action | undefined;
+}
+
+/** What the payer needs to confirm, as the adapter gave it: `url`, or members that the page knows. It is passed on, and never kept. */
+export type Action = Readonly<Record<string, string>>;
+
+export type EndResult =
+  | Exclude<ChargeResult, { readonly state: 'pending' }>
+  /** It cannot be ended any more: its outcome will come. */
+  | { readonly state: 'cannot be ended' }
+  /** The reply does not name the contract that knows endings: it may come from another instance of the adapter. */
+  | { readonly state: 'other contract'; readonly cause: string };

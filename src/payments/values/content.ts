@@ -9,12 +9,15 @@ export interface Content {
   readonly source?: string | undefined;
   readonly description?: string | undefined;
   readonly metadata?: Metadata | undefined;
+  /** A payer is present, and comes back to this address after a confirmation (rule P24). It is kept and erased as the source is. */
+  readonly returnUrl?: string | undefined;
 }
 
 export type Metadata = Readonly<Record<string, string>>;
 
 /** Lengths are in code points. */
 export const MOST_SOURCE = 500;
+export const MOST_RETURN_URL = 1_000;
 export const MOST_DESCRIPTION = 255;
 export const MOST_METADATA = 20;
 export const MOST_METADATA_NAME = 40;

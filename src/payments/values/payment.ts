@@ -77,6 +77,12 @@ export interface Claim extends Fence, Money {
   readonly mayBeLost?: boolean | undefined;
   /** When it was claimed, an earlier row of its key may have been lost: the charge may have another amount than this row. */
   readonly claimedAfterLoss?: boolean | undefined;
+  /** The processor said that it is pending (rule P24): it was sent, so it is never sent again. */
+  readonly isPending?: boolean | undefined;
+  /** A cancellation ends it (rule P25): nothing is sent for it, and the processor is asked for the ending until it answers. */
+  readonly ending?: EndingScope | undefined;
+  /** The processor's own name of the charge. A settlement keeps it in the row. */
+  readonly processorId?: string | undefined;
   /** Milliseconds since the first claim, by the store's clock; negative when that was set back meanwhile. */
   readonly ageMs: number;
   /**
@@ -86,8 +92,8 @@ export interface Claim extends Fence, Money {
   readonly claimedAtWallMs?: number | undefined;
 }
 
-/** Why an attempt runs. `operator` only looks the payment up; it never sends a charge. */
-export type Origin = 'first claim' | 'repeat' | 'recovery' | 'operator';
+/** Why an attempt runs. `operator` only looks the payment up; it never sends a charge, and nor does `cancellation`, which ends the payment. */
+export type Origin = 'first claim' | 'repeat' | 'recovery' | 'operator' | 'cancellation';
 
 /** The steps of an attempt beyond a plain first one, kept in the payment's row for its timeline. */
 export interface ExecutionNote {
@@ -97,6 +103,30 @@ export interface ExecutionNote {
   readonly sent: boolean;
   /** Why it ended without an outcome; undefined if it has one. */
   readonly cause?: string | undefined;
+  /** It ended because the payment is pending: the end is expected at this time, milliseconds since the epoch. */
+  readonly pendingUntil?: number | undefined;
+}
+
+/** What a cancellation of a payment under way is for: the whole order, or this attempt at it only, so that another one may follow. */
+export type EndingScope = 'order' | 'attempt';
+
+/** A payment that is PROCESSING, and waits at the processor for its outcome (rule P24). It has no lease, unless an outcome is being written. */
+export interface PendingPayment extends Money {
+  readonly key: string;
+  readonly transactionId: string;
+  readonly fingerprint: string;
+  readonly client: string | undefined;
+  readonly processor: string;
+  readonly reference?: string | undefined;
+  readonly attempt?: number | undefined;
+  /** The processor's own name of the charge. */
+  readonly processorId?: string | undefined;
+  readonly ending?: EndingScope | undefined;
+  readonly claimedAfterLoss?: boolean | undefined;
+  /** When the processor expects its end; milliseconds since the epoch. */
+  readonly untilMs: number;
+  /** Of the lease of an execution that is at work on it; 0 if there is none. */
+  readonly remainingMs: number;
 }
 
 /** `no answer`: none that says anything. */
