@@ -81,11 +81,10 @@ export const SOON: PayAnswer = { state: 'in progress', retryAfterSeconds: 1 };
 export interface Answers {
   /** A repeat of a payment that is final (rule P6). */
   replay(named: NamedPayment, final: FinalOutcome, fingerprint: string | undefined): Promise<PayAnswer>;
-  conflict(named: NamedPayment, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer>;
-  /** The same for a row that was just read. */
+  /** By the row as it was just read. */
   conflictWith(
     named: NamedPayment,
-    found: FindResult,
+    found: Exclude<FindResult, { state: 'pending' }>,
     fingerprint: string | undefined,
     lock?: RunningAttempt,
   ): Promise<PayAnswer>;
@@ -109,21 +108,9 @@ export function createAnswers(context: {
   const { leaseMs, payloadMismatch } = context.rules;
   const durations = new RecentDurations(typicalMs);
 
-  /**
-   * Rule 2 of spec 4.1. A lock may be left although its payment is final (its end was lost, or refused by a full store). So
-   * the row is read before each 409, after `begin` or `look` was answered (rule P17).
-   */
-  async function conflict(
-    named: NamedPayment,
-    fingerprint: string | undefined,
-    lock?: RunningAttempt,
-  ): Promise<PayAnswer> {
-    return conflictWith(named, await ledger.find(named.key), fingerprint, lock);
-  }
-
   async function conflictWith(
     named: NamedPayment,
-    found: FindResult,
+    found: Exclude<FindResult, { state: 'pending' }>,
     fingerprint: string | undefined,
     lock?: RunningAttempt,
   ): Promise<PayAnswer> {
@@ -197,7 +184,7 @@ export function createAnswers(context: {
     return { state: 'busy', retryAfterSeconds: Math.max(1, Math.ceil(durations.medianMs() / 1000)) };
   }
 
-  return { replay, conflict, conflictWith, busy, differs, took: (ms) => durations.add(ms) };
+  return { replay, conflictWith, busy, differs, took: (ms) => durations.add(ms) };
 }
 
 function referenceOf(record: PaymentRecord | undefined): Reference | undefined {

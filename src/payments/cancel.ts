@@ -2,13 +2,15 @@ import { isUnknown, StoreUnavailable } from '../platform/faults.js';
 import { CANCELLATION, type RefusedTurn } from './answers.js';
 import type { AttemptEndings } from './attempt-endings.js';
 import { claimTermsOf, type PaymentContext } from './context.js';
-import { type LookUpNext, mayHideOwnRow } from './lost-attempts.js';
+import type { CarryOut } from './execution.js';
+import { knownAttemptOf, type LookUpNext, mayHideOwnRow } from './lost-attempts.js';
 import type { Taken } from './ports/key-store.js';
 import type { Cancellation, CancelResult, FindResult, OtherBeforeLoss } from './ports/ledger.js';
-import type { ChargeResult } from './ports/processor.js';
+import { CONTRACT_OF_ENDINGS, type LookUpResult } from './ports/processor.js';
 import type { TurnOf } from './turn.js';
-import type { FinalOutcome } from './values/payment.js';
-import type { NamedPayment } from './values/reference.js';
+import { fingerprintOf } from './values/money.js';
+import type { Claim, EndingScope, FinalOutcome } from './values/payment.js';
+import { LAST_ATTEMPT, type NamedPayment } from './values/reference.js';
 
 /** A caller that repeats a refused cancellation does so at least this often. */
 const LONGEST_RETRY_SECONDS = 5;
@@ -23,6 +25,8 @@ export type CancelAnswer =
   | { readonly state: 'cannot be ended' }
   | { readonly state: 'invalid key' }
   | RefusedTurn
+  /** Only this attempt was to be ended, and it was never begun. */
+  | { readonly state: 'nothing to end' }
   | { readonly state: 'too soon'; readonly retryAfterSeconds: number }
   | OtherBeforeLoss
   /** Its row may be lost, and the processor has an outcome that belongs in it. */
@@ -34,25 +38,47 @@ export type CancelAnswer =
 
 /**
  * Closes a payment that is not to be made (rule P22): it takes the lock and inserts the row as a payment does, so of both exactly
- * one succeeds.
+ * one succeeds. One that is under way, and that no execution works on, is ended at the processor (rule P25); `only`: without closing the
+ * next attempt at its reference.
  *
- * Dies before `ledger.cancel`: nothing happened, the lock ends by itself. Dies after it: the row answers every claim, and the next
- * request removes the record. Run twice: the second finds the row.
+ * Dies before `ledger.cancel` or `beginEnding`: nothing happened, the lock ends by itself. Dies after `ledger.cancel`: the row answers every
+ * claim, and the next request removes the record. Dies after `beginEnding`: the row says so, nothing is sent for it, and recovery asks for
+ * the ending again. Dies before the next attempt is closed: the row says that the order is ended, and a repeat closes it. Run twice: the
+ * second finds the row.
  */
-export type CancelPayment = (named: NamedPayment) => Promise<CancelAnswer>;
+export type CancelPayment = (named: NamedPayment, only?: 'attempt') => Promise<CancelAnswer>;
+
+const CANCELLED = { state: 'cancelled' } as const;
 
 export function createCancelPayment(
-  context: Pick<PaymentContext, 'keys' | 'ledger' | 'processor' | 'rules' | 'newOwner' | 'newTransactionId'> & {
+  context: Pick<
+    PaymentContext,
+    | 'keys'
+    | 'ledger'
+    | 'history'
+    | 'processor'
+    | 'rules'
+    | 'clock'
+    | 'computeKey'
+    | 'newOwner'
+    | 'newTransactionId'
+    | 'events'
+  > & {
+    carryOut: CarryOut;
     endings: AttemptEndings;
     lookUpNext: LookUpNext;
     turnOf: TurnOf;
   },
 ): CancelPayment {
-  const { keys, ledger, processor, newOwner, newTransactionId, endings, lookUpNext, turnOf } = context;
+  const { keys, ledger, history, processor, clock, computeKey, newOwner, newTransactionId, events } = context;
+  const { carryOut, endings, lookUpNext, turnOf } = context;
   const { leaseMs, idempotencyTtlMs } = context.rules;
-  const { ofProcessor, recordLifeMs, waitAfterLossMs } = claimTermsOf(context);
+  const { ofProcessor, recordLifeMs, waitAfterLossMs, shortLossMs } = claimTermsOf(context);
 
-  return async function cancelPayment({ key, client, reference }) {
+  return cancelPayment;
+
+  async function cancelPayment(named: NamedPayment, only?: 'attempt'): Promise<CancelAnswer> {
+    const { key, client, reference } = named;
     const owner = newOwner();
     const makes = reference && { reference, lifeMs: recordLifeMs };
     const asked = { key, owner, leaseMs, fingerprint: CANCELLATION, client, makes };
@@ -63,37 +89,114 @@ export function createCancelPayment(
     });
     switch (begun.state) {
       case 'taken':
-        return cancelWithLock(key, owner, begun);
+        return cancelWithLock(key, owner, begun, only);
       case 'final':
-        return ofOutcome(begun.final);
+        return ofOutcome(key, begun.final, only);
       case 'locked':
-        return ofRow(await ledger.find(key), begun);
+        return ofRow(key, await ledger.find(key), only, begun);
       case 'absent': {
         const found = await ledger.find(key, client);
         if (found.state === 'final') await endings.finish(key, owner, found.final);
-        return ofRow(found);
+        return isIdle(found) ? end(key, owner, only) : ofRow(key, found, only);
       }
     }
-  };
+  }
 
   async function cancelWithLock(
     key: string,
     owner: string,
-    { claimBy, client, reference }: Taken,
+    taken: Taken,
+    only: 'attempt' | undefined,
   ): Promise<CancelAnswer> {
-    const transactionId = newTransactionId();
-    const turn = reference && turnOf(reference);
-    const life = { claimBy, idempotencyTtlMs, waitAfterLossMs };
-    const closed = await cancelOnce({ key, owner, transactionId, client, turn, ...life, ...ofProcessor }).catch(
+    const closed = await (only ? findOnly(key, owner, taken) : close(key, owner, taken)).catch(
       async (fault: unknown) => {
         await endings.release(key, owner);
         throw fault;
       },
     );
+    // It releases the lock.
+    if (isIdle(closed)) return end(key, owner, only);
     if (closed.state === 'cancelled') await endings.forget(key, owner);
     else if (closed.state === 'final') await endings.finish(key, owner, closed.final);
     else await endings.release(key, owner);
-    return ofClosed(closed, reference?.attempt ?? 1);
+    return ofClosed(key, closed, taken.reference?.attempt ?? 1, only);
+  }
+
+  async function close(key: string, owner: string, taken: Taken): Promise<CancelResult | FoundAtProcessor> {
+    const { claimBy, client, reference } = taken;
+    const transactionId = newTransactionId();
+    const turn = reference && turnOf(reference);
+    const life = { claimBy, idempotencyTtlMs, waitAfterLossMs };
+    return cancelOnce({ key, owner, transactionId, client, turn, ...life, ...ofProcessor });
+  }
+
+  /**
+   * Another card is to follow, so nothing may close the order. If rows were lost, the row of a pending attempt may be one of them.
+   */
+  async function findOnly(
+    key: string,
+    owner: string,
+    { claimBy, client, reference }: Taken,
+  ): Promise<CancelResult | FoundAtProcessor> {
+    const found = await ledger.find(key);
+    if (found.state === 'abandoned') return { state: 'under way', fingerprint: '', remainingMs: 0 };
+    if (found.state !== 'absent') return found;
+    if (!(await ledger.mayBeLost(key))) return { state: 'nothing to end' };
+    const known = await processor.lookUp(key);
+    if (known.state === 'no record') return { state: 'nothing to end' };
+    if (known.state !== 'pending') return atProcessor(known.state);
+    const turn = reference && turnOf(reference);
+    return adopt({ key, owner, transactionId: newTransactionId(), client, turn, claimBy, ...ofProcessor }, known);
+  }
+
+  /** Ends a payment that no execution works on. Its lock, if this owner has it, is released. */
+  async function end(key: string, owner: string, only: 'attempt' | undefined): Promise<CancelAnswer> {
+    const askedAt = clock.monotonic();
+    const claim = await beginEnding(key, owner, only ?? 'order').catch(async (fault: unknown) => {
+      await endings.release(key, owner);
+      throw fault;
+    });
+    if (claim === undefined || 'state' in claim) {
+      await endings.release(key, owner);
+      return claim ?? ofRow(key, await ledger.find(key), only);
+    }
+    const result = await carryOut(claim, askedAt, 'cancellation');
+    switch (result.state) {
+      case 'settled':
+      case 'finished elsewhere':
+        return ofOutcome(key, result.final, only);
+      case 'cannot be ended':
+        return result;
+      case 'cancelled':
+        return result.answered === 'COMPLETED' ? { state: 'charged before' } : CANCELLED;
+      case 'superseded':
+        return { state: 'superseded at processor', attempt: result.by - 1, by: result.by };
+      case 'unknown':
+      case 'not sent':
+        events.unknown(claim, result.cause);
+        return { state: 'unknown' };
+      case 'pending':
+        return { state: 'cannot be ended' };
+    }
+  }
+
+  /**
+   * A payment that was never sent needs no answer. Otherwise the adapter must know endings: if its last reply did not say so, it is asked,
+   * and nothing is written before it does.
+   */
+  async function beginEnding(
+    key: string,
+    owner: string,
+    scope: EndingScope,
+  ): Promise<Claim | { readonly state: 'cannot be ended' } | undefined> {
+    const begun = { key, owner, leaseMs, scope, ...ofProcessor };
+    if (processor.contract < CONTRACT_OF_ENDINGS) {
+      const unsent = await ledger.beginEnding({ ...begun, onlyUnsent: true });
+      if (unsent) return unsent;
+      await processor.lookUp(key);
+      if (processor.contract < CONTRACT_OF_ENDINGS) return { state: 'cannot be ended' };
+    }
+    return ledger.beginEnding({ ...begun, onlyUnsent: false });
   }
 
   /**
@@ -106,10 +209,37 @@ export function createCancelPayment(
     if (closed.state === 'not its turn') return outOfTurn(key, closed);
     if (closed.state !== 'may be lost') return closed;
     const [found, next] = await Promise.all([processor.lookUp(key), lookUpNext(turn?.reference)]);
-    if (found.state !== 'no record') return atProcessor(found.state);
-    if (next.state === 'no record') return ledger.cancel({ ...cancellation, isLookedUp: true });
+    if (found.state !== 'no record' && found.state !== 'pending') return atProcessor(found.state);
     if (next.state === 'unknown') return { state: 'unknown' };
-    return { state: 'superseded at processor', attempt: next.by - 1, by: next.by };
+    if (next.state === 'superseded') return { state: 'superseded at processor', attempt: next.by - 1, by: next.by };
+    return found.state === 'pending'
+      ? adopt(cancellation, found)
+      : ledger.cancel({ ...cancellation, isLookedUp: true });
+  }
+
+  /**
+   * The row of a pending payment was lost: it is claimed again, with what the processor says of it, so that it can be ended as any other.
+   * Dies before `leave`: the row is one that was claimed after a loss, and recovery finds it pending.
+   */
+  async function adopt(
+    lost: Pick<Cancellation, 'key' | 'owner' | 'transactionId' | 'client' | 'turn' | 'claimBy'>,
+    { charged, untilMs, id }: Extract<LookUpResult, { state: 'pending' }>,
+  ): Promise<CancelResult | FoundAtProcessor> {
+    if (!charged) return { state: 'unknown' };
+    const { turn } = lost;
+    const keysAndIds = { computeKey, newTransactionId };
+    const knownAtProcessor = turn && knownAttemptOf(turn.reference, keysAndIds, idempotencyTtlMs);
+    const terms = { leaseMs, waitAfterLossMs, shortLossMs, knownAtProcessor, ...ofProcessor };
+    const claimed = await ledger.claim({ ...lost, ...charged, fingerprint: fingerprintOf(charged), ...terms });
+    if (claimed.state !== 'taken over') {
+      // A claim that may be one of a lost row is never a first one.
+      if (claimed.state === 'claimed' || claimed.state === 'settled')
+        throw new Error('a lost row was claimed as a new one');
+      return claimed;
+    }
+    const note = { lookedUp: 'found', sent: false, pendingUntil: untilMs } as const;
+    await ledger.leave(claimed.claim, { recoverAfterMs: 0, pendingUntilMs: untilMs, processorId: id }, note);
+    return { state: 'under way', fingerprint: claimed.claim.fingerprint, remainingMs: 0 };
   }
 
   /** If rows were lost, the row of an attempt that is out of turn may be one of them. */
@@ -120,18 +250,26 @@ export function createCancelPayment(
     return refused.previous === 'absent' ? { ...refused, previous: 'may be lost' } : refused;
   }
 
-  function ofClosed(closed: Awaited<ReturnType<typeof cancelOnce>>, attempt: number): CancelAnswer {
+  async function ofClosed(
+    key: string,
+    closed: CancelResult | FoundAtProcessor,
+    attempt: number,
+    only: 'attempt' | undefined,
+  ): Promise<CancelAnswer> {
     switch (closed.state) {
       case 'cancelled':
+      case 'nothing to end':
       case 'unknown':
       case 'charged before':
       case 'superseded at processor':
       case 'other processor before loss':
         return closed;
       case 'final':
-        return ofOutcome(closed.final);
+        return ofOutcome(key, closed.final, only);
       case 'under way':
         return inProgress(closed.remainingMs);
+      case 'pending':
+        return inProgress(closed.payment.remainingMs);
       case 'expired':
         return { state: 'invalid key' };
       case 'not its turn':
@@ -143,41 +281,67 @@ export function createCancelPayment(
         throw new StoreUnavailable('unchanged', 'the cancellation came after the lease of its begin');
     }
   }
+
+  /** The state of a payment that another request has, or had. */
+  async function ofRow(
+    key: string,
+    found: FindResult,
+    only: 'attempt' | undefined,
+    lock?: { readonly remainingMs: number },
+  ): Promise<CancelAnswer> {
+    switch (found.state) {
+      case 'final':
+        return ofOutcome(key, found.final, only);
+      case 'cancelled':
+        return found;
+      case 'under way':
+        return inProgress(found.remainingMs);
+      case 'pending':
+        return inProgress(found.payment.remainingMs);
+      case 'abandoned':
+        return inProgress(0);
+      case 'expired':
+        return { state: 'invalid key' };
+      case 'absent':
+        return lock ? inProgress(lock.remainingMs) : { state: 'invalid key' };
+    }
+  }
+
+  async function ofOutcome(key: string, { outcome }: FinalOutcome, only: 'attempt' | undefined): Promise<CancelAnswer> {
+    if (outcome.state === 'COMPLETED') return { state: 'completed', transactionId: outcome.transactionId };
+    return only ? CANCELLED : afterDecline(key);
+  }
+
+  /**
+   * An attempt that was ended, or the last one, leaves nothing to close, and nor does one that was followed by a cancellation. If the order
+   * was ended, the attempt after this one is closed, as an earlier request may have died before that.
+   */
+  async function afterDecline(key: string): Promise<CancelAnswer> {
+    const { reference: text, attempt, client, ending } = (await history.find(key)) ?? {};
+    if (text === undefined || attempt === undefined) return ending ? CANCELLED : { state: 'declined' };
+    if (attempt === LAST_ATTEMPT) return CANCELLED;
+    const reference = { text, attempt: attempt + 1, client };
+    const next = { key: computeKey(reference), client, reference };
+    if (ending === 'order') return cancelPayment(next);
+    return (await ledger.find(next.key)).state === 'cancelled' ? CANCELLED : { state: 'declined' };
+  }
+}
+
+/** Nobody works on it, so that it can be ended. */
+function isIdle(found: FindResult | CancelResult | FoundAtProcessor): boolean {
+  if (found.state === 'pending') return found.payment.remainingMs === 0;
+  return found.state === 'abandoned' || (found.state === 'under way' && found.remainingMs === 0);
 }
 
 type TurnOut = Extract<CancelResult, { state: 'not its turn' }>;
 
 type FoundAtProcessor =
-  | Extract<CancelAnswer, { state: 'unknown' | 'charged before' | 'superseded at processor' }>
+  | Extract<CancelAnswer, { state: 'unknown' | 'charged before' | 'superseded at processor' | 'nothing to end' }>
   | Omit<RefusedTurn, 'attempt'>;
 
-const atProcessor = (found: ChargeResult['state']): FoundAtProcessor => ({
+const atProcessor = (found: 'succeeded' | 'declined' | 'pending' | 'unknown'): FoundAtProcessor => ({
   state: found === 'unknown' ? 'unknown' : 'charged before',
 });
-
-/** The state of a payment that another request has, or had. */
-function ofRow(found: FindResult, lock?: { readonly remainingMs: number }): CancelAnswer {
-  switch (found.state) {
-    case 'final':
-      return ofOutcome(found.final);
-    case 'cancelled':
-      return found;
-    case 'under way':
-      return inProgress(found.remainingMs);
-    case 'abandoned':
-      return inProgress(0);
-    case 'expired':
-      return { state: 'invalid key' };
-    case 'absent':
-      return lock ? inProgress(lock.remainingMs) : { state: 'invalid key' };
-  }
-}
-
-function ofOutcome({ outcome }: FinalOutcome): CancelAnswer {
-  return outcome.state === 'COMPLETED'
-    ? { state: 'completed', transactionId: outcome.transactionId }
-    : { state: 'declined' };
-}
 
 /** Soon: most payments take a small part of their lease. */
 function inProgress(remainingMs: number): CancelAnswer {

@@ -3,8 +3,9 @@ import type { AttemptEndings } from './attempt-endings.js';
 import type { PaymentContext, PaymentEvents, PaymentRules } from './context.js';
 import type { Leases } from './leases.js';
 import { knownBy, type LookUpNext, type NextAttempt, NO_NEXT, type Superseded, supersededBy } from './lost-attempts.js';
+import type { PendingLooks } from './pending.js';
 import type { SettleResult } from './ports/ledger.js';
-import type { ChargeResult, LookUpResult, NotSent } from './ports/processor.js';
+import type { ChargeResult, EndResult, LookUpResult, NotSent, OpenCharge, PendingCharge } from './ports/processor.js';
 import { keptReason } from './processors/decline-reason.js';
 import { fingerprintOf } from './values/money.js';
 import {
@@ -14,6 +15,7 @@ import {
   type LookedUp,
   type Origin,
   type Outcome,
+  type PendingPayment,
   type UnsentMark,
   unsentMarkOf,
 } from './values/payment.js';
@@ -31,17 +33,43 @@ export type ExecutionResult =
   /** Not known (yet): never reported as failed (rule P11). */
   | { readonly state: 'unknown'; readonly cause: string }
   /** Nothing was ever sent for it, and the row says so: the next takeover sends it (rule P15). */
-  | { readonly state: 'not sent'; readonly cause: string };
+  | { readonly state: 'not sent'; readonly cause: string }
+  /** It waits at the processor, and its row says so (rule P24). */
+  | { readonly state: 'pending'; readonly payment: PendingPayment }
+  /** The cancellation that ends it is over, and the payment goes on (rule P25). */
+  | { readonly state: 'cannot be ended' };
 
-/** Carries out a claimed payment: asks the processor, settles, and writes the outcome to the key store. */
-export type CarryOut = (claim: Claim, askedAt: number, origin: Origin) => Promise<ExecutionResult>;
+/**
+ * Carries out a claimed payment: asks the processor, settles, and writes the outcome to the key store. `known`: the outcome of a pending
+ * payment, with which it was taken over.
+ */
+export type CarryOut = (
+  claim: Claim,
+  askedAt: number,
+  origin: Origin,
+  known?: KnownOutcome,
+) => Promise<ExecutionResult>;
+
+export type KnownOutcome = Extract<LookUpResult, { state: 'succeeded' | 'declined' }>;
 
 /** The row of an unclear charge was lost, and then the payment was cancelled. */
 const CANCELLED_MEANWHILE =
   'and the payment was cancelled meanwhile: nobody looks for its charge, so look at the processor, and refund it there';
 
 /** The knowledge about a payment, or the reason why there is none. */
-type Answer = LookUpResult | NotSent | Superseded | { readonly state: 'of unknown amount'; readonly cause: string };
+type Answer =
+  | LookUpResult
+  | NotSent
+  | Superseded
+  | { readonly state: 'of unknown amount'; readonly cause: string }
+  /** `pending`: the processor said so of a payment that it did not end. */
+  | { readonly state: 'not ended'; readonly cause: string; readonly pending?: PendingCharge & OpenCharge };
+
+/** The end of a payment that a cancellation reached before anything was sent for it. */
+const ENDED_UNSENT = { state: 'declined', reason: 'cancelled before it was sent' } as const;
+
+/** Recovery asks about a payment that became pending after this time first, and then at times that the store computes. */
+const FIRST_QUESTION_MS = 5_000;
 
 const OF_UNKNOWN_AMOUNT = {
   state: 'of unknown amount',
@@ -49,7 +77,7 @@ const OF_UNKNOWN_AMOUNT = {
 } as const;
 
 /** The steps that an attempt has done so far. */
-type Done = { -readonly [Member in Exclude<keyof ExecutionNote, 'cause'>]: ExecutionNote[Member] };
+type Done = { -readonly [Member in 'lookedUp' | 'sent']: ExecutionNote[Member] };
 
 export function createCarryOut(
   context: Pick<PaymentContext, 'ledger' | 'processor' | 'recoverAfterMs' | 'clock' | 'counts'> & {
@@ -58,19 +86,22 @@ export function createCarryOut(
     endings: AttemptEndings;
     leases: Leases;
     lookUpNext: LookUpNext;
+    pendingLooks: Pick<PendingLooks, 'note'>;
   },
 ): CarryOut {
   const { ledger, processor, recoverAfterMs, clock, counts, events, endings, leases, lookUpNext } = context;
+  const { pendingLooks } = context;
   const { idempotencyTtlMs } = context.rules;
 
   /**
    * Dies before `askProcessor`: the row is PROCESSING, nothing was charged; recovery looks up, then charges. Dies before `settle`: charged,
    * the row is PROCESSING; recovery looks up by the same reference and settles. Dies before `giveUp` of a charge that was not sent: the row
-   * is like any other that may have been sent. Dies after `settle`: the row is final; the next begin or look finds it there and repairs the
+   * is like any other that may have been sent. Dies before `leave` of one that is pending: recovery looks it up, finds it pending, and
+   * leaves it so. Dies while it is ended: the row says `ending`, and each takeover asks for the ending again. Dies after `settle`: the row is final; the next begin or look finds it there and repairs the
    * key record.
    */
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: the order of these lines is what a death between them leaves behind.
-  return async function carryOut(claim, askedAt, origin) {
+  return async function carryOut(claim, askedAt, origin, known) {
     const lease = leases.hold(claim, askedAt);
     // By the clock that says that more time has passed: sending a charge too late may charge twice, not sending it asks an operator.
     const ageMs = () =>
@@ -81,7 +112,12 @@ export function createCarryOut(
     const done: Done = { lookedUp: undefined, sent: false };
     let charged = false;
     try {
-      const result = await askProcessor(claim, origin, ageMs, done, () => lease.outlives(processor.traits.timeoutMs));
+      const stillOurs = () => lease.outlives(processor.traits.timeoutMs);
+      const result = known ? withKnownAmount(claim, known, done) : await ask(claim, origin, ageMs, done, stillOurs);
+      if (result.state === 'pending' || result.state === 'not ended') {
+        lease.drop();
+        return await leave(claim, result, done);
+      }
       if (result.state === 'unknown' || result.state === 'not sent' || result.state === 'of unknown amount') {
         // First stop renewing: a renewal after the end of the lease would begin a new one for a dead attempt.
         lease.drop();
@@ -114,6 +150,35 @@ export function createCarryOut(
       lease.drop();
     }
   };
+
+  /** A payment that a cancellation ends is never sent again, and no look-up answers for its ending. */
+  async function ask(
+    claim: Claim,
+    origin: Origin,
+    ageMs: () => number,
+    done: Done,
+    stillOurs: () => Promise<boolean>,
+  ): Promise<Exclude<Answer, { state: 'no record' }>> {
+    return claim.ending ? askForEnding(claim, done) : askProcessor(claim, origin, ageMs, done, stillOurs);
+  }
+
+  /**
+   * An adapter that does not know endings may have answered for one that does: then the payment is looked up, and if that brings no outcome,
+   * it goes on as if nobody had asked for its end.
+   */
+  async function askForEnding(claim: Claim, done: Done): Promise<Exclude<Answer, { state: 'no record' }>> {
+    if (claim.unsent) return ENDED_UNSENT;
+    const { key, transactionId, amount, currency, processorId: id } = claim;
+    done.sent = true;
+    const ended: EndResult = await processor.end({ key, transactionId, amount, currency, id });
+    if (ended.state === 'cannot be ended') return { state: 'not ended', cause: 'the processor cannot end it' };
+    if (ended.state !== 'other contract' && !isOfUnknownAmount(claim, ended)) return ended;
+    const found = await processor.lookUp(key, claim.claimedAfterLoss ? undefined : claim, { id });
+    done.lookedUp = lookedUpAs(found.state);
+    if (found.state === 'succeeded' || found.state === 'declined') return withKnownAmount(claim, found, done);
+    if (ended.state !== 'other contract') return OF_UNKNOWN_AMOUNT;
+    return { state: 'not ended', cause: ended.cause, ...(found.state === 'pending' && { pending: found }) };
+  }
 
   /**
    * A takeover looks up first, because an earlier attempt may have charged. The result is 'unknown' only if this attempt has called
@@ -149,8 +214,7 @@ export function createCarryOut(
     ]);
     done.lookedUp = lookedUpAs(found.state);
     if (found.state === 'unknown') return { state: 'not sent', cause: found.cause };
-    if (found.state === 'succeeded' && claim.claimedAfterLoss && !found.charged) return OF_UNKNOWN_AMOUNT;
-    if (found.state !== 'no record') return found;
+    if (found.state !== 'no record') return isOfUnknownAmount(claim, found) ? OF_UNKNOWN_AMOUNT : found;
     const next = early ?? (await lookUpNextIfLost(claim));
     return next.state === 'unknown' ? { state: 'not sent', cause: next.cause } : next;
   }
@@ -177,11 +241,13 @@ export function createCarryOut(
    * claimed after a loss gets what was charged, which is the amount that the lost row had.
    */
   function settle(
-    claim: Claim,
+    claimed: Claim,
     result: Extract<Answer, { state: 'succeeded' | 'declined' | 'superseded' }>,
     outcome: Outcome,
     note: ExecutionNote | undefined,
   ): Promise<SettleResult> {
+    const id = 'id' in result ? result.id : undefined;
+    const claim = id === undefined ? claimed : { ...claimed, processorId: id };
     if (!note) return ledger.settle(claim, outcome, idempotencyTtlMs, note);
     if (result.state === 'superseded') {
       return ledger.settleAfterLoss(claim, { outcome, idempotencyTtlMs, note, resolution: knownBy(result.by) });
@@ -207,6 +273,31 @@ export function createCarryOut(
     const kept = settled.final.outcome.state;
     if (answered !== kept) events.contradiction(claim, answered, kept);
     if (settled.state === 'settled' && origin !== 'first claim') events.known?.(claim, origin, answered);
+  }
+
+  /** Leaves the row PROCESSING for whoever asks about it next: it is pending, or the cancellation could not end it. */
+  async function leave(
+    claim: Claim,
+    result: Extract<Answer, { state: 'pending' | 'not ended' }>,
+    done: Done,
+  ): Promise<ExecutionResult> {
+    const pending = result.state === 'pending' ? result : result.pending;
+    const left = {
+      recoverAfterMs: FIRST_QUESTION_MS,
+      pendingUntilMs: pending?.untilMs,
+      clearsEnding: claim.ending !== undefined,
+      processorId: pending?.id,
+    };
+    const cause = result.state === 'pending' ? undefined : result.cause;
+    const note = { ...done, cause, pendingUntil: pending?.untilMs };
+    const isLeft = await ledger.leave(claim, left, note).catch(ignoreUnavailable);
+    await endings.release(claim.key, claim.owner);
+    if (isLeft === false) counts.fencedOff += 1;
+    // The store failed, or another execution has the payment: nothing is certain of its row.
+    if (!isLeft) return outcomeElsewhere(claim, cause ?? 'it is pending, and its row could not be written', done);
+    if (result.state === 'not ended') return { state: 'cannot be ended' };
+    pendingLooks.note(claim.key, result);
+    return { state: 'pending', payment: pendingPaymentOf(claim, result) };
   }
 
   /** Leaves the row PROCESSING for the next attempt. */
@@ -252,9 +343,26 @@ export function createCarryOut(
   }
 }
 
+/** Rows were lost, so the row may have another amount than the charge. */
+function isOfUnknownAmount(claim: Claim, found: LookUpResult): boolean {
+  return found.state === 'succeeded' && claim.claimedAfterLoss === true && !found.charged;
+}
+
+function withKnownAmount(claim: Claim, found: KnownOutcome, done: Done): KnownOutcome | typeof OF_UNKNOWN_AMOUNT {
+  done.lookedUp = 'found';
+  return isOfUnknownAmount(claim, found) ? OF_UNKNOWN_AMOUNT : found;
+}
+
 function markOf(claim: Claim, state: Extract<Answer, { cause: string }>['state']): UnsentMark | undefined {
   if (state === 'of unknown amount') return 'charged an amount that is not known';
   return state === 'not sent' ? unsentMarkOf(claim) : undefined;
+}
+
+function pendingPaymentOf(claim: Claim, { untilMs, id }: Extract<LookUpResult, { state: 'pending' }>): PendingPayment {
+  const { key, transactionId, amount, currency, fingerprint, client, processor, reference, attempt } = claim;
+  const payment = { key, transactionId, amount, currency, fingerprint, client, processor, reference, attempt };
+  const { processorId, claimedAfterLoss } = claim;
+  return { ...payment, processorId: id ?? processorId, claimedAfterLoss, untilMs, remainingMs: 0 };
 }
 
 /** Undefined for a key that was generated. */
@@ -279,7 +387,7 @@ function isWithin(ageMs: number, limitMs: number): boolean {
 
 export function outcomeOf(
   claim: Pick<Claim, 'transactionId' | 'content'>,
-  result: Exclude<ChargeResult, { state: 'unknown' }>,
+  result: Exclude<ChargeResult, { state: 'unknown' | 'pending' }>,
 ): Outcome {
   return result.state === 'succeeded'
     ? { state: 'COMPLETED', transactionId: claim.transactionId }

@@ -1,12 +1,13 @@
 import { isUnknown, StoreUnavailable } from '../platform/faults.js';
-import { type Answers, mismatch, type PayAnswer, type RefusedTurn, SOON } from './answers.js';
+import { type Answers, mismatch, type PayAnswer, type RefusedTurn, type RunningAttempt, SOON } from './answers.js';
 import type { AttemptEndings } from './attempt-endings.js';
 import { claimTermsOf, type PaymentContext } from './context.js';
-import { type CarryOut, type ExecutionResult, outcomeOf } from './execution.js';
+import { type CarryOut, type ExecutionResult, type KnownOutcome, outcomeOf } from './execution.js';
 import { FairPlaces } from './fair-places.js';
 import { knownAttemptOf, mayHideOwnRow } from './lost-attempts.js';
+import type { PendingLooks } from './pending.js';
 import type { LookResult, Taken } from './ports/key-store.js';
-import type { ClaimAttempt, ClaimResult, Ledger } from './ports/ledger.js';
+import type { ClaimAttempt, ClaimResult, FindResult, Ledger } from './ports/ledger.js';
 import type { TurnOf } from './turn.js';
 import {
   fingerprintOf,
@@ -15,7 +16,7 @@ import {
   type PaymentRequest,
   type RequestedPayment,
 } from './values/money.js';
-import type { Claim, FinalOutcome } from './values/payment.js';
+import type { Claim, FinalOutcome, PendingPayment } from './values/payment.js';
 import type { NamedPayment } from './values/reference.js';
 import type { Patience, Waiting, WaitingPlace } from './waiting.js';
 
@@ -52,13 +53,14 @@ export function createPay(
     answers: Answers;
     carryOut: CarryOut;
     endings: AttemptEndings;
+    pendingLooks: PendingLooks;
     turnOf: TurnOf;
     waiting: Pick<Waiting, 'enter'>;
   },
 ): Pay {
   const { keys, ledger, processor, clock, computeKey, newTransactionId, newOwner, events, counts } = context;
-  const { carryOut, endings, turnOf, waiting } = context;
-  const { replay, conflict, conflictWith, busy, differs, took } = context.answers;
+  const { carryOut, endings, pendingLooks, turnOf, waiting } = context;
+  const { replay, busy, differs, took } = context.answers;
   const { idempotencyTtlMs, leaseMs, maxInFlight } = context.rules;
   const { certainResult } = processor.traits;
   const { ofProcessor, recordLifeMs, waitAfterLossMs, shortLossMs } = claimTermsOf(context);
@@ -74,7 +76,7 @@ export function createPay(
       let answer = await payWhenFree(place, first, () => payAtOnce(named, request));
       // The last try may be long ago, and the payment may be final since.
       if (answer.state === 'in progress') {
-        answer = await conflict(named, 'problem' in request ? fingerprintOfRefused(request) : fingerprintOf(request));
+        answer = await conflict(named, fingerprintIn(request));
       }
       return { ...answer, waited: true };
     } finally {
@@ -83,7 +85,90 @@ export function createPay(
   };
 
   async function payAtOnce(named: NamedPayment, request: PaymentRequest): Promise<PayAnswer> {
+    const { key, client } = named;
+    if (pendingLooks.mayBePending(key)) {
+      const found = await ledger.find(key, client);
+      if (found.state === 'pending') return ofPending(named, found.payment, fingerprintIn(request));
+      if (found.state === 'final') pendingLooks.forget(key);
+    }
     return 'problem' in request ? refuseContent(named, request) : begin(named, request);
+  }
+
+  /**
+   * Rule 2 of spec 4.1. A lock may be left although its payment is final (its end was lost, or refused by a full store). So
+   * the row is read before each 409, after `begin` or `look` was answered (rule P17).
+   */
+  async function conflict(
+    named: NamedPayment,
+    fingerprint: string | undefined,
+    lock?: RunningAttempt,
+  ): Promise<PayAnswer> {
+    return conflictWith(named, await ledger.find(named.key), fingerprint, lock);
+  }
+
+  /** The same for a row that was just read. */
+  async function conflictWith(
+    named: NamedPayment,
+    found: FindResult,
+    fingerprint: string | undefined,
+    lock?: RunningAttempt,
+  ): Promise<PayAnswer> {
+    if (found.state === 'pending') return ofPending(named, found.payment, fingerprint);
+    return context.answers.conflictWith(named, found, fingerprint, lock);
+  }
+
+  /** The processor is asked, unless somebody else is at work on the payment. Nothing is written before it tells an outcome. */
+  async function ofPending(
+    named: NamedPayment,
+    payment: PendingPayment,
+    fingerprint: string | undefined,
+  ): Promise<PayAnswer> {
+    const { key, client } = named;
+    if (differs(key, payment.fingerprint, fingerprint)) return mismatch(key);
+    if (payment.remainingMs > 0 || payment.ending) return pendingLooks.answer(payment);
+    if (![ofProcessor.processor, ...ofProcessor.formerProcessors].includes(payment.processor))
+      return { state: 'unknown' };
+    if (!places.take(client)) return { state: 'pending without answer' };
+    return counted(client, askAboutPending(named, payment, fingerprint));
+  }
+
+  async function askAboutPending(
+    named: NamedPayment,
+    payment: PendingPayment,
+    fingerprint: string | undefined,
+  ): Promise<PayAnswer> {
+    const said = await pendingLooks.ask(payment);
+    switch (said.state) {
+      case 'pending':
+        return pendingLooks.answer({ ...payment, untilMs: said.untilMs });
+      case 'unknown':
+        return { state: 'pending without answer' };
+      case 'no record':
+        events.forgotten?.(payment);
+        return { state: 'unknown' };
+      default:
+        return settlePending(named, payment, fingerprint, said);
+    }
+  }
+
+  /** Only an outcome takes the payment over. If another request, or recovery, was faster, its row answers. */
+  async function settlePending(
+    named: NamedPayment,
+    payment: PendingPayment,
+    fingerprint: string | undefined,
+    outcome: KnownOutcome,
+  ): Promise<PayAnswer> {
+    const { key } = payment;
+    const owner = newOwner();
+    const askedAt = clock.monotonic();
+    const claim = await ledger.takeOver({ key, owner, leaseMs, ...ofProcessor, isPending: true });
+    if (claim) {
+      const result = await carryOut(claim, askedAt, 'repeat', outcome);
+      return answerOf({ named, fingerprint }, claim, result);
+    }
+    const found = await ledger.find(key);
+    if (found.state === 'pending') return pendingLooks.answer(found.payment);
+    return context.answers.conflictWith(named, found, fingerprint);
   }
 
   /**
@@ -103,6 +188,7 @@ export function createPay(
     switch (found.state) {
       case 'final':
       case 'under way':
+      case 'pending':
       case 'cancelled':
       case 'expired':
         return conflictWith(named, found, fingerprint);
@@ -153,6 +239,7 @@ export function createPay(
         return replay(named, found.final, fingerprint);
       case 'cancelled':
       case 'under way':
+      case 'pending':
         return conflictWith(named, found, fingerprint);
       case 'abandoned':
         return takeOver({ ...attempt, askedAt });
@@ -235,6 +322,7 @@ export function createPay(
         await endings.finish(key, owner, claimed.final);
         return replay(attempt.named, claimed.final, fingerprint);
       case 'under way':
+      case 'pending':
         await endings.release(key, owner);
         return conflictWith(attempt.named, claimed, fingerprint);
       case 'cancelled':
@@ -302,22 +390,45 @@ export function createPay(
     return answerOf(attempt, claim, await carryOut(claim, attempt.askedAt, 'repeat'));
   }
 
-  async function answerOf({ named, fingerprint }: Attempt, claim: Claim, result: ExecutionResult): Promise<PayAnswer> {
-    if (result.state === 'unknown' || result.state === 'not sent') {
-      events.unknown(claim, result.cause);
-      return { state: result.state };
+  function withoutOutcome(
+    claim: Claim,
+    result: Exclude<ExecutionResult, { final: FinalOutcome }>,
+    fingerprint: string | undefined,
+  ): PayAnswer {
+    switch (result.state) {
+      case 'unknown':
+      case 'not sent':
+        events.unknown(claim, result.cause);
+        return { state: result.state };
+      case 'pending':
+        if (differs(claim.key, claim.fingerprint, fingerprint)) return mismatch(claim.key);
+        return pendingLooks.answer(result.payment);
+      case 'cannot be ended':
+        // An earlier cancellation had begun to end it. That is over, and the next request finds out more.
+        return SOON;
+      case 'cancelled':
+        return { state: result.answered === 'COMPLETED' ? 'charged after cancellation' : 'cancelled' };
+      case 'superseded':
+        return { state: 'superseded at processor', attempt: result.by - 1, by: result.by };
     }
-    if (result.state === 'cancelled') {
-      return { state: result.answered === 'COMPLETED' ? 'charged after cancellation' : 'cancelled' };
-    }
-    if (result.state === 'superseded') {
-      return { state: 'superseded at processor', attempt: result.by - 1, by: result.by };
-    }
+  }
+
+  async function answerOf(
+    { named, fingerprint }: Pick<Attempt, 'named'> & { readonly fingerprint: string | undefined },
+    claim: Claim,
+    result: ExecutionResult,
+  ): Promise<PayAnswer> {
+    if (!('final' in result)) return withoutOutcome(claim, result, fingerprint);
     const { final } = result;
     if (result.state !== 'settled') return replay(named, final, fingerprint);
     if (differs(claim.key, final.fingerprint, fingerprint)) return mismatch(claim.key);
     return { state: 'processed', final, attempt: named.reference?.attempt };
   }
+}
+
+/** Undefined if the amount and the currency cannot be read. */
+function fingerprintIn(request: PaymentRequest): string | undefined {
+  return 'problem' in request ? fingerprintOfRefused(request) : fingerprintOf(request);
 }
 
 /** Without the key store only outcomes are answered, from the row. No payment is begun. */

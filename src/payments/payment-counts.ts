@@ -21,7 +21,7 @@ export interface PaymentCounts {
 
 export function createPaymentCounts(): PaymentCounts {
   return {
-    settled: { 'first claim': 0, repeat: 0, recovery: 0, operator: 0 },
+    settled: { 'first claim': 0, repeat: 0, recovery: 0, operator: 0, cancellation: 0 },
     fencedOff: 0,
     renewals: { renewed: 0, fencedOff: 0, failed: 0 },
     attemptsOfRequests: 0,

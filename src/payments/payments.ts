@@ -20,6 +20,7 @@ import { createLookUpNext } from './lost-attempts.js';
 import { createNewestOutcome, createOutcomes, type NewestOutcome } from './outcomes.js';
 import { createPay, type Pay } from './pay.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
+import { createPendingLooks } from './pending.js';
 import { createRecovery, type Recovery } from './recovery.js';
 import { createRetention, type Retention } from './retention.js';
 import { createTurnOf } from './turn.js';
@@ -72,14 +73,15 @@ export function createPaymentArea(
   const endings = createAttemptEndings(keys, clock);
   const leases = createLeases(ledger, rules.leaseMs, clock, counts);
   const lookUpNext = createLookUpNext(processor, computeKey);
-  const untraced = createCarryOut({ ...context, endings, leases, lookUpNext });
+  const pendingLooks = createPendingLooks(processor, clock);
+  const untraced = createCarryOut({ ...context, endings, leases, lookUpNext, pendingLooks });
   const carryOut = given.traceAttempts?.(untraced) ?? untraced;
   const answers = createAnswers({ ...context, typicalMs: processor.traits.typicalMs });
   const turnOf = createTurnOf(computeKey, rules);
   const waiting = createWaiting(keys, clock, counts);
   const keyTimes = createKeyTimes(given.newKey, given.keyClock ?? clock);
   const outcome = createOutcomes(keys, ledger);
-  const parts = { ...context, endings, lookUpNext, carryOut, answers, turnOf, waiting };
+  const parts = { ...context, endings, lookUpNext, carryOut, answers, pendingLooks, turnOf, waiting };
   return {
     payments: {
       issueKey: createIssueKey(context, keyTimes),

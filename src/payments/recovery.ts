@@ -1,15 +1,19 @@
 import { sleep } from '../platform/clock.js';
 import type { PaymentContext } from './context.js';
-import type { CarryOut, ExecutionResult } from './execution.js';
+import type { CarryOut, KnownOutcome } from './execution.js';
+import type { PendingLooks } from './pending.js';
 import type { DueFirst } from './ports/ledger.js';
-import type { Claim } from './values/payment.js';
+import type { Claim, PendingPayment } from './values/payment.js';
 
 /** How often abandoned payments are looked for: a key is stuck at most its lease plus this long. */
 const RECOVERY_INTERVAL_MS = 3_000;
 /** Payments worked on at a time, over connections of their own, so that recovery and live payments do not block each other. */
 export const RECOVERY_CONCURRENCY = 64;
+/** The share of pending payments, which may be very many and are in no hurry. */
+const PENDING_PLACES = RECOVERY_CONCURRENCY / 4;
+const ABANDONED_PLACES = RECOVERY_CONCURRENCY - PENDING_PLACES;
 /** At most half of them are taken from one end of the due payments, so that the other end has the rest. */
-const RECOVERY_SHARE = RECOVERY_CONCURRENCY / 2;
+const RECOVERY_SHARE = ABANDONED_PLACES / 2;
 /** How often the payments that only an operator can still resolve are counted. */
 const OVERDUE_INTERVAL_MS = 60_000;
 /** The bounds of a back-off: at least a short outage, at most a delay that a payer who no longer repeats can accept. */
@@ -32,12 +36,17 @@ export interface Recovery {
 export function createRecovery(
   context: Pick<PaymentContext, 'ledger' | 'processor' | 'rules' | 'clock' | 'newOwner' | 'events' | 'counts'> & {
     carryOut: CarryOut;
+    pendingLooks: Pick<PendingLooks, 'ask'>;
   },
 ): Recovery {
-  const { ledger, processor, clock, newOwner, events, counts, carryOut } = context;
+  const { ledger, processor, clock, newOwner, events, counts, carryOut, pendingLooks } = context;
   const { leaseMs, dedupMs, idempotencyTtlMs } = context.rules;
+  const { name, formerNames } = processor.traits;
   const working = new Set<Promise<void>>();
+  const asking = new Set<Promise<void>>();
   let finished = 0;
+  let cancelNextQuestions = () => {};
+  let questions: Promise<unknown> = Promise.resolve();
   let cancelNextRound = () => {};
   let stopped = false;
   let round: Promise<unknown> = Promise.resolve();
@@ -47,8 +56,8 @@ export function createRecovery(
 
   async function runOnce(): Promise<number> {
     const before = finished;
-    await takeOverWhatIsDue();
-    await Promise.all(working);
+    await Promise.all([takeOverWhatIsDue(), askAboutPending()]);
+    await Promise.all([...working, ...asking]);
     return finished - before;
   }
 
@@ -57,13 +66,12 @@ export function createRecovery(
    * both ends alternately: a new payment is not kept waiting by a long backlog, and the oldest of the backlog not by new ones.
    */
   async function takeOverWhatIsDue(): Promise<void> {
-    const { name, formerNames } = processor.traits;
     for (const each of [name, ...formerNames]) await takeOverWhatIsDueUnder(each);
   }
 
-  async function takeOverWhatIsDueUnder(name: string): Promise<void> {
+  async function takeOverWhatIsDueUnder(processorName: string): Promise<void> {
     while (!stopped) {
-      const free = RECOVERY_CONCURRENCY - working.size;
+      const free = ABANDONED_PLACES - working.size;
       if (free === 0) {
         await Promise.race(working);
         continue;
@@ -73,7 +81,7 @@ export function createRecovery(
       const claims = await ledger.takeOverDue({
         owner: newOwner(),
         leaseMs,
-        processor: name,
+        processor: processorName,
         first,
         limit,
       });
@@ -84,19 +92,69 @@ export function createRecovery(
   }
 
   function workOn(claim: Claim, askedAt: number): void {
-    const work = carryOut(claim, askedAt, 'recovery')
-      .then((result) => report(claim, result), events.fault)
-      .finally(() => {
-        working.delete(work);
-        counts.attemptsOfRecovery = working.size;
-      });
-    working.add(work);
-    counts.attemptsOfRecovery = working.size;
+    inPlaceOf(working, finish(claim, askedAt));
   }
 
-  function report(claim: Claim, result: ExecutionResult): void {
+  function inPlaceOf(places: Set<Promise<void>>, work: Promise<void>): void {
+    const placed = work.catch(events.fault).finally(() => {
+      places.delete(placed);
+      counts.attemptsOfRecovery = working.size + asking.size;
+    });
+    places.add(placed);
+    counts.attemptsOfRecovery = working.size + asking.size;
+  }
+
+  async function finish(claim: Claim, askedAt: number, known?: KnownOutcome): Promise<void> {
+    const result = await carryOut(claim, askedAt, 'recovery', known);
     if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);
-    else finished += 1;
+    else if (result.state !== 'pending' && result.state !== 'cannot be ended') finished += 1;
+  }
+
+  /**
+   * Asks about the pending payments that are due. The commit that found one has moved its next question, so a process that dies here, or a
+   * processor that does not answer, costs one question. Only an outcome takes the payment over, or an ending, which is asked for again.
+   */
+  async function askAboutPending(): Promise<void> {
+    for (const each of [name, ...formerNames]) await askAboutPendingUnder(each);
+  }
+
+  async function askAboutPendingUnder(processorName: string): Promise<void> {
+    while (!stopped) {
+      const limit = PENDING_PLACES - asking.size;
+      if (limit === 0) {
+        await Promise.race(asking);
+        continue;
+      }
+      const due = await ledger.duePending({ processor: processorName, limit });
+      for (const payment of due) inPlaceOf(asking, askAbout(payment));
+      if (due.length < limit) return;
+    }
+  }
+
+  async function askAbout(payment: PendingPayment): Promise<void> {
+    if (payment.ending) return takeOverPending(payment);
+    const said = await pendingLooks.ask(payment);
+    switch (said.state) {
+      case 'pending':
+        return moveUntil(payment, said.untilMs);
+      case 'unknown':
+        return;
+      case 'no record':
+        events.forgotten?.(payment);
+        return moveUntil(payment, Math.min(payment.untilMs, clock.now()));
+      default:
+        return takeOverPending(payment, said);
+    }
+  }
+
+  async function moveUntil({ key, untilMs: before }: PendingPayment, untilMs: number): Promise<void> {
+    if (untilMs !== before) await ledger.movePending(key, untilMs);
+  }
+
+  async function takeOverPending({ key, processor: itsName }: PendingPayment, known?: KnownOutcome): Promise<void> {
+    const askedAt = clock.monotonic();
+    const claim = await ledger.takeOver({ key, owner: newOwner(), leaseMs, processor: itsName, isPending: true });
+    if (claim) await finish(claim, askedAt, known);
   }
 
   /** By a timer of its own: the alarm must not wait for a round, which lasts as long as there is something to do. */
@@ -123,10 +181,20 @@ export function createRecovery(
     round = runRound();
   }
 
+  /** Rounds of their own: the abandoned payments must not wait for a long backlog of pending ones, and nor must the start. */
+  function startQuestions(): void {
+    questions = askAboutPending()
+      .catch(events.fault)
+      .finally(() => {
+        if (!stopped) cancelNextQuestions = clock.after(RECOVERY_INTERVAL_MS, startQuestions);
+      });
+  }
+
   return {
     runOnce,
     async start(waitMs) {
       startRound();
+      startQuestions();
       // The payments that a start finds are looked up first: most of them need no operator.
       countAfter(RECOVERY_INTERVAL_MS);
       await Promise.race([round.then(() => Promise.all(working)), sleep(clock, waitMs)]);
@@ -134,9 +202,10 @@ export function createRecovery(
     async stop() {
       stopped = true;
       cancelNextRound();
+      cancelNextQuestions();
       cancelNextCount();
-      await round;
-      await Promise.all(working);
+      await Promise.all([round, questions]);
+      await Promise.all([...working, ...asking]);
       await counting;
     },
   };

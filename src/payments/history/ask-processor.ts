@@ -1,5 +1,6 @@
 import type { PaymentContext } from '../context.js';
 import type { ClaimedPayment } from '../ports/payment-history.js';
+import type { OpenCharge } from '../ports/processor.js';
 import { quotesSource, withoutSource } from '../processors/decline-reason.js';
 
 /** Look-ups for operators under way in this process: a page that asks again and again must not take the connections of payments. */
@@ -14,7 +15,7 @@ export type ProcessorKnowledge =
       readonly processor: string;
       /** Milliseconds since the epoch. */
       readonly askedAt: number;
-      readonly answer: 'succeeded' | 'declined' | 'no record' | 'unknown';
+      readonly answer: 'succeeded' | 'declined' | 'pending' | 'no record' | 'unknown';
       /** Why it was declined, or why it is unknown. */
       readonly reason: string | undefined;
     }
@@ -44,7 +45,7 @@ export function createAskProcessor(
     underWay += 1;
     try {
       const askedAt = clock.now();
-      const found = await processor.lookUp(key, payment);
+      const found = await processor.lookUp(key, payment, openOf(payment));
       const declined = found.state === 'declined' ? shownReason(found.reason, payment, source) : undefined;
       const reason = found.state === 'unknown' ? found.cause : declined;
       return { state: 'answered', processor: payment.processor, askedAt, answer: found.state, reason };
@@ -52,6 +53,12 @@ export function createAskProcessor(
       underWay -= 1;
     }
   };
+}
+
+/** Undefined for a payment of which every contract may tell. */
+export function openOf({ pendingUntil, ending, state, processorId }: ClaimedPayment): OpenCharge | undefined {
+  const isOpen = state === 'PROCESSING' && (pendingUntil !== undefined || ending !== undefined);
+  return isOpen ? { id: processorId } : undefined;
 }
 
 /** Without the source (rule P19). The source of a final payment is not known any more: then the row has the reason without it. */

@@ -5,6 +5,7 @@ import type { CarryOut } from '../execution.js';
 import type { ClaimedPayment, PaymentRecord } from '../ports/payment-history.js';
 import { isKeptOf, keptReason } from '../processors/decline-reason.js';
 import type { Outcome } from '../values/payment.js';
+import { openOf } from './ask-processor.js';
 
 export interface Verdict {
   readonly state: Outcome['state'];
@@ -71,17 +72,23 @@ export function createResolve(context: ResolveContext): Resolve {
   /** Finishes the payment if its processor knows the outcome; sends nothing. */
   async function finishByLookUp(key: string): Promise<void> {
     const payment = await history.find(key);
-    if (payment?.state !== 'PROCESSING' || ![name, ...formerNames].includes(payment.processor)) return;
+    if (payment?.state === 'PROCESSING' && [name, ...formerNames].includes(payment.processor)) await lookUp(payment);
+  }
+
+  async function lookUp(payment: ClaimedPayment): Promise<void> {
+    const { key } = payment;
     // A row that was claimed after a loss may have another amount than was charged: `carryOut` compares the two.
     const money = (await ledger.mayBeLost(key)) ? undefined : payment;
-    const { state } = await processor.lookUp(key, money);
-    if (state === 'no record' || state === 'unknown') return;
-    const answered = state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
+    const found = await processor.lookUp(key, money, openOf(payment));
+    if (found.state !== 'succeeded' && found.state !== 'declined') return;
+    const answered = found.state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
     const askedAt = clock.monotonic();
     const owner = newOwner();
-    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessors: formerNames });
+    const isPending = payment.pendingUntil !== undefined;
+    const by = { key, owner, leaseMs, processor: name, formerProcessors: formerNames };
+    const claim = await ledger.takeOver({ ...by, isPending });
     if (!claim) return compareWithKept(payment, answered);
-    const result = await carryOut(claim, askedAt, 'operator');
+    const result = await carryOut(claim, askedAt, 'operator', isPending ? found : undefined);
     if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);
   }
 

@@ -69,7 +69,7 @@ export interface ProcessorTraits {
    * The result of every charge, if a charge has no effect outside this process and takes no time. A new payment is then claimed and settled
    * in one commit, and only a takeover charges. If omitted, it is not known before the charge.
    */
-  readonly certainResult?: Exclude<ChargeResult, { readonly state: 'unknown' }>;
+  readonly certainResult?: Exclude<ChargeResult, { readonly state: 'unknown' | 'pending' }>;
 }
 
 /** Surely no byte of the request has left, and none will: the processor never receives this call (rule P15). */
@@ -113,7 +113,7 @@ export interface PendingCharge {
 export type Action = Readonly<Record<string, string>>;
 
 export type EndResult =
-  | Exclude<ChargeResult, { readonly state: 'pending' }>
+  | Exclude<LookUpResult, { readonly state: 'pending' | 'no record' }>
   /** It cannot be ended any more: its outcome will come. */
   | { readonly state: 'cannot be ended' }
   /** The reply does not name the contract that knows endings: it may come from another instance of the adapter. */

@@ -1,0 +1,95 @@
+import type { Clock } from '../platform/clock.js';
+import type { PendingAnswer } from './answers.js';
+import type { Action, LookUpResult, Processor } from './ports/processor.js';
+import type { PendingPayment } from './values/payment.js';
+
+/** The processor is asked about one pending payment this often in a process, at most. Its last word is passed on meanwhile (rule P24). */
+const FRESH_MS = 1_000;
+/** Payments that are remembered, with actions of up to 16 KiB each. One more costs a question, or a lock. */
+const MOST_REMEMBERED = 1_000;
+/** A page asks again every 5 seconds while its payer has an hour, and every minute for a bank transfer. */
+const SHARE_OF_TIME_LEFT = 1 / 720;
+const SHORTEST_RETRY_SECONDS = 2;
+const LONGEST_RETRY_SECONDS = 60;
+
+/** The questions that requests and recovery ask about pending payments. They take no lock and no lease, and write nothing. */
+export interface PendingLooks {
+  /** The processor's word of the last second, or a new one; requests that ask at once share it. */
+  ask(payment: PendingPayment): Promise<LookUpResult>;
+  /** The processor said this to the charge itself. */
+  note(key: string, said: LookUpResult): void;
+  /** True if this process knew the payment as pending a while ago: then its row is read before a lock is taken. */
+  mayBePending(key: string): boolean;
+  /** It is final. */
+  forget(key: string): void;
+  /** The action of the last second. Only the payer gets it. */
+  actionOf(key: string): Action | undefined;
+  answer(payment: PendingPayment): PendingAnswer;
+}
+
+interface Look {
+  readonly askedAt: number;
+  readonly said: Promise<LookUpResult>;
+  /** Undefined until it has come. */
+  answered?: LookUpResult;
+}
+
+export function createPendingLooks(processor: Pick<Processor, 'lookUp'>, clock: Clock): PendingLooks {
+  /** The longest known first. */
+  const looks = new Map<string, Look>();
+
+  function remember(key: string, look: Look): void {
+    looks.delete(key);
+    looks.set(key, look);
+    if (looks.size > MOST_REMEMBERED) looks.delete(looks.keys().next().value as string);
+  }
+
+  function freshLook(key: string): Look | undefined {
+    const look = looks.get(key);
+    return look && clock.monotonic() - look.askedAt < FRESH_MS ? look : undefined;
+  }
+
+  async function lookUp(payment: PendingPayment): Promise<LookUpResult> {
+    const { key, processorId, claimedAfterLoss } = payment;
+    return processor.lookUp(key, claimedAfterLoss ? undefined : payment, { id: processorId });
+  }
+
+  function actionOf(key: string): Action | undefined {
+    const said = freshLook(key)?.answered;
+    return said?.state === 'pending' ? said.action : undefined;
+  }
+
+  return {
+    ask(payment) {
+      const { key } = payment;
+      const fresh = freshLook(key);
+      if (fresh) return fresh.said;
+      const look: Look = { askedAt: clock.monotonic(), said: lookUp(payment) };
+      look.said.then(
+        (said) => {
+          look.answered = said;
+        },
+        () => {},
+      );
+      remember(key, look);
+      return look.said;
+    },
+
+    note: (key, said) => remember(key, { askedAt: clock.monotonic(), said: Promise.resolve(said), answered: said }),
+
+    mayBePending: (key) => looks.has(key),
+
+    forget(key) {
+      looks.delete(key);
+    },
+
+    actionOf,
+
+    answer(payment) {
+      const leftMs = payment.untilMs - clock.now();
+      const seconds = Math.ceil((leftMs / 1000) * SHARE_OF_TIME_LEFT);
+      const retryAfterSeconds = Math.min(LONGEST_RETRY_SECONDS, Math.max(SHORTEST_RETRY_SECONDS, seconds));
+      return { state: 'pending', payment, action: actionOf(payment.key), retryAfterSeconds };
+    },
+  };
+}
