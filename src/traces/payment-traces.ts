@@ -24,14 +24,14 @@ export function traceProcessor(spans: Spans, processor: ProcessorClient): Proces
 
 /** Recovery has a trace for each payment; any other attempt belongs to the request that makes it. */
 export function traceAttempts(spans: Spans, carryOut: CarryOut): CarryOut {
-  return (claim, askedAt, origin) => {
+  return (claim, askedAt, origin, known) => {
     const attributes = { [TRANSACTION_ID]: claim.transactionId, [ORIGIN]: origin, [EXECUTION]: claim.epoch };
     if (origin !== 'recovery') {
       spans.recorded()?.setAttributes(attributes);
-      return carryOut(claim, askedAt, origin);
+      return carryOut(claim, askedAt, origin, known);
     }
     const span = spans.beginRoot('payment.recovery', { attributes });
-    return spans.during(span, () => carryOut(claim, askedAt, origin), noteState);
+    return spans.during(span, () => carryOut(claim, askedAt, origin, known), noteState);
   };
 }
 
