@@ -1,6 +1,6 @@
 import { createPaymentCounts } from '#idempay/payments/payment-counts.js';
 import { createPaymentArea } from '#idempay/payments/payments.js';
-import { createComputeKey } from '#idempay/payments/values/reference.js';
+import { createComputeKey, type NamedPayment } from '#idempay/payments/values/reference.js';
 import { type Clock, systemClock } from '#idempay/platform/clock.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { gate } from '../concurrency.js';
@@ -64,6 +64,8 @@ export function compose(
     unknown: [] as { key: string; cause: string }[],
     /** Payments whose processor told another outcome than their rows keep. */
     contradictions: [] as { transactionId: string; told: string; kept: string }[],
+    /** The keys of pending payments that the processor has forgotten. */
+    forgotten: [] as string[],
     /** How many payments an operator was told of, each time. */
     overdue: [] as number[],
     counts: createPaymentCounts(),
@@ -90,6 +92,7 @@ export function compose(
       unknown: ({ key }, cause) => seen.unknown.push({ key, cause }),
       unseen() {},
       contradiction: ({ transactionId }, told, kept) => seen.contradictions.push({ transactionId, told, kept }),
+      forgotten: ({ key }) => seen.forgotten.push(key),
       overdue: (count) => seen.overdue.push(count),
     },
   });
@@ -111,6 +114,13 @@ export function compose(
       processor.plan({ outcome, answerLost: true });
       inState(await payments.pay({ key }, MONEY), 'unknown');
       return key;
+    },
+
+    /** A payment that waits at the processor for its payer. */
+    async pendingPayment(order: NamedPayment = orderOf()): Promise<NamedPayment> {
+      processor.plan({ outcome: 'pending' });
+      inState(await payments.pay(order, MONEY), 'pending');
+      return order;
     },
 
     /** A payment whose charge is with the processor, which answers it after `finish`. */

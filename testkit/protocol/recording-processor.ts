@@ -1,20 +1,30 @@
-import type {
-  Charge,
-  ChargeResult,
-  LookUpResult,
-  NotSent,
-  Processor,
-  ProcessorTraits,
+import {
+  type Action,
+  type Charge,
+  type ChargeResult,
+  CONTRACT_OF_ENDINGS,
+  type Ending,
+  type EndResult,
+  type LookUpResult,
+  type NotSent,
+  type OpenCharge,
+  type Processor,
+  type ProcessorTraits,
 } from '#idempay/payments/ports/processor.js';
+import type { Money } from '#idempay/payments/values/money.js';
 
 /** The processor's reaction to the next charge: the outcome that it keeps, and its visible answer. */
 export interface NextCharge {
   /** `none`: the charge never arrives. `not sent`: it does not even leave, and its sender knows. */
-  readonly outcome: 'succeeded' | 'declined' | 'none' | 'not sent';
+  readonly outcome: 'succeeded' | 'declined' | 'pending' | 'none' | 'not sent';
   /** The answer is lost: the sender is told 'unknown', whatever the outcome is. */
   readonly answerLost?: boolean;
   readonly after?: Promise<void>;
 }
+
+export const ACTION: Action = { url: 'https://bank.example/confirm' };
+/** Long after the test. */
+const PENDING_MS = 3_600_000;
 
 /** Short, because each lease outlives it. A test of what the time-out decides has one of its own. */
 const TIMEOUT_MS = 5;
@@ -27,6 +37,10 @@ export class RecordingProcessor implements Processor {
   readonly traits: ProcessorTraits;
   readonly charges: Charge[] = [];
   readonly lookUps: string[] = [];
+  readonly endings: Ending[] = [];
+  contract = CONTRACT_OF_ENDINGS;
+  private readonly endPlans: (EndResult | (() => Promise<EndResult>))[] = [];
+  private readonly ended = new Set<string>();
   private readonly outcomes = new Map<string, LookUpResult>();
   private readonly plans: NextCharge[] = [];
   private readonly lookUpPlans: (LookUpResult | (() => Promise<LookUpResult>))[] = [];
@@ -51,21 +65,53 @@ export class RecordingProcessor implements Processor {
     this.lookUpPlans.push(...answers);
   }
 
+  planEnd(...answers: (EndResult | (() => Promise<EndResult>))[]): void {
+    this.endPlans.push(...answers);
+  }
+
+  /** The payer has confirmed, or refused, a charge that was pending. */
+  decide(key: string, outcome: LookUpResult): void {
+    this.outcomes.set(key, outcome);
+  }
+
   async charge(charge: Charge): Promise<ChargeResult | NotSent> {
     const { outcome, answerLost = false, after } = this.plans.shift() ?? { outcome: 'succeeded' };
     if (outcome === 'not sent') return { state: 'not sent', cause: 'no connection could be made' };
-    if (outcome !== 'none') this.charges.push(charge);
+    if (outcome !== 'none') {
+      if (this.ended.has(charge.key)) return { state: 'declined', reason: 'ended' };
+      this.charges.push(charge);
+    }
     await after;
     if (outcome === 'none') return { state: 'unknown', cause: 'the charge never arrived' };
-    const result = outcome === 'succeeded' ? { state: outcome } : { state: outcome, reason: 'insufficient funds' };
+    const result = this.resultOf(outcome);
     const { amount, currency } = charge;
-    const charged = outcome === 'succeeded' && this.tellsAmounts ? { charged: { amount, currency } } : {};
-    this.outcomes.set(charge.key, { ...result, ...charged });
+    const charged = outcome !== 'declined' && this.tellsAmounts ? { charged: { amount, currency } } : {};
+    this.outcomes.set(charge.key, { ...result, ...charged } as LookUpResult);
     return answerLost ? { state: 'unknown', cause: 'the answer was lost' } : result;
   }
 
-  async lookUp(key: string): Promise<LookUpResult> {
+  private resultOf(outcome: 'succeeded' | 'declined' | 'pending'): Exclude<ChargeResult, { state: 'unknown' }> {
+    if (outcome === 'pending') {
+      return { state: outcome, untilMs: Date.now() + PENDING_MS, action: ACTION, id: 'pi_1' };
+    }
+    return outcome === 'succeeded' ? { state: outcome } : { state: outcome, reason: 'insufficient funds' };
+  }
+
+  async end(ending: Ending): Promise<EndResult> {
+    this.endings.push(ending);
+    const planned = this.endPlans.shift();
+    if (planned) return typeof planned === 'function' ? planned() : planned;
+    const known = this.outcomes.get(ending.key);
+    if (known?.state === 'succeeded' || known?.state === 'declined') return known;
+    const ended = { state: 'declined', reason: 'ended' } as const;
+    this.ended.add(ending.key);
+    this.outcomes.set(ending.key, ended);
+    return ended;
+  }
+
+  async lookUp(key: string, _money?: Money, open?: OpenCharge): Promise<LookUpResult> {
     this.lookUps.push(key);
+    if (open && this.contract < CONTRACT_OF_ENDINGS) return { state: 'unknown', cause: 'the reply names no contract' };
     const planned = this.lookUpPlans.shift();
     if (typeof planned === 'function') return planned();
     return planned ?? this.outcomes.get(key) ?? { state: 'no record' };

@@ -1,0 +1,191 @@
+import { describe, expect, test } from 'vitest';
+import { gate } from '../../testkit/concurrency.js';
+import { inState } from '../../testkit/protocol/payment-attempts.js';
+import { DOWN, MONEY, orderOf, shareProtocol } from '../../testkit/protocol/payment-composition.js';
+
+/** A payment under way is ended at the processor (rule P25), and nothing is charged after a cancellation that was acknowledged. */
+
+const CANCELLED = { state: 'cancelled' };
+const UNKNOWN_END = { state: 'unknown', cause: 'no answer' } as const;
+const OTHER_CONTRACT = { state: 'other contract', cause: 'the reply does not name contract 3' } as const;
+
+const { ports, compose } = await shareProtocol();
+
+const nextOf = ({ reference }: ReturnType<typeof orderOf>) => orderOf(reference.text, reference.attempt + 1);
+const stateOf = async (key: string) => (await ports.ledger.find(key)).state;
+
+async function givenPending() {
+  const process = compose();
+  const order = orderOf();
+  await process.pendingPayment(order);
+  return { ...process, order };
+}
+
+describe('a cancellation of a pending order', () => {
+  test('ends it at the processor and closes the next attempt, and each repeat says so', async () => {
+    const { payments, processor, order } = await givenPending();
+    for (let time = 0; time < 2; time += 1) expect(await payments.cancel(order)).toEqual(CANCELLED);
+    expect(processor.endings).toMatchObject([{ key: order.key, ...MONEY, id: 'pi_1' }]);
+    expect(await ports.paymentHistory.find(order.key)).toMatchObject({ state: 'DECLINED', ending: 'order' });
+    expect(await stateOf(nextOf(order).key)).toBe('cancelled');
+    expect(await payments.pay(order, MONEY)).toMatchObject({ final: { outcome: { state: 'DECLINED' } } });
+    expect(await payments.pay(nextOf(order), MONEY)).toEqual(CANCELLED);
+    expect(await payments.cancel(nextOf(order))).toEqual(CANCELLED);
+    expect(processor.charges).toHaveLength(1);
+  });
+
+  test('of only this attempt lets another one be paid', async () => {
+    const { payments, processor, order } = await givenPending();
+    for (let time = 0; time < 2; time += 1) expect(await payments.cancel(order, 'attempt')).toEqual(CANCELLED);
+    expect(await payments.pay(nextOf(order), MONEY)).toMatchObject({ state: 'processed' });
+    expect(processor.chargesOf(order.key)).toHaveLength(1);
+    // A decline that was no cancellation of the order is answered as any other.
+    expect(await payments.cancel(order)).toEqual({ state: 'declined' });
+  });
+
+  test('that was paid meanwhile says so', async () => {
+    const { payments, processor, order } = await givenPending();
+    processor.decide(order.key, { state: 'succeeded', charged: MONEY });
+    expect(await payments.cancel(order)).toMatchObject({ state: 'completed' });
+    expect(await payments.pay(order, MONEY)).toMatchObject({
+      state: 'replayed',
+      final: { outcome: { state: 'COMPLETED' } },
+    });
+    expect(await stateOf(nextOf(order).key)).toBe('absent');
+  });
+
+  test('that cannot be ended leaves it as it was', async () => {
+    const { payments, processor, order } = await givenPending();
+    processor.planEnd({ state: 'cannot be ended' });
+    expect(await payments.cancel(order)).toEqual({ state: 'cannot be ended' });
+    expect(await ports.paymentHistory.find(order.key)).toMatchObject({ state: 'PROCESSING', ending: undefined });
+    expect(await payments.pay(order, MONEY)).toMatchObject({ state: 'pending' });
+    expect(await payments.cancel(order)).toEqual(CANCELLED);
+  });
+
+  test('that gets no clear answer is asked again, by a repeat and by recovery, and nothing is sent meanwhile', async () => {
+    const { payments, processor, order, recovery } = await givenPending();
+    processor.planEnd(UNKNOWN_END, UNKNOWN_END);
+    for (let time = 0; time < 2; time += 1) expect(await payments.cancel(order)).toEqual({ state: 'unknown' });
+    expect(await payments.pay(order, MONEY)).toMatchObject({ state: 'pending' });
+    expect(processor.endings).toHaveLength(2);
+    expect(await recovery.runOnce()).toBe(1);
+    expect(processor.endings).toHaveLength(3);
+    expect(await ports.paymentHistory.find(order.key)).toMatchObject({ state: 'DECLINED', ending: 'order' });
+    // The process that began it died before it closed the next attempt.
+    expect(await stateOf(nextOf(order).key)).toBe('absent');
+    expect(await payments.cancel(order)).toEqual(CANCELLED);
+    expect(await stateOf(nextOf(order).key)).toBe('cancelled');
+    expect(processor.charges).toHaveLength(1);
+  });
+
+  test('at an adapter that does not know endings is refused, and nothing is written', async () => {
+    const { payments, processor, order } = await givenPending();
+    processor.contract = 2;
+    const before = await ports.paymentHistory.findLife(order.key);
+    expect(await payments.cancel(order)).toEqual({ state: 'cannot be ended' });
+    expect(processor.endings).toEqual([]);
+    const after = await ports.paymentHistory.findLife(order.key);
+    expect([after?.epoch, after?.events, after?.payment.ending]).toEqual([before?.epoch, before?.events, undefined]);
+  });
+
+  test('whose answer comes from an adapter without endings is looked up, and left if that tells nothing', async () => {
+    const { payments, processor, order } = await givenPending();
+    processor.planEnd(OTHER_CONTRACT);
+    expect(await payments.cancel(order)).toEqual({ state: 'cannot be ended' });
+    expect(await ports.paymentHistory.find(order.key)).toMatchObject({ state: 'PROCESSING', ending: undefined });
+    processor.planEnd(OTHER_CONTRACT);
+    processor.decide(order.key, { state: 'succeeded', charged: MONEY });
+    expect(await payments.cancel(order)).toMatchObject({ state: 'completed' });
+  });
+
+  test('waits for nobody: another one that is at work has it', async () => {
+    const { payments, processor, order, another } = await givenPending();
+    const { opened, open } = gate();
+    processor.planEnd(async () => {
+      await opened;
+      return { state: 'declined', reason: 'ended' };
+    });
+    const first = payments.cancel(order);
+    await expect.poll(() => processor.endings.length).toBe(1);
+    expect(await another().payments.cancel(order)).toMatchObject({ state: 'in progress' });
+    expect(await payments.pay(order, MONEY)).toMatchObject({ state: 'pending' });
+    open();
+    expect(await first).toEqual(CANCELLED);
+  });
+});
+
+describe('a cancellation of a payment under way that is not pending', () => {
+  test('ends one whose outcome is unknown, and a charge that arrives late is declined', async () => {
+    const { payments, processor } = compose();
+    const order = orderOf();
+    processor.plan({ outcome: 'none' });
+    inState(await payments.pay(order, MONEY), 'unknown');
+    expect(await payments.cancel(order)).toEqual(CANCELLED);
+    const { transactionId } = processor.endings[0] ?? {};
+    expect(await processor.charge({ key: order.key, transactionId: transactionId ?? '', ...MONEY })).toMatchObject({
+      state: 'declined',
+    });
+    expect(processor.charges).toEqual([]);
+  });
+
+  test('of one whose key was generated is an end for the key', async () => {
+    const { payments, unknownPayment, processor } = compose();
+    const key = await unknownPayment('none');
+    for (let time = 0; time < 2; time += 1) expect(await payments.cancel({ key })).toEqual(CANCELLED);
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ final: { outcome: { state: 'DECLINED' } } });
+    expect(processor.charges).toEqual([]);
+  });
+
+  test('of one that was never sent needs no adapter that knows endings', async () => {
+    const { payments, processor } = compose();
+    processor.contract = 1;
+    const order = orderOf();
+    processor.plan({ outcome: 'not sent' });
+    inState(await payments.pay(order, MONEY), 'not sent');
+    expect(await payments.cancel(order)).toEqual(CANCELLED);
+    expect([processor.endings, processor.charges, processor.lookUps]).toEqual([[], [], []]);
+    expect(await ports.paymentHistory.find(order.key)).toMatchObject({ state: 'DECLINED', ending: 'order' });
+  });
+
+  test('is refused while its charge is at the processor', async () => {
+    const { payments, chargingPayment, processor } = compose();
+    const { key, answer, finish } = await chargingPayment();
+    expect(await payments.cancel({ key })).toMatchObject({ state: 'in progress' });
+    finish();
+    expect(await answer).toMatchObject({ state: 'processed' });
+    expect(processor.endings).toEqual([]);
+  });
+
+  test('of only an attempt that was never begun writes nothing', async () => {
+    const { payments } = compose();
+    const order = orderOf();
+    expect(await payments.cancel(order, 'attempt')).toEqual({ state: 'nothing to end' });
+    expect(await payments.pay(order, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await payments.cancel(order, 'attempt')).toMatchObject({ state: 'completed' });
+  });
+
+  test('that dies with the store is finished by whoever takes the payment over', async () => {
+    const { payments, processor, ledger, unknownPayment, recovery } = compose();
+    const key = await unknownPayment('succeeded');
+    processor.planEnd({ state: 'unknown', cause: 'no answer' });
+    ledger.failNext('abandon', DOWN);
+    expect(await payments.cancel({ key })).toEqual({ state: 'unknown' });
+    expect(await recovery.runOnce()).toBe(0);
+    expect(processor.endings).toHaveLength(1);
+    expect(await stateOf(key)).toBe('under way');
+  });
+});
+
+describe('a cancellation that finds a decline', () => {
+  test('of the last attempt, and of one that was followed by a cancellation, has nothing left to close', async () => {
+    const { payments, processor } = compose();
+    const order = orderOf();
+    processor.plan({ outcome: 'declined' });
+    await payments.pay(order, MONEY);
+    expect(await payments.cancel(order)).toEqual({ state: 'declined' });
+    expect(await payments.cancel(order, 'attempt')).toEqual(CANCELLED);
+    expect(await payments.cancel(nextOf(order))).toEqual(CANCELLED);
+    expect(await payments.cancel(order)).toEqual(CANCELLED);
+  });
+});

@@ -1,0 +1,188 @@
+import { describe, expect, test } from 'vitest';
+import { inState, LONG_MS } from '../../testkit/protocol/payment-attempts.js';
+import {
+  DOWN,
+  MONEY,
+  NO_MONEY,
+  OTHER_MONEY,
+  orderOf,
+  type Settings,
+  shareProtocol,
+} from '../../testkit/protocol/payment-composition.js';
+import { ACTION } from '../../testkit/protocol/recording-processor.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
+
+/** A payment that waits at the processor is answered as pending, asked about, and never sent again (rule P24). */
+
+const SECOND_MS = 1_000;
+const NO_ANSWER = { state: 'unknown', cause: 'no answer' } as const;
+const SUCCEEDED = { state: 'succeeded', charged: MONEY } as const;
+const REFUSED = { state: 'declined', reason: 'the payer refused' } as const;
+
+const { ports, compose } = await shareProtocol();
+
+async function givenPending(settings: Settings = {}) {
+  const clock = new HandClock();
+  const process = compose({ clock, ...settings });
+  const order = await process.pendingPayment();
+  return { ...process, clock, order };
+}
+
+const stateOf = async (key: string) => (await ports.ledger.find(key)).state;
+
+describe('a payment whose payer must confirm', () => {
+  test('is pending for its first request and for repeats, which get the action and take no lock', async () => {
+    const { payments, processor, order, clock, keys } = await givenPending();
+    for (const waitMs of [0, SECOND_MS, SECOND_MS]) {
+      await clock.pass(waitMs);
+      const answer = inState(await payments.pay(order, MONEY), 'pending');
+      expect(answer).toMatchObject({ action: ACTION, payment: { ...MONEY, key: order.key, processorId: 'pi_1' } });
+      expect(answer.retryAfterSeconds).toBe(5);
+    }
+    expect(processor.chargesOf(order.key)).toHaveLength(1);
+    // The first repeat got what the charge said, and the processor was asked once in each second after it.
+    expect(processor.lookUps).toHaveLength(2);
+    expect(await keys.port.look(order.key)).not.toMatchObject({ state: 'locked' });
+    expect(await payments.outcome(order.key)).toBeUndefined();
+  });
+
+  test('is asked about once in a second, however many requests ask', async () => {
+    const { payments, processor, order, clock } = await givenPending();
+    await clock.pass(SECOND_MS);
+    const answers = await Promise.all(Array.from({ length: 50 }, () => payments.pay(order, MONEY)));
+    for (const answer of answers) expect(answer).toMatchObject({ state: 'pending', action: ACTION });
+    expect(processor.lookUps).toHaveLength(1);
+  });
+
+  test.each([
+    [SUCCEEDED, { state: 'COMPLETED' }],
+    [REFUSED, { state: 'DECLINED', reason: REFUSED.reason }],
+  ] as const)(
+    'that $0.state is settled by the repeat that hears it, once, and the others repeat it',
+    async (said, outcome) => {
+      const { payments, processor, order, clock, counts } = await givenPending();
+      processor.decide(order.key, said);
+      await clock.pass(SECOND_MS);
+      const answers = await Promise.all(Array.from({ length: 20 }, () => payments.pay(order, MONEY)));
+      const states = answers.map(({ state }) => state);
+      expect(states.filter((state) => state === 'processed')).toHaveLength(1);
+      expect(states.every((state) => ['processed', 'replayed', 'pending'].includes(state))).toBe(true);
+      expect(await payments.pay(order, MONEY)).toMatchObject({ state: 'replayed', final: { outcome } });
+      expect(counts.settled.repeat).toBe(1);
+      expect(processor.chargesOf(order.key)).toHaveLength(1);
+      expect(await ports.paymentHistory.find(order.key)).toMatchObject({ ...outcome, processorId: 'pi_1' });
+    },
+  );
+
+  test('is not answered as anything else if the processor does not answer, and says nothing if it has no record', async () => {
+    const { payments, processor, order, clock, forgotten } = await givenPending();
+    processor.planLookUp(NO_ANSWER, { state: 'no record' });
+    await clock.pass(SECOND_MS);
+    expect(await payments.pay(order, MONEY)).toEqual({ state: 'pending without answer' });
+    await clock.pass(SECOND_MS);
+    expect(await payments.pay(order, MONEY)).toEqual({ state: 'unknown' });
+    expect(forgotten).toEqual([order.key]);
+    expect(processor.chargesOf(order.key)).toHaveLength(1);
+    await clock.pass(SECOND_MS);
+    expect(await payments.pay(order, MONEY)).toMatchObject({ state: 'pending' });
+  });
+
+  test('is not told for another amount, and is told to a request without content only if it is a repeat', async () => {
+    const { payments, order } = await givenPending();
+    expect(await payments.pay(order, OTHER_MONEY)).toEqual({ state: 'reference mismatch' });
+    expect(await payments.pay(order, NO_MONEY)).toEqual({ state: 'reference mismatch' });
+  });
+
+  test('is pending for another process, which asks the processor for the action', async () => {
+    const { another, order, processor } = await givenPending();
+    expect(await another().payments.pay(order, MONEY)).toMatchObject({ state: 'pending', action: ACTION });
+    expect(processor.lookUps).toHaveLength(1);
+  });
+
+  test('lets no other attempt be made, and says why', async () => {
+    const { payments, processor, order } = await givenPending();
+    const { text } = order.reference ?? {};
+    const second = orderOf(text, 2);
+    expect(await payments.pay(second, MONEY)).toMatchObject({ state: 'not its turn', previous: 'pending' });
+    expect(processor.chargesOf(second.key)).toEqual([]);
+  });
+
+  test('ends the wait of a request that waits for its outcome', async () => {
+    const clock = new HandClock();
+    const process = compose({ clock });
+    const charging = await process.chargingPayment('pending');
+    const patience = { ms: LONG_MS, gone: new AbortController().signal };
+    const waiting = process.payments.pay({ key: charging.key }, MONEY, patience);
+    charging.finish();
+    expect(await charging.answer).toMatchObject({ state: 'pending' });
+    for (let second = 0; second < 3; second += 1) await clock.pass(SECOND_MS);
+    expect(await waiting).toMatchObject({ state: 'pending', waited: true });
+  });
+
+  test('is unknown for its first request if its row cannot be written, and pending afterwards', async () => {
+    const process = compose();
+    const order = orderOf();
+    process.processor.plan({ outcome: 'pending' });
+    process.ledger.loseNextAnswer('leave', DOWN);
+    expect(await process.payments.pay(order, MONEY)).toMatchObject({ state: 'unknown' });
+    expect(await process.payments.pay(order, MONEY)).toMatchObject({ state: 'pending' });
+    expect(process.processor.chargesOf(order.key)).toHaveLength(1);
+  });
+
+  test('that is found pending by a takeover is left so, and not sent again', async () => {
+    const { payments, processor, unknownPayment } = compose();
+    const key = await unknownPayment('pending');
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'pending', action: ACTION });
+    expect(processor.chargesOf(key)).toHaveLength(1);
+    expect(await stateOf(key)).toBe('pending');
+  });
+});
+
+describe('recovery', () => {
+  test.each([SUCCEEDED, REFUSED])('settles a pending payment that $state, and nobody repeats', async (said) => {
+    const { processor, order, recovery } = await givenDue();
+    processor.decide(order.key, said);
+    expect(await recovery.runOnce()).toBe(1);
+    expect(await stateOf(order.key)).toBe('final');
+    expect(processor.chargesOf(order.key)).toHaveLength(1);
+  });
+
+  test('leaves one pending that is still so, writes no event, and moves its expected end', async () => {
+    const { processor, order, recovery } = await givenDue();
+    const before = await ports.paymentHistory.findLife(order.key);
+    const untilMs = Date.now() + 2 * LONG_MS;
+    processor.planLookUp({ state: 'pending', untilMs });
+    expect(await recovery.runOnce()).toBe(0);
+    const after = await ports.paymentHistory.findLife(order.key);
+    expect(after?.payment.pendingUntil).toBe(untilMs);
+    expect(after?.events).toEqual(before?.events);
+    expect(after?.epoch).toBe(before?.epoch);
+  });
+
+  test('does not send one that the processor has no record of, and reports it', async () => {
+    const { processor, order, recovery, forgotten } = await givenDue();
+    processor.planLookUp({ state: 'no record' });
+    expect(await recovery.runOnce()).toBe(0);
+    expect(forgotten).toEqual([order.key]);
+    expect(await stateOf(order.key)).toBe('pending');
+    expect(processor.chargesOf(order.key)).toHaveLength(1);
+    const { pendingUntil } = (await ports.paymentHistory.find(order.key)) ?? {};
+    expect(pendingUntil).toBeLessThanOrEqual(Date.now());
+  });
+
+  /** Its next question is due at once, as the ledger's contract has no clock that a test could move. */
+  async function givenDue() {
+    const process = compose();
+    const order = orderOf();
+    process.processor.plan({ outcome: 'pending', answerLost: true });
+    inState(await process.payments.pay(order, MONEY), 'unknown');
+    const claim = await ports.ledger.takeOver({
+      ...{ key: order.key, owner: `owner-${order.key}`, leaseMs: LONG_MS },
+      processor: process.processor.traits.name,
+    });
+    if (!claim) throw new Error('the payment was not abandoned');
+    const left = { recoverAfterMs: 0, pendingUntilMs: Date.now() + LONG_MS };
+    await ports.ledger.leave(claim, left, { sent: true });
+    return { ...process, order };
+  }
+});
