@@ -2,7 +2,13 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { lowestKeyAt } from '#idempay/payments/values/idempotency-key.js';
 import { lowestTransactionIdAt } from '#idempay/payments/values/transaction-id.js';
 import type { Statement } from '#idempay/stores/postgres/connection/postgres.js';
-import { BACKLOG, COUNT_ABANDONED, TAKE_OVER_DUE } from '#idempay/stores/postgres/payments/ledger-statements.js';
+import {
+  BACKLOG,
+  COUNT_ABANDONED,
+  DUE_PENDING,
+  PENDING_BACKLOG,
+  TAKE_OVER_DUE,
+} from '#idempay/stores/postgres/payments/ledger-statements.js';
 import {
   COUNT_KEYS,
   COUNT_SETTLED,
@@ -43,7 +49,7 @@ beforeAll(async () => {
 });
 afterAll(() => stores?.close());
 
-/** Payments as they are after long service: a few under way, some declined, half of references, each id and time after the one before. */
+/** Payments as they are after long service: a few under way, as many pending, some declined, half of references, each id and time after the one before. */
 describe('reads and removals of payments in PostgreSQL', () => {
   const ROWS = 20_000;
   const FIRST_MS = Date.UTC(2020, 0);
@@ -55,14 +61,15 @@ describe('reads and removals of payments in PostgreSQL', () => {
     const { client } = stores;
     await client.query(
       `INSERT INTO idempay.payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
-         lease_until, recover_at, claimed_at, settled_at, expires_at, reason, generation, reference, attempt)
+         lease_until, recover_at, claimed_at, settled_at, expires_at, reason, generation, reference, attempt, pending_until)
        SELECT (lpad(to_hex($2::bigint + n * 1000), 12, '0') || '7000' || '8' || lpad(to_hex(n), 15, '0'))::uuid,
          'TXN' || ($2::bigint + n * 1000) * 1000 || lpad(n::text, 6, '0'), 1, 'USD', '1 USD', 'test', state, 1, 'owner', settled, settled, settled,
          CASE WHEN state <> 'PROCESSING' THEN settled END, CASE WHEN state <> 'PROCESSING' THEN settled END,
-         CASE WHEN state = 'DECLINED' THEN 'no funds' END, 0, CASE WHEN n % 2 = 0 THEN 'order-' || n END, CASE WHEN n % 2 = 0 THEN 1 END
+         CASE WHEN state = 'DECLINED' THEN 'no funds' END, 0, CASE WHEN n % 2 = 0 THEN 'order-' || n END, CASE WHEN n % 2 = 0 THEN 1 END,
+         CASE WHEN n % 1000 = 500 THEN settled END
        FROM generate_series(1, $1::int) AS n,
          LATERAL (SELECT to_timestamp($2::float8 / 1000 + n) AS settled,
-           CASE WHEN n % 1000 = 0 THEN 'PROCESSING' WHEN n % 20 = 0 THEN 'DECLINED' ELSE 'COMPLETED' END AS state) AS made`,
+           CASE WHEN n % 500 = 0 THEN 'PROCESSING' WHEN n % 20 = 0 THEN 'DECLINED' ELSE 'COMPLETED' END AS state) AS made`,
       [ROWS, FIRST_MS],
     );
     await client.query('ANALYZE idempay.payments');
@@ -100,12 +107,21 @@ describe('reads and removals of payments in PostgreSQL', () => {
   test.each([
     ['the newest of any state', NEWEST.any, [FROM_FIRST, LATER, BETWEEN], 'payments_transaction_id_key'],
     ['the newest DECLINED', NEWEST.DECLINED, [FROM_FIRST, LATER, BETWEEN], 'payments_declined'],
-    ['the newest PROCESSING', NEWEST.PROCESSING, [FROM_FIRST, LATER, BETWEEN], 'payments_under_way'],
+    ['the newest that are pending', NEWEST.PENDING, [FROM_FIRST, LATER, BETWEEN], 'payments_pending'],
     ['what was settled', SETTLED, [SETTLED_FIRST, SETTLED_LATER], 'payments_settled'],
   ])('%s: first and later pages come from one index as it is', async (_what, statement, pages, index) => {
     for (const values of pages) {
       for (const plan of await plansOf(statement, values)) {
         expect(plan).toMatchObject({ nodes: ['Limit', 'Index Scan'], indexes: [index] });
+      }
+    }
+  });
+
+  test('the newest PROCESSING: first and later pages merge what comes from two indexes as it is', async () => {
+    for (const values of [FROM_FIRST, LATER, BETWEEN]) {
+      for (const { nodes, indexes } of await plansOf(NEWEST.PROCESSING, values)) {
+        expect(nodes.filter((node) => node !== 'Result')).toEqual(['Limit', 'Merge Append', 'Index Scan', 'Index Scan']);
+        expect(indexes).toEqual(['payments_under_way', 'payments_pending']);
       }
     }
   });
@@ -127,6 +143,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
     ['any payments', NEWEST.any, rare('COMPLETED', ANY), 'payments_transaction_id_key'],
     ['declined payments', NEWEST.DECLINED, rare('DECLINED', ANY), 'payments_declined'],
     ["a client's payments", NEWEST.ofClient, rare('COMPLETED', 'key:shop'), 'payments_by_client'],
+    ["a client's pending payments", NEWEST.ofClient, rare('PENDING', 'key:shop'), 'payments_by_client'],
   ])(
     '%s that are filtered by what is rare are read in the order of their ids all the same',
     async (_what, page, values, index) => {
@@ -157,7 +174,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
   test.each([
     ['all', NTH_ID.any, [], 'payments_transaction_id_key'],
     ['declined', NTH_ID.DECLINED, [], 'payments_declined'],
-    ['unfinished', NTH_ID.PROCESSING, [], 'payments_under_way'],
+    ['pending', NTH_ID.PENDING, [], 'payments_pending'],
     ["a client's", NTH_ID.ofClient, ['key:shop'], 'payments_by_client'],
   ])('of %s ids the one down to which a page may read comes from the index alone', async (_what, nth, more, index) => {
     for (const { nodes, indexes } of await plansOf(nth, [...ALL_IDS, ...more])) {
@@ -181,6 +198,9 @@ describe('reads and removals of payments in PostgreSQL', () => {
   test.each([
     ['counting abandoned payments', COUNT_ABANDONED, [0, 1, PAGE], ['payments_under_way']],
     ['looking at the backlog', BACKLOG, [PAGE], ['payments_under_way']],
+    ['looking at what is pending', PENDING_BACKLOG, [PAGE], ['payments_pending']],
+    ['asking about what is pending', DUE_PENDING, ['test', 16], ['payments_pending_due', 'payments_pkey']],
+    ['the last unfinished id that a page may read', NTH_ID.PROCESSING, ALL_IDS, ['payments_pending', 'payments_under_way']],
     ['taking over what is longest due', TAKE_OVER_DUE['longest due'], DUE, ['payments_due', 'payments_pkey']],
     ['taking over what is latest due', TAKE_OVER_DUE['latest due'], DUE, ['payments_due', 'payments_pkey']],
   ])('%s reads a few rows by index', async (_what, statement, values, expected) => {

@@ -1,8 +1,13 @@
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { migrate } from '#idempay/stores/embedded/migrate.js';
-import { BACKLOG, COUNT_ABANDONED } from '#idempay/stores/embedded/payments/ledger.js';
-import { TAKE_OVER_DUE } from '#idempay/stores/embedded/payments/ledger-statements.js';
+import { BACKLOG, COUNT_ABANDONED, PENDING_BACKLOG } from '#idempay/stores/embedded/payments/ledger.js';
+import {
+  DUE_PENDING,
+  END_ALL_LEASES,
+  END_PENDING_LEASES,
+  TAKE_OVER_DUE,
+} from '#idempay/stores/embedded/payments/ledger-statements.js';
 import {
   COUNT_KEYS,
   COUNT_SETTLED,
@@ -46,16 +51,26 @@ describe('the plan in SQLite', () => {
   test.each([
     ['newest payments', NEWEST.any, `INDEX ${IDS}`],
     ['newest declined payments', NEWEST.DECLINED, `INDEX payments_declined ${ID_RANGE}`],
-    ['newest unfinished payments', NEWEST.PROCESSING, `INDEX payments_under_way ${ID_RANGE}`],
+    ['newest pending payments', NEWEST.PENDING, `INDEX payments_pending ${ID_RANGE}`],
     ["a client's newest payments", NEWEST.ofClient, `INDEX payments_by_client ${OF_CLIENT}`],
     ['ids that it may read', NTH_ID.any, `COVERING INDEX ${IDS}`],
     ['declined ids that it may read', NTH_ID.DECLINED, `COVERING INDEX payments_declined ${ID_RANGE}`],
-    ['unfinished ids that it may read', NTH_ID.PROCESSING, `COVERING INDEX payments_under_way ${ID_RANGE}`],
+    ['pending ids that it may read', NTH_ID.PENDING, `INDEX payments_pending ${ID_RANGE}`],
     ["a client's ids that it may read", NTH_ID.ofClient, `COVERING INDEX payments_by_client ${OF_CLIENT}`],
     ['the newest attempt', NEWEST_ATTEMPT, 'INDEX payments_by_reference (reference=? AND client=?)'],
     ['settled payments', SETTLED, 'INDEX payments_settled ((settled_at,key)>(?,?) AND settled_at<?)'],
   ])('of a page of %s is one range, in the order it has', (_what, sql, range) => {
     expect(planOf(sql)).toEqual([`SEARCH payments USING ${range}`]);
+  });
+
+  test.each([
+    ['newest unfinished payments', NEWEST.PROCESSING],
+    ['unfinished ids that it may read', NTH_ID.PROCESSING],
+  ])('of a page of %s merges two ranges, and sorts nothing', (_what, sql) => {
+    expect(planOf(sql)).toEqual([
+      ...['MERGE (UNION ALL)', 'LEFT', `SEARCH payments USING INDEX payments_under_way ${ID_RANGE}`],
+      ...['RIGHT', `SEARCH payments USING INDEX payments_pending ${ID_RANGE}`],
+    ]);
   });
 
   test('of counting settled payments is one range of their index, and sorts no more than its page', () => {
@@ -65,8 +80,12 @@ describe('the plan in SQLite', () => {
     expect(plan).not.toContain('SCAN payments');
   });
 
-  test.each([COUNT_ABANDONED, BACKLOG])('of counting what is under way reads its index, oldest first', (counting) => {
-    expect(planOf(counting)).toContain('SCAN payments USING INDEX payments_under_way');
+  test.each([
+    [COUNT_ABANDONED, 'payments_under_way'],
+    [BACKLOG, 'payments_under_way'],
+    [PENDING_BACKLOG, 'payments_pending'],
+  ])('of counting what is under way reads its index, oldest first', (counting, index) => {
+    expect(planOf(counting)).toContain(`SCAN payments USING INDEX ${index}`);
     expect(planOf(counting).filter((step) => /TEMP B-TREE/.test(step))).toEqual([]);
   });
 
@@ -94,12 +113,21 @@ describe('the plan in SQLite', () => {
       TAKE_OVER_DUE['latest due'],
       'INDEX payments_due (processor=? AND recover_at<?)',
     ],
+    ['asking about pending payments', DUE_PENDING, 'INDEX payments_pending_due (processor=? AND recover_at<?)'],
     ['looking at old payments', OLD_PAYMENTS, 'INDEX payments_settled ((settled_at,key)>(?,?) AND settled_at<?)'],
   ])('of %s finds the rows by index, and sorts none', (_what, sql, range) => {
     const plan = planOf(sql);
     expect(plan).toContain(`SEARCH payments USING ${range}`);
     expect(plan.filter((step) => /SCAN payments|TEMP B-TREE/.test(step))).toEqual([]);
   });
+});
+
+/** A start must not look at all payments that wait at the processor. */
+test('the plan in SQLite of ending the leases that a start finds is what is under way, and what has a lease of the others', () => {
+  expect(planOf(END_ALL_LEASES)).toEqual([expect.stringMatching(/^SCAN payments USING INDEX payments_(under_way|due)$/)]);
+  expect(planOf(END_PENDING_LEASES)).toEqual([
+    expect.stringMatching(/^SEARCH payments USING (COVERING )?INDEX payments_pending_leased \(lease_until>\?\)$/),
+  ]);
 });
 
 describe('a search in the content of many payments in SQLite', () => {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Content } from '#idempay/payments/values/content.js';
 import { systemClock } from '#idempay/platform/clock.js';
 import { openEmbedded } from '#idempay/stores/embedded/open.js';
 import { SETTLE } from '#idempay/stores/postgres/payments/ledger-statements.js';
@@ -81,6 +82,16 @@ describe.each([
     expect(text).toContain(content.description);
     expect(text).not.toContain(content.source);
   });
+
+  test.each(Object.entries(ENDS))('is erased with the address to return to by %s', async (_name, end) => {
+    const [source, returnUrl] = [`tok_${randomUUID()}`, `https://shop.example/back?order=${randomUUID()}`];
+    const content = { source, description: `Shoes ${randomUUID()}`, returnUrl };
+    await end(stepsOn(opened, returnUrl), content);
+    const text = await opened.text();
+    expect(text).toContain(content.description);
+    expect(text).not.toContain(source);
+    expect(text).not.toContain(returnUrl);
+  });
 });
 
 test('a build that knows no sources cannot settle a payment that has one, so that a new process finishes it', async () => {
@@ -94,7 +105,7 @@ test('a build that knows no sources cannot settle a payment that has one, so tha
   const { key, epoch, owner } = claim;
   const settleOfBefore = SETTLE.text.replace(' source = NULL,', '');
   expect(settleOfBefore).not.toBe(SETTLE.text);
-  const values = [[key], [epoch], [owner], ['COMPLETED'], [null], [LONG_MS]];
+  const values = [[key], [epoch], [owner], ['COMPLETED'], [null], [LONG_MS], [null]];
   await expect(stores.client.query(settleOfBefore, values)).rejects.toThrow('violates check constraint');
   const taken = await takeover(claim);
   expect(taken.content).toEqual({ source: 'tok_old' });
@@ -104,7 +115,7 @@ test('a build that knows no sources cannot settle a payment that has one, so tha
 });
 
 type Steps = ReturnType<typeof stepsOn>;
-type End = (steps: Steps, content: { source: string; description: string }) => Promise<string>;
+type End = (steps: Steps, content: Content & { readonly description: string }) => Promise<string>;
 
 function stepsOn({ ports, text }: Opened, source: string) {
   const given = paymentSteps({ ...ports, clock: systemClock, pass: untilPast, endClaims: async () => {} });
@@ -130,6 +141,21 @@ const ENDS: Readonly<Record<string, End>> = {
     await expectKept();
     inState(await ledger.settle(taken, completed(taken), LONG_MS, { lookedUp: 'found', sent: false }), 'settled');
     return taken.key;
+  },
+  async 'the settlement of a payment that was pending'({ claim, takeover, settled, ledger, expectKept }, content) {
+    const first = await claim({ content });
+    await ledger.leave(first, { recoverAfterMs: 0, pendingUntilMs: Date.now() }, { sent: true });
+    await expectKept();
+    await settled(await takeover(first, { isPending: true }));
+    return first.key;
+  },
+  async 'the ending of a cancellation'({ abandoned, settled, ledger, expectKept }, content) {
+    const { key, processor } = await abandoned({ content });
+    const ending = { key, processor, owner: newOwner(), leaseMs: LONG_MS, scope: 'order', onlyUnsent: false } as const;
+    const begun = await ledger.beginEnding(ending);
+    await expectKept();
+    if (begun) await settled(begun, { outcome: DECLINED });
+    return key;
   },
   async 'the settlement of recovery'({ abandoned, settled, ledger }, content) {
     const processor = newProcessorName();

@@ -1,5 +1,5 @@
 import type { KeyStore, Watch } from '#idempay/payments/ports/key-store.js';
-import type { Cancellation, ClaimAttempt, Resolution, Takeover } from '#idempay/payments/ports/ledger.js';
+import type { BegunEnding, Cancellation, ClaimAttempt, Left, Resolution, Takeover } from '#idempay/payments/ports/ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { until } from '../time/until.js';
 import {
@@ -65,7 +65,7 @@ export function keySteps(keys: KeyStore) {
 }
 
 /** The same of payments, on these ports. */
-export function paymentSteps({ keys, ledger, pass }: ContractPorts) {
+export function paymentSteps({ keys, ledger, clock, pass }: ContractPorts) {
   const claim = (members?: Attempt): Promise<Claim> => givenClaim(ledger, members);
   const settled = (given: Claim, ending?: Parameters<typeof givenSettled>[2]) => givenSettled(ledger, given, ending);
 
@@ -90,10 +90,28 @@ export function paymentSteps({ keys, ledger, pass }: ContractPorts) {
       return given;
     },
 
-    async takeover({ key, processor }: Claim, members: Partial<Takeover> = {}): Promise<Claim> {
+    async takeover(
+      { key, processor }: Pick<Claim, 'key' | 'processor'>,
+      members: Partial<Takeover> & { readonly isPending?: boolean } = {},
+    ): Promise<Claim> {
       const taken = await ledger.takeOver({ key, processor, owner: newOwner(), leaseMs: LONG_MS, ...members });
       if (!taken) throw new Error('the payment was not taken over');
       return taken;
+    },
+
+    /** A payment that its first attempt left at the processor. Due to be asked about at once. */
+    async pending(members?: Attempt, left: Partial<Left> = {}): Promise<Claim> {
+      const given = await claim(members);
+      const pendingUntilMs = clock.now() + LONG_MS;
+      if (!(await ledger.leave(given, { recoverAfterMs: 0, pendingUntilMs, ...left }, { sent: true })))
+        throw new Error('the claim was not left');
+      return given;
+    },
+
+    /** A takeover by a cancellation of the whole order; undefined if it is refused. */
+    beginEnding({ key, processor }: Pick<Claim, 'key' | 'processor'>, members: Partial<BegunEnding> = {}) {
+      const begun = { key, processor, owner: newOwner(), leaseMs: LONG_MS, scope: 'order', onlyUnsent: false } as const;
+      return ledger.beginEnding({ ...begun, ...members });
     },
 
     /** An attempt at a reference that is declined. */

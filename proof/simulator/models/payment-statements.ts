@@ -1,7 +1,9 @@
+import { RESOLVABLE_AFTER_CLAIM_MS, RESOLVABLE_AFTER_UNTIL_MS } from '#idempay/payments/ports/ledger.js';
 import { keyTimeOf, lowestKeyAt } from '#idempay/payments/values/idempotency-key.js';
+import type { EndingScope } from '#idempay/payments/values/payment.js';
 import { StatementRefused } from '#idempay/stores/postgres/connection/postgres.js';
 import type { PaymentRow } from '#idempay/stores/postgres/payments/payment-row.js';
-import type { HistoryRow } from '#idempay/stores/shared/payment-rows.js';
+import { type HistoryRow, isPending } from '#idempay/stores/shared/payment-rows.js';
 import { areReferencesLookedUp, canKnowLostRows, isAfterLoss, isShort, mayBeLost } from './loss.js';
 import type { ModelledStatement, Statements, Tables, Values } from './postgres-server.js';
 import { ageOfHour, currentHour, settledAfter } from './retention-statements.js';
@@ -43,7 +45,7 @@ type Explained = [
   ...[processor: string, formerNames: readonly string[], shortLossMs: number],
 ];
 type Fenced = readonly [key: string, epoch: number, owner: string, ...more: unknown[]];
-type TakeOver = readonly [owner: string, leaseMs: number, processors: readonly string[]];
+type TakeOver = readonly [owner: string, leaseMs: number, processors: readonly string[], isPending?: boolean];
 
 /** The n-th row of values that are columns. */
 function rowOf<Row>(values: Values, index: number): Row {
@@ -66,9 +68,10 @@ function fencedUpdate(
     });
 }
 
-function settled(_row: StoredPayment, fenced: Fenced, now: number, { retention }: Tables): Partial<StoredPayment> {
-  const [, , , state, reason, ttlMs] = fenced;
+function settled(row: StoredPayment, fenced: Fenced, now: number, { retention }: Tables): Partial<StoredPayment> {
+  const [, , , state, reason, ttlMs, chargeId] = fenced;
   return {
+    processor_id: (chargeId as string | null) ?? row.processor_id,
     ...{ state: state as State, reason: reason as string | null, source: null },
     ...{ settled_at: now, settled_hour: currentHour(retention).hour, expires_at: now + Number(ttlMs) },
   };
@@ -100,6 +103,21 @@ function unsentBefore(tables: Tables, row: StoredPayment): number | null {
   return (row.unsent_epoch ?? 0) > 0 || areReferencesLookedUp(tables) ? unsentOfNow(tables, row) : null;
 }
 
+/** The columns of a row that no execution has taken over, given up or settled. */
+const NOT_OPEN = { pending_until: null, ending: null, processor_id: null } as const;
+const SHORTEST_QUESTION_MS = 5_000;
+const LONGEST_QUESTION_MS = 3_600_000;
+const SOONEST_QUESTION_MS = 1_000;
+
+/** When a pending payment is asked about again. */
+function nextQuestion({ claimed_at, pending_until }: StoredPayment, now: number): number {
+  const quarter = Math.max((now - claimed_at) / 4, SHORTEST_QUESTION_MS);
+  const next = now + Math.min(quarter, LONGEST_QUESTION_MS);
+  return pending_until !== null && pending_until > now ? Math.min(next, questionAt(pending_until, now)) : next;
+}
+
+const questionAt = (untilMs: number, now: number) => Math.max(untilMs, now + SOONEST_QUESTION_MS);
+
 /** How old a payment must be before an operator decides. */
 function resolvableAfterMs(tables: Tables, row: StoredPayment, dedupMs: number, idempotencyTtlMs: number): number {
   const mark = unsentOfNow(tables, row);
@@ -110,15 +128,18 @@ function resolvableAfterMs(tables: Tables, row: StoredPayment, dedupMs: number, 
 function takeOver(
   tables: Tables,
   row: StoredPayment | undefined,
-  [owner, leaseMs, processors]: TakeOver,
+  [owner, leaseMs, processors, alsoPending = false]: TakeOver,
   now: number,
+  more: Partial<StoredPayment> = {},
 ): PaymentRow[] {
   if (row?.state !== 'PROCESSING' || row.lease_until > now || !processors.includes(row.processor as string)) return [];
+  if (isPending(row) && !alsoPending) return [];
   const leaseUntil = now + leaseMs;
   const taken = {
     ...{ ...row, epoch: row.epoch + 1, owner, lease_until: leaseUntil, recover_at: leaseUntil },
     ...{ unsent_epoch: unsentBefore(tables, row), generation: tables.loss.generation },
     events: begun(row, now, 'taken over'),
+    ...more,
   };
   tables.payments.set(row.key, taken);
   return [columnsOf(tables, taken, now)];
@@ -129,7 +150,7 @@ function takeOverDue(order: (one: StoredPayment, other: StoredPayment) => number
   return (tables, values, [now], isLocked) => {
     const [owner, leaseMs, processor, limit] = values as unknown as [string, number, string, number];
     return [...tables.payments.values()]
-      .filter((row) => row.state === 'PROCESSING' && row.recover_at <= now && row.lease_until <= now)
+      .filter((row) => row.state === 'PROCESSING' && !isPending(row) && row.recover_at <= now && row.lease_until <= now)
       .filter((row) => row.processor === processor && !isLocked(row.key))
       .sort(order)
       .slice(0, limit)
@@ -137,10 +158,10 @@ function takeOverDue(order: (one: StoredPayment, other: StoredPayment) => number
   };
 }
 
-/** Payments that are PROCESSING, oldest first, up to a limit. */
-function oldestUnderWay({ payments }: Tables, limit: number): StoredPayment[] {
+/** Payments that are PROCESSING and pending, or not pending, oldest first, up to a limit. */
+function oldestUnderWay({ payments }: Tables, limit: number, arePending = false): StoredPayment[] {
   return [...payments.values()]
-    .filter((row) => row.state === 'PROCESSING')
+    .filter((row) => row.state === 'PROCESSING' && isPending(row) === arePending)
     .sort((one, other) => (one.transaction_id < other.transaction_id ? -1 : 1))
     .slice(0, limit);
 }
@@ -191,7 +212,7 @@ function claimed(tables: Tables, row: NewRow, now: number): StoredPayment {
   return {
     ...{ ...columns, reason: end && row.reason, epoch: 1, lease_until: now + leaseMs, recover_at: now + leaseMs },
     ...{ claimed_at: claimedAt(tables, row.key, now), generation: tables.loss.generation },
-    ...{ unsent_epoch: null, resolution: null, events: null, state: end ?? 'PROCESSING' },
+    ...{ ...NOT_OPEN, unsent_epoch: null, resolution: null, events: null, state: end ?? 'PROCESSING' },
     claimed_after_loss: isLosable || null,
     ...(end ? endedAt(now, ttlMs, tables) : { expires_at: null, settled_at: null, settled_hour: null }),
   };
@@ -258,6 +279,7 @@ export const PAYMENT_STATEMENTS: Statements = {
         events: null,
         reason: null,
         content: null,
+        ...NOT_OPEN,
         generation: loss.generation,
         ...endedAt(now, ttlMs, tables),
       },
@@ -268,7 +290,9 @@ export const PAYMENT_STATEMENTS: Statements = {
   explain_turn(tables, values: Explained, [now]) {
     const { payments, retention, loss } = tables;
     const [key, previousKey, lateMs, waitMs, processor, formerNames, shortLossMs] = values;
-    const { state = null, settled_hour } = payments.get(previousKey ?? '') ?? {};
+    const previous = payments.get(previousKey ?? '');
+    const { settled_hour } = previous ?? {};
+    const state = previous && isPending(previous) ? 'PENDING' : (previous?.state ?? null);
     const inTime = lateMs === null || (ageOfHour(retention, settled_hour) ?? Infinity) < lateMs;
     const isOver = loss.adoptedAt === null || isShort(tables, shortLossMs);
     const remainingMs = isOver ? 0 : Number(loss.adoptedAt) + waitMs - now;
@@ -287,6 +311,36 @@ export const PAYMENT_STATEMENTS: Statements = {
     return takeOver(tables, tables.payments.get(key), how, now);
   },
 
+  begin_ending(tables, values: [string, string, number, readonly string[], EndingScope, boolean], [now]) {
+    const [key, owner, leaseMs, processors, scope, onlyUnsent] = values;
+    const row = tables.payments.get(key);
+    if (!row || (onlyUnsent && unsentOfNow(tables, row) !== row.epoch)) return [];
+    const ending = row.ending === 'order' ? row.ending : scope;
+    return takeOver(tables, row, [owner, leaseMs, processors, true], now, { ending });
+  },
+
+  /** Rows that somebody is changing are left alone (`SKIP LOCKED`). */
+  due_pending(tables, [processor, limit]: [string, number], [now], isLocked) {
+    return [...tables.payments.values()]
+      .filter((row) => isPending(row) && row.recover_at <= now && row.lease_until <= now)
+      .filter((row) => row.processor === processor && !isLocked(row.key))
+      .sort((one, other) => one.recover_at - other.recover_at)
+      .slice(0, limit)
+      .map((row) => {
+        const asked = { ...row, recover_at: nextQuestion(row, now) };
+        tables.payments.set(row.key, asked);
+        return columnsOf(tables, asked, now);
+      });
+  },
+
+  move_pending({ payments }, [key, untilMs]: [string, number], [now]) {
+    const row = payments.get(key);
+    if (!row || !isPending(row)) return [];
+    const recover_at = untilMs > now ? Math.min(row.recover_at, questionAt(untilMs, now)) : row.recover_at;
+    payments.set(key, { ...row, pending_until: untilMs, recover_at });
+    return [];
+  },
+
   take_over_longest_due: takeOverDue((one, other) => one.recover_at - other.recover_at),
   take_over_latest_due: takeOverDue((one, other) => other.recover_at - one.recover_at),
 
@@ -301,10 +355,18 @@ export const PAYMENT_STATEMENTS: Statements = {
     events: noted(row, now, event),
   })),
 
+  leave: fencedUpdate((row, [, , , recoverAfterMs, untilMs, clearsEnding, chargeId, event], now) => ({
+    ...{ owner: '', lease_until: 0, recover_at: now + Number(recoverAfterMs), unsent_epoch: null },
+    pending_until: (untilMs as number | null) ?? row.pending_until,
+    ending: clearsEnding ? null : row.ending,
+    processor_id: (chargeId as string | null) ?? row.processor_id,
+    events: noted(row, now, event),
+  })),
+
   settle: fencedUpdate(settled),
   settle_noted: fencedUpdate((row, fenced, now, tables) => ({
     ...settled(row, fenced, now, tables),
-    ...(fenced[6] !== null && { events: noted(row, now, fenced[6]) }),
+    ...(fenced[7] !== null && { events: noted(row, now, fenced[7]) }),
   })),
 
   claim_known(tables, values: [string[], string[], number[], ...(string | number | null)[]], [now]) {
@@ -331,7 +393,7 @@ export const PAYMENT_STATEMENTS: Statements = {
           processor,
         },
         ...{ reference, epoch: 1, claimed_at: now, generation: loss.generation, claimed_after_loss: true },
-        ...{ recover_at: now + Number(leaseMs), unsent_epoch: null, events: null },
+        ...{ ...NOT_OPEN, recover_at: now + Number(leaseMs), unsent_epoch: null, events: null },
         ...(isClaimed
           ? {
               state: 'PROCESSING',
@@ -353,14 +415,15 @@ export const PAYMENT_STATEMENTS: Statements = {
   },
 
   settle_after_loss({ payments, retention }, values: (string | number | null)[], [now]) {
-    const [key, epoch, owner, state, reason, ttlMs, event, amount, currency, fingerprint, resolution] = values;
+    const [key, epoch, owner, state, reason, ttlMs, event, amount, currency, fingerprint, ...more] = values;
+    const [resolution, chargeId] = more as [string | null, string | null];
     const row = payments.get(key as string);
     if (row?.state !== 'PROCESSING' || row.epoch !== epoch || row.owner !== owner) return [];
     const found = { state, reason, amount, currency, fingerprint, resolution } as Partial<StoredPayment>;
     const settled: StoredPayment = {
       ...{ ...row, ...found, source: null, epoch: resolution === null ? row.epoch : row.epoch + 1 },
       ...{ settled_at: now, settled_hour: currentHour(retention).hour, expires_at: now + Number(ttlMs) },
-      events: noted(row, now, event),
+      ...{ events: noted(row, now, event), processor_id: chargeId ?? row.processor_id },
     };
     payments.set(row.key, settled);
     return [{ key, epoch: settled.epoch, owner, expires_at: floor(settled.expires_at) }];
@@ -371,7 +434,10 @@ export const PAYMENT_STATEMENTS: Statements = {
     const [key, owner, state, reason, dedupMs, idempotencyTtlMs] = values;
     const row = payments.get(key);
     if (row?.state !== 'PROCESSING' || row.lease_until > now) return [];
-    if (row.claimed_at > now - resolvableAfterMs(tables, row, dedupMs, idempotencyTtlMs)) return [];
+    if (isPending(row) && unsentOfNow(tables, row) !== 0) {
+      const ends = [row.pending_until + RESOLVABLE_AFTER_UNTIL_MS, row.claimed_at + RESOLVABLE_AFTER_CLAIM_MS];
+      if (Math.min(...ends) > now) return [];
+    } else if (row.claimed_at > now - resolvableAfterMs(tables, row, dedupMs, idempotencyTtlMs)) return [];
     const resolved = {
       ...{ ...row, state, owner, resolution: reason, epoch: row.epoch + 1 },
       reason: state === 'DECLINED' ? reason : null,
@@ -401,6 +467,13 @@ export const PAYMENT_STATEMENTS: Statements = {
     return [{ payments: dead.length, oldest_ms: Math.max(0, ...dead.map(({ claimed_at }) => now - claimed_at)) }];
   },
 
+  pending_backlog(tables, [limit]: [number], [now]) {
+    const pending = oldestUnderWay(tables, limit, true);
+    const past = pending.filter(({ pending_until }) => Number(pending_until) < now);
+    const oldest_ms = Math.max(0, ...pending.map(({ claimed_at }) => now - claimed_at));
+    return [{ payments: pending.length, oldest_ms, past_until: past.length }];
+  },
+
   find_life(tables, [key]: [string], [now]) {
     const row = tables.payments.get(key);
     if (!row) return [];
@@ -422,6 +495,7 @@ export const PAYMENT_STATEMENTS: Statements = {
   newest_payments: newest(() => true),
   newest_declined: newest(({ state }) => state === 'DECLINED'),
   newest_processing: newest(({ state }) => state === 'PROCESSING'),
+  newest_pending: newest(isPending),
   newest_of_client: newest(() => true),
   payments_of_keys: newest(() => true),
   payments_of_reference: newest((row, reference) => row.reference === reference),
@@ -434,6 +508,7 @@ export const PAYMENT_STATEMENTS: Statements = {
   nth_id: nthId(() => true),
   nth_declined_id: nthId(({ state }) => state === 'DECLINED'),
   nth_processing_id: nthId(({ state }) => state === 'PROCESSING'),
+  nth_pending_id: nthId(isPending),
   nth_id_of_client: nthId((row, client) => row.client === client),
 
   count_paid({ payments }, [limit]: [number]) {
@@ -468,7 +543,7 @@ function newest(isOne: (row: StoredPayment, reference?: string | null) => boolea
   return (tables, [from, below, limit, ...filters]: [string, string, number, ...Filters]) => {
     const [state, processor, first, last, client, contentPart, reference] = filters;
     return newestIn(tables, from, below)
-      .filter((row) => isOne(row, reference) && (state ?? row.state) === row.state)
+      .filter((row) => isOne(row, reference) && (state === 'PENDING' ? isPending(row) : (state ?? row.state) === row.state))
       .filter((row) => (processor ?? row.processor) === row.processor && (client ?? row.client) === row.client)
       .filter(({ key }) => key >= (first ?? key) && key <= (last ?? key))
       .filter(({ content }) => contentPart === null || contentPart === undefined || content?.includes(contentPart))
@@ -500,6 +575,7 @@ function columnsOf(tables: Tables, row: StoredPayment, now: number) {
     ...{ ...columns, remaining_ms: Math.max(0, lease_until - now), age_ms: now - claimed_at },
     unsent_epoch: unsentOfNow(tables, row),
     settled_at: floor(settled_at),
+    pending_until: floor(row.pending_until),
     expires_at: floor(isForEver ? now + expires_at - Number(settled_at) : expires_at),
     repeatable: reference !== null || (expires_at ?? 0) > now,
   };
@@ -507,7 +583,8 @@ function columnsOf(tables: Tables, row: StoredPayment, now: number) {
 
 function recordColumnsOf(row: StoredPayment): object {
   const settledAtUs = row.settled_at === null ? null : Math.floor(row.settled_at * 1000);
-  return { ...row, claimed_at: floor(row.claimed_at), settled_at: floor(row.settled_at), settled_at_us: settledAtUs };
+  const times = { claimed_at: floor(row.claimed_at), settled_at: floor(row.settled_at) };
+  return { ...row, ...times, pending_until: floor(row.pending_until), settled_at_us: settledAtUs };
 }
 
 const floor = (ms: number | null) => (ms === null ? null : Math.floor(ms));

@@ -18,8 +18,8 @@ const LONGEST_ID = 64;
 const ABOVE_ALL_IDS = 'TXN'.padEnd(LONGEST_ID, '9');
 const KEY_DIGITS = 32;
 
-/** Payments that are read in the order of their transaction ids, by an index of their own. */
-export type NewestSource = 'any' | 'DECLINED' | 'PROCESSING' | 'ofClient';
+/** Payments that are read in the order of their transaction ids, by an index of their own; for `PROCESSING`, by two. */
+export type NewestSource = 'any' | 'DECLINED' | 'PROCESSING' | 'PENDING' | 'ofClient';
 
 export interface NewestQuery {
   readonly source: NewestSource;
@@ -27,8 +27,8 @@ export interface NewestQuery {
   readonly from: string;
   readonly below: string;
   readonly limit: number;
-  /** Null if it restricts nothing. */
-  readonly state: PaymentRecord['state'] | null;
+  /** Null if it restricts nothing. `PENDING` is PROCESSING and waits at the processor. */
+  readonly state: PaymentRecord['state'] | 'PENDING' | null;
   readonly processor: string | null;
   readonly keys: KeyRange | null;
   readonly client: string | null;
@@ -64,6 +64,9 @@ export interface NewestReads {
  */
 export async function newestPage(selection: Selection, readLimit: number, reads: NewestReads): Promise<NewestPage> {
   const query = queryOf(selection);
+  if (selection.isPending && (selection.state ?? 'PROCESSING') !== 'PROCESSING') {
+    return { payments: [], next: undefined };
+  }
   if (query.reference !== null) return newestPageOf(await reads.ofReference(query), selection, undefined);
   if (query.keys && (await reads.countKeys(query.keys, readLimit + 1)) <= readLimit) {
     return newestPageOf(await reads.ofKeys(query), selection, undefined);
@@ -74,8 +77,9 @@ export async function newestPage(selection: Selection, readLimit: number, reads:
 }
 
 function queryOf(selection: Selection): NewestQuery {
-  const { state = null, client = null, processor = null, reference = null, find, content, limit } = selection;
-  const ofState = state === 'DECLINED' || state === 'PROCESSING' ? state : 'any';
+  const { client = null, processor = null, reference = null, find, content, limit } = selection;
+  const state = selection.isPending ? 'PENDING' : (selection.state ?? null);
+  const ofState = state === 'DECLINED' || state === 'PROCESSING' || state === 'PENDING' ? state : 'any';
   return {
     source: client === null ? ofState : 'ofClient',
     ...idRangeOf(selection),

@@ -1,7 +1,20 @@
-import type { SettleResult } from '../../payments/ports/ledger.js';
+import {
+  RESOLVABLE_AFTER_CLAIM_MS,
+  RESOLVABLE_AFTER_UNTIL_MS,
+  type SettleResult,
+} from '../../payments/ports/ledger.js';
 import type { PaymentEvent, PaymentLife, PaymentRecord } from '../../payments/ports/payment-history.js';
 import type { Content } from '../../payments/values/content.js';
-import type { ExecutionNote, Fence, FinalOutcome, Outcome, UnsentMark } from '../../payments/values/payment.js';
+import type {
+  Claim,
+  EndingScope,
+  ExecutionNote,
+  Fence,
+  FinalOutcome,
+  Outcome,
+  PendingPayment,
+  UnsentMark,
+} from '../../payments/values/payment.js';
 
 /** A payment that is COMPLETED or DECLINED, as both databases give it. */
 export interface FinalRow {
@@ -70,6 +83,68 @@ export interface HistoryRow {
   readonly attempt: number | null;
   /** The description and the metadata, as JSON. */
   readonly content: string | null;
+  readonly pending_until: number | null;
+  readonly ending: EndingScope | null;
+  readonly processor_id: string | null;
+}
+
+/** The columns of a payment that may wait at the processor, or end there. Times: milliseconds since the epoch. */
+interface OpenRow extends FinalRow {
+  readonly key: string;
+  readonly amount: string | null;
+  readonly currency: string | null;
+  readonly processor: string | null;
+  readonly reference: string | null;
+  readonly attempt: number | null;
+  /** When it was claimed, an earlier row of its key may have been lost. */
+  readonly claimed_after_loss: boolean | number | null;
+  readonly pending_until: number | null;
+  readonly ending: EndingScope | null;
+  readonly processor_id: string | null;
+}
+
+type OpenMembers = Pick<Claim, 'claimedAfterLoss' | 'isPending' | 'ending' | 'processorId'>;
+
+/** The members of a claim that most claims do not have. */
+export function openMembersOf(row: OpenRow): OpenMembers {
+  return {
+    ...(row.claimed_after_loss && { claimedAfterLoss: true }),
+    ...(row.pending_until !== null && { isPending: true }),
+    ...(row.ending !== null && { ending: row.ending }),
+    ...(row.processor_id !== null && { processorId: row.processor_id }),
+  };
+}
+
+/** A row that is PROCESSING and has the time of its expected end. `remainingMs`: of its lease. */
+export function pendingOf(row: OpenRow & { readonly pending_until: number }, remainingMs: number): PendingPayment {
+  const [amount, currency, processor] = [row.amount, row.currency, row.processor] as [string, string, string];
+  const { isPending: _, ...members } = openMembersOf(row);
+  return {
+    key: row.key,
+    transactionId: row.transaction_id,
+    amount,
+    currency,
+    fingerprint: row.fingerprint,
+    client: row.client ?? undefined,
+    processor,
+    reference: row.reference ?? undefined,
+    attempt: row.attempt ?? undefined,
+    ...members,
+    untilMs: row.pending_until,
+    remainingMs,
+  };
+}
+
+/** True for a row that waits at the processor: the time of its expected end stays in it when it is final. */
+export function isPending<Row extends Pick<OpenRow, 'state' | 'pending_until'>>(
+  row: Row,
+): row is Row & { readonly pending_until: number } {
+  return row.state === 'PROCESSING' && row.pending_until !== null;
+}
+
+/** For this long an operator does not resolve a pending payment, of this age by the clock that says `now`. */
+export function unresolvableMs(row: { readonly pending_until: number }, now: number, ageMs: number): number {
+  return Math.max(0, Math.min(row.pending_until + RESOLVABLE_AFTER_UNTIL_MS - now, RESOLVABLE_AFTER_CLAIM_MS - ageMs));
 }
 
 export function recordOf(row: HistoryRow): PaymentRecord {
@@ -86,6 +161,9 @@ export function recordOf(row: HistoryRow): PaymentRecord {
     settledAt: row.settled_at ?? undefined,
     reason: row.reason ?? undefined,
     resolution: row.resolution ?? undefined,
+    pendingUntil: isPending(row) ? row.pending_until : undefined,
+    ending: row.ending ?? undefined,
+    processorId: row.processor_id ?? undefined,
   };
   if (state === 'CANCELLED') return { key, state, ...times };
   const [amount, currency, processor] = [row.amount, row.currency, row.processor] as [string, string, string];
@@ -129,21 +207,33 @@ export function lifeOf(row: LifeRow, resolutionCountsFrom = row.claimed_at): Pay
 
 /** The content of a charge in its row. The source is a column of its own, which is null once the payment is final. */
 export interface ContentColumns {
+  /** The source; or the source, a blank and the address to return to; or a blank and that address. Neither of them has a blank in it. */
   readonly source: string | null;
   /** The description and the metadata as one JSON text, so that they are sent exactly as they came. */
   readonly content: string | null;
 }
 
-export function contentColumnsOf({ source, description, metadata }: Content = {}): ContentColumns {
+export function contentColumnsOf({ source, description, metadata, returnUrl }: Content = {}): ContentColumns {
   const hasMore = description !== undefined || metadata !== undefined;
-  return { source: source ?? null, content: hasMore ? JSON.stringify({ description, metadata }) : null };
+  return {
+    source: returnUrl === undefined ? (source ?? null) : `${source ?? ''} ${returnUrl}`,
+    content: hasMore ? JSON.stringify({ description, metadata }) : null,
+  };
 }
 
 /** Undefined if the payment has none, as most. */
 export function contentOf({ source, content }: ContentColumns): Content | undefined {
   if (source === null && content === null) return undefined;
   const more = (content === null ? {} : JSON.parse(content)) as Content;
-  return source === null ? more : { source, ...more };
+  if (source === null) return more;
+  const ofPayer = sourceIn(source);
+  const returnUrl = source.includes(' ') ? source.slice(source.indexOf(' ') + 1) : undefined;
+  return { ...(ofPayer && { source: ofPayer }), ...more, ...(returnUrl && { returnUrl }) };
+}
+
+/** The source alone in the column that may have the address to return to as well. */
+export function sourceIn(column: string | null | undefined): string | undefined {
+  return column?.split(' ', 1)[0] || undefined;
 }
 
 /**
@@ -156,8 +246,11 @@ type KeptEvent = PaymentEvent | { readonly omitted: number };
 const MAX_CAUSE_LENGTH = 90;
 
 /** As JSON. The statement adds the members `at` and `execution`. */
-export function abandonedEvent({ owner }: Pick<Fence, 'owner'>, { lookedUp, sent, cause = '' }: ExecutionNote): string {
-  return JSON.stringify({ kind: 'given up', sent, lookedUp, owner, cause: shortened(cause) || undefined });
+export function abandonedEvent(
+  { owner }: Pick<Fence, 'owner'>,
+  { lookedUp, sent, cause = '', pendingUntil }: ExecutionNote,
+): string {
+  return JSON.stringify({ kind: 'given up', sent, lookedUp, owner, cause: shortened(cause) || undefined, pendingUntil });
 }
 
 /** As JSON. The statement adds the members `at` and `execution`. */

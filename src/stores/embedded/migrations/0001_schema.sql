@@ -72,6 +72,13 @@ CREATE TABLE payments (
   attempt         INTEGER CHECK (attempt BETWEEN 1 AND 99),
   -- What the charge is about, as the first claim had it (rule P19): a JSON object of description and metadata.
   content         TEXT,
+  -- The processor called the payment pending, and expects its end then (rule P24). It stays after the end: a row is pending while it is
+  -- PROCESSING and has it. A pending row has a lease only while its outcome or its ending is written.
+  pending_until   INTEGER,
+  -- A cancellation ends the payment, or has ended it: the whole order, or this attempt at it (rule P25).
+  ending          TEXT    CHECK (ending IN ('order', 'attempt')),
+  -- The processor's own name of the charge, of at most 255 characters. No CHECK: a name must not keep a payment from ending.
+  processor_id    TEXT,
   CHECK ((reference IS NULL) = (attempt IS NULL)),
   CHECK ((state = 'CANCELLED') = (amount IS NULL)),
   CHECK ((state = 'CANCELLED') = (currency IS NULL)),
@@ -82,21 +89,33 @@ CREATE TABLE payments (
   CHECK (resolution IS NULL OR (state <> 'PROCESSING' AND length(resolution) BETWEEN 1 AND 1000))
 ) STRICT, WITHOUT ROWID;
 
--- Who pays: the sources of payments that are not final. Every row has one size and is written over, never removed, so that
--- nothing of an erased source stays in the file (`payment-sources.ts`). A row whose key is dashes holds nothing.
+-- Who pays: the sources of payments that are not final, and after a blank the address to which the payer comes back. Every row has one size
+-- and is written over, never removed, so that nothing of an erased source stays in the file (`payment-sources.ts`). A row whose key is
+-- dashes holds nothing.
 CREATE TABLE payment_sources (
   slot   INTEGER NOT NULL PRIMARY KEY,
   key    TEXT    NOT NULL CHECK (length(key) = 36),
-  source TEXT    NOT NULL CHECK (length(source) = 500)         -- with blanks at its end
+  source TEXT    NOT NULL CHECK (length(source) = 1501)        -- with blanks at its end
 ) STRICT;
 
 CREATE INDEX payment_sources_by_key ON payment_sources (key);
 
--- Only what is under way is in it. Transaction ids begin with the time of the first claim: it is listed and counted from one end, up to a limit.
-CREATE INDEX payments_under_way ON payments (transaction_id) WHERE state = 'PROCESSING';
+-- Only what is under way and not pending is in it. Transaction ids begin with the time of the first claim: it is listed and counted from one
+-- end, up to a limit.
+CREATE INDEX payments_under_way ON payments (transaction_id) WHERE state = 'PROCESSING' AND pending_until IS NULL;
 
 -- What recovery may take, longest due first or latest due first.
-CREATE INDEX payments_due ON payments (processor, recover_at) WHERE state = 'PROCESSING';
+CREATE INDEX payments_due ON payments (processor, recover_at) WHERE state = 'PROCESSING' AND pending_until IS NULL;
+
+-- The same for payments that are pending, of which there may be very many: nothing that looks for the others passes over them.
+CREATE INDEX payments_pending ON payments (transaction_id) WHERE state = 'PROCESSING' AND pending_until IS NOT NULL;
+
+-- What recovery may ask about.
+CREATE INDEX payments_pending_due ON payments (processor, recover_at) WHERE state = 'PROCESSING' AND pending_until IS NOT NULL;
+
+-- The few that an execution works on, or worked on when it died: a start ends their leases without a look at all the others.
+CREATE INDEX payments_pending_leased ON payments (lease_until)
+  WHERE state = 'PROCESSING' AND pending_until IS NOT NULL AND lease_until > 0;
 
 -- Declined payments are rare among all rows; completed ones are not, and are found by the index of transaction ids.
 CREATE INDEX payments_declined ON payments (transaction_id) WHERE state = 'DECLINED';

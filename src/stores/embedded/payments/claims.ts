@@ -1,4 +1,5 @@
 import type {
+  BegunEnding,
   Cancellation,
   CancelResult,
   ClaimAttempt,
@@ -13,9 +14,9 @@ import type {
 } from '../../../payments/ports/ledger.js';
 import { refusalAfter } from '../../../payments/turn.js';
 import { keyTimeOf } from '../../../payments/values/idempotency-key.js';
-import type { Claim, FinalOutcome } from '../../../payments/values/payment.js';
+import type { Claim, FinalOutcome, PendingPayment } from '../../../payments/values/payment.js';
 import { isComputed } from '../../../payments/values/reference.js';
-import { contentColumnsOf, unsentMarkBefore } from '../../shared/payment-rows.js';
+import { contentColumnsOf, isPending, pendingOf, unsentMarkBefore } from '../../shared/payment-rows.js';
 import type { Database } from '../file/sqlite.js';
 import type { RecordOutcome } from '../key-records.js';
 import * as statements from './ledger-statements.js';
@@ -36,7 +37,7 @@ export interface CancelWrite extends Omit<Cancellation, 'claimBy'> {
   readonly wallMs: number;
 }
 
-export type KeyTakeover = Takeover & { readonly key: string };
+export type KeyTakeover = Takeover & { readonly key: string; readonly isPending?: boolean | undefined };
 
 /** 'claimed'; the time until which the outcome is repeated, if this claim settled it; or the state of an existing row. */
 export type ClaimWriteResult = 'claimed' | number | Exclude<ClaimResult, { state: 'claimed' | 'settled' }>;
@@ -73,6 +74,9 @@ export function createClaims(
   const setResolution = database.prepare(statements.SET_RESOLUTION);
   const find = database.prepare(statements.FIND);
   const takeOver = database.prepare(statements.TAKE_OVER);
+  const beginEnding = database.prepare(statements.BEGIN_ENDING);
+  const duePending = database.prepare(statements.DUE_PENDING);
+  const movePending = database.prepare(statements.MOVE_PENDING);
   const takeOverDue = {
     'longest due': database.prepare(statements.TAKE_OVER_DUE['longest due']),
     'latest due': database.prepare(statements.TAKE_OVER_DUE['latest due']),
@@ -145,13 +149,14 @@ export function createClaims(
   function takeOverOrExplain(attempt: ClaimWrite, now: number): ClaimWriteResult {
     const row = find.get(attempt.key) as PaymentRow | undefined;
     if (!row) return { state: mayBeRemoved(attempt.key) ? 'expired' : 'too late' };
-    const taken = row.state === 'PROCESSING' ? takeOverRow(attempt, now) : undefined;
+    const taken = row.state === 'PROCESSING' ? takeOverRow(attempt, now, false) : undefined;
     return taken ? { state: 'taken over', claim: taken } : stateOf(row, now);
   }
 
   function stateOf(row: PaymentRow, now: number) {
     if (row.state === 'PROCESSING') {
       const remainingMs = Math.max(0, row.lease_until - now);
+      if (isPending(row)) return { state: 'pending', payment: pendingOf(row, remainingMs) } as const;
       return { state: 'under way', fingerprint: row.fingerprint, remainingMs } as const;
     }
     const ended = endStateOf(row, now);
@@ -173,11 +178,10 @@ export function createClaims(
     return { state: 'cancelled' };
   }
 
-  function takeOverRow(takeover: KeyTakeover, now: number): Claim | undefined {
-    const { key, owner, leaseMs, processor, formerProcessors = [] } = takeover;
+  function takeOverRow(takeover: KeyTakeover, now: number, alsoPending: boolean): Claim | undefined {
+    const { key, owner, leaseMs } = takeover;
     const leaseUntil = now + leaseMs;
-    const processors = JSON.stringify([processor, ...formerProcessors]);
-    const values = [owner, leaseUntil, leaseUntil, `${now}`, key, now, processors];
+    const values = [owner, leaseUntil, leaseUntil, `${now}`, key, Number(alsoPending), now, namesIn(takeover)];
     const row = takeOver.get(...values) as PaymentRow | undefined;
     return row && takenOver(row, now);
   }
@@ -203,7 +207,26 @@ export function createClaims(
 
     acceptLostRows: (): void => priorRows.acceptLostRows(),
 
-    takeOver: (takeover: KeyTakeover): Claim | null => takeOverRow(takeover, storeClock()) ?? null,
+    takeOver: (takeover: KeyTakeover): Claim | null =>
+      takeOverRow(takeover, storeClock(), takeover.isPending === true) ?? null,
+
+    beginEnding(ending: BegunEnding): Claim | null {
+      const now = storeClock();
+      const { key, owner, leaseMs, scope, onlyUnsent } = ending;
+      const leaseUntil = now + leaseMs;
+      const begun = [owner, leaseUntil, leaseUntil, `${now}`, scope];
+      const row = beginEnding.get(...begun, key, now, namesIn(ending), Number(onlyUnsent)) as PaymentRow | undefined;
+      return row ? takenOver(row, now) : null;
+    },
+
+    duePending({ processor, limit }: { processor: string; limit: number }): PendingPayment[] {
+      const rows = duePending.all(storeClock(), processor, limit) as PaymentRow[];
+      return rows.filter(isPending).map((row) => pendingOf(row, 0));
+    },
+
+    movePending({ key, untilMs }: { key: string; untilMs: number }): void {
+      movePending.run(storeClock(), Math.floor(untilMs), key);
+    },
 
     takeOverDue({ owner, leaseMs, processor, first, limit }: DueTakeover): Claim[] {
       const now = storeClock();
@@ -213,6 +236,11 @@ export function createClaims(
       return rows.map((row) => takenOver(row, now));
     },
   };
+}
+
+/** All names of the processor, as the statements of takeovers take them. */
+function namesIn({ processor, formerProcessors = [] }: OfProcessor): string {
+  return JSON.stringify([processor, ...formerProcessors]);
 }
 
 /** The columns of a first claim, as INSERT_CLAIM takes them before the columns of its end. */
@@ -281,7 +309,8 @@ export function createPriorRows(database: Database) {
   function afterPrevious({ previousKey, lateMs }: Turn): TurnRefusal | undefined {
     if (previousKey === undefined) return undefined;
     const row = find.get(previousKey) as PaymentRow | undefined;
-    return refusalAfter(row?.state, row !== undefined && !isLate(row, lateMs));
+    const previous = row && (isPending(row) ? 'PENDING' : row.state);
+    return refusalAfter(previous, row !== undefined && !isLate(row, lateMs));
   }
 
   return {

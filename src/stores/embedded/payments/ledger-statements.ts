@@ -1,4 +1,8 @@
-import type { DueFirst } from '../../../payments/ports/ledger.js';
+import {
+  type DueFirst,
+  RESOLVABLE_AFTER_CLAIM_MS,
+  RESOLVABLE_AFTER_UNTIL_MS,
+} from '../../../payments/ports/ledger.js';
 
 /** How many events a row keeps, the first ones and the last (`payment-rows.ts`). */
 const FIRST_EVENTS = 8;
@@ -50,7 +54,16 @@ const eventsWithEpoch = (kind: 'taken over' | 'resolved') =>
 
 export const TAKE_OVER = `
   UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?, events = ${eventsWithEpoch('taken over')}
+  WHERE key = ? AND state = 'PROCESSING' AND (pending_until IS NULL OR ?)
+    AND lease_until <= ? AND processor IN (SELECT value FROM json_each(?))
+  RETURNING *`;
+
+/** A takeover, pending or not, by a cancellation that ends the payment. The last parameter: only if surely nothing was ever sent for it. */
+export const BEGIN_ENDING = `
+  UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?, events = ${eventsWithEpoch('taken over')},
+    ending = CASE WHEN ending = 'order' THEN ending ELSE ? END
   WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ? AND processor IN (SELECT value FROM json_each(?))
+    AND (unsent_epoch = epoch OR NOT ?)
   RETURNING *`;
 
 /** Both ends of what is due, so that neither the oldest nor the newest waits for all the others. */
@@ -64,10 +77,33 @@ function takeOverDueBy(order: 'ASC' | 'DESC'): string {
     UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?, events = ${eventsWithEpoch('taken over')}
     WHERE key IN (
       SELECT key FROM payments
-      WHERE state = 'PROCESSING' AND processor = ? AND recover_at <= ? AND lease_until <= ?
+      WHERE state = 'PROCESSING' AND pending_until IS NULL AND processor = ? AND recover_at <= ? AND lease_until <= ?
       ORDER BY recover_at ${order} LIMIT ?)
     RETURNING *`;
 }
+
+/** The shortest and the longest time until a pending payment is asked about again. In between, a quarter of its age. */
+const SHORTEST_QUESTION_MS = 5_000;
+const LONGEST_QUESTION_MS = 3_600_000;
+/** A question at the expected end comes after this time, if the end is nearer. */
+const SOONEST_QUESTION_MS = 1_000;
+
+/** Moves the next question of each, and tells which they are. `?1` is the time, `?2` the processor, `?3` their number. */
+export const DUE_PENDING = `
+  UPDATE payments SET recover_at = CAST(min(
+    ?1 + min(max((?1 - claimed_at) / 4, ${SHORTEST_QUESTION_MS}), ${LONGEST_QUESTION_MS}),
+    CASE WHEN pending_until > ?1 THEN max(pending_until, ?1 + ${SOONEST_QUESTION_MS}) ELSE ?1 + ${LONGEST_QUESTION_MS} END) AS INTEGER)
+  WHERE key IN (
+    SELECT key FROM payments
+    WHERE state = 'PROCESSING' AND pending_until IS NOT NULL AND processor = ?2 AND recover_at <= ?1 AND lease_until <= ?1
+    ORDER BY recover_at LIMIT ?3)
+  RETURNING *`;
+
+/** `?1` is the time, `?2` the new end, `?3` the key. A question that was to come after the new end comes then. */
+export const MOVE_PENDING = `
+  UPDATE payments SET pending_until = ?2,
+    recover_at = CASE WHEN ?2 > ?1 THEN min(recover_at, max(?2, ?1 + ${SOONEST_QUESTION_MS})) ELSE recover_at END
+  WHERE key = ?3 AND state = 'PROCESSING' AND pending_until IS NOT NULL`;
 
 export const SET_LEASE = `
   UPDATE payments SET lease_until = ?, recover_at = ?
@@ -81,6 +117,12 @@ export const ABANDON = `
   UPDATE payments SET owner = '', lease_until = 0, recover_at = ?, unsent_epoch = ?, events = ${eventsWith('epoch', '?')}
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 
+/** The same for a payment that may have been sent, and is pending from now on, or is not ended after all. */
+export const LEAVE = `
+  UPDATE payments SET owner = '', lease_until = 0, recover_at = ?, unsent_epoch = NULL, pending_until = coalesce(?, pending_until),
+    ending = CASE WHEN ? THEN NULL ELSE ending END, processor_id = coalesce(?, processor_id), events = ${eventsWith('epoch', '?')}
+  WHERE key = ? AND owner = ? AND epoch = ? AND state = 'PROCESSING'`;
+
 export const SETTLE = settleAnd('');
 /** The same with an event for the timeline. */
 export const SETTLE_NOTED = settleAnd(`, events = ${eventsWith('epoch', '?')}`);
@@ -92,7 +134,7 @@ export const SETTLE_AFTER_LOSS =
 
 function settleAnd(set: string): string {
   return `
-    UPDATE payments SET state = ?, reason = ?, expires_at = ?, settled_at = ?, settled_hour = ?${set}
+    UPDATE payments SET state = ?, reason = ?, expires_at = ?, settled_at = ?, settled_hour = ?, processor_id = coalesce(?, processor_id)${set}
     WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 }
 
@@ -102,11 +144,19 @@ export const RESOLVE = `
   SET state = ?, reason = ?, resolution = ?, expires_at = ?, settled_at = ?, settled_hour = ?, epoch = epoch + 1, owner = ?,
     events = ${eventsWithEpoch('resolved')}
   WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ?
-    AND (claimed_at <= CASE WHEN unsent_epoch = epoch THEN ? WHEN unsent_epoch = 0 THEN claimed_at ELSE ? END
-      OR claimed_at_wall <= CASE WHEN unsent_epoch = epoch THEN ? WHEN unsent_epoch = 0 THEN claimed_at_wall ELSE ? END)
+    AND CASE WHEN pending_until IS NULL OR unsent_epoch = 0
+      THEN claimed_at <= CASE WHEN unsent_epoch = epoch THEN ? WHEN unsent_epoch = 0 THEN claimed_at ELSE ? END
+        OR claimed_at_wall <= CASE WHEN unsent_epoch = epoch THEN ? WHEN unsent_epoch = 0 THEN claimed_at_wall ELSE ? END
+      ELSE min(pending_until + ${RESOLVABLE_AFTER_UNTIL_MS}, claimed_at + ${RESOLVABLE_AFTER_CLAIM_MS}) <= ?
+        OR min(pending_until + ${RESOLVABLE_AFTER_UNTIL_MS}, claimed_at_wall + ${RESOLVABLE_AFTER_CLAIM_MS}) <= ? END
   RETURNING *`;
 
 /** Only this process can hold leases in this folder, so at its start every claim is abandoned and due for recovery. */
 export const END_ALL_LEASES = `
   UPDATE payments SET lease_until = min(lease_until, $now), recover_at = min(recover_at, $now)
-  WHERE state = 'PROCESSING'`;
+  WHERE state = 'PROCESSING' AND pending_until IS NULL`;
+
+/** The same for pending payments, of which few have a lease. They keep the time of their next question, or a start would ask about all at once. */
+export const END_PENDING_LEASES = `
+  UPDATE payments SET lease_until = 0
+  WHERE state = 'PROCESSING' AND pending_until IS NOT NULL AND lease_until > 0`;

@@ -11,7 +11,7 @@ import {
 import { refusalOf } from '../../../payments/values/processor-names.js';
 import type { Clock } from '../../../platform/clock.js';
 import { StoreUnavailable } from '../../../platform/faults.js';
-import { abandonedEvent, settledEvent } from '../../shared/payment-rows.js';
+import { abandonedEvent, isPending, pendingOf, settledEvent, sourceIn } from '../../shared/payment-rows.js';
 import type { Reader } from '../reader.js';
 import type { Writer } from '../writer/writer.js';
 import { type Losses, mayBeLost } from './claims.js';
@@ -29,9 +29,9 @@ const ENDED_UNCLAIMED = `
   WHERE ?1 >= look_up_before AND ?1 >= keys_before AND ?1 < ?2
     AND NOT EXISTS (SELECT 1 FROM payments WHERE key = ?1 AND (?3 IS NULL OR client IS NULL OR client = ?3))`;
 
-/** Payments that are PROCESSING, oldest first, up to a limit: the cost of a count must not grow with their number. */
+/** Payments that are PROCESSING and not pending, oldest first, up to a limit: the cost of a count must not grow with their number. */
 const OLDEST_UNDER_WAY = `(
-  SELECT epoch, unsent_epoch, lease_until, claimed_at, claimed_at_wall FROM payments WHERE state = 'PROCESSING'
+  SELECT epoch, unsent_epoch, lease_until, claimed_at, claimed_at_wall FROM payments WHERE state = 'PROCESSING' AND pending_until IS NULL
   ORDER BY transaction_id LIMIT ${MOST_COUNTED})`;
 
 export const COUNT_ABANDONED = `
@@ -43,6 +43,12 @@ export const COUNT_ABANDONED = `
 export const BACKLOG = `
   SELECT count(*) AS payments, min(claimed_at) AS oldest FROM ${OLDEST_UNDER_WAY} WHERE lease_until <= ?`;
 
+export const PENDING_BACKLOG = `
+  SELECT count(*) AS payments, min(claimed_at) AS oldest, count(*) FILTER (WHERE pending_until < ?) AS past
+  FROM (
+    SELECT claimed_at, pending_until FROM payments WHERE state = 'PROCESSING' AND pending_until IS NOT NULL
+    ORDER BY transaction_id LIMIT ${MOST_COUNTED})`;
+
 /** `clock` is the store's. */
 export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock, wallClock: () => number): Ledger {
   const find = reader.prepare(FIND);
@@ -52,6 +58,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
   const seenMs = reader.prepare(SEEN_MS);
   const countAbandoned = reader.prepare(COUNT_ABANDONED);
   const backlog = reader.prepare(BACKLOG);
+  const pendingBacklog = reader.prepare(PENDING_BACKLOG);
   const registered = new Set(readProcessorNames(reader).used);
 
   /**
@@ -140,7 +147,8 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       if (!row || !isVisibleTo(client, row.client)) return { state: 'absent' };
       const now = clock.now();
       if (row.state === 'PROCESSING') {
-        const remainingMs = row.lease_until - now;
+        const remainingMs = Math.max(0, row.lease_until - now);
+        if (isPending(row)) return { state: 'pending', payment: pendingOf(row, remainingMs) };
         return remainingMs > 0
           ? { state: 'under way', fingerprint: row.fingerprint, remainingMs }
           : { state: 'abandoned' };
@@ -158,28 +166,40 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return mayBeLost(key, losses.get() as unknown as Losses, () => (seenMs.get() as { ms: number }).ms);
     },
 
-    sourceOf: async (key) => (findSource.get(key) as { source: string } | undefined)?.source,
+    sourceOf: async (key) => sourceIn((findSource.get(key) as { source: string } | undefined)?.source),
 
     takeOver: async (takeover) =>
       (await claimInTime(writer.write('takeOver', takeover), (late) => (late ? [late] : []))) ?? undefined,
 
+    beginEnding: async (ending) =>
+      (await claimInTime(writer.write('beginEnding', ending), (late) => (late ? [late] : []))) ?? undefined,
+
     takeOverDue: (takeover) => claimInTime(writer.write('takeOverDue', takeover), (late) => late),
+
+    duePending: (due) => writer.write('duePending', due),
+
+    movePending: (key, untilMs) => writer.write('movePending', { key, untilMs }),
 
     renew: ({ key, epoch, owner }, leaseMs) => writer.write('renew', { key, epoch, owner, leaseMs }),
 
     abandon,
 
-    async settle({ key, epoch, owner, fingerprint, client }, outcome, idempotencyTtlMs, note) {
+    leave({ key, epoch, owner }, { recoverAfterMs, pendingUntilMs, clearsEnding, processorId }, note) {
+      const left = { recoverAfterMs, pendingUntilMs, clearsEnding, processorId };
+      return writer.write('leave', { key, epoch, owner, ...left, event: abandonedEvent({ owner }, note) });
+    },
+
+    async settle({ key, epoch, owner, fingerprint, client, processorId }, outcome, idempotencyTtlMs, note) {
       const event = note && settledEvent({ owner }, note);
-      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, event };
+      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, processorId, event };
       const settled = await writer.write('settle', settlement);
       if (typeof settled !== 'number') return settled;
       return { state: 'settled', final: { outcome, fingerprint, client, expiresAt: settled } };
     },
 
     async settleAfterLoss(claim, { outcome, idempotencyTtlMs, note, resolution }) {
-      const { key, epoch, owner, fingerprint, client, amount, currency } = claim;
-      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs };
+      const { key, epoch, owner, fingerprint, client, amount, currency, processorId } = claim;
+      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, processorId };
       const found = { amount, currency, resolution, event: settledEvent(claim, note) };
       const settled = await writer.write('settleAfterLoss', { ...settlement, ...found });
       if (typeof settled !== 'number') return settled;
@@ -199,6 +219,12 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       const now = clock.now();
       const { payments, oldest } = backlog.get(now) as { payments: number; oldest: number | null };
       return { payments, oldestMs: Math.max(0, now - (oldest ?? now)) };
+    },
+
+    async pendingBacklog() {
+      const now = clock.now();
+      const row = pendingBacklog.get(now) as { payments: number; oldest: number | null; past: number };
+      return { payments: row.payments, oldestMs: Math.max(0, now - (row.oldest ?? now)), pastUntil: row.past };
     },
 
     noteElapsed: (elapsed) => writer.write('noteElapsed', elapsed),

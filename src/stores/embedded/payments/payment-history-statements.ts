@@ -1,7 +1,7 @@
 import type { NewestSource } from '../../shared/payment-history.js';
 
 const COLUMNS =
-  'key, state, transaction_id, amount, currency, client, processor, epoch, claimed_at, settled_at, reason, resolution, reference, attempt, content';
+  'key, state, transaction_id, amount, currency, client, processor, epoch, claimed_at, settled_at, reason, resolution, reference, attempt, content, pending_until, ending, processor_id';
 
 export const FIND = `SELECT ${COLUMNS} FROM payments WHERE key = ?`;
 
@@ -16,14 +16,15 @@ export const FIND_LIFE = `
 
 const RANGE = 'transaction_id >= ?1 AND transaction_id < ?2';
 /** Conditions that are not meant to use an index: they filter a bounded number of rows (see `shared/payment-history.ts`). */
-const FILTERS = `(?4 IS NULL OR state = ?4) AND (?5 IS NULL OR processor = ?5)
+const FILTERS = `(?4 IS NULL OR state = ?4 OR (?4 = 'PENDING' AND state = 'PROCESSING' AND pending_until IS NOT NULL)) AND (?5 IS NULL OR processor = ?5)
     AND (?6 IS NULL OR (key >= ?6 AND key <= ?7)) AND (?8 IS NULL OR client = ?8)
     AND (?9 IS NULL OR instr(content, ?9) > 0)`;
 /** The state is a constant and not a parameter, so that its partial index is seen to hold the rows. */
 const ROWS_OF = {
   any: RANGE,
   DECLINED: `state = 'DECLINED' AND ${RANGE}`,
-  PROCESSING: `state = 'PROCESSING' AND ${RANGE}`,
+  PROCESSING: `state = 'PROCESSING' AND pending_until IS NULL AND ${RANGE}`,
+  PENDING: `state = 'PROCESSING' AND pending_until IS NOT NULL AND ${RANGE}`,
   ofClient: `client = ?8 AND ${RANGE}`,
 } as const;
 
@@ -31,7 +32,8 @@ export const NEWEST: Record<NewestSource, string> = {
   any: newestOf(ROWS_OF.any),
   DECLINED: newestOf(ROWS_OF.DECLINED),
   ofClient: newestOf(ROWS_OF.ofClient),
-  PROCESSING: newestOf(ROWS_OF.PROCESSING),
+  PROCESSING: newestOf(ROWS_OF.PROCESSING, ROWS_OF.PENDING),
+  PENDING: newestOf(ROWS_OF.PENDING),
 };
 
 /** Payments within a short range of keys. */
@@ -46,7 +48,8 @@ export const COUNT_KEYS = `
 export const NTH_ID: Record<NewestSource, string> = {
   any: nthIdOf(ROWS_OF.any),
   DECLINED: nthIdOf(ROWS_OF.DECLINED),
-  PROCESSING: nthIdOf(ROWS_OF.PROCESSING),
+  PROCESSING: nthIdOf(ROWS_OF.PROCESSING, ROWS_OF.PENDING),
+  PENDING: nthIdOf(ROWS_OF.PENDING),
   ofClient: nthIdOf(`client = ?4 AND ${RANGE}`),
 };
 
@@ -54,8 +57,10 @@ export const NTH_ID: Record<NewestSource, string> = {
 export const NEWEST_ATTEMPT = `
   SELECT ${COLUMNS} FROM payments WHERE reference = ? AND client IS ? ORDER BY attempt DESC LIMIT 1`;
 
-function newestOf(rows: string): string {
-  return `SELECT ${COLUMNS} FROM payments WHERE ${rows} AND ${FILTERS} ORDER BY transaction_id DESC LIMIT ?3`;
+/** Payments under way are in two indexes, which are merged: those that are pending are apart. */
+function newestOf(...ranges: readonly string[]): string {
+  const reads = ranges.map((rows) => `SELECT ${COLUMNS} FROM payments WHERE ${rows} AND ${FILTERS}`);
+  return `${reads.join(' UNION ALL ')} ORDER BY transaction_id DESC LIMIT ?3`;
 }
 
 function sortedOf(rows: string): string {
@@ -64,8 +69,9 @@ function sortedOf(rows: string): string {
   SELECT * FROM selected WHERE ${RANGE} AND ${FILTERS} ORDER BY transaction_id DESC LIMIT ?3`;
 }
 
-function nthIdOf(rows: string): string {
-  return `SELECT transaction_id FROM payments WHERE ${rows} ORDER BY transaction_id DESC LIMIT 1 OFFSET ?3 - 1`;
+function nthIdOf(...ranges: readonly string[]): string {
+  const reads = ranges.map((rows) => `SELECT transaction_id FROM payments WHERE ${rows}`);
+  return `${reads.join(' UNION ALL ')} ORDER BY transaction_id DESC LIMIT 1 OFFSET ?3 - 1`;
 }
 
 const SETTLED_PAGE = `

@@ -4,6 +4,7 @@ import {
   type FinalRow,
   finalOf,
   type HistoryRow,
+  openMembersOf,
   reasonOf,
   unsentMarkBefore,
 } from '../../shared/payment-rows.js';
@@ -67,6 +68,6 @@ export function claimOf(row: PaymentRow, source: string | null, now: number): Cl
     unsent: unsentMarkBefore(row) === 'unsent',
     ageMs: now - row.claimed_at,
     claimedAtWallMs: row.claimed_at_wall,
-    ...(row.claimed_after_loss && { claimedAfterLoss: true }),
+    ...openMembersOf(row),
   };
 }

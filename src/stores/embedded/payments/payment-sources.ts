@@ -1,8 +1,8 @@
-import { MOST_SOURCE } from '../../../payments/values/content.js';
+import { MOST_RETURN_URL, MOST_SOURCE } from '../../../payments/values/content.js';
 import type { Database } from '../file/sqlite.js';
 
 export interface PaymentSources {
-  /** In the commit of a claim that made the row. */
+  /** In the commit of a claim that made the row. `source`: as in `ContentColumns`. */
   keep(key: string, source: string): void;
   find(key: string): string | null;
   /** In the commit that makes the payment final. */
@@ -11,8 +11,10 @@ export interface PaymentSources {
 
 /** The key of a row that holds nothing. It has the length of a payment's key, so that every row has the same size. */
 const NO_KEY = '-'.repeat(36);
-/** Blanks at the end are no part of a source, which has none in it. */
-const padded = (source: string) => source.padEnd(MOST_SOURCE, ' ');
+/** A source, a blank, and the address to return to (`payment-rows.ts`). */
+const MOST = MOST_SOURCE + 1 + MOST_RETURN_URL;
+/** Blanks at the end are no part of a source, nor of an address. */
+const padded = (source: string) => source.padEnd(MOST, ' ');
 /** Erases the sources of all payments at once, if all payments are removed. */
 export const ERASE_ALL_SOURCES = `UPDATE payment_sources SET key = '${NO_KEY}', source = '${padded('')}'`;
 export const FIND_SOURCE = 'SELECT rtrim(source) AS source FROM payment_sources WHERE key = ?';

@@ -1,6 +1,6 @@
-import type { Resolution, ResolveResult, SettleResult } from '../../../payments/ports/ledger.js';
+import type { Left, Resolution, ResolveResult, SettleResult } from '../../../payments/ports/ledger.js';
 import type { Fence, Outcome, UnsentMark } from '../../../payments/values/payment.js';
-import { finalOf, settledElsewhere, unsentEpochOf } from '../../shared/payment-rows.js';
+import { finalOf, isPending, settledElsewhere, unresolvableMs, unsentEpochOf } from '../../shared/payment-rows.js';
 import type { Database } from '../file/sqlite.js';
 import type { LedgerWriteParts } from './claims.js';
 import * as statements from './ledger-statements.js';
@@ -17,11 +17,17 @@ export interface AbandonWrite extends Fence {
   readonly event: string;
 }
 
+export interface LeaveWrite extends Fence, Left {
+  readonly event: string;
+}
+
 export interface SettleWrite extends Fence {
   readonly fingerprint: string;
   readonly client: string | undefined;
   readonly outcome: Outcome;
   readonly idempotencyTtlMs: number;
+  /** If omitted, the row keeps the one that it has. */
+  readonly processorId?: string | undefined;
   /** Event for the timeline; undefined for a first attempt that settles. */
   readonly event?: string | undefined;
 }
@@ -39,6 +45,7 @@ export function createSettlements(database: Database, parts: LedgerWriteParts) {
   const find = database.prepare(statements.FIND);
   const setLease = database.prepare(statements.SET_LEASE);
   const abandon = database.prepare(statements.ABANDON);
+  const leave = database.prepare(statements.LEAVE);
   const settle = database.prepare(statements.SETTLE);
   const settleNoted = database.prepare(statements.SETTLE_NOTED);
   const settleAfterLoss = database.prepare(statements.SETTLE_AFTER_LOSS);
@@ -46,12 +53,12 @@ export function createSettlements(database: Database, parts: LedgerWriteParts) {
 
   /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
   function settleBy(
-    { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs }: SettleWrite,
-    run: (end: ReturnType<typeof endOf>, now: number, fence: [string, number, string]) => boolean,
+    { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, processorId }: SettleWrite,
+    run: (end: readonly (string | number | null)[], now: number, fence: [string, number, string]) => boolean,
   ): number | Exclude<SettleResult, { state: 'settled' }> {
     const now = storeClock();
     const final = { outcome, fingerprint, client, expiresAt: now + idempotencyTtlMs };
-    if (run(endOf(final, now, currentHour()), now, [key, epoch, owner])) {
+    if (run([...endOf(final, now, currentHour()), processorId ?? null], now, [key, epoch, owner])) {
       sources.erase(key);
       recordOutcome(key, final);
       return final.expiresAt;
@@ -70,6 +77,13 @@ export function createSettlements(database: Database, parts: LedgerWriteParts) {
       const recoverAt = now + Math.ceil(recoverAfterMs);
       const unsentEpoch = unsentEpochOf({ epoch }, mark);
       return abandon.run(recoverAt, unsentEpoch, `${now}`, event, key, epoch, owner).changes > 0;
+    },
+
+    leave({ key, epoch, owner, recoverAfterMs, pendingUntilMs, clearsEnding, processorId, event }: LeaveWrite): boolean {
+      const now = storeClock();
+      const until = pendingUntilMs === undefined ? null : Math.floor(pendingUntilMs);
+      const left = [now + Math.ceil(recoverAfterMs), until, Number(clearsEnding === true), processorId ?? null];
+      return leave.run(...left, `${now}`, event, key, owner, epoch).changes > 0;
     },
 
     settle(settlement: SettleWrite): number | Exclude<SettleResult, { state: 'settled' }> {
@@ -92,7 +106,7 @@ export function createSettlements(database: Database, parts: LedgerWriteParts) {
     resolve({ key, owner, state, reason, dedupMs, idempotencyTtlMs, wallMs }: ResolutionWrite): ResolveResult {
       const now = storeClock();
       const declined = state === 'DECLINED' ? reason : null;
-      const latestClaims = [now, wallMs].flatMap((ms) => [ms - idempotencyTtlMs, ms - dedupMs]);
+      const latestClaims = [...[now, wallMs].flatMap((ms) => [ms - idempotencyTtlMs, ms - dedupMs]), now, wallMs];
       const expiresAt = now + idempotencyTtlMs;
       const end = [state, declined, reason, expiresAt, now, currentHour()];
       const resolved = resolve.get(...end, owner, `${now}`, key, now, ...latestClaims) as PaymentRow | undefined;
@@ -106,13 +120,17 @@ export function createSettlements(database: Database, parts: LedgerWriteParts) {
       if (!row) return { state: 'absent' };
       if (row.state !== 'PROCESSING') return { state: 'settled before' };
       if (row.lease_until > now) return { state: 'under way', remainingMs: row.lease_until - now };
-      const unresolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : row.unsent_epoch === 0 ? 0 : dedupMs;
       const ageMs = Math.max(now - row.claimed_at, wallMs - row.claimed_at_wall);
-      return { state: 'too early', remainingMs: unresolvableMs - ageMs };
+      if (isPending(row)) {
+        return { state: 'too early', remainingMs: unresolvableMs(row, Math.max(now, wallMs), ageMs) };
+      }
+      const resolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : row.unsent_epoch === 0 ? 0 : dedupMs;
+      return { state: 'too early', remainingMs: resolvableMs - ageMs };
     },
 
     endAllLeases(): void {
       database.prepare(statements.END_ALL_LEASES).run({ now: storeClock() });
+      database.prepare(statements.END_PENDING_LEASES).run();
     },
   };
 }

@@ -1,4 +1,5 @@
 import type {
+  BegunEnding,
   Cancellation,
   CancelResult,
   ClaimAttempt,
@@ -13,19 +14,23 @@ import { refusalAfter } from '../../../payments/turn.js';
 import type { Claim } from '../../../payments/values/payment.js';
 import { isComputed } from '../../../payments/values/reference.js';
 import { isUnknown } from '../../../platform/faults.js';
-import { contentColumnsOf, reasonOf } from '../../shared/payment-rows.js';
+import { contentColumnsOf, isPending, pendingOf, reasonOf } from '../../shared/payment-rows.js';
 import type { QueueMeasure } from '../../shared/store-measures.js';
 import { Batcher, LANES } from '../connection/batcher.js';
 import type { DatabaseClock } from '../connection/database-clock.js';
 import type { PostgresPart } from '../connection/part.js';
+import type { Statement } from '../connection/postgres.js';
 import {
   ACCEPT_LOST_ROWS,
+  BEGIN_ENDING,
   CANCEL,
   CLAIM,
   CLAIM_IN_FULL,
   CLAIM_KNOWN,
+  DUE_PENDING,
   EXPLAIN_TURN,
   MAY_BE_LOST,
+  MOVE_PENDING,
   TAKE_OVER,
   TAKE_OVER_DUE,
 } from './ledger-statements.js';
@@ -60,8 +65,8 @@ interface ExplainedTurn {
   readonly mayBeLost: boolean;
   /** This processor can tell what became of a lost row. */
   readonly canKnow: boolean;
-  /** The state of the attempt before, or null if it has no row. */
-  readonly previous: PaymentRow['state'] | null;
+  /** The state of the attempt before, `PENDING` if it waits at the processor, or null if it has no row. */
+  readonly previous: PaymentRow['state'] | 'PENDING' | null;
   readonly inTime: boolean;
   readonly remainingMs: number;
 }
@@ -76,7 +81,10 @@ export function createClaims(
     processorNames,
   }: { findRow: FindRow; mayBeRemoved: (key: string) => Promise<boolean>; processorNames: ProcessorNames },
   queue: QueueMeasure,
-): Pick<Ledger, 'claim' | 'cancel' | 'acceptLostRows' | 'takeOver' | 'takeOverDue'> {
+): Pick<
+  Ledger,
+  'claim' | 'cancel' | 'acceptLostRows' | 'takeOver' | 'beginEnding' | 'takeOverDue' | 'duePending' | 'movePending'
+> {
   const claims = new Batcher<ClaimAttempt, Inserted | undefined>(insertAll, clock.clock, LANES, queue);
 
   /** For each attempt the row that it inserted, or undefined. Sorted by key, as all batches, so that two cannot deadlock. */
@@ -158,11 +166,25 @@ export function createClaims(
     }
   }
 
-  async function takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined> {
-    const { key, owner, leaseMs, processor, formerProcessors = [] } = takeover;
-    const values = [key, owner, leaseMs, [processor, ...formerProcessors]];
+  function takeOver(
+    takeover: Takeover & { readonly key: string; readonly isPending?: boolean },
+  ): Promise<Claim | undefined> {
+    return takeOverBy(TAKE_OVER, takeover, [takeover.isPending === true]);
+  }
+
+  function beginEnding(ending: BegunEnding): Promise<Claim | undefined> {
+    return takeOverBy(BEGIN_ENDING, ending, [ending.scope, ending.onlyUnsent]);
+  }
+
+  /** `more`: what the statement takes besides. */
+  async function takeOverBy(
+    statement: Statement,
+    { key, owner, leaseMs, processor, formerProcessors = [] }: Takeover & { readonly key: string },
+    more: readonly unknown[],
+  ): Promise<Claim | undefined> {
+    const values = [key, owner, leaseMs, [processor, ...formerProcessors], ...more];
     try {
-      const [row] = await database.write<PaymentRow>(TAKE_OVER, values);
+      const [row] = await database.write<PaymentRow>(statement, values);
       return row && claimOf(row);
     } catch (fault) {
       // As with a claim: the reply was lost, so the owner in the row tells whether the takeover was written.
@@ -175,7 +197,7 @@ export function createClaims(
 
   /** The row was there before, it was not the turn of its attempt, its processor was not registered any more, or it came too late. */
   async function explain(attempt: ClaimAttempt): Promise<ClaimResult | typeof ITS_TURN> {
-    const taken = await takeOver(attempt);
+    const taken = await takeOverBy(TAKE_OVER, attempt, [false]);
     if (taken) return { state: 'taken over', claim: taken };
     const row = await findRow(attempt.key);
     if (row) return stateOf(row);
@@ -189,6 +211,7 @@ export function createClaims(
 
   function stateOf(row: PaymentRow) {
     if (row.state !== 'PROCESSING') return endStateOf(row);
+    if (isPending(row)) return { state: 'pending', payment: pendingOf(row, row.remaining_ms) } as const;
     return { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms } as const;
   }
 
@@ -299,6 +322,17 @@ export function createClaims(
     },
 
     takeOver,
+
+    beginEnding,
+
+    async duePending({ processor, limit }) {
+      const rows = await database.write<PaymentRow>(DUE_PENDING, [processor, limit]);
+      return rows.filter(isPending).map((row) => pendingOf(row, 0));
+    },
+
+    async movePending(key, untilMs) {
+      await database.write(MOVE_PENDING, [key, untilMs]);
+    },
 
     async takeOverDue({ owner, leaseMs, processor, first, limit }) {
       const values = [owner, leaseMs, processor, limit];

@@ -1,5 +1,9 @@
 import type { QueryResultRow } from 'pg';
-import type { DueFirst } from '../../../payments/ports/ledger.js';
+import {
+  type DueFirst,
+  RESOLVABLE_AFTER_CLAIM_MS,
+  RESOLVABLE_AFTER_UNTIL_MS,
+} from '../../../payments/ports/ledger.js';
 import type { Commit } from '../../shared/last-commits.js';
 import { FIRST_COMPUTED_KEY } from '../../shared/replaced-database.js';
 import { GENERATION, ON_KNOWN_DATABASE } from '../connection/database-identity-statements.js';
@@ -232,7 +236,8 @@ export const CLAIM_KNOWN: Statement = {
 export const EXPLAIN_TURN: Statement = {
   name: 'explain_turn',
   text: `
-    SELECT ${mayBeLost('$1::uuid')} AS "mayBeLost", ${canKnowLostRows('$5::text', '$6')} AS "canKnow", previous.state AS previous,
+    SELECT ${mayBeLost('$1::uuid')} AS "mayBeLost", ${canKnowLostRows('$5::text', '$6')} AS "canKnow",
+      CASE WHEN previous.state = 'PROCESSING' AND previous.pending_until IS NOT NULL THEN 'PENDING' ELSE previous.state END AS previous,
       coalesce($3::float8 IS NULL OR ${AGE_OF_HOUR} < $3::float8, false) AS "inTime",
       CASE WHEN lost_ms < $7::float8 THEN 0 ELSE
         coalesce((extract(epoch FROM adopted_at + $4::float8 * interval '1 millisecond' - clock_timestamp()) * 1000)::float8, 0)
@@ -285,6 +290,7 @@ export const ACCEPT_LOST_ROWS: Statement = {
   text: 'UPDATE idempay.deployment SET processors_before_loss = NULL WHERE processors_before_loss IS NOT NULL',
 };
 
+/** `$5`: also a payment that is pending. */
 export const TAKE_OVER: Statement = {
   name: 'take_over',
   text: `
@@ -293,6 +299,23 @@ export const TAKE_OVER: Statement = {
       recover_at = clock_timestamp() + $3::float8 * interval '1 millisecond',
       unsent_epoch = ${UNSENT_BEFORE}, generation = ${GENERATION}, events = ${eventsWithEpoch('taken over')}
     WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp() AND processor = ANY ($4::text[])
+      AND (pending_until IS NULL OR $5::boolean)
+      AND ${ON_KNOWN_DATABASE}
+    RETURNING ${PAYMENT_COLUMNS}`,
+  commitOf: takenOver,
+};
+
+/** A takeover, pending or not, by a cancellation that ends the payment. `$6`: only if surely nothing was ever sent for it. */
+export const BEGIN_ENDING: Statement = {
+  name: 'begin_ending',
+  text: `
+    UPDATE idempay.payments
+    SET epoch = epoch + 1, owner = $2, lease_until = clock_timestamp() + $3::float8 * interval '1 millisecond',
+      recover_at = clock_timestamp() + $3::float8 * interval '1 millisecond',
+      ending = CASE WHEN ending = 'order' THEN ending ELSE $5::text END,
+      unsent_epoch = ${UNSENT_BEFORE}, generation = ${GENERATION}, events = ${eventsWithEpoch('taken over')}
+    WHERE key = $1 AND ${UNDER_WAY} AND processor = ANY ($4::text[]) AND lease_until <= clock_timestamp()
+      AND (NOT $6::boolean OR ${UNSENT_OF_NOW} = epoch)
       AND ${ON_KNOWN_DATABASE}
     RETURNING ${PAYMENT_COLUMNS}`,
   commitOf: takenOver,
@@ -315,7 +338,7 @@ function takeOverDue(name: string, order: 'ASC' | 'DESC'): Statement {
       unsent_epoch = ${UNSENT_BEFORE}, generation = ${GENERATION}, events = ${eventsWithEpoch('taken over')}
     WHERE key = ANY (ARRAY(
       SELECT key FROM idempay.payments
-      WHERE ${DUE_WHILE} AND processor = $3 AND recover_at <= now() AND lease_until <= clock_timestamp()
+      WHERE ${DUE_WHILE} AND pending_until IS NULL AND processor = $3 AND recover_at <= now() AND lease_until <= clock_timestamp()
         AND ${ON_KNOWN_DATABASE}
       ORDER BY recover_at ${order} LIMIT $4
       FOR UPDATE SKIP LOCKED))
@@ -323,6 +346,41 @@ function takeOverDue(name: string, order: 'ASC' | 'DESC'): Statement {
     commitOf: takenOver,
   };
 }
+
+/** In this time at the soonest, and in this time at the latest, a pending payment is asked about again: else after a quarter of its age. */
+const SHORTEST_QUESTION = "interval '5 seconds'";
+const LONGEST_QUESTION = "interval '1 hour'";
+/** A question at the expected end comes after this time, if the end is nearer. */
+const SOONEST_QUESTION = "interval '1 second'";
+
+/** Moves the next question of each, and tells which they are. `$1` is the processor, `$2` their number. */
+export const DUE_PENDING: Statement = {
+  name: 'due_pending',
+  text: `
+    UPDATE idempay.payments
+    SET recover_at = least(
+      clock_timestamp() + least(greatest((clock_timestamp() - claimed_at) / 4, ${SHORTEST_QUESTION}), ${LONGEST_QUESTION}),
+      CASE WHEN pending_until > clock_timestamp() THEN greatest(pending_until, clock_timestamp() + ${SOONEST_QUESTION}) END)
+    WHERE key = ANY (ARRAY(
+      SELECT key FROM idempay.payments
+      WHERE ${DUE_WHILE} AND pending_until IS NOT NULL AND processor = $1 AND recover_at <= now()
+        AND lease_until <= clock_timestamp()
+      ORDER BY recover_at LIMIT $2
+      FOR UPDATE SKIP LOCKED))
+    RETURNING ${PAYMENT_COLUMNS}`,
+};
+
+/** `$2`: the new end (ms). A question that was to come after the new end comes then. */
+export const MOVE_PENDING: Statement = {
+  name: 'move_pending',
+  text: `
+    UPDATE idempay.payments
+    SET pending_until = to_timestamp($2::float8 / 1000),
+      recover_at = CASE WHEN to_timestamp($2::float8 / 1000) > clock_timestamp()
+        THEN least(recover_at, greatest(to_timestamp($2::float8 / 1000), clock_timestamp() + ${SOONEST_QUESTION}))
+        ELSE recover_at END
+    WHERE key = $1 AND ${UNDER_WAY} AND pending_until IS NOT NULL`,
+};
 
 export const RENEW: Statement = {
   name: 'renew',
@@ -355,11 +413,29 @@ export const ABANDON: Statement = {
     RETURNING fence.key, fence.owner`,
 };
 
+/** The same for payments that may have been sent, and are pending from now on, or are not ended after all. */
+export const LEAVE: Statement = {
+  name: 'leave',
+  text: `
+    UPDATE idempay.payments payment
+    SET owner = '', lease_until = to_timestamp(0),
+      recover_at = clock_timestamp() + leaving.recover_after_ms * interval '1 millisecond', unsent_epoch = NULL,
+      pending_until = coalesce(to_timestamp(leaving.until_ms / 1000), pending_until),
+      ending = CASE WHEN NOT leaving.clears_ending THEN ending END,
+      processor_id = coalesce(leaving.id, processor_id),
+      events = ${eventsWith('payment.epoch', 'leaving.event')}
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[], $5::float8[], $6::boolean[], $7::text[], $8::jsonb[])
+      AS leaving (key, epoch, owner, recover_after_ms, until_ms, clears_ending, id, event)
+    WHERE ${keyIs('leaving.key')} AND payment.epoch = leaving.epoch AND payment.owner = leaving.owner
+      AND payment.${UNDER_WAY}
+    RETURNING leaving.key, leaving.owner`,
+};
+
 export const SETTLE: Statement = settleOf('settle', { arrays: '', columns: '', set: '' });
 
 /** The same for a batch with at least one event. All other batches use the statement without events. */
 export const SETTLE_NOTED: Statement = settleOf('settle_noted', {
-  arrays: ', $7::jsonb[]',
+  arrays: ', $8::jsonb[]',
   columns: ', event',
   set: `,
       events = CASE WHEN settled.event IS NULL THEN events ELSE ${eventsWith('payment.epoch', 'settled.event')} END`,
@@ -372,9 +448,10 @@ function settleOf(name: string, more: Readonly<Record<'arrays' | 'columns' | 'se
     text: `
     UPDATE idempay.payments payment
     SET state = settled.state, reason = settled.reason, source = NULL, settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
-      expires_at = clock_timestamp() + settled.idempotency_ttl_ms * interval '1 millisecond'${more.set}
-    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::float8[]${more.arrays})
-      AS settled (key, epoch, owner, state, reason, idempotency_ttl_ms${more.columns})
+      expires_at = clock_timestamp() + settled.idempotency_ttl_ms * interval '1 millisecond',
+      processor_id = coalesce(settled.charge_id, processor_id)${more.set}
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::float8[], $7::text[]${more.arrays})
+      AS settled (key, epoch, owner, state, reason, idempotency_ttl_ms, charge_id${more.columns})
     WHERE ${keyIs('settled.key')} AND payment.epoch = settled.epoch AND payment.owner = settled.owner
       AND payment.${UNDER_WAY}
     RETURNING payment.key, payment.epoch, payment.owner,
@@ -386,6 +463,7 @@ function settleOf(name: string, more: Readonly<Record<'arrays' | 'columns' | 'se
 /**
  * The settlement of one payment whose row may be lost. $1 to $6 are as in `SETTLE`, $7 is the event, and $8 to $10 are amount, currency
  * and fingerprint of the charge. $11 says how the outcome is known, and is NULL if the processor said it. A resolution has an epoch of its own.
+ * $12 is the processor's name of the charge, or NULL.
  */
 export const SETTLE_AFTER_LOSS: Statement = {
   name: 'settle_after_loss',
@@ -394,7 +472,7 @@ export const SETTLE_AFTER_LOSS: Statement = {
     SET state = $4, reason = $5, source = NULL, settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
       expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond', events = ${eventsWith('epoch', '$7::jsonb')},
       amount = $8, currency = $9, fingerprint = $10, resolution = $11::text,
-      epoch = CASE WHEN $11::text IS NULL THEN epoch ELSE epoch + 1 END
+      epoch = CASE WHEN $11::text IS NULL THEN epoch ELSE epoch + 1 END, processor_id = coalesce($12::text, processor_id)
     WHERE key = $1 AND epoch = $2 AND owner = $3 AND ${UNDER_WAY}
     RETURNING key, epoch, owner, floor(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at`,
   commitOf: settled,
@@ -409,16 +487,19 @@ export const RESOLVE: Statement = {
       settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR}, events = ${eventsWithEpoch('resolved')},
       expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond'
     WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp()
-      AND claimed_at <= clock_timestamp()
-        - CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $6::float8 WHEN ${UNSENT_OF_NOW} = 0 THEN 0 ELSE $5::float8 END * interval '1 millisecond'
+      AND CASE WHEN pending_until IS NULL OR ${UNSENT_OF_NOW} = 0
+        THEN claimed_at <= clock_timestamp()
+          - CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $6::float8 WHEN ${UNSENT_OF_NOW} = 0 THEN 0 ELSE $5::float8 END * interval '1 millisecond'
+        ELSE least(pending_until + ${RESOLVABLE_AFTER_UNTIL_MS} * interval '1 millisecond',
+          claimed_at + ${RESOLVABLE_AFTER_CLAIM_MS} * interval '1 millisecond') <= clock_timestamp() END
     RETURNING ${PAYMENT_COLUMNS}`,
   commitOf: settled,
 };
 
-/** Payments that are PROCESSING, oldest first, up to a limit: the cost of a count must not grow with their number. */
+/** Payments that are PROCESSING and not pending, oldest first, up to a limit: the cost of a count must not grow with their number. */
 const oldestUnderWay = (limit: string) => `(
       SELECT epoch, unsent_epoch, generation, lease_until, claimed_at FROM idempay.payments
-      WHERE state = 'PROCESSING' ORDER BY transaction_id LIMIT ${limit}) AS oldest`;
+      WHERE state = 'PROCESSING' AND pending_until IS NULL ORDER BY transaction_id LIMIT ${limit}) AS oldest`;
 
 export const COUNT_ABANDONED: Statement = {
   name: 'count_abandoned',
@@ -435,4 +516,15 @@ export const BACKLOG: Statement = {
     SELECT count(*)::float8 AS payments,
       coalesce(extract(epoch FROM clock_timestamp() - min(claimed_at)) * 1000, 0)::float8 AS oldest_ms
     FROM ${oldestUnderWay('$1')} WHERE lease_until <= clock_timestamp()`,
+};
+
+export const PENDING_BACKLOG: Statement = {
+  name: 'pending_backlog',
+  text: `
+    SELECT count(*)::float8 AS payments,
+      coalesce(extract(epoch FROM clock_timestamp() - min(claimed_at)) * 1000, 0)::float8 AS oldest_ms,
+      (count(*) FILTER (WHERE pending_until < clock_timestamp()))::float8 AS past_until
+    FROM (
+      SELECT claimed_at, pending_until FROM idempay.payments
+      WHERE state = 'PROCESSING' AND pending_until IS NOT NULL ORDER BY transaction_id LIMIT $1) AS oldest`,
 };

@@ -1,5 +1,6 @@
 import { type FindResult, type Ledger, MOST_COUNTED } from '../../../payments/ports/ledger.js';
 import { type Fence, isVisibleTo } from '../../../payments/values/payment.js';
+import { isPending, pendingOf, sourceIn } from '../../shared/payment-rows.js';
 import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
 import { Batcher, LANES } from '../connection/batcher.js';
 import type { DatabaseClock } from '../connection/database-clock.js';
@@ -58,6 +59,7 @@ export function createPostgresLedger(
     if (row.state !== 'PROCESSING') {
       return endStateOf(row);
     }
+    if (isPending(row)) return { state: 'pending', payment: pendingOf(row, row.remaining_ms) };
     return row.remaining_ms > 0
       ? { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms }
       : { state: 'abandoned' };
@@ -79,7 +81,7 @@ export function createPostgresLedger(
       return !told?.isKnown || told.mayBeLost;
     },
 
-    sourceOf: async (key) => (await finds.add(key))?.source ?? undefined,
+    sourceOf: async (key) => sourceIn((await finds.add(key))?.source),
 
     async countAbandoned(...ages) {
       const [counted] = await database.read<{ abandoned: number }>(statements.COUNT_ABANDONED, [...ages, MOST_COUNTED]);
@@ -89,6 +91,15 @@ export function createPostgresLedger(
     async backlog() {
       const [row] = await database.read<{ payments: number; oldest_ms: number }>(statements.BACKLOG, [MOST_COUNTED]);
       return { payments: row?.payments ?? 0, oldestMs: Math.max(0, row?.oldest_ms ?? 0) };
+    },
+
+    async pendingBacklog() {
+      const [row] = await database.read<{ payments: number; oldest_ms: number; past_until: number }>(
+        statements.PENDING_BACKLOG,
+        [MOST_COUNTED],
+      );
+      const { payments = 0, oldest_ms: oldestMs = 0, past_until: pastUntil = 0 } = row ?? {};
+      return { payments, oldestMs: Math.max(0, oldestMs), pastUntil };
     },
 
     noteElapsed: createNoteElapsed(database),

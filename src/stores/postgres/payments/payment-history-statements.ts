@@ -3,9 +3,10 @@ import type { Statement } from '../connection/postgres.js';
 import { UNSENT_OF_NOW } from './ledger-statements.js';
 
 const COLUMNS = `
-  key, state, transaction_id, amount::text AS amount, currency, client, processor, epoch, reason, resolution, reference, attempt, content,
+  key, state, transaction_id, amount::text AS amount, currency, client, processor, epoch, reason, resolution, reference, attempt, content, ending, processor_id,
   floor(extract(epoch FROM claimed_at) * 1000)::float8 AS claimed_at,
   floor(extract(epoch FROM settled_at) * 1000)::float8 AS settled_at,
+  floor(extract(epoch FROM pending_until) * 1000)::float8 AS pending_until,
   floor(extract(epoch FROM settled_at) * 1000000)::float8 AS settled_at_us`;
 
 export const FIND: Statement = {
@@ -38,14 +39,16 @@ const RANGE = 'transaction_id >= $1 AND transaction_id < $2';
  * Conditions that must not use an index, also not in a custom plan (hence `key::text`). They filter a bounded number of rows
  * (see `shared/payment-history.ts`).
  */
-const FILTERS = `($4::text IS NULL OR state = $4) AND ($5::text IS NULL OR processor = $5)
+const FILTERS = `($4::text IS NULL OR state = $4 OR ($4 = 'PENDING' AND state = 'PROCESSING' AND pending_until IS NOT NULL))
+        AND ($5::text IS NULL OR processor = $5)
         AND ($6::uuid IS NULL OR (key::text >= $6::uuid::text AND key::text <= $7::uuid::text)) AND ($8::text IS NULL OR client = $8)
         AND ($9::text IS NULL OR strpos(content, $9) > 0)`;
 /** Each is read by an index of its own, in the order of the ids, so that a plan that is kept can use a partial one. */
 const ROWS_OF = {
   any: RANGE,
   DECLINED: `${RANGE} AND state = 'DECLINED'`,
-  PROCESSING: `${RANGE} AND state = 'PROCESSING'`,
+  PROCESSING: `${RANGE} AND state = 'PROCESSING' AND pending_until IS NULL`,
+  PENDING: `${RANGE} AND state = 'PROCESSING' AND pending_until IS NOT NULL`,
   ofClient: `${RANGE} AND client = $8`,
 } as const;
 
@@ -53,7 +56,8 @@ export const NEWEST: Record<NewestSource, Statement> = {
   any: newestOf('newest_payments', ROWS_OF.any),
   DECLINED: newestOf('newest_declined', ROWS_OF.DECLINED),
   ofClient: newestOf('newest_of_client', ROWS_OF.ofClient),
-  PROCESSING: newestOf('newest_processing', ROWS_OF.PROCESSING),
+  PROCESSING: newestOf('newest_processing', ROWS_OF.PROCESSING, ROWS_OF.PENDING),
+  PENDING: newestOf('newest_pending', ROWS_OF.PENDING),
 };
 
 /** Payments within a short range of keys. */
@@ -72,7 +76,8 @@ export const COUNT_KEYS: Statement = {
 export const NTH_ID: Record<NewestSource, Statement> = {
   any: nthIdOf('nth_id', ROWS_OF.any),
   DECLINED: nthIdOf('nth_declined_id', ROWS_OF.DECLINED),
-  PROCESSING: nthIdOf('nth_processing_id', ROWS_OF.PROCESSING),
+  PROCESSING: nthIdOf('nth_processing_id', ROWS_OF.PROCESSING, ROWS_OF.PENDING),
+  PENDING: nthIdOf('nth_pending_id', ROWS_OF.PENDING),
   ofClient: nthIdOf('nth_id_of_client', `${RANGE} AND client = $4`),
 };
 
@@ -84,11 +89,10 @@ export const NEWEST_ATTEMPT: Statement = {
     WHERE reference = $1 AND client IS NOT DISTINCT FROM $2 ORDER BY attempt DESC LIMIT 1`,
 };
 
-function newestOf(name: string, rows: string): Statement {
-  return {
-    name,
-    text: `SELECT ${COLUMNS} FROM idempay.payments WHERE ${rows} AND ${FILTERS} ORDER BY transaction_id DESC LIMIT $3`,
-  };
+/** Payments under way are in two indexes, which are merged: those that are pending are apart. */
+function newestOf(name: string, ...ranges: readonly string[]): Statement {
+  const reads = ranges.map((rows) => `SELECT ${COLUMNS} FROM idempay.payments WHERE ${rows} AND ${FILTERS}`);
+  return { name, text: `${reads.join('\n    UNION ALL ')} ORDER BY transaction_id DESC LIMIT $3` };
 }
 
 function sortedOf(name: string, rows: string): Statement {
@@ -100,11 +104,9 @@ function sortedOf(name: string, rows: string): Statement {
   };
 }
 
-function nthIdOf(name: string, rows: string): Statement {
-  return {
-    name,
-    text: `SELECT transaction_id FROM idempay.payments WHERE ${rows} ORDER BY transaction_id DESC OFFSET $3 - 1 LIMIT 1`,
-  };
+function nthIdOf(name: string, ...ranges: readonly string[]): Statement {
+  const reads = ranges.map((rows) => `SELECT transaction_id FROM idempay.payments WHERE ${rows}`);
+  return { name, text: `${reads.join('\n    UNION ALL ')} ORDER BY transaction_id DESC OFFSET $3 - 1 LIMIT 1` };
 }
 
 /** By the table's `settled_at` and not the output's, a float8 that no index is ordered by; to the microsecond. */

@@ -1,16 +1,24 @@
-import type { Claim, Fence, FinalOutcome } from '../../../payments/values/payment.js';
-import { type ContentColumns, contentOf, type FinalRow, finalOf, unsentMarkBefore } from '../../shared/payment-rows.js';
+import type { Claim, EndingScope, Fence, FinalOutcome } from '../../../payments/values/payment.js';
+import {
+  type ContentColumns,
+  contentOf,
+  type FinalRow,
+  finalOf,
+  openMembersOf,
+  unsentMarkBefore,
+} from '../../shared/payment-rows.js';
 import { GENERATION } from '../connection/database-identity-statements.js';
 
 /** Times leave the database as numbers: milliseconds since the epoch, or remaining ones by its own clock. */
 export const PAYMENT_COLUMNS = `
-  key, transaction_id, amount::text AS amount, currency, fingerprint, client, processor, state, epoch, owner, reason, reference, attempt, source, content, claimed_after_loss,
+  key, transaction_id, amount::text AS amount, currency, fingerprint, client, processor, state, epoch, owner, reason, reference, attempt, source, content, claimed_after_loss, ending, processor_id,
   CASE WHEN generation = ${GENERATION} THEN unsent_epoch END AS unsent_epoch,
   greatest(0, extract(epoch FROM lease_until - clock_timestamp()) * 1000)::float8 AS remaining_ms,
   (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms,
   floor(extract(epoch FROM CASE WHEN reference IS NULL THEN expires_at ELSE clock_timestamp() + (expires_at - settled_at) END) * 1000)::float8
     AS expires_at,
   floor(extract(epoch FROM settled_at) * 1000)::float8 AS settled_at,
+  floor(extract(epoch FROM pending_until) * 1000)::float8 AS pending_until,
   coalesce(expires_at > clock_timestamp() OR reference IS NOT NULL, false) AS repeatable`;
 
 export interface PaymentRow extends FinalRow, ContentColumns {
@@ -23,6 +31,9 @@ export interface PaymentRow extends FinalRow, ContentColumns {
   attempt: number | null;
   /** When it was claimed, an earlier row of its key may have been lost. */
   claimed_after_loss: boolean | null;
+  pending_until: number | null;
+  ending: EndingScope | null;
+  processor_id: string | null;
   epoch: number;
   owner: string;
   /** The epoch that was given up with nothing ever sent; it counts while it is the row's, or the takeover's before. See the schema. */
@@ -68,7 +79,7 @@ export function claimOf(row: PaymentRow): Claim {
     content: contentOf(row),
     unsent: mark === 'unsent',
     ageMs: row.age_ms,
-    ...(row.claimed_after_loss && { claimedAfterLoss: true }),
+    ...openMembersOf(row),
   };
   return mark === 'unsent since a loss' ? { ...claim, mayBeLost: true } : claim;
 }

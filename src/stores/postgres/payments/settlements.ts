@@ -1,5 +1,6 @@
 import type {
   Ledger,
+  Left,
   Resolution,
   ResolveResult,
   SettlementAfterLoss,
@@ -10,9 +11,11 @@ import { isUnknown } from '../../../platform/faults.js';
 import {
   abandonedEvent,
   finalOf,
+  isPending,
   reasonOf,
   settledElsewhere,
   settledEvent,
+  unresolvableMs,
   unsentEpochOf,
 } from '../../shared/payment-rows.js';
 import type { QueueMeasure } from '../../shared/store-measures.js';
@@ -40,19 +43,26 @@ interface Abandonment extends FencedMs {
   readonly event: string;
 }
 
+interface Leaving extends FencedMs {
+  readonly left: Left;
+  readonly event: string;
+}
+
 /**
  * Writes that end a claim, or keep it. Each write of an attempt that holds the claim is a compare-and-set by its fence, and batches are
  * sorted by key.
  */
 export function createSettlements(
   database: PostgresPart,
-  { clock }: DatabaseClock,
+  databaseClock: DatabaseClock,
   findRow: FindRow,
   queue: (name: string) => QueueMeasure,
-): Pick<Ledger, 'renew' | 'abandon' | 'settle' | 'settleAfterLoss' | 'resolve'> {
+): Pick<Ledger, 'renew' | 'abandon' | 'leave' | 'settle' | 'settleAfterLoss' | 'resolve'> {
+  const { clock } = databaseClock;
   const settlements = new Batcher<Settlement, number | undefined>(settleAll, clock, LANES, queue('settlements'));
   const renewals = new Batcher<FencedMs, boolean>(renewAll, clock, LANES, queue('renewals'));
   const abandonments = new Batcher<Abandonment, boolean>(abandonAll, clock, LANES, queue('abandonments'));
+  const leavings = new Batcher<Leaving, boolean>(leaveAll, clock, LANES, queue('leavings'));
 
   /** The moment until which each settlement is repeated; undefined if it was fenced off. */
   async function settleAll(batch: readonly Settlement[]): Promise<(number | undefined)[]> {
@@ -66,6 +76,7 @@ export function createSettlements(
       sorted.map(({ outcome }) => outcome.state),
       sorted.map(({ outcome }) => reasonOf(outcome)),
       sorted.map(({ idempotencyTtlMs }) => idempotencyTtlMs),
+      sorted.map(({ claim }) => claim.processorId ?? null),
       ...(isNoted ? [sorted.map(({ event }) => event)] : []),
     ]);
     const expiries = new Map(rows.map((row) => [`${row.key} ${row.owner}`, row.expires_at]));
@@ -93,6 +104,18 @@ export function createSettlements(
     return whichOf(batch, await database.writeHoweverLate<FencedRow>(statements.ABANDON, values));
   }
 
+  async function leaveAll(batch: readonly Leaving[]): Promise<boolean[]> {
+    const sorted = sortedByKey(batch);
+    const values = [
+      ...columnsOf(sorted),
+      sorted.map(({ left }) => left.pendingUntilMs ?? null),
+      sorted.map(({ left }) => left.clearsEnding === true),
+      sorted.map(({ left }) => left.processorId ?? null),
+      sorted.map(({ event }) => event),
+    ];
+    return whichOf(batch, await database.writeHoweverLate<FencedRow>(statements.LEAVE, values));
+  }
+
   /** When the reply was lost, the row is read to find out whether this settlement was written. */
   async function settleOrReadBack(settlement: Settlement): Promise<number | undefined> {
     try {
@@ -111,7 +134,8 @@ export function createSettlements(
     const { key, epoch, owner, amount, currency, fingerprint } = claim;
     const { outcome, idempotencyTtlMs, note, resolution } = settlement;
     const end = [outcome.state, reasonOf(outcome), idempotencyTtlMs, settledEvent(claim, note)];
-    const values = [key, epoch, owner, ...end, amount, currency, fingerprint, resolution ?? null];
+    const found = [amount, currency, fingerprint, resolution ?? null, claim.processorId ?? null];
+    const values = [key, epoch, owner, ...end, ...found];
     try {
       const [row] = await database.writeHoweverLate<{ expires_at: number }>(statements.SETTLE_AFTER_LOSS, values);
       return row?.expires_at;
@@ -152,6 +176,9 @@ export function createSettlements(
       return abandonments.add({ fence, ms: recoverAfterMs, unsentEpoch: unsentEpochOf(fence, mark), event });
     },
 
+    leave: (fence, left, note) =>
+      leavings.add({ fence, ms: left.recoverAfterMs, left, event: abandonedEvent(fence, note) }),
+
     async settle(claim, outcome, idempotencyTtlMs, note): Promise<SettleResult> {
       const event = note ? settledEvent(claim, note) : null;
       return settlementOf(claim, outcome, await settleOrReadBack({ claim, outcome, idempotencyTtlMs, event }));
@@ -168,9 +195,13 @@ export function createSettlements(
       if (!row) return { state: 'absent' };
       if (row.state !== 'PROCESSING') return { state: 'settled before' };
       if (row.remaining_ms > 0) return { state: 'under way', remainingMs: row.remaining_ms };
+      if (isPending(row)) {
+        const now = databaseClock.at(clock.monotonic());
+        return { state: 'too early', remainingMs: unresolvableMs(row, now, row.age_ms) };
+      }
       const { idempotencyTtlMs, dedupMs } = resolution;
-      const unresolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : row.unsent_epoch === 0 ? 0 : dedupMs;
-      return { state: 'too early', remainingMs: Math.max(0, unresolvableMs - row.age_ms) };
+      const resolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : row.unsent_epoch === 0 ? 0 : dedupMs;
+      return { state: 'too early', remainingMs: Math.max(0, resolvableMs - row.age_ms) };
     },
   };
 }
