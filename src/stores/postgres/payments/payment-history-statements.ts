@@ -89,10 +89,19 @@ export const NEWEST_ATTEMPT: Statement = {
     WHERE reference = $1 AND client IS NOT DISTINCT FROM $2 ORDER BY attempt DESC LIMIT 1`,
 };
 
-/** Payments under way are in two indexes, which are merged: those that are pending are apart. */
 function newestOf(name: string, ...ranges: readonly string[]): Statement {
   const reads = ranges.map((rows) => `SELECT ${COLUMNS} FROM idempay.payments WHERE ${rows} AND ${FILTERS}`);
-  return { name, text: `${reads.join('\n    UNION ALL ')} ORDER BY transaction_id DESC LIMIT $3` };
+  return { name, text: `${newestFirst(reads)} LIMIT $3` };
+}
+
+/**
+ * Payments under way are in two indexes, because those that are pending are apart. Each is read in its own order, and no further than the
+ * page: a plan that was kept from when few were pending would otherwise read and sort all of them.
+ */
+function newestFirst(reads: readonly string[]): string {
+  const inOrder = 'ORDER BY transaction_id DESC';
+  if (reads.length === 1) return `${reads[0]} ${inOrder}`;
+  return `${reads.map((read) => `(${read} ${inOrder} LIMIT $3)`).join('\n      UNION ALL ')} ${inOrder}`;
 }
 
 function sortedOf(name: string, rows: string): Statement {
@@ -106,7 +115,7 @@ function sortedOf(name: string, rows: string): Statement {
 
 function nthIdOf(name: string, ...ranges: readonly string[]): Statement {
   const reads = ranges.map((rows) => `SELECT transaction_id FROM idempay.payments WHERE ${rows}`);
-  return { name, text: `${reads.join('\n    UNION ALL ')} ORDER BY transaction_id DESC OFFSET $3 - 1 LIMIT 1` };
+  return { name, text: `${newestFirst(reads)} OFFSET $3 - 1 LIMIT 1` };
 }
 
 /** By the table's `settled_at` and not the output's, a float8 that no index is ordered by; to the microsecond. */
