@@ -4,8 +4,9 @@ import { type Exposition, labelOf } from './exposition.js';
 
 /** A call ends within PROCESSOR_TIMEOUT_MS, 10 s if nothing else is set. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
-const CHARGE_RESULTS = ['succeeded', 'declined', 'unknown', 'not sent'] as const;
-const LOOK_UP_RESULTS = ['succeeded', 'declined', 'unknown', 'no record'] as const;
+const CHARGE_RESULTS = ['succeeded', 'declined', 'pending', 'unknown', 'not sent'] as const;
+const LOOK_UP_RESULTS = ['succeeded', 'declined', 'pending', 'unknown', 'no record'] as const;
+const END_RESULTS = ['succeeded', 'declined', 'unknown', 'cannot be ended', 'other contract'] as const;
 
 /** The same processor, with each call measured by its result. */
 export function measureProcessor(exposition: Exposition, processor: ProcessorClient): ProcessorClient {
@@ -21,6 +22,7 @@ export function measureProcessor(exposition: Exposition, processor: ProcessorCli
     >;
   const charges = measured('charge', CHARGE_RESULTS);
   const lookUps = measured('look_up', LOOK_UP_RESULTS);
+  const ends = measured('end', END_RESULTS);
 
   exposition.gauge(
     'idempay_processor_up',
@@ -34,10 +36,16 @@ export function measureProcessor(exposition: Exposition, processor: ProcessorCli
       charges[result.state]((performance.now() - begun) / 1000);
       return result;
     },
-    lookUp: (next) => async (reference, money) => {
+    lookUp: (next) => async (reference, money, open) => {
       const begun = performance.now();
-      const result = await next(reference, money);
+      const result = await next(reference, money, open);
       lookUps[result.state]((performance.now() - begun) / 1000);
+      return result;
+    },
+    end: (next) => async (ending) => {
+      const begun = performance.now();
+      const result = await next(ending);
+      ends[result.state]((performance.now() - begun) / 1000);
       return result;
     },
   });

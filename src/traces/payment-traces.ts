@@ -17,8 +17,12 @@ export function traceProcessor(spans: Spans, processor: ProcessorClient): Proces
       const options = { ...CALL, attributes: { [TRANSACTION_ID]: charge.transactionId } };
       return spans.inside('payment.charge', options, () => next(charge), noteAnswer);
     },
-    lookUp: (next) => (reference, money) =>
-      spans.inside('payment.look_up', CALL, () => next(reference, money), noteAnswer),
+    lookUp: (next) => (reference, money, open) =>
+      spans.inside('payment.look_up', CALL, () => next(reference, money, open), noteAnswer),
+    end: (next) => (ending) => {
+      const options = { ...CALL, attributes: { [TRANSACTION_ID]: ending.transactionId } };
+      return spans.inside('payment.end', options, () => next(ending), noteAnswer);
+    },
   });
 }
 

@@ -8,7 +8,10 @@ import {
   causeOf,
   chargeQuestion,
   chargeResultOf,
+  contractIn,
   doubtIn,
+  endingQuestion,
+  endResultOf,
   lookUpQuestion,
   lookUpResultOf,
   NOTHING_CARRIED,
@@ -32,7 +35,8 @@ const ALARM_EVERY_MS = 10_000;
  * in a socket or on the way. Such a charge arrives late, under the same `Idempotency-Key` as the one that a takeover sent meanwhile, and
  * the processor's own deduplication makes them one.
  *
- * `alarm` is called for answers that only a person can repair (a refused password, a path that is not there, a reply about another charge).
+ * `alarm` is called for answers that only a person can repair (a refused password, a path that is not there, a reply about another charge, an
+ * action that breaks the contract).
  * `sourceNotRead` is called once, when an adapter settles a charge that names its payer, and does not say that it reads the source.
  */
 export function createHttpProcessor(settings: {
@@ -67,12 +71,16 @@ export function createHttpProcessor(settings: {
   let isDown = false;
   let isWarned = false;
   let movesMoney: boolean | null = null;
+  let contract = 0;
   let carried = NOTHING_CARRIED;
 
   const ask = async (asked: Asked, question: Question, subject: Subject) => {
     const reply = await exchanges.ask(addressed(location, question, traceHeaders?.()));
     isDown = !reply.complete || reply.status >= 500;
-    if (reply.complete) movesMoney = String(reply.headers['moves-money']).toLowerCase() !== 'no';
+    if (reply.complete) {
+      movesMoney = String(reply.headers['moves-money']).toLowerCase() !== 'no';
+      contract = contractIn(reply);
+    }
     const doubt = doubtIn(asked, reply, subject, carried);
     if (doubt === undefined) carried = carriedWith(carried, reply, subject);
     // After a copy of an earlier reply, each reply on that connection would be the one before.
@@ -86,8 +94,8 @@ export function createHttpProcessor(settings: {
     traits: { name, formerNames, typicalMs: Math.min(TYPICAL_MS, timeoutMs), timeoutMs, dedupMs },
 
     async charge({ key, transactionId, amount, currency, order, content }) {
-      const { source, description, metadata } = content ?? {};
-      const members = { transactionId, amount, currency, order, source, description, metadata };
+      const { source, description, metadata, returnUrl } = content ?? {};
+      const members = { transactionId, amount, currency, order, source, description, metadata, returnUrl };
       const subject = { key, transactionId, money: { amount, currency } };
       const { reply, doubt } = await ask('a charge', chargeQuestion(key, members), subject);
       const result = chargeResultOf(reply, doubt);
@@ -99,9 +107,19 @@ export function createHttpProcessor(settings: {
       return result;
     },
 
-    async lookUp(key, money) {
-      const { reply, doubt } = await ask('a look-up', lookUpQuestion(key), { key, money });
-      return lookUpResultOf(reply, doubt);
+    async lookUp(key, money, open) {
+      const { reply, doubt } = await ask('a look-up', lookUpQuestion(key, open), { key, money });
+      return lookUpResultOf(reply, doubt, open !== undefined);
+    },
+
+    async end({ key, transactionId, amount, currency, id }) {
+      const question = endingQuestion(key, { transactionId, amount, currency, id });
+      const { reply, doubt } = await ask('an ending', question, { key, money: { amount, currency } });
+      return endResultOf(reply, doubt);
+    },
+
+    get contract() {
+      return contract;
     },
 
     get isDown() {

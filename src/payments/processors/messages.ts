@@ -1,20 +1,30 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { ChargeResult, LookUpResult, NotSent } from '../ports/processor.js';
+import {
+  type ChargeResult,
+  CONTRACT_OF_ENDINGS,
+  type EndResult,
+  type LookUpResult,
+  type NotSent,
+  type OpenCharge,
+} from '../ports/processor.js';
 import type { Metadata } from '../values/content.js';
 import { readKeyHeader, UUID } from '../values/idempotency-key.js';
 import { fingerprintOf, type Money, type MoneyProblem, readNamedMoney } from '../values/money.js';
 import { TRANSACTION_ID } from '../values/transaction-id.js';
 import { cleanReason } from './decline-reason.js';
 import type { Question, Reply } from './exchange.js';
+import { readPending } from './pending-reply.js';
 import type { ProcessorLocation } from './processor-url.js';
 
 /** The questions of `docs/reference/processor.md`, and what their replies mean. Only a whole reply that says so is an outcome. */
-export type Asked = 'a charge' | 'a look-up';
+export type Asked = 'a charge' | 'a look-up' | 'an ending';
 
 const succeeded = Compile(Type.Object({ status: Type.Literal('succeeded') }));
 const declined = Compile(Type.Object({ status: Type.Literal('declined'), reason: Type.String() }));
 const processing = Compile(Type.Object({ status: Type.Literal('processing') }));
+const pending = Compile(Type.Object({ status: Type.Literal('pending') }));
+const reversed = Compile(Type.Object({ status: Type.Literal('reversed') }));
 
 /** Conflict: a charge under this key is under way. Too Early (RFC 8470): its outcome is not known yet. */
 const STILL_AT_WORK = [409, 425];
@@ -22,6 +32,8 @@ const STILL_AT_WORK = [409, 425];
 const LOOK_AT_CONTRACT = 'look at PROCESSOR_URL: what answers there does not take our requests';
 const LOOK_AT_DOUBT = 'look at the adapter, and at whatever stands between it and this service';
 const LOOK_AT_CREDENTIALS = 'look at the user and password in PROCESSOR_URL';
+const LOOK_AT_ADAPTER = 'look at the adapter: it does not keep the contract';
+const LOOK_AT_CHARGE = 'look at the charge at the processor, and at its payment here';
 /** Answers that only a person can repair, and the place to look. */
 const LOOK_UP_REFUSED: Readonly<Record<number, string>> = {
   400: LOOK_AT_CONTRACT,
@@ -33,11 +45,18 @@ const REFUSED: Readonly<Record<Asked, Readonly<Record<number, string>>>> = {
   'a look-up': LOOK_UP_REFUSED,
   // A look-up's 404 is an answer; a charge's is not.
   'a charge': { ...LOOK_UP_REFUSED, 404: 'look at the path of PROCESSOR_URL' },
+  // A charge that never came can be ended too.
+  'an ending': { ...LOOK_UP_REFUSED, 404: LOOK_AT_ADAPTER },
 };
+/** Something before the adapter may answer so to an ending, so the adapter may know endings: the reply is no word of another contract. */
+const NOT_FROM_ADAPTER = [401, 403, 408, 429, 500, 502, 503, 504];
 
-/** The version of the contract: since the second one a charge says what it is about. */
-const CONTRACT = 2;
+/** The version of the contract: since the second one a charge says what it is about, and since the third one it can be pending, and be ended. */
+const CONTRACT = CONTRACT_OF_ENDINGS;
+const CONTRACT_OF_CONTENT = 2;
 const CONTRACT_HEADER = 'idempay-contract';
+/** The processor's own name of a charge that is kept: visible ASCII, as it is sent back in a path. */
+const CHARGE_ID = /^[!-~]{1,255}$/;
 
 /** `members`: the charge as the contract has it. */
 export function chargeQuestion(
@@ -52,8 +71,20 @@ export function chargeQuestion(
   };
 }
 
-export function lookUpQuestion(key: string): Question {
-  return { method: 'GET', path: `/charges/${encodeURIComponent(key)}`, headers: {} };
+/** `open`: of a charge that is pending or ended, whose name is sent if it is known. */
+export function lookUpQuestion(key: string, open?: OpenCharge): Question {
+  const query = open?.id === undefined ? '' : `?id=${encodeURIComponent(open.id)}`;
+  return { method: 'GET', path: `/charges/${encodeURIComponent(key)}${query}`, headers: {} };
+}
+
+/** `members`: the ending as the contract has it. */
+export function endingQuestion(key: string, members: Readonly<Record<string, string | undefined>>): Question {
+  return {
+    method: 'POST',
+    path: `/charges/${encodeURIComponent(key)}/ending`,
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(members),
+  };
 }
 
 /** The question as it is sent to that processor; `more`: headers besides the contract's. */
@@ -80,7 +111,7 @@ export function addressed(
 export interface Subject {
   /** A reply names it as `reference`. */
   readonly key: string;
-  /** Only a charge has one: after rows were lost, a look-up may find the charge of another transaction. */
+  /** Only a charge has one: after rows were lost, a look-up or an ending may find the charge of another transaction. */
   readonly transactionId?: string | undefined;
   readonly money?: Money | undefined;
 }
@@ -98,23 +129,65 @@ export function chargeResultOf(reply: Reply, doubt: string | undefined): ChargeR
   if (doubt !== undefined) return { state: 'unknown', cause: doubt };
   if (reply.complete) {
     const body = readJson(reply.body);
-    if (reply.status >= 200 && reply.status <= 299 && succeeded.Check(body)) return { state: 'succeeded' };
-    if (reply.status === 402 && declined.Check(body)) return { state: 'declined', reason: cleanReason(body.reason) };
+    const isSuccess = reply.status >= 200 && reply.status <= 299;
+    if (isSuccess && succeeded.Check(body)) return { state: 'succeeded', ...idIn(reply) };
+    if (reply.status === 402 && declined.Check(body)) return declineOf(body, reply);
+    const waiting = pendingIn('a charge', reply);
+    if (waiting && !('problem' in waiting)) return { state: 'pending', ...waiting, ...idIn(reply) };
   }
   if (!reply.complete && !reply.sent) return { state: 'not sent', cause: reply.cause };
   return { state: 'unknown', cause: causeOf('a charge', reply) };
 }
 
-/** `doubt`: of `doubtIn`. */
-export function lookUpResultOf(reply: Reply, doubt: string | undefined): LookUpResult {
+/** `doubt`: of `doubtIn`. `isOpen`: the payment is pending or ended, so that only a reply that names the contract counts. */
+export function lookUpResultOf(reply: Reply, doubt: string | undefined, isOpen = false): LookUpResult {
   if (doubt !== undefined) return { state: 'unknown', cause: doubt };
+  if (isOpen && reply.complete && !namesEndings(reply))
+    return { state: 'unknown', cause: otherContract('a look-up', reply) };
   if (reply.complete && reply.status === 404) return { state: 'no record' };
-  if (reply.complete && reply.status === 200) {
-    const body = readJson(reply.body);
-    if (succeeded.Check(body)) return { state: 'succeeded', charged: chargedIn(reply) };
-    if (declined.Check(body)) return { state: 'declined', reason: cleanReason(body.reason) };
+  const waiting = pendingIn('a look-up', reply);
+  if (waiting && !('problem' in waiting)) {
+    return { state: 'pending', ...waiting, charged: chargedIn(reply), ...idIn(reply) };
   }
-  return { state: 'unknown', cause: causeOf('a look-up', reply) };
+  return outcomeIn(reply) ?? { state: 'unknown', cause: causeOf('a look-up', reply) };
+}
+
+/** `doubt`: of `doubtIn`. */
+export function endResultOf(reply: Reply, doubt: string | undefined): EndResult {
+  if (doubt !== undefined) return { state: 'unknown', cause: doubt };
+  const isFromAdapter = reply.complete && !NOT_FROM_ADAPTER.includes(reply.status);
+  if (reply.complete && !namesEndings(reply)) {
+    return { state: isFromAdapter ? 'other contract' : 'unknown', cause: otherContract('an ending', reply) };
+  }
+  if (reply.complete && reply.status === 409) return { state: 'cannot be ended' };
+  return outcomeIn(reply) ?? { state: 'unknown', cause: causeOf('an ending', reply) };
+}
+
+/** The outcome in a reply to a look-up or an ending. */
+function outcomeIn(reply: Reply) {
+  if (!reply.complete || reply.status !== 200) return undefined;
+  const body = readJson(reply.body);
+  if (succeeded.Check(body)) return { state: 'succeeded', charged: chargedIn(reply), ...idIn(reply) } as const;
+  return declined.Check(body) ? declineOf(body, reply) : undefined;
+}
+
+function declineOf({ reason }: { readonly reason: string }, reply: Reply) {
+  return { state: 'declined', reason: cleanReason(reason), ...idIn(reply) } as const;
+}
+
+/**
+ * What a reply says of a charge that is pending, or the rule that it breaks. Undefined if it does not say so, or does not name the contract
+ * that has it: under an earlier one the word may mean anything.
+ */
+function pendingIn(asked: Asked, reply: Reply) {
+  if (asked === 'an ending' || !reply.complete || reply.status !== (asked === 'a charge' ? 202 : 200)) return undefined;
+  return namesEndings(reply) && pending.Check(readJson(reply.body)) ? readPending(membersOf(reply)) : undefined;
+}
+
+/** The processor's own name of the charge. One of another form is no name that could be sent back. */
+function idIn(reply: Reply): OpenCharge {
+  const { id } = membersOf(reply);
+  return typeof id === 'string' && CHARGE_ID.test(id) ? { id } : {};
 }
 
 /**
@@ -192,21 +265,57 @@ function moneyIn(reply: Reply): Money | MoneyProblem | undefined {
 /** The place to look for a person after this reply. Undefined for one that no person has to repair. */
 export function whereToLook(asked: Asked, reply: Reply, doubt: string | undefined): string | undefined {
   if (doubt !== undefined) return LOOK_AT_DOUBT;
-  return REFUSED[asked][reply.status ?? 0];
+  if (problemIn(asked, reply) !== undefined) return LOOK_AT_ADAPTER;
+  if (isReversed(reply)) return LOOK_AT_CHARGE;
+  const lookAt = REFUSED[asked][reply.status ?? 0];
+  // Another instance of the adapter that does not know endings yet: the payment goes on.
+  const isExpected = asked === 'an ending' && lookAt !== LOOK_AT_CREDENTIALS && !namesEndings(reply);
+  return isExpected ? undefined : lookAt;
 }
 
 export function causeOf(asked: Asked, reply: Reply): string {
   const said = answered(asked, reply);
   if (!reply.complete) return reply.status === undefined ? reply.cause : `${said}, but ${reply.cause}`;
+  const problem = problemIn(asked, reply);
+  if (problem !== undefined) return `${said}, and says that the charge is pending, but ${problem}`;
+  if (isReversed(reply)) return `${said}, and says that the charge was reversed, which settles nothing`;
   return isStillAtWork(reply) ? `${said}: still at work` : `${said}, which settles nothing`;
+}
+
+/** The rule of the contract that a reply breaks which says that a charge is pending. */
+function problemIn(asked: Asked, reply: Reply): string | undefined {
+  const waiting = pendingIn(asked, reply);
+  return waiting && 'problem' in waiting ? waiting.problem : undefined;
+}
+
+/** Reserved for a charge that had succeeded, such as a direct debit that was returned. It is an alarm, and no outcome. */
+function isReversed(reply: Reply): boolean {
+  return reply.complete && namesEndings(reply) && reversed.Check(readJson(reply.body));
+}
+
+function otherContract(asked: Asked, reply: Reply): string {
+  return `${answered(asked, reply)} without Idempay-Contract: ${CONTRACT_OF_ENDINGS}, which counts for nothing while a charge is pending or ended`;
 }
 
 const answered = (asked: Asked, reply: Reply) => `the processor answered ${reply.status} to ${asked}`;
 
-/** True if the adapter says that it reads the content of a charge: adapters of the first contract say nothing. */
-export function readsContent(reply: Reply): boolean {
-  return reply.complete && Number.parseInt(String(reply.headers[CONTRACT_HEADER]), 10) >= CONTRACT;
+/**
+ * The version of the contract that a whole reply names; 0 if it names none. Something on the way may have joined two headers to a list: then
+ * the lowest version counts.
+ */
+export function contractIn(reply: Reply): number {
+  if (!reply.complete) return 0;
+  const versions = [reply.headers[CONTRACT_HEADER] ?? []].flat().flatMap((value) => value.split(','));
+  return versions.length === 0 ? 0 : Math.min(...versions.map(versionIn));
 }
+
+const versionIn = (text: string): number => (/^\s*\d{1,9}\s*$/.test(text) ? Number(text) : 0);
+
+/** True if the reply counts for a charge that is pending or ended (contract 3). */
+export const namesEndings = (reply: Reply): boolean => contractIn(reply) >= CONTRACT_OF_ENDINGS;
+
+/** True if the adapter says that it reads the content of a charge: adapters of the first contract say nothing. */
+export const readsContent = (reply: Reply): boolean => contractIn(reply) >= CONTRACT_OF_CONTENT;
 
 export function isStillAtWork(reply: Reply): boolean {
   return reply.complete && (STILL_AT_WORK.includes(reply.status) || processing.Check(readJson(reply.body)));

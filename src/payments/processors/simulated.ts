@@ -1,7 +1,9 @@
-import type { ChargeResult, ProcessorClient } from '../ports/processor.js';
+import { type ChargeResult, CONTRACT_OF_ENDINGS, type ProcessorClient } from '../ports/processor.js';
 import { SIMULATED } from '../values/processor-names.js';
 
 const SUCCEEDED = { state: 'succeeded' } as const;
+/** Nothing is charged outside this process, and an execution that charges late is fenced off by the row that the ending settles. */
+const ENDED = { state: 'declined', reason: 'cancelled before it was charged' } as const;
 const CUT: ChargeResult = { state: 'unknown', cause: 'the service ended before the simulated processing did' };
 
 /**
@@ -23,6 +25,7 @@ export function createSimulatedProcessor(delayMs: number): ProcessorClient {
     },
     isDown: false,
     movesMoney: false,
+    contract: CONTRACT_OF_ENDINGS,
     async charge() {
       if (closed) return CUT;
       if (delayMs === 0) return SUCCEEDED;
@@ -39,6 +42,9 @@ export function createSimulatedProcessor(delayMs: number): ProcessorClient {
     },
     async lookUp() {
       return { state: 'no record' };
+    },
+    async end() {
+      return ENDED;
     },
     async close() {
       closed = true;
