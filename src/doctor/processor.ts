@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import type { LookUpResult } from '../payments/ports/processor.js';
+import { CONTRACT_OF_ENDINGS, type LookUpResult } from '../payments/ports/processor.js';
 import { createExchanges } from '../payments/processors/exchange.js';
 import {
   addressed,
+  contractIn,
   doubtIn,
   isStillAtWork,
   lookUpQuestion,
@@ -55,7 +56,7 @@ export async function examineProcessor(settings: {
       why: 'a takeover looks up before it charges; docs/reference/processor.md is the contract',
     },
     ...(result.state === 'no record'
-      ? [judgeContent(readsContent(reply)), judgeNames(namesReference(reply, key))]
+      ? [judgeContract(contractIn(reply)), judgeContent(readsContent(reply)), judgeNames(namesReference(reply, key))]
       : []),
     ...(known ? judgeAmounts(lookUpResultOf(known, undefined)) : []),
     {
@@ -66,6 +67,17 @@ export async function examineProcessor(settings: {
       why: 'credentials and payments can be read on the way',
     },
   ];
+}
+
+/** An adapter of an earlier contract is asked for nothing that it does not know, so it may be meant so. */
+function judgeContract(contract: number): Finding {
+  return {
+    verdict: verdictOf(false, contract < CONTRACT_OF_ENDINGS),
+    what: 'Processor contract',
+    found: contract === 0 ? 'the adapter names none' : `${contract}`,
+    wanted: `Idempay-Contract: ${CONTRACT_OF_ENDINGS} in its replies`,
+    why: 'without it no payment waits for a payer who must confirm, and none that is under way can be cancelled',
+  };
 }
 
 /** The content of a payment is sent to every adapter; one of the first contract ignores it. */

@@ -27,7 +27,7 @@ describe('the finding about the content of payments', () => {
   async function contentFinding(status: number, headers: Record<string, string>) {
     const { port, received } = await startHttpServer((response) => response.writeHead(status, headers).end('{}'));
     const findings = await examineProcessor({ url: `http://127.0.0.1:${port}`, timeoutMs: 20_000 });
-    expect(received.map((request) => request.headers['idempay-contract'])).toEqual(['2']);
+    expect(received.map((request) => request.headers['idempay-contract'])).toEqual(['3']);
     return findings.find(({ what }) => what === 'Processor content');
   }
 
@@ -51,6 +51,19 @@ describe('the finding about the content of payments', () => {
   test.each([401, 425, 503])('is none where the look-up is answered with %i', async (status) => {
     expect(await contentFinding(status, {})).toBeUndefined();
   });
+});
+
+test.each<[Record<string, string>, string, string]>([
+  [{ 'idempay-contract': '3' }, 'ok', '3'],
+  [{ 'idempay-contract': '4' }, 'ok', '4'],
+  [{ 'idempay-contract': '2' }, 'warning', '2'],
+  [{ 'idempay-contract': '3, 2' }, 'warning', '2'],
+  [{}, 'warning', 'the adapter names none'],
+])('the doctor says which contract an adapter with the headers %j names', async (headers, verdict, found) => {
+  const { port } = await startHttpServer((response) => response.writeHead(404, headers).end('{}'));
+  const findings = await examineProcessor({ url: `http://127.0.0.1:${port}`, timeoutMs: 20_000 });
+  const finding = findings.find(({ what }) => what === 'Processor contract');
+  expect(finding).toMatchObject({ verdict, found, why: expect.stringContaining('under way can be cancelled') });
 });
 
 test('the doctor warns if a 404 does not name the reference that was asked for', async () => {
