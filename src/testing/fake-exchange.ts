@@ -27,6 +27,15 @@ export interface FakeCharge {
   readonly source?: string | undefined;
   readonly description?: string | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;
+  readonly returnUrl?: string | undefined;
+}
+
+/** A charge that waits for its payer. */
+export interface FakePending {
+  /** Milliseconds since the epoch; in an hour if it is omitted. */
+  readonly untilMs?: number;
+  /** Given only for a payment with a `returnUrl`, as a processor does. */
+  readonly action?: Readonly<Record<string, string>>;
 }
 
 /** The fake on a port. */

@@ -3,7 +3,7 @@ import { formOf, type PublicError } from '../http/errors/public-error.js';
 import { type NamedBy, publicErrors } from '../http/errors/public-errors.js';
 import { requestIdOf } from '../http/requests/request-id.js';
 import { headersOf, type SentRequest, type WholeAnswer } from './fake-connection.js';
-import type { FakeAnswer, FakeCharge, FakeListener, FakeRequest } from './fake-exchange.js';
+import type { FakeAnswer, FakeCharge, FakeListener, FakePending, FakeRequest } from './fake-exchange.js';
 import { listenWith } from './fake-listener.js';
 import type { FakeProcessing } from './fake-processor.js';
 import { createFakeService, type FakeService } from './fake-service.js';
@@ -49,6 +49,8 @@ export type FakeFault =
   | { readonly status: number; readonly after?: true; readonly retryAfterSeconds?: number }
   /** For `pay`: the processor declines for this reason. A reference may then be paid with the next attempt. */
   | { readonly decline: string }
+  /** For `pay`: it waits for its payer, until `confirm` or `refuse`, or a cancellation ends it. */
+  | { readonly pending: FakePending }
   /** For `pay`: charged, but the processor's reply is lost. 504; the next repeat finds the charge. */
   | 'unknown';
 
@@ -80,6 +82,21 @@ export class FakeIdempay {
   /** All charges: never two for one key, and so for one attempt at a reference. */
   get charges(): readonly FakeCharge[] {
     return this.#service.charges;
+  }
+
+  /** The charges that wait for their payer, in the order in which they came. */
+  get pendingCharges(): readonly FakeCharge[] {
+    return this.#service.processor.pending;
+  }
+
+  /** The payer of a pending payment confirms it: it is charged, and the next request about it finds that. */
+  confirm(key: string): void {
+    this.#service.processor.confirm(key);
+  }
+
+  /** The payer of a pending payment refuses it, and it is declined for this reason. */
+  refuse(key: string, reason = 'the payer refused'): void {
+    this.#service.processor.refuse(key, reason);
   }
 
   /** The next requests of this operation meet the fault. Faults of one operation are met in the order in which they were given. */
@@ -131,7 +148,7 @@ export class FakeIdempay {
     if (isBefore(fault)) return fault.lose === 'request' ? 'lost' : answerBefore(fault, request);
     this.requests.push(request);
     const answer = await this.#service.answer(sent, operation, processingOf(fault));
-    if (typeof fault !== 'object' || 'decline' in fault) return answer;
+    if (typeof fault !== 'object' || 'decline' in fault || 'pending' in fault) return answer;
     if ('lose' in fault) return 'lost';
     if ('cut' in fault) return { ...answer, body: answer.body.subarray(0, answer.body.length / 2) };
     return faultAnswer(fault, request);
@@ -170,7 +187,7 @@ function isBefore(fault: FakeFault | undefined): fault is FakeFault & FaultBefor
 
 function processingOf(fault: FakeFault | undefined): FakeProcessing {
   if (fault === 'unknown') return fault;
-  return typeof fault === 'object' && 'decline' in fault ? fault : undefined;
+  return typeof fault === 'object' && ('decline' in fault || 'pending' in fault) ? fault : undefined;
 }
 
 /** The service's own answer if it has one with this status, else a gateway's. */

@@ -1,41 +1,91 @@
-import type { ProcessorClient } from '../payments/ports/processor.js';
-import type { FakeCharge } from './fake-exchange.js';
+import { CONTRACT_OF_ENDINGS, type LookUpResult, type ProcessorClient } from '../payments/ports/processor.js';
+import type { FakeCharge, FakePending } from './fake-exchange.js';
 
 /** Its answer to a payment that it was not asked for before. `unknown`: it charges, and its reply is lost. */
-export type FakeProcessing = { readonly decline: string } | 'unknown' | undefined;
+export type FakeProcessing = { readonly decline: string } | { readonly pending: FakePending } | 'unknown' | undefined;
 
 export interface FakeProcessor extends ProcessorClient {
   readonly charges: FakeCharge[];
+  /** The charges that wait for their payer, in the order in which they came. */
+  readonly pending: readonly FakeCharge[];
   /** The fake processor knows nothing of these payments, so that an operator can resolve them. */
   readonly silentAbout: Set<string>;
+  /** The payer of a pending charge confirms it, or refuses. Throws if no charge with this key is pending. */
+  confirm(key: string): void;
+  refuse(key: string, reason: string): void;
 }
 
-/** Named as the simulated one. `next`: of the request that is charged for. */
-export function createFakeProcessor(next: () => FakeProcessing): FakeProcessor {
+type Known = Exclude<LookUpResult, { state: 'unknown' | 'no record' }>;
+
+const HOUR_MS = 3_600_000;
+
+/** Named as the simulated one. `next`: of the request that is charged for. `now`: milliseconds since the epoch. */
+export function createFakeProcessor(next: () => FakeProcessing, now: () => number): FakeProcessor {
   const charges: FakeCharge[] = [];
-  const declined = new Map<string, string>();
+  const waiting = new Map<string, FakeCharge>();
+  const known = new Map<string, Known>();
   const silentAbout = new Set<string>();
+
+  function begin(charge: FakeCharge, { untilMs = now() + HOUR_MS, action }: FakePending): Known {
+    waiting.set(charge.key, charge);
+    const { amount, currency, returnUrl } = charge;
+    const shown = returnUrl === undefined ? undefined : action;
+    return { state: 'pending', untilMs, action: shown, charged: { amount, currency } };
+  }
+
+  function finish(charge: FakeCharge, result: Known): Known {
+    waiting.delete(charge.key);
+    if (result.state === 'succeeded') charges.push(charge);
+    known.set(charge.key, result);
+    return result;
+  }
+
+  function waitingFor(key: string): FakeCharge {
+    const charge = waiting.get(key.toLowerCase());
+    if (charge) return charge;
+    throw new TypeError(`No payment with the key '${key}' is pending. Pending are: ${[...waiting.keys()].join(', ')}.`);
+  }
+
   return {
     traits: { name: 'simulated', formerNames: [], typicalMs: 0, timeoutMs: 0, dedupMs: Number.POSITIVE_INFINITY },
     isDown: false,
     movesMoney: false,
+    contract: CONTRACT_OF_ENDINGS,
     charges,
+    get pending() {
+      return [...waiting.values()];
+    },
     silentAbout,
     async charge({ key, transactionId, amount, currency, content }) {
+      const ended = known.get(key);
+      if (ended) return ended;
+      const charge = { key, transactionId, amount, currency, ...content };
       const processing = next();
-      if (typeof processing === 'object') {
-        declined.set(key, processing.decline);
-        return { state: 'declined', reason: processing.decline };
+      if (processing === undefined || processing === 'unknown') {
+        const result = finish(charge, { state: 'succeeded' });
+        return processing ? { state: 'unknown', cause: 'the reply was lost' } : result;
       }
-      charges.push({ key, transactionId, amount, currency, ...content });
-      return processing ? { state: 'unknown', cause: 'the reply was lost' } : { state: 'succeeded' };
+      if ('decline' in processing) return finish(charge, { state: 'declined', reason: processing.decline });
+      const result = begin(charge, processing.pending);
+      known.set(key, result);
+      return result;
     },
     async lookUp(key) {
       if (silentAbout.has(key)) return { state: 'unknown', cause: 'it does not know' };
-      const reason = declined.get(key);
-      if (reason !== undefined) return { state: 'declined', reason };
-      return { state: charges.some((charge) => charge.key === key) ? 'succeeded' : 'no record' };
+      return known.get(key) ?? { state: 'no record' };
     },
+    async end({ key }) {
+      if (silentAbout.has(key)) return { state: 'unknown', cause: 'it does not know' };
+      const found = known.get(key);
+      if (found && found.state !== 'pending') return found;
+      const ended = { state: 'declined', reason: 'the payment was cancelled' } as const;
+      waiting.delete(key);
+      // Also if it was never charged: a charge that comes later is declined.
+      known.set(key, ended);
+      return ended;
+    },
+    confirm: (key) => void finish(waitingFor(key), { state: 'succeeded' }),
+    refuse: (key, reason) => void finish(waitingFor(key), { state: 'declined', reason }),
     async close() {},
   };
 }

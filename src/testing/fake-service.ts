@@ -10,7 +10,7 @@ import { type Clock, systemClock } from '../platform/clock.js';
 import { openInMemory } from '../stores/embedded/open-in-memory.js';
 import { createTransactions } from '../transactions/transactions.js';
 import type { SentRequest, WholeAnswer } from './fake-connection.js';
-import { createFakeProcessor, type FakeProcessing } from './fake-processor.js';
+import { createFakeProcessor, type FakeProcessing, type FakeProcessor } from './fake-processor.js';
 import { type Answering, type AskedOperation, createFakeServer, type FakeServer } from './fake-server.js';
 
 /** The same in every fake, so that keys may stand in a test's expectations. */
@@ -40,7 +40,7 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
   const server = (apiKey === undefined ? undefined : guarded) ?? open;
   const clock: Clock = { now, monotonic: now, after: systemClock.after };
   const processing = new AsyncLocalStorage<FakeProcessing>();
-  const processor = createFakeProcessor(() => processing.getStore());
+  const processor = createFakeProcessor(() => processing.getStore(), now);
   const stores = openInMemory(clock);
   const { keys, ledger, paymentHistory: history } = stores;
   const idempotencyTtlMs = keyLifeMs;
@@ -74,6 +74,7 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
 
   return {
     charges: processor.charges,
+    processor: processor as Pick<FakeProcessor, 'pending' | 'confirm' | 'refuse'>,
     forgetKeys: stores.forgetKeys,
     operationOf: server.operationOf,
 

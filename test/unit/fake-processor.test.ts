@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest';
+import { createFakeProcessor, type FakeProcessing } from '#idempay/testing/fake-processor.js';
+
+const NOW = Date.UTC(2026, 10, 29);
+const KEY = '0193a5b4-7c1e-7000-8000-000000000001';
+const CHARGE = { key: KEY, transactionId: 'TXN1795170621886000522918', amount: '5.00', currency: 'EUR' };
+const WITH_PAYER = { ...CHARGE, content: { source: 'tok_1', returnUrl: 'https://shop.example/back' } };
+const ACTION = { url: 'https://bank.example/confirm' };
+const OPEN = {};
+
+const fakeWith = (...processings: FakeProcessing[]) =>
+  createFakeProcessor(
+    () => processings.shift(),
+    () => NOW,
+  );
+
+test('a pending charge of the fake processor has the action if a payer is present, and is no charge before it is confirmed', async () => {
+  const fake = fakeWith({ pending: { action: ACTION } });
+  const pending = { state: 'pending', untilMs: NOW + 3_600_000, action: ACTION };
+  expect(await fake.charge(WITH_PAYER)).toMatchObject(pending);
+  expect(await fake.lookUp(KEY, CHARGE, OPEN)).toMatchObject(pending);
+  expect([fake.charges, fake.pending]).toMatchObject([[], [{ key: KEY, source: 'tok_1' }]]);
+  fake.confirm(KEY);
+  expect(await fake.lookUp(KEY, CHARGE, OPEN)).toMatchObject({ state: 'succeeded' });
+  expect([fake.charges, fake.pending]).toMatchObject([[{ key: KEY, amount: '5.00' }], []]);
+  expect(await fake.end(CHARGE)).toMatchObject({ state: 'succeeded' });
+  expect(() => fake.confirm(KEY)).toThrow(/No payment with the key/);
+});
+
+test('a pending charge of the fake processor without a payer has no action, and may be refused', async () => {
+  const fake = fakeWith({ pending: { untilMs: NOW + 5, action: ACTION } });
+  expect(await fake.charge(CHARGE)).toMatchObject({ state: 'pending', untilMs: NOW + 5, action: undefined });
+  fake.refuse(KEY, 'no');
+  expect(await fake.lookUp(KEY, CHARGE, OPEN)).toEqual({ state: 'declined', reason: 'no' });
+  expect([fake.charges, fake.pending]).toEqual([[], []]);
+});
+
+test('an ending at the fake processor holds before, during and after a charge', async () => {
+  const ended = { state: 'declined', reason: 'the payment was cancelled' };
+  const before = fakeWith();
+  expect(await before.end(CHARGE)).toEqual(ended);
+  expect(await before.charge(CHARGE)).toEqual(ended);
+  const during = fakeWith({ pending: {} });
+  await during.charge(CHARGE);
+  expect(await during.end(CHARGE)).toEqual(ended);
+  expect(await during.lookUp(KEY)).toEqual(ended);
+  expect(() => during.confirm(KEY)).toThrow(TypeError);
+  const after = fakeWith('unknown');
+  expect(await after.charge(CHARGE)).toMatchObject({ state: 'unknown' });
+  expect(await after.end(CHARGE)).toEqual({ state: 'succeeded' });
+  expect([before.charges, during.charges, after.charges]).toMatchObject([[], [], [{ key: KEY }]]);
+});
