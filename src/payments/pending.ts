@@ -87,7 +87,7 @@ export function createPendingLooks(processor: Pick<Processor, 'lookUp'>, clock: 
 
     answer(payment) {
       const leftMs = payment.untilMs - clock.now();
-      const seconds = Math.ceil((leftMs / 1000) * SHARE_OF_TIME_LEFT);
+      const seconds = Math.round((leftMs / 1000) * SHARE_OF_TIME_LEFT);
       const retryAfterSeconds = Math.min(LONGEST_RETRY_SECONDS, Math.max(SHORTEST_RETRY_SECONDS, seconds));
       return { state: 'pending', payment, action: actionOf(payment.key), retryAfterSeconds };
     },

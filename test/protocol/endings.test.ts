@@ -28,7 +28,7 @@ describe('a cancellation of a pending order', () => {
     expect(processor.endings).toMatchObject([{ key: order.key, ...MONEY, id: 'pi_1' }]);
     expect(await ports.paymentHistory.find(order.key)).toMatchObject({ state: 'DECLINED', ending: 'order' });
     expect(await stateOf(nextOf(order).key)).toBe('cancelled');
-    expect(await payments.pay(order, MONEY)).toMatchObject({ final: { outcome: { state: 'DECLINED' } } });
+    expect(await payments.pay(order, MONEY)).toMatchObject({ state: 'superseded', newest: { state: 'CANCELLED' } });
     expect(await payments.pay(nextOf(order), MONEY)).toEqual(CANCELLED);
     expect(await payments.cancel(nextOf(order))).toEqual(CANCELLED);
     expect(processor.charges).toHaveLength(1);
