@@ -11,7 +11,7 @@ const RECOVERY_INTERVAL_MS = 3_000;
 export const RECOVERY_CONCURRENCY = 64;
 /** The share of pending payments, which may be very many and are in no hurry. */
 const PENDING_PLACES = RECOVERY_CONCURRENCY / 4;
-const ABANDONED_PLACES = RECOVERY_CONCURRENCY - PENDING_PLACES;
+export const ABANDONED_PLACES = RECOVERY_CONCURRENCY - PENDING_PLACES;
 /** At most half of them are taken from one end of the due payments, so that the other end has the rest. */
 const RECOVERY_SHARE = ABANDONED_PLACES / 2;
 /** How often the payments that only an operator can still resolve are counted. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { RECOVERY_CONCURRENCY } from '#idempay/payments/recovery.js';
+import { ABANDONED_PLACES } from '#idempay/payments/recovery.js';
 import { readMoney } from '#idempay/payments/values/money.js';
 import { gate } from '../../testkit/concurrency.js';
 import { LONG_MS, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
@@ -204,13 +204,13 @@ describe('recovery', () => {
     const { processor, recovery, hangingLookUps } = givenHangingLookUps({ recoverAfterMs: () => LONG_MS });
     const backlog = await givenAbandoned(processor, MANY);
     const running = recovery.runOnce();
-    await until('every place to be in use', DEADLINE_MS, () => processor.lookUps.length === RECOVERY_CONCURRENCY);
+    await until('every place to be in use', DEADLINE_MS, () => processor.lookUps.length === ABANDONED_PLACES);
     const latest = await given.abandoned({ processor: processor.traits.name });
     for (let ended = 1; ended <= 2; ended += 1) {
       hangingLookUps.end(1);
-      await until('the next look-up', DEADLINE_MS, () => processor.lookUps.length === RECOVERY_CONCURRENCY + ended);
+      await until('the next look-up', DEADLINE_MS, () => processor.lookUps.length === ABANDONED_PLACES + ended);
     }
-    const [...next] = processor.lookUps.slice(RECOVERY_CONCURRENCY);
+    const [...next] = processor.lookUps.slice(ABANDONED_PLACES);
     expect(next).toContain(latest.key);
     expect(next.filter((key) => backlog.includes(key))).toHaveLength(1);
     hangingLookUps.end(MANY);
@@ -227,7 +227,7 @@ describe('recovery', () => {
     const { processor, recovery, overdue, hangingLookUps } = givenHangingLookUps({ clock, dedupMs: 0 });
     await givenAbandoned(processor, MANY);
     const starting = recovery.start(0);
-    await until('every place to be in use', DEADLINE_MS, () => processor.lookUps.length === RECOVERY_CONCURRENCY);
+    await until('every place to be in use', DEADLINE_MS, () => processor.lookUps.length === ABANDONED_PLACES);
     for (let counted = 1; counted <= 2; counted += 1) {
       clock.advance(MINUTE_MS);
       await until('a count', DEADLINE_MS, () => overdue.length === counted);
