@@ -8,8 +8,14 @@ export interface Behaviour {
   readonly declineRate: number;
   /** Answered 500, and nothing charged. */
   readonly failRate: number;
-  /** Charged and logged, then the connection is cut without a reply. */
+  /** Charged or ended, and logged, then the connection is cut without a reply. */
   readonly lostReplyRate: number;
+  /** The part of the charges with a `returnUrl`, neither failed nor declined, that waits for its payer. */
+  readonly pendingRate: number;
+  /** A charge that waits this long for its payer is declined. */
+  readonly pendingMs: number;
+  /** Every ending is answered with this status, and nothing ended: 409 cannot be ended, 425 not known yet. */
+  readonly endWith: number | null;
   /** When false, every charge that arrives counts, also under a known reference: a processor that does not deduplicate. */
   readonly deduplicate: boolean;
   /** Every request about charges is answered with this status, and nothing charged: a wrong set-up or an outage. */
@@ -22,12 +28,17 @@ export const USUAL_BEHAVIOUR: Behaviour = Object.freeze({
   declineRate: 0,
   failRate: 0,
   lostReplyRate: 0,
+  pendingRate: 0,
+  pendingMs: 3_600_000,
+  endWith: null,
   deduplicate: true,
   refuseWith: null,
 });
 
 /** `setTimeout` fires at once for anything longer. */
 const MAX_TIMER_MS = 2_147_483_647;
+/** A year; no timer waits for it. */
+const MAX_WAIT_MS = 366 * 86_400_000;
 
 interface Rule {
   readonly words: string;
@@ -42,11 +53,17 @@ const RATE: Rule = {
   words: 'a number from 0 to 1',
   accepts: (value) => typeof value === 'number' && value >= 0 && value <= 1,
 };
+const WAIT: Rule = {
+  words: `a whole number from 1 to ${MAX_WAIT_MS}`,
+  accepts: (value) => isWholeNumber(value, 1, MAX_WAIT_MS),
+};
 const SWITCH: Rule = { words: 'true or false', accepts: (value) => typeof value === 'boolean' };
 const REFUSAL: Rule = {
   words: 'null or a status from 400 to 599',
   accepts: (value) => value === null || isWholeNumber(value, 400, 599),
 };
+
+const END: Rule = { words: 'null, 409 or 425', accepts: (value) => [null, 409, 425].includes(value as null | number) };
 
 const RULES: Readonly<Record<keyof Behaviour, Rule>> = {
   latencyMs: DELAY,
@@ -54,6 +71,9 @@ const RULES: Readonly<Record<keyof Behaviour, Rule>> = {
   declineRate: RATE,
   failRate: RATE,
   lostReplyRate: RATE,
+  pendingRate: RATE,
+  pendingMs: WAIT,
+  endWith: END,
   deduplicate: SWITCH,
   refuseWith: REFUSAL,
 };

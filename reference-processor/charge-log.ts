@@ -13,15 +13,26 @@ export interface Charge {
   readonly source?: string | undefined;
   readonly description?: string | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** A payer is present, and comes back to this address from a page of the processor. */
+  readonly returnUrl?: string | undefined;
 }
 
 /** `id` names the charge. Lines that an earlier version wrote have none. */
 export type Outcome =
   | { readonly status: 'succeeded'; readonly id?: string | undefined }
-  | { readonly status: 'declined'; readonly reason: string };
+  /** `isEnded`: it was ended before it was charged, so that the line has no content of a charge. */
+  | { readonly status: 'declined'; readonly reason: string; readonly id?: string; readonly isEnded?: true };
 
-/** One line of the log. `at` is the time of the outcome, in ISO 8601. */
-export type ChargeLine = Charge & Outcome & { readonly at: string };
+/** A charge that waits for its payer until a time in ISO 8601. `page` names the payer's page, and is known to nobody else. */
+export interface Pending {
+  readonly status: 'pending';
+  readonly id: string;
+  readonly until: string;
+  readonly page: string;
+}
+
+/** One line of the log. `at` is the time at which the charge became so, in ISO 8601. A charge that was pending has one more line. */
+export type ChargeLine = Charge & (Outcome | Pending) & { readonly at: string };
 
 /** The line is not in the log, and never will be. */
 export class ChargeNotLogged extends Error {
@@ -122,10 +133,13 @@ function isChargeLine(value: unknown): value is ChargeLine {
   if (typeof value !== 'object' || value === null) return false;
   const line = value as Readonly<Record<string, unknown>>;
   const texts = ['reference', 'transactionId', 'amount', 'currency', 'at'];
-  return (
-    texts.every((member) => typeof line[member] === 'string') &&
-    (line.status === 'succeeded' || (line.status === 'declined' && typeof line.reason === 'string'))
-  );
+  const more: Readonly<Record<string, readonly string[]>> = {
+    succeeded: [],
+    declined: ['reason'],
+    pending: ['id', 'until', 'page'],
+  };
+  const members = typeof line.status === 'string' && Object.hasOwn(more, line.status) ? more[line.status] : undefined;
+  return members !== undefined && [...texts, ...members].every((member) => typeof line[member] === 'string');
 }
 
 /** How every line begins. */

@@ -12,6 +12,7 @@ import { type Static, Type } from 'typebox';
 import { type Behaviour, changeBehaviour } from './behaviour.js';
 import { type Charge, type ChargeLine, ChargeNotLogged } from './charge-log.js';
 import type { ChargeResult, Charges } from './charges.js';
+import { pageUrl, registerPages } from './pages.js';
 
 /** Longer than any sensible reference. */
 const MAX_REFERENCE_LENGTH = 255;
@@ -30,8 +31,17 @@ const ChargeBody = Type.Object({
   source: Type.Optional(Type.String()),
   description: Type.Optional(Type.String()),
   metadata: Type.Optional(Type.Record(Type.String(), Type.String())),
+  returnUrl: Type.Optional(Type.String({ pattern: '^https?://[!-~]{1,1000}$' })),
+});
+/** `id` is the charge's name, if the service knows it. It is not needed here. */
+const EndingBody = Type.Object({
+  transactionId: ChargeBody.properties.transactionId,
+  amount: ChargeBody.properties.amount,
+  currency: ChargeBody.properties.currency,
+  id: Type.Optional(Type.String()),
 });
 
+const STATUSES = { succeeded: 201, declined: 402, pending: 202 } as const;
 const AT_WORK = { error: 'a charge with this reference is still at work' };
 
 /** The HTTP side of the processor, not yet listening. `random` decides whose reply is lost. */
@@ -50,7 +60,7 @@ export function createServer(
     ajv: { customOptions: { coerceTypes: false } },
   });
   app.addHook('onRequest', async (_request, reply) => {
-    reply.headers({ 'moves-money': 'no', 'idempay-contract': '2' });
+    reply.headers({ 'moves-money': 'no', 'idempay-contract': '3' });
   });
   app.setErrorHandler<FastifyError>((error, request, reply) => {
     const status = error instanceof ChargeNotLogged ? 503 : (error.statusCode ?? 500);
@@ -67,32 +77,47 @@ export function createServer(
     return reply.send(behaviour);
   });
 
+  app.register(async (scope) => registerPages(scope, charges));
+
   app.register(async (scope) => {
     scope.addHook('onRequest', async (_request, reply) => {
       const status = behaviour.refuseWith;
       if (status !== null) return reply.code(status).send({ error: `refused with ${status}` });
     });
     const routes = scope.withTypeProvider<TypeBoxTypeProvider>();
+    const isReplyLost = async ({ replyLatencyMs, lostReplyRate }: Behaviour) => {
+      if (replyLatencyMs > 0) await delay(replyLatencyMs);
+      return random() < lostReplyRate;
+    };
 
     routes.post('/charges', { schema: { headers: ChargeHeaders, body: ChargeBody } }, async (request, reply) => {
       // A charge keeps the behaviour that was set when it arrived.
-      const { replyLatencyMs, lostReplyRate } = behaviour;
+      const atArrival = behaviour;
       const reference = request.headers['idempotency-key'];
-      const result = await charges.charge({ reference, ...chargeOf(request.body) }, behaviour);
-
-      if (result.kind === 'new') {
-        if (replyLatencyMs > 0) await delay(replyLatencyMs);
-        if (random() < lostReplyRate) return cutConnection(reply);
-      }
+      const result = await charges.charge({ reference, ...chargeOf(request.body) }, atArrival);
+      if (result.kind === 'new' && (await isReplyLost(atArrival))) return cutConnection(reply);
       return answer(reply, reference, result);
     });
 
-    routes.get('/charges/:reference', { schema: { params: ChargePath } }, (request, reply) => {
+    const ending = { schema: { params: ChargePath, body: EndingBody } };
+    routes.post('/charges/:reference/ending', ending, async (request, reply) => {
+      const atArrival = behaviour;
+      const { endWith } = atArrival;
       const { reference } = request.params;
-      const found = charges.lookUp(reference);
+      if (endWith !== null) return reply.code(endWith).send({ error: `endings get ${endWith}`, reference });
+      const { transactionId, amount, currency } = request.body;
+      const result = await charges.end({ reference, transactionId, amount, currency });
+      if (result.kind === 'new' && (await isReplyLost(atArrival))) return cutConnection(reply);
+      if (result.kind === 'another charge') return answer(reply, reference, result);
+      return reply.send(outcomeBody(result.outcome, reply));
+    });
+
+    routes.get('/charges/:reference', { schema: { params: ChargePath } }, async (request, reply) => {
+      const { reference } = request.params;
+      const found = await charges.lookUp(reference);
       if (found === 'at work') return reply.code(409).send({ ...AT_WORK, reference });
       if (found === 'no record') return reply.code(404).send({ error: 'no record of this reference', reference });
-      return reply.send(outcomeBody(found));
+      return reply.send(outcomeBody(found, reply));
     });
   });
   return app;
@@ -100,15 +125,15 @@ export function createServer(
 
 /** Members of the contract only: others are passed over. */
 function chargeOf(body: Static<typeof ChargeBody>): Omit<Charge, 'reference'> {
-  const { transactionId, amount, currency, order, source, description, metadata } = body;
-  return { transactionId, amount, currency, order, source, description, metadata };
+  const { transactionId, amount, currency, order, source, description, metadata, returnUrl } = body;
+  return { transactionId, amount, currency, order, source, description, metadata, returnUrl };
 }
 
 function answer(reply: FastifyReply, reference: string, result: ChargeResult): FastifyReply {
   switch (result.kind) {
     case 'new':
     case 'repeat':
-      return reply.code(result.outcome.status === 'succeeded' ? 201 : 402).send(outcomeBody(result.outcome));
+      return reply.code(STATUSES[result.outcome.status]).send(outcomeBody(result.outcome, reply));
     case 'at work':
       return reply.code(409).send({ ...AT_WORK, reference });
     case 'another charge':
@@ -119,12 +144,17 @@ function answer(reply: FastifyReply, reference: string, result: ChargeResult): F
 }
 
 /** Says which charge it is about, so that a copy of another reply is recognised. */
-function outcomeBody(line: ChargeLine): object {
-  const { reference, transactionId, amount, currency } = line;
+function outcomeBody(line: ChargeLine, { request }: FastifyReply): object {
+  const { reference, transactionId, amount, currency, id } = line;
   const about = { reference, transactionId, amount, currency };
-  return line.status === 'succeeded'
-    ? { status: line.status, id: line.id, ...about }
-    : { status: line.status, reason: line.reason, ...about };
+  switch (line.status) {
+    case 'succeeded':
+      return { status: line.status, id, ...about };
+    case 'declined':
+      return { status: line.status, reason: line.reason, id, ...about };
+    case 'pending':
+      return { status: line.status, id, until: line.until, action: { url: pageUrl(request, line) }, ...about };
+  }
 }
 
 function cutConnection(reply: FastifyReply): FastifyReply {

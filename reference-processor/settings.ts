@@ -16,6 +16,9 @@ const BEHAVIOUR_VARIABLES: Readonly<Record<keyof Behaviour, string>> = {
   declineRate: 'PROCESSOR_DECLINE_RATE',
   failRate: 'PROCESSOR_FAIL_RATE',
   lostReplyRate: 'PROCESSOR_LOST_REPLY_RATE',
+  pendingRate: 'PROCESSOR_PENDING_RATE',
+  pendingMs: 'PROCESSOR_PENDING_MS',
+  endWith: 'PROCESSOR_END_WITH',
   deduplicate: 'PROCESSOR_DEDUPLICATE',
   refuseWith: 'PROCESSOR_REFUSE_WITH',
 };

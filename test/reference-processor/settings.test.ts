@@ -15,12 +15,16 @@ describe('the settings of the reference processor', () => {
     const place = { PROCESSOR_HOST: '0.0.0.0', PROCESSOR_PORT: '0', CHARGE_LOG: '/tmp/log' };
     const times = { PROCESSOR_LATENCY_MS: '5', PROCESSOR_REPLY_LATENCY_MS: '6' };
     const rates = { PROCESSOR_DECLINE_RATE: '0.1', PROCESSOR_FAIL_RATE: '1', PROCESSOR_LOST_REPLY_RATE: '.5' };
+    const pending = { PROCESSOR_PENDING_RATE: '1', PROCESSOR_PENDING_MS: '900000', PROCESSOR_END_WITH: '425' };
     const rest = { PROCESSOR_DEDUPLICATE: 'false', PROCESSOR_REFUSE_WITH: '503' };
     const ofService = { PROCESSOR_URL: 'http://127.0.0.1:8090', PROCESSOR_TIMEOUT_MS: '1000' };
     const expectedRates = { declineRate: 0.1, failRate: 1, lostReplyRate: 0.5 };
-    expect(readSettings({ ...place, ...times, ...rates, ...rest, ...ofService })).toEqual({
+    expect(readSettings({ ...place, ...times, ...rates, ...pending, ...rest, ...ofService })).toEqual({
       ...{ host: '0.0.0.0', port: 0, chargeLog: '/tmp/log' },
-      behaviour: { latencyMs: 5, replyLatencyMs: 6, ...expectedRates, deduplicate: false, refuseWith: 503 },
+      behaviour: {
+        ...{ latencyMs: 5, replyLatencyMs: 6, ...expectedRates },
+        ...{ pendingRate: 1, pendingMs: 900_000, endWith: 425, deduplicate: false, refuseWith: 503 },
+      },
     });
   });
 
@@ -31,6 +35,9 @@ describe('the settings of the reference processor', () => {
     ['PROCESSOR_DECLINE_RATE', ['1.1', '-0.1', 'half', 'NaN']],
     ['PROCESSOR_FAIL_RATE', ['2', 'Infinity']],
     ['PROCESSOR_LOST_REPLY_RATE', ['2', 'null']],
+    ['PROCESSOR_PENDING_RATE', ['2', 'all']],
+    ['PROCESSOR_PENDING_MS', ['0', '-1', '1.5', '31622400001']],
+    ['PROCESSOR_END_WITH', ['200', '404', 'false']],
     ['PROCESSOR_DEDUPLICATE', ['yes', '1', 'TRUE']],
     ['PROCESSOR_REFUSE_WITH', ['200', '600', 'false']],
   ])('are refused when %s is bad', (name, values) => {

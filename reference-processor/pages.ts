@@ -1,0 +1,85 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import type { ChargeLine } from './charge-log.js';
+import { type Charges, isDecision, type PendingLine } from './charges.js';
+
+const PagePath = Type.Object({ page: Type.String() });
+const DecisionPath = Type.Object({ page: Type.String(), decision: Type.String() });
+const ReferencePath = Type.Object({ reference: Type.String(), decision: Type.String() });
+
+/** Nothing of the page is of another origin. The form may lead to any, because its answer sends the browser on to the shop. */
+const PAGE_HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'",
+};
+
+/** The payer's page, on this machine, at the port that the request came to. */
+export function pageUrl({ socket }: FastifyRequest, { page }: Pick<PendingLine, 'page'>): string {
+  return `http://${socket.localFamily === 'IPv6' ? '[::1]' : '127.0.0.1'}:${socket.localPort}/pages/${page}`;
+}
+
+/**
+ * A bank's page, on which a payer confirms or refuses a charge that is pending, and the same for scripts, which know its reference. The page
+ * sends the browser on to the shop.
+ */
+export function registerPages(scope: FastifyInstance, charges: Charges): void {
+  const routes = scope.withTypeProvider<TypeBoxTypeProvider>();
+  // A form without fields, and scripts that send no JSON.
+  scope.addContentTypeParser('*', (_request, payload, done) => {
+    payload.resume();
+    payload.on('end', () => done(null, undefined));
+  });
+
+  routes.get('/pages/:page', { schema: { params: PagePath } }, (request, reply) => {
+    const line = charges.ofPage(request.params.page);
+    if (line === undefined) return noSuch(reply);
+    return reply.headers(PAGE_HEADERS).send(pageOf(line, request.params.page));
+  });
+
+  routes.post('/pages/:page/:decision', { schema: { params: DecisionPath } }, async (request, reply) => {
+    const { page, decision } = request.params;
+    const line = charges.ofPage(page);
+    if (line === undefined || !isDecision(decision)) return noSuch(reply);
+    const outcome = await charges.decide(line.reference, decision);
+    return reply.redirect(outcome?.returnUrl ?? `/pages/${page}`, 303);
+  });
+
+  routes.get('/pending', (request) =>
+    charges.pending().map((line) => {
+      const { reference, id, amount, currency, until } = line;
+      return { reference, id, amount, currency, until, url: pageUrl(request, line) };
+    }),
+  );
+
+  routes.post('/pending/:reference/:decision', { schema: { params: ReferencePath } }, async (request, reply) => {
+    const { reference, decision } = request.params;
+    const outcome = isDecision(decision) ? await charges.decide(reference, decision) : undefined;
+    if (outcome === undefined) return noSuch(reply);
+    return reply.send({ reference, status: outcome.status });
+  });
+}
+
+const noSuch = (reply: FastifyReply) => reply.code(404).send({ error: 'no such pending charge' });
+
+/** The amount and currency have digits and letters only. */
+function pageOf({ amount, currency, status, returnUrl = '' }: ChargeLine, page: string): string {
+  const form = (decision: string, label: string) =>
+    `<form method="post" action="/pages/${page}/${decision}"><button>${label}</button></form>`;
+  const acts = [form('confirm', 'Confirm'), form('refuse', 'Refuse')].join('\n');
+  const back = `<p>This payment has ${status}. <a href="${escaped(returnUrl)}">Back to the shop</a></p>`;
+  return `<!doctype html>
+<html lang="en">
+<title>Confirm ${amount} ${currency}</title>
+<style>body { font: 18px sans-serif; margin: 3em; } form { display: inline; } button { font: inherit; padding: 0.5em 1em; }</style>
+<h1>The bank of the reference processor</h1>
+<p>A shop asks for <strong>${amount} ${currency}</strong>. No money moves.</p>
+${status === 'pending' ? acts : back}
+</html>
+`;
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
