@@ -26,7 +26,7 @@ const COMMAND_DEADLINE_MS = 900;
 export const STATEMENT_DEADLINE_MS = 6_000;
 const SLOWEST_COMMIT_MS = 5_000;
 const RECORD = /\{([^:}]+)\}$/;
-const LAST_WRITERS: readonly string[] = ['renew', 'abandon', 'settle'];
+const LAST_WRITERS: readonly string[] = ['renew', 'abandon', 'leave', 'settle'];
 
 /** By the simulation's own time. */
 export type Interval = { readonly from: number; readonly to: number };

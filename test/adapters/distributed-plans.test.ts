@@ -124,7 +124,9 @@ describe('reads and removals of payments in PostgreSQL', () => {
     for (const values of pages) {
       for (const { nodes, indexes } of await plansOf(statement, values)) {
         // Below the limit of the whole, what puts the two pages together.
-        const reads = nodes.filter((node) => /Limit|Index|Seq|Bitmap/.test(node)).map((node) => node.replace(' Only', ''));
+        const reads = nodes
+          .filter((node) => /Limit|Index|Seq|Bitmap/.test(node))
+          .map((node) => node.replace(' Only', ''));
         expect(reads).toEqual(['Limit', 'Limit', 'Index Scan', 'Limit', 'Index Scan']);
         expect(indexes).toEqual(['payments_under_way', 'payments_pending']);
       }

@@ -124,7 +124,9 @@ describe('the plan in SQLite', () => {
 
 /** A start must not look at all payments that wait at the processor. */
 test('the plan in SQLite of ending the leases that a start finds is what is under way, and what has a lease of the others', () => {
-  expect(planOf(END_ALL_LEASES)).toEqual([expect.stringMatching(/^SCAN payments USING INDEX payments_(under_way|due)$/)]);
+  expect(planOf(END_ALL_LEASES)).toEqual([
+    expect.stringMatching(/^SCAN payments USING INDEX payments_(under_way|due)$/),
+  ]);
   expect(planOf(END_PENDING_LEASES)).toEqual([
     expect.stringMatching(/^SEARCH payments USING (COVERING )?INDEX payments_pending_leased \(lease_until>\?\)$/),
   ]);

@@ -4,6 +4,7 @@ import { keyStoreContract } from './key-store-contract.js';
 import { keyValueStoreReportContract } from './key-value-store-report-contract.js';
 import { ledgerContentContract } from './ledger-content-contract.js';
 import { ledgerContract } from './ledger-contract.js';
+import { ledgerPendingContract } from './ledger-pending-contract.js';
 import { ledgerProcessorsContract } from './ledger-processors-contract.js';
 import { ledgerRecoveryContract } from './ledger-recovery-contract.js';
 import { ledgerRetentionContract } from './ledger-retention-contract.js';
@@ -19,6 +20,7 @@ const CONTRACTS = {
   'key store': keyStoreContract,
   ledger: ledgerContract,
   'ledger content': ledgerContentContract,
+  'ledger pending': ledgerPendingContract,
   'ledger recovery': ledgerRecoveryContract,
   'payment history': paymentHistoryContract,
   'payment life': paymentLifeContract,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ClaimAttempt } from '#idempay/payments/ports/ledger.js';
-import type { Content } from '#idempay/payments/values/content.js';
+import { type Content, MOST_RETURN_URL, MOST_SOURCE } from '#idempay/payments/values/content.js';
 import {
   cancellation,
   claimAttempt,
@@ -22,8 +22,12 @@ const CONTENT: Content = {
   source: 'tok_!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~',
   description: ' Shoes \u{1f45f}\n\t\u0001 \'"\\ é e\u0301 \u2028 ',
   metadata: JSON.parse('{"b":"","a":"1","__proto__":"text","Ünï":"\\u007f \\" \\\\","constructor":"x"}'),
+  returnUrl: 'https://shop.example/back?order=1%202&a=!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~',
 };
-const OTHER: Content = { source: 'tok_other', description: 'Other shoes', metadata: { other: 'yes' } };
+const OTHER: Content = {
+  ...{ source: 'tok_other', description: 'Other shoes', metadata: { other: 'yes' } },
+  returnUrl: 'https://other.example/',
+};
 
 /**
  * Guarantees of every Ledger on the content of charges, beyond its types (rule P19):
@@ -82,7 +86,7 @@ export function ledgerContentContract(ports: ContractPorts): void {
   });
 
   test('3: description and metadata stay in the record, however it ends; the source is in none', async () => {
-    const { source, ...kept } = CONTENT;
+    const { source, returnUrl, ...kept } = CONTENT;
     const settleAs = { outcome: completed({ transactionId: 'TXN1' }), idempotencyTtlMs: LONG_MS };
     const [open, paid, declined] = await given.claims(3, { content: CONTENT });
     const resolved = await given.abandoned({ content: CONTENT });
@@ -96,7 +100,8 @@ export function ledgerContentContract(ports: ContractPorts): void {
       expect(JSON.stringify([record?.description, record?.metadata])).toBe(
         JSON.stringify([kept.description, kept.metadata]),
       );
-      expect(JSON.stringify(await history.findLife(key))).not.toContain(JSON.stringify(source).slice(1, -1));
+      const life = JSON.stringify(await history.findLife(key));
+      for (const erased of [source, returnUrl]) expect(life).not.toContain(JSON.stringify(erased).slice(1, -1));
     }
     const closed = cancellation();
     inState(await ledger.cancel(closed), 'cancelled');
@@ -107,6 +112,7 @@ export function ledgerContentContract(ports: ContractPorts): void {
     const kinds = Array.from({ length: 60 }, (_, n) => ({
       ...(n % 2 === 0 && turn(newReference())),
       ...(n % 3 === 0 && { content: { source: `tok_${n}`, description: `Item ${n}` } }),
+      ...(n % 7 === 0 && { content: { returnUrl: `https://shop.example/${n}` } }),
       ...(n % 5 === 0 && { settleAs: { outcome: completed({ transactionId: `TXN${n}` }), idempotencyTtlMs: LONG_MS } }),
       leaseMs: SHORT_MS,
     })).map(claimAttempt);
@@ -134,5 +140,20 @@ export function ledgerContentContract(ports: ContractPorts): void {
     await given.settled(paid);
     await given.resolve(resolved.key);
     for (const { key } of [paid, resolved, without, claimAttempt()]) expect(await ledger.sourceOf(key)).toBeUndefined();
+  });
+
+  test('1, 5: a source and an address to return to are kept without each other, and the source is never the address', async () => {
+    const returnUrl = `https://shop.example/${'x'.repeat(MOST_RETURN_URL - 'https://shop.example/'.length)}`;
+    const contents: readonly Content[] = [
+      { source: 'tok_1', returnUrl },
+      { returnUrl },
+      { source: 'x'.repeat(MOST_SOURCE), returnUrl },
+      { source: 'x'.repeat(MOST_SOURCE) },
+    ];
+    for (const content of contents) {
+      const claim = await given.abandoned({ content });
+      expect(await ledger.sourceOf(claim.key)).toBe(content.source);
+      expect((await given.takeover(claim)).content).toEqual(content);
+    }
   });
 }

@@ -1,5 +1,12 @@
 import type { KeyStore, Watch } from '#idempay/payments/ports/key-store.js';
-import type { BegunEnding, Cancellation, ClaimAttempt, Left, Resolution, Takeover } from '#idempay/payments/ports/ledger.js';
+import type {
+  BegunEnding,
+  Cancellation,
+  ClaimAttempt,
+  Left,
+  Resolution,
+  Takeover,
+} from '#idempay/payments/ports/ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { until } from '../time/until.js';
 import {

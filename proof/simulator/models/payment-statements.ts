@@ -543,7 +543,9 @@ function newest(isOne: (row: StoredPayment, reference?: string | null) => boolea
   return (tables, [from, below, limit, ...filters]: [string, string, number, ...Filters]) => {
     const [state, processor, first, last, client, contentPart, reference] = filters;
     return newestIn(tables, from, below)
-      .filter((row) => isOne(row, reference) && (state === 'PENDING' ? isPending(row) : (state ?? row.state) === row.state))
+      .filter(
+        (row) => isOne(row, reference) && (state === 'PENDING' ? isPending(row) : (state ?? row.state) === row.state),
+      )
       .filter((row) => (processor ?? row.processor) === row.processor && (client ?? row.client) === row.client)
       .filter(({ key }) => key >= (first ?? key) && key <= (last ?? key))
       .filter(({ content }) => contentPart === null || contentPart === undefined || content?.includes(contentPart))

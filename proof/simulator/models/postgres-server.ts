@@ -50,8 +50,10 @@ const STATEMENTS: Statements = {
 
 /** The names that a statement locks until its commit, one after the other. The other statements lock nothing. */
 function locksOf(name: string, [first]: Values): Locks {
-  if (/^(claim|claim_in_full|claim_known|renew|abandon|settle|settle_noted)$/.test(name)) return first as string[];
-  if (/^(cancel|take_over|settle_after_loss|resolve|change_status)$/.test(name)) return [first as string];
+  if (/^(claim|claim_in_full|claim_known|renew|abandon|leave|settle|settle_noted)$/.test(name))
+    return first as string[];
+  if (/^(cancel|take_over|begin_ending|move_pending|settle_after_loss|resolve|change_status)$/.test(name))
+    return [first as string];
   if (/^(note_elapsed|begin_hour|forget_hours|advance_horizon)$/.test(name)) return ['retention'];
   if (/^create_transactions/.test(name)) return ['the list'];
   if (name === 'register_processor') return ['the deployment'];

@@ -250,7 +250,14 @@ export function abandonedEvent(
   { owner }: Pick<Fence, 'owner'>,
   { lookedUp, sent, cause = '', pendingUntil }: ExecutionNote,
 ): string {
-  return JSON.stringify({ kind: 'given up', sent, lookedUp, owner, cause: shortened(cause) || undefined, pendingUntil });
+  return JSON.stringify({
+    kind: 'given up',
+    sent,
+    lookedUp,
+    owner,
+    cause: shortened(cause) || undefined,
+    pendingUntil,
+  });
 }
 
 /** As JSON. The statement adds the members `at` and `execution`. */

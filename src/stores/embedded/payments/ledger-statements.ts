@@ -1,8 +1,4 @@
-import {
-  type DueFirst,
-  RESOLVABLE_AFTER_CLAIM_MS,
-  RESOLVABLE_AFTER_UNTIL_MS,
-} from '../../../payments/ports/ledger.js';
+import { type DueFirst, RESOLVABLE_AFTER_CLAIM_MS, RESOLVABLE_AFTER_UNTIL_MS } from '../../../payments/ports/ledger.js';
 
 /** How many events a row keeps, the first ones and the last (`payment-rows.ts`). */
 const FIRST_EVENTS = 8;

@@ -72,7 +72,8 @@ export function createEmbeddedPaymentHistory(
 
     async newest(selection, readLimit) {
       // If filters leave rows out, more of them are read than the page has.
-      const isFiltered = selection.find ?? selection.processor ?? selection.state ?? selection.isPending ?? selection.content;
+      const isFiltered =
+        selection.find ?? selection.processor ?? selection.state ?? selection.isPending ?? selection.content;
       await reader.listReads.wait(selection.reader, isFiltered === undefined ? selection.limit / PAGE : 1);
       return newestPage(selection, readLimit, newestReads);
     },

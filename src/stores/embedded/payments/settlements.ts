@@ -79,7 +79,16 @@ export function createSettlements(database: Database, parts: LedgerWriteParts) {
       return abandon.run(recoverAt, unsentEpoch, `${now}`, event, key, epoch, owner).changes > 0;
     },
 
-    leave({ key, epoch, owner, recoverAfterMs, pendingUntilMs, clearsEnding, processorId, event }: LeaveWrite): boolean {
+    leave({
+      key,
+      epoch,
+      owner,
+      recoverAfterMs,
+      pendingUntilMs,
+      clearsEnding,
+      processorId,
+      event,
+    }: LeaveWrite): boolean {
       const now = storeClock();
       const until = pendingUntilMs === undefined ? null : Math.floor(pendingUntilMs);
       const left = [now + Math.ceil(recoverAfterMs), until, Number(clearsEnding === true), processorId ?? null];
@@ -124,8 +133,7 @@ export function createSettlements(database: Database, parts: LedgerWriteParts) {
       if (isPending(row)) {
         return { state: 'too early', remainingMs: unresolvableMs(row, Math.max(now, wallMs), ageMs) };
       }
-      const resolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : row.unsent_epoch === 0 ? 0 : dedupMs;
-      return { state: 'too early', remainingMs: resolvableMs - ageMs };
+      return { state: 'too early', remainingMs: resolvableAfterMs(row, dedupMs, idempotencyTtlMs) - ageMs };
     },
 
     endAllLeases(): void {
@@ -133,4 +141,10 @@ export function createSettlements(database: Database, parts: LedgerWriteParts) {
       database.prepare(statements.END_PENDING_LEASES).run();
     },
   };
+}
+
+/** The age at which an operator may resolve a payment that is not pending. */
+function resolvableAfterMs({ epoch, unsent_epoch }: PaymentRow, dedupMs: number, idempotencyTtlMs: number): number {
+  if (unsent_epoch === epoch) return idempotencyTtlMs;
+  return unsent_epoch === 0 ? 0 : dedupMs;
 }

@@ -1,9 +1,5 @@
 import type { QueryResultRow } from 'pg';
-import {
-  type DueFirst,
-  RESOLVABLE_AFTER_CLAIM_MS,
-  RESOLVABLE_AFTER_UNTIL_MS,
-} from '../../../payments/ports/ledger.js';
+import { type DueFirst, RESOLVABLE_AFTER_CLAIM_MS, RESOLVABLE_AFTER_UNTIL_MS } from '../../../payments/ports/ledger.js';
 import type { Commit } from '../../shared/last-commits.js';
 import { FIRST_COMPUTED_KEY } from '../../shared/replaced-database.js';
 import { GENERATION, ON_KNOWN_DATABASE } from '../connection/database-identity-statements.js';
