@@ -51,7 +51,13 @@ const MODELLED = [
 const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
   [
     /^src\/stores\/postgres\/(payments\/(ledger-|claims|settlements)|connection\/database-identity-)/,
-    ['contracts/distributed', 'adapters/distributed-re', 'adapters/declined-ages', 'adapters/live-leases'],
+    [
+      'contracts/distributed',
+      'adapters/distributed-re',
+      'adapters/declined-ages',
+      'adapters/live-leases',
+      'adapters/pending-rows',
+    ],
   ],
   [
     /^src\/stores\/postgres\/payments\/retention/,
@@ -71,6 +77,7 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
       'adapters/embedded-r',
       'adapters/declined-ages',
       'adapters/live-leases',
+      'adapters/pending-rows',
     ],
   ],
   [

@@ -49,11 +49,59 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: an attempt gives up the lease of another owner, in PostgreSQL':
       'payment.epoch = fence.epoch AND payment.owner = fence.owner\n      AND payment.${UNDER_WAY}\n    RETURNING fence.key → payment.epoch = fence.epoch\n      AND payment.${UNDER_WAY}\n    RETURNING fence.key',
     'condition: an operator resolves under a live lease, in PostgreSQL':
-      'WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp()\n      AND claimed_at → WHERE key = $1 AND ${UNDER_WAY}\n      AND claimed_at',
+      'WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp()\n      AND CASE → WHERE key = $1 AND ${UNDER_WAY}\n      AND CASE',
     'condition: an operator resolves while the processor may still tell, in PostgreSQL':
       '= 0 THEN 0 ELSE $5::float8 END → = 0 THEN 0 ELSE $5::float8 * 0 END',
     'condition: an operator resolves an unsent payment at once, in PostgreSQL':
       'CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $6::float8 WHEN → CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $6::float8 * 0 WHEN',
+    'condition: an operator resolves a pending payment before its time, in PostgreSQL':
+      'least(pending_until + ${RESOLVABLE → least(pending_until - ${RESOLVABLE',
+    'condition: an operator resolves a pending payment that is young, in PostgreSQL':
+      'claimed_at + ${RESOLVABLE_AFTER_CLAIM_MS} → claimed_at + ${RESOLVABLE_AFTER_UNTIL_MS}',
+    'condition: an operator resolves a pending payment as any other, in PostgreSQL':
+      'CASE WHEN pending_until IS NULL OR → CASE WHEN pending_until IS NULL OR state IS NOT NULL OR',
+    'condition: a claim takes a pending payment over, in PostgreSQL':
+      '(pending_until IS NULL OR $5::boolean) → $5::boolean IS NOT NULL',
+    'condition: recovery takes a pending payment as an abandoned one, in PostgreSQL':
+      '${DUE_WHILE} AND pending_until IS NULL AND processor = $3 → ${DUE_WHILE} AND processor = $3',
+    'condition: a pending payment counts as abandoned, in PostgreSQL':
+      "WHERE state = 'PROCESSING' AND pending_until IS NULL ORDER → WHERE state = 'PROCESSING' ORDER",
+    'condition: a payment that is not pending counts as pending, in PostgreSQL':
+      "WHERE state = 'PROCESSING' AND pending_until IS NOT NULL ORDER → WHERE state = 'PROCESSING' ORDER",
+    'condition: an ending takes a live lease, in PostgreSQL':
+      'processor = ANY ($4::text[]) AND lease_until <= clock_timestamp()\n → processor = ANY ($4::text[])\n',
+    "condition: an ending takes another processor's payment, in PostgreSQL":
+      'processor = ANY ($4::text[]) AND lease_until <= clock_timestamp()\n → cardinality($4::text[]) > 0 AND lease_until <= clock_timestamp()\n',
+    'condition: an ending takes a payment that is final, in PostgreSQL':
+      'WHERE key = $1 AND ${UNDER_WAY} AND processor = ANY → WHERE key = $1 AND processor = ANY',
+    'condition: an ending of unsent payments takes what may have been sent, in PostgreSQL':
+      '(NOT $6::boolean OR ${UNSENT_OF_NOW} = epoch) → $6::boolean IS NOT NULL',
+    'condition: an ending of unsent payments takes what a lost takeover may have sent, in PostgreSQL':
+      '(NOT $6::boolean OR ${UNSENT_OF_NOW} = epoch) → (NOT $6::boolean OR unsent_epoch = epoch)',
+    'condition: an ending on a database that was not checked, in PostgreSQL':
+      '= epoch)\n      AND ${ON_KNOWN_DATABASE}\n → = epoch)\n',
+    "condition: another processor's pending payment is asked about, in PostgreSQL":
+      "pending_until IS NOT NULL AND processor = $1 AND → pending_until IS NOT NULL AND $1 <> '' AND",
+    'condition: a payment that is not pending is asked about, in PostgreSQL':
+      '${DUE_WHILE} AND pending_until IS NOT NULL AND processor = $1 → ${DUE_WHILE} AND processor = $1',
+    'condition: a pending payment is asked about before its time, in PostgreSQL':
+      'processor = $1 AND recover_at <= now()\n → processor = $1\n',
+    'condition: a pending payment is asked about under a live lease, in PostgreSQL':
+      'recover_at <= now()\n        AND lease_until <= clock_timestamp()\n → recover_at <= now()\n',
+    'condition: the end of a final payment moves, in PostgreSQL':
+      'WHERE key = $1 AND ${UNDER_WAY} AND pending_until IS NOT NULL → WHERE key = $1 AND pending_until IS NOT NULL',
+    'condition: a payment becomes pending because its end moves, in PostgreSQL':
+      'WHERE key = $1 AND ${UNDER_WAY} AND pending_until IS NOT NULL → WHERE key = $1 AND ${UNDER_WAY}',
+    'condition: an attempt leaves the payment of a later epoch, in PostgreSQL':
+      'payment.epoch = leaving.epoch AND payment.owner = leaving.owner → payment.owner = leaving.owner',
+    'condition: an attempt leaves the payment of another owner, in PostgreSQL':
+      'payment.epoch = leaving.epoch AND payment.owner = leaving.owner → payment.epoch = leaving.epoch',
+    'condition: an attempt leaves a payment that is final, in PostgreSQL':
+      'payment.owner = leaving.owner\n      AND payment.${UNDER_WAY}\n → payment.owner = leaving.owner\n',
+    'condition: an attempt before that was pending is told as pending, in PostgreSQL':
+      "CASE WHEN previous.state = 'PROCESSING' AND previous.pending_until IS NOT NULL THEN → CASE WHEN previous.pending_until IS NOT NULL THEN",
+    'condition: an attempt before that is pending is told as under way, in PostgreSQL':
+      "CASE WHEN previous.state = 'PROCESSING' AND previous.pending_until IS NOT NULL THEN → CASE WHEN false THEN",
   },
   [`${POSTGRES}/connection/database-identity-statements.ts`]: {
     'condition: a claim on a timeline that was not written down, in PostgreSQL':
@@ -66,6 +114,14 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
   [`${POSTGRES}/payments/payment-history-statements.ts`]: {
     "condition: a list has other clients' payments, in PostgreSQL":
       " AND ($8::text IS NULL OR client = $8) →  AND ($8::text IS NULL OR $8 <> '')",
+    "condition: a client's list of pending payments has those that were, in PostgreSQL":
+      "($4 = 'PENDING' AND state = 'PROCESSING' AND pending_until IS NOT NULL) → ($4 = 'PENDING' AND pending_until IS NOT NULL)",
+    "condition: a client's list of pending payments has others, in PostgreSQL":
+      "($4 = 'PENDING' AND state = 'PROCESSING' AND pending_until IS NOT NULL) → ($4 = 'PENDING' AND state = 'PROCESSING')",
+    'condition: a list of payments under way lacks the pending ones, in PostgreSQL':
+      "newestOf('newest_processing', ROWS_OF.PROCESSING, ROWS_OF.PENDING) → newestOf('newest_processing', ROWS_OF.PROCESSING)",
+    'condition: a list of pending payments has others, in PostgreSQL':
+      "PENDING: `${RANGE} AND state = 'PROCESSING' AND pending_until IS NOT NULL` → PENDING: `${RANGE} AND state = 'PROCESSING'`",
     "condition: another client's attempt counts as the newest, in PostgreSQL":
       'client IS NOT DISTINCT FROM $2 ORDER → $2::text IS NOT DISTINCT FROM $2 ORDER',
     'condition: an export begins before its day, in PostgreSQL':
@@ -136,6 +192,12 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
       ' AND ?1 >= keys_before AND ?1 < ?2 →  AND ?1 < ?2',
     'condition: a key of this moment is said to have ended unpaid, in SQLite':
       'lowestKeyAt(clock.now() - lifeMs) → lowestKeyAt(clock.now())',
+    'condition: a pending payment counts as abandoned, in SQLite':
+      "WHERE state = 'PROCESSING' AND pending_until IS NULL\n → WHERE state = 'PROCESSING'\n",
+    'condition: a payment that is not pending counts as pending, in SQLite':
+      "WHERE state = 'PROCESSING' AND pending_until IS NOT NULL\n → WHERE state = 'PROCESSING'\n",
+    'condition: a pending payment is found as abandoned, in SQLite':
+      'if (isPending(row)) return → if (isPending(row) && row.epoch > 9) return',
     "condition: another client's payment is found, in SQLite":
       'if (!row || !isVisibleTo(client, row.client)) return → if (!row) return',
   },
@@ -153,7 +215,42 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: an attempt gives up the lease of another owner, in SQLite':
       "events = ${eventsWith('epoch', '?')}\n  WHERE key = ? AND epoch = ? AND owner = ? → events = ${eventsWith('epoch', '?')}\n  WHERE key = ? AND epoch = ? AND ? <> ''",
     'condition: an operator resolves under a live lease, in SQLite':
-      "WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ?\n    AND (claimed_at → WHERE key = ? AND state = 'PROCESSING' AND ? > 0\n    AND (claimed_at",
+      "WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ?\n    AND CASE → WHERE key = ? AND state = 'PROCESSING' AND ? > 0\n    AND CASE",
+    'condition: an operator resolves a pending payment before its time, in SQLite':
+      'ELSE min(pending_until + ${RESOLVABLE → ELSE min(pending_until - ${RESOLVABLE',
+    'condition: an operator resolves a pending payment that is young, in SQLite':
+      ', claimed_at + ${RESOLVABLE_AFTER_CLAIM_MS}) → , claimed_at + ${RESOLVABLE_AFTER_UNTIL_MS})',
+    'condition: an operator resolves a pending payment as any other, in SQLite':
+      'CASE WHEN pending_until IS NULL OR → CASE WHEN pending_until IS NULL OR epoch > 0 OR',
+    'condition: a claim takes a pending payment over, in SQLite': '(pending_until IS NULL OR ?) → ? IS NOT NULL',
+    'condition: recovery takes a pending payment as an abandoned one, in SQLite':
+      'AND pending_until IS NULL AND processor = ? → AND processor = ?',
+    'condition: an ending takes a live lease, in SQLite':
+      'lease_until <= ? AND processor IN (SELECT value FROM json_each(?))\n    AND (unsent → ? > 0 AND processor IN (SELECT value FROM json_each(?))\n    AND (unsent',
+    "condition: an ending takes another processor's payment, in SQLite":
+      "processor IN (SELECT value FROM json_each(?))\n    AND (unsent → ? <> ''\n    AND (unsent",
+    'condition: an ending takes a payment that is final, in SQLite':
+      "WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ? AND → WHERE key = ? AND lease_until <= ? AND",
+    'condition: an ending of unsent payments takes what may have been sent, in SQLite':
+      '(unsent_epoch = epoch OR NOT ?) → ? IS NOT NULL',
+    "condition: another processor's pending payment is asked about, in SQLite":
+      "AND processor = ?2 AND recover_at → AND ?2 <> '' AND recover_at",
+    'condition: a payment that is not pending is asked about, in SQLite':
+      'AND pending_until IS NOT NULL AND processor = ?2 → AND processor = ?2',
+    'condition: a pending payment is asked about before its time, in SQLite':
+      'AND recover_at <= ?1 AND lease_until <= ?1 → AND lease_until <= ?1',
+    'condition: a pending payment is asked about under a live lease, in SQLite':
+      'AND recover_at <= ?1 AND lease_until <= ?1 → AND recover_at <= ?1',
+    'condition: the end of a final payment moves, in SQLite':
+      "WHERE key = ?3 AND state = 'PROCESSING' AND pending_until IS NOT NULL → WHERE key = ?3 AND pending_until IS NOT NULL",
+    'condition: a payment becomes pending because its end moves, in SQLite':
+      "WHERE key = ?3 AND state = 'PROCESSING' AND pending_until IS NOT NULL → WHERE key = ?3 AND state = 'PROCESSING'",
+    'condition: an attempt leaves the payment of a later epoch, in SQLite':
+      'WHERE key = ? AND owner = ? AND epoch = ? → WHERE key = ? AND owner = ? AND ? > 0',
+    'condition: an attempt leaves the payment of another owner, in SQLite':
+      "WHERE key = ? AND owner = ? AND epoch = ? → WHERE key = ? AND ? <> '' AND epoch = ?",
+    'condition: an attempt leaves a payment that is final, in SQLite':
+      "WHERE key = ? AND owner = ? AND epoch = ? AND state = 'PROCESSING' → WHERE key = ? AND owner = ? AND epoch = ?",
     'condition: time that nobody saw ages a decline unconfirmed, in SQLite':
       'WHERE younger.hour > old.hour AND confirmed) → WHERE younger.hour > old.hour)',
   },
@@ -171,8 +268,22 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
       'return waitAfterLossMs > 0 && remainingMs > 0 ? → return waitAfterLossMs > 0 && remainingMs > 1e12 ?',
     'condition: a generated key of before a loss is not lost, in SQLite':
       'return key < losses.look_up_before; → return key < losses.look_up_before.slice(0, 1);',
+    'condition: an attempt before that is pending is told as under way, in SQLite':
+      "isPending(row) ? 'PENDING' : row.state → row.state",
+    'condition: a claim says of a pending payment that it is under way, in SQLite':
+      'if (isPending(row)) return → if (isPending(row) && row.epoch > 9) return',
     'condition: an attempt follows a decline of any age, in SQLite':
       'return age === undefined || age.ms >= lateMs; → return age === undefined;',
+  },
+  [`${EMBEDDED}/payments/payment-history-statements.ts`]: {
+    "condition: a client's list of pending payments has those that were, in SQLite":
+      "(?4 = 'PENDING' AND state = 'PROCESSING' AND pending_until IS NOT NULL) → (?4 = 'PENDING' AND pending_until IS NOT NULL)",
+    "condition: a client's list of pending payments has others, in SQLite":
+      "(?4 = 'PENDING' AND state = 'PROCESSING' AND pending_until IS NOT NULL) → (?4 = 'PENDING' AND state = 'PROCESSING')",
+    'condition: a list of payments under way lacks the pending ones, in SQLite':
+      'PROCESSING: newestOf(ROWS_OF.PROCESSING, ROWS_OF.PENDING) → PROCESSING: newestOf(ROWS_OF.PROCESSING)',
+    'condition: a list of pending payments has others, in SQLite':
+      "PENDING: `state = 'PROCESSING' AND pending_until IS NOT NULL AND → PENDING: `state = 'PROCESSING' AND",
   },
   [`${EMBEDDED}/payments/retention.ts`]: {
     'condition: time that nobody saw ages payments unconfirmed, in SQLite':

@@ -148,6 +148,12 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   'src/stores/shared/payment-rows.ts': {
     'a takeover keeps the unsent mark': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',
+    'a payment that was pending is pending when it is final':
+      "return row.state === 'PROCESSING' && row.pending_until !== null; → return row.pending_until !== null;",
+    'a claim does not say that its payment is pending':
+      '...(row.pending_until !== null && { isPending: true }), → ...(row.pending_until === 0 && { isPending: true }),',
+    'the source has the address to return to': "column?.split(' ', 1)[0] || → column ||",
+    'an address to return to without a source is a source': "source.slice(source.indexOf(' ') + 1) : → source :",
     'the source is kept with the description, which is never erased':
       'JSON.stringify({ description, metadata }) → JSON.stringify({ source, description, metadata })',
   },
@@ -229,7 +235,27 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'takeover of a live lease, in PostgreSQL':
       ' AND lease_until <= clock_timestamp() AND processor = ANY ($4::text[]) →  AND processor = ANY ($4::text[])',
     "takeover of another processor's payment, in PostgreSQL":
-      'AND processor = ANY ($4::text[]) → AND cardinality($4::text[]) > 0',
+      'AND processor = ANY ($4::text[])\n → AND cardinality($4::text[]) > 0\n',
+    'a settlement forgets the name at the processor, in PostgreSQL':
+      'coalesce(settled.charge_id, processor_id) → settled.charge_id',
+    'a settlement after a loss forgets the name at the processor, in PostgreSQL':
+      'coalesce($12::text, processor_id) → $12::text',
+    'a payment that is left forgets the name at the processor, in PostgreSQL':
+      'coalesce(leaving.id, processor_id) → leaving.id',
+    'a payment that is left forgets when its end is expected, in PostgreSQL':
+      'coalesce(to_timestamp(leaving.until_ms / 1000), pending_until) → to_timestamp(leaving.until_ms / 1000)',
+    'a payment that is left forgets that a cancellation ends it, in PostgreSQL':
+      'ending = CASE WHEN NOT leaving.clears_ending THEN ending END → ending = NULL',
+    'a payment that could not be ended is ended for ever, in PostgreSQL':
+      'ending = CASE WHEN NOT leaving.clears_ending THEN ending END → ending = ending',
+    'an ending of the order becomes one of the attempt, in PostgreSQL':
+      "ending = CASE WHEN ending = 'order' THEN ending ELSE $5::text END → ending = $5::text",
+    'a pending payment is asked about only after its expected end, in PostgreSQL':
+      'CASE WHEN pending_until > clock_timestamp() THEN greatest(pending_until, → CASE WHEN false THEN greatest(pending_until,',
+    'a pending payment near its end is asked about again and again, in PostgreSQL':
+      'THEN greatest(pending_until, clock_timestamp() + ${SOONEST_QUESTION}) END)\n → THEN pending_until END)\n',
+    'the end of a pending payment moves and its question does not, in PostgreSQL':
+      'THEN least(recover_at, greatest( → THEN greatest(recover_at, least(',
     'a claim on a database that was not checked yet, in PostgreSQL':
       'AND ${ON_KNOWN_DATABASE}${more.condition} → ${more.condition}',
     'a mark of an unsent payment outlives a restore, in PostgreSQL': 'CASE WHEN generation = → CASE WHEN generation <=',
@@ -268,6 +294,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/stores/shared/payment-history.ts': {
     'a page of a list reads on until it is full, however rare what it looks for is':
       'leavesRowsOut(query) ? await reads.nthId(query, readLimit) : undefined → leavesRowsOut(query) ? undefined : await reads.nthId(query, readLimit)',
+    'payments that are pending are found in any state':
+      "if (selection.isPending && (selection.state ?? 'PROCESSING') !== 'PROCESSING') → if (selection.isPending && selection.limit === 0)",
     'a search in content reads all payments of its days at once': '|| contentPart !== null || → ||',
     'a search in content takes a name of the metadata for a value':
       'filter((payment) => content === undefined || hasContent(payment, content)) → filter((payment) => content === undefined || payment.key !== content)',
@@ -276,16 +304,40 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'no unique row: every claim is granted, in SQLite': `ON CONFLICT (key) DO NOTHING → ON CONFLICT (key) DO UPDATE
   SET state = 'PROCESSING', epoch = 1, owner = excluded.owner, lease_until = excluded.lease_until,
     transaction_id = excluded.transaction_id, settled_at = NULL, expires_at = NULL, reason = NULL`,
-    'settle without owner, in SQLite': `settled_hour = ?\${set}
+    'settle without owner, in SQLite': `processor_id)\${set}
     WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'\`;
-→ settled_hour = ?\${set}
+→ processor_id)\${set}
     WHERE key = ? AND epoch = ? AND ? > '' AND state = 'PROCESSING'\`;`,
     'a takeover forgets whom it took the payment from, in SQLite': "'from', nullif(owner, '') → 'from', NULL",
+    'a settlement forgets the name at the processor, in SQLite':
+      'processor_id = coalesce(?, processor_id)${set} → processor_id = ?${set}',
+    'a payment that is left forgets the name at the processor, in SQLite':
+      'processor_id = coalesce(?, processor_id), events → processor_id = ?, events',
+    'a payment that is left forgets when its end is expected, in SQLite':
+      'pending_until = coalesce(?, pending_until) → pending_until = ?',
+    'a payment that is left keeps the mark of before, in SQLite':
+      'recover_at = ?, unsent_epoch = NULL, → recover_at = ?,',
+    'a payment that is left forgets that a cancellation ends it, in SQLite':
+      'ending = CASE WHEN ? THEN NULL ELSE ending END → ending = CASE WHEN ? THEN NULL END',
+    'a payment that could not be ended is ended for ever, in SQLite':
+      'ending = CASE WHEN ? THEN NULL ELSE ending END → ending = CASE WHEN ? THEN ending ELSE ending END',
+    'an ending of the order becomes one of the attempt, in SQLite':
+      "ending = CASE WHEN ending = 'order' THEN ending ELSE ? END → ending = ?",
+    'a pending payment is asked about only after its expected end, in SQLite':
+      'CASE WHEN pending_until > ?1 THEN → CASE WHEN pending_until < 0 THEN',
+    'a pending payment near its end is asked about again and again, in SQLite':
+      'THEN max(pending_until, ?1 + ${SOONEST_QUESTION_MS}) ELSE → THEN pending_until ELSE',
+    'the end of a pending payment moves and its question does not, in SQLite':
+      'THEN min(recover_at, max( → THEN max(recover_at, min(',
+    'a start asks about every pending payment at once, in SQLite':
+      'SET lease_until = 0\n → SET lease_until = 0, recover_at = 0\n',
+    'a start leaves the leases of pending payments alive, in SQLite':
+      'pending_until IS NOT NULL AND lease_until > 0`; → pending_until IS NOT NULL AND lease_until < 0`;',
     'takeover of a live lease, in SQLite':
       'lease_until <= ? AND processor IN (SELECT value FROM json_each(?))\n  RETURNING * → ? > 0 AND processor IN (SELECT value FROM json_each(?))\n  RETURNING *',
-    'settle without epoch, in SQLite (rows have the process as owner, or the owner fences alone)': `settled_hour = ?\${set}
+    'settle without epoch, in SQLite (rows have the process as owner, or the owner fences alone)': `processor_id)\${set}
     WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'\`;
-→ settled_hour = ?\${set}
+→ processor_id)\${set}
     WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'\`;`,
   },
   [`${EMBEDDED}/payments/claims.ts`]: {

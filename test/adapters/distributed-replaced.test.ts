@@ -189,8 +189,9 @@ describe('after a database was replaced by one without the newest rows', () => {
 
   test('a payment that was never sent counts as one that may have been: a lost takeover may have sent it', async () => {
     const { key, processor } = given.unsent;
-    const taken = await ports.ledger.takeOver({ key, processor, owner: newOwner(), leaseMs: LONG_MS });
-    expect(taken).toMatchObject({ epoch: 2, unsent: false });
+    const takeover = { key, processor, owner: newOwner(), leaseMs: LONG_MS };
+    expect(await ports.ledger.beginEnding({ ...takeover, scope: 'order', onlyUnsent: true })).toBeUndefined();
+    expect(await ports.ledger.takeOver(takeover)).toMatchObject({ epoch: 2, unsent: false });
   });
 
   test('keys that are generated later are paid without a look-up', async () => {
@@ -299,6 +300,8 @@ describe('a database that is replaced', () => {
     for (const key of [undefined, creationKey])
       await expect(ports.transactions.createAll([NEW, NEW], key)).rejects.toMatchObject({ effect: 'unchanged' });
     expect(await ports.ledger.takeOver({ key, ...takeover })).toBeUndefined();
+    const ending = { scope: 'order', onlyUnsent: false } as const;
+    expect(await ports.ledger.beginEnding({ key, ...takeover, ...ending })).toBeUndefined();
     expect(await ports.ledger.takeOverDue({ first: 'longest due', limit: 10, ...takeover })).toEqual([]);
     await untilNoticed();
     expect(await ports.ledger.claim(claimAttempt())).toMatchObject({ state: 'taken over', claim: { epoch: 1 } });

@@ -143,6 +143,7 @@ describe('a backup of a service that runs', () => {
       expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'replayed' });
     }
     const takeover = { key: unsent.key, processor: processor.traits.name, owner: newOwner(), leaseMs: LONG_MS };
+    expect(await copy.ledger.beginEnding({ ...takeover, scope: 'order', onlyUnsent: true })).toBeUndefined();
     expect(await copy.ledger.takeOver(takeover)).toMatchObject({ unsent: false });
     // Its row may be lost, so nobody is told that it never had one.
     expect(await copy.ledger.endedUnclaimed(unpaid, -LONG_MS)).toBe(false);

@@ -1,5 +1,6 @@
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { FORGET_UNSENT } from '#idempay/stores/embedded/file/adoption.js';
 import { migrate } from '#idempay/stores/embedded/migrate.js';
 import { BACKLOG, COUNT_ABANDONED, PENDING_BACKLOG } from '#idempay/stores/embedded/payments/ledger.js';
 import {
@@ -123,8 +124,11 @@ describe('the plan in SQLite', () => {
 });
 
 /** A start must not look at all payments that wait at the processor. */
-test('the plan in SQLite of ending the leases that a start finds is what is under way, and what has a lease of the others', () => {
+test('the plans in SQLite of what a start writes read what is under way, and of the pending ones what has a lease', () => {
   expect(planOf(END_ALL_LEASES)).toEqual([
+    expect.stringMatching(/^SCAN payments USING INDEX payments_(under_way|due)$/),
+  ]);
+  expect(planOf(FORGET_UNSENT)).toEqual([
     expect.stringMatching(/^SCAN payments USING INDEX payments_(under_way|due)$/),
   ]);
   expect(planOf(END_PENDING_LEASES)).toEqual([

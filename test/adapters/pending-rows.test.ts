@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
-import { completed, givenClaim, LONG_MS, newOwner, newProcessorName } from '../../testkit/protocol/payment-attempts.js';
+import { givenClaim, LONG_MS, newOwner, newProcessorName } from '../../testkit/protocol/payment-attempts.js';
 import type { Ports } from '../../testkit/protocol/ports.js';
 import { aged, changeStored, openPortsOn, type StoredChange } from '../../testkit/protocol/stored-rows.js';
 import { patience } from '../../testkit/time/patience.js';
@@ -96,17 +96,5 @@ describeDeployments('pending payments', (deployment) => {
     // One process alone can work on a folder, so its leases ended with it.
     if (deployment.name === 'embedded') expect(taken).toMatchObject({ epoch: 3 });
     else expect(taken).toBeUndefined();
-  });
-
-  test('that are settled stay settled, and are asked about no more', async () => {
-    const { ports } = await open();
-    const { ledger } = ports();
-    const claim = await pending(ports());
-    const by = { key: claim.key, processor: claim.processor, owner: newOwner(), leaseMs: LONG_MS, isPending: true };
-    const taken = await ledger.takeOver(by);
-    if (!taken) throw new Error('it was not taken over');
-    expect(await ledger.settle(taken, completed(taken), LONG_MS)).toMatchObject({ state: 'settled' });
-    expect(await ledger.duePending({ processor: claim.processor, limit: 1 })).toEqual([]);
-    expect((await ledger.pendingBacklog()).payments).toBe(0);
   });
 });

@@ -208,7 +208,7 @@ export function ledgerPendingContract(ports: ContractPorts): void {
     const [third, second, first] = claims as [Claim, Claim, Claim];
     await given.pending({ processor }, { recoverAfterMs: LONG_MS });
     await given.pending({ processor: newProcessorName() });
-    await given.abandoned({ processor });
+    const other = await given.abandoned({ processor });
     const before = await lifeOf(first.key);
     expect(await duePending(processor, 1)).toEqual([await pendingOf(first.key)]);
     const { recoverAt, ...after } = await lifeOf(first.key);
@@ -217,6 +217,8 @@ export function ledgerPendingContract(ports: ContractPorts): void {
     expect(recoverAt - before.now).toBeLessThan(LONG_MS);
     expect(keysOf(await duePending(processor, 10))).toEqual(keysOf([second, third]));
     expect(await duePending(processor, 10)).toEqual([]);
+    const takeover = { owner: newOwner(), leaseMs: LONG_MS, processor, first: 'longest due', limit: 10 } as const;
+    expect(keysOf(await ledger.takeOverDue(takeover))).toEqual([other.key]);
   });
 
   test('5: of several at once each gets payments of its own, at most so many, and together all', async () => {
@@ -269,7 +271,7 @@ export function ledgerPendingContract(ports: ContractPorts): void {
     const [final, other] = [await given.pending(), await given.claim()];
     await given.settled(await given.takeover(final, { isPending: true }));
     const before = [await lifeOf(final.key), await lifeOf(other.key)].map((life) => ({ ...life, now: 0 }));
-    for (const key of [final.key, other.key, newKey()]) await ledger.movePending(key, inMs(LONG_MS));
+    for (const key of [final.key, other.key, newKey()]) await ledger.movePending(key, inMs(LONG_MS / 2));
     expect([await lifeOf(final.key), await lifeOf(other.key)].map((life) => ({ ...life, now: 0 }))).toEqual(before);
     expect(await history.find(final.key)).toMatchObject({ state: 'COMPLETED', pendingUntil: undefined });
     expect(await ledger.find(other.key)).toMatchObject({ state: 'under way' });
@@ -313,6 +315,10 @@ export function ledgerPendingContract(ports: ContractPorts): void {
     const taken = await given.takeover(left, { isPending: true });
     await ledger.abandon(taken, LONG_MS, 'charged an amount that is not known');
     expect(await given.resolve(left.key, { dedupMs: LONG_MS })).toMatchObject({ state: 'resolved' });
+    const other = await given.claim();
+    await ledger.abandon(other, 0, 'charged an amount that is not known');
+    await ledger.leave(await given.takeover(other), { recoverAfterMs: 0, pendingUntilMs: inMs(LONG_MS) }, NOTE);
+    expect(await given.resolve(other.key)).toMatchObject({ state: 'too early' });
   });
 
   test('9: no attempt follows one that is pending, by a claim or by a cancellation, until it is declined', async () => {
@@ -326,7 +332,10 @@ export function ledgerPendingContract(ports: ContractPorts): void {
     expect(await ledger.claim(claimAttempt(second))).toEqual(refused);
     await given.settled(taken, { outcome: DECLINED });
     expect(await ledger.claim(claimAttempt(second))).toMatchObject({ state: 'claimed' });
-    // The end that was expected of it stays in the row.
+    // The end that was expected of it stays in the row of one that was pending.
+    const paid = newReference();
+    await given.settled(await given.takeover(await given.pending(turn(paid, 1)), { isPending: true }));
+    expect(await ledger.claim(claimAttempt(turn(paid, 2)))).toEqual({ ...refused, previous: 'completed' });
     expect(await ledger.claim(claimAttempt(turn(text, 3)))).toEqual({ ...refused, previous: 'under way' });
   });
 
@@ -451,11 +460,17 @@ export function ledgerPendingContract(ports: ContractPorts): void {
       [named, renamed, without, kept].map(async ({ key }) => (await history.find(key))?.processorId),
     );
     expect(ids).toEqual(['ch_1', 'ch_3', undefined, 'ch_4']);
+    const left = await given.pending({}, { processorId: 'ch_6' });
+    const { processorId: _6, ...unnamed } = await given.takeover(left, { isPending: true });
     const [lost, other] = [{ ...(await given.claim()), processorId: 'ch_5' }, await given.claim()];
-    const settlement = { outcome: completed(lost), idempotencyTtlMs: LONG_MS, note };
-    inState(await ledger.settleAfterLoss(lost, settlement), 'settled');
-    inState(await ledger.settleAfterLoss(other, settlement), 'settled');
-    expect(await history.find(lost.key)).toMatchObject({ processorId: 'ch_5' });
-    expect(await history.find(other.key)).toMatchObject({ processorId: undefined });
+    for (const [claim, processorId] of [
+      [lost, 'ch_5'],
+      [other, undefined],
+      [unnamed, 'ch_6'],
+    ] as const) {
+      const settlement = { outcome: completed(claim), idempotencyTtlMs: LONG_MS, note };
+      inState(await ledger.settleAfterLoss(claim, settlement), 'settled');
+      expect((await history.find(claim.key))?.processorId).toBe(processorId);
+    }
   });
 }

@@ -28,6 +28,7 @@ const ALL = 1_000;
  *  7. `countSettled` counts what `settled` tells, in pages of any size. 8. Keys and transaction ids are found by how they begin.
  *  9. A page of `newest` ends when it has read as much as it may. 10. All attempts at a reference are found by it, and the newest.
  * 11. A payment is found by its whole description, and by the whole value of one of its metadata.
+ * 12. Payments that are pending are found alone, and among those that are PROCESSING; one that is final is not pending.
  */
 export function paymentHistoryContract(ports: ContractPorts): void {
   const { ledger, paymentHistory: history, clock, pass } = ports;
@@ -374,6 +375,83 @@ export function paymentHistoryContract(ports: ContractPorts): void {
       expect(await newest({ ...range, content }), content).toEqual([]);
     }
     expect(keysOf(await newest({ ...range, content: '8812' }))).toEqual(expected.slice(0, 1));
+  });
+
+  /** Nine payments that are PROCESSING, every other one pending, and two that were pending and are settled. The oldest first. */
+  async function givenPending(client?: string, processor?: string) {
+    const since = newTime();
+    const ids = Array.from({ length: 9 }, (_, index) => newTransactionIdOf(since + index));
+    const open: Claim[] = [];
+    for (const [index, transactionId] of ids.entries()) {
+      const members = { transactionId, client, ...(processor && { processor }) };
+      open.push(await (index % 2 === 0 ? given.pending(members) : given.claim(members)));
+    }
+    for (const outcome of [undefined, DECLINED]) {
+      const left = await given.pending({
+        transactionId: newTransactionIdOf(since + 9),
+        client,
+        ...(processor && { processor }),
+      });
+      await given.settled(await given.takeover(left, { isPending: true }), { ...(outcome && { outcome }) });
+    }
+    const range = { claimedFrom: since, claimedTo: since + 10 };
+    return { open, pending: open.filter((_, index) => index % 2 === 0), range };
+  }
+
+  test('12: payments that are PROCESSING are the pending ones and the others, in order, in pages that read little too', async () => {
+    const [client, processor] = ['key:waits', newProcessorName()];
+    const { open, pending, range } = await givenPending(client, processor);
+    for (const readLimit of [1, 2, 5, ALL]) {
+      for (const limit of [1, 2, 5, 9, ALL]) {
+        for (const asker of [client, undefined]) {
+          for (const filter of [{}, { processor }]) {
+            const of = async (selection: Partial<Selection>) => {
+              const asked = { ...range, ...filter, client: asker, limit, ...selection };
+              return keysOf((await newestPages(asked, undefined, readLimit)).flat());
+            };
+            const what = `${readLimit} rows, ${limit} each`;
+            expect(await of({ state: 'PROCESSING' }), what).toEqual(newestFirst(open));
+            expect(await of({ isPending: true }), what).toEqual(newestFirst(pending));
+            expect(await of({ state: 'PROCESSING', isPending: true }), what).toEqual(newestFirst(pending));
+          }
+        }
+      }
+    }
+  });
+
+  test('12: a search among pending payments reads no more than it may, and finds none in other states', async () => {
+    const client = 'key:searches';
+    const { pending, range } = await givenPending(client);
+    for (const asker of [client, undefined]) {
+      const of = async (selection: Partial<Selection>) =>
+        keysOf(await newest({ ...range, client: asker, ...selection }));
+      for (const state of ['COMPLETED', 'DECLINED', 'CANCELLED'] as const) {
+        expect(await of({ state, isPending: true })).toEqual([]);
+      }
+      expect(await of({ isPending: false })).toHaveLength(11);
+      expect(await of({ isPending: true, processor: 'none' })).toEqual([]);
+      const [first] = pending as [Claim];
+      expect(await of({ isPending: true, find: { transactionId: first.transactionId } })).toEqual([first.key]);
+      expect(await of({ isPending: true, find: { keyDigits: first.key.replaceAll('-', '') } })).toEqual([first.key]);
+    }
+    for (const selection of [{ isPending: true }, { state: 'PROCESSING' as const }]) {
+      const asked = { ...range, ...selection, processor: 'none', limit: 2 };
+      const pages = await newestPages(asked, undefined, 1);
+      expect(pages.flat()).toEqual([]);
+      expect(pages.length).toBeGreaterThanOrEqual(pending.length);
+    }
+  });
+
+  test('12: a record says until when its payment is pending, who ends it, and how the processor names it', async () => {
+    const untilMs = Math.floor(clock.now()) + 60_000;
+    const left = await given.pending({}, { pendingUntilMs: untilMs, processorId: 'ch_1' });
+    const open = { state: 'PROCESSING', pendingUntil: untilMs, processorId: 'ch_1' };
+    expect(await history.find(left.key)).toMatchObject({ ...open, ending: undefined, executions: 1 });
+    const begun = await given.beginEnding(left, { scope: 'attempt' });
+    expect(await history.find(left.key)).toMatchObject({ ...open, ending: 'attempt', executions: 2 });
+    if (begun) await given.settled(begun, { outcome: DECLINED });
+    const declined = { ...DECLINED, pendingUntil: undefined, ending: 'attempt', processorId: 'ch_1' };
+    expect(await history.find(left.key)).toMatchObject(declined);
   });
 
   test('10: a reference selects its attempts, of all clients or of one, and no other text, in pages and with other filters', async () => {

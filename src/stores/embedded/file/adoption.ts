@@ -41,10 +41,17 @@ const PROCESSORS_BEFORE_LOSS = `
       processors_before_loss IS NULL OR look_up_references_until <= (SELECT max(until_ms) FROM retention_hours)
       OR processor IN (SELECT value FROM json_each(processors_before_loss)))) END`;
 
+/**
+ * A lost takeover may have sent what is marked unsent. A pending payment has no such mark, because it was sent: so the many of them are not
+ * looked at.
+ */
+export const FORGET_UNSENT = `
+  UPDATE payments SET unsent_epoch = NULL WHERE state = 'PROCESSING' AND pending_until IS NULL AND unsent_epoch IS NOT NULL`;
+
 /** All consequences of rows that may be lost, in one commit. Running it twice only leaves another gap in the ids. */
 const adoptionBefore = (key: string, nowMs: number) => `
   BEGIN IMMEDIATE;
-  UPDATE payments SET unsent_epoch = NULL WHERE state = 'PROCESSING' AND unsent_epoch IS NOT NULL;
+  ${FORGET_UNSENT};
   UPDATE transaction_list
   SET last_id = last_id + ${GAP}, version = version + ${GAP}, last_removal_version = version + ${GAP};
   UPDATE deployment SET is_backup = 0, look_up_before = max(look_up_before, '${key}'), adopted_at = ${nowMs},
