@@ -1,51 +1,45 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import { minorUnits } from './amounts.ts';
-import { aboutParameters, type Charge, withoutSource } from './content.ts';
-import { type Answer, atWork, declined, outcomeOf, outcomeOfIntent, unclear, wrongSetUp } from './outcomes.ts';
+import { type Charge, chargeParameters, type Ending, endingParameters, withoutSecrets } from './content.ts';
+import type { Intents } from './intents.ts';
+import {
+  type Answer,
+  atWork,
+  declined,
+  intentIn,
+  isOfAnotherRequest,
+  outcomeOfRefusal,
+  unclear,
+  wrongSetUp,
+} from './outcomes.ts';
 import type { Payers } from './payers.ts';
-import { findIntent } from './search.ts';
-import type { Parameters, Stripe } from './stripe.ts';
 
 export interface ChargeSettings {
   /** For one question of Idempay with everything that is asked for it: less than its `PROCESSOR_TIMEOUT_MS`. */
   readonly timeoutMs: number;
   /** From now on a request that was sent to Stripe has been carried out, or never will be. */
   readonly settleMs: number;
-  /** How many pages of a list are read at most to look for one charge. */
-  readonly pages: number;
 }
 
 /** Stripe's documentation: in an outage its search may be an hour behind. */
 const SEARCH_LAG_MS = 3_600_000;
 /** The oldest are forgotten, and wait anew. */
 const MOST_QUIET = 100_000;
-const RATE_LIMIT_PAUSE_MS = 250;
 /** Stripe's names of payment methods. Anything else as a source is never sent there, so a decline of it is certain. */
 const PAYMENT_METHOD = /^pm_\w+$/;
 const NO_PAYMENT_METHOD = 'the source is no payment method of Stripe';
 
 export interface Charges {
   charge(charge: Charge): Promise<Answer>;
-  lookUp(reference: string): Promise<Answer>;
+  /** `id` is the PaymentIntent's, if Idempay knows it. */
+  lookUp(reference: string, id: string | undefined): Promise<Answer>;
+  end(ending: Ending): Promise<Answer>;
 }
 
-export function createCharges(stripe: Stripe, payers: Payers, settings: ChargeSettings): Charges {
-  const { timeoutMs, settleMs, pages } = settings;
+export function createCharges(intents: Intents, payers: Payers, { timeoutMs, settleMs }: ChargeSettings): Charges {
   /** Charges that this process is sending. */
   const underWay = new Map<string, number>();
   /** Since when this process knows of no request for a reference. */
   const quietSince = new Map<string, number>();
-
-  /** Sent once, but for a rate limit: that stands before Stripe's idempotency keys, so nothing was begun. */
-  async function send(parameters: Parameters, reference: string, deadline: AbortSignal): Promise<Answer> {
-    for (;;) {
-      const reply = await stripe.post('/v1/payment_intents', parameters, reference, deadline);
-      const answer = outcomeOf(reply);
-      if (answer.status !== 503) return answer;
-      const isOver = await pause(RATE_LIMIT_PAUSE_MS, false, { signal: deadline }).catch(() => true);
-      if (isOver) return answer;
-    }
-  }
 
   return {
     /**
@@ -63,18 +57,8 @@ export function createCharges(stripe: Stripe, payers: Payers, settings: ChargeSe
         const payer = await payers.of(charge, deadline).catch((fault: Error) => fault);
         // No decline: an earlier attempt may have found its payer, and be charged.
         if (payer instanceof Error) return wrongSetUp(payer.message);
-        const parameters = {
-          amount: `${money.units}`,
-          currency: currency.toLowerCase(),
-          payment_method: payer.paymentMethod,
-          ...(payer.customer !== undefined && { customer: payer.customer }),
-          'payment_method_types[0]': 'card',
-          confirm: 'true',
-          // Nobody is there to authenticate: such a card is declined.
-          error_on_requires_action: 'true',
-          ...aboutParameters(charge),
-        };
-        return withoutSource(await send(parameters, reference, deadline), source);
+        const reply = await intents.create(chargeParameters(charge, money.units, payer), reference, deadline);
+        return withoutSecrets(await intents.outcomeOf(reply, reference, deadline), charge);
       } finally {
         const others = (underWay.get(reference) ?? 1) - 1;
         if (others > 0) underWay.set(reference, others);
@@ -88,20 +72,46 @@ export function createCharges(stripe: Stripe, payers: Payers, settings: ChargeSe
      * request for it can still be under way. Therefore this process has sent none for `settleMs`, and Idempay, which looks up only after
      * its own attempt has ended, asks for that long. If there are too many PaymentIntents to read, the search must have had its hour.
      */
-    async lookUp(reference) {
+    async lookUp(reference, id) {
       if (underWay.has(reference)) return atWork;
       const askedAt = performance.now();
-      const found = await findIntent(stripe, reference, pages, AbortSignal.timeout(timeoutMs));
+      const deadline = AbortSignal.timeout(timeoutMs);
+      const found = await intents.find(reference, id, deadline);
       if (found.state === 'unclear') return unclear(504, found.cause);
+      if (found.state === 'foreign') return wrongSetUp(found.cause);
       if (found.state === 'found') {
         quietSince.delete(reference);
-        return forLookUp(outcomeOfIntent(found.intent));
+        return answered(await intents.settled(found.intent, deadline));
       }
       const since = quietSince.get(reference) ?? quietFrom(reference);
       const certainAt = since + (found.everywhere ? settleMs : SEARCH_LAG_MS);
       if (underWay.has(reference)) return atWork;
       if (askedAt < certainAt) return unclear(425, 'not found, and not certain yet');
       return { status: 404, body: { error: 'no charge with this reference' } };
+    },
+
+    /**
+     * A PaymentIntent that is there is cancelled. If there is none, a charge may still arrive: at this adapter, at another instance, or at
+     * Stripe. So the ending takes the charge's key there, with a PaymentIntent that nobody can pay. Of two requests with one key Stripe
+     * carries out only the one that came first, whatever becomes of the processes that sent them.
+     */
+    async end({ reference, transactionId, amount, currency, id }) {
+      const money = minorUnits(amount, currency);
+      // Such a charge was never sent, and never will be.
+      if ('problem' in money) return answered(declined(money.problem));
+      const deadline = AbortSignal.timeout(timeoutMs);
+      const found = await intents.find(reference, id, deadline);
+      if (found.state !== 'missing') return answered(await intents.ended(found, deadline));
+      const parameters = endingParameters({ reference, transactionId, currency }, money.units);
+      const reply = await intents.create(parameters, reference, deadline);
+      const intent = intentIn(reply);
+      if (intent) return answered(await intents.ended({ state: 'found', intent }, deadline));
+      // The charge came first: it is there now, or Stripe keeps a fault with its key.
+      if (isOfAnotherRequest(reply)) {
+        return answered(await intents.ended(await intents.find(reference, undefined, deadline), deadline));
+      }
+      const refused = outcomeOfRefusal(reply);
+      return refused.status === 402 || refused.status === 422 ? answered(refused) : { ...refused, status: 425 };
     },
   };
 
@@ -114,5 +124,6 @@ export function createCharges(stripe: Stripe, payers: Payers, settings: ChargeSe
   }
 }
 
-/** A look-up that finds a decline has succeeded. */
-const forLookUp = (answer: Answer): Answer => (answer.status === 402 ? { ...answer, status: 200 } : answer);
+/** For a question that is no charge: one that finds a decline, or a payment that waits, has succeeded. */
+const answered = (answer: Answer): Answer =>
+  answer.status === 402 || answer.status === 202 ? { ...answer, status: 200 } : answer;

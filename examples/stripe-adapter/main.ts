@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { createCharges } from './charges.ts';
+import { createIntents } from './intents.ts';
 import { noPayer, onePayer, payersBySource, payersOfShop } from './payers.ts';
 import { createAdapter } from './server.ts';
 import { createStripe } from './stripe.ts';
@@ -22,6 +23,8 @@ const {
   /** Longer than Stripe can take for one request; its own libraries give up after 80 s. */
   SETTLE_SECONDS = '120',
   LIST_PAGES = '50',
+  /** How long a payer may take at the bank's page. A look-up after that ends the payment. */
+  PENDING_SECONDS = '3600',
 } = process.env;
 
 if (!STRIPE_SECRET_KEY) throw new Error('Set STRIPE_SECRET_KEY to a secret or restricted key of your Stripe account.');
@@ -32,10 +35,13 @@ if (HOST !== '127.0.0.1' && !ADAPTER_PASSWORD) throw new Error('Set ADAPTER_PASS
 const stripe = createStripe({ url: STRIPE_API_URL, secretKey: STRIPE_SECRET_KEY });
 const withoutSource = STRIPE_PAYMENT_METHOD ? onePayer(STRIPE_PAYMENT_METHOD) : noPayer;
 const payers = payersBySource(PAYER_URL ? payersOfShop(PAYER_URL) : withoutSource);
-const charges = createCharges(stripe, payers, {
+const intents = createIntents(stripe, {
+  pages: numberOf('LIST_PAGES', LIST_PAGES),
+  pendingMs: numberOf('PENDING_SECONDS', PENDING_SECONDS) * 1000,
+});
+const charges = createCharges(intents, payers, {
   timeoutMs: numberOf('STRIPE_TIMEOUT_MS', STRIPE_TIMEOUT_MS),
   settleMs: numberOf('SETTLE_SECONDS', SETTLE_SECONDS) * 1000,
-  pages: numberOf('LIST_PAGES', LIST_PAGES),
 });
 const server = createAdapter(charges, ADAPTER_PASSWORD);
 server.listen(Number(PORT), HOST);

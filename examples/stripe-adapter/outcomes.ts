@@ -1,11 +1,20 @@
 import { decimalText } from './amounts.ts';
 import type { Reply } from './stripe.ts';
 
+/** The name in the shop's metadata with which its page asks for another action than an address. */
+export const ACTION = 'idempay_action';
+export const CLIENT_SECRET = 'clientSecret';
+/** The mark of a PaymentIntent that was never to be charged: it takes the key of a charge that may still arrive. */
+export const ENDING = 'idempay_ending';
+
 /** An answer of the contract in docs/reference/processor.md. */
 export interface Answer {
   readonly status: number;
-  readonly body: Readonly<Record<string, string>>;
+  readonly body: Readonly<Record<string, string | Action>>;
 }
+
+/** It goes to the payer's browser. No log has it. */
+type Action = Readonly<Record<string, string>>;
 
 interface StripeError {
   readonly type?: string;
@@ -20,7 +29,12 @@ export interface PaymentIntent {
   readonly status: string;
   readonly amount: number;
   readonly currency: string;
+  /** Seconds since the epoch. */
+  readonly created: number;
+  readonly client_secret?: string | null;
+  readonly next_action?: { readonly redirect_to_url?: { readonly url?: string | null } } | null;
   readonly last_payment_error?: StripeError | null;
+  readonly cancellation_reason?: string | null;
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
@@ -43,15 +57,36 @@ const REFUSED_AMOUNTS = ['amount_too_small', 'amount_too_large'];
 const isRefusedCurrency = ({ code, param, message }: StripeError) =>
   code === undefined && param === 'currency' && message?.startsWith('Invalid currency: ') === true;
 
-/** The meaning of the answer to the charge. An answer that is not surely an outcome is none. */
-export function outcomeOf(reply: Reply): Answer {
-  if (reply.state === 'lost') return unclear(504, `no answer of Stripe: ${reply.cause}`);
-  const { status, body } = reply;
-  if (status === 200) return outcomeOfIntent(body as unknown as PaymentIntent);
-  return outcomeOfError(status, (body.error ?? {}) as StripeError);
+const errorOf = (reply: Reply): StripeError =>
+  reply.state === 'answered' ? ((reply.body.error ?? {}) as StripeError) : {};
+
+/** The key came before with other parameters, or for another path. It says nothing of what that request did. */
+export const isOfAnotherRequest = (reply: Reply) =>
+  reply.state === 'answered' && reply.status === 400 && errorOf(reply).type === 'idempotency_error';
+
+/** The PaymentIntent is in a state in which the request is not possible. */
+export const isUnexpectedState = (reply: Reply) => errorOf(reply).code === 'payment_intent_unexpected_state';
+
+/** Refused before anything began, also before Stripe looked at an idempotency key. */
+export const isRateLimited = (reply: Reply) =>
+  reply.state === 'answered' && reply.status === 429 && errorOf(reply).code !== 'lock_timeout';
+
+/** The PaymentIntent in a reply, also in that of a decline. It may be the first reply to the key, and old. */
+export function intentIn(reply: Reply): PaymentIntent | undefined {
+  if (reply.state === 'lost') return undefined;
+  if (reply.status === 402) return errorOf(reply).payment_intent;
+  return reply.status === 200 ? (reply.body as unknown as PaymentIntent) : undefined;
 }
 
-function outcomeOfError(status: number, error: StripeError): Answer {
+/** The first confirmation failed, before the payer was given anything. */
+export const isDeclineOf = ({ status }: PaymentIntent, reply: Reply) =>
+  status === 'requires_payment_method' && reply.state === 'answered' && reply.status === 402;
+
+/** What an answer of Stripe other than 200 says about the request that was just sent. An answer that is not surely an outcome is none. */
+export function outcomeOfRefusal(reply: Reply): Answer {
+  if (reply.state === 'lost') return unclear(504, `no answer of Stripe: ${reply.cause}`);
+  const { status } = reply;
+  const error = errorOf(reply);
   const { type, code, message, payment_intent } = error;
   const said = `Stripe answered ${status} ${code ?? type ?? ''}: ${message ?? ''}`;
   if (status >= 500) return unclear(502, said);
@@ -62,22 +97,55 @@ function outcomeOfError(status: number, error: StripeError): Answer {
   const isDeclined = status === 402 && type === 'card_error';
   const isRefused = status === 400 && type === 'invalid_request_error' && isRefusedContent(error);
   if (!isDeclined && !isRefused) return wrongSetUp(said);
-  const isFailed = !payment_intent || payment_intent.status === 'requires_payment_method';
-  return isFailed ? declined(message ?? code ?? 'the card was declined') : outcomeOfIntent(payment_intent);
+  return withMoney(declined(message ?? code ?? 'the card was declined'), payment_intent);
 }
 
 function isRefusedContent(error: StripeError): boolean {
   return REFUSED_AMOUNTS.includes(error.code ?? '') || isRefusedCurrency(error);
 }
 
-/** A success says what was charged: Idempay compares it with what it asked for. */
-export function outcomeOfIntent(intent: PaymentIntent): Answer {
-  const { id, status, amount, currency, last_payment_error: error } = intent;
-  if (status === 'succeeded') {
-    return { status: 200, body: { status: 'succeeded', id, amount: decimalText(amount, currency), currency } };
-  }
-  if (status === 'canceled') return declined('the payment was canceled');
-  // Only one confirmation was ever sent, and it failed.
-  if (status === 'requires_payment_method' && error) return declined(error.message ?? error.code ?? 'declined');
-  return atWork;
+export const isFinal = ({ status }: PaymentIntent) => status === 'succeeded' || status === 'canceled';
+
+/** It takes the place of a charge that must not be made any more. */
+export const isEnding = ({ metadata }: PaymentIntent) => metadata?.[ENDING] !== undefined;
+
+/** The expected end of a payment that waits. It is the same in each reply, because it is counted from the charge. */
+export const untilMs = ({ created }: PaymentIntent, pendingMs: number) => created * 1000 + pendingMs;
+
+/**
+ * True if nobody shall pay any more: after a confirmation that failed, because the client secret that the payer has would confirm it once
+ * more, and after the time in which a payer may confirm.
+ */
+export function isOver(intent: PaymentIntent, pendingMs: number, nowMs: number): boolean {
+  if (isFinal(intent)) return false;
+  const hasFailed = intent.status === 'requires_payment_method' && Boolean(intent.last_payment_error);
+  return hasFailed || isEnding(intent) || nowMs >= untilMs(intent, pendingMs);
+}
+
+/** As a reply to a charge. Each one says what is charged: Idempay compares it with what it asked for. */
+export function outcomeOfIntent(intent: PaymentIntent, pendingMs: number): Answer {
+  const { status } = intent;
+  if (status === 'succeeded') return withMoney({ status: 200, body: { status } }, intent);
+  if (status === 'canceled') return withMoney(declined(reasonOf(intent)), intent);
+  if (status !== 'requires_action' && status !== 'processing') return withMoney(atWork, intent);
+  const until = new Date(untilMs(intent, pendingMs)).toISOString();
+  const action = status === 'requires_action' ? actionOf(intent) : undefined;
+  return withMoney({ status: 202, body: { status: 'pending', until, ...(action && { action }) } }, intent);
+}
+
+function withMoney(answer: Answer, intent: PaymentIntent | undefined): Answer {
+  if (intent === undefined) return answer;
+  const { id, amount, currency } = intent;
+  return { ...answer, body: { ...answer.body, id, amount: decimalText(amount, currency), currency } };
+}
+
+function actionOf({ metadata, client_secret, next_action }: PaymentIntent): Action | undefined {
+  if (metadata?.[ACTION] === CLIENT_SECRET) return client_secret ? { [CLIENT_SECRET]: client_secret } : undefined;
+  const url = next_action?.redirect_to_url?.url;
+  return url ? { url } : undefined;
+}
+
+function reasonOf({ last_payment_error: error, cancellation_reason }: PaymentIntent): string {
+  if (error) return error.message ?? error.code ?? 'declined';
+  return cancellation_reason === 'abandoned' ? 'the payment was not confirmed in time' : 'the payment was cancelled';
 }

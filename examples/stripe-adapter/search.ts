@@ -8,7 +8,9 @@ export type Found =
   | { readonly state: 'found'; readonly intent: PaymentIntent }
   /** `everywhere`: every PaymentIntent that could be the one was seen. Else Stripe's search alone says so, and it lags behind. */
   | { readonly state: 'missing'; readonly everywhere: boolean }
-  | { readonly state: 'unclear'; readonly cause: string };
+  | { readonly state: 'unclear'; readonly cause: string }
+  /** The name that was given is not one of this reference at this account: a person must look. */
+  | { readonly state: 'foreign'; readonly cause: string };
 
 const PAGE = 100;
 /** Clocks differ. */
@@ -33,7 +35,7 @@ export async function findIntent(
   if (hits.state === 'unclear') return hits;
   const [hit] = hits.page;
   // The index may be old: the object itself is not.
-  if (hit) return intentOf(await stripe.get(`/v1/payment_intents/${hit.id}`, {}, deadline));
+  if (hit) return readIntent(stripe, hit.id, reference, deadline);
 
   let after: Parameters = {};
   for (let page = 0; page < pages; page += 1) {
@@ -49,11 +51,21 @@ export async function findIntent(
   return { state: 'missing', everywhere: false };
 }
 
-function intentOf(reply: Reply): Found {
-  if (reply.state === 'answered' && reply.status === 200) {
-    return { state: 'found', intent: reply.body as unknown as PaymentIntent };
+/** One request, and always up to date. */
+export async function readIntent(
+  stripe: Stripe,
+  id: string,
+  reference: string,
+  deadline: AbortSignal,
+): Promise<Found & { state: 'found' | 'unclear' | 'foreign' }> {
+  const reply = await stripe.get(`/v1/payment_intents/${id}`, {}, deadline);
+  if (reply.state === 'answered' && reply.status === 404) {
+    return { state: 'foreign', cause: `this account of Stripe has no ${id}` };
   }
-  return unclear(reply);
+  if (reply.state === 'lost' || reply.status !== 200) return unclear(reply);
+  const intent = reply.body as unknown as PaymentIntent;
+  if (intent.metadata?.[REFERENCE] === reference) return { state: 'found', intent };
+  return { state: 'foreign', cause: `${id} is of another payment` };
 }
 
 type Page = { readonly state: 'page'; readonly page: readonly PaymentIntent[]; readonly hasMore: boolean };

@@ -2,15 +2,26 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { json } from 'node:stream/consumers';
 import type { Charges } from './charges.ts';
-import { readCharge } from './content.ts';
+import { readCharge, readEnding } from './content.ts';
 import type { Answer } from './outcomes.ts';
 
 /** Idempay's keys: nothing else is ever put into a query. */
 const KEY = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-/** The adapter reads what a payment is about, which is the second contract. */
-const HEADERS = { 'content-type': 'application/json', 'idempay-contract': '2' };
+/** Stripe's names of PaymentIntents. Any other name is of an adapter that was here before, and is passed over. */
+const INTENT = /^pi_\w{1,200}$/;
+/** The adapter reads what a payment is about, says when an outcome takes time, and ends payments: the third contract. */
+const HEADERS = { 'content-type': 'application/json', 'idempay-contract': '3' };
 const REQUEST_MS = 5_000;
 const LONGEST_BODY = 65_536;
+
+const intentNamed = (id: string | null | undefined) => (id && INTENT.test(id) ? id : undefined);
+
+/** Empty if it is too long, or no JSON object. */
+async function bodyOf(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
+  const isShort = Number(request.headers['content-length'] ?? Number.NaN) <= LONGEST_BODY;
+  const body = isShort ? await json(request).catch(() => undefined) : undefined;
+  return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {};
+}
 
 /** Each reply names the reference, so that no other reply is taken for it. */
 const about = (reference: string, { status, body }: Answer): Answer => ({ status, body: { ...body, reference } });
@@ -35,24 +46,28 @@ export function createAdapter(charges: Charges, password: string | undefined): S
     if (!isAllowed(request.headers.authorization)) return { status: 401, body: { error: 'wrong user or password' } };
     const { method, url = '' } = request;
     if (method === 'POST' && url === '/charges') return charge(request);
-    const [, reference] = /^\/charges\/([^/?]+)$/.exec(url) ?? [];
-    if (method === 'GET' && reference !== undefined) {
+    const { pathname, searchParams } = new URL(url, 'http://adapter');
+    const [, reference, ending] = /^\/charges\/([^/]+)(\/ending)?$/.exec(pathname) ?? [];
+    if (method === 'GET' && reference !== undefined && !ending) {
       // Such a charge is refused, so there can be none.
       if (!KEY.test(reference)) return { status: 404, body: { error: 'not a key of Idempay' } };
-      return about(reference, await charges.lookUp(reference));
+      return about(reference, await charges.lookUp(reference, intentNamed(searchParams.get('id'))));
     }
-    return { status: 400, body: { error: 'POST /charges and GET /charges/{reference} are served' } };
+    if (method === 'POST' && reference !== undefined && ending) return end(reference, request);
+    const served = 'POST /charges, GET /charges/{reference} and POST /charges/{reference}/ending are served';
+    return { status: 400, body: { error: served } };
   }
 
   async function charge(request: IncomingMessage): Promise<Answer> {
-    const reference = request.headers['idempotency-key'];
-    const isShort = Number(request.headers['content-length'] ?? Number.NaN) <= LONGEST_BODY;
-    const body = (isShort ? await json(request).catch(() => undefined) : undefined) as
-      | Record<string, unknown>
-      | undefined;
-    const charged = readCharge(reference, body ?? {});
+    const charged = readCharge(request.headers['idempotency-key'], await bodyOf(request));
     if (!charged || !KEY.test(charged.reference)) return { status: 400, body: { error: 'not a charge of Idempay' } };
     return about(charged.reference, await charges.charge(charged));
+  }
+
+  async function end(reference: string, request: IncomingMessage): Promise<Answer> {
+    const ending = readEnding(reference, await bodyOf(request));
+    if (!ending || !KEY.test(reference)) return { status: 400, body: { error: 'not an ending of Idempay' } };
+    return about(reference, await charges.end({ ...ending, id: intentNamed(ending.id) }));
   }
 
   function isAllowed(authorization: string | undefined): boolean {

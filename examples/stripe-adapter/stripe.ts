@@ -7,8 +7,11 @@ export type Parameters = Readonly<Record<string, string>>;
 
 export interface Stripe {
   get(path: string, parameters: Parameters, deadline: AbortSignal): Promise<Reply>;
-  /** Stripe carries out a POST once for each key, for at least 24 hours. */
-  post(path: string, parameters: Parameters, idempotencyKey: string, deadline: AbortSignal): Promise<Reply>;
+  /**
+   * Stripe carries out a POST once for each key, for at least 24 hours. A key belongs to one path and one set of parameters. Without a key,
+   * each POST is carried out.
+   */
+  post(path: string, parameters: Parameters, idempotencyKey: string | undefined, deadline: AbortSignal): Promise<Reply>;
 }
 
 /** The version that the answers are read by; a newer default of the account changes nothing here. */
@@ -34,7 +37,7 @@ export function createStripe({ url, secretKey }: { url: string; secretKey: strin
     post: (path, parameters, idempotencyKey, signal) =>
       send(path, {
         method: 'POST',
-        headers: { ...headers, 'idempotency-key': idempotencyKey },
+        headers: { ...headers, ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }) },
         body: new URLSearchParams(parameters),
         signal,
       }),

@@ -72,7 +72,9 @@ describe('the Stripe adapter of examples/', () => {
     await environment.restartAdapter({ STRIPE_PAYMENT_METHOD: 'pm_card_chargeDeclined' });
     expectError(await pay(environment.url, key, USD), 402, 'Payment declined: Your card was declined.');
     const answer = await lookUpCharge(environment.adapterUrl, key);
-    const declined = { status: 'declined', reason: 'Your card was declined.', reference: key };
+    const { id } = intents()[0] as { id: string };
+    const money = { amount: '100.50', currency: 'usd' };
+    const declined = { status: 'declined', reason: 'Your card was declined.', reference: key, id, ...money };
     expect([answer.status, answer.json()]).toEqual([200, declined]);
     await environment.restartAdapter();
   });
@@ -232,9 +234,9 @@ describe('the Stripe adapter of examples/', () => {
     ]);
   });
 
-  test('says with every reply that it reads the content', async () => {
+  test('names the third contract in every reply', async () => {
     const answers = [await environment.charge(key, USD), await lookUpCharge(environment.adapterUrl, key)];
-    for (const { headers } of answers) expect(headers['idempay-contract']).toBe('2');
+    for (const { headers } of answers) expect(headers['idempay-contract']).toBe('3');
   });
 
   test('finds a charge by its own names, whatever names the metadata has', async () => {

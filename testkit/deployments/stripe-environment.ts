@@ -41,6 +41,11 @@ export async function openStripeEnvironment(random?: () => number) {
     adapterLogs: () => adapter.logs,
     charge: (reference: string, charged: { amount: string; currency: string } & Readonly<Record<string, unknown>>) =>
       sendCharge(url, reference, { transactionId: 'TXN1', ...charged }),
+    /** One more process of the adapter, at an address of its own. */
+    async startAnotherAdapter() {
+      const other = await examples.start('stripe-adapter', { ...usual, PORT: '0' });
+      return { url: other.url, kill: () => other.kill() };
+    },
     /** Its work ends in the middle. */
     async restartAdapter(changed: Record<string, string> = {}): Promise<void> {
       await adapter.kill();

@@ -1,0 +1,122 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import {
+  type Answer,
+  intentIn,
+  isDeclineOf,
+  isEnding,
+  isFinal,
+  isOfAnotherRequest,
+  isOver,
+  isRateLimited,
+  isUnexpectedState,
+  outcomeOfIntent,
+  outcomeOfRefusal,
+  type PaymentIntent,
+  unclear,
+  wrongSetUp,
+} from './outcomes.ts';
+import { type Found, findIntent, readIntent } from './search.ts';
+import type { Parameters, Reply, Stripe } from './stripe.ts';
+
+export interface IntentSettings {
+  /** How many pages of a list are read at most to look for one charge. */
+  readonly pages: number;
+  /** From the charge on, a payer may confirm it for this long. */
+  readonly pendingMs: number;
+}
+
+const RATE_LIMIT_PAUSE_MS = 250;
+/** Stripe's words for the reason of a cancellation. */
+const BY_SHOP = 'requested_by_customer';
+const BY_TIME = 'abandoned';
+
+export type Intents = ReturnType<typeof createIntents>;
+
+/** The PaymentIntent of one reference, for one question of Idempay. */
+export function createIntents(stripe: Stripe, { pages, pendingMs }: IntentSettings) {
+  return { create, find, outcomeOf, settled, ended };
+
+  /** Sent once, but for a rate limit: that stands before Stripe's idempotency keys, so nothing was begun. */
+  function create(parameters: Parameters, reference: string, deadline: AbortSignal): Promise<Reply> {
+    return throughRateLimit(() => stripe.post('/v1/payment_intents', parameters, reference, deadline), deadline);
+  }
+
+  /** With `id`, the name that an earlier reply gave, nothing is searched. */
+  function find(reference: string, id: string | undefined, deadline: AbortSignal): Promise<Found> {
+    return id === undefined
+      ? findIntent(stripe, reference, pages, deadline)
+      : readIntent(stripe, id, reference, deadline);
+  }
+
+  /**
+   * The outcome of a charge. A success and a decline are final. In every other case the reply may be an old one, which Stripe has kept with
+   * the key, so the PaymentIntent is read again.
+   */
+  async function outcomeOf(reply: Reply, reference: string, deadline: AbortSignal): Promise<Answer> {
+    if (isOfAnotherRequest(reply)) {
+      const found = await find(reference, undefined, deadline);
+      const isEnded = found.state === 'found' && isEnding(found.intent);
+      return isEnded ? settled(found.intent, deadline) : outcomeOfRefusal(reply);
+    }
+    const intent = intentIn(reply);
+    if (!intent || isDeclineOf(intent, reply)) return outcomeOfRefusal(reply);
+    if (intent.status === 'succeeded') return outcomeOfIntent(intent, pendingMs);
+    const found = await readIntent(stripe, intent.id, reference, deadline);
+    return found.state === 'found' ? settled(found.intent, deadline) : unclear(504, found.cause);
+  }
+
+  /**
+   * What became of a charge by now. A payment that is over is cancelled first, because the payer may have something that still confirms it;
+   * Stripe then says how it ended.
+   */
+  async function settled(intent: PaymentIntent, deadline: AbortSignal): Promise<Answer> {
+    if (!isOver(intent, pendingMs, Date.now())) return outcomeOfIntent(intent, pendingMs);
+    const cancelled = await cancel(intent, isEnding(intent) ? BY_SHOP : BY_TIME, deadline);
+    return 'intent' in cancelled ? outcomeOfIntent(cancelled.intent, pendingMs) : cancelled.problem;
+  }
+
+  /** How a charge ended that is ended now. 409 says that Stripe does not end it, and 425 that Stripe's answer is not known. */
+  async function ended(found: Found, deadline: AbortSignal): Promise<Answer> {
+    if (found.state === 'missing') return unclear(425, 'Stripe knows the key, and shows no charge with it');
+    if (found.state === 'unclear') return unclear(425, found.cause);
+    if (found.state === 'foreign') return wrongSetUp(found.cause);
+    const cancelled = await cancel(found.intent, BY_SHOP, deadline);
+    if ('problem' in cancelled) {
+      const { status } = cancelled.problem;
+      return status === 422 ? cancelled.problem : { ...cancelled.problem, status: 425 };
+    }
+    const { intent } = cancelled;
+    if (isFinal(intent)) return outcomeOfIntent(intent, pendingMs);
+    return { status: 409, body: { status: 'processing', id: intent.id } };
+  }
+
+  /** The PaymentIntent after it: cancelled, or in a state in which it cannot be. Sent without a key, with which a refusal would be kept. */
+  async function cancel(
+    intent: PaymentIntent,
+    reason: string,
+    deadline: AbortSignal,
+  ): Promise<{ readonly intent: PaymentIntent } | { readonly problem: Answer }> {
+    if (isFinal(intent)) return { intent };
+    const path = `/v1/payment_intents/${intent.id}`;
+    const parameters = { cancellation_reason: reason };
+    const reply = await throughRateLimit(
+      () => stripe.post(`${path}/cancel`, parameters, undefined, deadline),
+      deadline,
+    );
+    const now = isUnexpectedState(reply) ? await stripe.get(path, {}, deadline) : reply;
+    const after = now.state === 'answered' && now.status === 200 ? intentIn(now) : undefined;
+    if (after) return { intent: after };
+    const problem = outcomeOfRefusal(now);
+    // No answer to a cancellation is a decline of the charge.
+    return { problem: problem.status === 402 ? unclear(502, 'Stripe declined to cancel') : problem };
+  }
+}
+
+async function throughRateLimit(send: () => Promise<Reply>, deadline: AbortSignal): Promise<Reply> {
+  for (;;) {
+    const reply = await send();
+    if (!isRateLimited(reply)) return reply;
+    const isOver = await pause(RATE_LIMIT_PAUSE_MS, false, { signal: deadline }).catch(() => true);
+    if (isOver) return reply;
+  }
+}
