@@ -26,6 +26,8 @@ type Answer = AdapterReply | 'cut' | 'hang';
 export interface Adapter {
   charge(asked: Asked): Answer | Promise<Answer>;
   lookUp(asked: Asked): Answer | Promise<Answer>;
+  /** If it is omitted, endings are answered as an unknown path is. */
+  end?(asked: Asked): Answer | Promise<Answer>;
 }
 
 /** The money that really moved, in its order. */
@@ -34,30 +36,75 @@ export interface Books {
 }
 
 export const DECLINED_SOURCE = 'tok_declined';
+/** Its payer must confirm, if one is present. */
+export const CONFIRMING_SOURCE = 'tok_confirming';
 
 /** Moves money and names the movement. */
 export const move = (books: Books, { reference, charge }: Asked) =>
   `ch_${books.moved.push({ reference, amount: charge?.amount })}`;
 
+/** An adapter whose payers can be played. */
+export interface PlayedAdapter extends Required<Adapter> {
+  /** The payer of a pending charge, who was given this action, confirms or refuses. Without effect on one that has an outcome. */
+  play(does: 'confirm' | 'refuse', action: unknown): void;
+}
+
 /** Keeps the contract, in memory. Its replies name the charge, unless `isSilent`. */
-export function keepingAdapter(books: Books, isSilent = false): Adapter {
+export function keepingAdapter(books: Books, isSilent = false): PlayedAdapter {
   const outcomes = new Map<string, { readonly reply: AdapterReply; readonly amount: unknown }>();
+  const waiting = new Map<string, Asked>();
   return {
     charge(asked) {
       const { reference, charge } = asked;
       if (reference === '' || typeof charge?.amount !== 'string') return { status: 400, body: { error: 'no charge' } };
       const known = outcomes.get(reference);
       if (known) return known.amount === charge.amount ? known.reply : anotherAmount();
-      const reply = charge.source === DECLINED_SOURCE ? declined() : succeeded(move(books, asked), isSilent);
+      const reply = replyTo(asked);
       outcomes.set(reference, { reply, amount: charge.amount });
       return reply;
+    },
+    end({ reference, charge: ending }) {
+      const known = outcomes.get(reference);
+      if (known && known.reply.status !== 202) return { ...known.reply, status: 200 };
+      waiting.delete(reference);
+      outcomes.set(reference, { reply: declined(), amount: ending?.amount });
+      return { ...declined(), status: 200 };
+    },
+    play(does, action) {
+      const { page } = Object(action) as { page?: string };
+      const asked = waiting.get(page ?? '');
+      if (asked === undefined) return;
+      waiting.delete(asked.reference);
+      const reply = does === 'confirm' ? succeeded(move(books, asked), isSilent) : declined();
+      outcomes.set(asked.reference, { reply, amount: asked.charge?.amount });
     },
     lookUp({ reference }) {
       const known = outcomes.get(reference);
       return known ? { ...known.reply, status: 200 } : noRecord();
     },
   };
+
+  function replyTo(asked: Asked): AdapterReply {
+    const { reference, charge } = asked;
+    if (charge?.source === DECLINED_SOURCE) return declined();
+    if (charge?.source !== CONFIRMING_SOURCE) return succeeded(move(books, asked), isSilent);
+    if (charge.returnUrl === undefined) return declined();
+    waiting.set(reference, asked);
+    return pending(asked);
+  }
 }
+
+/** The page of its payer is named by the reference. */
+export const pending = ({ reference, charge }: Asked): AdapterReply => ({
+  status: 202,
+  body: {
+    status: 'pending',
+    until: new Date(Date.now() + 3_600_000).toISOString(),
+    action: { page: reference },
+    amount: charge?.amount,
+    currency: charge?.currency,
+  },
+});
 
 export const succeeded = (id: string, isSilent = false): AdapterReply => ({
   status: 200,
@@ -68,22 +115,24 @@ export const declined = (): AdapterReply => ({ status: 402, body: { status: 'dec
 export const noRecord = (): AdapterReply => ({ status: 404, body: { error: 'no record' } });
 
 /**
- * Serves an adapter on a port of 127.0.0.1. It says that it reads content, and names the reference in a header, unless its headers say
+ * Serves an adapter on a port of 127.0.0.1. It names contract 3, and names the reference in a header, unless its headers say
  * otherwise. An empty header is left out.
  */
-export async function serveAdapter({ charge, lookUp }: Adapter) {
+export async function serveAdapter({ charge, lookUp, end = noRecord }: Adapter) {
   const server = createServer(async (request, response) => {
     const body = await text(request).catch(() => '');
     const { method, url = '' } = request;
     const isToBeCut = request.headers.connection === 'close';
-    const reference = method === 'POST' ? request.headers['idempotency-key'] : url.split('/').at(-1);
+    const [, inPath] = /^\/charges\/([^/?]+)/.exec(url) ?? [];
+    const act = operationOf(method, url);
+    const reference = act === 'charge' ? request.headers['idempotency-key'] : inPath;
     const asked: Asked = {
       reference: String(reference ?? ''),
       charge: parsed(body),
       isToBeCut,
       gone: isToBeCut ? gone(request) : Promise.resolve(),
     };
-    const answer = await (method === 'POST' ? charge(asked) : lookUp(asked));
+    const answer = await { charge, lookUp, end }[act](asked);
     if (answer === 'hang') return;
     if (answer === 'cut') return void request.socket.destroy();
     send(response, asked.reference, answer);
@@ -100,8 +149,13 @@ export async function serveAdapter({ charge, lookUp }: Adapter) {
   };
 }
 
+function operationOf(method: string | undefined, url: string): keyof Adapter {
+  if (method !== 'POST') return 'lookUp';
+  return url.endsWith('/ending') ? 'end' : 'charge';
+}
+
 function send(response: ServerResponse, reference: string, { status, body, headers }: AdapterReply): void {
-  const usual = { 'content-type': 'application/json', 'idempay-contract': '2', 'idempotency-key': reference };
+  const usual = { 'content-type': 'application/json', 'idempay-contract': '3', 'idempotency-key': reference };
   const sent = Object.entries({ ...usual, ...headers }).filter(([, value]) => value !== '');
   const isRaw = typeof body === 'string' || body instanceof Uint8Array;
   response.writeHead(status, Object.fromEntries(sent)).end(isRaw ? body : JSON.stringify(body));

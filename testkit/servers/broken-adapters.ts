@@ -6,11 +6,14 @@ import {
   type Asked,
   anotherAmount,
   type Books,
+  CONFIRMING_SOURCE,
   DECLINED_SOURCE,
   declined,
   keepingAdapter,
   move,
   noRecord,
+  type PlayedAdapter,
+  pending,
   succeeded,
 } from './adapters.js';
 
@@ -25,8 +28,11 @@ export interface BrokenAdapter {
   readonly timeoutMs?: number;
   /** For a charge that is said to be at work: short if it stays at work. */
   readonly deadlineMs?: number;
-  open(books: Books): Adapter;
+  open(books: Books): BrokenPlayed;
 }
+
+/** Of an adapter without `play`, no payer acts. `restart` kills it, and starts it again. */
+export type BrokenPlayed = Adapter & Partial<Pick<PlayedAdapter, 'play'>> & { readonly restart?: () => void };
 
 /** A good adapter whose replies to charges are changed; it moved the money before. */
 const replying = (change: (reply: AdapterReply) => AdapterReply | 'cut' | 'hang') => (books: Books) => {
@@ -336,7 +342,7 @@ export const BROKEN_ADAPTERS: readonly BrokenAdapter[] = [
     says: /404 to a look-up without the header Idempay-Contract, which earlier replies had.*not sent again/,
     open(books) {
       const kept = keepingAdapter(books);
-      const [first, later] = [{ 'idempay-contract': '' }, { 'idempay-contract': '2' }];
+      const [first, later] = [{ 'idempay-contract': '' }, { 'idempay-contract': '3' }];
       return {
         charge: async (asked) => ({ ...((await kept.charge(asked)) as AdapterReply), headers: later }),
         lookUp: async (asked) => ({ ...((await kept.lookUp(asked)) as AdapterReply), headers: first }),
@@ -435,6 +441,324 @@ export const BROKEN_ADAPTERS: readonly BrokenAdapter[] = [
     },
   },
 ];
+
+/** A good adapter with another answer to endings. */
+const ending = (end: (kept: PlayedAdapter, asked: Asked) => ReturnType<Adapter['charge']>) => (books: Books) => {
+  const kept = keepingAdapter(books);
+  return { ...kept, end: (asked: Asked) => end(kept, asked) };
+};
+
+/** A good adapter whose reply about a pending charge is changed. */
+const waiting =
+  (
+    change: (reply: AdapterReply, asked: Asked) => AdapterReply,
+    calls: readonly (keyof Adapter)[] = ['charge', 'lookUp'],
+  ) =>
+  (books: Books) => {
+    const kept = keepingAdapter(books);
+    const changed = (call: 'charge' | 'lookUp') => async (asked: Asked) => {
+      const reply = (await kept[call](asked)) as AdapterReply;
+      return Object(reply.body).status === 'pending' && calls.includes(call) ? change(reply, asked) : reply;
+    };
+    return { ...kept, charge: changed('charge'), lookUp: changed('lookUp') };
+  };
+
+const withMembers = (reply: AdapterReply, members: object): AdapterReply => ({
+  ...reply,
+  body: { ...Object(reply.body), ...members },
+});
+
+/** Each breaks a promise of contract 3 about charges that are pending or ended. */
+export const BROKEN_OPEN_CHARGES: readonly BrokenAdapter[] = [
+  {
+    title: 'has no path for endings',
+    check: 'ending before a charge',
+    says: /The ending of a reference that never came is not clear: the processor answered 404 to an ending/,
+    open: ending(noRecord),
+  },
+  {
+    title: 'answers endings without the contract',
+    check: 'ending before a charge',
+    says: /answered 200 to an ending without Idempay-Contract: 3, which counts for nothing/,
+    open: ending(async (kept, asked) => ({
+      ...((await kept.end(asked)) as AdapterReply),
+      headers: { 'idempay-contract': '2' },
+    })),
+  },
+  {
+    title: 'says that a reference that never came has succeeded when it is ended',
+    check: 'ending before a charge',
+    says: /says succeeded\. An order would be taken for paid that nobody has paid/,
+    open: ending(() => succeeded('ch_0')),
+  },
+  {
+    title: 'answers an ending with the status of a declined charge',
+    check: 'ending before a charge',
+    says: /answered 402 to an ending.*a decline must have the status 200/,
+    open: ending(async (kept, asked) => {
+      const reply = (await kept.end(asked)) as AdapterReply;
+      return Object(reply.body).status === 'declined' ? { ...reply, status: 402 } : reply;
+    }),
+  },
+  {
+    title: 'charges a reference that was ended before',
+    check: 'ending before a charge',
+    says: /came after its ending was answered as succeeded\. The order was cancelled.*the payer is charged/,
+    open: ending(async (kept, asked) => {
+      const known = (await kept.lookUp(asked)) as AdapterReply;
+      return known.status === 200 ? kept.end(asked) : { ...declined(), status: 200 };
+    }),
+  },
+  {
+    title: 'ends nothing for ever',
+    check: 'ending before a charge',
+    says: /answered 425 to an ending: still at work\. Such a payment stays open/,
+    deadlineMs: 300,
+    open: ending(() => ({ status: 425, body: { error: 'not yet' } })),
+  },
+  {
+    title: 'answers an ending as declined while its charge goes on',
+    check: 'ending during a charge',
+    says: /whose ending was answered with declined (was answered as|says) succeeded\. The order was cancelled/,
+    open(books) {
+      const kept = keepingAdapter(books);
+      const atWork = new Set<string>();
+      return {
+        ...kept,
+        async charge(asked) {
+          const known = (await kept.lookUp(asked)) as AdapterReply;
+          if (known.status === 200 || asked.reference === '') return kept.charge(asked);
+          atWork.add(asked.reference);
+          await pause(100);
+          atWork.delete(asked.reference);
+          return kept.charge(asked);
+        },
+        lookUp: (asked) =>
+          atWork.has(asked.reference) ? { status: 409, body: { error: 'at work' } } : kept.lookUp(asked),
+        end: (asked) => (atWork.has(asked.reference) ? { ...declined(), status: 200 } : kept.end(asked)),
+      };
+    },
+  },
+  {
+    title: 'says that a charge that succeeded was declined when it is ended',
+    check: 'ending after a charge',
+    says: /The ending of a charge that succeeded says declined.*the order would be closed/,
+    open: ending(async (kept, asked) => {
+      const reply = (await kept.end(asked)) as AdapterReply;
+      const [isCharged] = [Object(reply.body).status === 'succeeded'];
+      return isCharged && Object(reply.body).id === 'ch_1' ? { ...declined(), status: 200 } : reply;
+    }),
+  },
+  {
+    title: 'names another charge when it ends one',
+    check: 'ending after a charge',
+    says: /names another charge: its id is 'ch_0', and was 'ch_1'/,
+    open: ending(async (kept, asked) => {
+      const reply = (await kept.end(asked)) as AdapterReply;
+      return Object(reply.body).id === 'ch_1' ? succeeded('ch_0') : reply;
+    }),
+  },
+  {
+    title: 'says pending without the contract',
+    check: 'pending charge',
+    says: /answered 202 to a charge.*must have the status 202, and the header Idempay-Contract: 3/,
+    open: waiting((reply) => ({ ...reply, headers: { 'idempay-contract': '' } })),
+  },
+  {
+    title: 'says pending with 200',
+    check: 'pending charge',
+    says: /answered 200 to a charge.*must have the status 202/,
+    open: waiting((reply) => ({ ...reply, status: 200 })),
+  },
+  {
+    title: 'sends the payer to a page that anybody can read',
+    check: 'pending charge',
+    says: /its action has a url that is neither https nor http on a loopback name.*look at the adapter/,
+    open: waiting((reply) => withMembers(reply, { action: { url: 'http://bank.example/' } })),
+  },
+  {
+    title: 'gives no time until which a charge is pending',
+    check: 'pending charge',
+    says: /its until is no time as RFC 3339 has it/,
+    open: waiting((reply) => withMembers(reply, { until: '2026-11-29T15:00:00' })),
+  },
+  {
+    title: 'gives the payer no time',
+    check: 'pending charge',
+    says: /until of a new pending charge is over already/,
+    open: waiting((reply) => withMembers(reply, { until: '2020-01-01T00:00:00Z' })),
+  },
+  {
+    title: 'declines a charge whose payer must confirm',
+    check: 'pending charge',
+    says: /with the confirming source and a returnUrl was declined.*would be told no/,
+    open: waiting(declined),
+  },
+  {
+    title: 'has no record of a pending charge',
+    check: 'pending charge',
+    says: /The look-up of a pending charge has no record of it.*nobody would find out/,
+    open: waiting(noRecord, ['lookUp']),
+  },
+  {
+    title: 'answers a look-up of a pending charge without the contract',
+    check: 'pending charge',
+    says: /answered 200 to a look-up without Idempay-Contract: 3, which counts for nothing/,
+    open: waiting((reply) => ({ ...reply, headers: { 'idempay-contract': '2' } }), ['lookUp']),
+  },
+  {
+    title: 'does not say which amount is pending',
+    check: 'pending charge',
+    says: /does not name amount and currency.*cannot be ended/,
+    open: waiting((reply) => withMembers(reply, { amount: undefined, currency: undefined }), ['lookUp']),
+  },
+  {
+    title: 'begins a pending charge again when it is repeated',
+    check: 'pending charge',
+    says: /A repeat of a pending charge names another one\. The payer may confirm both/,
+    open(books) {
+      let count = 0;
+      return waiting(
+        (reply) => {
+          count += 1;
+          return withMembers(reply, { id: `pi_${count}` });
+        },
+        ['charge'],
+      )(books);
+    },
+  },
+  {
+    title: 'forgets a pending charge in a restart',
+    check: 'restart',
+    says: /pending charge after a restart has no record of it\. The payer may still confirm it/,
+    open(books) {
+      let isForgotten = false;
+      const restart = () => {
+        isForgotten = true;
+      };
+      const adapter = waiting((reply) => (isForgotten ? noRecord() : reply), ['lookUp'])(books);
+      return { ...adapter, restart };
+    },
+  },
+  {
+    title: 'forgets an ending in a restart',
+    check: 'restart',
+    says: /came after its ending and a restart was answered as succeeded\. The order was cancelled/,
+    open(books) {
+      const kept = keepingAdapter(books);
+      const ended = new Set<string>();
+      return {
+        ...kept,
+        async charge(asked) {
+          const isEnded = ended.has(asked.reference) && asked.charge?.source !== CONFIRMING_SOURCE;
+          return isEnded ? declined() : kept.charge(asked);
+        },
+        async lookUp(asked) {
+          return ended.has(asked.reference) ? { ...declined(), status: 200 } : kept.lookUp(asked);
+        },
+        async end(asked) {
+          const known = (await kept.lookUp(asked)) as AdapterReply;
+          if (known.status === 200) return kept.end(asked);
+          ended.add(asked.reference);
+          return { ...declined(), status: 200 };
+        },
+        restart: () => ended.clear(),
+      };
+    },
+  },
+  {
+    title: 'declines a pending charge that was ended, and leaves its page open',
+    check: 'ending a pending charge',
+    says: /that was ended says succeeded\..*only when nothing that the payer was given can charge any more/,
+    open: (books) => leavingOpen(books, 'end'),
+  },
+  {
+    title: 'says that a pending charge succeeded when it is ended',
+    check: 'ending a pending charge',
+    says: /says succeeded, although no payer has confirmed it/,
+    open: ending(async (kept, asked) => {
+      const reply = (await kept.lookUp(asked)) as AdapterReply;
+      return Object(reply.body).status === 'pending' ? succeeded('ch_0') : kept.end(asked);
+    }),
+  },
+  {
+    title: 'does not see that a payer has confirmed',
+    check: 'payer confirms',
+    says: /has confirmed a charge, and the look-up says pending, also after the deadline/,
+    deadlineMs: 300,
+    open: (books) => ({ ...keepingAdapter(books), play: () => {} }),
+  },
+  {
+    title: 'declines what a payer has confirmed',
+    check: 'payer confirms',
+    says: /has confirmed a charge, and the look-up says declined.*would be told no/,
+    open(books) {
+      const kept = keepingAdapter(books);
+      return { ...kept, play: (_, action) => kept.play('refuse', action) };
+    },
+  },
+  {
+    title: 'declines a charge that its payer has refused, and leaves its page open',
+    check: 'payer refuses',
+    says: /pending charge that was declined says succeeded\..*only when nothing that the payer was given can charge/,
+    open: (books) => leavingOpen(books, 'refuse'),
+  },
+  {
+    title: 'gives an action if no payer is present',
+    check: 'without a payer',
+    says: /without a returnUrl is pending with an action, which nobody would follow/,
+    open(books) {
+      const kept = keepingAdapter(books);
+      return {
+        ...kept,
+        charge: (asked) =>
+          asked.charge?.source === CONFIRMING_SOURCE && asked.charge.returnUrl === undefined
+            ? pending(asked)
+            : kept.charge(asked),
+      };
+    },
+  },
+  {
+    title: 'names the third contract in each reply but a decline',
+    check: 'contract in replies',
+    says: /do not name Idempay-Contract: 3, although others do: a charge \(402\)\./,
+    open(books) {
+      const kept = keepingAdapter(books);
+      return {
+        ...kept,
+        charge: async (asked) => {
+          const reply = (await kept.charge(asked)) as AdapterReply;
+          return reply.status === 402 ? { ...reply, headers: { 'idempay-contract': '2' } } : reply;
+        },
+      };
+    },
+  },
+];
+
+/** Declines when it is ended, or when the payer refuses, and the payer's page charges as before. */
+function leavingOpen(books: Books, by: 'end' | 'refuse'): BrokenPlayed {
+  const kept = keepingAdapter(books);
+  const said = new Set<string>();
+  const isOpen = async (asked: Asked) => Object(((await kept.lookUp(asked)) as AdapterReply).body).status === 'pending';
+  return {
+    ...kept,
+    async charge(asked) {
+      return said.has(asked.reference) && (await isOpen(asked)) ? declined() : kept.charge(asked);
+    },
+    async lookUp(asked) {
+      return said.has(asked.reference) && (await isOpen(asked)) ? { ...declined(), status: 200 } : kept.lookUp(asked);
+    },
+    async end(asked) {
+      if (by !== 'end' || !(await isOpen(asked))) return kept.end(asked);
+      said.add(asked.reference);
+      return { ...declined(), status: 200 };
+    },
+    play(does, action) {
+      if (by === 'refuse' && does === 'refuse') said.add((action as { page: string }).page);
+      else kept.play(does, action);
+    },
+  };
+}
 
 const withoutRecord = (reply: Awaited<ReturnType<Adapter['lookUp']>>, other: AdapterReply) =>
   typeof reply === 'object' && reply.status === 404 ? other : reply;

@@ -35,14 +35,20 @@ export function addOperationCommands(program: Command): void {
     .summary('runs the contract of processors against an adapter, and charges for real')
     .description(
       `Runs the contract of docs/reference/processor.md against an adapter: charges, repeats, look-ups, lost replies, content, twenty
-charges at once, wrong requests. It charges for real, with up to nine references, and prints each of them. Exit code: 0 the contract is kept,
-15 it is broken, 5 the adapter cannot be reached.`,
+charges at once, endings, pending charges, wrong requests. It charges for real, with up to 17 references, and prints each of them. Exit code:
+0 the contract is kept, 15 it is broken, 5 the adapter cannot be reached.`,
     )
     .argument('[url]', 'of the adapter, as in PROCESSOR_URL, which is taken if it is omitted')
     .option('--amount <amount>', 'of each charge (default: 1.00)')
     .option('--currency <code>', 'ISO 4217', 'EUR')
     .option('--source <token>', 'sent with each charge: what stands for a payer who pays')
     .option('--declining-source <token>', 'what stands for a payer whose charge is declined')
+    .option('--confirming-source <token>', 'what stands for a payer who must confirm the charge')
+    .option(
+      '--payer-command <command>',
+      'confirms or refuses a pending charge: $IDEMPAY_PAYER_DOES, at $IDEMPAY_ACTION_URL',
+    )
+    .option('--restart-command <command>', 'kills the adapter, and starts it again')
     .addOption(
       new Option('--timeout-ms <ms>', 'for one call, as PROCESSOR_TIMEOUT_MS of the service')
         .default(10_000)

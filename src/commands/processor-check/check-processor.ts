@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { EXIT, type ExitCode } from '#idempay/cli/exit-codes.js';
 import { confirm } from '#idempay/cli/output/confirmation.js';
 import type { OutputOptions } from '#idempay/cli/output/results.js';
@@ -21,6 +22,9 @@ export interface CheckOptions extends OutputOptions {
   readonly currency: string;
   readonly source?: string | undefined;
   readonly decliningSource?: string | undefined;
+  readonly confirmingSource?: string | undefined;
+  readonly restartCommand?: string | undefined;
+  readonly payerCommand?: string | undefined;
   readonly timeoutMs: number;
   /** Seconds. */
   readonly deadline: number;
@@ -29,8 +33,10 @@ export interface CheckOptions extends OutputOptions {
 /** Shorter than this, a busy machine may cut a connection before the adapter has read the charge. */
 const LEAST_CUT_MS = 50;
 const LEAST_WATCH_MS = 1_000;
-/** The most references that are charged, a decline and three cuts among them. */
-const MOST_CHARGES = 9;
+/** The most references that are charged, a decline, three cuts and those that are ended among them. */
+const MOST_CHARGES = 17;
+/** A command that starts a server or a browser may take some time. */
+const COMMAND_LIMIT_MS = 120_000;
 const COLOURS: Readonly<Record<Verdict, Colour>> = { kept: 'green', broken: 'red', skipped: 'yellow' };
 const WIDTHS = { verdict: 9, check: 25 } as const;
 
@@ -46,9 +52,10 @@ export async function checkProcessor(
 ): Promise<ExitCode> {
   const location = locationOf(url ?? process.env.PROCESSOR_URL);
   const money = moneyOf(options);
-  const [source, decliningSource] = [options.source, options.decliningSource];
+  const { source, decliningSource, confirmingSource, restartCommand, payerCommand } = options;
   refuseBadSource('--source', source);
   refuseBadSource('--declining-source', decliningSource);
+  refuseBadSource('--confirming-source', confirmingSource);
   const at = `${location.origin}${location.path}`;
   const action = `charge ${money.amount} ${money.currency} for real, with up to ${MOST_CHARGES} references, at ${at}`;
   if (options.yes)
@@ -62,6 +69,17 @@ export async function checkProcessor(
     money,
     source,
     decliningSource,
+    confirmingSource,
+    restart: restartCommand === undefined ? undefined : () => runCommand(restartCommand, {}),
+    payer:
+      payerCommand === undefined
+        ? undefined
+        : (does, action) =>
+            runCommand(payerCommand, {
+              IDEMPAY_PAYER_DOES: does,
+              IDEMPAY_ACTION: JSON.stringify(action ?? {}),
+              IDEMPAY_ACTION_URL: action?.url ?? '',
+            }),
     timeoutMs: options.timeoutMs,
     deadlineMs: options.deadline * 1000,
     leastCutMs: LEAST_CUT_MS,
@@ -84,6 +102,26 @@ export async function checkProcessor(
   const exitCode = exitCodeOf(checks);
   await write(options.json ? `${safeJson(sumOf(checks, probe.payments))}\n` : endOf(checks, probe.payments));
   return exitCode;
+}
+
+/**
+ * Runs a command of the user's in a shell, and waits for its end, not for what it leaves running. Its output is not shown, because an action
+ * may be in it. Resolves with how it failed.
+ */
+function runCommand(command: string, environment: Readonly<Record<string, string>>): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const child = spawn(command, { shell: true, stdio: 'ignore', env: { ...process.env, ...environment } });
+    const timer = setTimeout(() => {
+      child.kill();
+      resolve(`took longer than ${COMMAND_LIMIT_MS / 1000} s`);
+    }, COMMAND_LIMIT_MS);
+    const end = (problem: string | undefined) => {
+      clearTimeout(timer);
+      resolve(problem);
+    };
+    child.on('error', ({ message }) => end(`could not be started (${message})`));
+    child.on('exit', (code, signal) => end(code === 0 ? undefined : `ended with ${signal ?? `the exit code ${code}`}`));
+  });
 }
 
 /** A first charge that was declined is an argument to correct: nothing was charged. */
@@ -140,7 +178,7 @@ const NAMELESS =
 
 /** Replies prove what the adapter says, not what was charged. */
 const LOOK =
-  'Look at the processor: each reference must be there once, with its amount, and a declined one must not be charged.';
+  'Look at the processor: each reference must be there once, with its amount, and a declined one must not be charged. One that was ended before it came may be missing.';
 
 const countOf = (checks: readonly Check[], verdict: Verdict) =>
   checks.filter((check) => check.verdict === verdict).length;

@@ -1,6 +1,8 @@
 import { CHECK_ORDER } from '#idempay/statements/ids.js';
+import { CONTRACT_OF_ENDINGS } from '../../payments/ports/processor.js';
 import type { Question } from '../../payments/processors/exchange.js';
 import { chargeQuestion, chargeResultOf, isStillAtWork, readsContent } from '../../payments/processors/messages.js';
+import { OPEN_CHARGES } from './open-charges.js';
 import { type Answer, AT_ONCE, type CheckedContent, type CheckedPayment, isNameless, type LostReply } from './probe.js';
 import { formProblemOf, hasErrorBody, saysNoMoney } from './replies.js';
 import {
@@ -13,6 +15,7 @@ import {
   type Row,
   type Run,
   type Step,
+  said,
   skipped,
   takeSteps,
 } from './run-checks.js';
@@ -223,8 +226,10 @@ export const CONTRACT: readonly Row[] = [
     ],
     kept: ({ first }) => `${said(first).replace(/^d/, 'D')}; a repeat and the look-up agree.`,
   },
+  ...OPEN_CHARGES,
   { check: 'wrong requests', judge: wrongRequests },
   { check: 'reference in replies', judge: references, isAlwaysRun: true },
+  { check: 'contract in replies', judge: contracts, isAlwaysRun: true },
   { check: 'media types', judge: mediaTypes, isAlwaysRun: true },
 ];
 
@@ -321,20 +326,6 @@ function otherAmountOf({ run, payment: { amount, currency } }: Heard): string {
   return `${run.otherAmount} ${currency} under a reference that was charged ${amount} ${currency}`;
 }
 
-/** The answer, as a part of a sentence. */
-function said({ result, detail }: Answer): string {
-  switch (result.state) {
-    case 'declined':
-      return `declined (${result.reason})`;
-    case 'not sent':
-      return `the request could not be sent (${result.cause})`;
-    case 'unknown':
-      return detail === '' ? result.cause : `${result.cause}: ${detail}`;
-    default:
-      return result.state;
-  }
-}
-
 /** Skips a check whose replies would be the same if the reference had been charged several times. */
 function nameless(found: string): Judgement {
   return skipped(
@@ -381,7 +372,7 @@ function costOfUnclearCharge(later: Answer): string {
 /** An adapter of the first contract keeps its contract, so this is a note, unless payments with a source are to be made through it. */
 function contentIsRead({ probe, isContentRead }: Run): Judgement {
   if (isContentRead === undefined) return skipped('Not checked: the charge with content has no outcome.');
-  if (isContentRead) return kept('The adapter says that it reads content (Idempay-Contract: 2).');
+  if (isContentRead) return kept('The adapter says that it reads content (Idempay-Contract: 2 or more).');
   const found = 'The adapter does not say that it reads content: its replies have no Idempay-Contract: 2.';
   return probe.settings.source === undefined
     ? skipped(`${found} Then who pays (source), order, description and metadata do not arrive at the processor.`)
@@ -510,8 +501,23 @@ function references({ probe: { namings } }: Run): Judgement {
   );
 }
 
+/** An adapter of an earlier contract keeps its own. One that names the third contract in some replies only keeps none. */
+function contracts({ probe }: Run): Judgement {
+  if (probe.namings.size === 0) return skipped('Not checked: no reply came whole.');
+  if (probe.contract < CONTRACT_OF_ENDINGS) {
+    return skipped(
+      `The adapter names ${probe.contract === 0 ? 'no contract' : `contract ${probe.contract}`}. So no payment waits for a payer who must confirm, and none that is under way can be cancelled.`,
+    );
+  }
+  const withoutContract = [...probe.contracts].flatMap(([kind, least]) => (least < CONTRACT_OF_ENDINGS ? [kind] : []));
+  if (withoutContract.length === 0) return kept(`Every reply names the contract (${probe.contract}).`);
+  return broken(
+    `These replies do not name Idempay-Contract: ${CONTRACT_OF_ENDINGS}, although others do: ${withoutContract.join(', ')}. None of them counts for a charge that is pending or ended, so its payment stays open.`,
+  );
+}
+
 /** Questions that the service sends, too. */
-const OF_CONTRACT: readonly string[] = ['a charge', 'a look-up'];
+const OF_CONTRACT: readonly string[] = ['a charge', 'a look-up', 'an ending'];
 
 /** Checks the form of every reply that came: the service reads only JSON in UTF-8, and a gateway's page is something else. */
 function mediaTypes({ probe }: Run): Judgement {

@@ -2,7 +2,7 @@ import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CHECK_REFERENCE_END } from '#idempay/statements/ids.js';
-import type { ChargeResult, LookUpResult, NotSent } from '../../payments/ports/processor.js';
+import type { Action, ChargeResult, EndResult, LookUpResult, NotSent } from '../../payments/ports/processor.js';
 import { createExchanges, type Question, type Reply } from '../../payments/processors/exchange.js';
 import {
   type Asked,
@@ -10,7 +10,10 @@ import {
   carriedWith,
   chargeQuestion,
   chargeResultOf,
+  contractIn,
   doubtIn,
+  endingQuestion,
+  endResultOf,
   isStillAtWork,
   lookUpQuestion,
   lookUpResultOf,
@@ -39,6 +42,14 @@ export interface ProbeSettings {
   readonly money: Money;
   readonly source?: string | undefined;
   readonly decliningSource?: string | undefined;
+  /** Stands for a payer who must confirm. If it is omitted, `source` is tried. */
+  readonly confirmingSource?: string | undefined;
+  /** Kills the adapter and starts it again. Resolves with the problem if that failed. */
+  readonly restart?: (() => Promise<string | undefined>) | undefined;
+  /** Plays the payer of a pending charge, who was given this action. Resolves with the problem if that failed. */
+  readonly payer?:
+    | ((does: 'confirm' | 'refuse', action: Action | undefined) => Promise<string | undefined>)
+    | undefined;
   /** For one call, as the service's `PROCESSOR_TIMEOUT_MS`. */
   readonly timeoutMs: number;
   /** For look-ups that say that a charge is still at work. */
@@ -66,9 +77,16 @@ export interface CheckedPayment extends Money {
   readonly transactionId: string;
   readonly source: string | undefined;
   readonly content: CheckedContent | undefined;
+  /** If there is one, a payer is present. */
+  readonly returnUrl: string | undefined;
   /** The check that charges it. */
   readonly purpose: string;
-  state: 'not sent' | 'unknown' | 'charged' | 'declined';
+  state: 'not sent' | 'unknown' | 'pending' | 'charged' | 'declined';
+  /** It was said to be pending, or its ending was asked for: from then on only replies that name contract 3 count. */
+  isOpen: boolean;
+  /** The processor's own name of it, and what its payer was given, as the last reply had them that had them. */
+  id: string | undefined;
+  action: Action | undefined;
   /** Amounts that were answered as succeeded. */
   readonly amounts: Set<string>;
   /** By member, as the first answers named the charge. */
@@ -81,7 +99,7 @@ export interface CheckedPayment extends Money {
 export const isNameless = ({ namedBy }: CheckedPayment): boolean => namedBy?.length === 0;
 
 export interface Answer {
-  readonly result: ChargeResult | LookUpResult | NotSent;
+  readonly result: ChargeResult | LookUpResult | EndResult | NotSent;
   readonly reply: Reply;
   /** The reason why the reply is no outcome, if there is one. */
   readonly detail: string;
@@ -100,7 +118,9 @@ export function openProbe(settings: ProbeSettings) {
   const announcements = new Map<CheckedPayment, Promise<unknown>>();
   const replies: { readonly asked: string; readonly reply: Reply }[] = [];
   const namings = new Map<string, boolean>();
+  const contracts = new Map<string, number>();
   let chargeMs = 0;
+  let mostContract = 0;
   let carried = NOTHING_CARRIED;
 
   /** As the service judges it, with what the earlier replies of this run carried. */
@@ -110,6 +130,9 @@ export function openProbe(settings: ProbeSettings) {
     if (reply.complete) {
       const kind = `${asked} (${reply.status})`;
       namings.set(kind, (namings.get(kind) ?? true) && namesReference(reply, subject.key));
+      const contract = contractIn(reply);
+      if (reply.status < 500) contracts.set(kind, Math.min(contracts.get(kind) ?? contract, contract));
+      mostContract = Math.max(mostContract, contract);
     }
     return doubt;
   }
@@ -120,15 +143,24 @@ export function openProbe(settings: ProbeSettings) {
     return reply;
   }
 
-  function newPayment(purpose: string, source = settings.source, content?: CheckedContent): CheckedPayment {
+  function newPayment(
+    purpose: string,
+    source = settings.source,
+    content?: CheckedContent,
+    returnUrl?: string,
+  ): CheckedPayment {
     return {
       ...money,
       reference: newReference(),
       transactionId: newTransactionId(),
       source,
       content,
+      returnUrl,
       purpose,
       state: 'not sent',
+      isOpen: false,
+      id: undefined,
+      action: undefined,
       amounts: new Set(),
       names: new Map(),
       namedBy: undefined,
@@ -144,8 +176,9 @@ export function openProbe(settings: ProbeSettings) {
     await announcements.get(payment);
   }
 
-  function questionFor({ reference, transactionId, amount, currency, source, content }: CheckedPayment): Question {
-    return chargeQuestion(reference, { transactionId, amount, currency, source, ...content });
+  function questionFor(payment: CheckedPayment): Question {
+    const { reference, transactionId, amount, currency, source, content, returnUrl } = payment;
+    return chargeQuestion(reference, { transactionId, amount, currency, source, ...content, returnUrl });
   }
 
   async function charge(
@@ -165,21 +198,36 @@ export function openProbe(settings: ProbeSettings) {
   }
 
   async function lookUp(payment: CheckedPayment): Promise<Answer> {
-    const reply = await ask('a look-up', lookUpQuestion(payment.reference));
-    const doubt = doubtOf('a look-up', reply, { key: payment.reference, money: chargedMoneyOf(payment) });
-    const answer = { result: lookUpResultOf(reply, doubt), reply, detail: detailOf('a look-up', reply, doubt) };
+    const { reference: key, isOpen, id } = payment;
+    const reply = await ask('a look-up', lookUpQuestion(key, isOpen ? { id } : undefined));
+    const doubt = doubtOf('a look-up', reply, { key, money: chargedMoneyOf(payment) });
+    const answer = { result: lookUpResultOf(reply, doubt, isOpen), reply, detail: detailOf('a look-up', reply, doubt) };
     return { ...answer, contradiction: noted(payment, answer) };
   }
 
-  /** Looks up until `isEnough` or the time is over, with growing pauses. */
-  async function lookUpUntil(
+  async function endOnce(payment: CheckedPayment): Promise<Answer> {
+    await announced(payment);
+    payment.isOpen = true;
+    const { reference: key, transactionId, amount, currency, id } = payment;
+    const reply = await ask('an ending', endingQuestion(key, { transactionId, amount, currency, id }));
+    const doubt = doubtOf('an ending', reply, { key, money: chargedMoneyOf(payment) });
+    const answer = { result: endResultOf(reply, doubt), reply, detail: detailOf('an ending', reply, doubt) };
+    return { ...answer, contradiction: noted(payment, answer) };
+  }
+
+  const lookUpUntil = (payment: CheckedPayment, limitMs: number, isEnough: (answer: Answer) => boolean) =>
+    askUntil(() => lookUp(payment), payment, limitMs, isEnough);
+
+  /** Asks until `isEnough` or the time is over, with growing pauses. */
+  async function askUntil(
+    askOnce: () => Promise<Answer>,
     payment: CheckedPayment,
     limitMs: number,
     isEnough: (answer: Answer) => boolean,
   ): Promise<Answer> {
     const dueAt = systemClock.monotonic() + limitMs;
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
-      const answer = await lookUp(payment);
+      const answer = await askOnce();
       if (isEnough(answer) || systemClock.monotonic() + pauseMs > dueAt) return answer;
       if (pauseMs === TOLD_AT_PAUSE_MS) await settings.waiting?.(payment, limitMs);
       await delay(pauseMs);
@@ -193,6 +241,12 @@ export function openProbe(settings: ProbeSettings) {
     replies: replies as readonly { readonly asked: string; readonly reply: Reply }[],
     /** Kinds of replies, such as `a look-up (404)`, and whether each reply of the kind named the reference that was asked about. */
     namings: namings as ReadonlyMap<string, boolean>,
+    /** Kinds of replies, and the lowest contract that a reply of the kind named. Replies of a server's fault are left out. */
+    contracts: contracts as ReadonlyMap<string, number>,
+    /** The highest contract that a reply named. */
+    get contract() {
+      return mostContract;
+    },
     newPayment,
     charge,
     ask,
@@ -207,6 +261,23 @@ export function openProbe(settings: ProbeSettings) {
         Math.max(settings.leastWatchMs, 2 * chargeMs),
         ({ result }) => result.state === 'succeeded' || result.state === 'declined',
       ),
+    /** Asks for the ending until its result is known, or the deadline is over. */
+    end: (payment: CheckedPayment) =>
+      askUntil(
+        () => endOnce(payment),
+        payment,
+        deadlineMs,
+        ({ result, reply }) => result.state !== 'unknown' || !isStillAtWork(reply),
+      ),
+    /** The answer of the look-up when the charge waits no longer, or the time is over. */
+    decided: (payment: CheckedPayment, limitMs = deadlineMs) =>
+      lookUpUntil(payment, limitMs, ({ result, reply }) => result.state !== 'pending' && !isStillAtWork(reply)),
+    /** The same for a charge that was ended, or declined: it must stay so. */
+    watchEnded: (payment: CheckedPayment) =>
+      lookUpUntil(payment, Math.max(settings.leastWatchMs, 2 * chargeMs), ({ result }) => result.state === 'succeeded'),
+    /** The answer of the look-up as soon as the adapter is there again. */
+    reached: (payment: CheckedPayment) =>
+      lookUpUntil(payment, deadlineMs, ({ reply }) => reply.complete && reply.status < 500 && !isStillAtWork(reply)),
     /** Cuts the connection before the reply, or with its first byte. */
     chargeAndCut(payment: CheckedPayment): Promise<LostReply> {
       const afterMs = Math.min(Math.max(settings.leastCutMs, chargeMs / 2), timeoutMs);
@@ -245,6 +316,12 @@ function newReference(): string {
 /** Remembers what the answer says of the payment. Returns how it contradicts what was known. */
 function noted(payment: CheckedPayment, { result, reply }: Pick<Answer, 'result' | 'reply'>): string | undefined {
   const { reference, names } = payment;
+  if ('id' in result && result.id !== undefined) payment.id = result.id;
+  if (result.state === 'pending') {
+    payment.isOpen = true;
+    payment.action = result.action;
+    if (payment.state === 'unknown') payment.state = 'pending';
+  }
   if (result.state === 'declined' && payment.state !== 'charged') payment.state = 'declined';
   if (result.state !== 'succeeded') return undefined;
   if (payment.state !== 'not sent') payment.state = 'charged';

@@ -58,12 +58,23 @@ function detailOfBody(asked: Asked, reply: WholeReply): string {
   if (!isUtf8(body)) return 'its body is not UTF-8';
   const value = readJson(body);
   if (value === undefined) return `its body is ${quoted(mediaTypeOf(reply) || 'something')} and no JSON`;
-  const { status: state, reason } = (value ?? {}) as Record<string, unknown>;
+  return detailOfState(asked, (value ?? {}) as Readonly<Record<string, unknown>>);
+}
+
+function detailOfState(asked: Asked, { status: state, reason }: Readonly<Record<string, unknown>>): string {
   const isCharge = asked === 'a charge';
-  if (state === 'declined' && typeof reason !== 'string') return 'a decline must have the text reason';
-  if (state === 'declined') return `a decline must have the status ${isCharge ? 402 : 200}`;
-  if (state === 'succeeded') return `a success must have the status ${isCharge ? '2xx' : 200}`;
-  return 'its JSON has no status that the contract knows';
+  switch (state) {
+    case 'declined':
+      if (typeof reason !== 'string') return 'a decline must have the text reason';
+      return `a decline must have the status ${isCharge ? 402 : 200}`;
+    case 'succeeded':
+      return `a success must have the status ${isCharge ? '2xx' : 200}`;
+    case 'pending':
+      if (asked === 'an ending') return 'an ending is answered with an outcome, 409 or 425';
+      return `a pending charge must have the status ${isCharge ? 202 : 200}, and the header Idempay-Contract: 3`;
+    default:
+      return 'its JSON has no status that the contract knows';
+  }
 }
 
 /** The problem with the form of a reply; undefined if it is JSON in UTF-8. A reply without a body has none. */

@@ -100,6 +100,10 @@ export interface Run {
   readonly otherAmount: string;
   /** By the name of the check. */
   readonly verdicts: ReadonlyMap<string, Verdict>;
+  /** A charge that waits for its payer, if there is one. */
+  waiting?: CheckedPayment;
+  /** A reference that was ended before its charge came. */
+  ended?: CheckedPayment;
   /** True if the reply to the charge with content said that the adapter reads content. Undefined if that charge has no outcome. */
   isContentRead?: boolean;
 }
@@ -108,6 +112,21 @@ export const kept = (sentence: string): Judgement => ({ verdict: 'kept', sentenc
 export const broken = (sentence: string): Judgement => ({ verdict: 'broken', sentence });
 export const skipped = (sentence: string): Judgement => ({ verdict: 'skipped', sentence });
 export const ending = (judgement: Judgement): Judgement => ({ ...judgement, isEnd: true });
+
+/** The answer, as a part of a sentence. */
+export function said({ result, detail }: Answer): string {
+  switch (result.state) {
+    case 'declined':
+      return `declined (${result.reason})`;
+    case 'not sent':
+      return `the request could not be sent (${result.cause})`;
+    case 'unknown':
+    case 'other contract':
+      return detail === '' ? result.cause : `${result.cause}: ${detail}`;
+    default:
+      return result.state;
+  }
+}
 
 /** Runs the rows in order. After an end, rows are skipped. Throws what a row throws. */
 export async function* runChecks(rows: readonly Row[], probe: Probe): AsyncGenerator<Check> {
