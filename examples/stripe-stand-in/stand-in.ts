@@ -15,7 +15,7 @@ export interface StripeConditions {
   chargedAndFailedRate: number;
   /** Nothing is carried out, answered 500, and the 500 is kept with the key. */
   failedRate: number;
-  /** Answered to each charge in place of being carried out; nothing is kept with the key. */
+  /** Answered to each charge and cancellation in place of being carried out; nothing is kept with the key. */
   refusal: { readonly status: number; readonly error: StripeError } | undefined;
   /** Before a POST is carried out. */
   latencyMs: number;
@@ -227,11 +227,11 @@ export async function startStripeStandIn(random: () => number = Math.random) {
   /** Stripe keeps none of these answers, because nothing began. */
   function refusalBefore(path: string, isShop: boolean, parameters: URLSearchParams): Reply | undefined {
     if (!isShop) return isPayers(path, parameters) ? undefined : FORBIDDEN;
-    if (PART.test(path)) return undefined;
-    if (path !== INTENTS) {
+    const isCreation = path === INTENTS;
+    if (!isCreation && !PART.test(path)) {
       return refusal(404, { type: 'invalid_request_error', message: 'Unrecognized request URL' });
     }
-    const missing = REQUIRED.find((name) => !parameters.has(name));
+    const missing = isCreation ? REQUIRED.find((name) => !parameters.has(name)) : undefined;
     if (missing !== undefined) {
       const message = `Missing required param: ${missing}.`;
       return refusal(400, { type: 'invalid_request_error', code: 'parameter_missing', param: missing, message });

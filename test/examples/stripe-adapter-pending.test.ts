@@ -333,9 +333,12 @@ describe('the Stripe adapter, while a payer confirms', () => {
     });
 
     test('is an alarm if the key of Stripe may not cancel', async () => {
-      await environment.restartAdapter({ STRIPE_SECRET_KEY: 'sk_test_wrong' });
-      expect((await end('pi_1')).status).not.toBe(200);
-      await environment.restartAdapter();
+      await charge();
+      const error = { type: 'invalid_request_error', message: 'The key does not have the required permissions.' };
+      environment.stripe.meet({ refusal: { status: 403, error } });
+      expect((await end()).status).toBe(422);
+      key = randomUUID();
+      expect((await end()).status).toBe(422);
     });
 
     test.each([
