@@ -105,6 +105,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   });
   const backlog = createBacklogWatch(deployment.ledger, clock);
   metrics.showBacklog(backlog.latest);
+  metrics.showPending(backlog.latestPending);
   const live = new LiveView(instance, deployment.sharedSamples, clock);
   const sampler = createSampler({ instance, process: processIdentity() }, metrics.look, clock, (sample) =>
     live.add(sample),

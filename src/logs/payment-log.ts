@@ -48,6 +48,11 @@ export function createPaymentLog(logger: Logger, storeLog: Pick<StoreLog, 'refus
           ? 'the processor charged a payment that was cancelled after its row had been lost: the cancellation is final, so refund the payment at the processor'
           : `the processor says that a payment is ${answered}, and it was settled as ${kept}, which is final: correct it at the processor, or with the payer`,
       ),
+    forgotten: ({ transactionId, processor }) =>
+      logger.warn(
+        { transactionId, processor },
+        'the processor has no record of a payment that it called pending: find out there what became of it, then resolve it',
+      ),
     overdue: (count) =>
       logger.error({ count }, 'payments wait for an operator: GET /api/payments?state=PROCESSING, then resolve them'),
     processorAlarm: (cause, suppressed) => logger.error({ suppressed }, cause),

@@ -2,14 +2,14 @@ import type { ConnectionCounts } from '../http/connections/connection-limits.js'
 import type { HttpMeasures } from '../http/requests/measures.js';
 import type { Look } from '../live/sample.js';
 import { createPaymentCounts, type PaymentCounts } from '../payments/payment-counts.js';
-import type { Backlog } from '../payments/ports/ledger.js';
+import type { Backlog, PendingBacklog } from '../payments/ports/ledger.js';
 import type { ProcessorClient } from '../payments/ports/processor.js';
 import { VERSION } from '../platform/version.js';
 import type { MeasuredStore, StoreMeasures } from '../stores/shared/store-measures.js';
 import { createTransactionCounts, type TransactionCounts } from '../transactions/transaction-counts.js';
 import { Exposition } from './exposition.js';
 import { measureHttp } from './http-requests.js';
-import { showBacklog, showPayments } from './payments.js';
+import { showBacklog, showPayments, showPending } from './payments.js';
 import { memoryBytes, showProcess } from './process-use.js';
 import { measureProcessor } from './processor-calls.js';
 import { measureStores, showStores } from './stores.js';
@@ -26,6 +26,7 @@ export interface Metrics {
   /** To be used in the place of the processor. */
   measured(processor: ProcessorClient): ProcessorClient;
   showBacklog(latest: () => Backlog | undefined): void;
+  showPending(latest: () => PendingBacklog | undefined): void;
   /** The part of it that the live view shows, from the same numbers as the text. */
   look(): Look;
   stop(): void;
@@ -64,6 +65,7 @@ export function createMetrics(
       latestBacklog = latest;
       showBacklog(exposition, latest);
     },
+    showPending: (latest) => showPending(exposition, latest),
     look() {
       const backlog = latestBacklog();
       return {

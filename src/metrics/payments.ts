@@ -1,12 +1,12 @@
 import type { PaymentCounts } from '../payments/payment-counts.js';
-import type { Backlog } from '../payments/ports/ledger.js';
+import type { Backlog, PendingBacklog } from '../payments/ports/ledger.js';
 import { type Exposition, readingsOf } from './exposition.js';
 
 /** Payments besides the answers: settled ones by their origin, payments under way, and payments that wait for recovery. */
 export function showPayments(exposition: Exposition, counts: PaymentCounts): void {
   exposition.counter(
     'idempay_payments_settled_total',
-    'Payments that this process settled, by who did it: a first claim, a repeat, recovery, or an operator.',
+    'Payments that this process settled, by who did it: a first claim, a repeat, recovery, an operator, or a cancellation.',
     () => readingsOf('by', counts.settled),
   );
   exposition.counter(
@@ -45,5 +45,28 @@ export function showBacklog(exposition: Exposition, latest: () => Backlog | unde
       const backlog = latest();
       return backlog ? [[{}, backlog.oldestMs / 1000]] : [];
     },
+  );
+}
+
+/** The same for payments that wait at the processor. They are in none of the numbers above, because nobody has to do anything about them. */
+export function showPending(exposition: Exposition, latest: () => PendingBacklog | undefined): void {
+  const shown = (of: (backlog: PendingBacklog) => number) => () => {
+    const backlog = latest();
+    return backlog ? ([[{}, of(backlog)]] as const) : [];
+  };
+  exposition.gauge(
+    'idempay_payments_pending',
+    'Payments that wait at the processor, for their payer or for a bank, of the 5,000 oldest; every process shows those of the whole deployment, so use max and not sum.',
+    shown(({ payments }) => payments),
+  );
+  exposition.gauge(
+    'idempay_payments_pending_oldest_seconds',
+    'Since the first claim of the oldest pending payment; 0 where there is none.',
+    shown(({ oldestMs }) => oldestMs / 1000),
+  );
+  exposition.gauge(
+    'idempay_payments_pending_past_until',
+    'Of the pending payments, those whose end the processor expected before now: if they stay, look at the processor.',
+    shown(({ pastUntil }) => pastUntil),
   );
 }

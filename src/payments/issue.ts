@@ -109,12 +109,14 @@ export function createIssueComputedKey(
 }
 
 /** The state of the row, or undefined if there is none. */
-function stateOf(found: FindResult): PaymentRecord['state'] | undefined {
+function stateOf(found: FindResult): PaymentRecord['state'] | 'PENDING' | undefined {
   switch (found.state) {
     case 'final':
       return found.final.outcome.state;
     case 'cancelled':
       return 'CANCELLED';
+    case 'pending':
+      return 'PENDING';
     case 'under way':
     case 'abandoned':
       return 'PROCESSING';

@@ -73,7 +73,8 @@ describe('the backlog of recovery', () => {
       if (answer instanceof Error) throw answer;
       return answer as { payments: number; oldestMs: number };
     };
-    const watching = createBacklogWatch({ backlog }, clock);
+    const pendingBacklog = async () => ({ payments: 2, oldestMs: 100, pastUntil: 1 });
+    const watching = createBacklogWatch({ backlog, pendingBacklog }, clock);
     watching.start();
     const pass = async (ms: number) => {
       await settle();
@@ -91,6 +92,7 @@ describe('the backlog of recovery', () => {
     expect(watching.latest()).toBeUndefined();
     await pass(EVERY_MS - 1);
     expect(watching.latest()).toEqual({ payments: 2, oldestMs: 500 + EVERY_MS - 1 });
+    expect(watching.latestPending()).toEqual({ payments: 2, oldestMs: 100 + EVERY_MS - 1, pastUntil: 1 });
     expect(asked()).toBe(1);
     await pass(1);
     await pass(1_000);

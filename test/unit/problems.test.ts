@@ -10,13 +10,33 @@ const EXAMPLES = Object.entries(EXAMPLE_ERRORS);
 
 /** Programs act on these: none may change, and a new error adds one. */
 const NAMES = [
-  ...['attempt-before-under-way', 'attempt-declined', 'attempt-out-of-turn', 'attempt-superseded', 'body-too-large'],
-  ...['cancelled-after-decline', 'cancelled-at-processor', 'cancelled-too-late', 'charged-after-cancellation'],
+  ...[
+    'attempt-before-pending',
+    'attempt-before-under-way',
+    'attempt-declined',
+    'attempt-out-of-turn',
+    'attempt-superseded',
+    'body-too-large',
+  ],
+  ...[
+    'cannot-be-ended',
+    'cancelled-after-decline',
+    'cancelled-at-processor',
+    'cancelled-too-late',
+    'charged-after-cancellation',
+  ],
   ...['client-for-operators', 'creation-mismatch', 'credentials-invalid', 'credentials-missing'],
   ...['credentials-unchecked', 'draining', 'empty-body', 'expectation-failed', 'internal', 'invalid-body'],
   ...['invalid-creation-key', 'invalid-framing', 'invalid-host', 'invalid-idempotency-key', 'invalid-path'],
   ...['invalid-reference', 'invalid-request', 'invalid-transaction-id', 'key-ended-unpaid', 'key-not-found'],
-  ...['key-of-another-reference', 'method-not-allowed', 'misdirected', 'missing-idempotency-key', 'no-console'],
+  ...[
+    'key-of-another-reference',
+    'method-not-allowed',
+    'misdirected',
+    'missing-idempotency-key',
+    'no-console',
+    'nothing-to-end',
+  ],
   ...[
     'other-processor',
     'other-processor-before-loss',
@@ -26,7 +46,14 @@ const NAMES = [
     'payment-final',
   ],
   ...['payment-in-progress', 'payment-mismatch', 'payment-not-found', 'payment-not-sent', 'payment-outcome-unknown'],
-  ...['precondition-failed', 'record-not-found', 'reference-mismatch', 'reference-of-another-client'],
+  ...[
+    'nothing-to-end',
+    'pending-unanswered',
+    'precondition-failed',
+    'record-not-found',
+    'reference-mismatch',
+    'reference-of-another-client',
+  ],
   ...['reference-without-number', 'refused'],
   ...['repeated-header', 'resolution-too-early', 'rows-lost', 'scope-missing', 'starting', 'store-of-record-away'],
   ...['store-outcome-unknown', 'store-unavailable', 'store-unreachable', 'too-many-bodies', 'too-many-connections'],

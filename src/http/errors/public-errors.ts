@@ -129,6 +129,8 @@ const BODY_RETRY_SECONDS = 2;
 
 /** Longer than a restart of the processor and one round of recovery. */
 const PROCESSOR_RETRY_SECONDS = 5;
+/** The payer of the attempt before is given this time before somebody asks again. */
+const PENDING_RETRY_SECONDS = 5;
 /** Until a person has done something. */
 const OPERATOR_RETRY_SECONDS = 60;
 
@@ -138,10 +140,11 @@ const LOOK_UP_RETRY_SECONDS = 1;
 /** On the 404 of a payment's record: what is certain of its key. */
 const KEY_STATE_HEADER = 'Idempay-Key-State';
 
-/** On each 422 about a reference or a cancellation: why, for programs. */
+/** On each 422, and on some 409, about a reference or a cancellation: why, for programs. */
 const ATTEMPT_STATE_HEADER = 'Idempay-Attempt-State';
 export const ATTEMPT_STATES = [
   'previous-absent',
+  'previous-pending',
   'previous-completed',
   'previous-cancelled',
   'previous-too-old',
@@ -149,6 +152,8 @@ export const ATTEMPT_STATES = [
   'mismatch',
   'completed',
   'declined',
+  'not-begun',
+  'cannot-be-ended',
   'outcome-at-processor',
   'other-client',
 ] as const;
@@ -278,8 +283,15 @@ const CATALOGUE = {
     status: 400,
     title: 'A parameter of a reference was sent without the reference.',
     action: CORRECT_REFERENCE,
-    message: (name: string) => `'${name}' says which payment of a 'reference' is meant: send both.`,
-    examples: { attemptWithoutReference: ['attempt'], clientWithoutReference: ['client'] },
+    message: (name: string) =>
+      name === 'only'
+        ? "'only' ends one attempt at a 'reference', so that another one may follow: send both."
+        : `'${name}' says which payment of a 'reference' is meant: send both.`,
+    examples: {
+      attemptWithoutReference: ['attempt'],
+      clientWithoutReference: ['client'],
+      onlyWithoutReference: ['only'],
+    },
   }),
   clientForOperators: entry({
     status: 400,
@@ -350,6 +362,19 @@ const CATALOGUE = {
         `Attempt ${attempt - 1} is still being processed, so attempt ${attempt} may not begin. Retry it after Retry-After seconds.`,
       ),
     examples: { attemptBeforeUnderWay: [2, 1] },
+  }),
+  /** It may wait for days, so a program must not simply repeat this. */
+  attemptBeforePending: entry({
+    status: 409,
+    title: 'The attempt before this one is pending: its payer may still confirm it.',
+    action: 'Ask for that attempt, or end it: POST /api/payment-cancellation with only=attempt.',
+    message: (attempt: number) =>
+      attemptRefused(
+        'previous-pending',
+        `Attempt ${attempt - 1} is pending, and its payer may still confirm it, so attempt ${attempt} may not begin. End attempt ${attempt - 1} with only=attempt, or wait for its outcome.`,
+        PENDING_RETRY_SECONDS,
+      ),
+    examples: { attemptBeforePending: [2] },
   }),
   attemptOutOfTurn: entry({
     status: 422,
@@ -437,6 +462,27 @@ const CATALOGUE = {
     ),
     examples: { chargedBefore: [] },
   }),
+  cannotBeEnded: entry({
+    status: 409,
+    title: 'The payment cannot be ended at the processor.',
+    action: 'Wait for its outcome, or try again later.',
+    message: attemptRefused(
+      'cannot-be-ended',
+      'The payment cannot be ended at the processor now, so it is under way as before, and its outcome will come. Try again after Retry-After seconds.',
+      OPERATOR_RETRY_SECONDS,
+    ),
+  }),
+  nothingToEnd: entry({
+    status: 422,
+    title: 'The attempt was never begun, so there is nothing to end.',
+    action: 'Pay it, or cancel it without only=attempt to close the order.',
+    message: (attempt: number) =>
+      attemptRefused(
+        'not-begun',
+        `Attempt ${attempt} was never begun, so there is nothing to end. To close the order, leave out only=attempt.`,
+      ),
+    examples: { nothingToEnd: [2] },
+  }),
   tooManyPayments: entry({
     status: 503,
     title: 'Too many payments are being processed.',
@@ -463,6 +509,20 @@ const CATALOGUE = {
       ),
     examples: { paymentNotSent: ['key'] },
   }),
+  /** Only for callers that understand pending payments. */
+  pendingUnanswered: entry({
+    status: 503,
+    title: 'The payment is pending, and the processor did not say what its payer can do.',
+    action: SAME_AGAIN,
+    message: (by: NamedBy) =>
+      after(
+        PROCESSOR_RETRY_SECONDS,
+        by === 'key'
+          ? 'The payment is pending, and the processor does not answer at the moment. It may still be charged: repeat it with the same Idempotency-Key only.'
+          : 'The payment is pending, and the processor does not answer at the moment. It may still be charged: repeat the same request only.',
+      ),
+    examples: { pendingUnanswered: ['key'] },
+  }),
   paymentOutcomeUnknown: entry({
     status: 504,
     title: 'The outcome of the payment is not known yet.',
@@ -486,12 +546,14 @@ const CATALOGUE = {
     status: 409,
     title: 'The service may still find out the outcome itself.',
     action: SAME_AGAIN,
-    message: (retryAfterSeconds: number) =>
+    message: (retryAfterSeconds: number, isPending: boolean) =>
       after(
         retryAfterSeconds,
-        'The service may still find out the outcome of this payment itself. Resolve it when Retry-After has passed.',
+        isPending
+          ? 'The service may still find out the outcome of this payment, which is pending at the processor. Resolve it when Retry-After has passed: an hour after its end was expected, or 30 days after it was begun.'
+          : 'The service may still find out the outcome of this payment itself. Resolve it when Retry-After has passed.',
       ),
-    examples: { resolutionTooEarly: [3600] },
+    examples: { resolutionTooEarly: [3600, false], resolutionTooEarlyPending: [3600, true] },
   }),
   otherProcessor: entry({
     status: 409,
@@ -941,8 +1003,9 @@ function after(seconds: number, text: string): Said {
   return { text, headers: { 'Retry-After': String(seconds) } };
 }
 
-function attemptRefused(state: (typeof ATTEMPT_STATES)[number], text: string): Said {
-  return { text, headers: { [ATTEMPT_STATE_HEADER]: state } };
+function attemptRefused(state: (typeof ATTEMPT_STATES)[number], text: string, retryAfterSeconds?: number): Said {
+  const retry = retryAfterSeconds !== undefined && { 'Retry-After': String(retryAfterSeconds) };
+  return { text, headers: { [ATTEMPT_STATE_HEADER]: state, ...retry } };
 }
 
 function challenged(challenge: string, text: string): Said {

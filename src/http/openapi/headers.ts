@@ -143,9 +143,11 @@ export const LIMIT_HEADERS: readonly ResponseHeader[] = [
   always('RateLimit-Reset', 'Seconds until the current minute ends; at least 1.', count, 42),
 ].map(sometimes);
 
+export const RETRY_AFTER = always('Retry-After', 'Seconds after which to repeat the request.', seconds, 2);
+
 /** Headers that errors bring with them, by name. */
 export const ERROR_HEADERS: Readonly<Record<string, ResponseHeader>> = {
-  'Retry-After': always('Retry-After', 'Seconds after which to repeat the request.', seconds, 2),
+  'Retry-After': RETRY_AFTER,
   'WWW-Authenticate': always(
     'WWW-Authenticate',
     'What is wrong with the credentials (RFC 6750 3).',
@@ -160,7 +162,7 @@ export const ERROR_HEADERS: Readonly<Record<string, ResponseHeader>> = {
   ),
   'Idempay-Attempt-State': always(
     'Idempay-Attempt-State',
-    'Why the attempt is not paid, or not cancelled. `previous-...`: the attempt before is not there, or is `completed`, `cancelled` or declined `too-old`. `superseded`: it was declined, and a later attempt was made. `mismatch`: the reference is a payment of another amount or currency. A cancellation: the payment is `completed` or `declined`, or has an `outcome-at-processor`. `other-client`: an operator named no client, and another client has this reference.',
+    'Why the attempt is not paid, or not cancelled. `previous-...`: the attempt before is not there, or is `pending`, `completed`, `cancelled` or declined `too-old`. `superseded`: it was declined, and a later attempt was made. `mismatch`: the reference is a payment of another amount or currency. A cancellation: the payment is `completed` or `declined`, `not-begun`, `cannot-be-ended` at the processor, or has an `outcome-at-processor`. `other-client`: an operator named no client, and another client has this reference.',
     { enum: ATTEMPT_STATES },
     'superseded',
   ),

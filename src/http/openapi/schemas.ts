@@ -5,7 +5,7 @@ import { ReadinessSchema } from '../operations/probes.js';
 import { SessionSchema } from '../operations/session.js';
 import { CurrencySchema, PaymentRequestSchema } from '../payments/pay.js';
 import { ResolutionSchema } from '../payments/resolve-payment.js';
-import { PaymentSchema } from '../payments/shown-payment.js';
+import { PaymentSchema, PendingPaymentSchema } from '../payments/shown-payment.js';
 import { StatusChangeSchema } from '../transactions/change-status.js';
 import { CreatedTransactionsSchema, NewTransactionsSchema } from '../transactions/create-transactions.js';
 import { NewTransactionSchema } from '../transactions/new-transaction.js';
@@ -53,6 +53,7 @@ export const SCHEMAS = {
   Problem,
   ProblemDetails,
   Payment: PaymentSchema,
+  PendingPayment: PendingPaymentSchema,
   Currency: CurrencySchema,
   PaymentRequest: PaymentRequestSchema,
   Resolution: ResolutionSchema,

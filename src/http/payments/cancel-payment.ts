@@ -7,20 +7,21 @@ import { publicErrors } from '../errors/public-errors.js';
 import { NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import {
+  CANCELLATION,
+  CancellationQuery,
   CLIENT,
   COMPUTED_KEY,
+  cancellationErrors,
   createJudgeOwner,
   nameBy,
-  OPERATED_REFERENCE,
-  OperatedReferenceQuery,
-  operatedReferenceErrors,
   PAYMENT_KEY,
+  scopeOf,
   turnErrors,
 } from './named-payment.js';
 import { refuse, sendText } from './payment-answers.js';
 import { cancelRefusalOf } from './refusals.js';
 
-/** Rule P22. */
+/** Rules P22 and P25. */
 export function cancelPayment(
   app: FastifyInstance,
   {
@@ -34,8 +35,8 @@ export function cancelPayment(
   app.post(
     '/api/payment-cancellation',
     {
-      onRequest: nameBy(app, (reference) => payments.computeKey(reference), 'operator'),
-      schema: { querystring: OperatedReferenceQuery },
+      onRequest: nameBy(app, (reference) => payments.computeKey(reference), 'cancellation'),
+      schema: { querystring: CancellationQuery },
       config: {
         operation: 'cancel payment',
         scopes: ['payments:write', 'operations'],
@@ -47,7 +48,8 @@ export function cancelPayment(
       const { payment } = request;
       if (!payment) throw publicErrors.invalidIdempotencyKey();
       const judged = judgeOwner(request, reply, payment.reference);
-      const cancelled = judged ? judged.then(() => payments.cancel(payment)) : payments.cancel(payment);
+      const cancel = () => payments.cancel(payment, scopeOf(request.query));
+      const cancelled = judged ? judged.then(cancel) : cancel();
       answerWith(reply, cancelled, (answer) => {
         if (answer.state !== 'cancelled') {
           return refuse(payments, reply, cancelRefusalOf(answer, payment.reference?.attempt), payment);
@@ -62,8 +64,8 @@ const description: RouteDescription = {
   operationId: 'cancelPayment',
   tag: 'Payments',
   summary: 'Close a payment that is not to be made',
-  text: 'For an order that was paid otherwise, or given up: a late worker, a queue or a stale page can then never charge it. Of a cancellation and a payment exactly one succeeds. Repeat the same request after 408, 409, 429, any 5xx, or no answer. A payment with the key, or the reference and attempt, is answered with 410 from then on.',
-  parameters: OPERATED_REFERENCE,
+  text: 'For an order that was paid otherwise, or given up: a late worker, a queue or a stale page can then never charge it. Of a cancellation and a payment exactly one succeeds. A payment that is under way, or pending, is ended at the processor first. Repeat the same request after 408, 409, 429, any 5xx, or no answer. A payment with the key, or the reference and attempt, is answered with 410 from then on; one that was ended with 402. With `only=attempt` one attempt is ended, and the next one may follow.',
+  parameters: CANCELLATION,
   anyAnswerHeaders: [COMPUTED_KEY, CLIENT],
   headers: [PAYMENT_KEY],
   answers: {
@@ -80,12 +82,14 @@ const description: RouteDescription = {
   errors: [
     'missingIdempotencyKey',
     'invalidIdempotencyKey',
-    ...operatedReferenceErrors,
+    ...cancellationErrors,
     ...turnErrors,
     'completedBefore',
     'declinedBefore',
     'attemptDeclinedBefore',
     'chargedBefore',
+    'nothingToEnd',
+    'cannotBeEnded',
     'paymentInProgress',
     'rowsLost',
     'otherProcessorBeforeLoss',

@@ -10,6 +10,7 @@ import { visibleClient } from '../requests/access-check.js';
 import { evaluateRead, sendNotModified } from '../requests/preconditions.js';
 import {
   examplePayment,
+  examplePending,
   keyIn,
   keyParameter,
   PaymentPath,
@@ -74,7 +75,8 @@ const description: RouteDescription = {
     200: shownPayment('The payment.', {
       completed: examplePayment(),
       declined: examplePayment({ state: 'DECLINED', reason: 'insufficient funds' }),
-      pending: shown({ state: 'PENDING', key: EXAMPLE_KEY }),
+      pending: examplePending(),
+      issued: shown({ state: 'PENDING', key: EXAMPLE_KEY }),
     }),
     304: { text: 'It has a tag of `If-None-Match`.', headers: [ETAG, REVALIDATE] },
   },

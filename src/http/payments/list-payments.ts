@@ -35,6 +35,7 @@ const Query = Type.Object({
   reference: Text,
   content: Text,
   state: Text,
+  pending: Text,
   processor: Text,
   from: Text,
   to: Text,
@@ -93,6 +94,7 @@ export function readSelection(query: ListQuery, client?: string): Selection {
     client,
     find: query.find ? prefixOf(query.find) : undefined,
     state: query.state ? stateNamed(query.state) : undefined,
+    isPending: isPendingAsked(query.pending),
     processor: query.processor ? processorNamed(query.processor) : undefined,
     reference: query.reference === undefined ? undefined : referenceOf(query.reference),
     content: query.content === undefined ? undefined : contentTextOf(query.content),
@@ -127,6 +129,13 @@ function stateNamed(text: string): Selection['state'] {
   const state = STATES.find((known) => known === inUpperCase(text));
   if (!state) throw publicErrors.invalidRequest(`'state' must be one of ${STATES.join(', ')}.`);
   return state;
+}
+
+/** `false` would need a read of every other payment, and nobody asks for that. */
+function isPendingAsked(text: string | undefined): true | undefined {
+  if (!text) return undefined;
+  if (text === 'true') return true;
+  throw publicErrors.invalidRequest("'pending' must be 'true', or be left out.");
 }
 
 /** Ignores surrounding white space and dashes, which copied parts of keys may have. */
@@ -223,6 +232,10 @@ const description: RouteDescription = {
       example: 'ann@shop.example',
     },
     state: { text: 'Only payments in this state. In any case.', schema: { type: 'string', enum: STATES } },
+    pending: {
+      text: 'Only payments that are pending: they wait for their payer, or for the processor.',
+      schema: { const: 'true' },
+    },
     processor: { text: 'Only payments of the processor with this name.', schema: { type: 'string' } },
     from: {
       text: 'Only payments that were first claimed at or after this day (UTC, `2026-11-20`) or moment (`2026-11-20T13:00:00Z`).',
@@ -259,6 +272,7 @@ const description: RouteDescription = {
       invalidContent: () => readSelection({ content: '' }),
       contentWithoutFrom: () => readSelection({ content: 'Shoes' }),
       contentOfClient: () => readSelection({ content: 'Shoes' }, 'key:shop'),
+      invalidPending: () => readSelection({ pending: 'false' }),
       invalidState: () => readSelection({ state: 'PAID' }),
       invalidProcessor: () => readSelection({ processor: '\0' }),
       invalidFrom: () => readSelection({ from: 'yesterday' }),

@@ -41,21 +41,34 @@ export const ReferenceQuery = Type.Object({ reference: Text, attempt: Text });
 /** An operator names the client whose reference it is. */
 export const OperatedReferenceQuery = Type.Object({ reference: Text, attempt: Text, client: Text });
 
+/** A cancellation may be of one attempt only. */
+export const CancellationQuery = Type.Object({ ...OperatedReferenceQuery.properties, only: Text });
+
 const REFERENCE_PARAMETERS = Object.keys(ReferenceQuery.properties);
 const OPERATED_REFERENCE_PARAMETERS = Object.keys(OperatedReferenceQuery.properties);
+const CANCELLATION_PARAMETERS = Object.keys(CancellationQuery.properties);
 
-/** The owner of a request's name: a payment is a client's own, an operator may name a client, and a question need not name an attempt. */
-type NamedFor = 'client' | 'operator' | 'question';
+/**
+ * The purpose of a request: a payment is a client's own, an operator may name a client for a cancellation or a question, and a question need
+ * not name an attempt.
+ */
+type NamedFor = 'payment' | 'cancellation' | 'question';
+
+const PARAMETERS: { readonly [Purpose in NamedFor]: readonly string[] } = {
+  payment: REFERENCE_PARAMETERS,
+  cancellation: CANCELLATION_PARAMETERS,
+  question: OPERATED_REFERENCE_PARAMETERS,
+};
 
 /**
  * `onRequest` of a route that needs a name. Rule 1 of spec 4.1 comes before the body is read, so it wins over a fault of the body (rule P3).
  * A reference stands for the key, which every answer from here on names.
  */
-export function nameBy(app: FastifyInstance, computeKey: ComputeKey, by: NamedFor) {
+export function nameBy(app: FastifyInstance, computeKey: ComputeKey, purpose: NamedFor) {
   if (!app.hasRequestDecorator('payment')) app.decorateRequest('payment', undefined);
   return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
     try {
-      request.payment = namedPayment(request, reply, computeKey, by);
+      request.payment = namedPayment(request, reply, computeKey, purpose);
       done();
     } catch (problem) {
       done(problem as Error);
@@ -68,20 +81,21 @@ function namedPayment(
   request: FastifyRequest,
   reply: FastifyReply,
   computeKey: ComputeKey,
-  by: NamedFor,
+  purpose: NamedFor,
 ): NamedPayment | undefined {
   const header = keyHeaderOf(request);
-  const asked = referenceIn(request, by !== 'client');
+  const asked = referenceIn(request, purpose);
+  if (purpose === 'cancellation') scopeOf(request.query);
   if (asked) {
     const payment = named(asked, computeKey);
     // A question without an attempt is about the newest, which is not known yet.
-    if (asked.attempt !== undefined || by !== 'question') refuseOtherKey(header, payment.key);
+    if (asked.attempt !== undefined || purpose !== 'question') refuseOtherKey(header, payment.key);
     reply.header(KEY_HEADER, payment.key);
     return payment;
   }
   const read = readKeyHeader(header);
   if (read.state === 'missing') throw publicErrors.missingIdempotencyKey();
-  const client = by === 'client' ? request.caller?.client : visibleClient(request);
+  const client = purpose === 'payment' ? request.caller?.client : visibleClient(request);
   return read.state === 'present' ? { key: read.key, client } : undefined;
 }
 
@@ -101,23 +115,33 @@ export type NamedReference = NamedPayment & { readonly reference: Reference };
  */
 export function referenceIn(
   request: Pick<FastifyRequest, 'query' | 'caller'>,
-  takesClient = false,
+  purpose: NamedFor = 'payment',
 ): AskedReference | undefined {
   const query = request.query as Readonly<Record<string, unknown>>;
   const { reference, attempt, client } = query;
   if (reference === undefined) {
-    const alone = ['attempt', ...(takesClient ? ['client'] : [])].find((name) => query[name] !== undefined);
+    const alone = PARAMETERS[purpose].find((name) => query[name] !== undefined);
     if (alone === undefined) return undefined;
     throw publicErrors.withoutReference(alone);
   }
   if (typeof reference !== 'string' || !isReference(reference)) throw referenceRefusal(reference);
   // A misspelt attempt would be the first one.
-  refuseUnknownParameters(query, takesClient ? OPERATED_REFERENCE_PARAMETERS : REFERENCE_PARAMETERS);
+  refuseUnknownParameters(query, PARAMETERS[purpose]);
   return {
     text: reference,
     attempt: attempt === undefined ? undefined : attemptOf(attempt),
-    client: askedClient(request, takesClient ? client : undefined),
+    client: askedClient(request, purpose === 'payment' ? undefined : client),
   };
+}
+
+/**
+ * `attempt` if a cancellation is to end one attempt only. Throws the 400 for every other value, also an empty one: without the parameter the
+ * order would be closed.
+ */
+export function scopeOf(query: unknown): 'attempt' | undefined {
+  const { only } = query as Readonly<Record<string, unknown>>;
+  if (only === undefined || only === 'attempt') return only;
+  throw publicErrors.invalidRequest("'only' must be 'attempt', sent once, or left out.");
 }
 
 export function referenceRefusal(reference: unknown): PublicError {
@@ -255,19 +279,26 @@ export const referenceErrors: RouteErrors = [
   'attemptWithoutReference',
   { unknownParameter: () => refuseUnknownParameters({ atempt: '' }, REFERENCE_PARAMETERS) },
 ];
-export const operatedReferenceErrors: RouteErrors = [
+const withOperatedReference = (parameters: readonly string[]): RouteErrors => [
   ...referenceErrors,
   'keyOfAnotherReference',
-  { unknownParameter: () => refuseUnknownParameters({ atempt: '' }, OPERATED_REFERENCE_PARAMETERS) },
+  { unknownParameter: () => refuseUnknownParameters({ atempt: '' }, parameters) },
   'invalidClient',
   'unknownClient',
   'referenceOfAnotherClient',
   { clientMissing: clientMissing() },
   'clientWithoutReference',
 ];
+export const operatedReferenceErrors = withOperatedReference(OPERATED_REFERENCE_PARAMETERS);
+export const cancellationErrors: RouteErrors = [
+  ...withOperatedReference(CANCELLATION_PARAMETERS),
+  'onlyWithoutReference',
+  { invalidScope: () => void scopeOf({ only: '' }) },
+];
 /** Errors of attempts whose turn it is not. */
 export const turnErrors: RouteErrors = [
   'attemptBeforeUnderWay',
+  'attemptBeforePending',
   'attemptBeforeAbsent',
   'attemptBeforeCompleted',
   'attemptBeforeCancelled',
@@ -276,3 +307,10 @@ export const turnErrors: RouteErrors = [
 
 export const REFERENCE: Readonly<Record<string, ParameterDescription>> = { reference, attempt };
 export const OPERATED_REFERENCE: Readonly<Record<string, ParameterDescription>> = { reference, attempt, client };
+export const CANCELLATION: Readonly<Record<string, ParameterDescription>> = {
+  ...OPERATED_REFERENCE,
+  only: {
+    text: '`attempt`: only this attempt at the reference is ended, and the next one may follow, as for a payer who takes another card. Without it the order is closed.',
+    schema: { const: 'attempt' },
+  },
+};

@@ -10,8 +10,10 @@ import {
   MOST_METADATA,
   MOST_METADATA_NAME,
   MOST_METADATA_VALUE,
+  MOST_RETURN_URL,
   MOST_SOURCE,
   membersLikeCards,
+  returnUrlProblem,
   sourceProblem,
   textProblem,
 } from '../../payments/values/content.js';
@@ -20,14 +22,14 @@ import { type Money, type MoneyProblem, type PaymentRequest, readMoney } from '.
 import type { NamedPayment } from '../../payments/values/reference.js';
 import { answerWith, sendError } from '../errors/errors.js';
 import { EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/public-errors.js';
-import { NO_STORE, REPLAYED, sometimes } from '../openapi/headers.js';
+import { NO_STORE, REPLAYED, RETRY_AFTER, sometimes } from '../openapi/headers.js';
 import { AT_MOST_15_DIGITS, NOT_ALL_ZEROS } from '../openapi/json-schema.js';
 import { type RouteDescription, refusedBodies } from '../openapi/route-description.js';
 import { requiredBody } from '../requests/body-parser.js';
 import { whenClientIsGone } from '../requests/client-gone.js';
 import { type JsonBody, type JsonMember, membersOf } from '../requests/json-body.js';
 import type { HttpMeasures } from '../requests/measures.js';
-import { preferredWaitSeconds } from '../requests/prefer.js';
+import { preferredWaitSeconds, prefersAsync } from '../requests/prefer.js';
 import {
   COMPUTED_KEY,
   nameBy,
@@ -39,16 +41,18 @@ import {
 } from './named-payment.js';
 import {
   createPaidRecord,
+  createPendingRecord,
   type Paid,
   PREFER,
   PREFERENCE_APPLIED,
   refuse,
   sendPaid,
+  sendPending,
   sentenceOrRecord,
   withPreference,
 } from './payment-answers.js';
 import { countedAs, faultCountedAs, refusalOf } from './refusals.js';
-import { examplePayment } from './shown-payment.js';
+import { examplePayment, examplePending } from './shown-payment.js';
 
 /** Beyond them the one that was given longest ago may be given again. */
 const REMEMBERED_WARNINGS = 1_000;
@@ -68,11 +72,12 @@ export function pay(
 ): void {
   const warned = new LRUCache<string, true>({ max: REMEMBERED_WARNINGS });
   const paidRecord = createPaidRecord((key, client) => records.get(key, client));
+  const pendingRecord = createPendingRecord((key, client) => records.get(key, client));
 
   app.post(
     '/api/payment',
     {
-      onRequest: nameBy(app, (reference) => payments.computeKey(reference), 'client'),
+      onRequest: nameBy(app, (reference) => payments.computeKey(reference), 'payment'),
       onError: countFault,
       schema: { querystring: ReferenceQuery },
       config: {
@@ -97,18 +102,26 @@ export function pay(
       if ('content' in asked && asked.content) warnOfCards(request, asked.content);
       answerWith(reply, payments.pay(payment, asked, patience), (answer) => {
         if (answer.waited) withPreference(reply, `wait=${waitSeconds}`);
-        return answerPayment(reply, payment, answer);
+        return answerPayment(reply, payment, answer, takesPending(request, asked));
       });
     },
   );
 
   /** Every answer is counted once: here, or in the answer to its exception. */
-  async function answerPayment(reply: FastifyReply, payment: NamedPayment, answer: PayAnswer): Promise<void> {
+  async function answerPayment(
+    reply: FastifyReply,
+    payment: NamedPayment,
+    answer: PayAnswer,
+    isPendingTaken: boolean,
+  ): Promise<void> {
     const paid = paidIn(answer);
     measures.paid(countedAs(answer), paid?.transactionId);
     if (answer.state === 'replayed') reply.header('idempotent-replayed', 'true');
     if (paid) return sendPaid(paidRecord, reply, { key: payment.key, ...paid });
-    const error = refusalOf(answer, payment.reference ? 'reference' : 'key');
+    if (answer.state === 'pending' && isPendingTaken) return sendPending(pendingRecord, reply, answer);
+    const by = payment.reference ? 'reference' : 'key';
+    const isUnanswered = answer.state === 'pending without answer' && isPendingTaken;
+    const error = isUnanswered ? publicErrors.pendingUnanswered(by) : refusalOf(answer, by);
     // The row is cancelled, so it does not have the charge that the processor answered.
     if (answer.state !== 'charged after cancellation') return refuse(payments, reply, error, payment);
     sendError(reply, error, 'made');
@@ -132,6 +145,11 @@ export function pay(
       );
     }
   }
+}
+
+/** Only a caller that says so is answered with a 202 (rule P24): a payer is present, or the request prefers it. */
+function takesPending({ headers }: FastifyRequest, asked: PaymentRequest): boolean {
+  return ('content' in asked && asked.content?.returnUrl !== undefined) || prefersAsync(headers.prefer);
 }
 
 /** Aborted when the connection ends before the answer. */
@@ -180,13 +198,20 @@ function contentIn(members: Members): Content | { readonly problem: string } | u
   const source = members.get('source');
   const description = members.get('description');
   const metadata = members.get('metadata');
-  if (!source && !description && !metadata) return undefined;
+  const returnUrl = members.get('returnUrl');
+  if (!source && !description && !metadata && !returnUrl) return undefined;
   const problem =
     (source && problemOfText("'source'", source, sourceProblem)) ??
     (description && problemOfText("'description'", description, descriptionProblem)) ??
-    (metadata && problemOfMetadata(metadata));
+    (metadata && problemOfMetadata(metadata)) ??
+    (returnUrl && problemOfText("'returnUrl'", returnUrl, returnUrlProblem));
   if (problem !== undefined) return { problem };
-  return { source: textOf(source), description: textOf(description), metadata: metadata && metadataIn(metadata) };
+  return {
+    source: textOf(source),
+    description: textOf(description),
+    metadata: metadata && metadataIn(metadata),
+    ...(returnUrl && { returnUrl: textOf(returnUrl) }),
+  };
 }
 
 function problemOfText(what: string, member: JsonMember, judge: (text: string) => string | undefined) {
@@ -240,7 +265,7 @@ const description: RouteDescription = {
   operationId: 'pay',
   tag: 'Payments',
   summary: 'Pay, once for each key, or for each order',
-  text: `With \`reference\` one request does everything. The first request with a key processes the payment. Every repeat gets the stored result with \`Idempotent-Replayed: true\`, and nothing is processed again. Repeat the **same** request after 408, 409, 429, any 5xx, or no answer: that never means that the payment failed. After 402 the payment is declined for good. A 400 for the body spends nothing: correct it and use the same key. A 400 for the key does not say that nothing was charged: a key is invalid also when its life is over and it was paid. Once a request with it may have arrived, take a new key only when \`getPayment\` answers 404 with \`Idempay-Key-State: expired-unpaid\`, or the payment is \`DECLINED\`.`,
+  text: `With \`reference\` one request does everything. The first request with a key processes the payment. Every repeat gets the stored result with \`Idempotent-Replayed: true\`, and nothing is processed again. Repeat the **same** request after 408, 409, 429, any 5xx, or no answer: that never means that the payment failed. After 202 it is pending: repeat it too. After 402 the payment is declined for good. A 400 for the body spends nothing: correct it and use the same key. A 400 for the key does not say that nothing was charged: a key is invalid also when its life is over and it was paid. Once a request with it may have arrived, take a new key only when \`getPayment\` answers 404 with \`Idempay-Key-State: expired-unpaid\`, or the payment is \`DECLINED\`.`,
   parameters: REFERENCE,
   anyAnswerHeaders: [COMPUTED_KEY],
   headers: [PAYMENT_KEY, PREFER],
@@ -261,6 +286,18 @@ const description: RouteDescription = {
           first: `Payment processed successfully with Transaction ID: ${EXAMPLE_PAYMENT_ID}`,
           repeat: `Transaction ID: ${EXAMPLE_PAYMENT_ID}`,
           record: examplePayment(),
+        },
+      },
+    },
+    202: {
+      text: 'Pending, for a request with a `returnUrl` or `Prefer: respond-async`: the payer has to confirm it, or the processor takes time. Send the payer to `pending.action.url`, and repeat the same request after `Retry-After` seconds, or when the payer has come back.',
+      headers: [NO_STORE, RETRY_AFTER, PREFERENCE_APPLIED],
+      content: {
+        mediaType: 'application/json',
+        schema: { $ref: '#/components/schemas/PendingPayment' },
+        examples: {
+          confirmation: examplePending({ url: 'https://bank.example/confirm/8f2c' }),
+          waiting: examplePending(),
         },
       },
     },
@@ -287,6 +324,7 @@ const description: RouteDescription = {
     'referenceMismatch',
     'tooManyPayments',
     'paymentNotSent',
+    'pendingUnanswered',
     'paymentOutcomeUnknown',
   ],
   errorHeaders: {
@@ -366,6 +404,14 @@ export const PaymentRequestSchema = {
       maxProperties: MOST_METADATA,
       propertyNames: { minLength: 1, maxLength: MOST_METADATA_NAME },
       additionalProperties: { type: 'string', maxLength: MOST_METADATA_VALUE },
+    },
+    returnUrl: {
+      description:
+        'A payer is present, and comes back to this address after a confirmation: `https`, or `http` on a loopback name. The answer may then be a 202. It is sent with the charge, kept as `source` is, and shown nowhere.',
+      type: 'string',
+      maxLength: MOST_RETURN_URL,
+      pattern: '^[hH][tT][tT][pP][sS]?://[!-\\[\\]-~]+$',
+      examples: ['https://shop.example/orders/17/paid'],
     },
   },
   allOf: decimalsByCurrency,

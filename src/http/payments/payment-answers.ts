@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify';
+import type { PendingAnswer } from '../../payments/answers.js';
 import type { PaymentRecords } from '../../payments/history/payment-records.js';
 import { paymentJson } from '../../payments/history/payment-representation.js';
 import type { Payments } from '../../payments/payments.js';
@@ -6,11 +7,12 @@ import type { NamedPayment } from '../../payments/values/reference.js';
 import { StoreUnavailable } from '../../platform/faults.js';
 import { sendError } from '../errors/errors.js';
 import type { PublicError } from '../errors/public-error.js';
+import { publicErrors } from '../errors/public-errors.js';
 import { always, sometimes } from '../openapi/headers.js';
 import type { RequestHeader } from '../openapi/route-description.js';
 import { prefersProblem } from '../requests/accept.js';
 import { visibleClient } from '../requests/access-check.js';
-import { prefersRepresentation } from '../requests/prefer.js';
+import { prefersAsync, prefersRepresentation } from '../requests/prefer.js';
 
 // Rule P1: every answer of spec 4.1 is JSON text that no cache may store.
 
@@ -57,6 +59,37 @@ export function createPaidRecord(read: PaymentRecords['get']): PaidRecord {
 }
 
 /**
+ * The record of a pending payment with what its payer can do (rule P24): the only answer that has the action. If its row is final since, or
+ * cannot be read, there is no 202: a repeat finds out more.
+ */
+export async function sendPending(
+  pendingRecord: PendingRecord,
+  reply: FastifyReply,
+  answer: PendingAnswer,
+): Promise<void> {
+  const { headers } = reply.request;
+  const record = await pendingRecord(answer, visibleClient(reply.request));
+  if (record === undefined) {
+    sendError(reply, publicErrors.paymentInProgress(1));
+    return;
+  }
+  if (prefersAsync(headers.prefer)) withPreference(reply, 'respond-async');
+  sendJson(reply.code(202).header('retry-after', String(answer.retryAfterSeconds)), record);
+}
+
+/** Undefined if its row is not pending any more. */
+export type PendingRecord = (answer: PendingAnswer, client: string | undefined) => Promise<string | undefined>;
+
+export function createPendingRecord(read: PaymentRecords['get']): PendingRecord {
+  return async ({ payment: { key, untilMs }, action }, client) => {
+    const payment = await read(key, client);
+    if (payment.state !== 'PROCESSING' || payment.pendingUntil === undefined) return undefined;
+    // The processor may have said another time since the row was written.
+    return paymentJson({ ...payment, pendingUntil: untilMs }, client, action);
+  };
+}
+
+/**
  * The charge is read only for a program that asks for it (rule P20), and not if the refusal itself says that it is not known: 409, and from
  * 500 on.
  */
@@ -88,7 +121,7 @@ export function sendJson(reply: FastifyReply, json: string): FastifyReply {
 
 export const PREFER: RequestHeader = {
   name: 'Prefer',
-  text: '`wait=N` (RFC 7240): a duplicate of a payment under way waits up to N seconds, at most 30, for its outcome. `return=representation`: a payment that is paid is answered with its record, as `getPayment` has it, and not with a sentence. Both may be sent. What is malformed is ignored.',
+  text: '`wait=N` (RFC 7240): a duplicate of a payment under way waits up to N seconds, at most 30, for its outcome. `return=representation`: a payment that is paid is answered with its record, as `getPayment` has it, and not with a sentence. `respond-async`: a payment that is pending is answered with 202, also without a `returnUrl`. All may be sent. What is malformed is ignored.',
   required: false,
   schema: { type: 'string' },
 };
@@ -96,8 +129,12 @@ export const PREFER: RequestHeader = {
 export const PREFERENCE_APPLIED = sometimes(
   always(
     'Preference-Applied',
-    'What was done of what `Prefer` asked for: the request waited, for at most so many seconds; the body is the record of the payment.',
-    { type: 'string', pattern: '^(wait=([1-9]|[12][0-9]|30)(, return=representation)?|return=representation)$' },
+    'What was done of what `Prefer` asked for: the request waited, for at most so many seconds; the body is the record of the payment; the payment is pending, and the answer says so.',
+    {
+      type: 'string',
+      pattern:
+        '^(wait=([1-9]|[12][0-9]|30)(, return=representation|, respond-async)?|return=representation|respond-async)$',
+    },
     'wait=10',
   ),
 );

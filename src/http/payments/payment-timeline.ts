@@ -1,7 +1,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import { timelineJson } from '../../payments/history/payment-representation.js';
-import { EVENT_NAMES, type FindTimeline, timelineOf } from '../../payments/history/timeline.js';
+import { EVENT_NAMES, type FindTimeline, NEXT_STEPS, timelineOf } from '../../payments/history/timeline.js';
 import type { ClaimedPayment, PaymentLife } from '../../payments/ports/payment-history.js';
 import { answerWith } from '../errors/errors.js';
 import { publicErrors } from '../errors/public-errors.js';
@@ -107,7 +107,7 @@ const description: RouteDescription = {
                 type: 'string',
                 enum: EVENT_NAMES,
                 description:
-                  '`charged`: the processor answered that it did. `not sent`: surely no charge left the process. `unknown`: it may have. `taken over`: by another attempt, which looks the payment up first.',
+                  '`charged`: the processor answered that it did. `not sent`: surely no charge left the process. `unknown`: it may have. `pending`: it did, and its outcome takes time. `taken over`: by another attempt, which looks the payment up first.',
               },
               execution: { type: ['integer', 'null'], minimum: 1, description: '1 is the first claim.' },
               process: { type: ['string', 'null'], description: 'The `instance` of the process, where it is known.' },
@@ -118,7 +118,7 @@ const description: RouteDescription = {
           next: whole({
             what: {
               type: 'string',
-              enum: ['pay', 'under way', 'recovery', 'operator', 'replayed', 'superseded', 'expired', 'cancelled'],
+              enum: NEXT_STEPS,
             },
             at: { type: ['string', 'null'], format: 'date-time' },
             resolvableAt: {

@@ -44,7 +44,7 @@ export function processorAnswer(
 const ASKED_AT = Date.UTC(2026, 10, 20, 13);
 
 const answered = (
-  answer: 'succeeded' | 'declined' | 'no record' | 'unknown',
+  answer: 'succeeded' | 'declined' | 'pending' | 'no record' | 'unknown',
   reason?: string,
 ): Readonly<Record<string, unknown>> =>
   JSON.parse(
@@ -67,7 +67,7 @@ const description: RouteDescription = {
           idempotencyKey: { type: 'string', format: 'uuid' },
           processor: { type: 'string' },
           askedAt: { type: 'string', format: 'date-time' },
-          answer: { type: 'string', enum: ['succeeded', 'declined', 'no record', 'unknown'] },
+          answer: { type: 'string', enum: ['succeeded', 'declined', 'pending', 'no record', 'unknown'] },
           reason: { type: ['string', 'null'] },
         }),
         examples: {

@@ -57,6 +57,9 @@ const ANSWERS: { readonly [Name in State]: Row<PayAnswer & { readonly state: Nam
     countedAs: 'unavailable',
     refusal: () => publicErrors.otherProcessorBeforeLoss(),
   },
+  /** Word for word as an unknown one: a caller that does not know pending payments never meets something new (rule P24). */
+  pending: { countedAs: 'pending', refusal: (_answer, by) => publicErrors.paymentOutcomeUnknown(by) },
+  'pending without answer': { countedAs: 'pending', refusal: (_answer, by) => publicErrors.paymentOutcomeUnknown(by) },
   'not sent': { countedAs: 'not_sent', refusal: (_answer, by) => publicErrors.paymentNotSent(by) },
   unknown: { countedAs: 'unknown', refusal: (_answer, by) => publicErrors.paymentOutcomeUnknown(by) },
 };
@@ -81,6 +84,10 @@ export function cancelRefusalOf(
       return publicErrors.cancelledAfterDecline(attempt);
     case 'charged before':
       return publicErrors.cancelledAtProcessor();
+    case 'cannot be ended':
+      return publicErrors.cannotBeEnded();
+    case 'nothing to end':
+      return publicErrors.nothingToEnd(attempt ?? 1);
     default:
       return refusalOf(answer, attempt === undefined ? 'key' : 'reference');
   }
@@ -111,7 +118,12 @@ function declineOf({ final, attempt }: PayAnswer & { readonly state: 'processed'
 }
 
 function outOfTurn({ attempt, previous }: RefusedTurn): PublicError {
-  return previous === 'under way'
-    ? publicErrors.attemptBeforeUnderWay(attempt, UNDER_WAY_RETRY_SECONDS)
-    : publicErrors.attemptOutOfTurn(attempt, previous);
+  switch (previous) {
+    case 'under way':
+      return publicErrors.attemptBeforeUnderWay(attempt, UNDER_WAY_RETRY_SECONDS);
+    case 'pending':
+      return publicErrors.attemptBeforePending(attempt);
+    default:
+      return publicErrors.attemptOutOfTurn(attempt, previous);
+  }
 }

@@ -73,7 +73,7 @@ function resolvedPayment(answer: ResolveAnswer): PaymentRecord {
     case 'in progress':
       throw publicErrors.paymentInProgress(answer.retryAfterSeconds);
     case 'too early':
-      throw publicErrors.resolutionTooEarly(answer.retryAfterSeconds);
+      throw publicErrors.resolutionTooEarly(answer.retryAfterSeconds, answer.isPending);
     case 'not found':
       throw publicErrors.paymentNotFound();
   }
@@ -136,6 +136,7 @@ const description: RouteDescription = {
     },
     'paymentInProgress',
     'resolutionTooEarly',
+    'resolutionTooEarlyPending',
     { preconditionFailed: publicErrors.preconditionFailed('payment') },
   ],
 };

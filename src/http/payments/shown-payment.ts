@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import type { ShownPayment } from '../../payments/history/payment-records.js';
 import { paymentJson, paymentTag } from '../../payments/history/payment-representation.js';
 import type { ClaimedPayment } from '../../payments/ports/payment-history.js';
+import type { Action } from '../../payments/ports/processor.js';
 import { readKeyHeader } from '../../payments/values/idempotency-key.js';
 import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/public-errors.js';
 import { ETAG, REVALIDATE as REVALIDATE_HEADER } from '../openapi/headers.js';
@@ -68,6 +69,12 @@ export const completed: ClaimedPayment = {
 
 export const examplePayment = (changes: Partial<ClaimedPayment> = {}): unknown => shown({ ...completed, ...changes });
 
+export const PENDING_UNTIL_MS = Date.UTC(2026, 10, 20, 14);
+const pending = { ...completed, state: 'PROCESSING', settledAt: undefined, pendingUntil: PENDING_UNTIL_MS } as const;
+
+/** As a 202 has it; `action` is only in this answer. */
+export const examplePending = (action?: Action): unknown => JSON.parse(paymentJson(pending, undefined, action));
+
 export function shown(payment: ShownPayment): unknown {
   return JSON.parse(paymentJson(payment, undefined));
 }
@@ -75,43 +82,84 @@ export function shown(payment: ShownPayment): unknown {
 export const PROCESSOR =
   'Who moves the money. One over HTTP is `http` for clients, and its address and account with the scope `operations`.';
 
-export const PaymentSchema = whole(
+const until = {
+  ...moment,
+  description: 'When the processor expects its end. It may move.',
+};
+
+const PROPERTIES = {
+  idempotencyKey: { type: 'string', format: 'uuid' },
+  reference: orNull({
+    type: 'string',
+    description: 'What is paid, where the key is computed from it.',
+    examples: ['order-17'],
+  }),
+  attempt: orNull({ type: 'integer', minimum: 1, maximum: 99, description: 'Which attempt at the reference.' }),
+  state: {
+    type: 'string',
+    enum: ['PENDING', ...STATES],
+    description:
+      '`PENDING`: the key is issued. `PROCESSING`: under way, or its outcome is not known yet. `COMPLETED`, `DECLINED` and `CANCELLED` are final.',
+  },
+  amount: orNull({ type: 'string', description: 'With all decimals of the currency.', examples: ['100.50'] }),
+  currency: orNull({ type: 'string', examples: ['USD'] }),
+  description: orNull({ type: 'string', description: 'What it is for, as its first claim said.' }),
+  metadata: orNull({ type: 'object', additionalProperties: { type: 'string' } }),
+  transactionId: orNull({ type: 'string', pattern: '^TXN\\d+$' }),
+  processor: orNull({ type: 'string', description: PROCESSOR }),
+  executions: { type: 'integer', minimum: 0, description: 'The first claim and each takeover.' },
+  reason: orNull({ type: 'string', description: 'Why it was declined.' }),
+  resolution: orNull({ type: 'string', description: 'How an operator found out the outcome.' }),
+  createdAt: {
+    ...orNull(moment),
+    description: 'When the key was generated; for a computed one, the time of its first claim.',
+  },
+  claimedAt: { ...orNull(moment), description: 'When it was paid with for the first time.' },
+  settledAt: { ...orNull(moment), description: 'When the outcome was written.' },
+};
+
+const OPTIONAL = {
+  client: {
+    type: 'string',
+    description: 'For operators: whose payment it is, if it has a client.',
+    examples: ['key:shop'],
+  },
+  ending: {
+    type: 'string',
+    enum: ['order', 'attempt'],
+    description: 'If a cancellation ends the payment, or has ended it: for the whole order, or for this attempt only.',
+  },
+  processorId: {
+    type: 'string',
+    pattern: '^[!-~]{1,255}$',
+    description: "The processor's own name of the charge, if it gave one.",
+    examples: ['pi_3PqX2cAbCdEf'],
+  },
+};
+
+export const PaymentSchema = whole(PROPERTIES, 'One payment. What it does not have (yet) is null.', {
+  ...OPTIONAL,
+  pending: whole(
+    { until },
+    'If the payment is pending, which is a part of `PROCESSING`: its payer must confirm it, or the processor takes time.',
+  ),
+});
+
+/** The answer to a payment whose outcome takes time. */
+export const PendingPaymentSchema = whole(
   {
-    idempotencyKey: { type: 'string', format: 'uuid' },
-    reference: orNull({
-      type: 'string',
-      description: 'What is paid, where the key is computed from it.',
-      examples: ['order-17'],
+    ...PROPERTIES,
+    state: { const: 'PROCESSING' },
+    pending: whole({ until }, undefined, {
+      action: {
+        type: 'object',
+        maxProperties: 20,
+        additionalProperties: { type: 'string' },
+        description:
+          'What the payer needs to confirm, as the adapter of the processor gave it: `url` is a page for the browser. Give it only to the session that owns the order. Absent if the payer has nothing to do.',
+      },
     }),
-    attempt: orNull({ type: 'integer', minimum: 1, maximum: 99, description: 'Which attempt at the reference.' }),
-    state: {
-      type: 'string',
-      enum: ['PENDING', ...STATES],
-      description:
-        '`PENDING`: the key is issued. `PROCESSING`: under way, or its outcome is not known yet. `COMPLETED`, `DECLINED` and `CANCELLED` are final.',
-    },
-    amount: orNull({ type: 'string', description: 'With all decimals of the currency.', examples: ['100.50'] }),
-    currency: orNull({ type: 'string', examples: ['USD'] }),
-    description: orNull({ type: 'string', description: 'What it is for, as its first claim said.' }),
-    metadata: orNull({ type: 'object', additionalProperties: { type: 'string' } }),
-    transactionId: orNull({ type: 'string', pattern: '^TXN\\d+$' }),
-    processor: orNull({ type: 'string', description: PROCESSOR }),
-    executions: { type: 'integer', minimum: 0, description: 'The first claim and each takeover.' },
-    reason: orNull({ type: 'string', description: 'Why it was declined.' }),
-    resolution: orNull({ type: 'string', description: 'How an operator found out the outcome.' }),
-    createdAt: {
-      ...orNull(moment),
-      description: 'When the key was generated; for a computed one, the time of its first claim.',
-    },
-    claimedAt: { ...orNull(moment), description: 'When it was paid with for the first time.' },
-    settledAt: { ...orNull(moment), description: 'When the outcome was written.' },
   },
-  'One payment. What it does not have (yet) is null.',
-  {
-    client: {
-      type: 'string',
-      description: 'For operators: whose payment it is, if it has a client.',
-      examples: ['key:shop'],
-    },
-  },
+  'A payment that is pending, with what its payer can do. Repeat the request to learn its outcome.',
+  OPTIONAL,
 );

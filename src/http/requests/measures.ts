@@ -32,6 +32,8 @@ export const PAYMENT_OUTCOMES = [
   'refused',
   'refused_for_load',
   'not_sent',
+  /** Its outcome takes time: its payer must confirm it, or the processor waits. */
+  'pending',
   'unknown',
   /** A store could not serve it. */
   'unavailable',

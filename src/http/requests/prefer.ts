@@ -5,6 +5,8 @@ const LONGEST_WAIT_SECONDS = 30;
 
 /** A token, or a quoted string without escapes, which neither a number nor `representation` needs. */
 const WAIT = /^wait\s*=\s*(?:(\d+)|"(\d+)")$/i;
+/** It has no value; an empty one means none (RFC 7240 2). */
+const ASYNC = /^respond-async(?:\s*=\s*"")?$/i;
 const RETURN = /^return\s*=\s*(?:([!#$%&'*+.^_`|~\w-]+)|"([^"\\]*)")$/i;
 
 /**
@@ -19,6 +21,12 @@ export function preferredWaitSeconds(header: string | string[] | undefined): num
 /** True if `Prefer: return=representation` is asked for (RFC 7240 4.2). The first `return` counts. */
 export function prefersRepresentation(header: string | string[] | undefined): boolean {
   return firstValue(header, RETURN)?.toLowerCase() === 'representation';
+}
+
+/** True if `Prefer: respond-async` is asked for (RFC 7240 4.1): the caller understands a 202. */
+export function prefersAsync(header: string | string[] | undefined): boolean {
+  if (header === undefined) return false;
+  return listElements(String(header)).some((preference) => ASYNC.test(preference.split(';', 1)[0]?.trim() ?? ''));
 }
 
 function firstValue(header: string | string[] | undefined, preferred: RegExp): string | undefined {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { safeJson } from '../../platform/safe-json.js';
 import type { PaymentRecord } from '../ports/payment-history.js';
+import type { Action } from '../ports/processor.js';
 import { shownProcessor } from '../processors/processor-url.js';
 import { keyTimeOf } from '../values/idempotency-key.js';
 import { isComputed } from '../values/reference.js';
@@ -9,10 +10,10 @@ import type { ShownPayment } from './payment-records.js';
 import type { Timeline } from './timeline.js';
 
 /**
- * One payment as a caller sees it: always with every member but `client`; null if it has no value (yet). Amounts are exact text. `client`
- * is undefined for a caller who sees all payments.
+ * One payment as a caller sees it: always with every member but the last ones; null if it has no value (yet). Amounts are exact text.
+ * `client` is undefined for a caller who sees all payments. `action` is only for the answer to the payer of a pending payment.
  */
-export function paymentJson(payment: ShownPayment, client: string | undefined): string {
+export function paymentJson(payment: ShownPayment, client: string | undefined, action?: Action): string {
   const row: Partial<Omit<PaymentRecord, 'state'>> = payment;
   return safeJson({
     idempotencyKey: payment.key,
@@ -32,9 +33,22 @@ export function paymentJson(payment: ShownPayment, client: string | undefined): 
     createdAt: isoTime(isComputed(payment.key) ? row.claimedAt : keyTimeOf(payment.key)),
     claimedAt: isoTime(row.claimedAt),
     settledAt: isoTime(row.settledAt),
+    ...openMembersOf(row, action),
     // For operators, and only if the payment has one. A client sees its own payments, and payments that belong to nobody.
     ...(client === undefined && row.client !== undefined && { client: row.client }),
   });
+}
+
+/** Only if the payment has them, as few do. */
+function openMembersOf(
+  { pendingUntil, ending, processorId }: Pick<Partial<PaymentRecord>, 'pendingUntil' | 'ending' | 'processorId'>,
+  action: Action | undefined,
+): object {
+  return {
+    ...(pendingUntil !== undefined && { pending: { until: isoTime(pendingUntil), ...(action && { action }) } }),
+    ...(ending && { ending }),
+    ...(processorId !== undefined && { processorId }),
+  };
 }
 
 /** A tag over all that is shown (RFC 9110 8.8.3), without quotes. */

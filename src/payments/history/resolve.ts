@@ -17,7 +17,7 @@ export type ResolveAnswer =
   | { readonly state: 'resolved' | 'final'; readonly payment: PaymentRecord | undefined }
   | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
   /** The service may still find out by itself: asking the processor, or sending the charge again. */
-  | { readonly state: 'too early'; readonly retryAfterSeconds: number }
+  | { readonly state: 'too early'; readonly retryAfterSeconds: number; readonly isPending: boolean }
   | { readonly state: 'not found' };
 
 /** Writes the outcome that an operator found out for a payment that the service cannot find out itself. */
@@ -63,7 +63,11 @@ export function createResolve(context: ResolveContext): Resolve {
       case 'under way':
         return { state: 'in progress', retryAfterSeconds: wholeSeconds(resolved.remainingMs) };
       case 'too early':
-        return { state: 'too early', retryAfterSeconds: wholeSeconds(resolved.remainingMs) };
+        return {
+          state: 'too early',
+          retryAfterSeconds: wholeSeconds(resolved.remainingMs),
+          isPending: (await history.find(key))?.pendingUntil !== undefined,
+        };
       case 'absent':
         return { state: 'not found' };
     }

@@ -1,4 +1,5 @@
 import type { PaymentContext } from '../context.js';
+import { RESOLVABLE_AFTER_CLAIM_MS, RESOLVABLE_AFTER_UNTIL_MS } from '../ports/ledger.js';
 import type { PaymentEvent, PaymentLife } from '../ports/payment-history.js';
 import { shownProcessor } from '../processors/processor-url.js';
 import { keyTimeOf } from '../values/idempotency-key.js';
@@ -60,6 +61,7 @@ export const EVENT_NAMES = [
   'charged',
   'not sent',
   'unknown',
+  'pending',
   'looked up',
   'taken over',
   'settled',
@@ -148,17 +150,27 @@ function stepsOf(event: PaymentEvent, actor: Actor, before: string | undefined):
       const detail = event.from === undefined ? undefined : `from process ${before}, which left it without an outcome`;
       return [{ at, event: 'taken over', ...actor, detail }];
     }
-    case 'given up': {
-      const { lookedUp, sent, cause } = event;
-      if (lookedUp === 'no answer') return [lookUp(at, actor, lookedUp, cause)];
-      const end: TimelineEvent = { at, event: sent ? 'unknown' : 'not sent', ...actor, detail: cause };
-      return lookedUp ? [lookUp(undefined, actor, lookedUp), end] : [end];
-    }
+    case 'given up':
+      return event.pendingUntil === undefined ? givenUp(event, actor) : pendingSteps(event, event.pendingUntil, actor);
     case 'settled':
       return event.lookedUp ? [lookUp(undefined, actor, event.lookedUp)] : [];
     case 'resolved':
       return [];
   }
+}
+
+type GivenUp = Extract<PaymentEvent, { kind: 'given up' }>;
+
+function givenUp({ at, lookedUp, sent, cause }: GivenUp, actor: Actor): TimelineEvent[] {
+  if (lookedUp === 'no answer') return [lookUp(at, actor, lookedUp, cause)];
+  const end: TimelineEvent = { at, event: sent ? 'unknown' : 'not sent', ...actor, detail: cause };
+  return lookedUp ? [lookUp(undefined, actor, lookedUp), end] : [end];
+}
+
+/** A look-up that found it pending found no outcome. */
+function pendingSteps({ at, lookedUp }: GivenUp, until: number, actor: Actor): TimelineEvent[] {
+  const pending: TimelineEvent = { at, event: 'pending', ...actor, detail: `until ${isoOf(until)}` };
+  return lookedUp ? [{ event: 'looked up', ...actor, detail: 'the processor has it' }, pending] : [pending];
 }
 
 function lookUp(
@@ -183,9 +195,22 @@ function endOf({ payment, events }: PaymentLife, actor: Actor): TimelineEvent[] 
   return state === 'COMPLETED' && !wasFound ? [{ event: 'charged', ...actor }, settled] : [settled];
 }
 
+export const NEXT_STEPS = [
+  'pay',
+  'under way',
+  'pending',
+  'ending',
+  'recovery',
+  'operator',
+  'replayed',
+  'superseded',
+  'expired',
+  'cancelled',
+] as const;
+
 /** The next thing that happens with a payment. */
 export interface NextStep {
-  readonly what: 'pay' | 'under way' | 'recovery' | 'operator' | 'replayed' | 'superseded' | 'expired' | 'cancelled';
+  readonly what: (typeof NEXT_STEPS)[number];
   /** Until or from when, as the text says; milliseconds since the epoch. Undefined if it is not known. */
   readonly at?: number | undefined;
   /** From when on the service accepts a resolution of a payment that is PROCESSING; milliseconds since the epoch. Undefined if it never will. */
@@ -234,6 +259,7 @@ export function nextOf(
   const operatorFrom = operatorFromOf(life, rules);
   if (life.leaseUntil > now) return underWay(life.leaseUntil, Math.max(life.leaseUntil, operatorFrom));
   const isOurs = rules.processors.includes(payment.processor);
+  if (isOurs && (payment.ending || payment.pendingUntil !== undefined)) return openNext(life, operatorFrom);
   if (operatorFrom <= now) {
     return {
       what: 'operator',
@@ -259,6 +285,30 @@ export function nextOf(
     at: life.recoverAt,
     resolvableAt: operatorFrom,
     text: `Recovery asks the processor again at ${isoOf(life.recoverAt)}, a repeat with its key at once${operator}.`,
+  };
+}
+
+/** It waits at the processor, or is ended there. */
+function openNext({ payment, now, recoverAt }: PaymentLife, operatorFrom: number): NextStep {
+  const operator =
+    operatorFrom <= now
+      ? `An operator may resolve it since ${isoOf(operatorFrom)}.`
+      : `An operator may resolve it from ${isoOf(operatorFrom)} on.`;
+  if (payment.ending) {
+    return {
+      what: 'ending',
+      at: recoverAt,
+      resolvableAt: operatorFrom,
+      text: `A cancellation ends it: recovery asks the processor for that again at ${isoOf(recoverAt)}, and a repeated cancellation at once. ${operator}`,
+    };
+  }
+  const until = payment.pendingUntil ?? now;
+  const end = until > now ? `is expected by ${isoOf(until)}` : `was expected by ${isoOf(until)}`;
+  return {
+    what: 'pending',
+    at: until,
+    resolvableAt: operatorFrom,
+    text: `It waits at the processor, for its payer or for a bank, and its end ${end}. Recovery asks again at ${isoOf(recoverAt)}, a repeat at once. ${operator}`,
   };
 }
 
@@ -290,6 +340,10 @@ function afterEnd({ payment, now, expiresAt }: PaymentLife, newest: number | und
 
 /** As the ledger judges a resolution. */
 function operatorFromOf(life: PaymentLife, { idempotencyTtlMs, dedupMs }: TimelineRules): number {
+  const { pendingUntil } = life.payment;
+  if (pendingUntil !== undefined) {
+    return Math.min(pendingUntil + RESOLVABLE_AFTER_UNTIL_MS, life.resolutionCountsFrom + RESOLVABLE_AFTER_CLAIM_MS);
+  }
   if (life.chargedUnknownAmount) return life.resolutionCountsFrom;
   return life.resolutionCountsFrom + (life.unsent ? idempotencyTtlMs : dedupMs);
 }

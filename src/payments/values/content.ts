@@ -1,3 +1,4 @@
+import { isLoopback } from '../../platform/loopback.js';
 import { codePointsIn } from '../../platform/printed-text.js';
 
 /**
@@ -45,6 +46,21 @@ export function sourceProblem(source: string): string | undefined {
     return "'source' looks like a card number, which must never come here. Send the token that your processor gives for the card.";
   }
   return undefined;
+}
+
+/** The same for `returnUrl`. The payer's browser is sent there, so nobody may read it on the way. */
+export function returnUrlProblem(returnUrl: string): string | undefined {
+  const isText = returnUrl.length <= MOST_RETURN_URL && VISIBLE_ASCII.test(returnUrl);
+  return isText && isWebAddress(returnUrl) ? undefined : RETURN_URL_PROBLEM;
+}
+
+const RETURN_URL_PROBLEM = `'returnUrl' must be the address to which the payer comes back: https, or http on a loopback name, and at most ${MOST_RETURN_URL} visible ASCII characters.`;
+
+function isWebAddress(text: string): boolean {
+  // The platform also reads `https:shop.example`, and turns backslashes into slashes.
+  if (!/^https?:\/\/[^\\]+$/i.test(text) || !URL.canParse(text)) return false;
+  const { protocol, hostname } = new URL(text);
+  return protocol === 'https:' || isLoopback(hostname);
 }
 
 /**

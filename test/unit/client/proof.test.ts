@@ -42,7 +42,7 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   referenceWithoutNumber: (['absent value', 'words alone'] as const).map((lost) =>
     publicErrors.referenceWithoutNumber(lost),
   ),
-  withoutReference: [publicErrors.withoutReference('attempt')],
+  withoutReference: [publicErrors.withoutReference('attempt'), publicErrors.withoutReference('only')],
   clientForOperators: [publicErrors.clientForOperators()],
   unknownClient: [publicErrors.unknownClient()],
   referenceOfAnotherClient: ['key:shop', undefined].map((other) =>
@@ -53,6 +53,9 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   paymentCancelled: [publicErrors.paymentCancelled()],
   chargedAfterCancellation: [publicErrors.chargedAfterCancellation()],
   attemptBeforeUnderWay: [publicErrors.attemptBeforeUnderWay(2, 1)],
+  attemptBeforePending: [publicErrors.attemptBeforePending(2)],
+  cannotBeEnded: [publicErrors.cannotBeEnded()],
+  nothingToEnd: [publicErrors.nothingToEnd(2)],
   attemptOutOfTurn: (['absent', 'completed', 'cancelled', 'declined too long ago'] as const).map((previous) =>
     publicErrors.attemptOutOfTurn(2, previous),
   ),
@@ -61,7 +64,7 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   cancelledAfterDecline: [publicErrors.cancelledAfterDecline(undefined), publicErrors.cancelledAfterDecline(1)],
   cancelledAtProcessor: [publicErrors.cancelledAtProcessor()],
   paymentFinal: [publicErrors.paymentFinal('COMPLETED')],
-  resolutionTooEarly: [publicErrors.resolutionTooEarly(1)],
+  resolutionTooEarly: [publicErrors.resolutionTooEarly(1, false), publicErrors.resolutionTooEarly(1, true)],
   otherProcessor: [publicErrors.otherProcessor('one')],
   invalidCreationKey: [publicErrors.invalidCreationKey()],
   creationMismatch: [publicErrors.creationMismatch()],
@@ -125,6 +128,7 @@ const NOTHING_BEGUN: Partial<Record<keyof typeof publicErrors, readonly PublicEr
 const OTHERS: readonly (keyof typeof publicErrors)[] = [
   'tooManyPayments',
   'paymentNotSent',
+  'pendingUnanswered',
   'paymentOutcomeUnknown',
   'tooManyLookUps',
   'noConsole',
