@@ -358,15 +358,25 @@ describe('our own adapters', () => {
   let stripe: StripeEnvironment | undefined;
   afterAll(() => stripe?.close());
 
-  it('the Stripe adapter keeps the contract over its stand-in', async () => {
-    const { stripe: standIn, adapterUrl } = await openStripeEnvironment().then((opened) => {
-      stripe = opened;
-      return opened;
+  it('the Stripe adapter keeps the contract over its stand-in, also when it is restarted', async () => {
+    const environment = await openStripeEnvironment();
+    stripe = environment;
+    const result = await check(environment.adapterUrl, {
+      source: 'pm_card_visa',
+      decliningSource: 'pm_card_chargeDeclined',
+      confirmingSource: 'pm_card_threeDSecure2Required',
+      async payer(does, action) {
+        const body = new URLSearchParams({ answer: does });
+        await fetch(`${action?.url}`, { method: 'POST', body, redirect: 'manual' });
+        return undefined;
+      },
+      async restart() {
+        await environment.restartAdapter();
+        return undefined;
+      },
     });
-    const sources = { source: 'pm_card_visa', decliningSource: 'pm_card_chargeDeclined' };
-    const result = await check(adapterUrl, sources);
-    expect(notKeptOfEarlier(result)).toEqual([]);
-    const made = result.payments.map(({ reference }) => standIn.intentsOf(reference).length);
+    expect(notKept(result)).toEqual([]);
+    const made = result.payments.map(({ reference }) => environment.stripe.intentsOf(reference).length);
     expect(made).toEqual(made.map(() => 1));
   });
 
