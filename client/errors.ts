@@ -95,13 +95,20 @@ export class CancelledError extends PaymentError {
 /**
  * It is not this attempt's turn (422), and this call did nothing. `why` is about the attempt before it, which must be declined:
  * `previous-absent`, `previous-completed`, `previous-cancelled`, or `previous-too-old`, which is declined and about to be removed. Or it is
- * `superseded`: this attempt was declined, and a later one was made. Ask for the newest one with `status({ reference })`.
+ * `superseded`: this attempt was declined, and a later one was made. Ask for the newest one with `status({ reference })`. `previous-pending`
+ * (409): its payer may still confirm the attempt before; to take another card, end it with `cancel({ reference, attempt, only: 'attempt' })`.
  */
 export class OutOfTurnError extends PaymentError {
   override readonly name = 'OutOfTurnError';
   constructor(
     message: string,
-    readonly why: 'previous-absent' | 'previous-completed' | 'previous-cancelled' | 'previous-too-old' | 'superseded',
+    readonly why:
+      | 'previous-absent'
+      | 'previous-pending'
+      | 'previous-completed'
+      | 'previous-cancelled'
+      | 'previous-too-old'
+      | 'superseded',
     payment: PaymentName,
     details: ErrorDetails,
   ) {
@@ -110,16 +117,17 @@ export class OutOfTurnError extends PaymentError {
 }
 
 /**
- * It cannot be cancelled, because it has an outcome (422). `completed`: it is paid, and can be refunded at the processor. `declined`:
+ * It cannot be cancelled, mostly because it has an outcome (422). `completed`: it is paid, and can be refunded at the processor. `declined`:
  * cancel `nextAttempt` to close the order; if an operator declined it, its charge may still arrive. `outcome-at-processor`: only the processor has it; `pay` the same
- * reference and attempt again, which charges nothing and records it.
+ * reference and attempt again, which charges nothing and records it. `cannot-be-ended` (409): the processor cannot end it now, so its outcome
+ * will come; cancel it again later. `not-begun`: only this attempt was to be ended, and it was never paid with.
  */
 export class NotCancelledError extends PaymentError {
   override readonly name = 'NotCancelledError';
   readonly nextAttempt: number | undefined;
   constructor(
     message: string,
-    readonly why: 'completed' | 'declined' | 'outcome-at-processor',
+    readonly why: 'completed' | 'declined' | 'outcome-at-processor' | 'cannot-be-ended' | 'not-begun',
     payment: PaymentName,
     details: ErrorDetails,
   ) {

@@ -3,9 +3,17 @@ export * from './errors.js';
 export type { CallOptions } from './http/call.js';
 export type { PagedList } from './http/pages.js';
 export { Idempay } from './idempay.js';
-export type { CancelResult, CancelTarget } from './payments/cancel.js';
+export type { CancelledReference, CancelResult, CancelTarget } from './payments/cancel.js';
 export { isSamePayment, type PaidMoney } from './payments/money.js';
-export type { KeyOptions, PayOptions, PayResult, ReferenceOptions } from './payments/pay.js';
+export type {
+  KeyOptions,
+  PaidResult,
+  PayOptions,
+  PayResult,
+  PendingResult,
+  PresentPayResult,
+  ReferenceOptions,
+} from './payments/pay.js';
 export type { PaymentFilter, PaymentList } from './payments/payment-records.js';
 export type { Payments } from './payments/payments.js';
 export type { OperatedReference, PaymentReference } from './payments/references.js';

@@ -17,9 +17,20 @@ export interface PaymentRequest {
   readonly description?: string | undefined;
   /** Up to 20 texts of your own: names of up to 40 characters, texts of up to 500. The service takes 16 KiB with the whole body, in UTF-8. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** See `PresentPaymentRequest`. */
+  readonly returnUrl?: undefined;
 }
 
-/** A payment as the service shows it. */
+/**
+ * A payment whose payer is present, and may have to confirm it at a bank. It may be pending then, so its result says whether it is paid, and the
+ * compiler makes you look.
+ */
+export interface PresentPaymentRequest extends Omit<PaymentRequest, 'returnUrl'> {
+  /** The payer comes back to this address after a confirmation: `https`, or `http` on a loopback name. It is kept as `source` is. */
+  readonly returnUrl: string;
+}
+
+/** A payment as the service shows it. If it waits for its payer, or for a bank, it has `pending`. */
 export type Payment = Schemas['Payment'];
 /**
  * Tells if the key was charged, or any attempt at the reference if one was given. `none` is certain: nothing was, and nothing will be

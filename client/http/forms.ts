@@ -1,9 +1,10 @@
+import type { components } from '../description.js';
 import type { Payment, Transaction } from '../representations.js';
-import { isObject, isOfType, parsed } from './proof.js';
+import { hasOwnHeader, isObject, isOfType, parsed } from './proof.js';
 import type { Answer } from './transport.js';
 
 /** The body of a 2xx of the service; undefined for another status, another media type, and half of a body. */
-export function jsonOf({ status, headers, text }: Answer, wanted: 200 | 201 = 200): unknown {
+export function jsonOf({ status, headers, text }: Answer, wanted: 200 | 201 | 202 = 200): unknown {
   return status === wanted && isOfType(headers, 'application/json') ? parsed(text) : undefined;
 }
 
@@ -15,6 +16,23 @@ export function isPayment(value: unknown): value is Payment {
     [idempotencyKey, state].every((member) => typeof member === 'string') &&
     [transactionId, amount, currency].every((member) => member === null || typeof member === 'string')
   );
+}
+
+type PendingPayment = components['schemas']['PendingPayment'];
+
+/**
+ * The payment of this key, in the 202 of one that is pending. Undefined for every other 202: gateways answer so too, and then it is not known
+ * whether anything was done (rule P23).
+ */
+export function pendingIn(answer: Answer, key: string | undefined): PendingPayment | undefined {
+  const payment = hasOwnHeader(answer.headers) ? jsonOf(answer, 202) : undefined;
+  return isPayment(payment) && isPending(payment) && payment.idempotencyKey === key ? payment : undefined;
+}
+
+function isPending(payment: Payment): payment is PendingPayment {
+  const { until, action } = (payment.pending ?? {}) as Readonly<Record<string, unknown>>;
+  if (payment.state !== 'PROCESSING' || typeof until !== 'string' || Number.isNaN(Date.parse(until))) return false;
+  return action === undefined || (isObject(action) && Object.values(action).every((text) => typeof text === 'string'));
 }
 
 export function isTransaction(value: unknown): value is Transaction {

@@ -9,7 +9,7 @@ import {
 import { detailsOf } from '../http/answers.js';
 import type { Answer } from '../http/transport.js';
 
-/** On each 422 about a reference or a cancellation: why. */
+/** On each 422, and some 409, about a reference or a cancellation: why. */
 const ATTEMPT_STATE_HEADER = 'idempay-attempt-state';
 
 export interface RefusedAttempt {
@@ -18,12 +18,13 @@ export interface RefusedAttempt {
   readonly error: IdempayError;
 }
 
-/** The meaning of a 422 of the service; undefined if it does not say why, for example because a gateway removed the header. */
+/** The meaning of a 422 or a 409 of the service; undefined if it does not say why, for example because a gateway removed the header. */
 export function refusedAttempt(answer: Answer, message: string, payment: PaymentName): RefusedAttempt | undefined {
   const why = answer.headers.get(ATTEMPT_STATE_HEADER)?.trim();
   const details = detailsOf(answer);
   switch (why) {
     case 'previous-absent':
+    case 'previous-pending':
     case 'previous-too-old':
       return { state: 'refused', error: new OutOfTurnError(message, why, payment, details) };
     case 'previous-completed':
@@ -36,6 +37,10 @@ export function refusedAttempt(answer: Answer, message: string, payment: Payment
     case 'declined':
     case 'outcome-at-processor':
       return { state: 'final', error: new NotCancelledError(message, why, payment, details) };
+    // The payment is as before: the next one may find it otherwise.
+    case 'not-begun':
+    case 'cannot-be-ended':
+      return { state: 'refused', error: new NotCancelledError(message, why, payment, details) };
     case 'other-client':
       return { state: 'refused', error: new InvalidRequestError(message, details) };
     default:

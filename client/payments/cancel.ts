@@ -19,7 +19,12 @@ import {
 } from './references.js';
 
 /** The target of a cancellation: an attempt at a reference, or the payment of a key. */
-export type CancelTarget = OperatedReference | { readonly key: string; readonly reference?: never };
+export type CancelTarget = CancelledReference | { readonly key: string; readonly reference?: never };
+
+export interface CancelledReference extends OperatedReference {
+  /** Ends this attempt only, so that the next one may follow: the payer takes another card. If omitted, the order is closed. */
+  readonly only?: 'attempt' | undefined;
+}
 
 export interface CancelResult {
   readonly key: string;
@@ -28,6 +33,7 @@ export interface CancelResult {
 }
 
 const KEY_MEMBER = new Set(['key']);
+const CANCELLED_MEMBERS = new Set([...REFERENCE_MEMBERS, 'only']);
 
 type Ended = Exclude<PaymentAnswer<Cancelled>, { state: 'again' }>;
 
@@ -64,7 +70,9 @@ export class Canceller {
 
 function askedIn(target: CancelTarget): AskedPayment {
   if (namesReference(target)) {
-    refuseUnknown(target, 'option of cancel', REFERENCE_MEMBERS);
+    refuseUnknown(target, 'option of cancel', CANCELLED_MEMBERS);
+    const { only } = target as CancelledReference;
+    if (only !== undefined && only !== 'attempt') throw new InvalidRequestError(INVALID_SCOPE);
     return askedReference(target);
   }
   refuseUnknown(target, 'option of cancel', KEY_MEMBER);
@@ -79,8 +87,12 @@ function requestOf(target: CancelTarget, { key, reference, attempt }: AskedPayme
   const path = '/api/payment-cancellation';
   if (reference === undefined) return { method: 'POST', path, headers: { 'idempotency-key': key as string } };
   const client = 'client' in target ? target.client : undefined;
-  return { method: 'POST', path: `${path}?${referenceQuery(reference, attempt, client)}` };
+  const only = 'only' in target && target.only !== undefined ? '&only=attempt' : '';
+  return { method: 'POST', path: `${path}?${referenceQuery(reference, attempt, client)}${only}` };
 }
+
+/** The service's own sentence. */
+const INVALID_SCOPE = "'only' must be 'attempt', sent once, or left out.";
 
 const UNKNOWN = 'It is not known whether the payment was cancelled';
 const AGAIN = 'Cancel the same again: it is cancelled once, or paid, and never both.';

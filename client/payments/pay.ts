@@ -5,11 +5,11 @@ import { type GivenUp, repeat, whyGivenUp } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
 import type { Outgoing, Transport } from '../http/transport.js';
 import { refuseUnknown } from '../refuse-unknown.js';
-import type { PaymentRequest } from '../representations.js';
+import type { PaymentRequest, PresentPaymentRequest } from '../representations.js';
 import type { Settings } from '../settings.js';
 import { type IdempotencyKeys, KEY } from './idempotency-keys.js';
 import type { PaidMoney } from './money.js';
-import { type Paid, type PaymentAnswer, readPaymentAnswer } from './payment-answers.js';
+import { type Paid, type PaymentAnswer, type Pending, readPaymentAnswer } from './payment-answers.js';
 import { ofKey, paymentIn } from './payment-records.js';
 import {
   type AskedPayment,
@@ -52,7 +52,32 @@ export interface PayResult extends PaidMoney {
   readonly attempts: number;
 }
 
-type Ended = Exclude<PaymentAnswer<Paid>, { state: 'again' }> & { readonly attempts: number };
+/** What became of a payment whose payer is present. */
+export type PresentPayResult = PaidResult | PendingResult;
+
+export interface PaidResult extends PayResult {
+  readonly state: 'paid';
+}
+
+/** It is not paid yet, and may still be. Nothing is lost if the payer, or this program, goes away: the same call goes on with it. */
+export interface PendingResult {
+  readonly state: 'pending';
+  /** When the processor expects its end (RFC 3339). It may move. */
+  readonly until: string;
+  /**
+   * What the payer needs to confirm: send the browser to `url`. Give it only to the session that owns the order, and keep it nowhere. Undefined
+   * if the payer has nothing to do, because a bank takes time.
+   */
+  readonly action: Readonly<Record<string, string>> | undefined;
+  /** Call again then, if the payer has not come back before. */
+  readonly retryAfterSeconds: number | undefined;
+  readonly key: string;
+  readonly attempts: number;
+}
+
+type Wanted = PaymentRequest | PresentPaymentRequest;
+
+type Ended = Exclude<PaymentAnswer<Paid | Pending>, { state: 'again' }> & { readonly attempts: number };
 
 /** How long the service is asked to wait for a payment under way; more would only hold connections. */
 const LONGEST_WAIT_SECONDS = 10;
@@ -73,7 +98,7 @@ export class Payer {
    * continues, whether anything was sent or not. So one call never uses a second key: a caller that stored only the first would
    * resume a payment that the second key has paid.
    */
-  async pay(payment: PaymentRequest, options: PayOptions): Promise<PayResult> {
+  async pay(payment: Wanted, options: PayOptions): Promise<PayResult | PresentPayResult> {
     refuseUnknown(options, 'option of pay', OPTIONS);
     if (namesReference(options)) return this.#payReference(payment, options);
     const { onKey } = options;
@@ -81,44 +106,54 @@ export class Payer {
     return this.requests.within(options, async (call) => {
       const key = await this.keys.take(call);
       await handOver(onKey, key, call);
-      const { money, ...settled } = await this.#settle(call, { key }, wanted, false);
+      const end = await this.#settle(call, { key }, wanted, false);
+      if ('until' in end) return end;
+      const { money, ...settled } = end;
       // A first attempt that repeats a payment: somebody had paid with this key before.
       const wasPaidBefore = settled.replayed && settled.attempts === 1;
       const paid = wasPaidBefore ? await this.#paid(call, key, settled.transactionId) : moneyOf(wanted);
-      return { ...settled, ...(money ?? paid) };
+      return { ...settled, ...(money ?? paid), ...stateFor(wanted) };
     });
   }
 
   /** The paid money is the requested money: the service refuses another amount of the same reference. */
-  async #payReference(payment: PaymentRequest, options: ReferenceOptions): Promise<PayResult> {
+  async #payReference(payment: Wanted, options: ReferenceOptions): Promise<PayResult | PresentPayResult> {
     const asked = askedReference(options);
     if (options.onKey !== undefined) throw new InvalidRequestError(KEY_OF_REFERENCE);
     const wanted = checked(payment);
-    return this.requests.within(options, async (call) => ({
-      ...(await this.#settle(call, asked, wanted, false)),
-      ...moneyOf(wanted),
-    }));
+    return this.requests.within(options, async (call) => {
+      const end = await this.#settle(call, asked, wanted, false);
+      return 'until' in end ? end : { ...end, ...moneyOf(wanted), ...stateFor(wanted) };
+    });
   }
 
   /** An attempt before the caller's crash may have arrived, and may even be on its way. */
-  async resume(key: string, payment: PaymentRequest, options: CallOptions): Promise<PayResult> {
+  async resume(key: string, payment: Wanted, options: CallOptions): Promise<PayResult | PresentPayResult> {
     if (typeof key !== 'string' || !KEY.test(key)) {
       throw new InvalidRequestError("'key' must be the key that onKey was given, or that an error holds.");
     }
     const wanted = checked(payment);
     return this.requests.within(options, async (call) => {
-      const { money, ...settled } = await this.#settle(call, { key }, wanted, true);
-      return { ...settled, ...(money ?? (await this.#paid(call, key, settled.transactionId))) };
+      const end = await this.#settle(call, { key }, wanted, true);
+      if ('until' in end) return end;
+      const { money, ...settled } = end;
+      const paid = money ?? (await this.#paid(call, key, settled.transactionId));
+      return { ...settled, ...paid, ...stateFor(wanted) };
     });
   }
 
-  async #settle(call: Call, asked: AskedPayment, payment: PaymentRequest, arrivedBefore: boolean): Promise<Settled> {
+  async #settle(
+    call: Call,
+    asked: AskedPayment,
+    payment: Wanted,
+    arrivedBefore: boolean,
+  ): Promise<Settled | PendingResult> {
     const body = JSON.stringify(payment);
     let mayHaveArrived = arrivedBefore;
     let named = asked;
     const end = await repeat<Ended>(this.settings, call, async (attempts) => {
       const result = await this.transport.send(call, this.#requestOf(call, asked, body));
-      const answer = readPaymentAnswer(result, named, attempts);
+      const answer = readPaymentAnswer(result, named, attempts, payment.returnUrl !== undefined);
       if (result.state === 'answered') named = withKeyOf(result, named);
       if (answer.state !== 'again') return { state: 'done', value: { ...answer, attempts } };
       mayHaveArrived ||= answer.mayHaveArrived;
@@ -134,6 +169,8 @@ export class Payer {
           key: value.key,
           attempts: value.attempts,
         };
+      case 'pending':
+        return value;
       case 'final':
         throw value.error;
       case 'refused':
@@ -192,7 +229,9 @@ function unknownAtEnd(call: Call, payment: AskedPayment, end: GivenUp): UnknownO
 }
 
 const KEY_OF_REFERENCE = "'onKey' is for payments without a 'reference', whose key has to be kept. Leave it out.";
-const moneyOf = ({ amount, currency }: PaymentRequest) => ({ amount, currency: currency.toUpperCase() });
+/** A result without a `returnUrl` is as it always was. */
+const stateFor = ({ returnUrl }: Wanted) => (returnUrl === undefined ? {} : ({ state: 'paid' } as const));
+const moneyOf = ({ amount, currency }: Wanted) => ({ amount, currency: currency.toUpperCase() });
 
 async function handOver(onKey: PayOptions['onKey'], key: string, call: Call): Promise<void> {
   if (!onKey || call.signal.aborted) return;
@@ -205,13 +244,16 @@ async function handOver(onKey: PayOptions['onKey'], key: string, call: Call): Pr
 }
 
 /** The service ignores other members, so that a payment with a misspelt `source` would be charged without its payer. */
-const MEMBERS: ReadonlySet<string> = new Set(['amount', 'currency', 'source', 'description', 'metadata']);
+const MEMBERS: ReadonlySet<string> = new Set(['amount', 'currency', 'source', 'description', 'metadata', 'returnUrl']);
 
 /** The service judges the values: a wrong one charges nothing, and spends no key. */
-function checked(payment: PaymentRequest): PaymentRequest {
-  const { amount, currency, source, description, metadata } = payment ?? {};
+function checked(payment: Wanted): Wanted {
+  const { amount, currency, source, description, metadata, returnUrl } = payment ?? {};
   refuseUnknown(payment ?? {}, 'member of a payment', MEMBERS);
   if (typeof amount !== 'string') throw new InvalidRequestError("'amount' must be a string such as '100.50'.");
   if (typeof currency !== 'string') throw new InvalidRequestError("'currency' must be a string such as 'USD'.");
-  return { amount, currency, source, description, metadata };
+  if (returnUrl === undefined) return { amount, currency, source, description, metadata };
+  // The compiler looks at the result only of a text.
+  if (typeof returnUrl !== 'string') throw new InvalidRequestError("'returnUrl' must be a string.");
+  return { amount, currency, source, description, metadata, returnUrl };
 }

@@ -17,7 +17,7 @@ import {
   refusalOf,
   retryAfterMs,
 } from '../http/answers.js';
-import { jsonOf } from '../http/forms.js';
+import { jsonOf, pendingIn } from '../http/forms.js';
 import { provenMessageOf } from '../http/proof.js';
 import type { Answer, Lost } from '../http/transport.js';
 import { type RefusedAttempt, refusedAttempt } from './attempt-states.js';
@@ -48,6 +48,14 @@ export interface Paid {
   readonly key: string;
 }
 
+export interface Pending {
+  readonly state: 'pending';
+  readonly until: string;
+  readonly action: Readonly<Record<string, string>> | undefined;
+  readonly retryAfterSeconds: number | undefined;
+  readonly key: string;
+}
+
 export interface Cancelled {
   readonly state: 'cancelled';
   readonly key: string;
@@ -65,8 +73,16 @@ const DECLINED = 'Payment declined: ';
 const OF_ATTEMPT =
   / \(attempt (\d{1,2})(?:, the last one)?\)\. (?:Where the payer wants to try again|Pay with another reference),? .*$/s;
 
-/** Only what is surely the service's own answer is believed (rule P23): everything else may mean a charge. */
-export function readPaymentAnswer(result: Answer | Lost, asked: AskedPayment, attempts: number): PaymentAnswer<Paid> {
+/**
+ * Only what is surely the service's own answer is believed (rule P23): everything else may mean a charge. `takesPending`: the caller says that a
+ * payer is present; without it the service answers no 202.
+ */
+export function readPaymentAnswer(
+  result: Answer | Lost,
+  asked: AskedPayment,
+  attempts: number,
+  takesPending = false,
+): PaymentAnswer<Paid | Pending> {
   if (result.state === 'lost') return again(result, result.mayHaveArrived);
   const key = keyOfAnswer(result, asked);
   const sentence = jsonOf(result);
@@ -74,14 +90,16 @@ export function readPaymentAnswer(result: Answer | Lost, asked: AskedPayment, at
   if (transactionId !== undefined && key !== undefined) {
     return { state: 'paid', transactionId, replayed: first === undefined, key };
   }
+  const pending = takesPending ? pendingOf(result, key) : undefined;
+  if (pending) return pending;
 
   const { status } = result;
   const message = provenMessageOf(result);
   if (message === undefined) return again(result, true);
   // A rate limit is checked before everything else.
   if (status === 429) return again(result, false);
-  if (status === 409 || isMomentary(status)) return again(result, true);
-  if (status !== 402 && status !== 410 && status !== 422) return refused(result, message, asked);
+  if (isMomentary(status)) return again(result, true);
+  if (status !== 402 && status !== 409 && status !== 410 && status !== 422) return refused(result, message, asked);
   return (key !== undefined && finalOf(result, message, { ...asked, key }, attempts)) || again(result, true);
 }
 
@@ -94,10 +112,18 @@ export function readCancelAnswer(result: Answer | Lost, asked: AskedPayment): Pa
   const { status } = result;
   const message = provenMessageOf(result);
   if (message === undefined) return again(result, true);
-  if (status === 409 || status === 429 || status === 503) return again(result, false);
+  if (status === 429 || status === 503) return again(result, false);
   if (isMomentary(status)) return again(result, true);
-  if (status !== 422) return refused(result, message, asked);
-  return (key !== undefined && refusedAttempt(result, message, { ...asked, key })) || again(result, true);
+  if (status !== 409 && status !== 422) return refused(result, message, asked);
+  const refusal = key === undefined ? undefined : refusedAttempt(result, message, { ...asked, key });
+  return refusal ?? again(result, status === 422);
+}
+
+function pendingOf(answer: Answer, key: string | undefined): Pending | undefined {
+  const payment = key === undefined ? undefined : pendingIn(answer, key);
+  if (!payment || key === undefined) return undefined;
+  const { until, action } = payment.pending;
+  return { state: 'pending', until, action, retryAfterSeconds: retryAfterMs(answer.headers) / 1000 || undefined, key };
 }
 
 /** A gateway may have changed it, and the payment is cancelled all the same. */
@@ -120,7 +146,8 @@ function finalOf(answer: Answer, message: string, payment: PaymentName, attempts
     return { state: 'final', error: new DeadKeyError(message, payment, attempts, undefined, detailsOf(answer)) };
   }
   if (status === 410) return { state: 'final', error: new CancelledError(message, payment, detailsOf(answer)) };
-  if (isComputed(payment.key)) return refusedAttempt(answer, message, payment);
+  // A 409 that says why is not repeated: it may stay for days.
+  if (status === 409 || isComputed(payment.key)) return refusedAttempt(answer, message, payment);
   return { state: 'final', error: new MismatchError(message, payment, detailsOf(answer)) };
 }
 

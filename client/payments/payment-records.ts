@@ -26,6 +26,8 @@ export interface PaymentFilter {
   /** Exactly this processor. */
   readonly processor?: string | undefined;
   readonly state?: Exclude<Payment['state'], 'PENDING'> | undefined;
+  /** Only those that wait for their payer, or for a bank. */
+  readonly pending?: true | undefined;
   /** When it was paid with first: a day (`'2026-11-20'`, UTC) or a moment (`'2026-11-20T13:00:00Z'`); this one included. */
   readonly from?: string | Date | undefined;
   /** This one not included. */
@@ -123,16 +125,29 @@ export class PaymentRecords {
   }
 }
 
-const FILTERS = new Set(['reference', 'content', 'find', 'processor', 'state', 'from', 'to', 'limit']);
+const FILTERS = new Set(['reference', 'content', 'find', 'processor', 'state', 'pending', 'from', 'to', 'limit']);
 
 function searchFor(filter: PaymentFilter): Search<Payment> {
   refuseUnknown(filter, 'option of list', FILTERS);
   const { find, state, processor, limit } = filter;
+  if (filter.pending !== undefined && filter.pending !== true)
+    throw new InvalidRequestError("'pending' must be true, or be left out.");
+  const pending = filter.pending && 'true';
   const reference = 'reference' in filter ? checkedFilter(filter.reference) : undefined;
   const [from, to] = [momentOf('from', filter.from), momentOf('to', filter.to)];
   if ('content' in filter && (typeof filter.content !== 'string' || filter.content === ''))
     throw new InvalidRequestError("'content' must be a description, or a value of the metadata.");
-  const parameters = { reference, content: filter.content, find, state, processor, from, to, limit: limit?.toString() };
+  const parameters = {
+    reference,
+    content: filter.content,
+    find,
+    state,
+    pending,
+    processor,
+    from,
+    to,
+    limit: limit?.toString(),
+  };
   return { path: '/api/payments', parameters, isElement: isPayment };
 }
 

@@ -2,11 +2,11 @@ import type { CallOptions } from '../http/call.js';
 import type { Changes } from '../http/changes.js';
 import type { Requests } from '../http/requests.js';
 import type { Transport } from '../http/transport.js';
-import type { Payment, PaymentRequest, Resolution } from '../representations.js';
+import type { Payment, PaymentRequest, PresentPaymentRequest, Resolution } from '../representations.js';
 import type { Settings } from '../settings.js';
 import { Canceller, type CancelResult, type CancelTarget } from './cancel.js';
 import { createIdempotencyKeys } from './idempotency-keys.js';
-import { Payer, type PayOptions, type PayResult } from './pay.js';
+import { Payer, type PayOptions, type PayResult, type PresentPayResult } from './pay.js';
 import { type ExportFilter, type PaymentFilter, type PaymentList, PaymentRecords } from './payment-records.js';
 import type { OperatedReference } from './references.js';
 import { statusOf } from './status.js';
@@ -22,8 +22,13 @@ export interface Payments {
    */
   pay(payment: PaymentRequest, options?: PayOptions): Promise<PayResult>;
   /**
-   * Closes a payment that is not to be made, so that nothing can ever pay it: exactly one of `pay` and `cancel` succeeds. May be called any
-   * number of times. Rejects with a NotCancelledError if it has an outcome.
+   * The same while the payer is present: with a `returnUrl` the payment may be pending. Send the payer to `action.url`, and call this again as it was
+   * when they have come back, and now and then until then.
+   */
+  pay(payment: PresentPaymentRequest, options?: PayOptions): Promise<PresentPayResult>;
+  /**
+   * Closes a payment that is not to be made, so that nothing can ever pay it: exactly one of `pay` and `cancel` succeeds. One that is
+   * under way, or pending, is ended at the processor. May be called any number of times. Rejects with a NotCancelledError if it has an outcome.
    */
   cancel(target: CancelTarget, options?: CallOptions): Promise<CancelResult>;
   /** The record of the newest attempt at a reference, or of the one that is named. Rejects with a NotFoundError if there is none. */
@@ -34,6 +39,7 @@ export interface Payments {
    * compare `payment` with what was paid: compare the result (`isSamePayment`).
    */
   resume(key: string, payment: PaymentRequest, options?: CallOptions): Promise<PayResult>;
+  resume(key: string, payment: PresentPaymentRequest, options?: CallOptions): Promise<PresentPayResult>;
   /** Fetches keys ahead until `count` are there, so that a payment is one request. Each is usable for `keyLifeMs`. */
   prefetchKeys(count: number, options?: CallOptions): Promise<void>;
   /** One payment; asked with the tag of the last time. */
@@ -48,6 +54,9 @@ export interface Payments {
   resolve(key: string, resolution: Resolution, options?: CallOptions): Promise<Payment>;
 }
 
+/** Only one with a `returnUrl` may be pending. */
+type AnyPayment = PaymentRequest | PresentPaymentRequest;
+
 export function createPayments(
   settings: Settings,
   transport: Transport,
@@ -59,10 +68,11 @@ export function createPayments(
   const canceller = new Canceller(settings, transport, requests);
   const records = new PaymentRecords(requests, change, settings.remembered);
   return {
-    pay: (payment, options = {}) => payer.pay(payment, options),
+    pay: ((payment: AnyPayment, options: PayOptions = {}) => payer.pay(payment, options)) as Payments['pay'],
     cancel: async (target, options = {}) => canceller.cancel(target, options),
     status: (reference, options = {}) => statusOf(requests, reference, options),
-    resume: (key, payment, options = {}) => payer.resume(key, payment, options),
+    resume: ((key: string, payment: AnyPayment, options: CallOptions = {}) =>
+      payer.resume(key, payment, options)) as Payments['resume'],
     prefetchKeys: (count, options = {}) => requests.within(options, (call) => keys.fetchAhead(call, count)),
     get: async (key, options = {}) => records.get(key, options),
     list: (filter = {}, options = {}) => records.list(filter, options),

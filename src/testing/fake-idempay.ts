@@ -86,17 +86,17 @@ export class FakeIdempay {
 
   /** The charges that wait for their payer, in the order in which they came. */
   get pendingCharges(): readonly FakeCharge[] {
-    return this.#service.processor.pending;
+    return this.#service.pendingCharges();
   }
 
   /** The payer of a pending payment confirms it: it is charged, and the next request about it finds that. */
   confirm(key: string): void {
-    this.#service.processor.confirm(key);
+    this.#service.decide((processor) => processor.confirm(key));
   }
 
   /** The payer of a pending payment refuses it, and it is declined for this reason. */
   refuse(key: string, reason = 'the payer refused'): void {
-    this.#service.processor.refuse(key, reason);
+    this.#service.decide((processor) => processor.refuse(key, reason));
   }
 
   /** The next requests of this operation meet the fault. Faults of one operation are met in the order in which they were given. */

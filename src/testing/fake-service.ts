@@ -18,6 +18,8 @@ const DEPLOYMENT_ID = 'idempay/testing';
 /** As in the service by default. */
 const LEASE_MS = 30_000;
 const MOST_IN_FLIGHT = 10_000;
+/** A reply about a pending payment is passed on for a second. */
+const ASKED_AGAIN_MS = 1_000;
 /** A payment that its processor does not know is an operator's at once. */
 const DEDUP_MS = 0;
 
@@ -38,7 +40,8 @@ let guarded: FakeServer | undefined;
 export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: FakeServiceOptions) {
   if (apiKey !== undefined) guarded ??= createFakeServer('required');
   const server = (apiKey === undefined ? undefined : guarded) ?? open;
-  const clock: Clock = { now, monotonic: now, after: systemClock.after };
+  let skippedMs = 0;
+  const clock: Clock = { now, monotonic: () => now() + skippedMs, after: systemClock.after };
   const processing = new AsyncLocalStorage<FakeProcessing>();
   const processor = createFakeProcessor(() => processing.getStore(), now);
   const stores = openInMemory(clock);
@@ -74,7 +77,12 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
 
   return {
     charges: processor.charges,
-    processor: processor as Pick<FakeProcessor, 'pending' | 'confirm' | 'refuse'>,
+    pendingCharges: () => processor.pending,
+    /** The next request asks the processor, and is not answered with its reply of the last second. */
+    decide(decision: (processor: Pick<FakeProcessor, 'confirm' | 'refuse'>) => void): void {
+      decision(processor);
+      skippedMs += ASKED_AGAIN_MS;
+    },
     forgetKeys: stores.forgetKeys,
     operationOf: server.operationOf,
 

@@ -19,10 +19,10 @@ const NAMES = [
     'body-too-large',
   ],
   ...[
-    'cannot-be-ended',
     'cancelled-after-decline',
     'cancelled-at-processor',
     'cancelled-too-late',
+    'cannot-be-ended',
     'charged-after-cancellation',
   ],
   ...['client-for-operators', 'creation-mismatch', 'credentials-invalid', 'credentials-missing'],
@@ -47,7 +47,6 @@ const NAMES = [
   ],
   ...['payment-in-progress', 'payment-mismatch', 'payment-not-found', 'payment-not-sent', 'payment-outcome-unknown'],
   ...[
-    'nothing-to-end',
     'pending-unanswered',
     'precondition-failed',
     'record-not-found',

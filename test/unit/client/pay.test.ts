@@ -46,7 +46,7 @@ describe('pay', () => {
     const misspelt = { ...HUNDRED, sorce: 'tok_1' };
     const error = await failureOf(InvalidRequestError, idempay.payments.pay(misspelt, { reference: 'order-17' }));
     expect(error.message).toBe(
-      "'sorce' is no member of a payment. There are amount, currency, source, description, metadata.",
+      "'sorce' is no member of a payment. There are amount, currency, source, description, metadata, returnUrl.",
     );
     await failureOf(InvalidRequestError, idempay.payments.resume(KEY, misspelt));
     expect(sent).toEqual([]);
