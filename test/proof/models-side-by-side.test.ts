@@ -74,6 +74,8 @@ class Kept<T> {
 /** Longer than a retention of one, and the hours around it. */
 const HOURS = 4;
 const OWNERS = ['one', 'another'];
+/** Ends that are expected of pending payments: one is too far away to come, and one was so long ago that an operator may decide. */
+const [SOON, LONG_AGO] = [Date.now() + 10 * HOUR_MS, Date.now() - 10 * HOUR_MS];
 const CLIENTS = [undefined, 'key:a', 'jwt:b'];
 const computeKey = createComputeKey('side by side');
 
@@ -253,15 +255,38 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
       renew: ofClaim((ledger, held) => ledger.renew(held, LONG_MS)),
       settle: ofClaim(async (ledger, held, random) => {
         const [{ outcome }, ttlMs] = [final(random), random.pick([SHORT_MS, LONG_MS])];
-        const answer = await ledger.settle(held, outcome, ttlMs);
+        const processorId = random.pick([held.processorId, 'ch_3']);
+        const answer = await ledger.settle({ ...held, processorId }, outcome, ttlMs);
         if (ttlMs === SHORT_MS) await untilPast(SHORT_MS);
         return answer;
       }),
       abandon: ofClaim((ledger, held, random) => ledger.abandon(held, 0, random.below(2) ? 'unsent' : undefined)),
       'take over': async ({ ledger }, random, side) => {
         const takeover = { key: named(random).key, owner: random.pick(OWNERS), leaseMs: LONG_MS, processor: 'test' };
-        return claims.keep(side, await ledger.takeOver(takeover));
+        return claims.keep(side, await ledger.takeOver({ ...takeover, isPending: random.below(2) === 0 }));
       },
+      'begin an ending': async ({ ledger }, random, side) => {
+        const takeover = { key: named(random).key, owner: random.pick(OWNERS), leaseMs: LONG_MS, processor: 'test' };
+        const scope = random.pick(['order', 'attempt'] as const);
+        return claims.keep(side, await ledger.beginEnding({ ...takeover, scope, onlyUnsent: random.below(2) === 0 }));
+      },
+      leave: ofClaim((ledger, held, random) => {
+        const left = {
+          pendingUntilMs: random.pick([undefined, SOON, LONG_AGO]),
+          clearsEnding: random.below(2) === 0,
+          processorId: random.pick([undefined, 'ch_1', 'ch_2']),
+        };
+        const note = { sent: true, pendingUntil: left.pendingUntilMs };
+        return ledger.leave(held, { recoverAfterMs: random.pick([0, LONG_MS]), ...left }, note);
+      }),
+      'ask about what is pending': async ({ ledger }, random) => {
+        const limit = random.pick([1, 10]);
+        const due = await ledger.duePending({ processor: random.pick(['test', 'test', 'other']), limit });
+        // Which of several that are due are told is a matter of microseconds.
+        const { payments, pastUntil } = await ledger.pendingBacklog();
+        return [limit === 1 ? due.length : due.toSorted((a, b) => (a.key < b.key ? -1 : 1)), payments, pastUntil];
+      },
+      'move an end': ({ ledger }, random) => ledger.movePending(named(random).key, random.pick([SOON, LONG_AGO])),
       resolve: ({ ledger }, random) =>
         ledger.resolve({
           ...{ key: named(random).key, owner: 'operator', state: random.pick(['COMPLETED', 'DECLINED'] as const) },
@@ -294,6 +319,9 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
           await paymentHistory.newest(all, readLimit),
           await paymentHistory.newest({ ...all, client: 'key:a' }, readLimit),
           await paymentHistory.newest({ ...all, client: 'key:a', state: 'PROCESSING' }, readLimit),
+          await paymentHistory.newest({ ...all, state: 'PROCESSING' }, readLimit),
+          await paymentHistory.newest({ ...all, isPending: true }, readLimit),
+          await paymentHistory.newest({ ...all, isPending: true, client: 'key:a', processor: 'test' }, readLimit),
           await paymentHistory.newest({ ...all, reference: random.pick(orders) }, readLimit),
           await paymentHistory.newest({ ...all, reference: random.pick(orders), client: 'key:a' }, readLimit),
           await paymentHistory.newest({ ...all, find, processor: random.pick(['test', 'other']) }, readLimit),

@@ -1,3 +1,4 @@
+import { keyTimeOf } from '#idempay/payments/values/idempotency-key.js';
 import { HOUR_MS } from '#idempay/stores/shared/retention-hour.js';
 import type { StoredPayment } from './payment-statements.js';
 import type { Statements, Tables } from './postgres-server.js';
@@ -114,10 +115,14 @@ export const RETENTION_STATEMENTS: Statements = {
       (settled_hour ?? Infinity) <= hour && (expires_at ?? Infinity) <= now;
     const over = looked.map(({ row }) => row).filter(isOver);
     const single = over.filter(({ key, reference }) => reference === null && key < retention.removableBefore);
-    const references = new Set(over.flatMap(({ reference }) => reference ?? []));
+    const isBelowHorizon = ({ settled_at }: StoredPayment) =>
+      (settled_at ?? Infinity) < keyTimeOf(retention.keysBefore);
+    const references = new Set(over.filter(isBelowHorizon).flatMap(({ reference }) => reference ?? []));
     const attempts = [...payments.values()].filter(({ reference }) => reference !== null && references.has(reference));
     const isRemovable = ({ reference, client }: StoredPayment) =>
-      attempts.every((row) => row.reference !== reference || row.client !== client || isOver(row));
+      attempts.every(
+        (row) => row.reference !== reference || row.client !== client || (isOver(row) && isBelowHorizon(row)),
+      );
     // A claim that meets a row changes nothing of it, so that nobody else locks a final row of a reference.
     const removable = [...single.filter(({ key }) => !isLocked(key)), ...attempts.filter(isRemovable)];
     for (const { key } of removable) payments.delete(key);
