@@ -1,63 +1,110 @@
 import json, sqlite3, time
+from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+ADDRESS = ("127.0.0.1", 8092)
 
 # These functions play your company: it charges a reference once, and says later what became of it. Put the calls of its API here.
 def company(statement, values=()):
     with sqlite3.connect("charges.sqlite", isolation_level=None) as books:
         return books.execute(statement, values).fetchone()
 
-company("CREATE TABLE IF NOT EXISTS charges (reference PRIMARY KEY, amount, currency, card, order_number, status, known_at)")
+company("CREATE TABLE IF NOT EXISTS charges"
+        " (reference PRIMARY KEY, amount, currency, card, order_number, status, known_at, until, return_url)")
 
 def charge_at_company(reference, charge):
-    card = charge.get("source")
-    status = "declined" if card == "tok_declined" else "succeeded"
+    card, return_url = charge.get("source"), charge.get("returnUrl")
+    # The bank asks the holder of this card. If no payer is present, nobody can answer, so it is declined.
+    asks = "pending" if return_url else "declined"
+    status = {"tok_declined": "declined", "tok_asks": asks}.get(card, "succeeded")
     known_at = time.time() + (1 if card == "tok_slow" else 0)
-    values = (reference, charge["amount"], charge["currency"], card, charge.get("order"), status, known_at)
-    company("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
+    until = time.time() + 3600
+    values = (reference, charge["amount"], charge["currency"], card, charge.get("order"), status, known_at, until, return_url)
+    company("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
     time.sleep(max(0, known_at - time.time()))
     return find_at_company(reference)
 
 def find_at_company(reference):
+    # Nobody may confirm a charge whose time is over, so it is ended before anybody is told that it is declined.
+    company("UPDATE charges SET status = 'declined' WHERE reference = ? AND status = 'pending' AND until <= ?", (reference, time.time()))
     status = "CASE WHEN known_at > ? THEN 'processing' ELSE status END"
-    return company(f"SELECT 'ch_' || rowid, {status}, amount, currency FROM charges WHERE reference = ?", (time.time(), reference))
+    return company(f"SELECT 'ch_' || rowid, {status}, amount, currency, until FROM charges WHERE reference = ?", (time.time(), reference))
+
+def end_at_company(reference, ending):
+    # A charge that has not come is declined in advance: if it comes later, it finds this row.
+    values = (reference, ending["amount"], ending["currency"])
+    company("INSERT INTO charges VALUES (?, ?, ?, NULL, NULL, 'declined', 0, 0, NULL) ON CONFLICT DO NOTHING", values)
+    company("UPDATE charges SET status = 'declined' WHERE reference = ? AND status = 'pending'", (reference,))
+    return find_at_company(reference)
+
+def decide_at_company(reference, status):
+    company("UPDATE charges SET status = ? WHERE reference = ? AND status = 'pending' AND until > ?", (status, reference, time.time()))
+    return company("SELECT return_url FROM charges WHERE reference = ?", (reference,))
 
 # The contract of docs/reference/processor.md.
 class Adapter(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
-        reference = self.headers.get("Idempotency-Key")
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        kind, reference, last = (urlsplit(self.path).path[1:].split("/") + ["", ""])[:3]
+        if kind == "charges" and not reference:
+            key = self.headers.get("Idempotency-Key")
+            return self.act(charge_at_company, key, body, {"declined": 402, "pending": 202, "processing": 409})
+        if kind == "charges" and last == "ending":
+            return self.act(end_at_company, reference, body, {"processing": 425})
+        if kind == "pages" and last in ("confirm", "refuse"):
+            return self.go_back(decide_at_company(reference, "succeeded" if last == "confirm" else "declined"))
+        self.answer(404, {"error": "no such path"})
+
+    def act(self, ask_company, reference, body, statuses):
         try:
-            charge = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            amount, currency = charge["amount"], charge["currency"]
+            asked = json.loads(body)
+            money = [asked["amount"], asked["currency"]]
         except (KeyError, TypeError, ValueError):
-            amount = None
-        if self.path != "/charges" or not reference or not amount:
+            money = None
+        if not reference or not money or not money[0]:
             return self.answer(400, {"error": "a charge has an Idempotency-Key, an amount and a currency"})
-        id, status, *charged = charge_at_company(reference, charge)
-        if charged != [amount, currency]:
+        id, status, *charged, until = ask_company(reference, asked)
+        if charged != money:
             return self.answer(422, {"error": "another amount was charged with this reference", "reference": reference})
-        self.answer({"succeeded": 200, "declined": 402, "processing": 409}[status], outcome(reference, id, status, *charged))
+        self.answer(statuses.get(status, 200), outcome(reference, id, status, *charged, until))
 
     def do_GET(self):
-        reference = self.path.removeprefix("/charges/")
+        kind, reference = (urlsplit(self.path).path[1:].split("/") + [""])[:2]
         found = find_at_company(reference)
+        if kind == "pages" and found:
+            return self.answer(200, PAGE.replace("REFERENCE", reference), "text/html")
         missing = {"error": "no charge with this reference", "reference": reference}
         self.answer(200 if found else 404, outcome(reference, *found) if found else missing)
 
-    def answer(self, status, body):
-        text = json.dumps(body).encode()
+    # The payer comes back to the shop, which asks Idempay how the payment ended.
+    def go_back(self, found):
+        self.answer(303 if found else 404, {}, more=[f"Location: {found[0]}"] if found else [])
+
+    def answer(self, status, body, media_type="application/json", more=()):
+        text = (body if isinstance(body, str) else json.dumps(body)).encode()
         self.send_response(status)
-        # The last two say that it reads the content of a payment, and that no money moves. Leave the last one out when money moves.
-        for name in ("Content-Type: application/json", f"Content-Length: {len(text)}", "Idempay-Contract: 2", "Moves-Money: no"):
-            self.send_header(*name.split(": "))
+        # The last two say that it keeps contract 3, and that no money moves. Leave the last one out when money moves.
+        for header in (f"Content-Type: {media_type}", f"Content-Length: {len(text)}", *more, "Idempay-Contract: 3", "Moves-Money: no"):
+            self.send_header(*header.split(": ", 1))
         self.end_headers()
         self.wfile.write(text)
 
 # The id is the company's own name of the charge, as it just answered: only two ids show that there are two charges. The last three say
 # which charge the reply is about, so that Idempay takes no other reply for it. They are what was charged, not what was asked for.
-def outcome(reference, id, status, amount, currency):
-    reason = {"reason": "The card was declined."} if status == "declined" else {}
-    return {"id": id, "status": status, **reason, "reference": reference, "amount": amount, "currency": currency}
+def outcome(reference, id, status, amount, currency, until):
+    action = {"url": f"http://127.0.0.1:{ADDRESS[1]}/pages/{reference}"}
+    more = {
+        "declined": {"reason": "The card was declined."},
+        "pending": {"until": datetime.fromtimestamp(until, timezone.utc).isoformat(), "action": action},
+    }
+    return {"id": id, "status": status, **more.get(status, {}), "reference": reference, "amount": amount, "currency": currency}
 
-ThreadingHTTPServer(("127.0.0.1", 8092), Adapter).serve_forever()
+# The bank's page. A real one is your company's, whose API answers its address.
+PAGE = """<!doctype html><title>The bank</title><h1>Do you want to pay?</h1>
+<form method="post" action="/pages/REFERENCE/confirm"><button>Confirm</button></form>
+<form method="post" action="/pages/REFERENCE/refuse"><button>Refuse</button></form>"""
+
+ThreadingHTTPServer(ADDRESS, Adapter).serve_forever()
