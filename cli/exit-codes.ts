@@ -27,6 +27,8 @@ export const EXIT = {
   unreadable: 14,
   /** An adapter does not keep the contract of processors. It was charged for real. */
   contractBroken: 15,
+  /** The payment waits for its payer, or for a bank. Run the same command again to learn its outcome. */
+  pending: 16,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];

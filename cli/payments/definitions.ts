@@ -25,7 +25,7 @@ export function addPaymentCommands(program: Command): void {
     .command('pay')
     .summary('pays once')
     .description(
-      'Pays once. With --reference nothing has to be kept: the same command may be run again after a crash or any error, on any machine.\nOnly after a decline, when the payer wants to try again, give the next --attempt.\nWithout a reference: one idempotency key for all requests, printed on standard error before money moves. With --key-file it is also\nkept on disk, and the same command may be run again. Exit code 11: trying again does not help, look for the key at the processor.',
+      'Pays once. With --reference nothing has to be kept: the same command may be run again after a crash or any error, on any machine.\nOnly after a decline, when the payer wants to try again, give the next --attempt.\nWithout a reference: one idempotency key for all requests, printed on standard error before money moves. With --key-file it is also\nkept on disk, and the same command may be run again. Exit code 11: trying again does not help, look for the key at the processor.\nWith --return-url the payment may wait for its payer: it prints the address to which the payer has to go, and ends with 16.\nRun the same command again for the outcome, or give --wait.',
     )
     .addOption(REFERENCE.reference)
     .addOption(REFERENCE.attempt)
@@ -34,6 +34,8 @@ export function addPaymentCommands(program: Command): void {
     .option('--description <text>', 'what is paid')
     .addOption(METADATA)
     .addOption(SOURCE)
+    .option('--return-url <url>', 'the payer is present, and comes back here after a confirmation')
+    .option('--wait', 'goes on asking while the payment is pending')
     .option('--key-file <file>', 'without a reference: keeps the key of this one payment; written before money moves')
     .option('--resume <key>', 'goes on with the payment of this key')
     .addOption(OPTIONS.json)
@@ -49,12 +51,18 @@ export function addPaymentCommands(program: Command): void {
           'who pays, and what it is about',
         ],
         ['idempay pay --reference order-17 --attempt 2 --amount 100.50 --currency USD', 'after a decline'],
+        [
+          'idempay pay --reference order-17 --amount 100.50 --currency USD --return-url https://shop.example/order-17 --wait',
+          'a payer who has to confirm',
+        ],
         ['idempay pay --amount 100.50 --currency USD --key-file order-17.key', 'without a reference, run it again'],
         ['idempay pay --amount 100.50 --currency USD', 'prints the key first'],
         ['idempay pay --resume 0190f3a2-... --amount 100.50 --currency USD', 'after a crash, with that key'],
       ),
     )
-    .action(async (options) => (await import('./pay.js')).pay(options));
+    .action(async (options) => {
+      process.exitCode = await (await import('./pay.js')).pay(options);
+    });
 
   program
     .command('status')
@@ -87,6 +95,7 @@ export function addPaymentCommands(program: Command): void {
     .option('--content <text>', 'for operators: this description, or value of the metadata; needs --from')
     .option('--find <text>', 'how the key begins, or the transaction id: 0190f3, TXN1795')
     .addOption(STATE)
+    .option('--pending', 'only those that wait for their payer, or for a bank')
     .option('--processor <name>', 'only payments of this processor')
     .option('--from <time>', 'first paid with at this day or moment (UTC), or later: 2026-11-20, 2026-11-20T13:00:00Z')
     .option('--to <time>', 'first paid with before this day or moment')
@@ -100,6 +109,7 @@ export function addPaymentCommands(program: Command): void {
       examples(
         ['idempay payments list --reference order-17', 'all attempts at it'],
         ['idempay payments list --state PROCESSING', 'those without an outcome'],
+        ['idempay payments list --pending', 'those that wait for their payer'],
         ['idempay payments list --content ann@shop.example --from 2026-11-01', 'by the metadata, as an operator'],
         ['idempay payments list --from 2026-11-20 --json | jq -r .transactionId', 'for a script'],
       ),
@@ -121,12 +131,13 @@ export function addPaymentCommands(program: Command): void {
     .command('cancel')
     .summary('closes a payment that is not to be made')
     .description(
-      'Closes a payment that is not to be made, so that no late worker or stale page can ever charge it. Of a payment and its\ncancellation exactly one succeeds: run it again until it ends with 0, or with 8, which says what the outcome is.\nIt asks before it does so.',
+      'Closes a payment that is not to be made, so that no late worker or stale page can ever charge it. One that is\nunder way, or waits for its payer, is ended at the processor. Of a payment and its\ncancellation exactly one succeeds: run it again until it ends with 0, or with 8, which says what the outcome is.\nIt asks before it does so.',
     )
     .addArgument(KEY_UNLESS_REFERENCE)
     .addOption(REFERENCE.reference)
     .addOption(REFERENCE.attempt)
     .addOption(REFERENCE.client)
+    .option('--only-attempt', 'ends this attempt only: the next one may follow, as with another card')
     .addOption(OPTIONS.yes)
     .addOption(OPTIONS.json)
     .addOption(OPTIONS.url)
@@ -137,6 +148,7 @@ export function addPaymentCommands(program: Command): void {
       examples(
         ['idempay payments cancel --reference order-17 --yes', 'an order that was paid otherwise'],
         ['idempay payments cancel --reference order-17 --client key:shop', 'as an operator'],
+        ['idempay payments cancel --reference order-17 --only-attempt --yes', 'the payer takes another card'],
       ),
     )
     .action(async (key, options) => (await import('./payments.js')).cancelPayment(key, options));

@@ -1,6 +1,17 @@
-import type { PaymentReference, PaymentRequest, PayResult } from '#idempay/client';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type {
+  PayOptions as ClientOptions,
+  Idempay,
+  PaymentReference,
+  PaymentRequest,
+  PayResult,
+  PendingResult,
+  PresentPaymentRequest,
+  PresentPayResult,
+} from '#idempay/client';
 import { commandName } from '../command-name.js';
 import { type Connection, type ConnectionOptions, connect } from '../connection.js';
+import { EXIT } from '../exit-codes.js';
 import { type OutputOptions, printRecord } from '../output/results.js';
 import { report } from '../output/terminal.js';
 import { UsageError } from '../usage.js';
@@ -10,38 +21,103 @@ import { metadataIn } from './metadata.js';
 export interface PayOptions
   extends ConnectionOptions,
     OutputOptions,
-    Omit<PaymentRequest, 'metadata'>,
+    Omit<PaymentRequest, 'metadata' | 'returnUrl'>,
     Partial<PaymentReference> {
   /** Each is `NAME=VALUE`. */
   readonly metadata?: readonly string[] | undefined;
   readonly resume?: string | undefined;
   readonly keyFile?: string | undefined;
+  readonly returnUrl?: string | undefined;
+  /** Goes on asking while the payment is pending. */
+  readonly wait?: true | undefined;
 }
+
+type Wanted = PaymentRequest | PresentPaymentRequest;
+type Result = PayResult | PresentPayResult;
+
+/** If the service names no time. */
+const USUAL_WAIT_SECONDS = 5;
 
 /**
  * `idempay pay`. With `--reference`, or with `--key-file`, the same command may be run again, however it ended, and pays once. Without a
- * reference the key is printed and stored in `onKey`, before the client sends the payment.
+ * reference the key is printed and stored in `onKey`, before the client sends the payment. Resolves to the exit code.
  */
-export async function pay(options: PayOptions): Promise<void> {
-  const { amount, currency, source, description, resume, keyFile, reference } = options;
+export async function pay(options: PayOptions): Promise<number> {
+  const { amount, currency, source, description, returnUrl, resume, keyFile, reference } = options;
   refuseContradictions(options);
-  const payment = { amount, currency, source, description, metadata: metadataIn(options.metadata) };
+  const content = { amount, currency, source, description, metadata: metadataIn(options.metadata) };
+  const payment: Wanted = returnUrl === undefined ? content : { ...content, returnUrl };
   if (keyFile !== undefined) refuseOtherPayment(keyFile, payment);
   const connection = await connect(options);
-  let result: PayResult;
+  let result: Result;
   try {
     if (reference !== undefined)
       result = await payReference(connection, { reference, attempt: options.attempt }, payment);
     else if (resume !== undefined) result = await resumeKey(connection, resume, payment, options);
     else if (keyFile === undefined) result = await payNew(connection, payment, options, () => {});
     else result = await payWithFile(connection, keyFile, payment, options);
+    if (isPending(result) && options.wait) result = await waitForOutcome(connection, result, payment, options);
   } catch (error) {
     throw withAdvice(error as Error, options);
   }
+  if (isPending(result)) {
+    await tellPending(result, options);
+    return EXIT.pending;
+  }
   await tellPaid(result, payment, options);
+  return EXIT.done;
 }
 
-function refuseContradictions({ resume, keyFile, reference, attempt }: PayOptions): void {
+function isPending(result: Result): result is PendingResult {
+  return 'state' in result && result.state === 'pending';
+}
+
+/** The client has one signature for each kind of payment, so that a caller has to look at the result of one that may be pending. */
+function payBy({ payments }: Idempay, payment: Wanted, options: ClientOptions): Promise<Result> {
+  return payment.returnUrl === undefined ? payments.pay(payment, options) : payments.pay(payment, options);
+}
+
+function resumeBy({ payments }: Idempay, key: string, payment: Wanted, call: Connection['call']): Promise<Result> {
+  return payment.returnUrl === undefined ? payments.resume(key, payment, call) : payments.resume(key, payment, call);
+}
+
+/** Each question has a deadline of its own; the payer has all the time that the processor gives. */
+async function waitForOutcome(
+  connection: Connection,
+  first: PendingResult,
+  payment: Wanted,
+  options: PayOptions,
+): Promise<Result> {
+  const { reference, attempt } = options;
+  const { idempay, call } = connection;
+  await tell(sentenceOf(first), options);
+  let result: Result = first;
+  while (isPending(result)) {
+    await sleep((result.retryAfterSeconds ?? USUAL_WAIT_SECONDS) * 1000);
+    result =
+      reference === undefined
+        ? await resumeBy(idempay, result.key, payment, call)
+        : await payBy(idempay, payment, { reference, attempt, ...call });
+  }
+  return result;
+}
+
+/** The address is for the payer only, so it is in no log of ours: a caller that keeps standard output keeps it. */
+async function tellPending({ until, action, key, attempts }: PendingResult, options: PayOptions): Promise<void> {
+  const { reference, attempt = 1 } = options;
+  const named = reference !== undefined && { reference, attempt };
+  const shown = options.json ? { action } : action;
+  const record = { ...shown, state: 'pending', until, ...named };
+  await printRecord({ ...record, idempotencyKey: key, attempts }, options);
+}
+
+const sentenceOf = ({ until, action }: PendingResult) =>
+  action?.url === undefined
+    ? `The payment is pending, until ${until}.`
+    : `The payer has to confirm the payment, until ${until}: ${action.url}`;
+
+function refuseContradictions({ resume, keyFile, reference, attempt, returnUrl, wait }: PayOptions): void {
+  if (wait && returnUrl === undefined) throw new UsageError('--wait belongs to --return-url.');
   if (reference !== undefined && (keyFile !== undefined || resume !== undefined)) {
     throw new UsageError('Give --reference without --key-file and --resume: its key has not to be kept.');
   }
@@ -52,12 +128,8 @@ function refuseContradictions({ resume, keyFile, reference, attempt }: PayOption
 }
 
 /** With a reference no key is printed or kept first, because the same command continues the payment after a crash. */
-function payReference(
-  { idempay, call }: Connection,
-  named: PaymentReference,
-  payment: PaymentRequest,
-): Promise<PayResult> {
-  return idempay.payments.pay(payment, { ...named, ...call });
+function payReference({ idempay, call }: Connection, named: PaymentReference, payment: Wanted): Promise<Result> {
+  return payBy(idempay, payment, { ...named, ...call });
 }
 
 /** Another command has kept a key for the same payment first. */
@@ -67,9 +139,9 @@ class KeptByAnother extends Error {}
 async function payWithFile(
   connection: Connection,
   keyFile: string,
-  payment: PaymentRequest,
+  payment: Wanted,
   options: PayOptions,
-): Promise<PayResult> {
+): Promise<Result> {
   let unusedKey: string | undefined;
   for (;;) {
     const { kept, nextPath } = newestPayment(keyFile);
@@ -98,12 +170,7 @@ function refuseIfInUse(keyFile: string, path: string): void {
   throw new UsageError(`${path} is in use by another command, so nothing was sent. Run this one again.`);
 }
 
-async function payAndKeep(
-  connection: Connection,
-  path: string,
-  payment: PaymentRequest,
-  options: PayOptions,
-): Promise<PayResult> {
+async function payAndKeep(connection: Connection, path: string, payment: Wanted, options: PayOptions): Promise<Result> {
   let keptKey: string | undefined;
   try {
     return await payNew(connection, payment, options, (key) => {
@@ -121,12 +188,12 @@ async function payAndKeep(
 
 async function payNew(
   { idempay, call }: Connection,
-  payment: PaymentRequest,
+  payment: Wanted,
   options: PayOptions,
   keep: (key: string) => void,
-): Promise<PayResult> {
+): Promise<Result> {
   try {
-    return await idempay.payments.pay(payment, {
+    return await payBy(idempay, payment, {
       ...call,
       async onKey(key) {
         keep(key);
@@ -148,14 +215,14 @@ async function payNew(
 async function resumeKey(
   { idempay, call }: Connection,
   key: string,
-  payment: PaymentRequest,
+  payment: Wanted,
   options: PayOptions,
-): Promise<PayResult> {
+): Promise<Result> {
   await tellKey(key, options);
-  return idempay.payments.resume(key, payment, call);
+  return resumeBy(idempay, key, payment, call);
 }
 
-function refuseOtherPayment(keyFile: string, { amount, currency }: PaymentRequest): void {
+function refuseOtherPayment(keyFile: string, { amount, currency }: Wanted): void {
   const { kept } = newestPayment(keyFile);
   if (kept === undefined || (kept.amount === amount && kept.currency === currency)) return;
   throw new UsageError(
@@ -183,7 +250,7 @@ class OtherPaymentError extends Error {
   }
 }
 
-async function tellPaid(result: PayResult, wanted: PaymentRequest, options: PayOptions): Promise<void> {
+async function tellPaid(result: PayResult, wanted: Wanted, options: PayOptions): Promise<void> {
   const { transactionId, amount, currency, replayed, key, attempts } = result;
   const { reference, attempt = 1 } = options;
   const named = reference !== undefined && { reference, attempt };
@@ -219,8 +286,10 @@ function withAdvice(error: Error, options: PayOptions): Error {
 }
 
 /** Its content is named, and not repeated: standard error is often kept in a log, and no source belongs there. */
-function contentAgain({ source, description, metadata }: PayOptions): string {
-  const given = Object.entries({ source, description, metadata }).filter(([, value]) => value !== undefined);
+function contentAgain({ source, description, metadata, returnUrl }: PayOptions): string {
+  const given = Object.entries({ source, description, metadata, 'return-url': returnUrl }).filter(
+    ([, value]) => value !== undefined,
+  );
   const names = given.map(([name]) => `--${name}`);
   return names.length === 0 ? '' : `, with the same ${names.join(', ').replace(/, (?=[^,]*$)/, ' and ')} as before`;
 }

@@ -32,10 +32,11 @@ export async function showStatus(key: string | undefined, options: Common & Name
   const { idempay, call } = await connect(options);
   const { payments } = idempay;
   const payment = await ('key' in target ? payments.get(target.key, call) : payments.status(target, call));
-  const { state, transactionId, attempt, reason, client } = payment;
+  const { state, transactionId, attempt, reason, client, pending } = payment;
   const more = {
     ...(attempt !== null && { attempt }),
     ...(reason !== null && { reason }),
+    ...(pending && { pendingUntil: pending.until }),
     ...(client !== undefined && { client }),
   };
   await printRecord({ state, transactionId, ...more }, options);
@@ -70,26 +71,32 @@ export async function listPayments(
   options: Common & Omit<PaymentFilter, 'limit'> & { limit?: number | undefined },
 ): Promise<void> {
   const { idempay, call } = await connect(options);
-  const { reference, content, find, state, processor, from, to, limit } = options;
+  const { reference, content, find, state, pending, processor, from, to, limit } = options;
   const named = { ...(reference !== undefined && { reference }), ...(content !== undefined && { content }) };
-  const filter = { ...named, find, state, processor, from, to };
+  const filter = { ...named, find, state, pending, processor, from, to };
   const payments = idempay.payments.list(filter, call);
   await printRows(firstOf(payments, limit, options), COLUMNS, options);
 }
 
 export async function cancelPayment(
   key: string | undefined,
-  { yes, ...options }: Common & Named & { yes?: true | undefined },
+  { yes, onlyAttempt, ...options }: Common & Named & { yes?: true | undefined; onlyAttempt?: true | undefined },
 ): Promise<void> {
   const target = targetOf(key, options);
+  if (onlyAttempt && 'key' in target) throw new UsageError('--only-attempt belongs to --reference.');
   const { reference, attempt = 1 } = options;
   const what = reference === undefined ? `the payment ${key}` : `attempt ${attempt} at ${reference}`;
-  await confirm(`close ${what}, so that it can never be paid`, { ...options, yes });
+  const effect = onlyAttempt
+    ? `end ${what}, so that the next one may follow`
+    : `close ${what}, so that it can never be paid`;
+  await confirm(effect, { ...options, yes });
   const { idempay, call } = await connect(options);
-  const cancelled = await idempay.payments.cancel(target, call);
+  const asked = 'key' in target ? target : { ...target, ...(onlyAttempt && { only: 'attempt' as const }) };
+  const cancelled = await idempay.payments.cancel(asked, call);
+  const state = onlyAttempt ? 'DECLINED' : 'CANCELLED';
   await printRecord(
     {
-      ...{ state: 'CANCELLED', ...(reference !== undefined && { reference, attempt }), idempotencyKey: cancelled.key },
+      ...{ state, ...(reference !== undefined && { reference, attempt }), idempotencyKey: cancelled.key },
       ...(cancelled.client !== undefined && { client: cancelled.client }),
     },
     options,

@@ -19,7 +19,9 @@ import {
 } from './references.js';
 
 /** The target of a cancellation: an attempt at a reference, or the payment of a key. */
-export type CancelTarget = CancelledReference | { readonly key: string; readonly reference?: never };
+export type CancelTarget =
+  | CancelledReference
+  | { readonly key: string; readonly reference?: never; readonly only?: never };
 
 export interface CancelledReference extends OperatedReference {
   /** Ends this attempt only, so that the next one may follow: the payer takes another card. If omitted, the order is closed. */
