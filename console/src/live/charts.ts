@@ -31,6 +31,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   processed: 'processed',
   replayed: 'replayed',
   declined: 'declined',
+  pending: 'pending',
   in_progress: 'in progress',
   unknown: 'unknown',
   unavailable: 'unavailable',
