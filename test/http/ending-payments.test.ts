@@ -106,15 +106,26 @@ describeDeployments('the end of a payment that is under way', (deployment) => {
     expect(await shown(key)).toMatchObject({ state: 'PROCESSING' });
   });
 
+  it('that the processor refuses is 409, and the payment waits as before', async () => {
+    const { order, key } = await givenPending();
+    await shared().processor.behave({ endWith: 409 });
+    const answer = await cancel(order);
+    await shared().processor.behave({ endWith: null });
+    expectError(answer, 409);
+    expect(answer.headers).toMatchObject({ 'idempay-attempt-state': 'cannot-be-ended', 'retry-after': '60' });
+    expect(await shown(key)).toMatchObject({ state: 'PROCESSING', pending: { until: expect.any(String) } });
+    expect(await shown(key)).not.toHaveProperty('ending');
+  });
+
   it('is asked for again after the processor did not answer, and nothing is charged meanwhile', async () => {
     const { order, key } = await givenPending();
-    await shared().processor.behave({ failRate: 1 });
+    await shared().processor.behave({ endWith: 425 });
     expectError(await cancel(order), 504);
     expect(await shown(key)).toMatchObject({ state: 'PROCESSING', ending: 'order' });
     const timeline = await ask(`${shared().url}/api/payments/${key}/timeline`);
     expect(timeline.json()).toMatchObject({ next: { what: 'ending' } });
     expectError(await pay(order, MONEY), 504);
-    await shared().processor.behave({ failRate: 0 });
+    await shared().processor.behave({ endWith: null });
     expectCancelled(await cancel(order));
     expect(await chargedWith(key)).toBe(0);
   });

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
 import { todayUtc } from '#idempay/statements/days.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, type Ask, ask, generateKey, sendJson } from '../../testkit/client/http-client.js';
 import { exportLines, resolvePayment, shownPaymentOf } from '../../testkit/client/payment-records.js';
-import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
-import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { openProcessedService, shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { storedText } from '../../testkit/protocol/stored-text.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -14,6 +14,7 @@ const MONEY = { amount: '100.50', currency: 'USD' };
 const PRESENT = { ...MONEY, returnUrl: 'https://shop.example/orders/17/paid' };
 const ASYNC = { Prefer: 'respond-async' };
 const DEADLINE_MS = 20_000;
+const SETTINGS = { LOG_LEVEL: 'trace', PROCESSOR_TIMEOUT_MS: '2000' };
 const PROBLEM = { Accept: 'application/problem+json' };
 
 interface Pending {
@@ -23,11 +24,7 @@ interface Pending {
 
 /** Rule P24. */
 describeDeployments('a payment that waits for its payer', (deployment) => {
-  const shared = shareProcessedService(
-    deployment,
-    { ...USUAL_BEHAVIOUR, pendingRate: 1 },
-    { LOG_LEVEL: 'trace', PROCESSOR_TIMEOUT_MS: '2000' },
-  );
+  const shared = shareProcessedService(deployment, { ...USUAL_BEHAVIOUR, pendingRate: 1 }, SETTINGS);
   const newOrder = () => `reference=order-${randomUUID()}`;
   const pay = (order: string, body: object = PRESENT, headers: Ask['headers'] = {}) =>
     sendJson(`${shared().url}/api/payment?${order}`, 'POST', body, headers);
@@ -49,7 +46,7 @@ describeDeployments('a payment that waits for its payer', (deployment) => {
     const first = await pay(order);
     expect(first.status, first.text).toBe(202);
     const { pending, ...record } = first.json<Pending>();
-    const { pending: kept, ...shown } = (await shownPaymentOf(shared().url, keyOf(first))) as { pending?: object };
+    const { pending: kept, ...shown } = await shownPaymentOf(shared().url, keyOf(first));
     expect(record).toEqual(shown);
     expect(kept).toEqual({ until: pending.until });
     expect(record).toMatchObject({ ...MONEY, state: 'PROCESSING', settledAt: null, executions: 1 });
@@ -135,9 +132,9 @@ describeDeployments('a payment that waits for its payer', (deployment) => {
     const order = newOrder();
     await pay(order);
     await new Promise((resolve) => setTimeout(resolve, 1_100));
-    await shared().processor.behave({ failRate: 1 });
+    await shared().processor.behave({ refuseWith: 503 });
     const answers = [await pay(order, PRESENT, PROBLEM), await pay(order, MONEY)];
-    await shared().processor.behave({ failRate: 0 });
+    await shared().processor.behave({ refuseWith: null });
     expect(answers[0]?.json()).toMatchObject({ type: '/problems#pending-unanswered', status: 503, charge: 'unknown' });
     expect(answers[0]?.headers['retry-after']).toBe('5');
     expect(answers[1]?.status).toBe(504);
@@ -149,7 +146,7 @@ describeDeployments('a payment that waits for its payer', (deployment) => {
     const next = await pay(`${order}&attempt=2`, PRESENT, PROBLEM);
     expect(next.json()).toMatchObject({ type: '/problems#attempt-before-pending', status: 409 });
     expect(next.headers['idempay-attempt-state']).toBe('previous-pending');
-    const issued = await ask(`${shared().url}/api/generate-key?${order}&attempt=2`, { method: 'POST' });
+    const issued = await ask(`${shared().url}/api/server-generated/generate-key?${order}&attempt=2`);
     expectError(issued, 409);
     expect(await shownPaymentOf(shared().url, key)).toMatchObject({ executions: 1 });
   });
@@ -216,7 +213,11 @@ describeDeployments('a payment that waits for its payer', (deployment) => {
   );
 
   it('leaves its return address, its source and its action nowhere once it is final', async () => {
-    const { service, stores, url } = shared() as ReturnType<typeof shared> & { stores: Stores };
+    const own = await openProcessedService(deployment, { ...USUAL_BEHAVIOUR, pendingRate: 1 }, SETTINGS);
+    onTestFinished(own.close);
+    const { service, stores, url, processor } = own;
+    const pay = (order: string, body: object) => sendJson(`${url}/api/payment?${order}`, 'POST', body);
+    const read = (path: string) => ask(`${url}${path}`);
     const order = newOrder();
     const secret = randomUUID();
     const body = { ...PRESENT, source: `tok_${secret}`, returnUrl: `https://shop.example/${secret}` };
@@ -228,9 +229,11 @@ describeDeployments('a payment that waits for its payer', (deployment) => {
     const shown = async () =>
       Promise.all([...paths, '/api/payments', '/api/payments?pending=true', '/metrics', '/api/live'].map(read));
     const pending = (await shown()).map(({ text }) => text).join('\n');
-    await decide(key, 'confirm');
-    await untilStatus(order, 200);
+    await ask(`${processor.url}/pending/${key}/confirm`, { method: 'POST' });
+    await until('the payment to be paid', DEADLINE_MS, async () => (await pay(order, body)).status === 200);
     const said = [pending, ...(await shown()).map(({ text }) => text), ...(await exportLines(url, todayUtc()))];
+    // The embedded store writes its log into the file at the end.
+    await service.stop();
     const { record, keyValueStore } = await storedText(stores);
     const everywhere = [record, keyValueStore, JSON.stringify(service.logs), ...said].join('\n');
     expect(everywhere).toContain(key);

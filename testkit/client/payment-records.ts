@@ -9,6 +9,8 @@ const MEMBERS = [
   ...['transactionId', 'processor'],
   ...['executions', 'reason', 'resolution', 'createdAt', 'claimedAt', 'settledAt'],
 ];
+/** Last, and only if the payment has them; `client` is for operators. */
+const SOMETIMES = ['pending', 'ending', 'processorId', 'client'] as const;
 /** Null until the payment is claimed, and if it was cancelled instead. */
 const CLAIMED = ['amount', 'currency', 'transactionId', 'processor'] as const;
 type Nullable =
@@ -28,6 +30,9 @@ export interface ShownPayment extends Readonly<Record<Nullable, string | null>> 
   readonly metadata: Readonly<Record<string, string>> | null;
   readonly state: 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'DECLINED' | 'CANCELLED';
   readonly executions: number;
+  readonly pending?: { readonly until: string };
+  readonly ending?: 'order' | 'attempt';
+  readonly processorId?: string;
 }
 
 const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
@@ -59,8 +64,8 @@ export const shownPaymentOf = async (url: string, key: string) => shownIn(await 
 /** One payment's JSON text: its members in their order, without white space, and what each state says of the others. */
 export function shownPayment(text: string): ShownPayment {
   const payment = JSON.parse(text) as ShownPayment;
-  // Last, for operators, if the payment has a client.
-  expect(Object.keys(payment)).toEqual('client' in payment ? [...MEMBERS, 'client'] : MEMBERS);
+  expect(Object.keys(payment)).toEqual([...MEMBERS, ...SOMETIMES.filter((member) => member in payment)]);
+  expect('pending' in payment && payment.state !== 'PROCESSING', 'pending').toBe(false);
   expect(text).toBe(safeJson(payment));
   const { createdAt, claimedAt, settledAt } = payment;
   const moments = [createdAt, claimedAt, settledAt].filter((moment) => moment !== null);
