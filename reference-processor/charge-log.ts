@@ -32,7 +32,10 @@ export interface Pending {
 }
 
 /** One line of the log. `at` is the time at which the charge became so, in ISO 8601. A charge that was pending has one more line. */
-export type ChargeLine = Charge & (Outcome | Pending) & { readonly at: string };
+export type LogLine = ChargeLine | (Charge & Pending & { readonly at: string });
+
+/** A line of a charge that has its outcome. */
+export type ChargeLine = Charge & Outcome & { readonly at: string };
 
 /** The line is not in the log, and never will be. */
 export class ChargeNotLogged extends Error {
@@ -46,12 +49,12 @@ export class ChargeLogError extends Error {
 
 export interface ChargeLog {
   /** The lines that the log held when it was opened. */
-  readonly earlier: readonly ChargeLine[];
+  readonly earlier: readonly LogLine[];
   /**
    * Resolves when the line is on the disk, to stay. Throws ChargeNotLogged when the disk is full; never settles once
    * the log is broken.
    */
-  append(line: ChargeLine): Promise<void>;
+  append(line: LogLine): Promise<void>;
   /** Resolves with the fault after which the file's content is unknown: the process must end, and read it again. */
   readonly broken: Promise<Error>;
   /** Nothing may be appended any more. */
@@ -108,11 +111,11 @@ async function open(path: string): Promise<ChargeLog> {
   }
 }
 
-function linesOf(text: string, path: string): ChargeLine[] {
+function linesOf(text: string, path: string): LogLine[] {
   const lines = text.split('\n').slice(0, -1);
   return lines.map((line, index) => {
     const value = parsed(line);
-    if (!isChargeLine(value)) throw notACharge(index + 1, path);
+    if (!isLogLine(value)) throw notACharge(index + 1, path);
     return value;
   });
 }
@@ -129,7 +132,7 @@ function parsed(line: string): unknown {
   }
 }
 
-function isChargeLine(value: unknown): value is ChargeLine {
+function isLogLine(value: unknown): value is LogLine {
   if (typeof value !== 'object' || value === null) return false;
   const line = value as Readonly<Record<string, unknown>>;
   const texts = ['reference', 'transactionId', 'amount', 'currency', 'at'];

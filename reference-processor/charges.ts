@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Behaviour } from './behaviour.js';
-import type { Charge, ChargeLine, ChargeLog, Outcome, Pending } from './charge-log.js';
+import type { Charge, ChargeLog, LogLine, Outcome, Pending } from './charge-log.js';
 
 export type ChargeResult =
   /** Charged, declined or pending by this request: it is in the log. */
-  | { readonly kind: 'new'; readonly outcome: ChargeLine }
+  | { readonly kind: 'new'; readonly outcome: LogLine }
   /** The outcome that this reference has had before; nothing was done. */
-  | { readonly kind: 'repeat'; readonly outcome: ChargeLine }
+  | { readonly kind: 'repeat'; readonly outcome: LogLine }
   | { readonly kind: 'at work' }
   /** The reference belongs to a charge with another transaction id, amount, currency or content. */
   | { readonly kind: 'another charge' }
@@ -15,7 +15,7 @@ export type ChargeResult =
 
 export type EndResult = Extract<ChargeResult, { kind: 'new' | 'repeat' | 'another charge' }>;
 
-type LookUp = ChargeLine | 'at work' | 'no record';
+type LookUp = LogLine | 'at work' | 'no record';
 
 /** What becomes of a charge that waits for its payer. */
 export type Decision = keyof typeof DECISIONS;
@@ -37,9 +37,9 @@ export interface Charges {
   /** The charges that wait for their payer. */
   pending(): readonly PendingLine[];
   /** The last line of the charge whose payer has this page. Undefined if there is none. */
-  ofPage(page: string): ChargeLine | undefined;
+  ofPage(page: string): LogLine | undefined;
   /** Returns the charge's last line, which may say another outcome: the first decision counts. Undefined if there is no record of it. */
-  decide(reference: string, decision: Decision): Promise<ChargeLine | undefined>;
+  decide(reference: string, decision: Decision): Promise<LogLine | undefined>;
 }
 
 export type PendingLine = Charge & Pending & { readonly at: string };
@@ -48,7 +48,7 @@ export const isDecision = (text: string): text is Decision => Object.hasOwn(DECI
 
 /** No outcome is answered, or remembered, before it is in the log. */
 export function createCharges(log: ChargeLog, random: () => number): Charges {
-  const outcomes = new Map<string, ChargeLine>();
+  const outcomes = new Map<string, LogLine>();
   const references = new Map<string, string>();
   const atWork = new Set<string>();
   const turns = new Map<string, Promise<unknown>>();
@@ -93,7 +93,7 @@ export function createCharges(log: ChargeLog, random: () => number): Charges {
     return { status: 'pending', id: randomUUID(), until, page: randomUUID() };
   }
 
-  function decide(reference: string, decision: Decision): Promise<ChargeLine | undefined> {
+  function decide(reference: string, decision: Decision): Promise<LogLine | undefined> {
     return inTurn(reference, async () => {
       const line = outcomes.get(reference);
       if (line?.status !== 'pending') return line;
@@ -119,7 +119,7 @@ export function createCharges(log: ChargeLog, random: () => number): Charges {
     return atWork.has(reference) ? 'at work' : (line ?? 'no record');
   }
 
-  async function write(line: Charge & (Outcome | Pending)): Promise<ChargeLine> {
+  async function write(line: Charge & (Outcome | Pending)): Promise<LogLine> {
     const written = { ...line, at: new Date().toISOString() };
     await log.append(written);
     remember(written);
@@ -127,7 +127,7 @@ export function createCharges(log: ChargeLog, random: () => number): Charges {
   }
 
   /** Without deduplication a reference can have several outcomes: then a decline must not hide that money has moved. */
-  function remember(line: ChargeLine): void {
+  function remember(line: LogLine): void {
     if (line.status === 'pending') references.set(line.page, line.reference);
     if (outcomes.get(line.reference)?.status !== 'succeeded') outcomes.set(line.reference, line);
   }
@@ -163,7 +163,7 @@ function decided({ until: _until, page: _page, at: _at, ...charge }: PendingLine
 }
 
 /** The charge of a reference that was ended before is declined, whatever its content is. */
-function repeated(earlier: ChargeLine, charge: Charge): ChargeResult {
+function repeated(earlier: LogLine, charge: Charge): ChargeResult {
   const isEnded = earlier.status === 'declined' && earlier.isEnded;
   if (isEnded || isSame(earlier, charge)) return { kind: 'repeat', outcome: earlier };
   return { kind: 'another charge' };

@@ -1,7 +1,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { ChargeLine } from './charge-log.js';
+import type { LogLine } from './charge-log.js';
 import { type Charges, isDecision, type PendingLine } from './charges.js';
 
 const PagePath = Type.Object({ page: Type.String() });
@@ -64,7 +64,7 @@ export function registerPages(scope: FastifyInstance, charges: Charges): void {
 const noSuch = (reply: FastifyReply) => reply.code(404).send({ error: 'no such pending charge' });
 
 /** The amount and currency have digits and letters only. */
-function pageOf({ amount, currency, status, returnUrl = '' }: ChargeLine, page: string): string {
+function pageOf({ amount, currency, status, returnUrl = '' }: LogLine, page: string): string {
   const form = (decision: string, label: string) =>
     `<form method="post" action="/pages/${page}/${decision}"><button>${label}</button></form>`;
   const acts = [form('confirm', 'Confirm'), form('refuse', 'Refuse')].join('\n');

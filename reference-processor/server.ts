@@ -10,7 +10,7 @@ import {
 } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { type Behaviour, changeBehaviour } from './behaviour.js';
-import { type Charge, type ChargeLine, ChargeNotLogged } from './charge-log.js';
+import { type Charge, ChargeNotLogged, type LogLine } from './charge-log.js';
 import type { ChargeResult, Charges } from './charges.js';
 import { pageUrl, registerPages } from './pages.js';
 
@@ -144,7 +144,7 @@ function answer(reply: FastifyReply, reference: string, result: ChargeResult): F
 }
 
 /** Says which charge it is about, so that a copy of another reply is recognised. */
-function outcomeBody(line: ChargeLine, { request }: FastifyReply): object {
+function outcomeBody(line: LogLine, { request }: FastifyReply): object {
   const { reference, transactionId, amount, currency, id } = line;
   const about = { reference, transactionId, amount, currency };
   switch (line.status) {

@@ -53,7 +53,7 @@ const end = async (of = reference, more: object = {}) => {
   return [answer.status, answer.json<Body>()] as const;
 };
 const decide = (decision: string, of = reference) => ask(`${url}/pending/${of}/${decision}`, { method: 'POST' });
-const statuses = async (of = reference) => (await processor.chargesOf(of)).map(({ status }) => status);
+const statuses = async (of = reference) => (await processor.linesOf(of)).map(({ status }) => status);
 /** As a browser: it follows no redirect to the shop, which is not there. */
 const act = (page: string, decision: string) =>
   fetch(`${page}/${decision}`, { method: 'POST', body: new URLSearchParams(), redirect: 'manual' });

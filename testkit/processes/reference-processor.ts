@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { decorated } from '#idempay/platform/decorated.js';
 import type { Behaviour } from '#idempay/reference-processor/behaviour.js';
-import { type ChargeLine, openChargeLog } from '#idempay/reference-processor/charge-log.js';
+import { type ChargeLine, type LogLine, openChargeLog } from '#idempay/reference-processor/charge-log.js';
 import { createCharges } from '#idempay/reference-processor/charges.js';
 import { createServer } from '#idempay/reference-processor/server.js';
 import { readSettings } from '#idempay/reference-processor/settings.js';
@@ -64,6 +64,9 @@ async function manage<Running extends { kill(): Promise<unknown> }>(
     start({ PROCESSOR_PORT: `${port}`, CHARGE_LOG: chargeLog, ...variablesOf(behaviour), ...options.environment });
   const removeFolder = () => rm(folder, { recursive: true, force: true });
 
+  const charges = async (): Promise<ChargeLine[]> =>
+    (await readChargeLog(chargeLog)).flatMap((line) => (line.status === 'pending' ? [] : [line]));
+
   let running = await startAgain().catch(async (error: unknown) => {
     await removeFolder();
     throw error;
@@ -77,9 +80,11 @@ async function manage<Running extends { kill(): Promise<unknown> }>(
       if (answer.status !== 200) throw new Error(`PATCH /behaviour answered ${answer.status}: ${answer.text}`);
       behaviour = { ...behaviour, ...patch };
     },
-    /** The entries of the log file, in order: the evidence of all charges. */
-    charges: () => readChargeLog(chargeLog),
-    chargesOf: async (key: string) => (await readChargeLog(chargeLog)).filter(({ reference }) => reference === key),
+    /** The charges in the log file that have an outcome, in the order of their outcomes: the evidence of all charges. */
+    charges,
+    chargesOf: async (key: string) => (await charges()).filter(({ reference }) => reference === key),
+    /** All lines of the log about a charge: a pending one has another with its outcome. */
+    linesOf: async (key: string) => (await readChargeLog(chargeLog)).filter(({ reference }) => reference === key),
     /** Connections are cut, nobody listens, and what was at work is never charged. */
     async kill() {
       await running.kill();
@@ -123,9 +128,9 @@ async function serve(environment: Environment) {
 }
 
 /** A last line without its end does not count. */
-async function readChargeLog(path: string): Promise<ChargeLine[]> {
+async function readChargeLog(path: string): Promise<LogLine[]> {
   const lines = (await readFile(path, 'utf8')).split('\n').slice(0, -1);
-  return lines.map((line) => JSON.parse(line) as ChargeLine);
+  return lines.map((line) => JSON.parse(line) as LogLine);
 }
 
 function variablesOf(behaviour: Partial<Behaviour>): Environment {
