@@ -1,16 +1,23 @@
 // A shop in front of Idempay: an order has a page, and the page has one button. The guide is docs/guides/shop.md.
+import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Idempay } from '@idempay/client';
 import { type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { cardsOf } from './cards.ts';
+import { finishOrders } from './open-orders.ts';
 import { addOrder, findOrder, type Order } from './orders.ts';
-import { orderPage, startPage } from './pages.ts';
-import { payOrder, type Standing, standingOf } from './payments.ts';
+import { orderPage, payersActs, startPage } from './pages.ts';
+import { endPayment, payOrder, type Standing, standingOf } from './payments.ts';
 
 const {
   IDEMPAY_URL = 'http://127.0.0.1:8080',
   IDEMPAY_API_KEY,
   PORT = '3000',
+  /** The address of the shop in a browser, to which a bank sends payers back. If omitted, the address at which it listens. */
+  SHOP_URL,
+  /** How often the shop looks at its open orders. */
+  LOOK_SECONDS = '5',
   /** One of the two, if the processor is told who pays. */
   TEST_CARDS,
   STRIPE_PUBLISHABLE_KEY,
@@ -20,14 +27,17 @@ const PRICES = new Map([
   ['book', { amount: '24.90', currency: 'EUR' }],
   ['lamp', { amount: '89.00', currency: 'EUR' }],
 ]);
-/** The button sends the number that the payer saw, and the form the name of the payer's card at the processor, never its number. */
+/** The button sends the number that the payer saw. */
+const ATTEMPT = {
+  type: 'object',
+  required: ['attempt'],
+  properties: { attempt: { type: 'integer', minimum: 1, maximum: 99 } },
+};
+/** The form sends the name of the payer's card at the processor as well, never its number. */
 const CLICK = {
   type: 'object',
   required: cards.areAsked ? ['attempt', 'source'] : ['attempt'],
-  properties: {
-    attempt: { type: 'integer', minimum: 1, maximum: 99 },
-    source: { type: 'string', pattern: '^[A-Za-z]\\w{0,499}$' },
-  },
+  properties: { ...ATTEMPT.properties, source: { type: 'string', pattern: '^[A-Za-z]\\w{0,499}$' } },
 };
 
 const idempay = new Idempay({ baseUrl: IDEMPAY_URL, ...(IDEMPAY_API_KEY && { apiKey: IDEMPAY_API_KEY }) });
@@ -44,14 +54,17 @@ app.post<{ Body: { article?: string } | null }>('/orders', async (request, reply
   const article = request.body?.article ?? '';
   const price = PRICES.get(article);
   if (!price) return reply.code(400).send('There is no such article.');
-  const { id } = await addOrder(article, price);
+  const session = sessionOf(request) ?? randomUUID();
+  const { id } = await addOrder({ article, price, session }, SHOP_URL ?? app.listeningOrigin);
+  // Lax and not Strict, because a browser sends no Strict cookie when the bank sends the payer back. With https, add Secure.
+  reply.header('set-cookie', `session=${session}; Path=/; HttpOnly; SameSite=Lax`);
   return reply.redirect(`/orders/${id}`, 303);
 });
 
 app.get<{ Params: { id: string } }>('/orders/:id', async (request, reply) => {
   const order = await findOrder(request.params.id);
   if (!order) return reply.code(404).send('There is no such order.');
-  return show(reply, order, await standingOf(idempay, order));
+  return show(request, reply, order, await standingOf(idempay, order));
 });
 
 app.post<{ Params: { id: string }; Body: { attempt: number; source?: string } }>(
@@ -59,19 +72,45 @@ app.post<{ Params: { id: string }; Body: { attempt: number; source?: string } }>
   { schema: { body: CLICK } },
   async (request, reply) => {
     const order = await findOrder(request.params.id);
-    if (!order) return reply.code(404).send('There is no such order.');
+    if (!order || !isBuyer(request, order)) return reply.code(404).send('There is no such order.');
     const standing = await payOrder(idempay, order, request.body);
+    if (standing.bankUrl) return reply.redirect(standing.bankUrl, 303);
     // The result is shown at the order's address, so that a reload and the back button send no form again.
-    return standing.isKnown ? reply.redirect(`/orders/${order.id}`, 303) : show(reply, order, standing);
+    return standing.isKnown ? reply.redirect(`/orders/${order.id}`, 303) : show(request, reply, order, standing);
   },
 );
 
-/** A page that is shown again must ask again. */
-function show(reply: FastifyReply, order: Order, standing: Standing): FastifyReply {
+app.post<{ Params: { id: string }; Body: { attempt: number } }>(
+  '/orders/:id/another-card',
+  { schema: { body: ATTEMPT } },
+  async (request, reply) => {
+    const order = await findOrder(request.params.id);
+    if (!order || !isBuyer(request, order)) return reply.code(404).send('There is no such order.');
+    await endPayment(idempay, order, { attempt: request.body.attempt, only: 'attempt' });
+    return reply.redirect(`/orders/${order.id}`, 303);
+  },
+);
+
+/** A page that is shown again must ask again. Other browsers see how the order stands, and can do nothing. */
+function show(request: FastifyRequest, reply: FastifyReply, order: Order, standing: Standing): FastifyReply {
   reply.code(standing.status).type('text/html').header('cache-control', 'no-store');
-  return reply.send(orderPage(order, standing, cards));
+  return reply.send(orderPage(order, standing, isBuyer(request, order) ? payersActs(order, standing, cards) : ''));
+}
+
+function sessionOf({ headers }: FastifyRequest): string | undefined {
+  return /(?:^|; )session=([\w-]{36})(?:;|$)/.exec(headers.cookie ?? '')?.[1];
+}
+
+const isBuyer = (request: FastifyRequest, order: Order) => sessionOf(request) === order.session;
+
+async function lookAtOpenOrders(): Promise<never> {
+  for (;;) {
+    await pause(Number(LOOK_SECONDS) * 1_000, undefined, { ref: false });
+    await finishOrders(idempay).catch((fault) => console.error(fault));
+  }
 }
 
 await app.listen({ host: '127.0.0.1', port: Number(PORT) });
 console.log(JSON.stringify({ msg: 'listening', port: (app.server.address() as AddressInfo).port }));
+void lookAtOpenOrders();
 process.once('SIGTERM', () => app.close());

@@ -4,6 +4,9 @@ import type { Order } from './orders.ts';
 import type { Standing } from './payments.ts';
 import { escaped } from './text.ts';
 
+/** A page that waits for the bank asks again by itself. */
+const REFRESH = '<meta http-equiv="refresh" content="3">';
+
 export function startPage(prices: ReadonlyMap<string, PaymentRequest>): string {
   const buttons = [...prices].map(
     ([article, { amount, currency }]) =>
@@ -13,12 +16,22 @@ export function startPage(prices: ReadonlyMap<string, PaymentRequest>): string {
 }
 
 /** The address names the order, so a reload, the back button and a second tab are about the same one. */
-export function orderPage({ id, article, price }: Order, { text, button, attempt }: Standing, cards: Cards): string {
-  const { fields, script } = cards;
-  const form = `<form method="post" action="/orders/${id}">${fields}<button name="attempt" value="${attempt}">${button}</button></form>`;
+export function orderPage({ article, price }: Order, { text, isWaiting }: Standing, acts: string): string {
   const content = `<p>${article}: ${price.amount} ${price.currency}</p><p role="status">${escaped(text)}</p>`;
-  return page('Your order', attempt === undefined ? content : content + form + script);
+  return page('Your order', content + acts, isWaiting && REFRESH);
 }
 
-const page = (title: string, content: string) =>
-  `<!doctype html><html lang="en"><meta charset="utf-8"><title>${title}</title><h1>${title}</h1>${content}</html>`;
+/** What the payer can do: pay, or go to the bank and come back, or take another card. */
+export function payersActs({ id }: Order, { button, attempt, isWaiting, bankUrl }: Standing, cards: Cards): string {
+  if (attempt === undefined) return '';
+  if (isWaiting) {
+    const bank = bankUrl ? `<p><a href="${escaped(bankUrl)}">Confirm at your bank</a></p>` : '';
+    return `${bank}<form method="post" action="/orders/${id}/another-card"><button name="attempt" value="${attempt}">${button}</button></form>`;
+  }
+  const { fields, script } = cards;
+  const form = `<form method="post" action="/orders/${id}">${fields}<button name="attempt" value="${attempt}">${button}</button></form>`;
+  return form + script;
+}
+
+const page = (title: string, content: string, head = '') =>
+  `<!doctype html><html lang="en"><meta charset="utf-8">${head}<title>${title}</title><h1>${title}</h1>${content}</html>`;

@@ -7,10 +7,12 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Idempay, UnusedKeyError } from '@idempay/client';
 import { FakeIdempay, TestClock } from 'idempay/testing';
 import type { Order } from './orders.ts';
-import { payOrder, standingOf } from './payments.ts';
+import { endPayment, payOrder, standingOf } from './payments.ts';
 
 const PRICE = { amount: '24.90', currency: 'EUR' };
-const order: Order = { id: '17', article: 'book', price: PRICE };
+const url = 'https://shop.example/orders/17';
+const order: Order = { id: '17', article: 'book', price: PRICE, session: 'of-ann', url, orderedAtMs: 0 };
+const BANK = 'https://bank.example/confirm/8f2c';
 const DAY_MS = 86_400_000;
 
 describe('an order', () => {
@@ -74,6 +76,51 @@ describe('an order', () => {
     fake.next('pay', 'unknown');
     assert.match((await payOrder(idempay, order, { attempt: 1 })).text, /^Paid: /);
     assert.equal(fake.charges.length, 1);
+  });
+
+  describe('whose payer must confirm', () => {
+    beforeEach(() => fake.next('pay', { pending: { action: { url: BANK } } }));
+    const waitingKey = () => fake.pendingCharges[0]?.key ?? '';
+
+    test('sends the payer to the bank and back, and is paid once', async () => {
+      const clicked = await payOrder(idempay, order, { attempt: 1 });
+      assert.deepEqual([clicked.bankUrl, clicked.attempt, clicked.end], [BANK, 1, undefined]);
+      // A second tab, or the back button.
+      assert.deepEqual(await payOrder(idempay, order, { attempt: 1 }), clicked);
+      assert.deepEqual(await standingOf(idempay, order), clicked);
+      assert.equal(fake.pendingCharges[0]?.returnUrl, order.url);
+      fake.confirm(waitingKey());
+      assert.deepEqual([(await standingOf(idempay, order)).end, fake.charges.length], ['paid', 1]);
+    });
+
+    test('may be tried again after a refusal', async () => {
+      await payOrder(idempay, order, { attempt: 1 });
+      fake.refuse(waitingKey());
+      const refused = await standingOf(idempay, order);
+      assert.deepEqual([refused.status, refused.button, refused.attempt], [402, 'Try again', 2]);
+      assert.equal((await payOrder(idempay, order, { attempt: 2 })).end, 'paid');
+      assert.equal(fake.charges.length, 1);
+    });
+
+    test('is charged with another card only after the first payment was ended', async () => {
+      await payOrder(idempay, order, { attempt: 1, source: 'pm_first' });
+      assert.equal((await payOrder(idempay, order, { attempt: 2, source: 'pm_second' })).bankUrl, BANK);
+      const ended = await endPayment(idempay, order, { attempt: 1, only: 'attempt' });
+      assert.deepEqual([ended.button, ended.attempt, fake.pendingCharges], ['Try again', 2, []]);
+      assert.equal((await payOrder(idempay, order, { attempt: 2, source: 'pm_second' })).end, 'paid');
+      assert.equal((await endPayment(idempay, order, { attempt: 2, only: 'attempt' })).end, 'paid');
+      assert.deepEqual(
+        fake.charges.map(({ source }) => source),
+        ['pm_second'],
+      );
+    });
+
+    test('is closed while its payment is under way, and never paid', async () => {
+      await payOrder(idempay, order, { attempt: 1 });
+      assert.equal((await endPayment(idempay, order, { attempt: 1 })).end, 'closed');
+      assert.equal((await payOrder(idempay, order, { attempt: 2 })).end, 'closed');
+      assert.deepEqual([fake.pendingCharges, fake.charges], [[], []]);
+    });
   });
 
   test('is never paid after it was closed', async () => {

@@ -2,14 +2,16 @@ import {
   CancelledError,
   DeclinedError,
   type Idempay,
+  NotCancelledError,
   NotFoundError,
   OutOfTurnError,
   UnavailableError,
+  UnknownChangeError,
   UnknownOutcomeError,
 } from '@idempay/client';
 import type { Order } from './orders.ts';
 
-/** The state of an order: the text for the payer, and the attempt that a click makes. Without an attempt there is nothing to click. */
+/** The state of an order: the text for the payer, and the attempt that a click makes or ends. Without an attempt there is nothing to click. */
 export interface Standing {
   readonly status: number;
   /** It does not change by itself. */
@@ -17,6 +19,11 @@ export interface Standing {
   readonly text: string;
   readonly button?: string;
   readonly attempt?: number | undefined;
+  /** The attempt waits for its payer, or for the bank. Only the browser that ordered is told the address of the bank's page. */
+  readonly isWaiting?: true;
+  readonly bankUrl?: string | undefined;
+  /** Nothing follows. */
+  readonly end?: 'paid' | 'closed';
 }
 
 /** A payer waits for this long, and is then told that it is not known yet. */
@@ -30,13 +37,18 @@ export interface Click {
 }
 
 /** For a click, its repeats, a reload, and clicks at other servers: the order is charged once, and nothing is kept here. */
-export async function payOrder(idempay: Idempay, order: Order, { attempt, source }: Click): Promise<Standing> {
-  const reference = `order-${order.id}`;
-  const { article, price } = order;
-  const payment = { ...price, source, description: `A ${article}`, metadata: { article } };
+export async function payOrder(
+  idempay: Idempay,
+  order: Order,
+  { attempt, source }: Click,
+  deadlineMs = DEADLINE_MS,
+): Promise<Standing> {
+  const reference = referenceOf(order);
+  const { article, price, url } = order;
+  const payment = { ...price, source, description: `A ${article}`, metadata: { article }, returnUrl: url };
   try {
-    const paid = await idempay.payments.pay(payment, { reference, attempt, deadlineMs: DEADLINE_MS });
-    return paidWith(paid.transactionId);
+    const result = await idempay.payments.pay(payment, { reference, attempt, deadlineMs });
+    return result.state === 'pending' ? waiting(attempt, result.action?.url) : paidWith(result.transactionId);
   } catch (error) {
     if (error instanceof DeclinedError) return declined(error.reason, error.nextAttempt);
     // The same button again: whatever happened, the order is charged once.
@@ -47,15 +59,17 @@ export async function payOrder(idempay: Idempay, order: Order, { attempt, source
   }
 }
 
-/** For a page that was opened, or reloaded: Idempay knows it. */
+/** For a page that was opened, or reloaded, and for a payer who comes back from the bank: Idempay knows it. */
 export async function standingOf(idempay: Idempay, order: Order): Promise<Standing> {
   try {
     const deadlineMs = PAGE_DEADLINE_MS;
-    const payment = await idempay.payments.status({ reference: `order-${order.id}` }, { deadlineMs });
+    const payment = await idempay.payments.status({ reference: referenceOf(order) }, { deadlineMs });
     const attempt = payment.attempt ?? 1;
     if (payment.state === 'COMPLETED') return paidWith(payment.transactionId);
-    if (payment.state === 'CANCELLED') return { status: 410, isKnown: true, text: 'The order is closed.' };
+    if (payment.state === 'CANCELLED') return CLOSED;
     if (payment.state === 'DECLINED') return declined(payment.reason ?? '', attempt + 1);
+    // A repeat asks the processor, and never charges what is pending already.
+    if (payment.pending) return await payOrder(idempay, order, { attempt }, deadlineMs);
     return unknown(attempt);
   } catch (error) {
     if (error instanceof NotFoundError)
@@ -66,10 +80,31 @@ export async function standingOf(idempay: Idempay, order: Order): Promise<Standi
   }
 }
 
+/** After it nothing that the payer was given charges the order: with `only: 'attempt'` the next attempt may, and otherwise none. */
+export async function endPayment(
+  idempay: Idempay,
+  order: Order,
+  named: { readonly attempt: number; readonly only?: 'attempt' },
+): Promise<Standing> {
+  try {
+    await idempay.payments.cancel({ reference: referenceOf(order), ...named }, { deadlineMs: DEADLINE_MS });
+  } catch (error) {
+    // It was paid meanwhile, or cannot be ended, or it is not known yet: the order stands as Idempay says.
+    const errors = [NotCancelledError, OutOfTurnError, UnknownChangeError, UnavailableError];
+    if (!errors.some((type) => error instanceof type)) throw error;
+  }
+  return standingOf(idempay, order);
+}
+
+const referenceOf = ({ id }: Order) => `order-${id}`;
+
+const CLOSED: Standing = { status: 410, isKnown: true, text: 'The order is closed.', end: 'closed' };
+
 const paidWith = (transactionId: string | null): Standing => ({
   status: 200,
   isKnown: true,
   text: `Paid: ${transactionId}`,
+  end: 'paid',
 });
 
 /** Only a payer tries again, so only the button has the next attempt. */
@@ -79,6 +114,17 @@ const declined = (reason: string, next: number | undefined): Standing => ({
   text: `Declined: ${reason}`,
   button: 'Try again',
   attempt: next,
+});
+
+/** Without an address there is nothing for the payer to do: the bank takes its time. */
+const waiting = (attempt: number, bankUrl: string | undefined): Standing => ({
+  status: 202,
+  isKnown: false,
+  text: bankUrl ? 'Not paid yet: confirm the payment at your bank.' : 'Not paid yet: the bank takes its time.',
+  button: 'Another card',
+  attempt,
+  isWaiting: true,
+  bankUrl,
 });
 
 /** Never "failed": the payer would pay elsewhere, and pay twice. */

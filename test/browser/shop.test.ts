@@ -1,6 +1,8 @@
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { ask } from '../../testkit/client/http-client.js';
 import { sharePayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import { codeBlocks } from '../../testkit/documents/code-blocks.js';
 import type { Service } from '../../testkit/processes/service.js';
@@ -34,7 +36,7 @@ describe('the page of an order in the shop of examples/, in Chromium', () => {
     context = await browser.newContext();
     context.setDefaultTimeout(pagePatience());
     page = await context.newPage();
-    await page.goto(shop.url);
+    await page.goto(urlOf(shop));
     await page.click('button[value=book]');
     await page.waitForURL('**/orders/*');
     path = new URL(page.url()).pathname;
@@ -44,9 +46,14 @@ describe('the page of an order in the shop of examples/, in Chromium', () => {
   const start = (port: number) =>
     environment.examples.start('shop', {
       PORT: `${port}`,
+      SHOP_URL: `http://localhost:${port}`,
       IDEMPAY_URL: environment.url,
-      ORDERS: join(environment.folder, 'orders.ndjson'),
+      ORDERS: ordersFile(),
+      LOOK_SECONDS: '1',
     });
+  const ordersFile = () => join(environment.folder, 'orders.ndjson');
+  /** The bank is at 127.0.0.1: another site, so that the browser applies its rules for cookies. */
+  const urlOf = ({ port }: Service) => `http://localhost:${port}`;
   /** As a payer does, who does not wait for the answer. */
   const click = (tab = page) => tab.click('form button', { noWaitAfter: true });
   const textIn = async (tab: Page) => (await tab.locator('[role=status]').textContent({ timeout: 2_000 })) ?? '';
@@ -56,6 +63,10 @@ describe('the page of an order in the shop of examples/, in Chromium', () => {
   async function clickUntilPaid(tab = page): Promise<string> {
     if (!PAID.test(await textIn(tab))) await click(tab);
     return paidIn(tab);
+  }
+  async function addScript(): Promise<void> {
+    const script = codeBlocks('docs/guides/browser.md').find(({ language }) => language === 'js');
+    await page.addScriptTag({ content: script?.text ?? 'throw new Error("no script in the guide")' });
   }
   const newCharge = () => until('the charge', 10_000, async () => (await environment.newCharges()).length > 0);
 
@@ -85,10 +96,10 @@ describe('the page of an order in the shop of examples/, in Chromium', () => {
     await shop.kill();
     // In the first tab the browser says that the connection is lost.
     page = await context.newPage();
-    await page.goto(`${other.url}${path}`);
+    await page.goto(`${urlOf(other)}${path}`);
     const paid = await clickUntilPaid();
     shop = await start(shop.port);
-    await page.goto(`${shop.url}${path}`);
+    await page.goto(`${urlOf(shop)}${path}`);
     expect(await textIn(page)).toBe(paid);
     expect(await environment.newCharges()).toHaveLength(1);
   });
@@ -114,7 +125,7 @@ describe('the page of an order in the shop of examples/, in Chromium', () => {
   test('two tabs and the back button are one charge, and show the same payment', async () => {
     await environment.behave(SLOW);
     const tab = await context.newPage();
-    await tab.goto(`${other.url}${path}`);
+    await tab.goto(`${urlOf(other)}${path}`);
     await Promise.all([click(), click(tab)]);
     const paid = await paidIn();
     expect(await paidIn(tab)).toBe(paid);
@@ -131,14 +142,13 @@ describe('the page of an order in the shop of examples/, in Chromium', () => {
     await page.close();
     await environment.behave({ lostReplyRate: 0 });
     page = await context.newPage();
-    await page.goto(`${shop.url}${path}`);
+    await page.goto(`${urlOf(shop)}${path}`);
     await clickUntilPaid();
     expect(await environment.newCharges()).toHaveLength(1);
   });
 
   test('the script of the guide clicks again by itself: a lost network, a killed server, one charge', async () => {
-    const script = codeBlocks('docs/guides/browser.md').find(({ language }) => language === 'js');
-    await page.addScriptTag({ content: script?.text ?? 'throw new Error("no script in the guide")' });
+    await addScript();
     await environment.behave(SLOW);
     await click();
     await newCharge();
@@ -151,8 +161,7 @@ describe('the page of an order in the shop of examples/, in Chromium', () => {
   });
 
   test('the script of the guide does not try again after a decline', async () => {
-    const script = codeBlocks('docs/guides/browser.md').find(({ language }) => language === 'js');
-    await page.addScriptTag({ content: script?.text ?? 'throw new Error("no script in the guide")' });
+    await addScript();
     await environment.behave({ declineRate: 1 });
     await click();
     await page.getByRole('button', { name: 'Try again' }).waitFor();
@@ -161,5 +170,141 @@ describe('the page of an order in the shop of examples/, in Chromium', () => {
     await click();
     await paidIn();
     expect((await environment.newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
+  });
+
+  describe('of a payer who must confirm at the bank', () => {
+    beforeEach(() => environment.behave({ pendingRate: 1 }));
+
+    const BANK = '**/pages/*';
+    const statuses = async () => (await environment.newCharges()).map(({ status }) => status);
+    async function toBank(tab = page): Promise<string> {
+      await click(tab);
+      await tab.waitForURL(BANK);
+      return tab.url();
+    }
+    /** Clicks on the bank's page, which sends the browser back to the shop. */
+    async function atBank(decision: 'Confirm' | 'Refuse', tab = page): Promise<void> {
+      await tab.getByRole('button', { name: decision }).click();
+      await tab.waitForURL(`${urlOf(shop)}${path}`);
+    }
+    const offers = (name: string, tab = page) => tab.getByRole('button', { name }).waitFor();
+
+    test('goes to the bank, confirms, and comes back to an order that is paid', async () => {
+      await toBank();
+      await atBank('Confirm');
+      await paidIn();
+      expect(await page.locator('form').count()).toBe(0);
+      expect(await statuses()).toEqual(['succeeded']);
+    });
+
+    test('refuses, comes back, and pays with another attempt', async () => {
+      await toBank();
+      await atBank('Refuse');
+      await offers('Try again');
+      await toBank();
+      await atBank('Confirm');
+      await paidIn();
+      expect(await statuses()).toEqual(['declined', 'succeeded']);
+    });
+
+    test('goes back without an answer and takes another card: the bank charges nothing for the first one', async () => {
+      const bank = await toBank();
+      const old = await context.newPage();
+      await old.goto(bank);
+      await page.goBack();
+      await offers('Another card');
+      await click();
+      await offers('Try again');
+      // The page from before still has its buttons.
+      await atBank('Confirm', old);
+      await offers('Try again', old);
+      expect(await statuses()).toEqual(['declined']);
+      await old.goto(bank);
+      expect(await old.textContent('body')).toContain('This payment has declined');
+      expect(await old.getByRole('button').count()).toBe(0);
+
+      await environment.behave({ pendingRate: 0 });
+      await click();
+      await paidIn();
+      await old.goto(bank);
+      expect(await old.getByRole('button').count()).toBe(0);
+      expect(await statuses()).toEqual(['declined', 'succeeded']);
+    });
+
+    test('goes back with the back button, and goes on at the bank', async () => {
+      const bank = await toBank();
+      await page.goBack();
+      await page.getByRole('link', { name: 'Confirm at your bank' }).click();
+      await page.waitForURL(bank);
+      await atBank('Confirm');
+      const paid = await paidIn();
+      // To the bank's page, and to the page of the order from before.
+      await page.goBack();
+      expect(page.url()).toBe(bank);
+      await page.goBack();
+      expect(await paidIn()).toBe(paid);
+      expect(await statuses()).toEqual(['succeeded']);
+    });
+
+    test('has two tabs: both are at the same payment, and the one that waits shows the outcome by itself', async () => {
+      const [tab, third] = [await context.newPage(), await context.newPage()];
+      for (const each of [tab, third]) await each.goto(`${urlOf(other)}${path}`);
+      const bank = await toBank();
+      expect(await toBank(tab)).toBe(bank);
+      await third.reload();
+      await third.getByRole('link', { name: 'Confirm at your bank' }).waitFor();
+      await atBank('Confirm');
+      const paid = await paidIn();
+      expect(await paidIn(third)).toBe(paid);
+      await atBank('Confirm', tab);
+      expect(await paidIn(tab)).toBe(paid);
+      expect(await statuses()).toEqual(['succeeded']);
+    });
+
+    test('has two tabs, and takes another card in one while the other is at the bank', async () => {
+      const tab = await context.newPage();
+      await tab.goto(page.url());
+      await toBank();
+      await tab.reload();
+      await tab.getByRole('button', { name: 'Another card' }).click();
+      await offers('Try again', tab);
+      await atBank('Confirm');
+      await offers('Try again');
+      expect(await statuses()).toEqual(['declined']);
+    });
+
+    test('closes the tab and confirms in the app of the bank: the look of the shop finishes the order', async () => {
+      const bank = await toBank();
+      await page.close();
+      await ask(`${bank}/confirm`, { method: 'POST' });
+      const isPaid = (line: string) => line.includes(path.replace('/orders/', '')) && line.includes('"end":"paid"');
+      await until('the end of the order', 30_000, async () =>
+        (await readFile(ordersFile(), 'utf8')).split('\n').some(isPaid),
+      );
+      page = await context.newPage();
+      await page.goto(`${urlOf(other)}${path}`);
+      await paidIn();
+      expect(await statuses()).toEqual(['succeeded']);
+    });
+
+    test('is in another browser, which learns nothing of the bank', async () => {
+      const bank = await toBank();
+      const stranger = await browser.newContext();
+      const tab = await stranger.newPage();
+      await tab.goto(`${urlOf(shop)}${path}`);
+      expect(await textIn(tab)).toMatch(/^Not paid yet/);
+      expect(await tab.content()).not.toContain(bank);
+      expect(await tab.locator('form, a').count()).toBe(0);
+      await stranger.close();
+    });
+
+    test('is sent to the bank by the script of the guide as well', async () => {
+      await addScript();
+      await environment.behave(SLOW);
+      await toBank();
+      await atBank('Confirm');
+      await paidIn();
+      expect(await statuses()).toEqual(['succeeded']);
+    });
   });
 });

@@ -1,6 +1,7 @@
+import { appendFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Idempay } from '@idempay/client';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Answer, ask } from '../../testkit/client/http-client.js';
 import { sharePayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import type { Service } from '../../testkit/processes/service.js';
@@ -16,6 +17,8 @@ describe('the shop of examples/, with two servers', () => {
   const environment = sharePayerEnvironment();
   let shop: Service;
   let other: Service;
+  /** The session of the browser that ordered. */
+  let cookie = '';
 
   beforeAll(async () => {
     [shop, other] = await Promise.all([start(), start()]);
@@ -29,20 +32,28 @@ describe('the shop of examples/, with two servers', () => {
     environment.examples.start('shop', {
       PORT: '0',
       IDEMPAY_URL: url,
-      ORDERS: join(environment.folder, 'data', 'orders.ndjson'),
+      ORDERS: ordersFile(),
+      LOOK_SECONDS: '1',
     });
-  const post = (url: string, body: string) => ask(url, { method: 'POST', headers: FORM_TYPE, body });
+  const ordersFile = () => join(environment.folder, 'data', 'orders.ndjson');
+  const post = (url: string, body: string) =>
+    ask(url, { method: 'POST', headers: { ...FORM_TYPE, Cookie: cookie }, body });
+  const open = (url: string, session = cookie) => ask(url, { headers: { Cookie: session } });
   /** The path of its page. */
-  const order = async () => `${(await post(`${shop.url}/orders`, 'article=book')).headers.location}`;
+  async function order() {
+    const { headers } = await post(`${shop.url}/orders`, 'article=book');
+    [cookie = ''] = `${headers['set-cookie']}`.split(';');
+    return `${headers.location}`;
+  }
   /** The page that a browser shows then. */
   async function click(path: string, attempt: number | string = 1, server = shop) {
     const answer = await post(`${server.url}${path}`, `attempt=${attempt}`);
-    return answer.status === 303 ? ask(`${server.url}${answer.headers.location}`) : answer;
+    return answer.status === 303 ? open(`${new URL(`${answer.headers.location}`, server.url)}`) : answer;
   }
   /** A start may take longer than a click waits: then the page says to click again. */
   const clickedAgain = async (path: string, answer: Answer) =>
     answer.text.includes('Click again') ? click(path) : answer;
-  const page = async (path: string, server = shop) => (await ask(`${server.url}${path}`)).text;
+  const page = async (path: string, server = shop) => (await open(`${server.url}${path}`)).text;
   const button = (html: string) => /value="(\d+)">([^<]+)</.exec(html)?.slice(1);
   const newCharge = () => until('the charge', 10_000, async () => (await environment.newCharges()).length > 0);
 
@@ -87,7 +98,7 @@ describe('the shop of examples/, with two servers', () => {
   test('says that payments do not answer while Idempay is down, and a click waits for it', async () => {
     const path = await order();
     await environment.killService();
-    const opened = await ask(`${shop.url}${path}`);
+    const opened = await open(`${shop.url}${path}`);
     expect([opened.status, button(opened.text)]).toEqual([503, undefined]);
     const clicked = click(path);
     await environment.startService();
@@ -158,5 +169,114 @@ describe('the shop of examples/, with two servers', () => {
     expect(await environment.newCharges()).toHaveLength(1);
     await behind.kill();
     await gateway.close();
+  });
+
+  describe('with payers who must confirm at their bank', () => {
+    beforeEach(() => environment.behave({ pendingRate: 1 }));
+
+    const statuses = async () => (await environment.newCharges()).map(({ status }) => status);
+    /** Clicks, and returns the address of the bank's page. */
+    async function toBank(path: string, attempt = 1, server = shop) {
+      const { status, headers } = await post(`${server.url}${path}`, `attempt=${attempt}`);
+      expect(status).toBe(303);
+      return `${headers.location}`;
+    }
+    const atBank = async (bank: string, decision: 'confirm' | 'refuse') =>
+      `${(await post(`${bank}/${decision}`, '')).headers.location}`;
+    const endOf = async (path: string) => {
+      const lines = (await readFile(ordersFile(), 'utf8')).trim().split('\n');
+      const order = lines.map((line) => JSON.parse(line)).findLast(({ id }) => path === `/orders/${id}`);
+      return order.end;
+    };
+    const endOfOrder = (path: string) => until('the end of the order', 30_000, () => endOf(path));
+    /** The service may have asked less than a second ago, when the payer had not confirmed yet. */
+    const pageWith = (path: string, pattern: RegExp) =>
+      until(`the page to show ${pattern}`, 10_000, async () => pattern.test(await page(path)));
+
+    test('sends them there and back, and charges once', async () => {
+      const path = await order();
+      const bank = await toBank(path);
+      expect(await toBank(path, 1, other)).toBe(bank);
+      expect(await page(path)).toContain(`href="${bank}"`);
+      expect(await atBank(bank, 'confirm')).toBe(`${shop.url}${path}`);
+      await pageWith(path, PAID);
+      expect((await click(path)).text).toMatch(PAID);
+      expect(await statuses()).toEqual(['succeeded']);
+    });
+
+    test('offers another attempt after a refusal', async () => {
+      const path = await order();
+      await atBank(await toBank(path), 'refuse');
+      await pageWith(path, /Declined: the payer refused/);
+      expect(button(await page(path))).toEqual(['2', 'Try again']);
+      await atBank(await toBank(path, 2), 'confirm');
+      await pageWith(path, PAID);
+      expect(await statuses()).toEqual(['declined', 'succeeded']);
+    });
+
+    test('ends the payment before another card is charged, and the bank charges nothing for it then', async () => {
+      const path = await order();
+      const bank = await toBank(path);
+      expect(button(await page(path))).toEqual(['1', 'Another card']);
+      // Its turn has not come.
+      expect(await toBank(path, 2)).toBe(bank);
+      const ended = await post(`${other.url}${path}/another-card`, 'attempt=1');
+      expect([ended.status, ended.headers.location]).toEqual([303, path]);
+      expect(button(await page(path))).toEqual(['2', 'Try again']);
+      await atBank(bank, 'confirm');
+      expect(button(await page(path))).toEqual(['2', 'Try again']);
+      await atBank(await toBank(path, 2), 'confirm');
+      await pageWith(path, PAID);
+      expect(await statuses()).toEqual(['declined', 'succeeded']);
+    });
+
+    test('keeps a payment that the bank does not end, and one that is paid', async () => {
+      const path = await order();
+      const bank = await toBank(path);
+      await environment.behave({ endWith: 409 });
+      await post(`${shop.url}${path}/another-card`, 'attempt=1');
+      expect(button(await page(path))).toEqual(['1', 'Another card']);
+      await environment.behave({ endWith: null });
+      await atBank(bank, 'confirm');
+      await post(`${shop.url}${path}/another-card`, 'attempt=1');
+      expect(await page(path)).toMatch(PAID);
+      expect(await statuses()).toEqual(['succeeded']);
+    });
+
+    test('tells the address of the bank only to the browser that ordered', async () => {
+      const path = await order();
+      const bank = await toBank(path);
+      for (const session of ['', 'session=11111111-1111-4111-8111-111111111111']) {
+        const { text } = await open(`${shop.url}${path}`, session);
+        expect(text).toContain('Not paid yet');
+        expect([text.includes(bank), button(text)]).toEqual([false, undefined]);
+      }
+      cookie = '';
+      for (const each of [path, `${path}/another-card`])
+        expect((await post(`${shop.url}${each}`, 'attempt=1')).status).toBe(404);
+      expect(await statuses()).toEqual([]);
+    });
+
+    test('finishes an order whose payer does not come back, also after Idempay was killed', async () => {
+      const path = await order();
+      const bank = await toBank(path);
+      await environment.killService();
+      await atBank(bank, 'confirm');
+      await environment.startService();
+      expect(await endOfOrder(path)).toBe('paid');
+      expect(await page(path)).toMatch(PAID);
+      expect(await statuses()).toEqual(['succeeded']);
+    });
+
+    test('closes an order that is not paid after a day, and the bank charges nothing then', async () => {
+      const path = await order();
+      const bank = await toBank(path);
+      const [line = ''] = (await readFile(ordersFile(), 'utf8')).trim().split('\n').slice(-1);
+      await appendFile(ordersFile(), `${JSON.stringify({ ...JSON.parse(line), orderedAtMs: 0 })}\n`);
+      expect(await endOfOrder(path)).toBe('closed');
+      await atBank(bank, 'confirm');
+      for (const attempt of [1, 2]) expect((await click(path, attempt)).text).toContain('closed');
+      expect(await statuses()).toEqual(['declined']);
+    });
   });
 });

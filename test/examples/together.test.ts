@@ -38,18 +38,22 @@ describe('shop, Idempay and Stripe adapter, started by one command', () => {
     const started = () => until('the example to say where it is', START_MS, async () => output.includes('Ctrl-C'));
     return { child, ended, started, address, output: () => output };
   }
+  /** The shop keeps a session that it knows: one for all orders of these tests. */
+  const Cookie = 'session=11111111-1111-4111-8111-111111111111';
   const form = (url: string, fields: Readonly<Record<string, string>>) =>
     ask(url, {
       method: 'POST',
-      headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
+      headers: { 'Content-Type': 'application/x-www-form-urlencoded', Cookie },
       body: new URLSearchParams(fields).toString(),
     });
+  const open = async (url: string) => (await ask(url, { headers: { Cookie } })).text;
+  const orderAt = async (shop: string) => `${(await form(`${shop}/orders`, { article: 'book' })).headers.location}`;
 
   /** Orders a book, and pays it as its page says. */
   async function buy(shop: string, source: string, attempt = '1', path?: string) {
-    const order = path ?? `${(await form(`${shop}/orders`, { article: 'book' })).headers.location}`;
+    const order = path ?? (await orderAt(shop));
     const answer = await form(shop + order, { attempt, source });
-    return { order, text: answer.status === 303 ? (await ask(shop + order)).text : answer.text };
+    return { order, text: answer.status === 303 ? await open(shop + order) : answer.text };
   }
 
   test('the source goes from the page to Stripe, each card does what the page says, and Ctrl-C ends all', async () => {
@@ -90,6 +94,34 @@ describe('shop, Idempay and Stripe adapter, started by one command', () => {
       expect(await readFile(join(data, name), 'utf8'), name).not.toMatch(/pm_(card|slow|lost)/);
   });
 
+  test('a card that asks its holder leads to the bank and back, and its payment is ended before another card is charged', async () => {
+    const { child, ended, started, address } = run({}, []);
+    await started();
+    const [shop, charges] = [address('The shop'), address('The charges')];
+    /** The payer's browser follows the bank's answer to the page of the order. */
+    async function confirmed(order: string, card: string, attempt = '1') {
+      const { headers } = await form(shop + order, { attempt, source: card });
+      const back = await form(`${headers.location}`, { answer: 'confirm' });
+      expect(back.headers.location).toContain(`${shop}${order}?`);
+      const isDecided = /Paid|Declined/;
+      await until('the outcome', 10_000, async () => isDecided.test(await open(`${back.headers.location}`)));
+      return open(shop + order);
+    }
+
+    const order = await orderAt(shop);
+    expect(await confirmed(order, 'pm_card_threeDSecureRequiredChargeDeclined')).toContain('Declined: ');
+    const { headers } = await form(shop + order, { attempt: '2', source: 'pm_card_threeDSecure2Required' });
+    expect(await open(shop + order)).toContain('Another card');
+    await form(`${shop}${order}/another-card`, { attempt: '2' });
+    expect(await open(shop + order)).toContain('Try again');
+    expect((await form(`${headers.location}`, { answer: 'confirm' })).status).toBe(410);
+    expect((await ask(charges)).json()).toEqual([]);
+    expect(await confirmed(order, 'pm_card_threeDSecure2Required', '3')).toMatch(PAID);
+    expect((await ask(charges)).json()).toHaveLength(1);
+    child.kill('SIGINT');
+    expect(await ended).toMatchObject({ code: 0 });
+  });
+
   test('a folder of its own is removed at the end', async () => {
     const { child, ended, started, output } = run({}, []);
     await started();
@@ -126,8 +158,7 @@ describe('shop, Idempay and Stripe adapter, started by one command', () => {
       const { child, ended, started, address } = run(settings, []);
       await started();
       const shop = address('The shop');
-      const { headers } = await form(`${shop}/orders`, { article: 'book' });
-      const page = (await ask(`${shop}${headers.location}`)).text;
+      const page = await open(shop + (await orderAt(shop)));
       expect(page.includes('https://js.stripe.com/v3/')).toBe(isLoaded);
       child.kill('SIGTERM');
       await ended;

@@ -10,7 +10,14 @@ import { embedded } from './deployments.js';
 
 const PROCESSOR_TIMEOUT_MS = '2000';
 const LOCK_TTL_SECONDS = '4';
-const PROMPT: Partial<Behaviour> = { declineRate: 0, latencyMs: 0, replyLatencyMs: 0, lostReplyRate: 0 };
+const PROMPT: Partial<Behaviour> = {
+  declineRate: 0,
+  latencyMs: 0,
+  replyLatencyMs: 0,
+  lostReplyRate: 0,
+  pendingRate: 0,
+  endWith: null,
+};
 
 /**
  * The environment of a program of `examples/` that pays: a service as a process, its processor with the log of charges, and a folder. One

@@ -1,0 +1,21 @@
+import type { Idempay } from '@idempay/client';
+import { openOrders, saveOrder } from './orders.ts';
+import { endPayment, standingOf } from './payments.ts';
+
+/** An order that is not paid after a day is given up. */
+const ORDER_LIFE_MS = 86_400_000;
+
+/**
+ * The shop's own look at its open orders. A payer may close the tab before the shop sees the outcome, at the bank for example, and the order
+ * is paid nevertheless. The look asks for payments that were begun, and begins none.
+ */
+export async function finishOrders(idempay: Idempay): Promise<void> {
+  for (const order of await openOrders()) {
+    const standing = await standingOf(idempay, order);
+    const { attempt } = standing;
+    const isGivenUp = attempt !== undefined && order.orderedAtMs + ORDER_LIFE_MS < Date.now();
+    const { end } = isGivenUp ? await endPayment(idempay, order, { attempt }) : standing;
+    // The goods leave here. In a database this is an update of an open order, so that only one server sends them.
+    if (end) await saveOrder({ ...order, end });
+  }
+}
