@@ -58,16 +58,16 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'takeover without look-up': "'first claim') { → 'first claim' && leases === undefined) {",
     'a lock is released before its row is abandoned': [
       'const isGivenUp = → await endings.release(claim.key, claim.owner);\n    const isGivenUp =',
-      `note).catch(ignoreUnavailable);
+      `mark, note).catch(ignoreUnavailable);
     await endings.release(claim.key, claim.owner);
-→ note).catch(ignoreUnavailable);`,
+→ mark, note).catch(ignoreUnavailable);`,
     ],
     'an attempt of a lost row is sent although the next attempt has a record':
       'claim.mayBeLost ? lookUpNext(referenceOf(claim)) : undefined → claim.mayBeLost ? NO_NEXT : undefined',
     'a row that was claimed after a loss keeps the amount of its request':
       "result.state === 'succeeded' && claim.claimedAfterLoss ? result.charged → result.state === 'succeeded' && claim.mayBeLost === null ? result.charged",
     'a charge whose amount is not known settles a row that was claimed after a loss':
-      'claim.claimedAfterLoss && !found.charged) → claim.claimedAfterLoss && !found)',
+      'claim.claimedAfterLoss === true && !found.charged; → claim.claimedAfterLoss === true && !found;',
     'a takeover after a loss asks nothing of the next attempt':
       'isComputed(claim.key) && ( → isComputed(claim.owner) && (',
     'an attempt of a lost row is sent although the next attempt cannot be looked up':
