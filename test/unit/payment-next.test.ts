@@ -89,3 +89,17 @@ test('a final outcome whose key has expired is not repeated', () => {
     });
   }
 });
+
+test.each<[string, Partial<PaymentLife['payment']>, what: string, text: RegExp, resolvableAfterMs: number]>([
+  ['waits for its payer', { pendingUntil: NOW_MS + HOUR_MS }, 'pending', /its end is expected by 2026-11-25T13:00/, 2],
+  ['is past its time', { pendingUntil: NOW_MS - 2 * HOUR_MS }, 'pending', /its end was expected by .* since 2026/, -1],
+  ['waits for weeks', { pendingUntil: NOW_MS + 9_000 * HOUR_MS }, 'pending', /a repeat at once/, 30 * 24 - 1],
+  ['is ended while it waits', { pendingUntil: NOW_MS, ending: 'order' }, 'ending', /A cancellation ends it/, 1],
+  ['is ended', { ending: 'attempt' }, 'ending', /again at 2026-11-25T13:00/, 1],
+])('a payment that %s says so, and from when on an operator may resolve it', (_what, open, what, text, hours) => {
+  expect(nextOf(life(open), RULES, undefined, undefined)).toMatchObject({
+    what,
+    text: expect.stringMatching(text),
+    resolvableAt: NOW_MS + hours * HOUR_MS,
+  });
+});
