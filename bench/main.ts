@@ -5,6 +5,7 @@
 //   npm run bench -- latency [deployment]            at a fixed rate: half and 80 % of what the deployment can carry
 //   npm run bench -- soak [deployment]               an hour of steady load; both deployments at once if none is named
 //   npm run bench -- growth [deployment [count]]     with none, a million and ten million payments
+//   npm run bench -- pending [deployment]            what ordinary payments notice of a hundred thousand that wait at the processor
 //   npm run bench -- order-index [count]             what computed keys cost PostgreSQL, with none, a million and ten million payments
 //   npm run bench -- scaling [PROCESSES [MASTERS]]   what an operation costs, with 1 to 3 processes and Redis masters (scaling.ts)
 //   npm run bench -- document                        the newest results as tables of docs/engineering/performance.md
@@ -27,6 +28,7 @@ import { measureGrowth } from './growth.js';
 import { measureLatency } from './latency.js';
 import { type Options, readOptions } from './options.js';
 import { measureOrderIndex } from './order-index.js';
+import { measurePending } from './pending.js';
 import { measureRates } from './rates.js';
 import { measureScaling } from './scaling.js';
 import { soak } from './soak.js';
@@ -40,6 +42,7 @@ const RUNS: Readonly<Record<string, Work>> = {
   latency: measureLatency,
   soak,
   growth: measureGrowth,
+  pending: measurePending,
   'order-index': measureOrderIndex,
   scaling: measureScaling,
   document: writeDocument,

@@ -51,8 +51,8 @@ async function startMeasured(program: string, environment: Environment) {
 export const benchProgram = (name: string) => join(ROOT, 'build', 'bench', `${name}.js`);
 
 /** The processor that users have at first: it answers at once, and its log is on the disk before. */
-export async function openProcessor(opened: Opened, chargeLog: string) {
-  const environment = { PROCESSOR_HOST: '127.0.0.1', PROCESSOR_PORT: '0', CHARGE_LOG: chargeLog };
+export async function openProcessor(opened: Opened, chargeLog: string, settings: Environment = {}) {
+  const environment = { PROCESSOR_HOST: '127.0.0.1', PROCESSOR_PORT: '0', CHARGE_LOG: chargeLog, ...settings };
   return openProgram(opened, REFERENCE_PROCESSOR, environment);
 }
 

@@ -1,0 +1,84 @@
+// `npm run bench -- pending`: what ordinary payments notice of a hundred thousand payments that wait at the processor (rule P24), at a fixed
+// rate. Two services of the same deployment, each with a processor of its own, get the same rate in turn; one of them has the pending ones.
+//
+//   npm run bench -- pending [embedded|distributed [count [rate]]]
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ask } from '../testkit/client/http-client.js';
+import { inParallel } from '../testkit/concurrency.js';
+import type { Opened } from '../testkit/opened.js';
+import { type OpenLoopClient, openClient, type PlanResult } from './open-loop.js';
+import { type Deployment, deploymentOf, type Options } from './options.js';
+import { openProcessor, openService, temporaryFolder } from './servers.js';
+import { median } from './statistics.js';
+
+const COUNT = 100_000;
+const RATE = 500;
+const CALLERS = 64;
+const UNMEASURED_SECONDS = 0.5;
+const SPARE_KEYS = 1.1;
+/** Three quarters of an hour: nothing ends while the run lasts. */
+const PENDING_MS = 2_700_000;
+
+interface Subject {
+  readonly pid: number;
+  readonly client: OpenLoopClient;
+  readonly results: PlanResult[];
+  readonly residentMb: number[];
+}
+
+export async function measurePending(
+  options: Options,
+  opened: Opened,
+  [name, countText, rateText]: readonly string[],
+): Promise<void> {
+  const deployment = deploymentOf(name);
+  const [count, rate] = [Number(countText ?? COUNT), Number(rateText ?? RATE)];
+  const subjects = { with: await open(opened, deployment, count), without: await open(opened, deployment, 0) };
+  for (let round = 0; round < options.rounds; round += 1) {
+    for (const subject of Object.values(subjects)) await measureRound(subject, rate, options);
+  }
+  console.log(
+    `${deployment}, ${rate} first payments a second, medians of ${options.rounds} rounds of ${options.seconds} s`,
+  );
+  for (const [which, { results, residentMb }] of Object.entries(subjects)) {
+    const of = (figure: (result: PlanResult) => number) => median(results.map(figure)).toFixed(1);
+    const lost = results.reduce((sum, result) => sum + result.lost, 0);
+    console.log(
+      `${which} ${count} pending payments: p50 ${of(({ p50Ms }) => p50Ms)} ms, p99 ${of(({ p99Ms }) => p99Ms)} ms, ${median(residentMb).toFixed(0)} MB resident, ${lost} lost`,
+    );
+  }
+}
+
+async function open(opened: Opened, deployment: Deployment, pending: number): Promise<Subject> {
+  const processor = await openProcessor(opened, join(await temporaryFolder(opened), 'charges.ndjson'), {
+    PROCESSOR_PENDING_RATE: '1',
+    PROCESSOR_PENDING_MS: String(PENDING_MS),
+  });
+  const service = await openService(opened, deployment, { settings: { PROCESSOR_URL: processor.url } });
+  const body = JSON.stringify({ amount: '1.00', currency: 'USD', returnUrl: 'https://shop.example/back' });
+  await inParallel(pending, CALLERS, async (index) => {
+    const path = `/api/payment?reference=pending-${index}`;
+    const { status, text } = await ask(`${service.url}${path}`, {
+      ...{ method: 'POST', body, headers: { 'Content-Type': 'application/json' } },
+    });
+    if (status !== 202) throw new Error(`a payment that should be pending was answered with ${status}: ${text}`);
+  });
+  return { pid: service.pid, client: openClient(opened, service), results: [], residentMb: [] };
+}
+
+async function measureRound({ pid, client, results, residentMb }: Subject, rate: number, options: Options) {
+  const { seconds, connections } = options;
+  const all = seconds + UNMEASURED_SECONDS;
+  await client.run({ mix: ['key'], count: Math.ceil(rate * all * SPARE_KEYS), connections });
+  results.push(
+    await client.run({ mix: ['pay'], rate, connections, seconds: all, unmeasuredSeconds: UNMEASURED_SECONDS }),
+  );
+  residentMb.push(residentMbOf(pid));
+}
+
+/** Field `VmRSS` of proc(5) `status`. */
+function residentMbOf(pid: number): number {
+  const [, kilobytes = '0'] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Number(kilobytes) / 1024;
+}
