@@ -64,6 +64,7 @@ describe('an attempt', () => {
       ledger: ledger.port,
       processor,
       lookUpNext: async () => ({ state: 'no record' }),
+      pendingLooks: { note() {} },
       leases,
       rules: { idempotencyTtlMs: LONG_MS },
       events: { contradiction() {} },

@@ -5,7 +5,7 @@ import { PROMISED_ANSWERS, type Violation } from '../history/history.js';
 import { CANCELLED, DECLINED, type Exchange, isPaid, type KeyHistory } from '../history/payments.js';
 import { textOf } from '../protocol/contents.js';
 
-const STATE_OF = { succeeded: 'COMPLETED', declined: 'DECLINED' } as const;
+const STATE_OF = { succeeded: 'COMPLETED', declined: 'DECLINED', pending: 'PROCESSING' } as const;
 const STATE_OF_OUTCOME: Readonly<Record<string, string>> = { [DECLINED]: 'DECLINED', [CANCELLED]: 'CANCELLED' };
 /** The status in the processor's log after this answer; none for a cancelled payment. */
 const CHARGE_OF_OUTCOME: Readonly<Record<string, string | undefined>> = {

@@ -2,7 +2,7 @@ import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import { type Asked, describe, describeOutcome, type Issued, isAskedAgain, isFinal } from './clients.js';
-import { attemptName, nameOf, orderOf } from './keys.js';
+import { attemptName, attemptOf, nameOf, orderOf } from './keys.js';
 import type { PaymentHistory } from './run.js';
 
 type Row = ObservedPayment | undefined;
@@ -25,6 +25,7 @@ export function checkAnswers(issued: Issued, history: PaymentHistory): string[] 
     ...asked.flatMap((request) => checkAnswer(request, issued, row, history)),
     ...checkTurns(issued, history),
     ...checkCancellations(issued, history),
+    ...checkAcknowledged(issued, history),
     ...whatIsTrue({
       // An order may be paid anew when all its rows were removed.
       [`${processed} answers say that theirs was the first`]: processed > Math.max(1, rows.length),
@@ -63,7 +64,7 @@ function checkAnswer(request: Asked, issued: Issued, row: Row, history: PaymentH
     [`${which} was never answered`]: answer === undefined,
     [`${which} was answered too late`]: isLate(request, history),
     [`${which} waited for nothing`]: waitedForNothing(request, row, history),
-    [`was said to be under way at ${sentAt.toFixed(0)}, and was finished`]: isBusyForNothing(request, issued, history),
+    [`was said to be ${state} at ${sentAt.toFixed(0)}, and was finished`]: isBusyForNothing(request, issued, history),
     'was called invalid while it was good': state === 'invalid key' && isGood(request, issued, row, history),
     'a good request was called bad': state === 'invalid content' && kind === 'pay',
     'was told of another payment that nobody asked for': isMismatch(request) && (!rejects || allTheSame),
@@ -141,6 +142,38 @@ function checkTurns({ asked, cancelled, reference, script }: Issued, { stores, p
   });
 }
 
+/**
+ * A cancellation was acknowledged: nothing of the payment was or will be charged, and nothing of the attempts after it, unless only this one
+ * was to be ended. A request to pay is told so only of a row that is CANCELLED.
+ */
+function checkAcknowledged(issued: Issued, { stores, processor }: PaymentHistory): string[] {
+  const { key, reference, script } = issued;
+  const { payments } = stores;
+  const nameAfter = attemptName(`k${script.number}`, (reference?.attempt ?? 0) + 1);
+  const isThere = (name: string, state: ObservedPayment['state'], by: number) =>
+    payments.rowsOf(name).find((row) => row.state === state && (row.finalAt ?? Infinity) <= by);
+  const isCharged = (isOf: (name: string) => boolean) => processor.charges.some((charge) => isOf(charge.key));
+  const isLater = (name: string) =>
+    reference !== undefined && orderOf(name) === orderOf(key) && attemptOf(name) > reference.attempt;
+  const told = (answer: Asked['answer'] | Issued['cancelled'][number]['answer']) =>
+    typeof answer === 'object' && answer.state === 'cancelled';
+  return [
+    ...issued.asked.flatMap(({ answer, answeredAt = 0 }) =>
+      whatIsTrue({ 'was told to be cancelled, and is not': told(answer) && !isThere(key, 'CANCELLED', answeredAt) }),
+    ),
+    ...issued.cancelled.flatMap(({ answer, answeredAt = 0, only }) => {
+      if (!told(answer)) return [];
+      const ended = isThere(key, 'DECLINED', answeredAt);
+      const isClosed = reference ? isThere(nameAfter, 'CANCELLED', answeredAt) || only : ended?.ending;
+      return whatIsTrue({
+        'was acknowledged as cancelled, and is not': !isThere(key, 'CANCELLED', answeredAt) && !(ended && isClosed),
+        'was charged although its cancellation was acknowledged': isCharged((name) => name === key),
+        'a later attempt was charged although the order was acknowledged as cancelled': !only && isCharged(isLater),
+      });
+    }),
+  ];
+}
+
 /** The answers to a payer or a cancellation about a payment that was closed, or was not. */
 function checkCancellations(issued: Issued, history: PaymentHistory): string[] {
   const { asked, cancelled } = issued;
@@ -153,7 +186,6 @@ function checkCancellations(issued: Issued, history: PaymentHistory): string[] {
     const isEnded = rows.some(({ finalAt = Infinity }) => finalAt < sentAt);
     return whatIsTrue({
       'was never answered': answer === undefined,
-      'was told to be cancelled, and is not': state === 'cancelled' && !isThere('CANCELLED', answeredAt),
       'was told to be completed, and is not': state === 'completed' && !isThere('COMPLETED', answeredAt),
       'was told to be another payment':
         state === 'completed' && !rows.some((row) => row.transaction_id === transactionId),
@@ -205,7 +237,7 @@ const isRepeatedTooLate = (request: Asked, row: Row, history: PaymentHistory) =>
 
 /** After one client got the outcome, no client gets "in progress", even if the key store lost data (rule P17). */
 function isBusyForNothing(request: Asked, { asked, key }: Issued, history: PaymentHistory): boolean {
-  if (stateOf(request) !== 'in progress') return false;
+  if (!['in progress', 'pending'].includes(stateOf(request) ?? '')) return false;
   // An order that is paid anew.
   if (history.stores.payments.rowsOf(key).length > 1) return false;
   return asked.some(

@@ -53,7 +53,9 @@ export interface Issued {
   readonly script: KeyScript;
   readonly askedForAt: number;
   readonly asked: Asked[];
-  readonly cancelled: (Request<CancelAnswer> & Pick<Asked, 'previousAtSend'>)[];
+  /** `only`: the attempt, and not the order. */
+  readonly cancelled: (Request<CancelAnswer> &
+    Pick<Asked, 'previousAtSend'> & { readonly only?: 'attempt' | undefined })[];
   readonly inquiries: (Request<FinalOutcome | 'none'> & { readonly finalAtSend: boolean })[];
   /** Requests for the attempt at the order that counts. */
   readonly orderInquiries: (Request<NewestOutcome> & { readonly completedAtSend: boolean })[];
@@ -201,26 +203,35 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     if (typeof answer === 'object' && 'waited' in answer) simulation.count('answers after a wait');
   }
 
+  const attemptAfter =
+    ({ script }: Issued, { attempt }: Reference) =>
+    () =>
+      attemptAt(script, attempt + 1);
+
   /** Follows the answers: if the payment was declined, the next attempt is the one to cancel. */
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: what follows each answer stands in one place.
   async function cancel(one: Issued, random: Random): Promise<void> {
     let subject = one;
     for (let asked = 0; asked < CANCELLATIONS; asked += 1) {
       const { uuid, reference, cancelled } = subject;
-      const sent = { sentAt: simulation.time, previousAtSend: previousOf(subject) };
+      const only = plan.shape.waits && reference && random.below(3) === 0 ? ('attempt' as const) : undefined;
+      const sent = { sentAt: simulation.time, previousAtSend: previousOf(subject), only };
       cancelled.push(sent);
       const named = { key: uuid, client: reference?.client, reference };
       const answer = await processes.call(
         random.below(processes.size),
         random,
         `cancel ${subject.key}`,
-        ({ payments }) => payments.cancel(named),
+        ({ payments }) => payments.cancel(named, only),
       );
       Object.assign(sent, { answer, answeredAt: simulation.time });
       simulation.count(`cancellations: ${typeof answer === 'string' ? answer : answer.state}`);
       hear(subject.key, answer);
-      if (typeof answer === 'object' && answer.state === 'declined' && reference) {
-        subject = attemptAt(subject.script, reference.attempt + 1);
-      } else if (typeof answer === 'object' && answer.state !== 'in progress') return;
+      const state = typeof answer === 'object' ? answer.state : 'in progress';
+      const next = reference && attemptAfter(subject, reference);
+      if (state === 'cancelled' && only && next) return pay(next(), LATE_REQUEST, random.below(processes.size), random);
+      if (state === 'declined' && next) subject = next();
+      else if (!OPEN.includes(state)) return;
       await simulation.wait(random.below(REPEAT_WITHIN_MS), processes.clients);
     }
   }
@@ -354,10 +365,16 @@ const ENDS: readonly string[] = [
 export function isFinal({ answer, keyFrom, sentAt }: Asked): boolean {
   if (typeof answer !== 'object') return false;
   if (answer.state === 'invalid key') return keyFrom === undefined || keyFrom < sentAt;
-  return ENDS.includes(answer.state) || (answer.state === 'not its turn' && answer.previous !== 'under way');
+  return (
+    ENDS.includes(answer.state) ||
+    (answer.state === 'not its turn' && !['under way', 'pending'].includes(answer.previous))
+  );
 }
 
 export const hasOutcome = (row: ObservedPayment | undefined) => row?.finalAt !== undefined && row.state !== 'CANCELLED';
+
+/** A cancellation is asked for again. */
+const OPEN: readonly CancelAnswer['state'][] = ['in progress', 'unknown', 'cannot be ended'];
 
 const isRefused = (answer: PayAnswer | NoAnswer) =>
   typeof answer === 'object' && !('final' in answer && answer.final.outcome.state === 'COMPLETED');

@@ -1,7 +1,7 @@
 import { type Random, seededRandom } from '../../../testkit/random.js';
 import { type Fault, type FaultKind, someMs } from '../faults.js';
 import { networkFault } from '../network.js';
-import { type ProcessorBehaviour, WELL } from './processor.js';
+import { type ProcessorBehaviour, type Waits, WELL } from './processor.js';
 
 export type PaymentPlan = ReturnType<typeof planPayments>;
 export type KeyScript = Omit<PaymentPlan['scripts'][number], 'order' | 'cancelAfterMs'> &
@@ -29,6 +29,7 @@ const RESTART_MS = 1_500;
 /** One in this number of scripts pays an order by its reference; one in this number of payments is to be cancelled. */
 const ORDERS = 3;
 const CANCELLATIONS = 6;
+const WAITS_SEED = 1_000_003;
 const LONG_LEASE_MS = 10_000;
 /** One in this number of plans is about events between two steps. */
 const MANY_TRIGGERED = 3;
@@ -37,13 +38,16 @@ const RETENTION_PLANS = 20;
 const CERTAIN_PLANS = 4;
 /** One in this many plans, none of which is certain, loses rows by a restore. */
 const LOSING_PLANS = 4;
+/** One in this many plans has charges that wait for their payers. */
+const WAITING_PLANS = 3;
 const HOUR_MS = 3_600_000;
 const LONGEST_MS = 40_000;
 
 export function planPayments(seed: number) {
   const random = seededRandom(seed);
   const certain = seed % CERTAIN_PLANS === 1 ? CERTAIN : { isCertain: false };
-  const shape = { ...shapeOf(random), ...certain, ...(seed % LOSING_PLANS === 3 && losing(random.fork())) };
+  const usual = { ...shapeOf(random), ...certain, ...(seed % LOSING_PLANS === 3 && losing(random.fork())) };
+  const shape = { ...usual, waits: waitsOf(seed, usual) };
   const scripts = Array.from({ length: 20 + random.below(80) }, (_, number) => scriptOf(number, random.fork(), shape));
   const triggered = random.below(MANY_TRIGGERED) === 0 ? scripts.length : random.below(8);
   const faults = [
@@ -53,6 +57,23 @@ export function planPayments(seed: number) {
   if (shape.loss) faults.push(...faultsWithLoss(random.fork(), shape, scripts.length));
   const happening = faults.filter((fault) => fault !== undefined);
   return { seed, shape, scripts, faults: happening.filter(({ kind }) => !shape.loss || kind !== 'clock') };
+}
+
+/** Drawn apart, so that plans without them are what they were before. */
+function waitsOf(
+  seed: number,
+  { isCertain, loss, retentionMs }: Omit<Shape, 'waits'> & { isCertain: boolean; loss?: object },
+) {
+  if (seed % WAITING_PLANS !== 2 || isCertain || loss || retentionMs !== undefined) return undefined;
+  const random = seededRandom(seed + WAITS_SEED);
+  const waits: Waits = {
+    chance: random.pick([0.3, 1]),
+    longestMs: random.pick([2_000, 20_000, 40_000]),
+    forgets: random.pick([0, 0.1]),
+    cannotEnd: random.pick([0, 0.2]),
+    otherContract: random.pick([0, 0, 0.3]),
+  };
+  return waits;
 }
 
 /** The settings for lost rows: only the processor's memory then tells of a payment. */

@@ -1,14 +1,16 @@
-import type {
-  Charge,
-  ChargeResult,
-  LookUpResult,
-  Processor,
-  ProcessorTraits,
+import {
+  type Charge,
+  type ChargeResult,
+  CONTRACT_OF_ENDINGS,
+  type EndResult,
+  type LookUpResult,
+  type Processor,
+  type ProcessorTraits,
 } from '#idempay/payments/ports/processor.js';
 import type { Money } from '#idempay/payments/values/money.js';
 import type { Process } from '../simulation.js';
 import type { World } from '../world.js';
-import { nameOf } from './keys.js';
+import { EPOCH_MS, nameOf } from './keys.js';
 
 /** The other company's machine when nothing is wrong. Chances from 0 to 1. */
 export const WELL = {
@@ -35,12 +37,35 @@ export const LATEST_ARRIVAL_TIMEOUTS = 6;
  */
 export const LATEST_AFTER_LOSS_TIMEOUTS = 2;
 
+/** Charges that wait for their payers (rule P24). Chances from 0 to 1. */
+export interface Waits {
+  readonly chance: number;
+  readonly longestMs: number;
+  /** A look-up finds no record of a charge that waits. */
+  readonly forgets: number;
+  readonly cannotEnd: number;
+  /** The reply to an ending comes from an instance of the adapter that does not know endings, and nothing was done. */
+  readonly otherContract: number;
+}
+
 interface ProcessorPromise {
+  /** Undefined if no charge waits: then the adapter does not know endings either. */
+  readonly waits: Waits | undefined;
   readonly dedupMs: number;
   readonly remembersMs: number;
   readonly tellsAmounts: boolean;
   readonly latestTimeouts: number;
 }
+
+interface KnownCharge {
+  readonly at: number;
+  /** A charge that was pending is known until its outcome was heard. */
+  hasWaited?: boolean;
+  result: ChargeResult;
+  readonly charge: Charge;
+}
+
+const ENDED = { state: 'declined', reason: 'ended' } as const;
 
 export type SimulatedProcessor = ReturnType<typeof createSimulatedProcessor>;
 
@@ -48,16 +73,18 @@ export type SimulatedProcessor = ReturnType<typeof createSimulatedProcessor>;
  * The other company's machine: the checker relies on its charge log. It keeps its promise on references, and not a moment longer.
  * `dedupMs`: how long a reference that comes again is not charged again; 0: it deduplicates nothing. `remembersMs`: how
  * long it remembers a reference when it is asked; then it says that it has no record. `tellsAmounts`: whether a look-up says
- * what was charged. `latestTimeouts`: by how many of its sender's time-outs a call is late at most.
+ * what was charged. `waits`: charges that are pending, and endings. `latestTimeouts`: by how many of its sender's time-outs a call is late at most.
  */
 export function createSimulatedProcessor(
   { simulation, triggered }: Pick<World<unknown>, 'simulation' | 'triggered'>,
-  { dedupMs, remembersMs, tellsAmounts, latestTimeouts }: ProcessorPromise,
+  { dedupMs, remembersMs, tellsAmounts, latestTimeouts, waits }: ProcessorPromise,
 ) {
   const charges: (Charge & { readonly sentAt: number })[] = [];
   /** Each charge that left a process, whatever became of it. */
   const sends: Charge[] = [];
-  const known = new Map<string, { readonly at: number; result: ChargeResult }>();
+  const known = new Map<string, KnownCharge>();
+  /** A charge of one of them is declined, whenever it arrives. */
+  const ended = new Set<string>();
   /** Until when something about a reference may still be on its way or at work. */
   const busyUntil = new Map<string, number>();
   const machine = { behaviour: WELL as ProcessorBehaviour, charges, sends, verdictOn, knowsSince, connect };
@@ -67,30 +94,78 @@ export function createSimulatedProcessor(
     const { key, transactionId, amount } = charge;
     const random = simulation.rng(`charge ${key}`);
     const before = known.get(key);
-    if (before && simulation.time - before.at < dedupMs) {
+    if (ended.has(key)) {
+      simulation.count('charges of an ended reference declined');
+      done(ENDED);
+    } else if (before && simulation.time - before.at < dedupMs) {
       simulation.count('charges deduplicated');
       done(before.result);
     } else if (random.fraction() < machine.behaviour.fails) {
       simulation.count('processor failures');
       done({ state: 'unknown', cause: 'the processor failed' });
     } else {
-      const record = { at: simulation.time, result: { state: 'unknown', cause: 'still at work' } as ChargeResult };
+      const record: KnownCharge = { at: simulation.time, result: { state: 'unknown', cause: 'still at work' }, charge };
       known.set(key, record);
       const declined = random.fraction() < machine.behaviour.declines;
       const worksMs = random.fraction() * machine.behaviour.latencyMs;
       stayBusy(key, worksMs);
-      simulation.arrive(worksMs, undefined, () => {
+      const decide = () => {
         record.result = declined ? { state: 'declined', reason: 'insufficient funds' } : { state: 'succeeded' };
         if (!declined) charges.push({ ...charge, sentAt });
         simulation.note(`CHARGE ${key} ${record.result.state}: ${transactionId} ${amount}`);
+      };
+      simulation.arrive(worksMs, undefined, () => {
+        const waitsMs = waitingMsOf(key);
+        if (waitsMs === undefined) decide();
+        else waitForPayer(record, waitsMs, decide);
         done(record.result);
       });
     }
   }
 
+  /** Undefined for a charge that does not wait. */
+  function waitingMsOf(key: string): number | undefined {
+    if (!waits) return undefined;
+    const random = simulation.rng(`waiting ${key}`);
+    return random.fraction() < waits.chance ? random.fraction() * waits.longestMs : undefined;
+  }
+
+  /** Unless it is ended before. The end that it names is rarely the true one. */
+  function waitForPayer(record: KnownCharge, waitsMs: number, decide: () => void): void {
+    const { key } = record.charge;
+    const random = simulation.rng(`expected end of ${key}`);
+    record.result = { state: 'pending', untilMs: EPOCH_MS + simulation.time + 2 * random.fraction() * waitsMs };
+    record.hasWaited = true;
+    simulation.count('charges pending');
+    simulation.note(`CHARGE ${key} is pending`);
+    stayBusy(key, waitsMs);
+    const confirm = () => {
+      if (record.result.state === 'pending') decide();
+    };
+    simulation.arrive(waitsMs, undefined, confirm);
+  }
+
+  /** The same answer each time, once it is one. */
+  function end(key: string): EndResult {
+    const record = known.get(key);
+    const random = simulation.rng(`ending ${key}`);
+    if (waits && random.fraction() < waits.otherContract) return { state: 'other contract', cause: 'an old instance' };
+    if (record?.result.state === 'unknown') return record.result;
+    if (record?.result.state === 'succeeded' || record?.result.state === 'declined') return record.result;
+    if (record && waits && random.fraction() < waits.cannotEnd) return { state: 'cannot be ended' };
+    ended.add(key);
+    if (record) record.result = ENDED;
+    simulation.count('charges ended');
+    simulation.note(`CHARGE ${key} is ended`);
+    return ENDED;
+  }
+
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: the answers of a look-up in their order.
   function lookUp(key: string, money: Money | undefined): LookUpResult {
     const record = known.get(key);
-    const isForgotten = record && simulation.time - record.at >= remembersMs;
+    if (ended.has(key)) return ENDED;
+    if (record?.result.state === 'pending') return lookUpWaiting(record);
+    const isForgotten = record && !record.hasWaited && simulation.time - record.at >= remembersMs;
     if (isForgotten) simulation.count('references forgotten');
     if (!record || isForgotten) return { state: 'no record' };
     const charged = tellsAmounts && charges.findLast((charge) => charge.key === key);
@@ -98,6 +173,11 @@ export function createSimulatedProcessor(
     const { amount, currency } = charged;
     if (money && money.amount !== amount) return { state: 'unknown', cause: `the answer names ${amount}` };
     return { state: 'succeeded', charged: { amount, currency } };
+  }
+
+  function lookUpWaiting({ charge: { key, amount, currency }, result }: KnownCharge): LookUpResult {
+    const isForgotten = waits && simulation.rng(`asking ${key}`).fraction() < waits.forgets;
+    return isForgotten ? { state: 'no record' } : ({ ...result, charged: { amount, currency } } as LookUpResult);
   }
 
   /** Since when it has a record of the reference. */
@@ -174,6 +254,7 @@ export function createSimulatedProcessor(
 
     const port: Processor = {
       traits,
+      contract: waits ? CONTRACT_OF_ENDINGS : CONTRACT_OF_ENDINGS - 1,
       charge(given) {
         const sentAt = simulation.time;
         const asked = { ...given, key: nameOf(given.key) };
@@ -186,6 +267,10 @@ export function createSimulatedProcessor(
       lookUp(key, money) {
         const answer = (done: (result: LookUpResult) => void) => done(lookUp(nameOf(key), money));
         return ask('asks the processor about', nameOf(key), answer, 'unknown');
+      },
+      end(ending) {
+        const answer = (done: (result: EndResult) => void) => done(end(nameOf(ending.key)));
+        return ask('ends', nameOf(ending.key), answer, 'unknown');
       },
     };
     const close = () => {

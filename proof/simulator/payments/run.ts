@@ -78,6 +78,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
         },
         unseen: () => simulation.count('gaps in the time of retention'),
         contradiction: () => simulation.count('contradictions reported'),
+        forgotten: () => simulation.count('pending payments forgotten by the processor'),
         overdue: () => simulation.count('alarms for an operator'),
       },
     });
@@ -169,10 +170,10 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
  * back meanwhile lengthens that (the margin that `docs/operations/deployment.md` asks for).
  */
 function promiseOf(plan: PaymentPlan) {
-  const { dedupMs, processorTimeoutMs, forgetful, loss } = plan.shape;
+  const { dedupMs, processorTimeoutMs, forgetful, loss, waits } = plan.shape;
   const latestTimeouts = loss ? LATEST_AFTER_LOSS_TIMEOUTS : LATEST_ARRIVAL_TIMEOUTS;
   const lateMs = (latestTimeouts + 1) * processorTimeoutMs;
   const promisedMs = dedupMs === 0 ? 0 : dedupMs + lateMs + setBackMs(plan);
   const remembersMs = forgetful ? Math.max(promisedMs, SHORT_MEMORY_MS) : Infinity;
-  return { dedupMs: promisedMs, remembersMs, tellsAmounts: loss?.tellsAmounts ?? true, latestTimeouts };
+  return { dedupMs: promisedMs, remembersMs, tellsAmounts: loss?.tellsAmounts ?? true, latestTimeouts, waits };
 }
