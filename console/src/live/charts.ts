@@ -1,5 +1,5 @@
+import { durationText } from '../parts/duration.js';
 import { bytesText, countText, roughText, shareText } from '../parts/numbers.js';
-import { durationText } from '../parts/time.js';
 import { added, quantile } from './quantiles.js';
 import type { Buckets, Sample } from './sample.js';
 

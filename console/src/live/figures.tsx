@@ -1,5 +1,5 @@
+import { durationText } from '../parts/duration.js';
 import { countText, roughText, shareText } from '../parts/numbers.js';
-import { durationText } from '../parts/time.js';
 import { hashOfFilters } from '../payments/filters.js';
 import { allPayments, hitRatio, rateOf } from './charts.js';
 import { added, quantile } from './quantiles.js';

@@ -1,8 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ViewProperties } from '../navigation/route.js';
 import { Badge } from '../parts/badge.js';
+import { durationText } from '../parts/duration.js';
 import { ErrorState, LoadingState } from '../parts/states.js';
-import { durationText, Time } from '../parts/time.js';
+import { Time } from '../parts/time.js';
 import { Chart } from './chart.js';
 import { type ConnectionState, LiveConnection } from './connection.js';
 import { Day } from './day.js';

@@ -1,6 +1,6 @@
 import { Badge } from '../parts/badge.js';
+import { durationText } from '../parts/duration.js';
 import { roughText } from '../parts/numbers.js';
-import { durationText } from '../parts/time.js';
 import { allPayments, rateOf } from './charts.js';
 import type { LiveModel } from './model.js';
 

@@ -35,6 +35,18 @@ export function ErrorState({
   );
 }
 
+/** The result of an action, above the state that it led to, until a person has read it. */
+export function Note({ isDone, dismiss, children }: { isDone: boolean; dismiss(): void; children: ComponentChildren }) {
+  return (
+    <section class={isDone ? 'state done' : 'state error'} role="alert">
+      {children}
+      <button type="button" onClick={dismiss}>
+        Dismiss
+      </button>
+    </section>
+  );
+}
+
 export function LoadingState({ what }: { what: string }) {
   return (
     <div class="state loading" role="status">

@@ -37,7 +37,8 @@ export function ClosingConfirmation({ http, closing, closed, back }: Properties)
           a page that is still open, is told that it was cancelled. This cannot be undone.
         </p>
         <p class="muted">
-          If it is paid already, or being paid at this moment, nothing is closed, and you are told so.
+          If its payment is under way, or waits for its payer, it is ended at the processor first. If it is paid
+          already, or being paid at this moment, nothing is closed, and you are told so.
         </p>
         <DeliberateField purpose="To close it" deliberate={deliberate} />
         <p class="problem" role="alert">

@@ -1,4 +1,4 @@
-import type { Http } from '../http/http.js';
+import type { Ask, Http } from '../http/http.js';
 import { foreignAnswer, mayHaveArrived, sentenceOf } from '../http/service-error.js';
 import { isWholeKey } from './payment.js';
 
@@ -19,17 +19,13 @@ export type ClosingResult =
   | { readonly isClosed: true; readonly key: string }
   | { readonly isClosed: false; readonly sentence: string };
 
-const CLOSED = 'Payment cancelled.';
-
 /** Closing again is always right, so an answer that was lost is no harm. */
 export async function sendClosing(http: Http, closing: Closing): Promise<ClosingResult> {
   try {
-    const { status, headers, body } = await http.ask<unknown>('api/payment-cancellation', {
-      method: 'POST',
-      ...(isOrder(closing) ? { query: { ...closing } } : { headers: { 'Idempotency-Key': closing.key } }),
-    });
-    const key = isOrder(closing) ? (headers.get('idempotency-key') ?? '') : closing.key;
-    if (body !== CLOSED || !isWholeKey(key)) throw foreignAnswer(status);
+    const key = await cancel(
+      http,
+      isOrder(closing) ? { query: { ...closing } } : { headers: { 'Idempotency-Key': closing.key } },
+    );
     return { isClosed: true, key };
   } catch (error) {
     const unknown = mayHaveArrived(error)
@@ -37,4 +33,14 @@ export async function sendClosing(http: Http, closing: Closing): Promise<Closing
       : '';
     return { isClosed: false, sentence: `${sentenceOf(error)}${unknown}` };
   }
+}
+
+const CANCELLED = 'Payment cancelled.';
+
+/** Returns the key of the cancelled payment. Throws unless the service itself says that it is cancelled. */
+export async function cancel(http: Http, named: Pick<Ask, 'query' | 'headers'>): Promise<string> {
+  const { status, headers, body } = await http.ask<unknown>('api/payment-cancellation', { method: 'POST', ...named });
+  const key = headers.get('idempotency-key') ?? named.headers?.['Idempotency-Key'] ?? '';
+  if (body !== CANCELLED || !isWholeKey(key)) throw foreignAnswer(status);
+  return key;
 }

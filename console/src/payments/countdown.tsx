@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
-import { durationText, Time } from '../parts/time.js';
+import { durationText } from '../parts/duration.js';
+import { Time } from '../parts/time.js';
 
 const SECOND_MS = 1_000;
 

@@ -7,6 +7,8 @@ import { textOf } from './search.js';
 /** A pause in typing. */
 const TYPED_MS = 350;
 const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED', 'CANCELLED'];
+/** A part of PROCESSING, which the service lists by a filter of its own. */
+const PENDING = 'pending';
 
 /** Typed text is applied after a pause, or with Enter; a whole key leads to its payment with Enter. */
 export function FilterForm({ filters }: { filters: Filters }) {
@@ -59,8 +61,13 @@ export function FilterForm({ filters }: { filters: Filters }) {
       </div>
       <div>
         <label for="state">State</label>
-        <select id="state" value={filters.state} onChange={(event) => apply({ state: event.currentTarget.value })}>
+        <select
+          id="state"
+          value={filters.pending === 'true' ? PENDING : filters.state}
+          onChange={(event) => apply(stateFilters(event.currentTarget.value))}
+        >
           <option value="">any</option>
+          <option value={PENDING}>waiting for the payer or the bank</option>
           {STATES.map((state) => (
             <option key={state} value={state}>
               {state.toLowerCase()}
@@ -90,6 +97,9 @@ export function FilterForm({ filters }: { filters: Filters }) {
     </form>
   );
 }
+
+const stateFilters = (chosen: string): Partial<Filters> =>
+  chosen === PENDING ? { state: '', pending: 'true' } : { state: chosen, pending: '' };
 
 const searchFor = (text: string): Partial<Filters> => ({ search: text.trim(), reference: '', find: '' });
 

@@ -9,6 +9,8 @@ export interface Filters {
   /** The beginning of a key or of a transaction id. */
   readonly find: string;
   readonly state: string;
+  /** `true`: only payments that wait for their payer, or for a bank. */
+  readonly pending: string;
   /** Moments in UTC, as the service takes them. */
   readonly from: string;
   readonly to: string;
@@ -22,13 +24,23 @@ export function filtersOf({ query }: Route): Filters {
     reference: text('reference'),
     find: text('find'),
     state: text('state'),
+    pending: text('pending'),
     from: text('from'),
     to: text('to'),
     processor: text('processor'),
   };
 }
 
-export const NO_FILTERS: Filters = { search: '', reference: '', find: '', state: '', from: '', to: '', processor: '' };
+export const NO_FILTERS: Filters = {
+  search: '',
+  reference: '',
+  find: '',
+  state: '',
+  pending: '',
+  from: '',
+  to: '',
+  processor: '',
+};
 
 export const hashOfFilters = (filters: Partial<Filters>) => hashOf('payments', '', { ...filters });
 

@@ -11,8 +11,10 @@ import { Time } from '../parts/time.js';
 import type { Asked } from '../parts/use-answer.js';
 import { ContentFacts } from './content.js';
 import { OrderFacts } from './order-facts.js';
-import type { Payment } from './payment.js';
+import type { Payment, Timeline } from './payment.js';
 import { PaymentClosing } from './payment-closing.js';
+import { EndingNote, PaymentEnding } from './payment-ending.js';
+import { EndingFact, PendingFacts } from './pending.js';
 import { Resolution } from './resolution.js';
 import { ResolutionNote, type ResolutionResult } from './resolution-note.js';
 import { TimelineList } from './timeline.js';
@@ -31,6 +33,8 @@ function OnePayment({ name: key, access }: { name: string; access: Access }) {
   const { http, may } = access;
   const [isDeciding, setDeciding] = useState(false);
   const [resolved, setResolved] = useState<ResolutionResult>();
+  /** What became of the payment that a person ended here. */
+  const [ended, setEnded] = useState<string>();
   const watched = usePayment(http, key, isDeciding);
   const { seen, timeline, isUnknown, problem, timelineProblem, again } = watched;
   const payment = seen?.payment;
@@ -49,7 +53,22 @@ function OnePayment({ name: key, access }: { name: string; access: Access }) {
           </h1>
         </div>
         <div class="actions">
-          {payment && <PaymentClosing access={access} payment={payment} others={others} closed={again} />}
+          {payment && (
+            <>
+              <PaymentClosing access={access} payment={payment} others={others} closed={again} />
+              <PaymentEnding
+                access={access}
+                payment={payment}
+                isAtWork={timeline?.next.what === 'under way'}
+                look={again}
+                ended={(sentence) => {
+                  setEnded(sentence);
+                  again();
+                  others.again();
+                }}
+              />
+            </>
+          )}
           <button
             type="button"
             onClick={() => {
@@ -62,13 +81,14 @@ function OnePayment({ name: key, access }: { name: string; access: Access }) {
         </div>
       </div>
       {resolved && <ResolutionNote result={resolved} dismiss={() => setResolved(undefined)} />}
+      <EndingNote sentence={ended} dismiss={() => setEnded(undefined)} />
       {isUnknown && <Unknown text={key} />}
       {problem && <ErrorState sentence={problem} action={{ label: 'Try again', run: again }} />}
       {!payment && !isUnknown && !problem && <LoadingState what="the payment" />}
       {payment && (
         <div class="payment-body">
           <section class="panel summary">
-            <Facts payment={payment} others={others} />
+            <Facts payment={payment} life={timeline} others={others} />
           </section>
           {(isForOperator || isDeciding) && seen && (
             <Resolution
@@ -106,8 +126,16 @@ function Unknown({ text }: { text: string }) {
   );
 }
 
-function Facts({ payment, others }: { payment: Payment; others: Asked<readonly Payment[]> }) {
-  const { state, amount, currency, transactionId, processor, executions, reason, resolution } = payment;
+function Facts({
+  payment,
+  life,
+  others,
+}: {
+  payment: Payment;
+  life: Timeline | undefined;
+  others: Asked<readonly Payment[]>;
+}) {
+  const { state, amount, currency, transactionId, processor, processorId, executions, reason, resolution } = payment;
   return (
     <>
       {amount !== null && (
@@ -137,6 +165,11 @@ function Facts({ payment, others }: { payment: Payment; others: Asked<readonly P
             <bdi>{processor}</bdi>
           </Fact>
         )}
+        {processorId !== undefined && (
+          <Fact name="At the processor">
+            <Copyable text={processorId} what="the processor’s own id" />
+          </Fact>
+        )}
         {payment.createdAt !== null && (
           <Fact name="Generated">
             <Time at={payment.createdAt} />
@@ -153,12 +186,14 @@ function Facts({ payment, others }: { payment: Payment; others: Asked<readonly P
             <Fact name="Claimed">
               <Time at={payment.claimedAt} />
             </Fact>
+            <PendingFacts payment={payment} life={life} />
             <Fact name="Settled">
               <Time at={payment.settledAt} />
             </Fact>
             <Fact name="Executions">{executions}</Fact>
           </>
         )}
+        <EndingFact payment={payment} />
         {reason !== null && (
           <Fact name="Reason">
             <bdi>{reason}</bdi>

@@ -33,7 +33,7 @@ export interface Timeline {
 export interface ProcessorAnswer {
   readonly processor: string;
   readonly askedAt: string;
-  readonly answer: 'succeeded' | 'declined' | 'no record' | 'unknown';
+  readonly answer: 'succeeded' | 'declined' | 'pending' | 'no record' | 'unknown';
   readonly reason: string | null;
 }
 
@@ -51,22 +51,25 @@ export function changesBetween(
   now: Payment,
 ): readonly { name: string; before: string; now: string }[] {
   const text = (value: string | number | null) => (value === null ? 'none' : String(value));
-  return CHANGING.filter(([member]) => before[member] !== now[member]).map(([member, name]) => ({
+  return CHANGING.filter(([, read]) => read(before) !== read(now)).map(([name, read]) => ({
     name,
-    before: text(before[member]),
-    now: text(now[member]),
+    before: text(read(before)),
+    now: text(read(now)),
   }));
 }
 
-const CHANGING = [
-  ['state', 'State'],
-  ['executions', 'Executions'],
-  ['reason', 'Reason'],
-  ['resolution', 'Resolution'],
-  ['processor', 'Processor'],
-  ['amount', 'Amount'],
-  ['currency', 'Currency'],
-  ['transactionId', 'Transaction id'],
-  ['claimedAt', 'Claimed'],
-  ['settledAt', 'Settled'],
-] as const satisfies readonly (readonly [keyof Payment, string])[];
+const CHANGING: readonly (readonly [name: string, read: (payment: Payment) => string | number | null])[] = [
+  ['State', ({ state }) => state],
+  ['Expected end', ({ pending }) => pending?.until ?? null],
+  ['Ending', ({ ending }) => ending ?? null],
+  ['Executions', ({ executions }) => executions],
+  ['Reason', ({ reason }) => reason],
+  ['Resolution', ({ resolution }) => resolution],
+  ['Processor', ({ processor }) => processor],
+  ['At the processor', ({ processorId }) => processorId ?? null],
+  ['Amount', ({ amount }) => amount],
+  ['Currency', ({ currency }) => currency],
+  ['Transaction id', ({ transactionId }) => transactionId],
+  ['Claimed', ({ claimedAt }) => claimedAt],
+  ['Settled', ({ settledAt }) => settledAt],
+];

@@ -14,6 +14,7 @@ import { type Filters, filtersOf, hashOfFilters, NO_FILTERS } from './filters.js
 import { LookedIn } from './looked-in.js';
 import { OrderClosing } from './order-closing.js';
 import { isWholeKey, orderTextOf, type Payment } from './payment.js';
+import { PendingInShort } from './pending.js';
 import { mayBeClosed, sourcesOf, textOf } from './search.js';
 import { type PaymentPages, usePaymentPages } from './use-payment-pages.js';
 import './payments.css';
@@ -197,7 +198,15 @@ const COLUMNS: readonly Column<Payment>[] = [
     },
   },
   { title: 'About', cell: (payment) => <ContentInShort payment={payment} /> },
-  { title: 'State', cell: ({ state }) => <StatusBadge status={state} /> },
+  {
+    title: 'State',
+    cell: (payment) => (
+      <>
+        <StatusBadge status={payment.state} />
+        <PendingInShort payment={payment} />
+      </>
+    ),
+  },
   { title: 'Amount', isNumber: true, cell: ({ amount, currency }) => <Money amount={amount} currency={currency} /> },
   { title: 'Claimed', cell: ({ claimedAt }) => <Time at={claimedAt} /> },
   { title: 'Processor', cell: ({ processor }) => <bdi>{processor}</bdi> },

@@ -8,6 +8,10 @@ import type { ProcessorAnswer } from './payment.js';
 const MEANINGS: Readonly<Record<ProcessorAnswer['answer'], { readonly tone: Tone; readonly text: string }>> = {
   succeeded: { tone: 'good', text: 'The processor says that it charged this payment.' },
   declined: { tone: 'bad', text: 'The processor says that it declined this payment: no money moved.' },
+  pending: {
+    tone: 'active',
+    text: 'The processor waits for the payer, or for a bank: this payment may still be charged.',
+  },
   'no record': { tone: 'warn', text: 'The processor has no record of this payment.' },
   unknown: { tone: 'plain', text: 'The processor gave no answer that decides. Ask it by other means.' },
 };

@@ -1,5 +1,6 @@
 import type { Http } from '../http/http.js';
 import { mayHaveArrived, ServiceError, sentenceOf } from '../http/service-error.js';
+import { Note } from '../parts/states.js';
 import { Time } from '../parts/time.js';
 import { Countdown } from './countdown.js';
 import { changesBetween, type Payment } from './payment.js';
@@ -15,12 +16,9 @@ export type ResolutionResult =
 /** Above the payment as it is now, until a person has read it. */
 export function ResolutionNote({ result, dismiss }: { result: ResolutionResult; dismiss(): void }) {
   return (
-    <section class={result.kind === 'recorded' ? 'state done' : 'state error'} role="alert">
+    <Note isDone={result.kind === 'recorded'} dismiss={dismiss}>
       <Content result={result} />
-      <button type="button" onClick={dismiss}>
-        Dismiss
-      </button>
-    </section>
+    </Note>
   );
 }
 

@@ -34,8 +34,7 @@ export function Resolution({ http, seen, next, decide, ended }: Properties) {
   const [problem, setProblem] = useState<Problem>();
   /** The payment that the operator decides on. Undefined while no decision is open. */
   const [basis, setBasis] = useState<Seen>();
-  // By the service's clock, and not by the browser's.
-  const isEarly = next !== undefined && next.what !== 'operator';
+  const isEarly = next !== undefined && !isResolvable(next);
 
   function close() {
     setBasis(undefined);
@@ -132,6 +131,15 @@ export function Resolution({ http, seen, next, decide, ended }: Properties) {
   );
 }
 
+/**
+ * By the service's clock. Only of a payment that waits at the processor, or is ended there, the next step stays the same, so that the
+ * browser's clock decides; the service refuses what comes too early, and says from when on.
+ */
+function isResolvable({ what, resolvableAt }: Timeline['next']): boolean {
+  if (what !== 'pending' && what !== 'ending') return what === 'operator';
+  return resolvableAt !== null && Date.parse(resolvableAt) <= Date.now();
+}
+
 function NotYet({ resolvableAt }: { resolvableAt: string | null }) {
   return (
     <p role="status">
@@ -163,6 +171,6 @@ function problemOf(outcome: Outcome | undefined, reason: string): Problem | unde
 /** The processor's answer, if it contradicts the outcome of the operator. */
 function contradictionOf(answer: ProcessorAnswer | undefined, outcome: Outcome): ProcessorAnswer | undefined {
   if (!answer) return undefined;
-  const contradicting = outcome === 'completed' ? ['declined', 'no record'] : ['succeeded'];
+  const contradicting = outcome === 'completed' ? ['declined', 'pending', 'no record'] : ['succeeded', 'pending'];
   return contradicting.includes(answer.answer) ? answer : undefined;
 }

@@ -1,6 +1,7 @@
 import type { Tone } from '../parts/badge.js';
+import { durationText } from '../parts/duration.js';
 import { countText } from '../parts/numbers.js';
-import { durationText, Time } from '../parts/time.js';
+import { Time } from '../parts/time.js';
 import { Countdown } from './countdown.js';
 import type { Timeline as Life, Payment, TimelineEvent } from './payment.js';
 
@@ -15,6 +16,7 @@ const EVENTS: ReadonlyMap<string, { readonly title: string; readonly tone?: Tone
   ['charged', { title: 'Charged', tone: 'active' }],
   ['not sent', { title: 'Charge not sent', tone: 'warn' }],
   ['unknown', { title: 'Outcome unknown', tone: 'warn' }],
+  ['pending', { title: 'Waiting for the payer or a bank', tone: 'active' }],
   ['looked up', { title: 'Looked up at the processor' }],
   ['taken over', { title: 'Taken over', tone: 'active' }],
   ['settled', { title: 'Settled', tone: 'good' }],
@@ -83,7 +85,7 @@ function Event({
           </div>
           {detail !== null && (
             <p class="detail">
-              <bdi>{detail}</bdi>
+              <bdi>{event === 'pending' ? localized(detail) : detail}</bdi>
             </p>
           )}
         </div>

@@ -1,10 +1,10 @@
 import type { ViewProperties } from '../navigation/route.js';
 import { Badge } from '../parts/badge.js';
 import { Copyable } from '../parts/copy-button.js';
+import { durationText } from '../parts/duration.js';
 import { Fact } from '../parts/facts.js';
 import { bytesText, countText, shareText } from '../parts/numbers.js';
 import { ErrorState, LoadingState } from '../parts/states.js';
-import { durationText } from '../parts/time.js';
 import { useAnswer } from '../parts/use-answer.js';
 import './service-view.css';
 

@@ -1,7 +1,7 @@
 import { hashOf } from '../navigation/route.js';
 import { Badge, type Tone } from '../parts/badge.js';
 import { CopyButton } from '../parts/copy-button.js';
-import { durationText } from '../parts/time.js';
+import { durationText } from '../parts/duration.js';
 import { commandOf, type Outcome } from './call.js';
 import type { Exchange, Step } from './steps.js';
 

@@ -75,10 +75,11 @@ describe('a search for payments', () => {
     for (const { query } of sources('1001', { state: 'DECLINED', from })) {
       expect(query).toMatchObject({ state: 'DECLINED', from });
     }
+    for (const { query } of sources('1001', { pending: 'true' })) expect(query).toMatchObject({ pending: 'true' });
   });
 
   test('keeps the filters of a link', () => {
-    const query = { reference: 'order-17', find: '', state: '', from: '', to: '', processor: '' };
+    const query = { reference: 'order-17', find: '', state: '', pending: '', from: '', to: '', processor: '' };
     expect(sources('', { reference: 'order-17' })).toEqual([{ looksIn: 'payments', query }]);
   });
 
