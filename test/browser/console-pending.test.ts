@@ -104,7 +104,7 @@ describeDeployments('a payment that waits for its payer, in the console', (deplo
     await press(page, 'Dismiss');
     await page.getByText('and the order order-17 is closed.').waitFor({ state: 'detached' });
     expect((await payOrder(service, 'order-17', 2)).status).toBe(410);
-    expect(await statusesOf(key)).toEqual(['pending', 'declined']);
+    expect(await statusesOf(key)).toEqual(['declined']);
     expectClean(tab, service.url);
   });
 
