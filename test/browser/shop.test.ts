@@ -191,7 +191,9 @@ describe('the page of an order in the shop of examples/, in Chromium', () => {
 
     test('goes to the bank, confirms, and comes back to an order that is paid', async () => {
       await toBank();
-      await atBank('Confirm');
+      const [back] = await Promise.all([page.waitForRequest(`${urlOf(shop)}${path}`), atBank('Confirm')]);
+      // The browser came from another site: with SameSite=Strict it would send none.
+      expect((await back.allHeaders()).cookie).toMatch(/session=/);
       await paidIn();
       expect(await page.locator('form').count()).toBe(0);
       expect(await statuses()).toEqual(['succeeded']);
