@@ -285,7 +285,10 @@ export function ledgerPendingContract(ports: ContractPorts): void {
     await given.settled(await given.takeover(await given.pending(), { isPending: true }));
     await pass(1);
     const backlog = await ledger.pendingBacklog();
-    expect(backlog).toMatchObject({ payments: counted.payments + 2, pastUntil: counted.pastUntil + 1 });
+    expect(backlog.payments).toBe(counted.payments + 2);
+    // The ends of other tests' payments may come meanwhile, except that of the first one here.
+    expect(backlog.pastUntil).toBeGreaterThanOrEqual(counted.pastUntil + 1);
+    expect(backlog.pastUntil).toBeLessThan(backlog.payments);
     expect(backlog.oldestMs).toBeGreaterThanOrEqual(1);
     expect([await ledger.countAbandoned(0, 0), (await ledger.backlog()).payments]).toEqual(before);
   });
@@ -376,12 +379,16 @@ export function ledgerPendingContract(ports: ContractPorts): void {
     expect(await pendingOf(pending.key)).toMatchObject({ ending: 'order' });
   });
 
-  test('10: an ending takes over no live lease, no payment of another processor, and one of a former name', async () => {
+  test('10: an ending takes over no live lease, nothing final, no payment of another processor, and one of a former name', async () => {
     const [former, processor] = [newProcessorName(), newProcessorName()];
     const live = await given.claim({ processor });
     expect(await given.beginEnding(live)).toBeUndefined();
     expect(await history.find(live.key)).toMatchObject({ ending: undefined, executions: 1 });
     expect(await given.beginEnding({ key: newKey(), processor })).toBeUndefined();
+    const final = await given.deadClaim({ processor });
+    await given.settled(final);
+    expect(await given.beginEnding(final)).toBeUndefined();
+    expect(await history.find(final.key)).toMatchObject({ state: 'COMPLETED', ending: undefined, executions: 1 });
     const claim = await given.abandoned({ processor: former });
     expect(await given.beginEnding({ ...claim, processor })).toBeUndefined();
     const by = { processor, formerProcessors: [former] };
