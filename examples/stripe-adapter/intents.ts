@@ -53,16 +53,20 @@ export function createIntents(stripe: Stripe, { pages, pendingMs }: IntentSettin
    * the key, so the PaymentIntent is read again.
    */
   async function outcomeOf(reply: Reply, reference: string, deadline: AbortSignal): Promise<Answer> {
-    if (isOfAnotherRequest(reply)) {
-      const found = await find(reference, undefined, deadline);
-      const isEnded = found.state === 'found' && isEnding(found.intent);
-      return isEnded ? settled(found.intent, deadline) : outcomeOfRefusal(reply);
-    }
+    if (isOfAnotherRequest(reply)) return afterEnding(reply, reference, deadline);
     const intent = intentIn(reply);
     if (!intent || isDeclineOf(intent, reply)) return outcomeOfRefusal(reply);
     if (intent.status === 'succeeded') return outcomeOfIntent(intent, pendingMs);
     const found = await readIntent(stripe, intent.id, reference, deadline);
     return found.state === 'found' ? settled(found.intent, deadline) : unclear(504, found.cause);
+  }
+
+  /** The key is taken: by an ending that came first, or by something that only a person can explain. */
+  async function afterEnding(reply: Reply, reference: string, deadline: AbortSignal): Promise<Answer> {
+    const found = await find(reference, undefined, deadline);
+    if (found.state === 'unclear') return unclear(504, found.cause);
+    const isEnded = found.state === 'found' && isEnding(found.intent);
+    return isEnded ? settled(found.intent, deadline) : outcomeOfRefusal(reply);
   }
 
   /**

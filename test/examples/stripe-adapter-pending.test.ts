@@ -11,6 +11,8 @@ const CONFIRMED = 'pm_card_threeDSecure2Required';
 const CONFIRMED_DECLINED = 'pm_card_threeDSecureRequiredChargeDeclined';
 const DEADLINE_MS = 10_000;
 const NOT_AUTHENTICATED = /^We are unable to authenticate your payment method/;
+/** A question takes up to five requests, on a machine that may be busy. */
+const STRIPE_TIMEOUT_MS = '3000';
 /** Longer than any test. */
 const NEVER_MS = 600_000;
 
@@ -20,7 +22,7 @@ describe('the Stripe adapter, while a payer confirms', () => {
   let key: string;
 
   beforeAll(async () => {
-    environment = await openStripeEnvironment();
+    environment = await openStripeEnvironment(undefined, { STRIPE_TIMEOUT_MS });
   });
   afterAll(() => environment?.close());
   beforeEach(() => {

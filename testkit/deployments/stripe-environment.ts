@@ -15,7 +15,7 @@ const LOCK_TTL_SECONDS = '2';
 export type StripeEnvironment = Awaited<ReturnType<typeof openStripeEnvironment>>;
 
 /** Idempay, the adapter of `examples/` as a process at an address that stays the same, and a stand-in for Stripe. */
-export async function openStripeEnvironment(random?: () => number) {
+export async function openStripeEnvironment(random?: () => number, changed: Record<string, string> = {}) {
   const [stripe, examples, stores, port] = await Promise.all([
     startStripeStandIn(random),
     compileExamples(),
@@ -29,6 +29,7 @@ export async function openStripeEnvironment(random?: () => number) {
     STRIPE_PAYMENT_METHOD: 'pm_card_visa',
     STRIPE_TIMEOUT_MS,
     SETTLE_SECONDS,
+    ...changed,
   };
   let adapter: Service = await examples.start('stripe-adapter', usual);
   const url = `http://127.0.0.1:${port}`;
@@ -47,9 +48,9 @@ export async function openStripeEnvironment(random?: () => number) {
       return { url: other.url, kill: () => other.kill() };
     },
     /** Its work ends in the middle. */
-    async restartAdapter(changed: Record<string, string> = {}): Promise<void> {
+    async restartAdapter(more: Record<string, string> = {}): Promise<void> {
       await adapter.kill();
-      adapter = await examples.start('stripe-adapter', { ...usual, ...changed });
+      adapter = await examples.start('stripe-adapter', { ...usual, ...more });
     },
     async close(): Promise<void> {
       await stores.close();
