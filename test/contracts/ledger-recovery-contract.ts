@@ -132,6 +132,8 @@ export function ledgerRecoveryContract(ports: ContractPorts): void {
   test('1, 7: counts payments with a dead lease and takes them over once due, but none that is leased, final or too young', async () => {
     const processor = newProcessorName();
     const before = await ledger.countAbandoned(0, 0);
+    // Others may have left payments that an operator may resolve at any age.
+    const ofAnyAge = await ledger.countAbandoned(LONG_MS, LONG_MS);
     const { payments: waiting } = await ledger.backlog();
     const dead = [await given.deadClaim({ processor }), ...(await givenAbandoned(2, processor))];
     await given.abandoned({ processor }, LONG_MS);
@@ -140,7 +142,7 @@ export function ledgerRecoveryContract(ports: ContractPorts): void {
     await given.takeover(await given.deadClaim({ processor }));
     await pass(1);
     expect(await ledger.countAbandoned(0, 0)).toBe(before + 5);
-    expect(await ledger.countAbandoned(LONG_MS, LONG_MS)).toBe(0);
+    expect(await ledger.countAbandoned(LONG_MS, LONG_MS)).toBe(ofAnyAge);
     const backlog = await ledger.backlog();
     expect(backlog.payments).toBe(waiting + 4);
     expect(backlog.oldestMs).toBeGreaterThanOrEqual(1);
