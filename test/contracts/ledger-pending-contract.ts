@@ -298,7 +298,10 @@ export function ledgerPendingContract(ports: ContractPorts): void {
     const { remainingMs } = inState(await given.resolve(soon.key, { dedupMs: 0, idempotencyTtlMs: 1 }), 'too early');
     expect(remainingMs).toBeGreaterThan(0);
     expect(remainingMs).toBeLessThanOrEqual(MINUTE_MS);
-    const late = await given.pending({}, { pendingUntilMs: inMs(-RESOLVABLE_AFTER_UNTIL_MS), processorId: 'ch_1' });
+    const late = await given.pending(
+      {},
+      { pendingUntilMs: inMs(-RESOLVABLE_AFTER_UNTIL_MS - MINUTE_MS), processorId: 'ch_1' },
+    );
     const taken = await given.takeover(late, { isPending: true });
     expect(await given.resolve(late.key)).toMatchObject({ state: 'under way' });
     await ledger.abandon(taken, LONG_MS);

@@ -78,6 +78,7 @@ function outcomeTold({ status, headers, text }: Answer): string {
   if (status === 422 && text.includes('needs attempt 1 to be declined')) return 'out_of_turn';
   const others: Record<number, string> = {
     200: 'processed',
+    202: 'pending',
     402: 'declined',
     409: 'in_progress',
     410: 'cancelled',
@@ -140,6 +141,9 @@ describeDeployments('metrics', (deployment) => {
     for (const key of await newKeys(2)) await client.pay(key);
     await processor.restart({ lostReplyRate: 0 });
     for (const key of keys) await client.payUntilFinal(key);
+    await processor.behave({ pendingRate: 1 });
+    await client.pay(undefined, { ...MONEY, returnUrl: 'https://shop.example/back' }, {}, '?reference=order-18');
+    await processor.behave({ pendingRate: 0 });
 
     for (const key of keys.slice(0, 3)) await client.pay(key, { amount: '7.00', currency: 'EUR' });
     const closed = { 'Idempotency-Key': await client.newKey() };

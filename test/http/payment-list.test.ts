@@ -29,7 +29,7 @@ const DEFAULT_LIMIT = 50;
 const REFUSED: readonly [query: string, message: string | RegExp][] = [
   ...['status', '__proto__', 'state '].map((name): [string, string] => [
     `${encodeURIComponent(name)}=x`,
-    `'${name}' is not a query parameter of this path. Use find, reference, content, state, processor, from, to, limit, cursor.`,
+    `'${name}' is not a query parameter of this path. Use find, reference, content, state, pending, processor, from, to, limit, cursor.`,
   ]),
   ['state=PENDING', /^'state' must /],
   ['from=2026-02-30', /^'from' must /],

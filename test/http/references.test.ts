@@ -239,7 +239,6 @@ describe('the rules of references (rules P18, P21 and P22)', () => {
       const waits = await payOrder(url, reference, 2);
       expectError(waits, 409, /Attempt 1 is still being processed/);
       expect(Number(waits.headers['retry-after'])).toBeGreaterThan(0);
-      expectError(await cancelOrder(url, reference), 409);
       await environment.processor.behave({ lostReplyRate: 0, failRate: 0 });
       expect((await payOrder(url, reference)).status).toBe(200);
       expectError(await payOrder(url, reference, 2), 422, /it is completed/);
