@@ -29,6 +29,7 @@ const LONG_TESTS = [
   'test/faults/embedded-file.test.ts',
   'test/faults/full-disk.test.ts',
   'test/faults/payment-content.test.ts',
+  'test/faults/pending-crash.test.ts',
   'test/faults/orders-failover.test.ts',
   'test/faults/orders.test.ts',
   'test/faults/live-redis-down.test.ts',

@@ -188,13 +188,14 @@ export function createCancelPayment(
     key: string,
     owner: string,
     scope: EndingScope,
-  ): Promise<Claim | { readonly state: 'cannot be ended' } | undefined> {
+  ): Promise<Claim | { readonly state: 'cannot be ended' | 'unknown' } | undefined> {
     const begun = { key, owner, leaseMs, scope, ...ofProcessor };
     if (processor.contract < CONTRACT_OF_ENDINGS) {
       const unsent = await ledger.beginEnding({ ...begun, onlyUnsent: true });
       if (unsent) return unsent;
-      await processor.lookUp(key);
-      if (processor.contract < CONTRACT_OF_ENDINGS) return { state: 'cannot be ended' };
+      const { state } = await processor.lookUp(key);
+      // A processor that is down says nothing of what its adapter knows.
+      if (processor.contract < CONTRACT_OF_ENDINGS) return { state: state === 'unknown' ? state : 'cannot be ended' };
     }
     return ledger.beginEnding({ ...begun, onlyUnsent: false });
   }

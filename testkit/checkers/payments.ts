@@ -117,7 +117,7 @@ function* checkKey(
   const [payment] = kept;
   const claimedAt = payment?.claimedAt ? Date.parse(payment.claimedAt) - performance.timeOrigin : undefined;
   const subject: Subject = { history, charge: charges[0], payment, claimedAt, evidence };
-  const outcomes = new Set(history.exchanges.flatMap(({ outcome }) => outcome ?? []));
+  const outcomes = new Set(history.exchanges.flatMap(({ outcome }) => outcomeIn(outcome, payment) ?? []));
   if (outcomes.size > 1) yield [RULES.oneOutcome, [...outcomes].join(', ')];
   const keys = new Set(history.exchanges.flatMap((exchange) => exchange.key ?? []));
   if (history.order && keys.size > 1) yield [RULES.oneKey, [...keys].join(', ')];
@@ -127,6 +127,13 @@ function* checkKey(
   yield* checkKept(subject, outcomes.size > 0);
   yield* checkExchanges(subject);
 }
+
+/** A payment that a cancellation ended is DECLINED: the cancellation is told that it is cancelled, and the payer that it was declined. */
+function outcomeIn(outcome: string | undefined, payment: KeptPayment | undefined): string | undefined {
+  return outcome === CANCELLED && isEnded(payment) ? DECLINED : outcome;
+}
+
+const isEnded = (payment: KeptPayment | undefined) => payment?.state === 'DECLINED' && payment.ending !== undefined;
 
 function* checkCharge({ history, charge, payment, evidence: { unresolved } }: Subject): Generator<Finding> {
   if (!charge) return;
@@ -148,11 +155,13 @@ function* checkCharge({ history, charge, payment, evidence: { unresolved } }: Su
 /** Each charge of the key, and what is shown of it, has what one request said (rule P19). */
 function* checkContent(charges: readonly ChargeLine[], { history, payment }: Subject): Generator<Finding> {
   const { contents = new Set([textOf()]), order } = history;
-  const texts = new Set(charges.map(textOf));
+  // An ending that came before its charge names no content.
+  const sentCharges = charges.filter((charge) => !('isEnded' in charge));
+  const texts = new Set(sentCharges.map(textOf));
   const other = [...texts].find((text) => !contents.has(text));
   if (other !== undefined) yield [RULES.sameContent, `charged with ${other}`];
   if (texts.size > 1) yield [RULES.sameContent, `charged with ${texts.size} contents`];
-  for (const charge of charges) {
+  for (const charge of sentCharges) {
     if (charge.order !== order?.reference) yield [RULES.sameContent, `charged for the order ${charge.order}`];
   }
   if (!payment || payment.state === 'CANCELLED' || payment.state === 'PENDING') return;
@@ -166,7 +175,9 @@ const withoutSource = (text: string) => JSON.stringify(JSON.parse(text).with(0, 
 function* checkOutcome(outcome: string, { history, charge, payment, evidence }: Subject): Generator<Finding> {
   const isVerdict = !charge && outcome === DECLINED && evidence.verdicts?.has(history.key);
   const isSimulated = !evidence.charges || payment?.processor === 'simulated';
-  if (!isVerdict && !isSimulated && charge?.status !== chargeOf(outcome)) {
+  // Nothing was sent for it, so the processor has no charge.
+  const isEndedUnsent = !charge && outcome === DECLINED && isEnded(payment);
+  if (!isVerdict && !isSimulated && !isEndedUnsent && charge?.status !== chargeOf(outcome)) {
     yield [RULES.paidMeansCharged, `answered ${outcome}, charge ${charge?.status ?? 'missing'}`];
   }
   if (payment?.state !== (STATE_OF_OUTCOME[outcome] ?? 'COMPLETED')) {

@@ -61,6 +61,8 @@ const TEXTS: Readonly<Record<number, string>> = {
   504: '"message":"The outcome of the payment is not known yet',
 };
 
+/** A decline by a cancellation, which ended the charge at the processor, or reached it before it was sent (rule P25). */
+const ENDED_TEXT = /"message":"Payment declined: (?:ended by the shop|cancelled before it was sent)/;
 const CANCELLED_TEXT = '"Payment cancelled."';
 /** Answered to a cancellation that came too late. */
 const COMPLETED_BEFORE = /"message":"The payment is completed with Transaction ID: (TXN\d+)\./;
@@ -90,9 +92,8 @@ export function answered(exchange: Exchange, reply: Omit<Reply, 'sentAt'>): Exch
 
 function toldToPay({ status, text }: Pick<Reply, 'status' | 'text'>, isFirst: boolean): string | undefined {
   if (status === 200) return (isFirst ? FIRST_TEXT : REPEAT_TEXT).exec(text)?.[1];
-  if (status === 402 || status === 422) {
-    return (status === 402 ? text.includes(TEXTS[402] as string) : SUPERSEDED.test(text)) ? DECLINED : undefined;
-  }
+  if (status === 402) return text.includes(TEXTS[402] as string) || ENDED_TEXT.test(text) ? DECLINED : undefined;
+  if (status === 422) return SUPERSEDED.test(text) ? DECLINED : undefined;
   return status === 410 && text.includes(TEXTS[410] as string) ? CANCELLED : undefined;
 }
 
