@@ -194,8 +194,10 @@ export function createCancelPayment(
       const unsent = await ledger.beginEnding({ ...begun, onlyUnsent: true });
       if (unsent) return unsent;
       const { state } = await processor.lookUp(key);
+      const { contract } = processor;
       // A processor that is down says nothing of what its adapter knows.
-      if (processor.contract < CONTRACT_OF_ENDINGS) return { state: state === 'unknown' ? state : 'cannot be ended' };
+      if (contract === 0 && state === 'unknown') return { state };
+      if (contract < CONTRACT_OF_ENDINGS) return { state: 'cannot be ended' };
     }
     return ledger.beginEnding({ ...begun, onlyUnsent: false });
   }
