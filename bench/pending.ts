@@ -1,5 +1,6 @@
 // `npm run bench -- pending`: what ordinary payments notice of a hundred thousand payments that wait at the processor (rule P24), at a fixed
-// rate. Two services of the same deployment, each with a processor of its own, get the same rate in turn; one of them has the pending ones.
+// rate. Two services of the same deployment, each with a processor of its own, get the same rate in turn. Both have as many payments of before:
+// those of the one are pending, and those of the other one are paid.
 //
 //   npm run bench -- pending [embedded|distributed [count [rate]]]
 import { readFileSync } from 'node:fs';
@@ -19,6 +20,8 @@ const UNMEASURED_SECONDS = 0.5;
 const SPARE_KEYS = 1.1;
 /** Three quarters of an hour: nothing ends while the run lasts. */
 const PENDING_MS = 2_700_000;
+/** A processor in another place. One that answers at once would be asked more often than any real one, by recovery, on the same two cores. */
+const PROCESSOR_MS = 50;
 
 interface Subject {
   readonly pid: number;
@@ -34,7 +37,10 @@ export async function measurePending(
 ): Promise<void> {
   const deployment = deploymentOf(name);
   const [count, rate] = [Number(countText ?? COUNT), Number(rateText ?? RATE)];
-  const subjects = { with: await open(opened, deployment, count), without: await open(opened, deployment, 0) };
+  const subjects = {
+    pending: await open(opened, deployment, { count, isPending: true }),
+    paid: await open(opened, deployment, { count, isPending: false }),
+  };
   for (let round = 0; round < options.rounds; round += 1) {
     for (const subject of Object.values(subjects)) await measureRound(subject, rate, options);
   }
@@ -45,24 +51,29 @@ export async function measurePending(
     const of = (figure: (result: PlanResult) => number) => median(results.map(figure)).toFixed(1);
     const lost = results.reduce((sum, result) => sum + result.lost, 0);
     console.log(
-      `${which} ${count} pending payments: p50 ${of(({ p50Ms }) => p50Ms)} ms, p99 ${of(({ p99Ms }) => p99Ms)} ms, ${median(residentMb).toFixed(0)} MB resident, ${lost} lost`,
+      `with ${count} ${which} payments: p50 ${of(({ p50Ms }) => p50Ms)} ms, p99 ${of(({ p99Ms }) => p99Ms)} ms, ${median(residentMb).toFixed(0)} MB resident, ${lost} lost`,
     );
   }
 }
 
-async function open(opened: Opened, deployment: Deployment, pending: number): Promise<Subject> {
+async function open(
+  opened: Opened,
+  deployment: Deployment,
+  { count, isPending }: { readonly count: number; readonly isPending: boolean },
+): Promise<Subject> {
   const processor = await openProcessor(opened, join(await temporaryFolder(opened), 'charges.ndjson'), {
-    PROCESSOR_PENDING_RATE: '1',
+    PROCESSOR_REPLY_LATENCY_MS: String(PROCESSOR_MS),
+    PROCESSOR_PENDING_RATE: isPending ? '1' : '0',
     PROCESSOR_PENDING_MS: String(PENDING_MS),
   });
   const service = await openService(opened, deployment, { settings: { PROCESSOR_URL: processor.url } });
   const body = JSON.stringify({ amount: '1.00', currency: 'USD', returnUrl: 'https://shop.example/back' });
-  await inParallel(pending, CALLERS, async (index) => {
-    const path = `/api/payment?reference=pending-${index}`;
+  await inParallel(count, CALLERS, async (index) => {
+    const path = `/api/payment?reference=order-${index}`;
     const { status, text } = await ask(`${service.url}${path}`, {
       ...{ method: 'POST', body, headers: { 'Content-Type': 'application/json' } },
     });
-    if (status !== 202) throw new Error(`a payment that should be pending was answered with ${status}: ${text}`);
+    if (status !== (isPending ? 202 : 200)) throw new Error(`a payment was answered with ${status}: ${text}`);
   });
   return { pid: service.pid, client: openClient(opened, service), results: [], residentMb: [] };
 }

@@ -25,6 +25,7 @@ import { EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/public-errors.js';
 import { NO_STORE, REPLAYED, RETRY_AFTER, sometimes } from '../openapi/headers.js';
 import { AT_MOST_15_DIGITS, NOT_ALL_ZEROS } from '../openapi/json-schema.js';
 import { type RouteDescription, refusedBodies } from '../openapi/route-description.js';
+import { visibleClient } from '../requests/access-check.js';
 import { requiredBody } from '../requests/body-parser.js';
 import { whenClientIsGone } from '../requests/client-gone.js';
 import { type JsonBody, type JsonMember, membersOf } from '../requests/json-body.js';
@@ -100,25 +101,44 @@ export function pay(
       const patience = waitSeconds === undefined ? undefined : { ms: waitSeconds * 1000, gone: clientGone(reply) };
       const asked = readPaymentRequest(body);
       if ('content' in asked && asked.content) warnOfCards(request, asked.content);
-      answerWith(reply, payments.pay(payment, asked, patience), (answer) => {
+      const isPendingTaken = takesPending(request, asked);
+      const paying = payments.pay(payment, asked, patience);
+      const answering = isPendingTaken
+        ? paying.then((answer) => withRecord(answer, visibleClient(request), () => payments.pay(payment, asked)))
+        : paying;
+      answerWith(reply, answering, (answer: Answered) => {
         if (answer.waited) withPreference(reply, `wait=${waitSeconds}`);
-        return answerPayment(reply, payment, answer, takesPending(request, asked));
+        return answerPayment(reply, payment, answer, isPendingTaken);
       });
     },
   );
+
+  /** If the row is final since it was read, its outcome may have been told to another request, so it is the answer (rule P17). */
+  async function withRecord(
+    answer: PayAnswer,
+    client: string | undefined,
+    payAgain: () => Promise<PayAnswer>,
+  ): Promise<Answered> {
+    if (answer.state !== 'pending') return answer;
+    const record = await pendingRecord(answer, client);
+    return record === undefined ? payAgain() : { ...answer, record };
+  }
 
   /** Every answer is counted once: here, or in the answer to its exception. */
   async function answerPayment(
     reply: FastifyReply,
     payment: NamedPayment,
-    answer: PayAnswer,
+    answer: Answered,
     isPendingTaken: boolean,
   ): Promise<void> {
     const paid = paidIn(answer);
     measures.paid(countedAs(answer), paid?.transactionId);
     if (answer.state === 'replayed') reply.header('idempotent-replayed', 'true');
     if (paid) return sendPaid(paidRecord, reply, { key: payment.key, ...paid });
-    if (answer.state === 'pending' && isPendingTaken) return sendPending(pendingRecord, reply, answer);
+    if (answer.state === 'pending' && answer.record !== undefined) {
+      sendPending(reply, answer.record, answer.retryAfterSeconds);
+      return;
+    }
     const by = payment.reference ? 'reference' : 'key';
     const isUnanswered = answer.state === 'pending without answer' && isPendingTaken;
     const error = isUnanswered ? publicErrors.pendingUnanswered(by) : refusalOf(answer, by);
@@ -146,6 +166,9 @@ export function pay(
     }
   }
 }
+
+/** A pending payment has its record if the request takes it. */
+type Answered = PayAnswer & { readonly record?: string };
 
 /** Only a caller that says so is answered with a 202 (rule P24): a payer is present, or the request prefers it. */
 function takesPending({ headers }: FastifyRequest, asked: PaymentRequest): boolean {

@@ -7,7 +7,6 @@ import type { NamedPayment } from '../../payments/values/reference.js';
 import { StoreUnavailable } from '../../platform/faults.js';
 import { sendError } from '../errors/errors.js';
 import type { PublicError } from '../errors/public-error.js';
-import { publicErrors } from '../errors/public-errors.js';
 import { always, sometimes } from '../openapi/headers.js';
 import type { RequestHeader } from '../openapi/route-description.js';
 import { prefersProblem } from '../requests/accept.js';
@@ -58,26 +57,13 @@ export function createPaidRecord(read: PaymentRecords['get']): PaidRecord {
   };
 }
 
-/**
- * The record of a pending payment with what its payer can do (rule P24): the only answer that has the action. If its row is final since, or
- * cannot be read, there is no 202: a repeat finds out more.
- */
-export async function sendPending(
-  pendingRecord: PendingRecord,
-  reply: FastifyReply,
-  answer: PendingAnswer,
-): Promise<void> {
-  const { headers } = reply.request;
-  const record = await pendingRecord(answer, visibleClient(reply.request));
-  if (record === undefined) {
-    sendError(reply, publicErrors.paymentInProgress(1));
-    return;
-  }
-  if (prefersAsync(headers.prefer)) withPreference(reply, 'respond-async');
-  sendJson(reply.code(202).header('retry-after', String(answer.retryAfterSeconds)), record);
+/** The record of a pending payment with what its payer can do (rule P24): the only answer that has the action. */
+export function sendPending(reply: FastifyReply, record: string, retryAfterSeconds: number): void {
+  if (prefersAsync(reply.request.headers.prefer)) withPreference(reply, 'respond-async');
+  sendJson(reply.code(202).header('retry-after', String(retryAfterSeconds)), record);
 }
 
-/** Undefined if its row is not pending any more. */
+/** The record of a pending payment, or undefined if its row is not pending any more. */
 export type PendingRecord = (answer: PendingAnswer, client: string | undefined) => Promise<string | undefined>;
 
 export function createPendingRecord(read: PaymentRecords['get']): PendingRecord {
