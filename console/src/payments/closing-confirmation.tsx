@@ -1,7 +1,5 @@
-import { useState } from 'preact/hooks';
 import type { Http } from '../http/http.js';
-import { DeliberateField, useDeliberate } from '../parts/deliberate.js';
-import { Dialog } from '../parts/dialog.js';
+import { DeliberateDialog } from '../parts/deliberate-dialog.js';
 import { type Closing, isOrder, sendClosing } from './closing.js';
 
 interface Properties {
@@ -11,49 +9,35 @@ interface Properties {
   back(): void;
 }
 
-/** Says what will be final, and wants it typed. A refusal is shown here, because it says what to do instead. */
 export function ClosingConfirmation({ http, closing, closed, back }: Properties) {
-  const deliberate = useDeliberate('close');
-  const [refusal, setRefusal] = useState<string>();
-  const [isSending, setSending] = useState(false);
   const what = isOrder(closing) ? 'order' : 'payment';
 
-  async function submit(event: SubmitEvent) {
-    event.preventDefault();
-    if (!deliberate.isTyped || isSending) return;
-    setSending(true);
-    setRefusal(undefined);
+  async function send(): Promise<string | undefined> {
     const result = await sendClosing(http, closing);
-    setSending(false);
-    if (result.isClosed) closed(result.key);
-    else setRefusal(result.sentence);
+    if (!result.isClosed) return result.sentence;
+    closed(result.key);
+    return undefined;
   }
 
   return (
-    <Dialog title={`Close this ${what}?`} close={back}>
-      <form onSubmit={submit} class="confirmation">
-        <p>
-          <Named closing={closing} /> will never be charged: whoever pays it from now on, also a late worker, a queue or
-          a page that is still open, is told that it was cancelled. This cannot be undone.
-        </p>
-        <p class="muted">
-          If its payment is under way, or waits for its payer, it is ended at the processor first. If it is paid
-          already, or being paid at this moment, nothing is closed, and you are told so.
-        </p>
-        <DeliberateField purpose="To close it" deliberate={deliberate} />
-        <p class="problem" role="alert">
-          {refusal !== undefined && <bdi>{refusal}</bdi>}
-        </p>
-        <div class="actions">
-          <button type="button" onClick={back}>
-            Back
-          </button>
-          <button type="submit" class="danger" disabled={!deliberate.isTyped || isSending}>
-            {isSending ? 'Closing…' : `Close this ${what}`}
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <DeliberateDialog
+      title={`Close this ${what}?`}
+      word="close"
+      purpose="To close it"
+      act={`Close this ${what}`}
+      acting="Closing…"
+      send={send}
+      back={back}
+    >
+      <p>
+        <Named closing={closing} /> will never be charged: whoever pays it from now on, also a late worker, a queue or a
+        page that is still open, is told that it was cancelled. This cannot be undone.
+      </p>
+      <p class="muted">
+        If its payment is under way, or waits for its payer, it is ended at the processor first. If it is paid already,
+        or being paid at this moment, nothing is closed, and you are told so.
+      </p>
+    </DeliberateDialog>
   );
 }
 

@@ -1,7 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { Access } from '../access/session.js';
-import { DeliberateField, useDeliberate } from '../parts/deliberate.js';
-import { Dialog } from '../parts/dialog.js';
+import { DeliberateDialog } from '../parts/deliberate-dialog.js';
 import { Note } from '../parts/states.js';
 import { mayEndAttempt, type Scope, sendEnding } from './ending.js';
 import type { Payment } from './payment.js';
@@ -56,7 +55,6 @@ export function EndingNote({ sentence, dismiss }: { sentence: string | undefined
   );
 }
 
-/** Says what follows, and wants it typed. A refusal is shown here, because it says what to do instead. */
 function EndingConfirmation({
   access,
   payment,
@@ -66,55 +64,44 @@ function EndingConfirmation({
 }: Omit<Properties, 'isAtWork'> & {
   back(): void;
 }) {
-  const deliberate = useDeliberate('end');
   const [scope, setScope] = useState<Scope>('order');
-  const [refusal, setRefusal] = useState<string>();
-  const [isSending, setSending] = useState(false);
 
-  async function submit(event: SubmitEvent) {
-    event.preventDefault();
-    if (!deliberate.isTyped || isSending) return;
-    setSending(true);
-    setRefusal(undefined);
+  async function send(): Promise<string | undefined> {
     const result = await sendEnding(access.http, payment, scope);
-    setSending(false);
-    if (result.isEnded) return ended(result.sentence);
-    setRefusal(result.sentence);
+    if (result.isEnded) {
+      ended(result.sentence);
+      return undefined;
+    }
     look();
+    return result.sentence;
   }
 
   return (
-    <Dialog title="End this payment?" close={back}>
-      <form onSubmit={submit} class="confirmation">
-        <p>
-          The processor is asked to end it. Then nothing that the payer was given can charge it any more
-          <Consequence payment={payment} scope={scope} />
-        </p>
-        <p class="muted">If it was paid meanwhile, or cannot be ended now, nothing is ended, and you are told so.</p>
-        {mayEndAttempt(payment, access) && (
-          <label class="choice">
-            <input
-              type="checkbox"
-              checked={scope === 'attempt'}
-              onChange={(event) => setScope(event.currentTarget.checked ? 'attempt' : 'order')}
-            />
-            Only this attempt: another one may follow
-          </label>
-        )}
-        <DeliberateField purpose="To end it" deliberate={deliberate} />
-        <p class="problem" role="alert">
-          {refusal !== undefined && <bdi>{refusal}</bdi>}
-        </p>
-        <div class="actions">
-          <button type="button" onClick={back}>
-            Back
-          </button>
-          <button type="submit" class="danger" disabled={!deliberate.isTyped || isSending}>
-            {isSending ? 'Ending…' : scope === 'attempt' ? 'End this attempt' : 'End this payment'}
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <DeliberateDialog
+      title="End this payment?"
+      word="end"
+      purpose="To end it"
+      act={scope === 'attempt' ? 'End this attempt' : 'End this payment'}
+      acting="Ending…"
+      send={send}
+      back={back}
+    >
+      <p>
+        The processor is asked to end it. Then nothing that the payer was given can charge it any more
+        <Consequence payment={payment} scope={scope} />
+      </p>
+      <p class="muted">If it was paid meanwhile, or cannot be ended now, nothing is ended, and you are told so.</p>
+      {mayEndAttempt(payment, access) && (
+        <label class="choice">
+          <input
+            type="checkbox"
+            checked={scope === 'attempt'}
+            onChange={(event) => setScope(event.currentTarget.checked ? 'attempt' : 'order')}
+          />
+          Only this attempt: another one may follow
+        </label>
+      )}
+    </DeliberateDialog>
   );
 }
 
