@@ -5,7 +5,7 @@
 //   npm run bench -- latency [deployment]            at a fixed rate: half and 80 % of what the deployment can carry
 //   npm run bench -- soak [deployment]               an hour of steady load; both deployments at once if none is named
 //   npm run bench -- growth [deployment [count]]     with none, a million and ten million payments
-//   npm run bench -- pending [deployment]            what ordinary payments notice of a hundred thousand that wait at the processor
+//   npm run bench -- pending [deployment]            ordinary payments next to a hundred thousand that wait at the processor
 //   npm run bench -- order-index [count]             what computed keys cost PostgreSQL, with none, a million and ten million payments
 //   npm run bench -- scaling [PROCESSES [MASTERS]]   what an operation costs, with 1 to 3 processes and Redis masters (scaling.ts)
 //   npm run bench -- document                        the newest results as tables of docs/engineering/performance.md

@@ -1,6 +1,6 @@
-// `npm run bench -- pending`: what ordinary payments notice of a hundred thousand payments that wait at the processor (rule P24), at a fixed
-// rate. Two services of the same deployment, each with a processor of its own, get the same rate in turn. Both have as many payments of before:
-// those of the one are pending, and those of the other one are paid.
+// `npm run bench -- pending`: the effect on ordinary payments of a hundred thousand payments that wait at the processor (rule P24), at a
+// fixed rate. Two services of the same deployment, each with a processor of its own, get the same rate in turn. Both have the same number
+// of earlier payments, which are pending at one service and paid at the other.
 //
 //   npm run bench -- pending [embedded|distributed [count [rate]]]
 import { readFileSync } from 'node:fs';
@@ -18,9 +18,12 @@ const RATE = 500;
 const CALLERS = 64;
 const UNMEASURED_SECONDS = 0.5;
 const SPARE_KEYS = 1.1;
-/** Three quarters of an hour: nothing ends while the run lasts. */
+/** Three quarters of an hour, so that no payment ends during the run. */
 const PENDING_MS = 2_700_000;
-/** A processor in another place. One that answers at once would be asked more often than any real one, by recovery, on the same two cores. */
+/**
+ * A processor in another place. A processor that answers at once would be asked by recovery, on the same two cores, more often than any
+ * real one.
+ */
 const PROCESSOR_MS = 50;
 
 interface Subject {

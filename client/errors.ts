@@ -95,8 +95,9 @@ export class CancelledError extends PaymentError {
 /**
  * It is not this attempt's turn (422), and this call did nothing. `why` is about the attempt before it, which must be declined:
  * `previous-absent`, `previous-completed`, `previous-cancelled`, or `previous-too-old`, which is declined and about to be removed. Or it is
- * `superseded`: this attempt was declined, and a later one was made. Ask for the newest one with `status({ reference })`. `previous-pending`
- * (409): its payer may still confirm the attempt before; to take another card, end it with `cancel({ reference, attempt, only: 'attempt' })`.
+ * `superseded`: this attempt was declined, and a later one was made. Ask for the newest one with `status({ reference })`.
+ * `previous-pending` (409): its payer may still confirm the attempt before; to take another card, end it with `cancel({ reference, attempt,
+ * only: 'attempt' })`.
  */
 export class OutOfTurnError extends PaymentError {
   override readonly name = 'OutOfTurnError';

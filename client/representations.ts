@@ -22,8 +22,8 @@ export interface PaymentRequest {
 }
 
 /**
- * A payment whose payer is present, and may have to confirm it at a bank. It may be pending then, so its result says whether it is paid, and the
- * compiler makes you look.
+ * A payment whose payer is present, and may have to confirm it at a bank. It may be pending then, so its result says whether it is paid,
+ * and the compiler makes you look.
  */
 export interface PresentPaymentRequest extends Omit<PaymentRequest, 'returnUrl'> {
   /** The payer comes back to this address after a confirmation: `https`, or `http` on a loopback name. It is kept as `source` is. */

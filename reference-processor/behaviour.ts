@@ -8,9 +8,9 @@ export interface Behaviour {
   readonly declineRate: number;
   /** Answered 500, and nothing charged. */
   readonly failRate: number;
-  /** Charged or ended, and logged, then the connection is cut without a reply. */
+  /** The part of the charges and endings that is carried out and logged, and whose connection is then cut without a reply. */
   readonly lostReplyRate: number;
-  /** The part of the charges with a `returnUrl`, neither failed nor declined, that waits for its payer. */
+  /** The part that waits for its payer, of the charges with a `returnUrl` that neither fail nor are declined. */
   readonly pendingRate: number;
   /** A charge that waits this long for its payer is declined. */
   readonly pendingMs: number;

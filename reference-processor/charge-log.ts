@@ -20,10 +20,10 @@ export interface Charge {
 /** `id` names the charge. Lines that an earlier version wrote have none. */
 export type Outcome =
   | { readonly status: 'succeeded'; readonly id?: string | undefined }
-  /** `isEnded`: it was ended before it was charged, so that the line has no content of a charge. */
+  /** `isEnded` says that the reference was ended before it was charged, so the line has no content of a charge. */
   | { readonly status: 'declined'; readonly reason: string; readonly id?: string; readonly isEnded?: true };
 
-/** A charge that waits for its payer until a time in ISO 8601. `page` names the payer's page, and is known to nobody else. */
+/** A charge that waits for its payer until a time in ISO 8601. `page` names the payer's page, and only the payer knows it. */
 export interface Pending {
   readonly status: 'pending';
   readonly id: string;

@@ -4,7 +4,7 @@ import type { Behaviour } from './behaviour.js';
 import type { Charge, ChargeLog, LogLine, Outcome, Pending } from './charge-log.js';
 
 export type ChargeResult =
-  /** Charged, declined or pending by this request: it is in the log. */
+  /** This request made the charge, a decline or a pending charge, and it is in the log. */
   | { readonly kind: 'new'; readonly outcome: LogLine }
   /** The outcome that this reference has had before; nothing was done. */
   | { readonly kind: 'repeat'; readonly outcome: LogLine }
@@ -17,7 +17,7 @@ export type EndResult = Extract<ChargeResult, { kind: 'new' | 'repeat' | 'anothe
 
 type LookUp = LogLine | 'at work' | 'no record';
 
-/** What becomes of a charge that waits for its payer. */
+/** The decision about a charge that waits for its payer. */
 export type Decision = keyof typeof DECISIONS;
 
 const DECISIONS = {
@@ -30,9 +30,12 @@ const ENDED = { status: 'declined', reason: 'ended by the shop' } as const;
 export interface Charges {
   /** Charges once per reference. Throws ChargeNotLogged when the outcome could not be kept: then there is none. */
   charge(charge: Charge, behaviour: Behaviour): Promise<ChargeResult>;
-  /** Declines a charge that waits for its payer longer than it may. */
+  /** Finds a charge, and first declines it if it has waited for its payer for too long. */
   lookUp(reference: string): Promise<LookUp>;
-  /** Nothing is charged with this reference from then on, unless that has happened already. Also if the charge is at work, or comes later. */
+  /**
+   * Ends a reference: nothing is charged with it from then on, unless it was charged before. This holds for a charge that is at work, and
+   * for one that comes later.
+   */
   end(ending: Charge): Promise<EndResult>;
   /** The charges that wait for their payer. */
   pending(): readonly PendingLine[];
@@ -132,7 +135,7 @@ export function createCharges(log: ChargeLog, random: () => number): Charges {
     if (outcomes.get(line.reference)?.status !== 'succeeded') outcomes.set(line.reference, line);
   }
 
-  /** Of two that write the outcome of a reference, the second one finds the line of the first. */
+  /** Runs the writers of the outcome of a reference one after the other, so that the second one finds the line of the first. */
   async function inTurn<Result>(reference: string, work: () => Promise<Result>): Promise<Result> {
     const before = turns.get(reference) ?? Promise.resolve();
     const turn = before.then(work, work);

@@ -8,7 +8,7 @@ const PagePath = Type.Object({ page: Type.String() });
 const DecisionPath = Type.Object({ page: Type.String(), decision: Type.String() });
 const ReferencePath = Type.Object({ reference: Type.String(), decision: Type.String() });
 
-/** Nothing of the page is of another origin. The form may lead to any, because its answer sends the browser on to the shop. */
+/** The page loads nothing from another origin. The form may lead to any origin, because its answer sends the browser on to the shop. */
 const PAGE_HEADERS = {
   'content-type': 'text/html; charset=utf-8',
   'cache-control': 'no-store',
@@ -21,12 +21,12 @@ export function pageUrl({ socket }: FastifyRequest, { page }: Pick<PendingLine, 
 }
 
 /**
- * A bank's page, on which a payer confirms or refuses a charge that is pending, and the same for scripts, which know its reference. The page
- * sends the browser on to the shop.
+ * A bank's page, on which a payer confirms or refuses a charge that is pending, and the same for scripts, which know its reference. The
+ * page sends the browser on to the shop.
  */
 export function registerPages(scope: FastifyInstance, charges: Charges): void {
   const routes = scope.withTypeProvider<TypeBoxTypeProvider>();
-  // A form without fields, and scripts that send no JSON.
+  // The body of a form without fields, and of scripts that send no JSON.
   scope.addContentTypeParser('*', (_request, payload, done) => {
     payload.resume();
     payload.on('end', () => done(null, undefined));

@@ -35,7 +35,7 @@ export interface PayOptions
 type Wanted = PaymentRequest | PresentPaymentRequest;
 type Result = PayResult | PresentPayResult;
 
-/** If the service names no time. */
+/** The time between two requests if the service names none. */
 const USUAL_WAIT_SECONDS = 5;
 
 /**
@@ -102,7 +102,9 @@ async function waitForOutcome(
   return result;
 }
 
-/** The address is for the payer only, so it is in no log of ours: a caller that keeps standard output keeps it. */
+/**
+ * Prints the address of the payer. It is for the payer only, so no log of the command has it; a caller that keeps standard output keeps it.
+ */
 async function tellPending({ until, action, key, attempts }: PendingResult, options: PayOptions): Promise<void> {
   const { reference, attempt = 1 } = options;
   const named = reference !== undefined && { reference, attempt };

@@ -9,7 +9,7 @@ import {
 import { detailsOf } from '../http/answers.js';
 import type { Answer } from '../http/transport.js';
 
-/** On each 422, and some 409, about a reference or a cancellation: why. */
+/** The reason, on each 422 and some 409 about a reference or a cancellation. */
 const ATTEMPT_STATE_HEADER = 'idempay-attempt-state';
 
 export interface RefusedAttempt {
@@ -37,7 +37,7 @@ export function refusedAttempt(answer: Answer, message: string, payment: Payment
     case 'declined':
     case 'outcome-at-processor':
       return { state: 'final', error: new NotCancelledError(message, why, payment, details) };
-    // The payment is as before: the next one may find it otherwise.
+    // The payment is as before, and the next cancellation may find it changed.
     case 'not-begun':
     case 'cannot-be-ended':
       return { state: 'refused', error: new NotCancelledError(message, why, payment, details) };

@@ -52,24 +52,27 @@ export interface PayResult extends PaidMoney {
   readonly attempts: number;
 }
 
-/** What became of a payment whose payer is present. */
+/** The result of a payment whose payer is present. */
 export type PresentPayResult = PaidResult | PendingResult;
 
 export interface PaidResult extends PayResult {
   readonly state: 'paid';
 }
 
-/** It is not paid yet, and may still be. Nothing is lost if the payer, or this program, goes away: the same call goes on with it. */
+/**
+ * The payment is not paid yet, and may still be. Nothing is lost if the payer or this program goes away, because the same call goes on with
+ * the payment.
+ */
 export interface PendingResult {
   readonly state: 'pending';
-  /** When the processor expects its end (RFC 3339). It may move. */
+  /** The time at which the processor expects the end (RFC 3339). It may move. */
   readonly until: string;
   /**
-   * What the payer needs to confirm: send the browser to `url`. Give it only to the session that owns the order, and keep it nowhere. Undefined
-   * if the payer has nothing to do, because a bank takes time.
+   * The means for the payer to confirm: send the browser to `url`. Give it only to the session that owns the order, and keep it nowhere.
+   * Undefined if the payer has nothing to do, because a bank takes time.
    */
   readonly action: Readonly<Record<string, string>> | undefined;
-  /** Call again then, if the payer has not come back before. */
+  /** The time after which to call again, if the payer has not come back before. */
   readonly retryAfterSeconds: number | undefined;
   readonly key: string;
   readonly attempts: number;

@@ -74,8 +74,8 @@ const OF_ATTEMPT =
   / \(attempt (\d{1,2})(?:, the last one)?\)\. (?:Where the payer wants to try again|Pay with another reference),? .*$/s;
 
 /**
- * Only what is surely the service's own answer is believed (rule P23): everything else may mean a charge. `takesPending`: the caller says that a
- * payer is present; without it the service answers no 202.
+ * Only what is surely the service's own answer is believed (rule P23): everything else may mean a charge. `takesPending`: the caller says
+ * that a payer is present; without it the service answers no 202.
  */
 export function readPaymentAnswer(
   result: Answer | Lost,

@@ -26,7 +26,7 @@ export interface PaymentFilter {
   /** Exactly this processor. */
   readonly processor?: string | undefined;
   readonly state?: Exclude<Payment['state'], 'PENDING'> | undefined;
-  /** Only those that wait for their payer, or for a bank. */
+  /** Selects only payments that wait for their payer, or for a bank. */
   readonly pending?: true | undefined;
   /** When it was paid with first: a day (`'2026-11-20'`, UTC) or a moment (`'2026-11-20T13:00:00Z'`); this one included. */
   readonly from?: string | Date | undefined;

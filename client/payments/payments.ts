@@ -22,13 +22,13 @@ export interface Payments {
    */
   pay(payment: PaymentRequest, options?: PayOptions): Promise<PayResult>;
   /**
-   * The same while the payer is present: with a `returnUrl` the payment may be pending. Send the payer to `action.url`, and call this again as it was
-   * when they have come back, and now and then until then.
+   * Pays while the payer is present: with a `returnUrl` the payment may be pending. Send the payer to `action.url`, and repeat the same
+   * call when the payer has come back, and now and then until then.
    */
   pay(payment: PresentPaymentRequest, options?: PayOptions): Promise<PresentPayResult>;
   /**
-   * Closes a payment that is not to be made, so that nothing can ever pay it: exactly one of `pay` and `cancel` succeeds. One that is
-   * under way, or pending, is ended at the processor. May be called any number of times. Rejects with a NotCancelledError if it has an outcome.
+   * Closes a payment that is not to be made, so that nothing can ever pay it: exactly one of `pay` and `cancel` succeeds. One that is under
+   * way, or pending, is ended at the processor. May be called any number of times. Rejects with a NotCancelledError if it has an outcome.
    */
   cancel(target: CancelTarget, options?: CallOptions): Promise<CancelResult>;
   /** The record of the newest attempt at a reference, or of the one that is named. Rejects with a NotFoundError if there is none. */
@@ -54,7 +54,7 @@ export interface Payments {
   resolve(key: string, resolution: Resolution, options?: CallOptions): Promise<Payment>;
 }
 
-/** Only one with a `returnUrl` may be pending. */
+/** Only a payment with a `returnUrl` may be pending. */
 type AnyPayment = PaymentRequest | PresentPaymentRequest;
 
 export function createPayments(

@@ -15,7 +15,7 @@ company("CREATE TABLE IF NOT EXISTS charges"
 
 def charge_at_company(reference, charge):
     card, return_url = charge.get("source"), charge.get("returnUrl")
-    # The bank asks the holder of this card. If no payer is present, nobody can answer, so it is declined.
+    # The bank asks the holder of this card. If no payer is present, the charge is declined, because there is no answer.
     asks = "pending" if return_url else "declined"
     status = {"tok_declined": "declined", "tok_asks": asks}.get(card, "succeeded")
     known_at = time.time() + (1 if card == "tok_slow" else 0)
@@ -26,7 +26,7 @@ def charge_at_company(reference, charge):
     return find_at_company(reference)
 
 def find_at_company(reference):
-    # Nobody may confirm a charge whose time is over, so it is ended before anybody is told that it is declined.
+    # A charge whose time is over must not be confirmed any more, so it is ended before a look-up says that it is declined.
     company("UPDATE charges SET status = 'declined' WHERE reference = ? AND status = 'pending' AND until <= ?", (reference, time.time()))
     status = "CASE WHEN known_at > ? THEN 'processing' ELSE status END"
     return company(f"SELECT 'ch_' || rowid, {status}, amount, currency, until FROM charges WHERE reference = ?", (time.time(), reference))
@@ -86,7 +86,7 @@ class Adapter(BaseHTTPRequestHandler):
     def answer(self, status, body, media_type="application/json", more=()):
         text = (body if isinstance(body, str) else json.dumps(body)).encode()
         self.send_response(status)
-        # The last two say that it keeps contract 3, and that no money moves. Leave the last one out when money moves.
+        # The last two headers say that the adapter keeps contract 3, and that no money moves. Remove the last one when money moves.
         for header in (f"Content-Type: {media_type}", f"Content-Length: {len(text)}", *more, "Idempay-Contract: 3", "Moves-Money: no"):
             self.send_header(*header.split(": ", 1))
         self.end_headers()

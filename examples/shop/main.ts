@@ -16,7 +16,7 @@ const {
   PORT = '3000',
   /** The address of the shop in a browser, to which a bank sends payers back. If omitted, the address at which it listens. */
   SHOP_URL,
-  /** How often the shop looks at its open orders. */
+  /** The seconds between two looks at the open orders. */
   LOOK_SECONDS = '5',
   /** One of the two, if the processor is told who pays. */
   TEST_CARDS,
@@ -56,7 +56,7 @@ app.post<{ Body: { article?: string } | null }>('/orders', async (request, reply
   if (!price) return reply.code(400).send('There is no such article.');
   const session = sessionOf(request) ?? randomUUID();
   const { id } = await addOrder({ article, price, session }, SHOP_URL ?? app.listeningOrigin);
-  // Lax and not Strict, because a browser sends no Strict cookie when the bank sends the payer back. With https, add Secure.
+  // The cookie is Lax and not Strict, because a browser sends no Strict cookie when the bank sends the payer back. With https, add Secure.
   reply.header('set-cookie', `session=${session}; Path=/; HttpOnly; SameSite=Lax`);
   return reply.redirect(`/orders/${id}`, 303);
 });
@@ -91,7 +91,7 @@ app.post<{ Params: { id: string }; Body: { attempt: number } }>(
   },
 );
 
-/** A page that is shown again must ask again. Other browsers see how the order stands, and can do nothing. */
+/** A page that is shown again must ask again. Other browsers see the state of the order, and have no buttons. */
 function show(request: FastifyRequest, reply: FastifyReply, order: Order, standing: Standing): FastifyReply {
   reply.code(standing.status).type('text/html').header('cache-control', 'no-store');
   return reply.send(orderPage(order, standing, isBuyer(request, order) ? payersActs(order, standing, cards) : ''));

@@ -6,8 +6,8 @@ import { endPayment, standingOf } from './payments.ts';
 const ORDER_LIFE_MS = 86_400_000;
 
 /**
- * The shop's own look at its open orders. A payer may close the tab before the shop sees the outcome, at the bank for example, and the order
- * is paid nevertheless. The look asks for payments that were begun, and begins none.
+ * The shop's own look at its open orders. A payer may close the tab before the shop sees the outcome, at the bank for example, and the
+ * order is paid nevertheless. The look asks for payments that were begun, and begins none.
  */
 export async function finishOrders(idempay: Idempay): Promise<void> {
   for (const order of await openOrders()) {

@@ -14,9 +14,9 @@ export interface Order {
   readonly session: string;
   /** The address of its page, to which the bank sends the payer back. */
   readonly url: string;
-  /** In milliseconds since the epoch. */
+  /** The time of the order, in milliseconds since the epoch. */
   readonly orderedAtMs: number;
-  /** Undefined as long as the order is open. */
+  /** The end of the order; undefined as long as it is open. */
   readonly end?: 'paid' | 'closed';
 }
 

@@ -21,7 +21,7 @@ export function orderPage({ article, price }: Order, { text, isWaiting }: Standi
   return page('Your order', content + acts, isWaiting && REFRESH);
 }
 
-/** What the payer can do: pay, or go to the bank and come back, or take another card. */
+/** The buttons of the payer: pay, or go to the bank and come back, or take another card. */
 export function payersActs({ id }: Order, { button, attempt, isWaiting, bankUrl }: Standing, cards: Cards): string {
   if (attempt === undefined) return '';
   if (isWaiting) {

@@ -85,7 +85,7 @@ describe('an order', () => {
     test('sends the payer to the bank and back, and is paid once', async () => {
       const clicked = await payOrder(idempay, order, { attempt: 1 });
       assert.deepEqual([clicked.bankUrl, clicked.attempt, clicked.end], [BANK, 1, undefined]);
-      // A second tab, or the back button.
+      // The same click from a second tab, or after the back button.
       assert.deepEqual(await payOrder(idempay, order, { attempt: 1 }), clicked);
       assert.deepEqual(await standingOf(idempay, order), clicked);
       assert.equal(fake.pendingCharges[0]?.returnUrl, order.url);

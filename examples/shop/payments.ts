@@ -11,7 +11,9 @@ import {
 } from '@idempay/client';
 import type { Order } from './orders.ts';
 
-/** The state of an order: the text for the payer, and the attempt that a click makes or ends. Without an attempt there is nothing to click. */
+/**
+ * The state of an order: the text for the payer, and the attempt that a click makes or ends. Without an attempt there is nothing to click.
+ */
 export interface Standing {
   readonly status: number;
   /** It does not change by itself. */
@@ -22,7 +24,7 @@ export interface Standing {
   /** The attempt waits for its payer, or for the bank. Only the browser that ordered is told the address of the bank's page. */
   readonly isWaiting?: true;
   readonly bankUrl?: string | undefined;
-  /** Nothing follows. */
+  /** The end of the order, after which nothing follows. */
   readonly end?: 'paid' | 'closed';
 }
 
@@ -59,7 +61,7 @@ export async function payOrder(
   }
 }
 
-/** For a page that was opened, or reloaded, and for a payer who comes back from the bank: Idempay knows it. */
+/** The state of the order at Idempay, for a page that was opened or reloaded, and for a payer who comes back from the bank. */
 export async function standingOf(idempay: Idempay, order: Order): Promise<Standing> {
   try {
     const deadlineMs = PAGE_DEADLINE_MS;
@@ -80,7 +82,10 @@ export async function standingOf(idempay: Idempay, order: Order): Promise<Standi
   }
 }
 
-/** After it nothing that the payer was given charges the order: with `only: 'attempt'` the next attempt may, and otherwise none. */
+/**
+ * Ends a payment, so that nothing that the payer was given charges the order. With `only: 'attempt'` the next attempt may, and otherwise
+ * none.
+ */
 export async function endPayment(
   idempay: Idempay,
   order: Order,
@@ -89,7 +94,7 @@ export async function endPayment(
   try {
     await idempay.payments.cancel({ reference: referenceOf(order), ...named }, { deadlineMs: DEADLINE_MS });
   } catch (error) {
-    // It was paid meanwhile, or cannot be ended, or it is not known yet: the order stands as Idempay says.
+    // The payment was paid meanwhile, cannot be ended, or its outcome is not known yet, so the page shows the state at Idempay.
     const errors = [NotCancelledError, OutOfTurnError, UnknownChangeError, UnavailableError];
     if (!errors.some((type) => error instanceof type)) throw error;
   }
@@ -116,7 +121,7 @@ const declined = (reason: string, next: number | undefined): Standing => ({
   attempt: next,
 });
 
-/** Without an address there is nothing for the payer to do: the bank takes its time. */
+/** If there is no address, the payer has nothing to do, because the bank takes time. */
 const waiting = (attempt: number, bankUrl: string | undefined): Standing => ({
   status: 202,
   isKnown: false,

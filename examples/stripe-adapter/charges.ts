@@ -91,9 +91,9 @@ export function createCharges(intents: Intents, payers: Payers, { timeoutMs, set
     },
 
     /**
-     * A PaymentIntent that is there is cancelled. If there is none, a charge may still arrive: at this adapter, at another instance, or at
-     * Stripe. So the ending takes the charge's key there, with a PaymentIntent that nobody can pay. Of two requests with one key Stripe
-     * carries out only the one that came first, whatever becomes of the processes that sent them.
+     * Cancels a PaymentIntent that exists. If there is none, a charge may still arrive: at this adapter, at another instance, or at Stripe.
+     * So the ending takes the charge's key at Stripe, with a PaymentIntent that cannot be paid. Stripe carries out only the first of two
+     * requests with one key, even if the processes that sent them die.
      */
     async end({ reference, transactionId, amount, currency, id }) {
       const money = minorUnits(amount, currency);
@@ -106,7 +106,7 @@ export function createCharges(intents: Intents, payers: Payers, { timeoutMs, set
       const reply = await intents.create(parameters, reference, deadline);
       const intent = intentIn(reply);
       if (intent) return answered(await intents.ended({ state: 'found', intent }, deadline));
-      // The charge came first: it is there now, or Stripe keeps a fault with its key.
+      // The charge came first: it exists now, or Stripe keeps a fault with its key.
       if (isOfAnotherRequest(reply)) {
         return answered(await intents.ended(await intents.find(reference, undefined, deadline), deadline));
       }
@@ -124,6 +124,6 @@ export function createCharges(intents: Intents, payers: Payers, { timeoutMs, set
   }
 }
 
-/** For a question that is no charge: one that finds a decline, or a payment that waits, has succeeded. */
+/** The status of an answer to a look-up or an ending, which succeeds if it finds a decline, or a payment that waits. */
 const answered = (answer: Answer): Answer =>
   answer.status === 402 || answer.status === 202 ? { ...answer, status: 200 } : answer;

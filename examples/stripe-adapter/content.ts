@@ -65,8 +65,9 @@ export function chargeParameters(charge: Charge, units: number, payer: Payer): P
 }
 
 /**
- * Without a payer nobody can confirm a payment, so a card that asks for it is declined. With one, Stripe answers with the address of the
- * bank's page; or, if the shop's metadata asks for the client secret, with something that Stripe's script shows inside the shop's page.
+ * If no payer is present, a payment cannot be confirmed, so a card that asks for it is declined. If a payer is present, Stripe answers with
+ * the address of the bank's page; or, if the shop's metadata asks for the client secret, with something that Stripe's script shows inside
+ * the shop's page.
  */
 function payerParameters({ returnUrl, metadata }: Charge): Parameters {
   if (returnUrl === undefined) return { error_on_requires_action: 'true' };
@@ -87,7 +88,7 @@ function aboutParameters({ reference, transactionId, description, metadata, orde
   };
 }
 
-/** A PaymentIntent that nobody can pay: it has no payment method, and nobody gets its client secret. */
+/** A PaymentIntent that cannot be paid: it has no payment method, and its client secret is given to no page. */
 export function endingParameters(
   { reference, transactionId, currency }: Pick<Ending, 'reference' | 'transactionId' | 'currency'>,
   units: number,

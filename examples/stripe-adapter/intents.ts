@@ -19,9 +19,9 @@ import { type Found, findIntent, readIntent } from './search.ts';
 import type { Parameters, Reply, Stripe } from './stripe.ts';
 
 export interface IntentSettings {
-  /** How many pages of a list are read at most to look for one charge. */
+  /** The most pages of a list that are read to look for one charge. */
   readonly pages: number;
-  /** From the charge on, a payer may confirm it for this long. */
+  /** The time from the charge within which a payer may confirm it. */
   readonly pendingMs: number;
 }
 
@@ -36,12 +36,15 @@ export type Intents = ReturnType<typeof createIntents>;
 export function createIntents(stripe: Stripe, { pages, pendingMs }: IntentSettings) {
   return { create, find, outcomeOf, settled, ended };
 
-  /** Sent once, but for a rate limit: that stands before Stripe's idempotency keys, so nothing was begun. */
+  /**
+   * Sends the request once. Only a rate limit is followed by another send: it stands before Stripe's idempotency keys, so nothing was
+   * begun.
+   */
   function create(parameters: Parameters, reference: string, deadline: AbortSignal): Promise<Reply> {
     return throughRateLimit(() => stripe.post('/v1/payment_intents', parameters, reference, deadline), deadline);
   }
 
-  /** With `id`, the name that an earlier reply gave, nothing is searched. */
+  /** Reads the PaymentIntent with `id`, the name from an earlier reply, and searches only if it is omitted. */
   function find(reference: string, id: string | undefined, deadline: AbortSignal): Promise<Found> {
     return id === undefined
       ? findIntent(stripe, reference, pages, deadline)
@@ -61,7 +64,7 @@ export function createIntents(stripe: Stripe, { pages, pendingMs }: IntentSettin
     return found.state === 'found' ? settled(found.intent, deadline) : unclear(504, found.cause);
   }
 
-  /** The key is taken: by an ending that came first, or by something that only a person can explain. */
+  /** The answer to a charge whose key is taken by an ending that came first, or by a request that only a person can explain. */
   async function afterEnding(reply: Reply, reference: string, deadline: AbortSignal): Promise<Answer> {
     const found = await find(reference, undefined, deadline);
     if (found.state === 'unclear') return unclear(504, found.cause);
@@ -70,8 +73,8 @@ export function createIntents(stripe: Stripe, { pages, pendingMs }: IntentSettin
   }
 
   /**
-   * What became of a charge by now. A payment that is over is cancelled first, because the payer may have something that still confirms it;
-   * Stripe then says how it ended.
+   * The present state of a charge. A payment that is over is cancelled first, because the payer may have something that still confirms it;
+   * then Stripe says how it ended.
    */
   async function settled(intent: PaymentIntent, deadline: AbortSignal): Promise<Answer> {
     if (!isOver(intent, pendingMs, Date.now())) return outcomeOfIntent(intent, pendingMs);
@@ -79,7 +82,7 @@ export function createIntents(stripe: Stripe, { pages, pendingMs }: IntentSettin
     return 'intent' in cancelled ? outcomeOfIntent(cancelled.intent, pendingMs) : cancelled.problem;
   }
 
-  /** How a charge ended that is ended now. 409 says that Stripe does not end it, and 425 that Stripe's answer is not known. */
+  /** Ends a charge, and says how it ended. 409 says that Stripe does not end it, and 425 that Stripe's answer is not known. */
   async function ended(found: Found, deadline: AbortSignal): Promise<Answer> {
     if (found.state === 'missing') return unclear(425, 'Stripe knows the key, and shows no charge with it');
     if (found.state === 'unclear') return unclear(425, found.cause);
@@ -94,7 +97,10 @@ export function createIntents(stripe: Stripe, { pages, pendingMs }: IntentSettin
     return { status: 409, body: { status: 'processing', id: intent.id } };
   }
 
-  /** The PaymentIntent after it: cancelled, or in a state in which it cannot be. Sent without a key, with which a refusal would be kept. */
+  /**
+   * Returns the PaymentIntent afterwards: cancelled, or in a state in which it cannot be cancelled. The request has no key, because Stripe
+   * would keep a refusal with it.
+   */
   async function cancel(
     intent: PaymentIntent,
     reason: string,
@@ -111,7 +117,7 @@ export function createIntents(stripe: Stripe, { pages, pendingMs }: IntentSettin
     const after = now.state === 'answered' && now.status === 200 ? intentIn(now) : undefined;
     if (after) return { intent: after };
     const problem = outcomeOfRefusal(now);
-    // No answer to a cancellation is a decline of the charge.
+    // An answer to a cancellation is never a decline of the charge.
     return { problem: problem.status === 402 ? unclear(502, 'Stripe declined to cancel') : problem };
   }
 }

@@ -23,7 +23,7 @@ const {
   /** Longer than Stripe can take for one request; its own libraries give up after 80 s. */
   SETTLE_SECONDS = '120',
   LIST_PAGES = '50',
-  /** How long a payer may take at the bank's page. A look-up after that ends the payment. */
+  /** The seconds that a payer may take at the bank's page. A later look-up ends the payment. */
   PENDING_SECONDS = '3600',
 } = process.env;
 

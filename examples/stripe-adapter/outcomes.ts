@@ -13,7 +13,7 @@ export interface Answer {
   readonly body: Readonly<Record<string, string | Action>>;
 }
 
-/** It goes to the payer's browser. No log has it. */
+/** The action goes to the payer's browser. No log has it. */
 type Action = Readonly<Record<string, string>>;
 
 interface StripeError {
@@ -71,7 +71,7 @@ export const isUnexpectedState = (reply: Reply) => errorOf(reply).code === 'paym
 export const isRateLimited = (reply: Reply) =>
   reply.state === 'answered' && reply.status === 429 && errorOf(reply).code !== 'lock_timeout';
 
-/** The PaymentIntent in a reply, also in that of a decline. It may be the first reply to the key, and old. */
+/** The PaymentIntent in a reply, also in the reply of a decline. The reply may be the first one to the key, and old. */
 export function intentIn(reply: Reply): PaymentIntent | undefined {
   if (reply.state === 'lost') return undefined;
   if (reply.status === 402) return errorOf(reply).payment_intent;
@@ -82,7 +82,9 @@ export function intentIn(reply: Reply): PaymentIntent | undefined {
 export const isDeclineOf = ({ status }: PaymentIntent, reply: Reply) =>
   status === 'requires_payment_method' && reply.state === 'answered' && reply.status === 402;
 
-/** What an answer of Stripe other than 200 says about the request that was just sent. An answer that is not surely an outcome is none. */
+/**
+ * The meaning of an answer of Stripe other than 200 for the request that was just sent. An answer that is not surely an outcome is none.
+ */
 export function outcomeOfRefusal(reply: Reply): Answer {
   if (reply.state === 'lost') return unclear(504, `no answer of Stripe: ${reply.cause}`);
   const { status } = reply;
@@ -106,15 +108,15 @@ function isRefusedContent(error: StripeError): boolean {
 
 export const isFinal = ({ status }: PaymentIntent) => status === 'succeeded' || status === 'canceled';
 
-/** It takes the place of a charge that must not be made any more. */
+/** True for a PaymentIntent that takes the place of a charge that must not be made any more. */
 export const isEnding = ({ metadata }: PaymentIntent) => metadata?.[ENDING] !== undefined;
 
 /** The expected end of a payment that waits. It is the same in each reply, because it is counted from the charge. */
 export const untilMs = ({ created }: PaymentIntent, pendingMs: number) => created * 1000 + pendingMs;
 
 /**
- * True if nobody shall pay any more: after a confirmation that failed, because the client secret that the payer has would confirm it once
- * more, and after the time in which a payer may confirm.
+ * True if the payment must not be paid any more: after a confirmation that failed, because the payer could confirm it once more with the
+ * client secret, and after the time in which a payer may confirm.
  */
 export function isOver(intent: PaymentIntent, pendingMs: number, nowMs: number): boolean {
   if (isFinal(intent)) return false;
@@ -122,7 +124,10 @@ export function isOver(intent: PaymentIntent, pendingMs: number, nowMs: number):
   return hasFailed || isEnding(intent) || nowMs >= untilMs(intent, pendingMs);
 }
 
-/** As a reply to a charge. Each one says what is charged: Idempay compares it with what it asked for. */
+/**
+ * The reply to a charge with this PaymentIntent. Each reply has the charged amount, which Idempay compares with the amount that it asked
+ * for.
+ */
 export function outcomeOfIntent(intent: PaymentIntent, pendingMs: number): Answer {
   const { status } = intent;
   if (status === 'succeeded') return withMoney({ status: 200, body: { status } }, intent);

@@ -51,7 +51,7 @@ export async function findIntent(
   return { state: 'missing', everywhere: false };
 }
 
-/** One request, and always up to date. */
+/** Reads a PaymentIntent in one request. The result is always up to date. */
 export async function readIntent(
   stripe: Stripe,
   id: string,

@@ -16,7 +16,7 @@ const LONGEST_BODY = 65_536;
 
 const intentNamed = (id: string | null | undefined) => (id && INTENT.test(id) ? id : undefined);
 
-/** Empty if it is too long, or no JSON object. */
+/** The body; empty if it is too long, or no JSON object. */
 async function bodyOf(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
   const isShort = Number(request.headers['content-length'] ?? Number.NaN) <= LONGEST_BODY;
   const body = isShort ? await json(request).catch(() => undefined) : undefined;

@@ -15,13 +15,13 @@ export interface StripeConditions {
   chargedAndFailedRate: number;
   /** Nothing is carried out, answered 500, and the 500 is kept with the key. */
   failedRate: number;
-  /** Answered to each charge and cancellation in place of being carried out; nothing is kept with the key. */
+  /** The answer to each charge and cancellation, which is then not carried out; nothing is kept with the key. */
   refusal: { readonly status: number; readonly error: StripeError } | undefined;
-  /** Before a POST is carried out. */
+  /** The time before a POST is carried out. */
   latencyMs: number;
   /** The search sees a PaymentIntent this long after it was created. */
   searchLagMs: number;
-  /** How long a payment is in `processing`. */
+  /** The time for which a payment is in `processing`. */
   processingMs: number;
 }
 
@@ -74,13 +74,13 @@ type NextAction =
     }
   | { readonly type: 'use_stripe_sdk'; readonly use_stripe_sdk: { readonly stripe_js: string } };
 
-/** A PaymentIntent, and what Stripe does not show of it. */
+/** A PaymentIntent, and its members that Stripe does not show. */
 interface Held {
   readonly intent: StripeIntent;
   readonly createdAtMs: number;
   /** The end of `processing`. */
   readonly processedAtMs: number;
-  /** Kept from confirmation to confirmation. */
+  /** The return address, which is kept from confirmation to confirmation. */
   readonly returnUrl: string | null;
 }
 
@@ -91,7 +91,7 @@ const MOST_AMOUNT = 99_999_999;
 /** Stripe has no code for the refusal of another one. */
 const CURRENCIES = 'usd eur jpy xof kwd isk ugx mga'.split(' ');
 const DECLINED_CARD = 'pm_card_chargeDeclined';
-/** Their holder confirms each payment at the bank. The charge of the second one is declined even then. */
+/** The holders of these cards confirm each payment at the bank. The charge of the second card is declined even then. */
 const CONFIRMED_CARD = 'pm_card_threeDSecure2Required';
 const CONFIRMED_DECLINED_CARD = 'pm_card_threeDSecureRequiredChargeDeclined';
 /** Stripe has no such card: cards are seldom seen in `processing` there. */
@@ -132,7 +132,7 @@ interface Kept {
 }
 
 const SECRET_KEY = 'sk_test_stand_in';
-/** Of the payer's page, which may confirm a payment whose client secret it has. */
+/** The key of the payer's page, which may confirm a payment whose client secret it has. */
 const PUBLISHABLE_KEY = 'pk_test_stand_in';
 /** Stripe has no such cards; the stand-in has them to show what a slow or a lost reply does. */
 const SLOW_CARD = 'pm_slow';
@@ -379,7 +379,7 @@ function createIntents({ bankPageOf, processingMs }: Settings) {
     return parameters.get('confirm') === 'true' ? confirm(id, parameters) : { status: 200, body: intent };
   }
 
-  /** Also by the payer, who has the client secret: a confirmation that failed is not the last one. */
+  /** Confirms a payment, also for the payer, who has the client secret. After a confirmation that failed, another one may follow. */
   function confirm(id: string, parameters: URLSearchParams): Reply {
     const intent = find(id);
     if (!intent) return refusal(404, UNKNOWN);
@@ -454,7 +454,7 @@ function createIntents({ bankPageOf, processingMs }: Settings) {
     return isProcessed ? change(id, { status: 'succeeded' }) : held?.intent;
   }
 
-  /** Those that were created before this moment, the newest first. */
+  /** The PaymentIntents that were created before this moment, the newest first. */
   function newest(createdBeforeMs = Number.POSITIVE_INFINITY): StripeIntent[] {
     const seen = [...all.values()].filter(({ createdAtMs }) => createdAtMs <= createdBeforeMs);
     return seen.map(({ intent }) => find(intent.id) as StripeIntent).toReversed();

@@ -69,7 +69,7 @@ export async function examineProcessor(settings: {
   ];
 }
 
-/** An adapter of an earlier contract is asked for nothing that it does not know, so it may be meant so. */
+/** An adapter of an earlier contract is asked for nothing that it does not know, so an earlier contract may be intended. */
 function judgeContract(contract: number): Finding {
   return {
     verdict: verdictOf(false, contract < CONTRACT_OF_ENDINGS),

@@ -13,8 +13,8 @@ const OWN_SAMPLES = KEEP_MS / INTERVAL_MS;
 const OTHER_SAMPLES = 10_000;
 
 /**
- * The newest sample gives a client its time. A sample of a clock that is far ahead would move all others out of the view, so it is left out.
- * Clocks of machines that are synchronized differ by less.
+ * The newest sample gives a client its time. A sample of a clock that is far ahead would move all others out of the view, so it is left
+ * out. Clocks of machines that are synchronized differ by less.
  */
 const CLOCK_AHEAD_MS = 60_000;
 

@@ -48,7 +48,7 @@ export function showBacklog(exposition: Exposition, latest: () => Backlog | unde
   );
 }
 
-/** The same for payments that wait at the processor. They are in none of the numbers above, because nobody has to do anything about them. */
+/** Payments that wait at the processor are in none of the numbers above, because no person has to act. */
 export function showPending(exposition: Exposition, latest: () => PendingBacklog | undefined): void {
   const shown = (of: (backlog: PendingBacklog) => number) => () => {
     const backlog = latest();

@@ -32,7 +32,7 @@ export type PayAnswer =
     | { readonly state: 'too soon'; readonly retryAfterSeconds: number }
     | OtherBeforeLoss
     | PendingAnswer
-    /** It is pending, and the processor did not say what the payer can do now. */
+    /** The payment is pending, and the processor did not say what the payer can do now. */
     | { readonly state: 'pending without answer' }
     | { readonly state: 'unknown' }
     /** Nothing was sent to the processor; the payment is claimed, and will be sent. */
@@ -46,7 +46,7 @@ export type PayAnswer =
 export interface PendingAnswer {
   readonly state: 'pending';
   readonly payment: PendingPayment;
-  /** Only for the payer, and kept nowhere. */
+  /** The action is only for the payer, and is kept nowhere. */
   readonly action?: Action | undefined;
   readonly retryAfterSeconds: number;
 }
@@ -81,7 +81,7 @@ export const SOON: PayAnswer = { state: 'in progress', retryAfterSeconds: 1 };
 export interface Answers {
   /** A repeat of a payment that is final (rule P6). */
   replay(named: NamedPayment, final: FinalOutcome, fingerprint: string | undefined): Promise<PayAnswer>;
-  /** By the row as it was just read. */
+  /** The answer by the row that was just read. */
   conflictWith(
     named: NamedPayment,
     found: Exclude<FindResult, { state: 'pending' }>,

@@ -21,11 +21,11 @@ export type CancelAnswer =
   | { readonly state: 'completed'; readonly transactionId: string }
   | { readonly state: 'declined' }
   | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
-  /** The processor cannot end it (any more), or its adapter cannot: its outcome will come. */
+  /** The processor or its adapter cannot end the payment (any more), so its outcome will come. */
   | { readonly state: 'cannot be ended' }
   | { readonly state: 'invalid key' }
   | RefusedTurn
-  /** Only this attempt was to be ended, and it was never begun. */
+  /** The cancellation was for this attempt only, and the attempt was never begun. */
   | { readonly state: 'nothing to end' }
   | { readonly state: 'too soon'; readonly retryAfterSeconds: number }
   | OtherBeforeLoss
@@ -37,14 +37,14 @@ export type CancelAnswer =
   | { readonly state: 'unknown' };
 
 /**
- * Closes a payment that is not to be made (rule P22): it takes the lock and inserts the row as a payment does, so of both exactly
- * one succeeds. One that is under way, and that no execution works on, is ended at the processor (rule P25); `only`: without closing the
- * next attempt at its reference.
+ * Closes a payment that is not to be made (rule P22): it takes the lock and inserts the row as a payment does, so of both exactly one
+ * succeeds. A payment that is under way, and that no execution works on, is ended at the processor (rule P25). With `only`, the next
+ * attempt at its reference is not closed.
  *
- * Dies before `ledger.cancel` or `beginEnding`: nothing happened, the lock ends by itself. Dies after `ledger.cancel`: the row answers every
- * claim, and the next request removes the record. Dies after `beginEnding`: the row says so, nothing is sent for it, and recovery asks for
- * the ending again. Dies before the next attempt is closed: the row says that the order is ended, and a repeat closes it. Run twice: the
- * second finds the row.
+ * Dies before `ledger.cancel` or `beginEnding`: nothing happened, the lock ends by itself. Dies after `ledger.cancel`: the row answers
+ * every claim, and the next request removes the record. Dies after `beginEnding`: the row says so, nothing is sent for it, and recovery
+ * asks for the ending again. Dies before the next attempt is closed: the row says that the order is ended, and a repeat closes it. Run
+ * twice: the second finds the row.
  */
 export type CancelPayment = (named: NamedPayment, only?: 'attempt') => Promise<CancelAnswer>;
 
@@ -114,7 +114,7 @@ export function createCancelPayment(
         throw fault;
       },
     );
-    // It releases the lock.
+    // `end` releases the lock.
     if (isIdle(closed)) return end(key, owner, only);
     if (closed.state === 'cancelled') await endings.forget(key, owner);
     else if (closed.state === 'final') await endings.finish(key, owner, closed.final);
@@ -131,7 +131,8 @@ export function createCancelPayment(
   }
 
   /**
-   * Another card is to follow, so nothing may close the order. If rows were lost, the row of a pending attempt may be one of them.
+   * Finds the attempt and closes nothing, because another card is to follow. If rows were lost, the row of a pending attempt may be one of
+   * them.
    */
   async function findOnly(
     key: string,
@@ -221,7 +222,7 @@ export function createCancelPayment(
   }
 
   /**
-   * The row of a pending payment was lost: it is claimed again, with what the processor says of it, so that it can be ended as any other.
+   * The row of a pending payment was lost: it is claimed again, with what the processor says of it, so that the cancellation can end it.
    * Dies before `leave`: the row is one that was claimed after a loss, and recovery finds it pending.
    */
   async function adopt(
@@ -235,7 +236,7 @@ export function createCancelPayment(
     const terms = { leaseMs, waitAfterLossMs, shortLossMs, knownAtProcessor, ...ofProcessor };
     const claimed = await ledger.claim({ ...lost, ...charged, fingerprint: fingerprintOf(charged), ...terms });
     if (claimed.state !== 'taken over') {
-      // A claim that may be one of a lost row is never a first one.
+      // The claim of a row that may be lost is never a first claim.
       if (claimed.state === 'claimed' || claimed.state === 'settled')
         throw new Error('a lost row was claimed as a new one');
       return claimed;
@@ -316,8 +317,8 @@ export function createCancelPayment(
   }
 
   /**
-   * An attempt that was ended, or the last one, leaves nothing to close, and nor does one that was followed by a cancellation. If the order
-   * was ended, the attempt after this one is closed, as an earlier request may have died before that.
+   * An attempt that was ended, or the last one, leaves nothing to close, and neither does an attempt that was followed by a cancellation.
+   * If the order was ended, the attempt after this one is closed, because an earlier request may have died before that.
    */
   async function afterDecline(key: string): Promise<CancelAnswer> {
     const { reference: text, attempt, client, ending } = (await history.find(key)) ?? {};
@@ -330,7 +331,7 @@ export function createCancelPayment(
   }
 }
 
-/** Nobody works on it, so that it can be ended. */
+/** No execution works on the payment, so it can be ended. */
 function isIdle(found: FindResult | CancelResult | FoundAtProcessor): boolean {
   if (found.state === 'pending') return found.payment.remainingMs === 0;
   return found.state === 'abandoned' || (found.state === 'under way' && found.remainingMs === 0);

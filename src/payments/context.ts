@@ -53,7 +53,7 @@ export interface PaymentEvents {
    * processor changed its answer, or the row was lost and the payment cancelled since. The service cannot correct that.
    */
   contradiction(payment: ChargedPayment, answered: Outcome['state'], kept: Outcome['state'] | 'CANCELLED'): void;
-  /** The processor has no record of a payment that it called pending: only a person can find out what became of it. */
+  /** The processor has no record of a payment that it called pending: only a person can find out its outcome. */
   forgotten?(payment: ChargedPayment): void;
   /** This many payments are unknown for longer than their charge may be sent again: an operator must resolve them. */
   overdue(count: number): void;

@@ -34,9 +34,9 @@ export type ExecutionResult =
   | { readonly state: 'unknown'; readonly cause: string }
   /** Nothing was ever sent for it, and the row says so: the next takeover sends it (rule P15). */
   | { readonly state: 'not sent'; readonly cause: string }
-  /** It waits at the processor, and its row says so (rule P24). */
+  /** The payment waits at the processor, and its row says so (rule P24). */
   | { readonly state: 'pending'; readonly payment: PendingPayment }
-  /** The cancellation that ends it is over, and the payment goes on (rule P25). */
+  /** The processor did not end the payment, so the cancellation is over and the payment goes on (rule P25). */
   | { readonly state: 'cannot be ended' };
 
 /**
@@ -97,8 +97,8 @@ export function createCarryOut(
    * Dies before `askProcessor`: the row is PROCESSING, nothing was charged; recovery looks up, then charges. Dies before `settle`: charged,
    * the row is PROCESSING; recovery looks up by the same reference and settles. Dies before `giveUp` of a charge that was not sent: the row
    * is like any other that may have been sent. Dies before `leave` of one that is pending: recovery looks it up, finds it pending, and
-   * leaves it so. Dies while it is ended: the row says `ending`, and each takeover asks for the ending again. Dies after `settle`: the row is final; the next begin or look finds it there and repairs the
-   * key record.
+   * leaves it so. Dies while it is ended: the row says `ending`, and each takeover asks for the ending again. Dies after `settle`: the row
+   * is final; the next begin or look finds it there and repairs the key record.
    */
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: the order of these lines is what a death between them leaves behind.
   return async function carryOut(claim, askedAt, origin, known) {
@@ -163,8 +163,8 @@ export function createCarryOut(
   }
 
   /**
-   * An adapter that does not know endings may have answered for one that does: then the payment is looked up, and if that brings no outcome,
-   * it goes on as if nobody had asked for its end.
+   * An adapter that does not know endings may have answered for one that does: then the payment is looked up, and if that brings no
+   * outcome, it goes on as if no cancellation had asked for its end.
    */
   async function askForEnding(claim: Claim, done: Done): Promise<Exclude<Answer, { state: 'no record' }>> {
     if (claim.unsent) return ENDED_UNSENT;
@@ -275,7 +275,7 @@ export function createCarryOut(
     if (settled.state === 'settled' && origin !== 'first claim') events.known?.(claim, origin, answered);
   }
 
-  /** Leaves the row PROCESSING for whoever asks about it next: it is pending, or the cancellation could not end it. */
+  /** Leaves the row PROCESSING for the next request or recovery: the payment is pending, or the cancellation could not end it. */
   async function leave(
     claim: Claim,
     result: Extract<Answer, { state: 'pending' | 'not ended' }>,
@@ -293,7 +293,7 @@ export function createCarryOut(
     const isLeft = await ledger.leave(claim, left, note).catch(ignoreUnavailable);
     await endings.release(claim.key, claim.owner);
     if (isLeft === false) counts.fencedOff += 1;
-    // The store failed, or another execution has the payment: nothing is certain of its row.
+    // The store failed, or another execution has the payment: the state of its row is not certain.
     if (!isLeft) return outcomeElsewhere(claim, cause ?? 'it is pending, and its row could not be written', done);
     if (result.state === 'not ended') return { state: 'cannot be ended' };
     pendingLooks.note(claim.key, result);

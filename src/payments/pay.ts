@@ -106,7 +106,7 @@ export function createPay(
     return conflictWith(named, await ledger.find(named.key), fingerprint, lock);
   }
 
-  /** The same for a row that was just read. */
+  /** The refusal by a row that was just read. */
   async function conflictWith(
     named: NamedPayment,
     found: FindResult,
@@ -117,7 +117,9 @@ export function createPay(
     return context.answers.conflictWith(named, found, fingerprint, lock);
   }
 
-  /** The processor is asked, unless somebody else is at work on the payment. Nothing is written before it tells an outcome. */
+  /**
+   * The processor is asked, unless another execution is at work on the payment. Nothing is written before the processor reports an outcome.
+   */
   async function ofPending(
     named: NamedPayment,
     payment: PendingPayment,
@@ -404,7 +406,7 @@ export function createPay(
         if (differs(claim.key, claim.fingerprint, fingerprint)) return mismatch(claim.key);
         return pendingLooks.answer(result.payment);
       case 'cannot be ended':
-        // An earlier cancellation had begun to end it. That is over, and the next request finds out more.
+        // An earlier cancellation had begun to end the payment. That ending is over, and the next request finds out more.
         return SOON;
       case 'cancelled':
         return { state: result.answered === 'COMPLETED' ? 'charged after cancellation' : 'cancelled' };
@@ -426,7 +428,7 @@ export function createPay(
   }
 }
 
-/** Undefined if the amount and the currency cannot be read. */
+/** The fingerprint of the body; undefined if its amount and currency cannot be read. */
 function fingerprintIn(request: PaymentRequest): string | undefined {
   return 'problem' in request ? fingerprintOfRefused(request) : fingerprintOf(request);
 }

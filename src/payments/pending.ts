@@ -3,9 +3,9 @@ import type { PendingAnswer } from './answers.js';
 import type { Action, LookUpResult, Processor } from './ports/processor.js';
 import type { PendingPayment } from './values/payment.js';
 
-/** The processor is asked about one pending payment this often in a process, at most. Its last word is passed on meanwhile (rule P24). */
+/** The shortest time between two questions of a process about one pending payment. Meanwhile the last reply is passed on (rule P24). */
 const FRESH_MS = 1_000;
-/** Payments that are remembered, with actions of up to 16 KiB each. One more costs a question, or a lock. */
+/** The highest number of remembered payments, with actions of up to 16 KiB each. A payment beyond it costs a question, or a lock. */
 const MOST_REMEMBERED = 1_000;
 /** A page asks again every 5 seconds while its payer has an hour, and every minute for a bank transfer. */
 const SHARE_OF_TIME_LEFT = 1 / 720;
@@ -14,13 +14,13 @@ const LONGEST_RETRY_SECONDS = 60;
 
 /** The questions that requests and recovery ask about pending payments. They take no lock and no lease, and write nothing. */
 export interface PendingLooks {
-  /** The processor's word of the last second, or a new one; requests that ask at once share it. */
+  /** The processor's reply of the last second, or a new one, which concurrent requests share. */
   ask(payment: PendingPayment): Promise<LookUpResult>;
-  /** The processor said this to the charge itself. */
+  /** Remembers the reply that an execution got. */
   note(key: string, said: LookUpResult): void;
   /** True if this process knew the payment as pending a while ago: then its row is read before a lock is taken. */
   mayBePending(key: string): boolean;
-  /** It is final. */
+  /** Forgets a payment that is final. */
   forget(key: string): void;
   /** The action of the last second. Only the payer gets it. */
   actionOf(key: string): Action | undefined;
@@ -30,12 +30,12 @@ export interface PendingLooks {
 interface Look {
   readonly askedAt: number;
   readonly said: Promise<LookUpResult>;
-  /** Undefined until it has come. */
+  /** The reply; undefined until it has arrived. */
   answered?: LookUpResult;
 }
 
 export function createPendingLooks(processor: Pick<Processor, 'lookUp'>, clock: Clock): PendingLooks {
-  /** The longest known first. */
+  /** The entries, in the order in which they were remembered. */
   const looks = new Map<string, Look>();
 
   function remember(key: string, look: Look): void {

@@ -9,7 +9,7 @@ import type { Claim, PendingPayment } from './values/payment.js';
 const RECOVERY_INTERVAL_MS = 3_000;
 /** Payments worked on at a time, over connections of their own, so that recovery and live payments do not block each other. */
 export const RECOVERY_CONCURRENCY = 64;
-/** The share of pending payments, which may be very many and are in no hurry. */
+/** The places for pending payments, of which there may be very many, and which are not urgent. */
 const PENDING_PLACES = RECOVERY_CONCURRENCY / 4;
 export const ABANDONED_PLACES = RECOVERY_CONCURRENCY - PENDING_PLACES;
 /** At most half of them are taken from one end of the due payments, so that the other end has the rest. */
@@ -112,7 +112,7 @@ export function createRecovery(
 
   /**
    * Asks about the pending payments that are due. The commit that found one has moved its next question, so a process that dies here, or a
-   * processor that does not answer, costs one question. Only an outcome takes the payment over, or an ending, which is asked for again.
+   * processor that does not answer, costs one question. A payment is taken over only with an outcome, or to ask for its ending again.
    */
   async function askAboutPending(): Promise<void> {
     for (const each of [name, ...formerNames]) await askAboutPendingUnder(each);
@@ -181,7 +181,10 @@ export function createRecovery(
     round = runRound();
   }
 
-  /** Rounds of their own: the abandoned payments must not wait for a long backlog of pending ones, and nor must the start. */
+  /**
+   * Pending payments have rounds of their own, so that neither the abandoned payments nor the start waits for a long backlog of pending
+   * ones.
+   */
   function startQuestions(): void {
     questions = askAboutPending()
       .catch(events.fault)

@@ -32,9 +32,9 @@ export interface FakeCharge {
 
 /** A charge that waits for its payer. */
 export interface FakePending {
-  /** Milliseconds since the epoch; in an hour if it is omitted. */
+  /** The expected end, in milliseconds since the epoch. If omitted, it is in an hour. */
   readonly untilMs?: number;
-  /** Given only for a payment with a `returnUrl`, as a processor does. */
+  /** The action, which only a payment with a `returnUrl` gets, as at a processor. */
   readonly action?: Readonly<Record<string, string>>;
 }
 

@@ -49,7 +49,7 @@ export type FakeFault =
   | { readonly status: number; readonly after?: true; readonly retryAfterSeconds?: number }
   /** For `pay`: the processor declines for this reason. A reference may then be paid with the next attempt. */
   | { readonly decline: string }
-  /** For `pay`: it waits for its payer, until `confirm` or `refuse`, or a cancellation ends it. */
+  /** For `pay`: the payment waits for its payer until `confirm` or `refuse` is called, or a cancellation ends it. */
   | { readonly pending: FakePending }
   /** For `pay`: charged, but the processor's reply is lost. 504; the next repeat finds the charge. */
   | 'unknown';
@@ -89,12 +89,12 @@ export class FakeIdempay {
     return this.#service.pendingCharges();
   }
 
-  /** The payer of a pending payment confirms it: it is charged, and the next request about it finds that. */
+  /** Confirms a pending payment as its payer: it is charged, and the next request about it finds the charge. */
   confirm(key: string): void {
     this.#service.decide((processor) => processor.confirm(key));
   }
 
-  /** The payer of a pending payment refuses it, and it is declined for this reason. */
+  /** Refuses a pending payment as its payer, and it is declined for this reason. */
   refuse(key: string, reason = 'the payer refused'): void {
     this.#service.decide((processor) => processor.refuse(key, reason));
   }

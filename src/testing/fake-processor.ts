@@ -10,7 +10,7 @@ export interface FakeProcessor extends ProcessorClient {
   readonly pending: readonly FakeCharge[];
   /** The fake processor knows nothing of these payments, so that an operator can resolve them. */
   readonly silentAbout: Set<string>;
-  /** The payer of a pending charge confirms it, or refuses. Throws if no charge with this key is pending. */
+  /** Confirms or refuses a pending charge as its payer. Throws if no charge with this key is pending. */
   confirm(key: string): void;
   refuse(key: string, reason: string): void;
 }
@@ -19,7 +19,10 @@ type Known = Exclude<LookUpResult, { state: 'unknown' | 'no record' }>;
 
 const HOUR_MS = 3_600_000;
 
-/** Named as the simulated one. `next`: of the request that is charged for. `now`: milliseconds since the epoch. */
+/**
+ * The fake has the name of the simulated processor. `next` is the processing of the request that is charged for. `now` is in milliseconds
+ * since the epoch.
+ */
 export function createFakeProcessor(next: () => FakeProcessing, now: () => number): FakeProcessor {
   const charges: FakeCharge[] = [];
   const waiting = new Map<string, FakeCharge>();
@@ -80,7 +83,7 @@ export function createFakeProcessor(next: () => FakeProcessing, now: () => numbe
       if (found && found.state !== 'pending') return found;
       const ended = { state: 'declined', reason: 'the payment was cancelled' } as const;
       waiting.delete(key);
-      // Also if it was never charged: a charge that comes later is declined.
+      // A reference that was never charged is kept too, so that a charge that comes later is declined.
       known.set(key, ended);
       return ended;
     },

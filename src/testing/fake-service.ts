@@ -18,7 +18,7 @@ const DEPLOYMENT_ID = 'idempay/testing';
 /** As in the service by default. */
 const LEASE_MS = 30_000;
 const MOST_IN_FLIGHT = 10_000;
-/** A reply about a pending payment is passed on for a second. */
+/** The time for which a reply about a pending payment is passed on. */
 const ASKED_AGAIN_MS = 1_000;
 /** A payment that its processor does not know is an operator's at once. */
 const DEDUP_MS = 0;
@@ -78,7 +78,7 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
   return {
     charges: processor.charges,
     pendingCharges: () => processor.pending,
-    /** The next request asks the processor, and is not answered with its reply of the last second. */
+    /** Decides about a charge. The next request then asks the processor, and is not answered with its reply of the last second. */
     decide(decision: (processor: Pick<FakeProcessor, 'confirm' | 'refuse'>) => void): void {
       decision(processor);
       skippedMs += ASKED_AGAIN_MS;

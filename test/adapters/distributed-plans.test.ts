@@ -49,7 +49,10 @@ beforeAll(async () => {
 });
 afterAll(() => stores?.close());
 
-/** Payments as they are after long service: a few under way, as many pending, some declined, half of references, each id and time after the one before. */
+/**
+ * Payments as they are after long service: a few under way, as many pending, some declined, half of references, each id and time after the
+ * one before.
+ */
 describe('reads and removals of payments in PostgreSQL', () => {
   const ROWS = 20_000;
   const FIRST_MS = Date.UTC(2020, 0);
@@ -123,7 +126,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
   ])('%s is in a page of each of two indexes, which have their order', async (_what, statement, pages) => {
     for (const values of pages) {
       for (const { nodes, indexes } of await plansOf(statement, values)) {
-        // Below the limit of the whole, what puts the two pages together.
+        // The nodes below the outer limit, which put the two pages together.
         const reads = nodes
           .filter((node) => /Limit|Index|Seq|Bitmap/.test(node))
           .map((node) => node.replace(' Only', ''));

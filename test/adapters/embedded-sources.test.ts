@@ -41,7 +41,7 @@ test('no byte of a source that was erased stays in the file', async () => {
     database.exec('BEGIN');
     for (let n = begun; n < begun + 20; n += 1) {
       const own = `${MARK}${n}${'z'.repeat(Math.floor(fraction() * 480))}`;
-      // With an address to return to, as every third one, a source is longer.
+      // Every third source is longer, because it has an address to return to.
       const more = n % 3 === 0 ? ` https://shop.example/${MARK}${'y'.repeat(Math.floor(fraction() * 960))}` : '';
       const [key, source] = [randomUUID(), `${own}${more}`];
       sources.keep(key, source);

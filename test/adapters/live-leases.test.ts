@@ -3,7 +3,9 @@ import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { givenClaim, LONG_MS, newOwner } from '../../testkit/protocol/payment-attempts.js';
 import { changeStored, openPortsOn } from '../../testkit/protocol/stored-rows.js';
 
-/** Each write of a lease makes its payment due at the end of the lease, so only a row that was changed by hand shows that the lease decides. */
+/**
+ * Each write of a lease makes its payment due at the end of the lease, so only a row that was changed by hand shows that the lease decides.
+ */
 describeDeployments('recovery', (deployment) => {
   test('leaves a payment under a live lease alone, also if it is due', async () => {
     const stores = await deployment.open();

@@ -22,7 +22,7 @@ const unseen = (isConfirmed: boolean): StoredChange => ({
     WHERE hour = (SELECT max(hour) FROM idempay.retention_hours)`,
 });
 
-/** Each round opens the stores anew, as another change of them may only be made while nobody has them open. */
+/** Each round opens the stores anew, because they may only be changed while no process has them open. */
 async function removeInRounds(stores: Stores): Promise<number> {
   let removed = 0;
   for (let round = 0; round < 3; round += 1) {
@@ -37,7 +37,7 @@ async function withLedger<T>(stores: Stores, use: (ledger: Ledger) => Promise<T>
   return use(ledger).finally(close);
 }
 
-/** An hour at a time, as a process tells it whose clock is far ahead, so that each key looks old. */
+/** Counts one hour at a time, as a process does whose clock is far ahead, so that each key looks old. */
 async function passHoursAhead(ledger: Ledger, hours: number): Promise<void> {
   const lowestKeyMs = Date.now() + CLOCK_AHEAD_MS;
   let { seenMs } = await ledger.noteElapsed({ sinceMs: 0, elapsedMs: 0, lowestKeyMs });

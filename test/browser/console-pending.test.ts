@@ -156,7 +156,7 @@ describeDeployments('a payment that waits for its payer, in the console', (deplo
     await factOf(page, 'Expected end').getByText('past its expected end').waitFor();
     await takeScreenshots(page, 'payment-past-its-end');
     await press(page, 'End this payment…');
-    // It has no order that could stay open.
+    // The payment has no order that could stay open.
     expect(await page.getByLabel('Only this attempt').count()).toBe(0);
     await confirm(page);
     await page.getByText('The processor gave no clear answer, so it is not known yet').waitFor();

@@ -240,7 +240,7 @@ describe('the page of an order in the shop of examples/, in Chromium', () => {
       await page.waitForURL(bank);
       await atBank('Confirm');
       const paid = await paidIn();
-      // To the bank's page, and to the page of the order from before.
+      // The back button leads to the bank's page, and then to the earlier page of the order.
       await page.goBack();
       expect(page.url()).toBe(bank);
       await page.goBack();

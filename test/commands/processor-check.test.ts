@@ -84,7 +84,7 @@ async function checkAdapter(adapter: BrokenPlayed, changed: Partial<ProbeSetting
 
 const verdicts = ({ checks }: Result) => Object.fromEntries(checks.map((each) => [each.check, each.verdict]));
 const notKept = ({ checks }: Result) => checks.filter(({ verdict }) => verdict !== 'kept');
-/** Skipped for an adapter of an earlier contract. */
+/** The checks that are skipped for an adapter of an earlier contract. */
 const OF_CONTRACT_3 = [...OPEN_CHARGES.map((row) => row.check), 'contract in replies'];
 const notKeptOfEarlier = (result: Result) => notKept(result).filter((each) => !OF_CONTRACT_3.includes(each.check));
 

@@ -27,15 +27,16 @@ const MINUTE_MS = 60_000;
 /**
  * Guarantees of every Ledger on payments that wait at the processor, and on payments that a cancellation ends, beyond its types (rules P24
  * and P25; for times of hours and days: `adapters/pending-rows`):
- *  1. A payment that was left as pending is told so by `find`, `claim` and `cancel`, with a lease or without. 2. Only a `takeOver` that says
- *     so takes it over, and `beginEnding`; a claim and recovery never do. 3. Only the execution that has the payment leaves it. 4. It keeps
- *     everything of it that is not changed: the end that is expected, the ending, the processor's name of the charge, the content.
- *  5. `duePending` tells pending payments of its processor that are due, at most `limit`, each to one of any number at once, and moves
- *     nothing but the time of their next question. 6. `movePending` moves the end, without an event, and no final or other row.
- *  7. Counts of what is abandoned leave pending payments out; they have a count of their own. 8. An operator resolves one an hour after
- *     its expected end. 9. No attempt follows one that is pending, and the refusal says why.
- * 10. An ending takes over what no execution works on, of its processor, pending or not, and is in the row from then on, until it is cleared.
- * 11. `onlyUnsent`: only what was given up as unsent last. 12. An ending of the order stays one.
+ *  1. `find`, `claim` and `cancel` report a payment that was left as pending as such, with a lease or without. 2. Only a `takeOver` that
+ *     says so and `beginEnding` take it over; a claim and recovery never do. 3. Only the execution that has the payment leaves it.
+ *     4. `leave` keeps everything that it does not change: the expected end, the ending, the processor's name of the charge, the content.
+ *  5. `duePending` returns due pending payments of its processor, at most `limit`, each to one of several concurrent calls, and moves
+ *     nothing but the time of their next question. 6. `movePending` moves the end without an event, and changes no final or other row.
+ *  7. Counts of abandoned payments leave pending ones out, which have a count of their own. 8. An operator resolves a pending payment an
+ *     hour after its expected end. 9. No attempt follows one that is pending, and the refusal says why.
+ * 10. An ending takes over a payment of its processor that no execution works on, pending or not, and stays in the row until it is
+ *     cleared. 11. With `onlyUnsent` it takes over only a payment that was last given up as unsent. 12. An ending of the order is never
+ *     narrowed to an attempt.
  * 13. A settlement writes the processor's name of the charge, or keeps it.
  */
 export function ledgerPendingContract(ports: ContractPorts): void {

@@ -218,7 +218,7 @@ describe('the shop of examples/, with two servers', () => {
       const path = await order();
       const bank = await toBank(path);
       expect(button(await page(path))).toEqual(['1', 'Another card']);
-      // Its turn has not come.
+      // The turn of the next attempt has not come.
       expect(await toBank(path, 2)).toBe(bank);
       const ended = await post(`${other.url}${path}/another-card`, 'attempt=1');
       expect([ended.status, ended.headers.location]).toEqual([303, path]);

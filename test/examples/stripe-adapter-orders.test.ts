@@ -13,7 +13,7 @@ interface Pending {
   readonly pending: { readonly until: string; readonly action?: { readonly url: string } };
 }
 
-/** From the shop's request to the charge at Stripe, through Idempay and the adapter. */
+/** The whole way from the shop's request to the charge at Stripe, through Idempay and the adapter. */
 describe('an order with a card that its holder must confirm, at Stripe', () => {
   let environment: StripeEnvironment;
   let order: string;

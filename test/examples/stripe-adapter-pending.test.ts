@@ -13,10 +13,10 @@ const DEADLINE_MS = 10_000;
 const NOT_AUTHENTICATED = /^We are unable to authenticate your payment method/;
 /** A question takes up to five requests, on a machine that may be busy. */
 const STRIPE_TIMEOUT_MS = '3000';
-/** Longer than any test. */
+/** A time that is longer than any test. */
 const NEVER_MS = 600_000;
 
-/** Straight to the adapter: what Idempay makes of the replies is tested with Idempay. */
+/** The requests go straight to the adapter, because the effect of its replies is tested with Idempay. */
 describe('the Stripe adapter, while a payer confirms', () => {
   let environment: StripeEnvironment;
   let key: string;

@@ -7,8 +7,8 @@ import { type ProcessorInProcess, serveReferenceProcessor } from '../../testkit/
 import { until } from '../../testkit/time/until.js';
 
 /**
- * The service is killed at each step of a payment that waits for its payer, and of a cancellation that ends it (rules P24 and P25). Nothing is
- * charged twice, nothing is charged after an acknowledged cancellation, and no outcome is lost.
+ * The service is killed at each step of a payment that waits for its payer, and of a cancellation that ends it (rules P24 and P25). Nothing
+ * is charged twice, nothing is charged after an acknowledged cancellation, and no outcome is lost.
  */
 
 const BODY = { amount: '100.50', currency: 'USD', returnUrl: 'https://shop.example/back' };

@@ -35,7 +35,7 @@ describeDeployments('a payment that waits for its payer', (deployment) => {
   const untilStatus = (order: string, status: number) =>
     until(`${order} to be answered ${status}`, DEADLINE_MS, async () => (await pay(order)).status === status);
 
-  /** Everything that an answer says, but what is of its own request. */
+  /** The whole answer without the parts that belong to its own request. */
   const bytesOf = ({ status, headers, text }: Answer) => {
     const { date: _date, 'x-request-id': _id, 'idempotency-key': _key, ...rest } = headers;
     return { status, headers: rest, text };

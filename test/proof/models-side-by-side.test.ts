@@ -282,7 +282,7 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
       'ask about what is pending': async ({ ledger }, random) => {
         const limit = random.pick([1, 10]);
         const due = await ledger.duePending({ processor: random.pick(['test', 'test', 'other']), limit });
-        // Which of several that are due are told is a matter of microseconds.
+        // Microseconds decide which of several due payments are returned, so their number is compared if the limit is 1.
         const { payments, pastUntil } = await ledger.pendingBacklog();
         return [limit === 1 ? due.length : due.toSorted((a, b) => (a.key < b.key ? -1 : 1)), payments, pastUntil];
       },

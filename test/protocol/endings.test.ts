@@ -39,7 +39,7 @@ describe('a cancellation of a pending order', () => {
     for (let time = 0; time < 2; time += 1) expect(await payments.cancel(order, 'attempt')).toEqual(CANCELLED);
     expect(await payments.pay(nextOf(order), MONEY)).toMatchObject({ state: 'processed' });
     expect(processor.chargesOf(order.key)).toHaveLength(1);
-    // A decline that was no cancellation of the order is answered as any other.
+    // The answer to a decline that was no cancellation of the order is the usual one.
     expect(await payments.cancel(order)).toEqual({ state: 'declined' });
   });
 

@@ -168,7 +168,7 @@ describe('recovery', () => {
     expect(pendingUntil).toBeLessThanOrEqual(Date.now());
   });
 
-  /** Its next question is due at once, as the ledger's contract has no clock that a test could move. */
+  /** A pending payment whose next question is due at once, because the ledger's contract has no clock that a test could move. */
   async function givenDue() {
     const process = compose();
     const order = orderOf();

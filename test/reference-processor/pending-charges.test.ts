@@ -54,7 +54,7 @@ const end = async (of = reference, more: object = {}) => {
 };
 const decide = (decision: string, of = reference) => ask(`${url}/pending/${of}/${decision}`, { method: 'POST' });
 const statuses = async (of = reference) => (await processor.linesOf(of)).map(({ status }) => status);
-/** As a browser: it follows no redirect to the shop, which is not there. */
+/** Acts as a browser does, but follows no redirect to the shop, which does not exist. */
 const act = (page: string, decision: string) =>
   fetch(`${page}/${decision}`, { method: 'POST', body: new URLSearchParams(), redirect: 'manual' });
 

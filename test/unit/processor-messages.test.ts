@@ -28,7 +28,7 @@ const CALLS = {
 };
 type Call = keyof typeof CALLS;
 
-/** What a call makes of one reply, and the alarms that it raises. */
+/** The result of a call for one reply, and the alarms that it raises. */
 async function resultOf(call: Call, status: number, members: Members, headers: Headers = THIRD) {
   const processor = await answering(status, members, headers);
   return { result: await CALLS[call](processor), alarms: processor.alarms };

@@ -9,7 +9,7 @@ const MEMBERS = [
   ...['transactionId', 'processor'],
   ...['executions', 'reason', 'resolution', 'createdAt', 'claimedAt', 'settledAt'],
 ];
-/** Last, and only if the payment has them; `client` is for operators. */
+/** The last members, present only if the payment has them; `client` is for operators. */
 const SOMETIMES = ['pending', 'ending', 'processorId', 'client'] as const;
 /** Null until the payment is claimed, and if it was cancelled instead. */
 const CLAIMED = ['amount', 'currency', 'transactionId', 'processor'] as const;

@@ -106,7 +106,7 @@ export function paymentSteps({ keys, ledger, clock, pass }: ContractPorts) {
       return taken;
     },
 
-    /** A payment that its first attempt left at the processor. Due to be asked about at once. */
+    /** A payment that its first attempt left at the processor. Its next question is due at once. */
     async pending(members?: Attempt, left: Partial<Left> = {}): Promise<Claim> {
       const given = await claim(members);
       const pendingUntilMs = clock.now() + LONG_MS;

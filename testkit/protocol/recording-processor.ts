@@ -23,7 +23,7 @@ export interface NextCharge {
 }
 
 export const ACTION: Action = { url: 'https://bank.example/confirm' };
-/** Long after the test. */
+/** A time that ends long after the test. */
 const PENDING_MS = 3_600_000;
 
 /** Short, because each lease outlives it. A test of what the time-out decides has one of its own. */
@@ -69,7 +69,7 @@ export class RecordingProcessor implements Processor {
     this.endPlans.push(...answers);
   }
 
-  /** The payer has confirmed, or refused, a charge that was pending. */
+  /** Decides a pending charge, which its payer has confirmed or refused. */
   decide(key: string, outcome: LookUpResult): void {
     this.outcomes.set(key, outcome);
   }

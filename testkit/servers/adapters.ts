@@ -26,7 +26,7 @@ type Answer = AdapterReply | 'cut' | 'hang';
 export interface Adapter {
   charge(asked: Asked): Answer | Promise<Answer>;
   lookUp(asked: Asked): Answer | Promise<Answer>;
-  /** If it is omitted, endings are answered as an unknown path is. */
+  /** If omitted, an ending gets the answer of an unknown path. */
   end?(asked: Asked): Answer | Promise<Answer>;
 }
 
@@ -36,7 +36,7 @@ export interface Books {
 }
 
 export const DECLINED_SOURCE = 'tok_declined';
-/** Its payer must confirm, if one is present. */
+/** The source whose payer must confirm, if a payer is present. */
 export const CONFIRMING_SOURCE = 'tok_confirming';
 
 /** Moves money and names the movement. */
@@ -45,7 +45,7 @@ export const move = (books: Books, { reference, charge }: Asked) =>
 
 /** An adapter whose payers can be played. */
 export interface PlayedAdapter extends Required<Adapter> {
-  /** The payer of a pending charge, who was given this action, confirms or refuses. Without effect on one that has an outcome. */
+  /** Confirms or refuses a pending charge as its payer, who was given this action. A charge that has an outcome keeps it. */
   play(does: 'confirm' | 'refuse', action: unknown): void;
 }
 

@@ -31,7 +31,7 @@ export interface BrokenAdapter {
   open(books: Books): BrokenPlayed;
 }
 
-/** Of an adapter without `play`, no payer acts. `restart` kills it, and starts it again. */
+/** An adapter whose payer acts if it has `play`. `restart` kills it, and starts it again. */
 export type BrokenPlayed = Adapter & Partial<Pick<PlayedAdapter, 'play'>> & { readonly restart?: () => void };
 
 /** A good adapter whose replies to charges are changed; it moved the money before. */
@@ -468,7 +468,7 @@ const withMembers = (reply: AdapterReply, members: object): AdapterReply => ({
   body: { ...Object(reply.body), ...members },
 });
 
-/** Each breaks a promise of contract 3 about charges that are pending or ended. */
+/** Adapters each of which breaks a promise of contract 3 about charges that are pending or ended. */
 export const BROKEN_OPEN_CHARGES: readonly BrokenAdapter[] = [
   {
     title: 'has no path for endings',

@@ -5,7 +5,7 @@ import { Dialog } from './dialog.js';
 
 interface Properties {
   readonly title: string;
-  /** Must be typed. */
+  /** The word that must be typed. */
   readonly word: string;
   /** The beginning of the sentence that asks for the word, such as "To close it". */
   readonly purpose: string;

@@ -10,7 +10,7 @@ interface Properties {
   readonly payment: Payment;
   /** An execution is at work: the service ends nothing before that is over. */
   readonly isAtWork: boolean;
-  /** It was not ended, and may have changed. */
+  /** Reads the payment again: it was not ended, and may have changed. */
   look(): void;
   ended(sentence: string): void;
 }

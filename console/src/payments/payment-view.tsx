@@ -33,7 +33,7 @@ function OnePayment({ name: key, access }: { name: string; access: Access }) {
   const { http, may } = access;
   const [isDeciding, setDeciding] = useState(false);
   const [resolved, setResolved] = useState<ResolutionResult>();
-  /** What became of the payment that a person ended here. */
+  /** The result of an ending that a person asked for here. */
   const [ended, setEnded] = useState<string>();
   const watched = usePayment(http, key, isDeciding);
   const { seen, timeline, isUnknown, problem, timelineProblem, again } = watched;

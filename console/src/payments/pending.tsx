@@ -4,7 +4,7 @@ import { Time } from '../parts/time.js';
 import { Countdown } from './countdown.js';
 import type { Payment, Timeline } from './payment.js';
 
-/** In a list: when the end of a payment that waits is expected. Shows nothing for any other payment. */
+/** The expected end of a payment that waits, in a list. Any other payment shows nothing. */
 export function PendingInShort({ payment: { pending } }: { payment: Payment }) {
   if (!pending) return null;
   return (
@@ -14,7 +14,7 @@ export function PendingInShort({ payment: { pending } }: { payment: Payment }) {
   );
 }
 
-/** The same in full, as lines of `<dl class="facts">`. `life` is undefined if the timeline could not be read. */
+/** The waiting in full, as lines of `<dl class="facts">`. `life` is undefined if the timeline could not be read. */
 export function PendingFacts({ payment: { pending }, life }: { payment: Payment; life: Timeline | undefined }) {
   if (!pending) return null;
   const since = life?.events.find(({ event, at }) => event === 'pending' && at !== null)?.at;

@@ -132,8 +132,8 @@ export function Resolution({ http, seen, next, decide, ended }: Properties) {
 }
 
 /**
- * By the service's clock. Only of a payment that waits at the processor, or is ended there, the next step stays the same, so that the
- * browser's clock decides; the service refuses what comes too early, and says from when on.
+ * Decides by the service's clock. For a payment that waits at the processor, or is ended there, the next step does not change, so the
+ * browser's clock decides; the service refuses an early resolution, and says from when on it is possible.
  */
 function isResolvable({ what, resolvableAt }: Timeline['next']): boolean {
   if (what !== 'pending' && what !== 'ending') return what === 'operator';

@@ -109,7 +109,7 @@ const SHORTEST_QUESTION_MS = 5_000;
 const LONGEST_QUESTION_MS = 3_600_000;
 const SOONEST_QUESTION_MS = 1_000;
 
-/** When a pending payment is asked about again. */
+/** The time of the next question about a pending payment. */
 function nextQuestion({ claimed_at, pending_until }: StoredPayment, now: number): number {
   const quarter = Math.max((now - claimed_at) / 4, SHORTEST_QUESTION_MS);
   const next = now + Math.min(quarter, LONGEST_QUESTION_MS);

@@ -143,8 +143,8 @@ function checkTurns({ asked, cancelled, reference, script }: Issued, { stores, p
 }
 
 /**
- * A cancellation was acknowledged: nothing of the payment was or will be charged, and nothing of the attempts after it, unless only this one
- * was to be ended. A request to pay is told so only of a row that is CANCELLED.
+ * Checks an acknowledged cancellation: nothing of the payment was or will be charged, and nothing of the attempts after it, unless only
+ * this attempt was ended. A request to pay gets this answer only from a row that is CANCELLED.
  */
 function checkAcknowledged(issued: Issued, { stores, processor }: PaymentHistory): string[] {
   const { key, reference, script } = issued;

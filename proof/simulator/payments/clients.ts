@@ -53,7 +53,7 @@ export interface Issued {
   readonly script: KeyScript;
   readonly askedForAt: number;
   readonly asked: Asked[];
-  /** `only`: the attempt, and not the order. */
+  /** `only` means the attempt, and not the order. */
   readonly cancelled: (Request<CancelAnswer> &
     Pick<Asked, 'previousAtSend'> & { readonly only?: 'attempt' | undefined })[];
   readonly inquiries: (Request<FinalOutcome | 'none'> & { readonly finalAtSend: boolean })[];
@@ -373,7 +373,7 @@ export function isFinal({ answer, keyFrom, sentAt }: Asked): boolean {
 
 export const hasOutcome = (row: ObservedPayment | undefined) => row?.finalAt !== undefined && row.state !== 'CANCELLED';
 
-/** A cancellation is asked for again. */
+/** The answers after which a cancellation is asked for again. */
 const OPEN: readonly CancelAnswer['state'][] = ['in progress', 'unknown', 'cannot be ended'];
 
 const isRefused = (answer: PayAnswer | NoAnswer) =>

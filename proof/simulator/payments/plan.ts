@@ -59,7 +59,7 @@ export function planPayments(seed: number) {
   return { seed, shape, scripts, faults: happening.filter(({ kind }) => !shape.loss || kind !== 'clock') };
 }
 
-/** Drawn apart, so that plans without them are what they were before. */
+/** The charges that wait are drawn from an RNG of their own, so that plans without them stay the same. */
 function waitsOf(
   seed: number,
   { isCertain, loss, retentionMs }: Omit<Shape, 'waits'> & { isCertain: boolean; loss?: object },

@@ -41,15 +41,15 @@ export const LATEST_AFTER_LOSS_TIMEOUTS = 2;
 export interface Waits {
   readonly chance: number;
   readonly longestMs: number;
-  /** A look-up finds no record of a charge that waits. */
+  /** The chance that a look-up finds no record of a charge that waits. */
   readonly forgets: number;
   readonly cannotEnd: number;
-  /** The reply to an ending comes from an instance of the adapter that does not know endings, and nothing was done. */
+  /** The chance that an ending is answered by an instance of the adapter that does not know endings, and does nothing. */
   readonly otherContract: number;
 }
 
 interface ProcessorPromise {
-  /** Undefined if no charge waits: then the adapter does not know endings either. */
+  /** The charges that wait; undefined if none does: then the adapter does not know endings either. */
   readonly waits: Waits | undefined;
   readonly dedupMs: number;
   readonly remembersMs: number;
@@ -71,9 +71,9 @@ export type SimulatedProcessor = ReturnType<typeof createSimulatedProcessor>;
 
 /**
  * The other company's machine: the checker relies on its charge log. It keeps its promise on references, and not a moment longer.
- * `dedupMs`: how long a reference that comes again is not charged again; 0: it deduplicates nothing. `remembersMs`: how
- * long it remembers a reference when it is asked; then it says that it has no record. `tellsAmounts`: whether a look-up says
- * what was charged. `waits`: charges that are pending, and endings. `latestTimeouts`: by how many of its sender's time-outs a call is late at most.
+ * `dedupMs`: how long a reference that comes again is not charged again; 0: it deduplicates nothing. `remembersMs`: how long it remembers a
+ * reference when it is asked; then it says that it has no record. `tellsAmounts`: whether a look-up says what was charged. `waits`: charges
+ * that are pending, and endings. `latestTimeouts`: by how many of its sender's time-outs a call is late at most.
  */
 export function createSimulatedProcessor(
   { simulation, triggered }: Pick<World<unknown>, 'simulation' | 'triggered'>,
@@ -123,14 +123,14 @@ export function createSimulatedProcessor(
     }
   }
 
-  /** Undefined for a charge that does not wait. */
+  /** The time for which a charge waits; undefined for a charge that does not wait. */
   function waitingMsOf(key: string): number | undefined {
     if (!waits) return undefined;
     const random = simulation.rng(`waiting ${key}`);
     return random.fraction() < waits.chance ? random.fraction() * waits.longestMs : undefined;
   }
 
-  /** Unless it is ended before. The end that it names is rarely the true one. */
+  /** Lets the payer decide after this time, unless the charge is ended before. The expected end in the reply is rarely the true one. */
   function waitForPayer(record: KnownCharge, waitsMs: number, decide: () => void): void {
     const { key } = record.charge;
     const random = simulation.rng(`expected end of ${key}`);
@@ -145,7 +145,7 @@ export function createSimulatedProcessor(
     simulation.arrive(waitsMs, undefined, confirm);
   }
 
-  /** The same answer each time, once it is one. */
+  /** Ends a charge. After the first answer with an outcome, each answer is the same. */
   function end(key: string): EndResult {
     const record = known.get(key);
     const random = simulation.rng(`ending ${key}`);

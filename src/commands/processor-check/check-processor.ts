@@ -33,7 +33,7 @@ export interface CheckOptions extends OutputOptions {
 /** Shorter than this, a busy machine may cut a connection before the adapter has read the charge. */
 const LEAST_CUT_MS = 50;
 const LEAST_WATCH_MS = 1_000;
-/** The most references that are charged, a decline, three cuts and those that are ended among them. */
+/** The highest number of charged references, with a decline, three cuts and the ended references. */
 const MOST_CHARGES = 17;
 /** A command that starts a server or a browser may take some time. */
 const COMMAND_LIMIT_MS = 120_000;
@@ -105,8 +105,8 @@ export async function checkProcessor(
 }
 
 /**
- * Runs a command of the user's in a shell, and waits for its end, not for what it leaves running. Its output is not shown, because an action
- * may be in it. Resolves with how it failed.
+ * Runs a command of the user in a shell, and waits for its end, not for the processes that it leaves running. Its output is not shown,
+ * because it may contain an action. Resolves with the problem if the command failed.
  */
 function runCommand(command: string, environment: Readonly<Record<string, string>>): Promise<string | undefined> {
   return new Promise((resolve) => {

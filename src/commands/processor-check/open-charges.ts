@@ -5,8 +5,8 @@ import type { Answer, CheckedPayment } from './probe.js';
 import { broken, type Judgement, kept, type Row, type Run, said, skipped } from './run-checks.js';
 
 /**
- * The rows about charges that are pending or ended (contract 3). An adapter of an earlier contract is asked for none of it. Some promises are
- * about what a payer or a crash does, so they need a command that plays it.
+ * The rows about charges that are pending or ended (contract 3). The rows ask an adapter of an earlier contract for none of this. Some
+ * promises are about the act of a payer or about a crash, so they need a command that plays it.
  */
 export const OPEN_CHARGES: readonly Row[] = [
   row('ending before a charge', endingBefore),
@@ -20,7 +20,7 @@ export const OPEN_CHARGES: readonly Row[] = [
   row('without a payer', withoutPayer),
 ];
 
-/** Nobody goes there: the check follows no redirect. */
+/** No request goes there, because the check follows no redirect. */
 const RETURN_URL = 'https://shop.example/back';
 /** The ending is sent after these parts of the time that a charge takes. */
 const ENDED_AFTER = [0, 0.5, 1];
@@ -71,7 +71,7 @@ async function endingBefore(run: Run): Promise<Judgement> {
   return kept('A reference that never came is ended, and its charge that comes later is not made.');
 }
 
-/** Both arrive at nearly the same time, in both orders. */
+/** The charge and its ending arrive at nearly the same time, in both orders. */
 async function endingDuring(run: Run): Promise<Judgement> {
   const judged = await Promise.all(ENDED_AFTER.map((part) => endWhileCharging(run, part)));
   const worst = judged.find(({ verdict }) => verdict === 'broken');
@@ -179,7 +179,7 @@ function notPending({ probe }: Run, answer: Answer): Judgement {
   return unclear('The charge with a returnUrl', answer);
 }
 
-/** Undefined if it is pending, or has an outcome. */
+/** The fault in a look-up of a pending charge; undefined if the charge is pending, or has an outcome. */
 function faultOfPending(found: Answer, what: string): Judgement | undefined {
   if (found.result.state === 'no record') {
     return broken(`${what} has no record of it. The payer may still confirm it, and nobody would find out.`);
@@ -217,7 +217,7 @@ async function endingPending(run: Run): Promise<Judgement> {
   return run.waiting === undefined ? skipped(NOTHING_PENDING) : endOpen(run, run.waiting);
 }
 
-/** The payer confirms what was ended, as one does who comes back to the bank's page. */
+/** The payer confirms a charge that was ended, as a payer may who comes back to the bank's page. */
 async function endOpen({ probe }: Run, payment: CheckedPayment): Promise<Judgement> {
   const { payer } = probe.settings;
   const what = 'The ending of a pending charge';
@@ -326,7 +326,7 @@ function newPending({ probe }: Run, purpose: string): CheckedPayment {
 
 const isOutcome = ({ result }: Answer): boolean => result.state === 'succeeded' || result.state === 'declined';
 
-/** Undefined if the charge of an ended reference was not made. Then 409 and 422 are as good as 402. */
+/** The cost of a charge of an ended reference; undefined if the charge was not made. Then 409 and 422 are as good as 402. */
 function costOfCharge(what: string, answer: Answer): Judgement | undefined {
   const { state } = answer.result;
   if (state === 'succeeded') return broken(`${what} was answered as succeeded. ${CHARGED_ANYWAY}`);
@@ -335,7 +335,7 @@ function costOfCharge(what: string, answer: Answer): Judgement | undefined {
   return state === 'declined' || isStillAtWork(answer.reply) || isRefused ? undefined : unclear(what, answer);
 }
 
-/** The look-up of a charge that was ended, or declined after it had been pending, says something else. */
+/** The look-up contradicts the earlier decline of a charge that was ended, or that had been pending. */
 function chargedLater(found: Answer, what: string): Judgement {
   if (found.result.state === 'succeeded') {
     return broken(

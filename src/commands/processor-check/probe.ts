@@ -42,7 +42,7 @@ export interface ProbeSettings {
   readonly money: Money;
   readonly source?: string | undefined;
   readonly decliningSource?: string | undefined;
-  /** Stands for a payer who must confirm. If it is omitted, `source` is tried. */
+  /** The source of a payer who must confirm. If omitted, `source` is tried. */
   readonly confirmingSource?: string | undefined;
   /** Kills the adapter and starts it again. Resolves with the problem if that failed. */
   readonly restart?: (() => Promise<string | undefined>) | undefined;
@@ -82,9 +82,9 @@ export interface CheckedPayment extends Money {
   /** The check that charges it. */
   readonly purpose: string;
   state: 'not sent' | 'unknown' | 'pending' | 'charged' | 'declined';
-  /** It was said to be pending, or its ending was asked for: from then on only replies that name contract 3 count. */
+  /** True if a reply said pending, or its ending was asked for: from then on only replies that name contract 3 count. */
   isOpen: boolean;
-  /** The processor's own name of it, and what its payer was given, as the last reply had them that had them. */
+  /** The processor's own name of the charge and the action of its payer, each from the last reply that had one. */
   id: string | undefined;
   action: Action | undefined;
   /** Amounts that were answered as succeeded. */
@@ -272,7 +272,7 @@ export function openProbe(settings: ProbeSettings) {
     /** The answer of the look-up when the charge waits no longer, or the time is over. */
     decided: (payment: CheckedPayment, limitMs = deadlineMs) =>
       lookUpUntil(payment, limitMs, ({ result, reply }) => result.state !== 'pending' && !isStillAtWork(reply)),
-    /** The same for a charge that was ended, or declined: it must stay so. */
+    /** Looks up a charge that was ended or declined for a while, because it must stay so. */
     watchEnded: (payment: CheckedPayment) =>
       lookUpUntil(payment, Math.max(settings.leastWatchMs, 2 * chargeMs), ({ result }) => result.state === 'succeeded'),
     /** The answer of the look-up as soon as the adapter is there again. */

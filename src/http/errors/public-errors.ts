@@ -129,7 +129,7 @@ const BODY_RETRY_SECONDS = 2;
 
 /** Longer than a restart of the processor and one round of recovery. */
 const PROCESSOR_RETRY_SECONDS = 5;
-/** The payer of the attempt before is given this time before somebody asks again. */
+/** The payer of the attempt before has this time before a client asks again. */
 const PENDING_RETRY_SECONDS = 5;
 /** Until a person has done something. */
 const OPERATOR_RETRY_SECONDS = 60;
@@ -140,7 +140,7 @@ const LOOK_UP_RETRY_SECONDS = 1;
 /** On the 404 of a payment's record: what is certain of its key. */
 const KEY_STATE_HEADER = 'Idempay-Key-State';
 
-/** On each 422, and on some 409, about a reference or a cancellation: why, for programs. */
+/** The reason, for programs, on each 422 and on some 409 about a reference or a cancellation. */
 const ATTEMPT_STATE_HEADER = 'Idempay-Attempt-State';
 export const ATTEMPT_STATES = [
   'previous-absent',
@@ -363,7 +363,7 @@ const CATALOGUE = {
       ),
     examples: { attemptBeforeUnderWay: [2, 1] },
   }),
-  /** It may wait for days, so a program must not simply repeat this. */
+  /** The attempt before may wait for days, so a program must not simply repeat the request. */
   attemptBeforePending: entry({
     status: 409,
     title: 'The attempt before this one is pending: its payer may still confirm it.',
@@ -509,7 +509,7 @@ const CATALOGUE = {
       ),
     examples: { paymentNotSent: ['key'] },
   }),
-  /** Only for callers that understand pending payments. */
+  /** The answer is only for callers that understand pending payments. */
   pendingUnanswered: entry({
     status: 503,
     title: 'The payment is pending, and the processor did not say what its payer can do.',

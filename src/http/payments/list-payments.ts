@@ -131,7 +131,7 @@ function stateNamed(text: string): Selection['state'] {
   return state;
 }
 
-/** `false` would need a read of every other payment, and nobody asks for that. */
+/** `false` would need a read of every other payment, and no client asks for that. */
 function isPendingAsked(text: string | undefined): true | undefined {
   if (!text) return undefined;
   if (text === 'true') return true;

@@ -49,8 +49,8 @@ const OPERATED_REFERENCE_PARAMETERS = Object.keys(OperatedReferenceQuery.propert
 const CANCELLATION_PARAMETERS = Object.keys(CancellationQuery.properties);
 
 /**
- * The purpose of a request: a payment is a client's own, an operator may name a client for a cancellation or a question, and a question need
- * not name an attempt.
+ * The purpose of a request: a payment is a client's own, an operator may name a client for a cancellation or a question, and a question
+ * need not name an attempt.
  */
 type NamedFor = 'payment' | 'cancellation' | 'question';
 
@@ -135,8 +135,8 @@ export function referenceIn(
 }
 
 /**
- * `attempt` if a cancellation is to end one attempt only. Throws the 400 for every other value, also an empty one: without the parameter the
- * order would be closed.
+ * The scope of a cancellation: `attempt` if it ends one attempt only. Throws the 400 for every other value, also an empty one: without the
+ * parameter the order would be closed.
  */
 export function scopeOf(query: unknown): 'attempt' | undefined {
   const { only } = query as Readonly<Record<string, unknown>>;

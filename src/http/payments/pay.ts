@@ -113,7 +113,7 @@ export function pay(
     },
   );
 
-  /** If the row is final since it was read, its outcome may have been told to another request, so it is the answer (rule P17). */
+  /** A row that became final after it was read may have been reported to another request, so its outcome is the answer (rule P17). */
   async function withRecord(
     answer: PayAnswer,
     client: string | undefined,
@@ -170,7 +170,7 @@ export function pay(
 /** A pending payment has its record if the request takes it. */
 type Answered = PayAnswer & { readonly record?: string };
 
-/** Only a caller that says so is answered with a 202 (rule P24): a payer is present, or the request prefers it. */
+/** Only a caller that understands pending payments gets a 202 (rule P24): a payer is present, or the request prefers it. */
 function takesPending({ headers }: FastifyRequest, asked: PaymentRequest): boolean {
   return ('content' in asked && asked.content?.returnUrl !== undefined) || prefersAsync(headers.prefer);
 }

@@ -57,7 +57,10 @@ const ANSWERS: { readonly [Name in State]: Row<PayAnswer & { readonly state: Nam
     countedAs: 'unavailable',
     refusal: () => publicErrors.otherProcessorBeforeLoss(),
   },
-  /** Word for word as an unknown one: a caller that does not know pending payments never meets something new (rule P24). */
+  /**
+   * The answer is word for word the answer to an unknown payment, so a caller that does not know pending payments meets nothing new (rule
+   * P24).
+   */
   pending: { countedAs: 'pending', refusal: (_answer, by) => publicErrors.paymentOutcomeUnknown(by) },
   'pending without answer': { countedAs: 'pending', refusal: (_answer, by) => publicErrors.paymentOutcomeUnknown(by) },
   'not sent': { countedAs: 'not_sent', refusal: (_answer, by) => publicErrors.paymentNotSent(by) },

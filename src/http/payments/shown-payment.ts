@@ -72,7 +72,7 @@ export const examplePayment = (changes: Partial<ClaimedPayment> = {}): unknown =
 export const PENDING_UNTIL_MS = Date.UTC(2026, 10, 20, 14);
 const pending = { ...completed, state: 'PROCESSING', settledAt: undefined, pendingUntil: PENDING_UNTIL_MS } as const;
 
-/** As a 202 has it; `action` is only in this answer. */
+/** An example of the record in a 202; `action` is only in this answer. */
 export const examplePending = (action?: Action): unknown => JSON.parse(paymentJson(pending, undefined, action));
 
 export function shown(payment: ShownPayment): unknown {

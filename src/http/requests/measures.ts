@@ -32,7 +32,7 @@ export const PAYMENT_OUTCOMES = [
   'refused',
   'refused_for_load',
   'not_sent',
-  /** Its outcome takes time: its payer must confirm it, or the processor waits. */
+  /** The outcome of the payment takes time: its payer must confirm it, or the processor waits. */
   'pending',
   'unknown',
   /** A store could not serve it. */

@@ -5,7 +5,7 @@ const LONGEST_WAIT_SECONDS = 30;
 
 /** A token, or a quoted string without escapes, which neither a number nor `representation` needs. */
 const WAIT = /^wait\s*=\s*(?:(\d+)|"(\d+)")$/i;
-/** It has no value; an empty one means none (RFC 7240 2). */
+/** The preference has no value, and an empty value means none (RFC 7240 2). */
 const ASYNC = /^respond-async(?:\s*=\s*"")?$/i;
 const RETURN = /^return\s*=\s*(?:([!#$%&'*+.^_`|~\w-]+)|"([^"\\]*)")$/i;
 

@@ -55,7 +55,7 @@ export function createAskProcessor(
   };
 }
 
-/** Undefined for a payment of which every contract may tell. */
+/** The open charge of a payment; undefined if a reply under any contract counts for it. */
 export function openOf({ pendingUntil, ending, state, processorId }: ClaimedPayment): OpenCharge | undefined {
   const isOpen = state === 'PROCESSING' && (pendingUntil !== undefined || ending !== undefined);
   return isOpen ? { id: processorId } : undefined;

@@ -39,7 +39,7 @@ export function paymentJson(payment: ShownPayment, client: string | undefined, a
   });
 }
 
-/** Only if the payment has them, as few do. */
+/** The members that few payments have; absent if a payment lacks them. */
 function openMembersOf(
   { pendingUntil, ending, processorId }: Pick<Partial<PaymentRecord>, 'pendingUntil' | 'ending' | 'processorId'>,
   action: Action | undefined,

@@ -167,7 +167,7 @@ function givenUp({ at, lookedUp, sent, cause }: GivenUp, actor: Actor): Timeline
   return lookedUp ? [lookUp(undefined, actor, lookedUp), end] : [end];
 }
 
-/** A look-up that found it pending found no outcome. */
+/** The steps of an execution that left the payment pending. A look-up that says pending has found no outcome. */
 function pendingSteps({ at, lookedUp }: GivenUp, until: number, actor: Actor): TimelineEvent[] {
   const pending: TimelineEvent = { at, event: 'pending', ...actor, detail: `until ${isoOf(until)}` };
   return lookedUp ? [{ event: 'looked up', ...actor, detail: 'the processor has it' }, pending] : [pending];
@@ -288,7 +288,7 @@ export function nextOf(
   };
 }
 
-/** It waits at the processor, or is ended there. */
+/** The next step of a payment that waits at the processor, or is ended there. */
 function openNext({ payment, now, recoverAt }: PaymentLife, operatorFrom: number): NextStep {
   const operator =
     operatorFrom <= now

@@ -52,28 +52,31 @@ export interface Ledger {
   acceptLostRows(): Promise<void>;
 
   /**
-   * Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. A pending one is taken over
-   * only with `isPending`, by a caller that has its outcome.
+   * Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. A pending payment is taken
+   * over only with `isPending`, by a caller that has its outcome.
    */
   takeOver(takeover: Takeover & { readonly key: string; readonly isPending?: boolean }): Promise<Claim | undefined>;
 
   /**
-   * Takes over an abandoned payment, pending or not, and writes in the same commit that a cancellation ends it (rule P25). `onlyUnsent`: not if
-   * something may have been sent for it. Undefined as with `takeOver`, or if it may have been sent.
+   * Takes over an abandoned payment, pending or not, and writes in the same commit that a cancellation ends it (rule P25). With
+   * `onlyUnsent`, a payment that may have been sent is left alone. Undefined as with `takeOver`, or if the payment is left alone.
    */
   beginEnding(ending: BegunEnding): Promise<Claim | undefined>;
 
-  /** Takes over up to `limit` abandoned payments of the processor that are due for recovery, from one end of their order; none that is pending. */
+  /**
+   * Takes over up to `limit` abandoned payments of the processor that are due for recovery, from one end of their order. Pending payments
+   * are left out.
+   */
   takeOverDue(takeover: DueTakeover): Promise<readonly Claim[]>;
 
   /**
-   * Up to `limit` pending payments of the processor that are due to be asked about, longest due first. In the same commit, each is due again
-   * after a quarter of its age, between 5 seconds and an hour, and not after `untilMs` if that is to come. Nothing else of it changes, and no
-   * lease begins.
+   * Up to `limit` pending payments of the processor that are due to be asked about, longest due first. In the same commit, each becomes due
+   * again after a quarter of its age, between 5 seconds and an hour, and not after `untilMs` if that time is to come. The rest of its row
+   * does not change, and no lease begins.
    */
   duePending(due: { readonly processor: string; readonly limit: number }): Promise<readonly PendingPayment[]>;
 
-  /** The end of a pending payment is expected at another time (milliseconds since the epoch). Writes no event, and changes no final row. */
+  /** Moves the expected end of a pending payment (milliseconds since the epoch). Writes no event, and changes no final row. */
   movePending(key: string, untilMs: number): Promise<void>;
 
   /** Lengthens the lease; false when the attempt has been fenced off. */
@@ -101,8 +104,8 @@ export interface Ledger {
   abandon(fence: Fence, recoverAfterMs: number, mark?: UnsentMark, note?: ExecutionNote): Promise<boolean>;
 
   /**
-   * The same for a payment that may have been sent: what became of it is not the end. It may be pending from now on, or the ending that a
-   * cancellation began may be over without an answer that ends it.
+   * Ends the lease of a payment that may have been sent and has no outcome: the payment is pending from now on, or the ending that a
+   * cancellation began is over without an answer that ends the payment.
    */
   leave(fence: Fence, left: Left, note: ExecutionNote): Promise<boolean>;
 
@@ -115,8 +118,8 @@ export interface Ledger {
   resolve(resolution: Resolution): Promise<ResolveResult>;
 
   /**
-   * Counts payments that are PROCESSING and not pending, with a dead lease, or taken over at this moment, among the `MOST_COUNTED` oldest under way. They
-   * were first claimed more than `dedupMs` ago, or more than `idempotencyTtlMs` ago if nothing was ever sent for them.
+   * Counts payments that are PROCESSING and not pending, with a dead lease, or taken over at this moment, among the `MOST_COUNTED` oldest
+   * under way. They were first claimed more than `dedupMs` ago, or more than `idempotencyTtlMs` ago if nothing was ever sent for them.
    */
   countAbandoned(dedupMs: number, idempotencyTtlMs: number): Promise<number>;
 
@@ -151,27 +154,30 @@ export interface Backlog {
 }
 
 export interface PendingBacklog extends Backlog {
-  /** Of them, those whose end was expected before now. */
+  /** The number of pending payments whose end was expected before now. */
   readonly pastUntil: number;
 }
 
 export const RESOLVABLE_AFTER_UNTIL_MS = 3_600_000;
 export const RESOLVABLE_AFTER_CLAIM_MS = 30 * 24 * 3_600_000;
 
-/** What an execution leaves that ends without an outcome. */
+/** The changes to a row by an execution that ends without an outcome. */
 export interface Left {
   readonly recoverAfterMs: number;
-  /** The payment is pending from now on, and its end is expected at this time; milliseconds since the epoch. If omitted, that stays as it is. */
+  /**
+   * The payment is pending from now on, and its end is expected at this time (milliseconds since the epoch). If omitted, the row keeps its
+   * time.
+   */
   readonly pendingUntilMs?: number | undefined;
   /** The ending that a cancellation began is over, and the payment is as before. */
   readonly clearsEnding?: boolean | undefined;
-  /** If omitted, the row keeps the one that it has. */
+  /** If omitted, the row keeps its name of the charge. */
   readonly processorId?: string | undefined;
 }
 
 export interface BegunEnding extends Takeover {
   readonly key: string;
-  /** Kept in the row. An ending of the order stays one, whoever asks again for less. */
+  /** The row keeps the scope. An ending of the order is never narrowed to an attempt by a later request. */
   readonly scope: EndingScope;
   readonly onlyUnsent: boolean;
 }
@@ -393,7 +399,7 @@ interface Final {
   readonly final: FinalOutcome;
 }
 
-/** Whether an execution is at work on it or not. */
+/** A pending payment, with or without an execution at work on it. */
 interface Pending {
   readonly state: 'pending';
   readonly payment: PendingPayment;

@@ -53,7 +53,10 @@ interface PaymentRow {
   readonly reason: string | undefined;
   /** Why an operator resolved it; undefined if the processor's own answer settled it. */
   readonly resolution: string | undefined;
-  /** The payment waits at the processor, which expects its end then (rule P24). Undefined if it is not pending, or final. */
+  /**
+   * The time at which the processor expects the end of a payment that waits there (rule P24). Undefined if the payment is not pending, or
+   * is final.
+   */
   readonly pendingUntil?: number | undefined;
   /** A cancellation ends the payment, or has ended it (rule P25). */
   readonly ending?: EndingScope | undefined;
@@ -115,7 +118,7 @@ export type PaymentEvent = { readonly at: number; readonly execution: number } &
 
 export interface Selection {
   readonly state: PaymentRecord['state'] | undefined;
-  /** Only payments that are pending. `PROCESSING` has them too. */
+  /** Selects pending payments only. `PROCESSING` selects them too. */
   readonly isPending?: boolean | undefined;
   /** Only payments of this client; payments of all clients if it is undefined. */
   readonly client?: string | undefined;

@@ -6,8 +6,8 @@ export interface Processor {
   readonly traits: ProcessorTraits;
 
   /**
-   * The version of the contract that its last whole reply named; 0 if it named none, or there was no reply. Only from `CONTRACT_OF_ENDINGS` on
-   * can a charge be pending, and be ended.
+   * The version of the contract that its last whole reply named; 0 if it named none, or there was no reply. A charge can be pending, and be
+   * ended, from `CONTRACT_OF_ENDINGS` on.
    */
   readonly contract: number;
 
@@ -16,13 +16,13 @@ export interface Processor {
 
   /**
    * Tells what became of an earlier charge with that key. `money`: the money that must have been charged; an answer that names other money
-   * is unknown. If omitted, the answer is not compared. `open`: the payment is pending, or a cancellation ends it, so only a reply that names
-   * `CONTRACT_OF_ENDINGS` counts.
+   * is unknown. If omitted, the answer is not compared. `open`: the payment is pending, or a cancellation ends it, so only a reply that
+   * names `CONTRACT_OF_ENDINGS` counts.
    */
   lookUp(key: string, money?: Money, open?: OpenCharge): Promise<LookUpResult>;
 
   /**
-   * Asks the processor to end a charge, so that it charges nothing from then on, also if the charge itself arrives later. It is asked again
+   * Asks the processor to end a charge, so that it charges nothing from then on, also if the charge itself arrives later. Callers ask again
    * until there is an answer. Never throws for an act of the processor.
    */
   end(ending: Ending): Promise<EndResult>;
@@ -33,7 +33,7 @@ export const CONTRACT_OF_ENDINGS = 3;
 
 /** A charge that is pending, or that is being ended. */
 export interface OpenCharge {
-  /** The processor's own name of it, from an earlier reply. Undefined if no reply named one. */
+  /** The processor's own name of the charge, from an earlier reply. Undefined if no reply had one. */
   readonly id?: string | undefined;
 }
 
@@ -103,18 +103,21 @@ export type ChargeResult =
 /** The charge was accepted, and its outcome takes time: the payer must confirm, or the processor itself waits (rule P24). */
 export interface PendingCharge {
   readonly state: 'pending';
-  /** When the end is expected; milliseconds since the epoch. It may move with each look-up. */
+  /** The time at which the end is expected, in milliseconds since the epoch. Each look-up may move it. */
   readonly untilMs: number;
-  /** Undefined if the payer has nothing to do. */
+  /** The action of the payer; undefined if the payer has nothing to do. */
   readonly action?: Action | undefined;
 }
 
-/** What the payer needs to confirm, as the adapter gave it: `url`, or members that the page knows. It is passed on, and never kept. */
+/**
+ * The means for the payer to confirm, as the adapter gave them: `url`, or members that the page knows. Idempay passes them on, and never
+ * keeps them.
+ */
 export type Action = Readonly<Record<string, string>>;
 
 export type EndResult =
   | Exclude<LookUpResult, { readonly state: 'pending' | 'no record' }>
-  /** It cannot be ended any more: its outcome will come. */
+  /** The charge cannot be ended (any more), so its outcome will come. */
   | { readonly state: 'cannot be ended' }
   /** The reply does not name the contract that knows endings: it may come from another instance of the adapter. */
   | { readonly state: 'other contract'; readonly cause: string };

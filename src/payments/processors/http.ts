@@ -27,17 +27,17 @@ const TYPICAL_MS = 1_000;
 const ALARM_EVERY_MS = 10_000;
 
 /**
- * A processor reached over HTTP; `docs/reference/processor.md` is its contract. Only a whole reply that says so is an outcome;
- * everything else is unknown, and nothing is ever sent twice here.
+ * A processor reached over HTTP; `docs/reference/processor.md` is its contract. Only a whole reply that says so is an outcome; everything
+ * else is unknown, and nothing is ever sent twice here.
  *
  * The deadline is `timeoutMs` from the call, and the monotonic clock is asked again right before the first byte, so a process that was
  * stopped between the lease check and the send does not send. Two cases remain: a stop within those last instructions, and bytes that wait
  * in a socket or on the way. Such a charge arrives late, under the same `Idempotency-Key` as the one that a takeover sent meanwhile, and
  * the processor's own deduplication makes them one.
  *
- * `alarm` is called for answers that only a person can repair (a refused password, a path that is not there, a reply about another charge, an
- * action that breaks the contract).
- * `sourceNotRead` is called once, when an adapter settles a charge that names its payer, and does not say that it reads the source.
+ * `alarm` is called for answers that only a person can repair (a refused password, a path that is not there, a reply about another charge,
+ * an action that breaks the contract). `sourceNotRead` is called once, when an adapter settles a charge that names its payer, and does not
+ * say that it reads the source.
  */
 export function createHttpProcessor(settings: {
   url: string;

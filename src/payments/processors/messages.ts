@@ -48,14 +48,17 @@ const REFUSED: Readonly<Record<Asked, Readonly<Record<number, string>>>> = {
   // A charge that never came can be ended too.
   'an ending': { ...LOOK_UP_REFUSED, 404: LOOK_AT_ADAPTER },
 };
-/** Something before the adapter may answer so to an ending, so the adapter may know endings: the reply is no word of another contract. */
+/**
+ * A gateway before the adapter may answer an ending with one of these, so such a reply does not prove that the adapter keeps another
+ * contract.
+ */
 const NOT_FROM_ADAPTER = [401, 403, 408, 429, 500, 502, 503, 504];
 
-/** The version of the contract: since the second one a charge says what it is about, and since the third one it can be pending, and be ended. */
+/** The version of the contract: since version 2 a charge has its content, and since version 3 a charge can be pending, and be ended. */
 const CONTRACT = CONTRACT_OF_ENDINGS;
 const CONTRACT_OF_CONTENT = 2;
 const CONTRACT_HEADER = 'idempay-contract';
-/** The processor's own name of a charge that is kept: visible ASCII, as it is sent back in a path. */
+/** The form of a processor's own name of a charge, which is kept: visible ASCII, because it is sent back in a path. */
 const CHARGE_ID = /^[!-~]{1,255}$/;
 
 /** `members`: the charge as the contract has it. */
@@ -71,7 +74,7 @@ export function chargeQuestion(
   };
 }
 
-/** `open`: of a charge that is pending or ended, whose name is sent if it is known. */
+/** With `open`, the charge is pending or ended, and its name is sent if it is known. */
 export function lookUpQuestion(key: string, open?: OpenCharge): Question {
   const query = open?.id === undefined ? '' : `?id=${encodeURIComponent(open.id)}`;
   return { method: 'GET', path: `/charges/${encodeURIComponent(key)}${query}`, headers: {} };
@@ -124,7 +127,7 @@ export interface Carried {
 
 export const NOTHING_CARRIED: Carried = { contract: false, reference: false };
 
-/** `doubt`: of `doubtIn`. */
+/** `doubt` is the result of `doubtIn`. */
 export function chargeResultOf(reply: Reply, doubt: string | undefined): ChargeResult | NotSent {
   if (doubt !== undefined) return { state: 'unknown', cause: doubt };
   if (reply.complete) {
@@ -139,7 +142,7 @@ export function chargeResultOf(reply: Reply, doubt: string | undefined): ChargeR
   return { state: 'unknown', cause: causeOf('a charge', reply) };
 }
 
-/** `doubt`: of `doubtIn`. `isOpen`: the payment is pending or ended, so that only a reply that names the contract counts. */
+/** `doubt` is the result of `doubtIn`. With `isOpen`, the payment is pending or ended, so only a reply that names the contract counts. */
 export function lookUpResultOf(reply: Reply, doubt: string | undefined, isOpen = false): LookUpResult {
   if (doubt !== undefined) return { state: 'unknown', cause: doubt };
   if (isOpen && reply.complete && !namesEndings(reply))
@@ -152,7 +155,7 @@ export function lookUpResultOf(reply: Reply, doubt: string | undefined, isOpen =
   return outcomeIn(reply) ?? { state: 'unknown', cause: causeOf('a look-up', reply) };
 }
 
-/** `doubt`: of `doubtIn`. */
+/** `doubt` is the result of `doubtIn`. */
 export function endResultOf(reply: Reply, doubt: string | undefined): EndResult {
   if (doubt !== undefined) return { state: 'unknown', cause: doubt };
   const isFromAdapter = reply.complete && !NOT_FROM_ADAPTER.includes(reply.status);
@@ -176,15 +179,15 @@ function declineOf({ reason }: { readonly reason: string }, reply: Reply) {
 }
 
 /**
- * What a reply says of a charge that is pending, or the rule that it breaks. Undefined if it does not say so, or does not name the contract
- * that has it: under an earlier one the word may mean anything.
+ * The members of a reply that says pending, or the rule that it breaks. Undefined if the reply does not say pending, or does not name
+ * contract 3: under an earlier contract the word may mean anything.
  */
 function pendingIn(asked: Asked, reply: Reply) {
   if (asked === 'an ending' || !reply.complete || reply.status !== (asked === 'a charge' ? 202 : 200)) return undefined;
   return namesEndings(reply) && pending.Check(readJson(reply.body)) ? readPending(membersOf(reply)) : undefined;
 }
 
-/** The processor's own name of the charge. One of another form is no name that could be sent back. */
+/** The processor's own name of the charge. A name of another form could not be sent back, so it is ignored. */
 function idIn(reply: Reply): OpenCharge {
   const { id } = membersOf(reply);
   return typeof id === 'string' && CHARGE_ID.test(id) ? { id } : {};
@@ -268,7 +271,7 @@ export function whereToLook(asked: Asked, reply: Reply, doubt: string | undefine
   if (problemIn(asked, reply) !== undefined) return LOOK_AT_ADAPTER;
   if (isReversed(reply)) return LOOK_AT_CHARGE;
   const lookAt = REFUSED[asked][reply.status ?? 0];
-  // Another instance of the adapter that does not know endings yet: the payment goes on.
+  // The reply comes from another instance of the adapter, which does not know endings yet, so the payment goes on.
   const isExpected = asked === 'an ending' && lookAt !== LOOK_AT_CREDENTIALS && !namesEndings(reply);
   return isExpected ? undefined : lookAt;
 }
@@ -282,13 +285,16 @@ export function causeOf(asked: Asked, reply: Reply): string {
   return isStillAtWork(reply) ? `${said}: still at work` : `${said}, which settles nothing`;
 }
 
-/** The rule of the contract that a reply breaks which says that a charge is pending. */
+/** The rule of the contract that a reply that says pending breaks. */
 function problemIn(asked: Asked, reply: Reply): string | undefined {
   const waiting = pendingIn(asked, reply);
   return waiting && 'problem' in waiting ? waiting.problem : undefined;
 }
 
-/** Reserved for a charge that had succeeded, such as a direct debit that was returned. It is an alarm, and no outcome. */
+/**
+ * True for the reserved reply about a charge that had succeeded, such as a direct debit that was returned. The reply raises an alarm, and
+ * is no outcome.
+ */
 function isReversed(reply: Reply): boolean {
   return reply.complete && namesEndings(reply) && reversed.Check(readJson(reply.body));
 }
@@ -300,8 +306,8 @@ function otherContract(asked: Asked, reply: Reply): string {
 const answered = (asked: Asked, reply: Reply) => `the processor answered ${reply.status} to ${asked}`;
 
 /**
- * The version of the contract that a whole reply names; 0 if it names none. Something on the way may have joined two headers to a list: then
- * the lowest version counts.
+ * The version of the contract that a whole reply names; 0 if it names none. If a proxy has joined two headers to a list, the lowest version
+ * counts.
  */
 export function contractIn(reply: Reply): number {
   if (!reply.complete) return 0;

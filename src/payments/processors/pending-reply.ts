@@ -2,22 +2,25 @@ import { isLoopback } from '../../platform/loopback.js';
 import { codePointsIn } from '../../platform/printed-text.js';
 import type { Action, PendingCharge } from '../ports/processor.js';
 
-/** A page needs an address, or a few values for the script of the processor. Nothing of it is stored, so a small one costs nothing. */
+/**
+ * A page needs an address, or a few values for the script of the processor. The service stores nothing of the action, so this limit is
+ * generous.
+ */
 const MOST_MEMBERS = 20;
-/** In code points, as all lengths of texts. */
+/** Lengths count code points, as all lengths of texts do. */
 const LONGEST_NAME = 100;
 const LONGEST_VALUE = 8_000;
-/** As JSON in UTF-8. A process remembers 1,000 of them. */
+/** The size of an action as JSON in UTF-8. A process remembers 1,000 actions. */
 const MOST_BYTES = 16 * 1024;
 
-/** RFC 3339, whose hours end at 23. A leap second is refused, as the clocks of computers have none. */
+/** The form of RFC 3339, whose hours end at 23. A leap second is refused, because the clocks of computers have none. */
 const MOMENT = /^(\d{4}-\d{2}-\d{2})T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;
 
 type Members = Readonly<Record<string, unknown>>;
 
 /**
- * The members `until` and `action` of a reply that says pending, or the rule of the contract that they break. A problem quotes nothing of the
- * action, because it stands in the log.
+ * The members `until` and `action` of a reply that says pending, or the rule of the contract that they break. A problem quotes nothing of
+ * the action, because it stands in the log.
  */
 export function readPending({ until, action }: Members): Omit<PendingCharge, 'state'> | { readonly problem: string } {
   const untilMs = typeof until === 'string' ? readMoment(until) : undefined;

@@ -10,7 +10,7 @@ export interface Content {
   readonly source?: string | undefined;
   readonly description?: string | undefined;
   readonly metadata?: Metadata | undefined;
-  /** A payer is present, and comes back to this address after a confirmation (rule P24). It is kept and erased as the source is. */
+  /** The address to which the payer, who is present, comes back after a confirmation (rule P24). It is kept and erased with the source. */
   readonly returnUrl?: string | undefined;
 }
 
@@ -48,7 +48,7 @@ export function sourceProblem(source: string): string | undefined {
   return undefined;
 }
 
-/** The same for `returnUrl`. The payer's browser is sent there, so nobody may read it on the way. */
+/** The sentence that tells the client what is wrong with its `returnUrl`. Undefined if it is valid. https keeps it secret on the way. */
 export function returnUrlProblem(returnUrl: string): string | undefined {
   const isText = returnUrl.length <= MOST_RETURN_URL && VISIBLE_ASCII.test(returnUrl);
   return isText && isWebAddress(returnUrl) ? undefined : RETURN_URL_PROBLEM;

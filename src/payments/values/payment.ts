@@ -77,9 +77,9 @@ export interface Claim extends Fence, Money {
   readonly mayBeLost?: boolean | undefined;
   /** When it was claimed, an earlier row of its key may have been lost: the charge may have another amount than this row. */
   readonly claimedAfterLoss?: boolean | undefined;
-  /** The processor said that it is pending (rule P24): it was sent, so it is never sent again. */
+  /** The processor said that the payment is pending (rule P24): it was sent, so it is never sent again. */
   readonly isPending?: boolean | undefined;
-  /** A cancellation ends it (rule P25): nothing is sent for it, and the processor is asked for the ending until it answers. */
+  /** A cancellation ends the payment (rule P25): nothing is sent for it, and the processor is asked for the ending until it answers. */
   readonly ending?: EndingScope | undefined;
   /** The processor's own name of the charge. A settlement keeps it in the row. */
   readonly processorId?: string | undefined;
@@ -92,7 +92,9 @@ export interface Claim extends Fence, Money {
   readonly claimedAtWallMs?: number | undefined;
 }
 
-/** Why an attempt runs. `operator` only looks the payment up; it never sends a charge, and nor does `cancellation`, which ends the payment. */
+/**
+ * Why an attempt runs. `operator` only looks the payment up; it never sends a charge. Neither does `cancellation`, which ends the payment.
+ */
 export type Origin = 'first claim' | 'repeat' | 'recovery' | 'operator' | 'cancellation';
 
 /** The steps of an attempt beyond a plain first one, kept in the payment's row for its timeline. */
@@ -103,14 +105,16 @@ export interface ExecutionNote {
   readonly sent: boolean;
   /** Why it ended without an outcome; undefined if it has one. */
   readonly cause?: string | undefined;
-  /** It ended because the payment is pending: the end is expected at this time, milliseconds since the epoch. */
+  /** The expected end (milliseconds since the epoch), if the execution ended because the payment is pending. */
   readonly pendingUntil?: number | undefined;
 }
 
-/** What a cancellation of a payment under way is for: the whole order, or this attempt at it only, so that another one may follow. */
+/** The scope of a cancellation of a payment under way: the whole order, or this attempt only, so that another attempt may follow. */
 export type EndingScope = 'order' | 'attempt';
 
-/** A payment that is PROCESSING, and waits at the processor for its outcome (rule P24). It has no lease, unless an outcome is being written. */
+/**
+ * A payment that is PROCESSING, and waits at the processor for its outcome (rule P24). It has no lease, unless an outcome is being written.
+ */
 export interface PendingPayment extends Money {
   readonly key: string;
   readonly transactionId: string;
@@ -123,9 +127,9 @@ export interface PendingPayment extends Money {
   readonly processorId?: string | undefined;
   readonly ending?: EndingScope | undefined;
   readonly claimedAfterLoss?: boolean | undefined;
-  /** When the processor expects its end; milliseconds since the epoch. */
+  /** The time at which the processor expects the end, in milliseconds since the epoch. */
   readonly untilMs: number;
-  /** Of the lease of an execution that is at work on it; 0 if there is none. */
+  /** The rest of the lease of an execution that is at work on the payment; 0 if there is none. */
   readonly remainingMs: number;
 }
 

@@ -48,8 +48,8 @@ export interface RememberedCommits {
   /** The text that each process wrote last, by process. */
   read(): Promise<ReadonlyMap<string, string>>;
   /**
-   * Replaces the text of the process, if `number` is higher than the number of the text that is there, and removes the texts in `ended` that
-   * are still the same. `now`: the command is handed to the operating system before this returns.
+   * Replaces the text of the process, if `number` is higher than the number of the text that is there, and removes the texts in `ended`
+   * that are still the same. `now`: the command is handed to the operating system before this returns.
    */
   write(texts: {
     process: string;
@@ -72,7 +72,7 @@ interface Known {
 interface Idle {
   readonly text: string;
   readonly sinceMs: number;
-  /** How many commits were known when the database was found to have the commits of the text. */
+  /** The number of known commits when the database was found to have the commits of the text. */
   readonly knownAt: number;
 }
 

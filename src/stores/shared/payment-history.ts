@@ -27,7 +27,7 @@ export interface NewestQuery {
   readonly from: string;
   readonly below: string;
   readonly limit: number;
-  /** Null if it restricts nothing. `PENDING` is PROCESSING and waits at the processor. */
+  /** The state of all payments in the list; null if the list has every state. `PENDING` means PROCESSING and waiting at the processor. */
   readonly state: PaymentRecord['state'] | 'PENDING' | null;
   readonly processor: string | null;
   readonly keys: KeyRange | null;

@@ -88,7 +88,7 @@ export interface HistoryRow {
   readonly processor_id: string | null;
 }
 
-/** The columns of a payment that may wait at the processor, or end there. Times: milliseconds since the epoch. */
+/** The columns of a payment that may wait at the processor, or end there. Times are milliseconds since the epoch. */
 interface OpenRow extends FinalRow {
   readonly key: string;
   readonly amount: string | null;
@@ -96,7 +96,7 @@ interface OpenRow extends FinalRow {
   readonly processor: string | null;
   readonly reference: string | null;
   readonly attempt: number | null;
-  /** When it was claimed, an earlier row of its key may have been lost. */
+  /** True if an earlier row of its key may have been lost before the claim. */
   readonly claimed_after_loss: boolean | number | null;
   readonly pending_until: number | null;
   readonly ending: EndingScope | null;
@@ -115,7 +115,7 @@ export function openMembersOf(row: OpenRow): OpenMembers {
   };
 }
 
-/** A row that is PROCESSING and has the time of its expected end. `remainingMs`: of its lease. */
+/** The pending payment of a row that is PROCESSING and has the time of its expected end. `remainingMs` is the rest of its lease. */
 export function pendingOf(row: OpenRow & { readonly pending_until: number }, remainingMs: number): PendingPayment {
   const [amount, currency, processor] = [row.amount, row.currency, row.processor] as [string, string, string];
   const { isPending: _, ...members } = openMembersOf(row);
@@ -142,7 +142,7 @@ export function isPending<Row extends Pick<OpenRow, 'state' | 'pending_until'>>(
   return row.state === 'PROCESSING' && row.pending_until !== null;
 }
 
-/** For this long an operator does not resolve a pending payment, of this age by the clock that says `now`. */
+/** The time until an operator may resolve a pending payment, which has this age by the clock that says `now`. */
 export function unresolvableMs(row: { readonly pending_until: number }, now: number, ageMs: number): number {
   return Math.max(0, Math.min(row.pending_until + RESOLVABLE_AFTER_UNTIL_MS - now, RESOLVABLE_AFTER_CLAIM_MS - ageMs));
 }
@@ -207,7 +207,10 @@ export function lifeOf(row: LifeRow, resolutionCountsFrom = row.claimed_at): Pay
 
 /** The content of a charge in its row. The source is a column of its own, which is null once the payment is final. */
 export interface ContentColumns {
-  /** The source; or the source, a blank and the address to return to; or a blank and that address. Neither of them has a blank in it. */
+  /**
+   * The source; or the source, a blank and the address to return to; or a blank and the address. Neither source nor address contains a
+   * blank.
+   */
   readonly source: string | null;
   /** The description and the metadata as one JSON text, so that they are sent exactly as they came. */
   readonly content: string | null;

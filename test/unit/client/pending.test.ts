@@ -158,7 +158,7 @@ describe('the end of a pending payment', () => {
   });
 });
 
-/** An order that is closed may say either of its first attempt. */
+/** A closed order may answer either of these about its first attempt. */
 function declinedOrSuperseded(error: Error): never {
   if (error instanceof OutOfTurnError) throw new DeclinedError('', '', { key: error.key }, {});
   throw error;

@@ -42,8 +42,8 @@ const PROCESSORS_BEFORE_LOSS = `
       OR processor IN (SELECT value FROM json_each(processors_before_loss)))) END`;
 
 /**
- * A lost takeover may have sent what is marked unsent. A pending payment has no such mark, because it was sent: so the many of them are not
- * looked at.
+ * A lost takeover may have sent what is marked unsent. A pending payment has no such mark, because it was sent: so the statement does not
+ * read pending payments, of which there may be very many.
  */
 export const FORGET_UNSENT = `
   UPDATE payments SET unsent_epoch = NULL WHERE state = 'PROCESSING' AND pending_until IS NULL AND unsent_epoch IS NOT NULL`;

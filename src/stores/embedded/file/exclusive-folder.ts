@@ -27,7 +27,7 @@ const READ = 'SELECT incarnation, number, clock_ms FROM last_commit';
 const WRITE = 'INSERT OR REPLACE INTO last_commit VALUES (1, ?, ?, ?)';
 
 /**
- * How long the last mark may be only in the memory of the operating system. A kill of the process loses no mark, and a
+ * The longest time for which the last mark may be only in the memory of the operating system. A kill of the process loses no mark, and a
  * power cut loses at most the marks of this time. Then only one copy is not noticed: it was made in this time before the cut, and is
  * restored before the next start.
  */
@@ -37,9 +37,9 @@ export interface ExclusiveFolder {
   /** The mark of the last commit of the database that this folder had; undefined if there was none. */
   readonly remembered: CommitMark | undefined;
   /**
-   * Called within each transaction of the database. Throws an error that breaks the store if the lock's file was removed or
-   * replaced, because another process may hold the new one. It took that before its first transaction, so no commit of ours can follow
-   * one of its.
+   * Called within each transaction of the database. Throws an error that breaks the store if the lock's file was removed or replaced,
+   * because another process may hold the new one. It took that before its first transaction, so no commit of this process can follow one of
+   * that process.
    */
   assertHeld(): void;
   /** Called after each commit of the database, so what is remembered is never ahead of what is on the disk. */

@@ -72,12 +72,13 @@ CREATE TABLE payments (
   attempt         INTEGER CHECK (attempt BETWEEN 1 AND 99),
   -- What the charge is about, as the first claim had it (rule P19): a JSON object of description and metadata.
   content         TEXT,
-  -- The processor called the payment pending, and expects its end then (rule P24). It stays after the end: a row is pending while it is
-  -- PROCESSING and has it. A pending row has a lease only while its outcome or its ending is written.
+  -- The processor called the payment pending, and expects its end then (rule P24). The time stays after the end: a row is pending while it
+  -- is PROCESSING and has one. A pending row has a lease only while its outcome or its ending is written.
   pending_until   INTEGER,
-  -- A cancellation ends the payment, or has ended it: the whole order, or this attempt at it (rule P25).
+  -- The scope of a cancellation that ends the payment, or has ended it: the whole order, or this attempt (rule P25).
   ending          TEXT    CHECK (ending IN ('order', 'attempt')),
-  -- The processor's own name of the charge, of at most 255 characters. No CHECK: a name must not keep a payment from ending.
+  -- The processor's own name of the charge, of at most 255 characters. There is no CHECK, because a name must not keep a payment from
+  -- ending.
   processor_id    TEXT,
   CHECK ((reference IS NULL) = (attempt IS NULL)),
   CHECK ((state = 'CANCELLED') = (amount IS NULL)),
@@ -89,9 +90,9 @@ CREATE TABLE payments (
   CHECK (resolution IS NULL OR (state <> 'PROCESSING' AND length(resolution) BETWEEN 1 AND 1000))
 ) STRICT, WITHOUT ROWID;
 
--- Who pays: the sources of payments that are not final, and after a blank the address to which the payer comes back. Every row has one size
--- and is written over, never removed, so that nothing of an erased source stays in the file (`payment-sources.ts`). A row whose key is
--- dashes holds nothing.
+-- The sources of payments that are not final, and after a blank the address to which the payer comes back. Every row has one size and is
+-- written over, never removed, so that nothing of an erased source stays in the file (`payment-sources.ts`). A row whose key is dashes
+-- holds nothing.
 CREATE TABLE payment_sources (
   slot   INTEGER NOT NULL PRIMARY KEY,
   key    TEXT    NOT NULL CHECK (length(key) = 36),
@@ -100,20 +101,21 @@ CREATE TABLE payment_sources (
 
 CREATE INDEX payment_sources_by_key ON payment_sources (key);
 
--- Only what is under way and not pending is in it. Transaction ids begin with the time of the first claim: it is listed and counted from one
--- end, up to a limit.
+-- The index has the payments that are under way and not pending. Transaction ids begin with the time of the first claim, so it is listed
+-- and counted from one end, up to a limit.
 CREATE INDEX payments_under_way ON payments (transaction_id) WHERE state = 'PROCESSING' AND pending_until IS NULL;
 
 -- What recovery may take, longest due first or latest due first.
 CREATE INDEX payments_due ON payments (processor, recover_at) WHERE state = 'PROCESSING' AND pending_until IS NULL;
 
--- The same for payments that are pending, of which there may be very many: nothing that looks for the others passes over them.
+-- Pending payments, of which there may be very many, are in an index of their own, so that reads of the other payments do not pass over
+-- them.
 CREATE INDEX payments_pending ON payments (transaction_id) WHERE state = 'PROCESSING' AND pending_until IS NOT NULL;
 
--- What recovery may ask about.
+-- The pending payments that recovery may ask about, longest due first.
 CREATE INDEX payments_pending_due ON payments (processor, recover_at) WHERE state = 'PROCESSING' AND pending_until IS NOT NULL;
 
--- The few that an execution works on, or worked on when it died: a start ends their leases without a look at all the others.
+-- The few pending payments that an execution works on, or worked on when it died: a start ends their leases without reading all the others.
 CREATE INDEX payments_pending_leased ON payments (lease_until)
   WHERE state = 'PROCESSING' AND pending_until IS NOT NULL AND lease_until > 0;
 

@@ -54,7 +54,10 @@ export const TAKE_OVER = `
     AND lease_until <= ? AND processor IN (SELECT value FROM json_each(?))
   RETURNING *`;
 
-/** A takeover, pending or not, by a cancellation that ends the payment. The last parameter: only if surely nothing was ever sent for it. */
+/**
+ * A takeover, pending or not, by a cancellation that ends the payment. The last parameter restricts it to a payment for which surely
+ * nothing was ever sent.
+ */
 export const BEGIN_ENDING = `
   UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?, events = ${eventsWithEpoch('taken over')},
     ending = CASE WHEN ending = 'order' THEN ending ELSE ? END
@@ -78,13 +81,13 @@ function takeOverDueBy(order: 'ASC' | 'DESC'): string {
     RETURNING *`;
 }
 
-/** The shortest and the longest time until a pending payment is asked about again. In between, a quarter of its age. */
+/** The shortest and the longest time until a pending payment is asked about again. In between, the time is a quarter of its age. */
 const SHORTEST_QUESTION_MS = 5_000;
 const LONGEST_QUESTION_MS = 3_600_000;
-/** A question at the expected end comes after this time, if the end is nearer. */
+/** The shortest time until the question at the expected end, if the end is nearer. */
 const SOONEST_QUESTION_MS = 1_000;
 
-/** Moves the next question of each, and tells which they are. `?1` is the time, `?2` the processor, `?3` their number. */
+/** Moves the next question of each due payment, and returns these payments. `?1` is the time, `?2` the processor, `?3` their number. */
 export const DUE_PENDING = `
   UPDATE payments SET recover_at = CAST(min(
     ?1 + min(max((?1 - claimed_at) / 4, ${SHORTEST_QUESTION_MS}), ${LONGEST_QUESTION_MS}),
@@ -95,7 +98,7 @@ export const DUE_PENDING = `
     ORDER BY recover_at LIMIT ?3)
   RETURNING *`;
 
-/** `?1` is the time, `?2` the new end, `?3` the key. A question that was to come after the new end comes then. */
+/** `?1` is the time, `?2` the new end, `?3` the key. A question that was planned for after the new end is moved to the new end. */
 export const MOVE_PENDING = `
   UPDATE payments SET pending_until = ?2,
     recover_at = CASE WHEN ?2 > ?1 THEN min(recover_at, max(?2, ?1 + ${SOONEST_QUESTION_MS})) ELSE recover_at END
@@ -113,7 +116,7 @@ export const ABANDON = `
   UPDATE payments SET owner = '', lease_until = 0, recover_at = ?, unsent_epoch = ?, events = ${eventsWith('epoch', '?')}
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 
-/** The same for a payment that may have been sent, and is pending from now on, or is not ended after all. */
+/** Ends the lease of a payment that may have been sent, and is pending from now on, or is not ended after all. */
 export const LEAVE = `
   UPDATE payments SET owner = '', lease_until = 0, recover_at = ?, unsent_epoch = NULL, pending_until = coalesce(?, pending_until),
     ending = CASE WHEN ? THEN NULL ELSE ending END, processor_id = coalesce(?, processor_id), events = ${eventsWith('epoch', '?')}
@@ -152,7 +155,10 @@ export const END_ALL_LEASES = `
   UPDATE payments SET lease_until = min(lease_until, $now), recover_at = min(recover_at, $now)
   WHERE state = 'PROCESSING' AND pending_until IS NULL`;
 
-/** The same for pending payments, of which few have a lease. They keep the time of their next question, or a start would ask about all at once. */
+/**
+ * Ends the leases of pending payments, of which few have one. The time of their next question stays, because a start would otherwise ask
+ * about all at once.
+ */
 export const END_PENDING_LEASES = `
   UPDATE payments SET lease_until = 0
   WHERE state = 'PROCESSING' AND pending_until IS NOT NULL AND lease_until > 0`;

@@ -2,7 +2,7 @@ import { MOST_RETURN_URL, MOST_SOURCE } from '../../../payments/values/content.j
 import type { Database } from '../file/sqlite.js';
 
 export interface PaymentSources {
-  /** In the commit of a claim that made the row. `source`: as in `ContentColumns`. */
+  /** Keeps a source in the commit of the claim that made the row. `source` is as in `ContentColumns`. */
   keep(key: string, source: string): void;
   find(key: string): string | null;
   /** In the commit that makes the payment final. */
@@ -11,9 +11,9 @@ export interface PaymentSources {
 
 /** The key of a row that holds nothing. It has the length of a payment's key, so that every row has the same size. */
 const NO_KEY = '-'.repeat(36);
-/** A source, a blank, and the address to return to (`payment-rows.ts`). */
+/** The longest text: a source, a blank, and the address to return to (`payment-rows.ts`). */
 const MOST = MOST_SOURCE + 1 + MOST_RETURN_URL;
-/** Blanks at the end are no part of a source, nor of an address. */
+/** Blanks at the end belong to neither a source nor an address. */
 const padded = (source: string) => source.padEnd(MOST, ' ');
 /** Erases the sources of all payments at once, if all payments are removed. */
 export const ERASE_ALL_SOURCES = `UPDATE payment_sources SET key = '${NO_KEY}', source = '${padded('')}'`;

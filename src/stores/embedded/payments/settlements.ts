@@ -26,7 +26,7 @@ export interface SettleWrite extends Fence {
   readonly client: string | undefined;
   readonly outcome: Outcome;
   readonly idempotencyTtlMs: number;
-  /** If omitted, the row keeps the one that it has. */
+  /** If omitted, the row keeps its name of the charge. */
   readonly processorId?: string | undefined;
   /** Event for the timeline; undefined for a first attempt that settles. */
   readonly event?: string | undefined;

@@ -92,17 +92,18 @@ CREATE TABLE idempay.payments (
   -- From which the key is computed, with the client (rule P18); NULL: from nothing.
   reference      text        COLLATE "C",
   attempt        integer     CHECK (attempt BETWEEN 1 AND 99),
-  -- What the charge is about, as the first claim had it (rule P19): who pays, and after a blank the address to which the payer comes back;
-  -- and a JSON object of description and metadata, as text, so that nothing of it changes. The first is erased in the commit that makes
-  -- the row final.
+  -- The content of the charge, as the first claim had it (rule P19): the source, and after a blank the address to which the payer comes
+  -- back; and a JSON object of description and metadata, as text, so that nothing of it changes. The source and the address are erased in
+  -- the commit that makes the row final.
   source         text        CHECK (source IS NULL OR state = 'PROCESSING'),
   content        text,
-  -- The processor called the payment pending, and expects its end then (rule P24). It stays after the end: a row is pending while it is
-  -- PROCESSING and has it. A pending row has a lease only while its outcome or its ending is written.
+  -- The processor called the payment pending, and expects its end then (rule P24). The time stays after the end: a row is pending while it
+  -- is PROCESSING and has one. A pending row has a lease only while its outcome or its ending is written.
   pending_until  timestamptz,
-  -- A cancellation ends the payment, or has ended it: the whole order, or this attempt at it (rule P25).
+  -- The scope of a cancellation that ends the payment, or has ended it: the whole order, or this attempt (rule P25).
   ending         text        CHECK (ending IN ('order', 'attempt')),
-  -- The processor's own name of the charge, of at most 255 characters. No CHECK: a name must not keep a batch of payments from ending.
+  -- The processor's own name of the charge, of at most 255 characters. There is no CHECK, because a name must not keep a batch of payments
+  -- from ending.
   processor_id   text,
   CHECK ((reference IS NULL) = (attempt IS NULL)),
   CHECK ((state = 'CANCELLED') = (amount IS NULL)),
@@ -114,18 +115,19 @@ CREATE TABLE idempay.payments (
   CHECK (resolution IS NULL OR (state <> 'PROCESSING' AND length(resolution) BETWEEN 1 AND 1000))
 );
 
--- Only what is under way and not pending is in it, so it stays small however many payments there are. Transaction ids begin with the time
--- of the first claim.
+-- The index has the payments that are under way and not pending, so it stays small however many payments there are. Transaction ids begin
+-- with the time of the first claim.
 CREATE INDEX payments_under_way ON idempay.payments (transaction_id) WHERE state = 'PROCESSING' AND pending_until IS NULL;
 
 -- What recovery may take, longest due first or latest due first. Its condition means PROCESSING as well, in words that only
 -- recovery's statement has: so that statement cannot take the other index of what is under way, and no other can take this one.
 CREATE INDEX payments_due ON idempay.payments (processor, recover_at) WHERE expires_at IS NULL AND pending_until IS NULL;
 
--- The same for payments that are pending, of which there may be very many: nothing that looks for the others passes over them.
+-- Pending payments, of which there may be very many, are in an index of their own, so that reads of the other payments do not pass over
+-- them.
 CREATE INDEX payments_pending ON idempay.payments (transaction_id) WHERE state = 'PROCESSING' AND pending_until IS NOT NULL;
 
--- What recovery may ask about.
+-- The pending payments that recovery may ask about, longest due first.
 CREATE INDEX payments_pending_due ON idempay.payments (processor, recover_at) WHERE expires_at IS NULL AND pending_until IS NOT NULL;
 
 -- Declined payments are rare among all rows; completed ones are not, and are found by the index of transaction ids.

@@ -176,7 +176,7 @@ export function createClaims(
     return takeOverBy(BEGIN_ENDING, ending, [ending.scope, ending.onlyUnsent]);
   }
 
-  /** `more`: what the statement takes besides. */
+  /** `more` has the further parameters of the statement. */
   async function takeOverBy(
     statement: Statement,
     { key, owner, leaseMs, processor, formerProcessors = [] }: Takeover & { readonly key: string },

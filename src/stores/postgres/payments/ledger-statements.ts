@@ -286,7 +286,7 @@ export const ACCEPT_LOST_ROWS: Statement = {
   text: 'UPDATE idempay.deployment SET processors_before_loss = NULL WHERE processors_before_loss IS NOT NULL',
 };
 
-/** `$5`: also a payment that is pending. */
+/** With `$5`, a pending payment is taken over too. */
 export const TAKE_OVER: Statement = {
   name: 'take_over',
   text: `
@@ -301,7 +301,10 @@ export const TAKE_OVER: Statement = {
   commitOf: takenOver,
 };
 
-/** A takeover, pending or not, by a cancellation that ends the payment. `$6`: only if surely nothing was ever sent for it. */
+/**
+ * A takeover, pending or not, by a cancellation that ends the payment. `$6` restricts it to a payment for which surely nothing was ever
+ * sent.
+ */
 export const BEGIN_ENDING: Statement = {
   name: 'begin_ending',
   text: `
@@ -343,13 +346,13 @@ function takeOverDue(name: string, order: 'ASC' | 'DESC'): Statement {
   };
 }
 
-/** In this time at the soonest, and in this time at the latest, a pending payment is asked about again: else after a quarter of its age. */
+/** The shortest and the longest time until a pending payment is asked about again. In between, the time is a quarter of its age. */
 const SHORTEST_QUESTION = "interval '5 seconds'";
 const LONGEST_QUESTION = "interval '1 hour'";
-/** A question at the expected end comes after this time, if the end is nearer. */
+/** The shortest time until the question at the expected end, if the end is nearer. */
 const SOONEST_QUESTION = "interval '1 second'";
 
-/** Moves the next question of each, and tells which they are. `$1` is the processor, `$2` their number. */
+/** Moves the next question of each due payment, and returns these payments. `$1` is the processor, `$2` their number. */
 export const DUE_PENDING: Statement = {
   name: 'due_pending',
   text: `
@@ -366,7 +369,7 @@ export const DUE_PENDING: Statement = {
     RETURNING ${PAYMENT_COLUMNS}`,
 };
 
-/** `$2`: the new end (ms). A question that was to come after the new end comes then. */
+/** `$2` is the new end (ms). A question that was planned for after the new end is moved to the new end. */
 export const MOVE_PENDING: Statement = {
   name: 'move_pending',
   text: `
@@ -409,7 +412,7 @@ export const ABANDON: Statement = {
     RETURNING fence.key, fence.owner`,
 };
 
-/** The same for payments that may have been sent, and are pending from now on, or are not ended after all. */
+/** Ends the leases of payments that may have been sent, and are pending from now on, or are not ended after all. */
 export const LEAVE: Statement = {
   name: 'leave',
   text: `
@@ -457,8 +460,8 @@ function settleOf(name: string, more: Readonly<Record<'arrays' | 'columns' | 'se
 }
 
 /**
- * The settlement of one payment whose row may be lost. $1 to $6 are as in `SETTLE`, $7 is the event, and $8 to $10 are amount, currency
- * and fingerprint of the charge. $11 says how the outcome is known, and is NULL if the processor said it. A resolution has an epoch of its own.
+ * The settlement of one payment whose row may be lost. $1 to $6 are as in `SETTLE`, $7 is the event, and $8 to $10 are amount, currency and
+ * fingerprint of the charge. $11 says how the outcome is known, and is NULL if the processor said it. A resolution has an epoch of its own.
  * $12 is the processor's name of the charge, or NULL.
  */
 export const SETTLE_AFTER_LOSS: Statement = {

@@ -152,7 +152,9 @@ async function enter(
   return { info, ignoresPassword };
 }
 
-/** True if the server asks for no password, which is often set at the clients first, so that the server can require it without an outage. */
+/**
+ * True if the server asks for no password, which is often set at the clients first, so that the server can require it without an outage.
+ */
 async function logIn(server: Redis, { username, password }: RedisLocation): Promise<boolean> {
   if (username === undefined && password === undefined) return false;
   try {

@@ -21,8 +21,8 @@ const collecting = new WeakMap<RedisClient, Map<SendCalls, Call[]>>();
 const separating = new WeakSet<RedisClient>();
 
 /**
- * Gathers the calls of this iteration of the event loop. At its end the calls of one script are sent as one command, and all in one write to
- * each server; nothing waits for a reply. In a Cluster each call is a command, because its keys are in a slot of their own.
+ * Gathers the calls of this iteration of the event loop. At its end the calls of one script are sent as one command, and all in one write
+ * to each server; nothing waits for a reply. In a Cluster each call is a command, because its keys are in a slot of their own.
  */
 export function collectCall(client: RedisClient, send: SendCalls, call: Call): void {
   const byScript = collecting.get(client) ?? beginCollecting(client);
