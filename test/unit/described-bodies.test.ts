@@ -154,25 +154,60 @@ describe('the description of a body says what its judge says', () => {
       },
       { weight: 1, arbitrary: value },
     );
-    const rules = ['repeated member', 'currency in another case', 'text of a number'];
-    expectAgreement(
-      'PaymentRequest',
-      readPaymentRequest,
-      objectOf({ amount, currency }),
-      rules,
-      (members, text, note) => {
-        const asked = { ...members };
-        if (typeof asked.currency === 'string' && /^[A-Za-z]{3}$/.test(asked.currency)) {
-          if (/[a-z]/.test(asked.currency)) note('currency in another case');
-          asked.currency = asked.currency.toUpperCase();
-        }
-        if (typeof asked.amount === 'number') {
-          note('text of a number');
-          asked.amount = numberText(text);
-        }
-        return asked;
+    const path = fc.string({ unit: fc.constantFrom(...'ab/?&=%#:@.[]-_~17'), maxLength: 12 });
+    const returnUrl = fc.oneof(
+      {
+        weight: 8,
+        arbitrary: quotedText(path.map((rest) => `https://shop.example/${rest}`)),
       },
+      { weight: 2, arbitrary: quotedText(path.map((rest) => `HTTP://127.0.0.1:3000/${rest}`)) },
+      { weight: 2, arbitrary: fc.constantFrom(979, 980).map((n) => `"https://shop.example/${'a'.repeat(n)}"`) },
+      {
+        weight: 3,
+        arbitrary: quotedText(
+          fc.constantFrom(
+            '',
+            'https://',
+            'https:shop.example',
+            'https://shop.example\\orders',
+            'https://shop.example/a b',
+            'https://shop.example/ä',
+            'https://shop.example/\u007f',
+            'ftp://shop.example/',
+            ' https://shop.example/',
+            'https://shop.example/\n',
+          ),
+        ),
+      },
+      {
+        weight: 2,
+        arbitrary: quotedText(
+          fc.constantFrom('http://shop.example/', 'https://shop.example:99999/', 'https://[::1/', 'https://a%00b/'),
+        ),
+      },
+      { weight: 1, arbitrary: value },
     );
+    const bodies = fc.oneof(
+      { weight: 3, arbitrary: objectOf({ amount, currency }) },
+      { weight: 2, arbitrary: objectOf({ amount, currency, returnUrl }) },
+    );
+    const rules = ['repeated member', 'currency in another case', 'text of a number', 'host of a return address'];
+    expectAgreement('PaymentRequest', readPaymentRequest, bodies, rules, (members, text, note) => {
+      const asked = { ...members };
+      if (isOnlyDescribed(asked.returnUrl)) {
+        note('host of a return address');
+        return 'refused';
+      }
+      if (typeof asked.currency === 'string' && /^[A-Za-z]{3}$/.test(asked.currency)) {
+        if (/[a-z]/.test(asked.currency)) note('currency in another case');
+        asked.currency = asked.currency.toUpperCase();
+      }
+      if (typeof asked.amount === 'number') {
+        note('text of a number');
+        asked.amount = numberText(text);
+      }
+      return asked;
+    });
   });
 
   test('of a new transaction', () => {
@@ -304,6 +339,14 @@ describe('the description of a body says what its judge says', () => {
     });
   });
 });
+
+/** True for a return address without a valid host, or one over http whose host is not a loopback name: the description says so in words. */
+function isOnlyDescribed(returnUrl: unknown): boolean {
+  if (typeof returnUrl !== 'string' || !/^https?:\/\//i.test(returnUrl)) return false;
+  if (!URL.canParse(returnUrl)) return true;
+  const { protocol, hostname } = new URL(returnUrl);
+  return protocol === 'http:' && hostname !== '127.0.0.1';
+}
 
 /** The exact value of a JSON number as a plain decimal, by moving its point; what has more than two digits of exponent as it is. */
 function exactValueOf(number: string): string {
