@@ -8,7 +8,7 @@ import { runTypescript } from '../../testkit/documents/typescript-page.js';
 const PRINTED: Readonly<Record<string, RegExp>> = {
   'docs/guides/getting-started.md': /^paid: TXN\d+\n$/,
   'docs/reference/client.md':
-    /^TXN\d+ false 1\nCANCELLED 1\n1 COMPLETED\nTXN\d+ false 1\npaid: TXN\d+\nCOMPLETED 100\.50 TXN[\s\S]*\n5 1\n/,
+    /^TXN\d+ false 1\nTXN\d+\nCANCELLED 1\n1 COMPLETED\nTXN\d+ false 1\npaid: TXN\d+\nCOMPLETED 100\.50 TXN[\s\S]*\n5 1\n/,
 };
 
 describe('the samples in TypeScript', () => {
