@@ -145,7 +145,7 @@ function takeOver(
   return [columnsOf(tables, taken, now)];
 }
 
-/** Rows that somebody is changing are left alone (`SKIP LOCKED`). */
+/** Rows that another statement is changing are left alone (`SKIP LOCKED`). */
 function takeOverDue(order: (one: StoredPayment, other: StoredPayment) => number): ModelledStatement {
   return (tables, values, [now], isLocked) => {
     const [owner, leaseMs, processor, limit] = values as unknown as [string, number, string, number];
@@ -319,7 +319,7 @@ export const PAYMENT_STATEMENTS: Statements = {
     return takeOver(tables, row, [owner, leaseMs, processors, true], now, { ending });
   },
 
-  /** Rows that somebody is changing are left alone (`SKIP LOCKED`). */
+  /** Rows that another statement is changing are left alone (`SKIP LOCKED`). */
   due_pending(tables, [processor, limit]: [string, number], [now], isLocked) {
     return [...tables.payments.values()]
       .filter((row) => isPending(row) && row.recover_at <= now && row.lease_until <= now)
