@@ -11,6 +11,8 @@ export interface ObservedPayment extends StoredPayment {
   readonly claimed: StoredPayment;
   /** When its claim was judged, and when its outcome was committed. */
   readonly firstThereAt: number;
+  /** When it was pending for the first time. Undefined if it never was. */
+  readonly pendingFrom: number | undefined;
   readonly finalAt: number | undefined;
   /** By the store's clock. */
   readonly expiresAt: number | undefined;
@@ -74,6 +76,7 @@ export class ObservedPayments {
       ...{ ...row, key: name },
       claimed: seen?.claimed ?? row,
       firstThereAt: seen?.firstThereAt ?? judgedAt,
+      pendingFrom: seen?.pendingFrom ?? (row.pending_until === null ? undefined : this.simulation.time),
       finalAt: row.state === 'PROCESSING' ? undefined : this.simulation.time,
       expiresAt: row.expires_at === null ? undefined : row.expires_at - EPOCH_MS,
     });

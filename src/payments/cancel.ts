@@ -210,7 +210,7 @@ export function createCancelPayment(
   async function cancelOnce(cancellation: Omit<Cancellation, 'isLookedUp'>): Promise<CancelResult | FoundAtProcessor> {
     const closed = await ledger.cancel({ ...cancellation, isLookedUp: false });
     const { key, turn } = cancellation;
-    if (closed.state === 'not its turn') return outOfTurn(key, closed);
+    if (closed.state === 'not its turn') return outOfTurn(cancellation, closed);
     if (closed.state !== 'may be lost') return closed;
     const [found, next] = await Promise.all([processor.lookUp(key), lookUpNext(turn?.reference)]);
     if (found.state !== 'no record' && found.state !== 'pending') return atProcessor(found.state);
@@ -247,9 +247,14 @@ export function createCancelPayment(
   }
 
   /** If rows were lost, the row of an attempt that is out of turn may be one of them. */
-  async function outOfTurn(key: string, refused: TurnOut): Promise<TurnOut | FoundAtProcessor> {
+  async function outOfTurn(
+    cancellation: Omit<Cancellation, 'isLookedUp'>,
+    refused: TurnOut,
+  ): Promise<CancelResult | FoundAtProcessor> {
+    const { key } = cancellation;
     if (!mayHideOwnRow(refused) || !(await ledger.mayBeLost(key))) return refused;
     const found = await processor.lookUp(key);
+    if (found.state === 'pending') return adopt(cancellation, found);
     if (found.state !== 'no record') return atProcessor(found.state);
     return refused.previous === 'absent' ? { ...refused, previous: 'may be lost' } : refused;
   }

@@ -4,8 +4,8 @@ import type { PaymentContext, PaymentEvents, PaymentRules } from './context.js';
 import type { Leases } from './leases.js';
 import { knownBy, type LookUpNext, type NextAttempt, NO_NEXT, type Superseded, supersededBy } from './lost-attempts.js';
 import type { PendingLooks } from './pending.js';
-import type { SettleResult } from './ports/ledger.js';
-import type { ChargeResult, EndResult, LookUpResult, NotSent, OpenCharge, PendingCharge } from './ports/processor.js';
+import type { Left, SettleResult } from './ports/ledger.js';
+import type { ChargeResult, EndResult, LookUpResult, NotSent, OpenCharge } from './ports/processor.js';
 import { keptReason } from './processors/decline-reason.js';
 import { fingerprintOf } from './values/money.js';
 import {
@@ -63,7 +63,9 @@ type Answer =
   | Superseded
   | { readonly state: 'of unknown amount'; readonly cause: string }
   /** `pending`: the processor said so of a payment that it did not end. */
-  | { readonly state: 'not ended'; readonly cause: string; readonly pending?: PendingCharge & OpenCharge };
+  | { readonly state: 'not ended'; readonly cause: string; readonly pending?: PendingResult };
+
+type PendingResult = Extract<LookUpResult, { state: 'pending' }>;
 
 /** The end of a payment that a cancellation reached before anything was sent for it. */
 const ENDED_UNSENT = { state: 'declined', reason: 'cancelled before it was sent' } as const;
@@ -170,10 +172,11 @@ export function createCarryOut(
     if (claim.unsent) return ENDED_UNSENT;
     const { key, transactionId, amount, currency, processorId: id } = claim;
     done.sent = true;
-    const ended: EndResult = await processor.end({ key, transactionId, amount, currency, id });
+    const money = claim.claimedAfterLoss ? undefined : claim;
+    const ended: EndResult = await processor.end({ key, transactionId, amount, currency, id }, money);
     if (ended.state === 'cannot be ended') return { state: 'not ended', cause: 'the processor cannot end it' };
     if (ended.state !== 'other contract' && !isOfUnknownAmount(claim, ended)) return ended;
-    const found = await processor.lookUp(key, claim.claimedAfterLoss ? undefined : claim, { id });
+    const found = await processor.lookUp(key, money, { id });
     done.lookedUp = lookedUpAs(found.state);
     if (found.state === 'succeeded' || found.state === 'declined') return withKnownAmount(claim, found, done);
     if (ended.state !== 'other contract') return OF_UNKNOWN_AMOUNT;
@@ -209,7 +212,7 @@ export function createCarryOut(
   async function lookUp(claim: Claim, done: Done): Promise<Answer> {
     // At the same time if it is known already that nothing may be sent without both answers.
     const [found, early] = await Promise.all([
-      processor.lookUp(claim.key, claim.claimedAfterLoss ? undefined : claim),
+      processor.lookUp(claim.key, claim.claimedAfterLoss ? undefined : claim, openOf(claim)),
       claim.mayBeLost ? lookUpNext(referenceOf(claim)) : undefined,
     ]);
     done.lookedUp = lookedUpAs(found.state);
@@ -227,6 +230,8 @@ export function createCarryOut(
   /** Why a payment that the processor has no record of is not sent now; undefined when it is. */
   function obstacleToSending(claim: Claim, origin: Origin, ageMs: number): string | undefined {
     if (origin === 'operator') return "and an operator's request never sends";
+    // It was taken over for an ending that was over before the takeover.
+    if (claim.isPending) return 'and it was pending, so it is never sent again';
     if (claim.processor !== processor.traits.name) return `and it was claimed under a former name, ${claim.processor}`;
     // Whatever was sent for a lost row, the processor would know.
     const isUnsent = claim.unsent || claim.mayBeLost;
@@ -282,11 +287,13 @@ export function createCarryOut(
     done: Done,
   ): Promise<ExecutionResult> {
     const pending = result.state === 'pending' ? result : result.pending;
+    const charged = pending && otherMoneyOf(claim, pending);
     const left = {
       recoverAfterMs: FIRST_QUESTION_MS,
       pendingUntilMs: pending?.untilMs,
       clearsEnding: claim.ending !== undefined,
       processorId: pending?.id,
+      charged,
     };
     const cause = result.state === 'pending' ? undefined : result.cause;
     const note = { ...done, cause, pendingUntil: pending?.untilMs };
@@ -297,7 +304,7 @@ export function createCarryOut(
     if (!isLeft) return outcomeElsewhere(claim, cause ?? 'it is pending, and its row could not be written', done);
     if (result.state === 'not ended') return { state: 'cannot be ended' };
     pendingLooks.note(claim.key, result);
-    return { state: 'pending', payment: pendingPaymentOf(claim, result) };
+    return { state: 'pending', payment: pendingPaymentOf({ ...claim, ...charged }, result) };
   }
 
   /** Leaves the row PROCESSING for the next attempt. */
@@ -343,9 +350,21 @@ export function createCarryOut(
   }
 }
 
+/** Undefined for a payment that is not known as pending, of which every contract may tell. */
+function openOf({ isPending, processorId }: Claim): OpenCharge | undefined {
+  return isPending ? { id: processorId } : undefined;
+}
+
 /** Rows were lost, so the row may have another amount than the charge. */
 function isOfUnknownAmount(claim: Claim, found: LookUpResult): boolean {
   return found.state === 'succeeded' && claim.claimedAfterLoss === true && !found.charged;
+}
+
+/** What a pending payment will be charged, if it is another amount than that of the row, which then gets it. */
+function otherMoneyOf({ claimedAfterLoss, fingerprint }: Claim, { charged }: PendingResult): Left['charged'] {
+  if (!claimedAfterLoss || !charged) return undefined;
+  const found = { ...charged, fingerprint: fingerprintOf(charged) };
+  return found.fingerprint === fingerprint ? undefined : found;
 }
 
 function withKnownAmount(claim: Claim, found: KnownOutcome, done: Done): KnownOutcome | typeof OF_UNKNOWN_AMOUNT {
@@ -358,7 +377,7 @@ function markOf(claim: Claim, state: Extract<Answer, { cause: string }>['state']
   return state === 'not sent' ? unsentMarkOf(claim) : undefined;
 }
 
-function pendingPaymentOf(claim: Claim, { untilMs, id }: Extract<LookUpResult, { state: 'pending' }>): PendingPayment {
+function pendingPaymentOf(claim: Claim, { untilMs, id }: PendingResult): PendingPayment {
   const { key, transactionId, amount, currency, fingerprint, client, processor, reference, attempt } = claim;
   const payment = { key, transactionId, amount, currency, fingerprint, client, processor, reference, attempt };
   const { processorId, claimedAfterLoss } = claim;
@@ -391,5 +410,5 @@ export function outcomeOf(
 ): Outcome {
   return result.state === 'succeeded'
     ? { state: 'COMPLETED', transactionId: claim.transactionId }
-    : { state: 'DECLINED', reason: keptReason(result.reason, claim.content?.source) };
+    : { state: 'DECLINED', reason: keptReason(result.reason, claim.content) };
 }

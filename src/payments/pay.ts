@@ -146,7 +146,6 @@ export function createPay(
       case 'unknown':
         return { state: 'pending without answer' };
       case 'no record':
-        events.forgotten?.(payment);
         return { state: 'unknown' };
       default:
         return settlePending(named, payment, fingerprint, said);
@@ -403,7 +402,7 @@ export function createPay(
         events.unknown(claim, result.cause);
         return { state: result.state };
       case 'pending':
-        if (differs(claim.key, claim.fingerprint, fingerprint)) return mismatch(claim.key);
+        if (differs(claim.key, result.payment.fingerprint, fingerprint)) return mismatch(claim.key);
         return pendingLooks.answer(result.payment);
       case 'cannot be ended':
         // An earlier cancellation had begun to end the payment. That ending is over, and the next request finds out more.

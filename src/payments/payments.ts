@@ -73,7 +73,7 @@ export function createPaymentArea(
   const endings = createAttemptEndings(keys, clock);
   const leases = createLeases(ledger, rules.leaseMs, clock, counts);
   const lookUpNext = createLookUpNext(processor, computeKey);
-  const pendingLooks = createPendingLooks(processor, clock);
+  const pendingLooks = createPendingLooks(context);
   const untraced = createCarryOut({ ...context, endings, leases, lookUpNext, pendingLooks });
   const carryOut = given.traceAttempts?.(untraced) ?? untraced;
   const answers = createAnswers({ ...context, typicalMs: processor.traits.typicalMs });

@@ -1,5 +1,6 @@
 import type { Clock } from '../platform/clock.js';
 import type { PendingAnswer } from './answers.js';
+import type { PaymentEvents } from './context.js';
 import type { Action, LookUpResult, Processor } from './ports/processor.js';
 import type { PendingPayment } from './values/payment.js';
 
@@ -14,7 +15,7 @@ const LONGEST_RETRY_SECONDS = 60;
 
 /** The questions that requests and recovery ask about pending payments. They take no lock and no lease, and write nothing. */
 export interface PendingLooks {
-  /** The processor's reply of the last second, or a new one, which concurrent requests share. */
+  /** The processor's reply of the last second, or a new one, which concurrent requests share. If it has no record, that is reported once. */
   ask(payment: PendingPayment): Promise<LookUpResult>;
   /** Remembers the reply that an execution got. */
   note(key: string, said: LookUpResult): void;
@@ -34,7 +35,15 @@ interface Look {
   answered?: LookUpResult;
 }
 
-export function createPendingLooks(processor: Pick<Processor, 'lookUp'>, clock: Clock): PendingLooks {
+export function createPendingLooks({
+  processor,
+  clock,
+  events,
+}: {
+  processor: Pick<Processor, 'lookUp'>;
+  clock: Clock;
+  events: Pick<PaymentEvents, 'forgotten'>;
+}): PendingLooks {
   /** The entries, in the order in which they were remembered. */
   const looks = new Map<string, Look>();
 
@@ -51,7 +60,9 @@ export function createPendingLooks(processor: Pick<Processor, 'lookUp'>, clock: 
 
   async function lookUp(payment: PendingPayment): Promise<LookUpResult> {
     const { key, processorId, claimedAfterLoss } = payment;
-    return processor.lookUp(key, claimedAfterLoss ? undefined : payment, { id: processorId });
+    const said = await processor.lookUp(key, claimedAfterLoss ? undefined : payment, { id: processorId });
+    if (said.state === 'no record') events.forgotten?.(payment);
+    return said;
   }
 
   function actionOf(key: string): Action | undefined {
@@ -89,7 +100,9 @@ export function createPendingLooks(processor: Pick<Processor, 'lookUp'>, clock: 
       const leftMs = payment.untilMs - clock.now();
       const seconds = Math.round((leftMs / 1000) * SHARE_OF_TIME_LEFT);
       const retryAfterSeconds = Math.min(LONGEST_RETRY_SECONDS, Math.max(SHORTEST_RETRY_SECONDS, seconds));
-      return { state: 'pending', payment, action: actionOf(payment.key), retryAfterSeconds };
+      // A payer who confirmed while it is ended would only be told that the order is closed.
+      const action = payment.ending ? undefined : actionOf(payment.key);
+      return { state: 'pending', payment, action, retryAfterSeconds };
     },
   };
 }

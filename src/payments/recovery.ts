@@ -140,7 +140,6 @@ export function createRecovery(
       case 'unknown':
         return;
       case 'no record':
-        events.forgotten?.(payment);
         return moveUntil(payment, Math.min(payment.untilMs, clock.now()));
       default:
         return takeOverPending(payment, said);

@@ -34,7 +34,7 @@ const OTHER: Content = {
  *  1. A claim, and each takeover of its row, has the content of the first claim, character for character, whatever came later.
  *  2. A row that is not final keeps it, also one that is given up. 3. The description and the metadata stay in the record.
  *  4. Claims with and without content, and with and without a reference, that arrive together do not change each other.
- *  5. `sourceOf` is the source of a payment that is not final, and of no other.
+ *  5. `payerOf` has the source and the return address of a payment that is not final, and of no other.
  *  `adapters/sources-at-the-end` tests that the source is erased with the end of a payment.
  */
 export function ledgerContentContract(ports: ContractPorts): void {
@@ -136,10 +136,11 @@ export function ledgerContentContract(ports: ContractPorts): void {
   test('5: the source is known until the payment is final, whoever has it', async () => {
     const [paid, resolved] = [await given.claim({ content: CONTENT }), await given.abandoned({ content: CONTENT })];
     const without = await given.claim({ content: { description: 'Hat' } });
-    for (const { key } of [paid, resolved]) expect(await ledger.sourceOf(key)).toBe(CONTENT.source);
+    for (const { key } of [paid, resolved])
+      expect(await ledger.payerOf(key)).toEqual({ source: CONTENT.source, returnUrl: CONTENT.returnUrl });
     await given.settled(paid);
     await given.resolve(resolved.key);
-    for (const { key } of [paid, resolved, without, claimAttempt()]) expect(await ledger.sourceOf(key)).toBeUndefined();
+    for (const { key } of [paid, resolved, without, claimAttempt()]) expect(await ledger.payerOf(key)).toBeUndefined();
   });
 
   test('1, 5: a source and an address to return to are kept without each other, and the source is never the address', async () => {
@@ -152,7 +153,7 @@ export function ledgerContentContract(ports: ContractPorts): void {
     ];
     for (const content of contents) {
       const claim = await given.abandoned({ content });
-      expect(await ledger.sourceOf(claim.key)).toBe(content.source);
+      expect(await ledger.payerOf(claim.key)).toEqual(content);
       expect((await given.takeover(claim)).content).toEqual(content);
     }
   });

@@ -190,6 +190,17 @@ export function ledgerPendingContract(ports: ContractPorts): void {
     expect(keysOf(await duePending(left.processor))).toEqual([left.key]);
   });
 
+  test('4: a leaving that says what is charged writes that, and the other ones of its batch keep their own', async () => {
+    const claims = await given.claims(3, { processor: newProcessorName() });
+    const charged = { amount: '9.50', currency: 'EUR', fingerprint: '9.50 EUR' };
+    const left = { recoverAfterMs: 0, pendingUntilMs: inMs(LONG_MS) };
+    await Promise.all(
+      claims.map((claim, n) => ledger.leave(claim, { ...left, ...(n === 1 && { charged }) }, { sent: true })),
+    );
+    for (const [n, { key, amount, currency, fingerprint }] of claims.entries())
+      expect(await pendingOf(key)).toMatchObject(n === 1 ? charged : { amount, currency, fingerprint });
+  });
+
   test('4: a mark of an unsent payment does not outlive its leaving', async () => {
     const unsent = await given.abandoned({}, 0, 'unsent');
     const left = await given.takeover(unsent);

@@ -10,7 +10,7 @@ const OTHER = { source: 'tok_2', description: 'Hat', metadata: {} };
 const FIRST = { ...MONEY, content: CONTENT };
 const REPEAT = { ...MONEY, content: OTHER };
 
-const { compose, composeWithKey } = await shareProtocol();
+const { ports, compose, composeWithKey } = await shareProtocol();
 
 test('a charge has the content of its request, and the order that the client named', async () => {
   const { payments, processor } = compose();
@@ -66,5 +66,33 @@ test.each(['the charge', 'a look-up'])(
     if (by === 'a look-up') inState(await payments.pay({ key }, request), 'unknown');
     const { final } = inState(await payments.pay({ key }, request), 'processed');
     expect(final.outcome).toEqual({ state: 'DECLINED', reason: 'insufficient (the source)' });
+  },
+);
+
+/**
+ * Bug: a decline that quoted the address to which the payer comes back kept it in the row, in the answers and in the export. Cause: only the
+ * source was left out of reasons, although both are erased when a payment is final. Fix: reasons are kept without either.
+ */
+test.each(['the charge', 'a look-up', 'an operator'])(
+  'a decline whose reason quotes the return address, by %s, is kept without it',
+  async (by) => {
+    const { payments, records, askProcessor, processor, key } = await composeWithKey({ dedupMs: 0 });
+    const returnUrl = 'https://shop.example/orders/17?token=e6b1';
+    const request = { ...MONEY, content: { source: 'orders', returnUrl } };
+    const quoted = { state: 'declined', reason: `return_url ${returnUrl} of orders is refused` } as const;
+    processor.plan({ outcome: by === 'the charge' ? 'declined' : 'none' });
+    if (by === 'the charge') processor.charge = async () => quoted;
+    else inState(await payments.pay({ key }, request), 'unknown');
+    if (by === 'a look-up') processor.decide(key, quoted);
+    const verdict = { state: 'DECLINED', reason: quoted.reason } as const;
+    if (by === 'an operator') {
+      for (let time = 0; time < 2; time += 1)
+        expect(await records.resolve(key, verdict)).toMatchObject({ state: 'resolved' });
+    }
+    await payments.pay({ key }, request);
+    const kept = 'return_url (the return address) of (the source) is refused';
+    expect(await ports.paymentHistory.find(key)).toMatchObject({ state: 'DECLINED', reason: kept });
+    processor.decide(key, quoted);
+    expect(await askProcessor(key)).toMatchObject({ answer: 'declined', reason: kept });
   },
 );

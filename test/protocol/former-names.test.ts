@@ -8,7 +8,7 @@ import { RecordingProcessor } from '../../testkit/protocol/recording-processor.j
  * an earlier name is looked up here and never sent, because nobody knows whether what the adapter deduplicates by has moved with it.
  */
 
-const { compose, statesOf } = await shareProtocol();
+const { compose, statesOf, pending } = await shareProtocol();
 
 /** A payment under way of an adapter that is gone, and the adapter that took its place. */
 async function givenMoved(outcome: 'succeeded' | 'none') {
@@ -45,6 +45,18 @@ test.each(['recovery', 'a repeat', 'an operator'])('%s sends nothing that has no
     ]);
   const { next } = (await process.findTimeline(key)) as { next: { text: string } };
   expect(next.text).toMatch(/^Recovery asks the processor again/);
+});
+
+test.each(['recovery', 'a repeat'])('%s settles a payment that is pending', async (who) => {
+  const formerName = newProcessorName();
+  const { key } = await pending({ processor: formerName });
+  const moved = new RecordingProcessor(newProcessorName(), LONG_MS, 5, [newProcessorName(), formerName]);
+  moved.decide(key, { state: 'succeeded', charged: MONEY });
+  const { recovery, payments } = compose({}, moved);
+  if (who === 'recovery') expect(await recovery.runOnce()).toBe(1);
+  else expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
+  expect((await statesOf(key))[1]).toBe('final');
+  expect([moved.lookUps, moved.charges]).toEqual([[key], []]);
 });
 
 test('what was surely never sent is not sent either', async () => {

@@ -184,6 +184,20 @@ describe('a charge whose row was lost, and whose payment was cancelled since,', 
     expect([answer, contradictions, unknown]).toEqual([{ state: 'cancelled' }, [], []]);
   });
 
+  test('is told by a cancellation that finds it at the processor', async () => {
+    const process = compose();
+    const named = order();
+    expect(await process.another({}, emptyKeys).payments.cancel(named)).toEqual({ state: 'cancelled' });
+    process.ledger.interruptNext('cancel', async () => ({ state: 'under way', fingerprint: '', remainingMs: 0 }));
+    process.ledger.interruptNext('beginEnding', async () => {
+      const lost = { ...claimAttempt({ ...named, owner: process.owners.at(-1) ?? '' }), client: named.client };
+      return { ...lost, epoch: 1, unsent: false, ageMs: 0, ending: 'order' };
+    });
+    process.processor.planEnd({ state: 'succeeded', charged: MONEY });
+    expect(await process.payments.cancel(named)).toEqual({ state: 'charged before' });
+    expect(process.contradictions).toMatchObject([{ told: 'COMPLETED', kept: 'CANCELLED' }]);
+  });
+
   test('is unknown where its answer was lost, and the log says that nobody looks for it', async () => {
     const { answer, contradictions, unknown } = await cancelledWhileCharging({
       outcome: 'succeeded',

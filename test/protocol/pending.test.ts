@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { ABANDONED_PLACES, RECOVERY_CONCURRENCY } from '#idempay/payments/recovery.js';
+import { gate } from '../../testkit/concurrency.js';
 import { inState, LONG_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
   DOWN,
@@ -11,15 +13,21 @@ import {
 } from '../../testkit/protocol/payment-composition.js';
 import { ACTION } from '../../testkit/protocol/recording-processor.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
+import { until, untilPast } from '../../testkit/time/until.js';
 
 /** A payment that waits at the processor is answered as pending, asked about, and never sent again (rule P24). */
 
 const SECOND_MS = 1_000;
+/** Of recovery's next round. */
+const ROUND_MS = 3_000;
+const DEADLINE_MS = 15_000;
+/** So short that it dies within a test, and long enough that a busy machine charges before. */
+const SHORT_LEASE_MS = 500;
 const NO_ANSWER = { state: 'unknown', cause: 'no answer' } as const;
 const SUCCEEDED = { state: 'succeeded', charged: MONEY } as const;
 const REFUSED = { state: 'declined', reason: 'the payer refused' } as const;
 
-const { ports, compose } = await shareProtocol();
+const { ports, compose, ...given } = await shareProtocol();
 
 async function givenPending(settings: Settings = {}) {
   const clock = new HandClock(Date.now());
@@ -69,6 +77,7 @@ describe('a payment whose payer must confirm', () => {
       expect(states.every((state) => ['processed', 'replayed', 'pending'].includes(state))).toBe(true);
       expect(await payments.pay(order, MONEY)).toMatchObject({ state: 'replayed', final: { outcome } });
       expect(counts.settled.repeat).toBe(1);
+      expect(processor.lookUps).toHaveLength(1);
       expect(processor.chargesOf(order.key)).toHaveLength(1);
       expect(await ports.paymentHistory.find(order.key)).toMatchObject({ ...outcome, processorId: 'pi_1' });
     },
@@ -80,7 +89,8 @@ describe('a payment whose payer must confirm', () => {
     clock.advance(SECOND_MS);
     expect(await payments.pay(order, MONEY)).toEqual({ state: 'pending without answer' });
     clock.advance(SECOND_MS);
-    expect(await payments.pay(order, MONEY)).toEqual({ state: 'unknown' });
+    const answers = await Promise.all(Array.from({ length: 3 }, () => payments.pay(order, MONEY)));
+    for (const answer of answers) expect(answer).toEqual({ state: 'unknown' });
     expect(forgotten).toEqual([order.key]);
     expect(processor.chargesOf(order.key)).toHaveLength(1);
     clock.advance(SECOND_MS);
@@ -96,6 +106,66 @@ describe('a payment whose payer must confirm', () => {
   test('is pending for another process, which asks the processor for the action', async () => {
     const { another, order, processor } = await givenPending();
     expect(await another().payments.pay(order, MONEY)).toMatchObject({ state: 'pending', action: ACTION });
+    expect(processor.lookUps).toHaveLength(1);
+    expect(await ports.keys.look(order.key)).not.toMatchObject({ state: 'locked' });
+  });
+
+  test('is unknown to a process with another processor, which asks nobody', async () => {
+    const { order } = await givenPending();
+    const { payments, processor } = compose();
+    expect(await payments.pay(order, MONEY)).toEqual({ state: 'unknown' });
+    expect(processor.questions).toEqual([]);
+  });
+
+  test('is read from its row if this process knows it, and not from there any more once it is final', async () => {
+    const { payments, processor, order, clock, keys, ledger } = await givenPending();
+    keys.failAll('begin', DOWN);
+    expect(await payments.pay(order, MONEY)).toMatchObject({ state: 'pending' });
+    keys.heal();
+    processor.decide(order.key, SUCCEEDED);
+    clock.advance(SECOND_MS);
+    for (const state of ['processed', 'replayed'] as const) inState(await payments.pay(order, MONEY), state);
+    ledger.failAll('find', DOWN);
+    expect(await payments.pay(order, MONEY)).toMatchObject({ state: 'replayed' });
+  });
+
+  test('is expected when the processor expects it now, and asked about accordingly', async () => {
+    const { payments, processor, order, clock } = await givenPending();
+    for (const [leftMs, seconds] of [
+      [-1, 2],
+      [LONG_MS, 2],
+      [2 * 3_600_000, 10],
+      [30 * 24 * 3_600_000, 60],
+    ] as const) {
+      clock.advance(SECOND_MS);
+      const untilMs = clock.now() + leftMs;
+      processor.planLookUp({ state: 'pending', untilMs });
+      const answer = await payments.pay(order, MONEY);
+      expect(answer).toMatchObject({ state: 'pending', payment: { untilMs }, retryAfterSeconds: seconds });
+    }
+  });
+
+  test('is not asked about beyond the limit of payments in flight', async () => {
+    const process = compose({ maxInFlight: 1 });
+    const order = await process.pendingPayment();
+    const charging = await process.chargingPayment();
+    expect(await process.payments.pay(order, MONEY)).toEqual({ state: 'pending without answer' });
+    charging.finish();
+    expect(await charging.answer).toMatchObject({ state: 'processed' });
+    expect(await process.payments.pay(order, MONEY)).toMatchObject({ state: 'pending' });
+  });
+
+  test('is not asked about while its outcome is being written', async () => {
+    const { payments, processor, order, clock, ledger, another } = await givenPending();
+    processor.decide(order.key, SUCCEEDED);
+    clock.advance(SECOND_MS);
+    const { opened, open } = gate();
+    ledger.interruptNext('settle', (proceed) => opened.then(proceed));
+    const settling = payments.pay(order, MONEY);
+    await until('the takeover', DEADLINE_MS, async () => (await ports.paymentHistory.findLife(order.key))?.epoch === 2);
+    expect(await another().payments.pay(order, MONEY)).toMatchObject({ state: 'pending', action: undefined });
+    open();
+    expect(await settling).toMatchObject({ state: 'processed' });
     expect(processor.lookUps).toHaveLength(1);
   });
 
@@ -134,15 +204,99 @@ describe('a payment whose payer must confirm', () => {
     expect(processor.chargesOf(key)).toHaveLength(1);
     expect(await stateOf(key)).toBe('pending');
   });
+
+  test('that is found pending by a takeover is not told for another amount if that is rejected', async () => {
+    const { payments, unknownPayment } = compose({ payloadMismatch: 'reject' });
+    const key = await unknownPayment('pending');
+    expect(await payments.pay({ key }, OTHER_MONEY)).toEqual({ state: 'mismatch' });
+    expect(await stateOf(key)).toBe('pending');
+  });
+
+  test('is told as paid by an attempt that lost it, if another one has settled it', async () => {
+    const { payments, processor, ledger, another, counts } = compose({ leaseMs: SHORT_LEASE_MS });
+    const order = orderOf();
+    processor.plan({ outcome: 'pending' });
+    ledger.interruptNext('leave', async (proceed) => {
+      await untilPast(SHORT_LEASE_MS);
+      processor.decide(order.key, SUCCEEDED);
+      inState(await another().payments.pay(order, MONEY), 'processed');
+      return proceed();
+    });
+    expect(await payments.pay(order, MONEY)).toMatchObject({
+      state: 'replayed',
+      final: { outcome: { state: 'COMPLETED' } },
+    });
+    expect(counts.fencedOff).toBe(1);
+    expect(processor.charges).toHaveLength(1);
+  });
 });
 
 describe('recovery', () => {
   test.each([SUCCEEDED, REFUSED])('settles a pending payment that $state, and nobody repeats', async (said) => {
     const { processor, order, recovery } = await givenDue();
-    processor.decide(order.key, said);
+    processor.decide(order.key, { ...said, id: 'pi_2' });
     expect(await recovery.runOnce()).toBe(1);
     expect(await stateOf(order.key)).toBe('final');
+    expect(await ports.paymentHistory.find(order.key)).toMatchObject({ processorId: 'pi_2' });
     expect(processor.chargesOf(order.key)).toHaveLength(1);
+    expect(processor.lookUps).toHaveLength(1);
+  });
+
+  test('does not ask about a payment that became pending a moment ago', async () => {
+    const { processor, another } = await givenPending();
+    // Another process, because this one knows what the processor said.
+    expect(await another().recovery.runOnce()).toBe(0);
+    expect(processor.lookUps).toEqual([]);
+  });
+
+  test('asks about a quarter of its places at once, and about all one after the other', async () => {
+    const { processor, recovery } = compose();
+    const places = RECOVERY_CONCURRENCY - ABANDONED_PLACES;
+    for (let count = 0; count < places + 4; count += 1) await given.pending({ processor: processor.traits.name });
+    const { opened, open } = gate();
+    const hanging = Array.from({ length: places + 4 }, () => () => opened.then(() => NO_ANSWER));
+    processor.planLookUp(...hanging);
+    const running = recovery.runOnce();
+    await until('the first questions', DEADLINE_MS, () => processor.lookUps.length > 0);
+    expect(processor.lookUps).toHaveLength(places);
+    open();
+    await running;
+    expect(processor.lookUps).toHaveLength(places + 4);
+  });
+
+  test('begins without the answers, and asks again in its next round', async () => {
+    const clock = new HandClock(Date.now());
+    const { processor, recovery } = compose({ clock });
+    const { opened, open } = gate();
+    const hanging = await given.pending({ processor: processor.traits.name });
+    processor.planLookUp(() => opened.then(() => NO_ANSWER));
+    let isStarted = false;
+    void recovery.start(LONG_MS).then(() => {
+      isStarted = true;
+    });
+    await until('the start', DEADLINE_MS, () => isStarted);
+    expect(processor.lookUps).toEqual([hanging.key]);
+    const later = await given.pending({ processor: processor.traits.name });
+    processor.decide(later.key, SUCCEEDED);
+    open();
+    await until('the next round', DEADLINE_MS, async () => {
+      clock.advance(ROUND_MS);
+      return (await stateOf(later.key)) === 'final';
+    });
+    await recovery.stop();
+  });
+
+  test('writes nothing for a payment that is expected when it was, or that was expected before now and has no record', async () => {
+    const { processor, recovery, ledger, faults, forgotten } = compose();
+    const [same, past] = [Date.now() + LONG_MS, Date.now() - LONG_MS];
+    await given.pending({ processor: processor.traits.name }, { pendingUntilMs: same });
+    processor.planLookUp({ state: 'pending', untilMs: same }, { state: 'no record' });
+    ledger.failAll('movePending', DOWN);
+    expect(await recovery.runOnce()).toBe(0);
+    const { key } = await given.pending({ processor: processor.traits.name }, { pendingUntilMs: past });
+    expect(await recovery.runOnce()).toBe(0);
+    expect(forgotten).toEqual([key]);
+    expect(faults).toEqual([]);
   });
 
   test('leaves one pending that is still so, writes no event, and moves its expected end', async () => {

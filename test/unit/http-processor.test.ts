@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ProcessorClient } from '#idempay/payments/ports/processor.js';
-import { cleanReason, keptReason } from '#idempay/payments/processors/decline-reason.js';
+import { cleanReason, isKeptOf, keptReason } from '#idempay/payments/processors/decline-reason.js';
 import { createAlarm, createHttpProcessor } from '#idempay/payments/processors/http.js';
 import { createMovesMoney } from '#idempay/payments/processors/moves-money.js';
 import { processorAt, startHttpServer } from '../../testkit/servers/processor-servers.js';
@@ -338,8 +338,22 @@ describe('the reason of a decline', () => {
   /** Bug: a reason that was cut within a long source kept the first part of it. Cause: it was cut before the source was searched. */
   test('is kept without the source, also where that is longer than what is kept', () => {
     const source = 'tok_'.padEnd(500, 'x');
-    expect(keptReason(cleanReason(`No such token: ${source}\n`), source)).toBe('No such token: (the source)');
-    expect(keptReason(cleanReason(`${'-'.repeat(400)}${source}${source}`), source)).not.toContain('tok_');
+    expect(keptReason(cleanReason(`No such token: ${source}\n`), { source })).toBe('No such token: (the source)');
+    expect(keptReason(cleanReason(`${'-'.repeat(400)}${source}${source}`), { source })).not.toContain('tok_');
+  });
+
+  test.each([
+    [{ source: 'tok_1' }, 'tok_1, tok_1', '(the source), (the source)'],
+    [{ returnUrl: 'https://a.example/?b=(c)' }, 'no https://a.example/?b=(c) here', 'no (the return address) here'],
+    [{ source: 'a', returnUrl: 'https://a.example/' }, 'a https://a.example/', '(the source) (the return address)'],
+    [{ source: 'https://a.example/1', returnUrl: 'https://a.example/' }, 'https://a.example/1', '(the source)'],
+    [{ source: '$&' }, 'costs $& more', 'costs (the source) more'],
+    [{ source: 'tok_1' }, '(the source)', '(the source)'],
+  ])('of a payment with %j, %j is kept as %j, and is known again', (payer, text, kept) => {
+    expect(keptReason(text, payer)).toBe(kept);
+    expect(isKeptOf(kept, text)).toBe(true);
+    expect(isKeptOf(kept, `${text} !`)).toBe(false);
+    expect(isKeptOf(kept, 'seen on the statement')).toBe(false);
   });
 
   test('can be stored and shown whatever the processor wrote, and stays as it is when it is cleaned again', () => {

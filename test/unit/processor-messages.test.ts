@@ -159,6 +159,8 @@ describe('the end of a pending charge', () => {
     ['2026-11-29T15:00:00.123456789Z', UNTIL_MS + 123],
     ['2026-11-29T15:00:00-00:00', UNTIL_MS],
     ['2024-02-29T00:00:00Z', Date.UTC(2024, 1, 29)],
+    ['9999-12-31T23:59:59.999Z', Date.UTC(9999, 11, 31, 23, 59, 59, 999)],
+    ['0000-01-01T00:00:00Z', Date.parse('0000-01-01T00:00:00Z')],
   ])('is read from %s', async (until, untilMs) => {
     expect(await untilOf(until)).toEqual({ untilMs, alarms: [] });
   });
@@ -179,6 +181,11 @@ describe('the end of a pending charge', () => {
     '2026-11-29T24:00:00Z',
     '2026-11-29T15:00:60Z',
     '2026-11-29T15:00:00+24:00',
+    // The year would be 10000 in our answers, and -1, which no RFC 3339 text can say.
+    '9999-12-31T23:59:59-00:01',
+    '0000-01-01T00:00:00+00:01',
+    '-000001-12-31T23:59:59Z',
+    '+010000-01-01T00:00:00Z',
     'Sun, 29 Nov 2026 15:00:00 GMT',
     'P1D',
     [UNTIL],

@@ -11,7 +11,7 @@ import {
   type Processor,
   type ProcessorTraits,
 } from '#idempay/payments/ports/processor.js';
-import type { Money } from '#idempay/payments/values/money.js';
+import { fingerprintOf, type Money } from '#idempay/payments/values/money.js';
 
 /** The processor's reaction to the next charge: the outcome that it keeps, and its visible answer. */
 export interface NextCharge {
@@ -37,6 +37,12 @@ export class RecordingProcessor implements Processor {
   readonly traits: ProcessorTraits;
   readonly charges: Charge[] = [];
   readonly lookUps: string[] = [];
+  /** The same, with what each one named besides the key. */
+  readonly questions: {
+    readonly key: string;
+    readonly money?: Money | undefined;
+    readonly open?: OpenCharge | undefined;
+  }[] = [];
   readonly endings: Ending[] = [];
   contract = CONTRACT_OF_ENDINGS;
   private readonly endPlans: (EndResult | (() => Promise<EndResult>))[] = [];
@@ -97,11 +103,13 @@ export class RecordingProcessor implements Processor {
     return outcome === 'succeeded' ? { state: outcome } : { state: outcome, reason: 'insufficient funds' };
   }
 
-  async end(ending: Ending): Promise<EndResult> {
+  async end(ending: Ending, money?: Money): Promise<EndResult> {
     this.endings.push(ending);
     const planned = this.endPlans.shift();
     if (planned) return typeof planned === 'function' ? planned() : planned;
     const known = this.outcomes.get(ending.key);
+    const charged = known && 'charged' in known ? known.charged : undefined;
+    if (money && charged && charged.amount !== money.amount) return { state: 'unknown', cause: 'of another amount' };
     if (known?.state === 'succeeded' || known?.state === 'declined') return known;
     const ended = { state: 'declined', reason: 'ended' } as const;
     this.ended.add(ending.key);
@@ -109,12 +117,16 @@ export class RecordingProcessor implements Processor {
     return ended;
   }
 
-  async lookUp(key: string, _money?: Money, open?: OpenCharge): Promise<LookUpResult> {
+  async lookUp(key: string, money?: Money, open?: OpenCharge): Promise<LookUpResult> {
     this.lookUps.push(key);
+    this.questions.push({ key, money, open });
     if (open && this.contract < CONTRACT_OF_ENDINGS) return { state: 'unknown', cause: 'the reply names no contract' };
     const planned = this.lookUpPlans.shift();
     if (typeof planned === 'function') return planned();
-    return planned ?? this.outcomes.get(key) ?? { state: 'no record' };
+    const known = planned ?? this.outcomes.get(key) ?? { state: 'no record' };
+    const charged = 'charged' in known ? known.charged : undefined;
+    const isOther = money && charged && fingerprintOf(money) !== fingerprintOf(charged);
+    return isOther ? { state: 'unknown', cause: 'the reply names another amount' } : known;
   }
 
   chargesOf(key: string): Charge[] {

@@ -355,11 +355,16 @@ export const PAYMENT_STATEMENTS: Statements = {
     events: noted(row, now, event),
   })),
 
-  leave: fencedUpdate((row, [, , , recoverAfterMs, untilMs, clearsEnding, chargeId, event], now) => ({
+  leave: fencedUpdate((row, [, , , recoverAfterMs, untilMs, clearsEnding, chargeId, event, ...charged], now) => ({
     ...{ owner: '', lease_until: 0, recover_at: now + Number(recoverAfterMs), unsent_epoch: null },
     pending_until: (untilMs as number | null) ?? row.pending_until,
     ending: clearsEnding ? null : row.ending,
     processor_id: (chargeId as string | null) ?? row.processor_id,
+    ...(charged[0] !== null && {
+      amount: charged[0] as string,
+      currency: charged[1] as string,
+      fingerprint: charged[2] as string,
+    }),
     events: noted(row, now, event),
   })),
 

@@ -71,8 +71,10 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
         [`charged ${charge.amount}, not ${amount}`]: charge.amount !== amount,
       }),
     ),
-    ...processor.sends.filter(isOfRow).flatMap(({ content, order }) =>
+    ...processor.sends.filter(isOfRow).flatMap(({ content, order, sentAt }) =>
       whatIsTrue({
+        // With a clock that was moved, an owner may take a lease for alive that has ended.
+        'was sent after it was pending': !faults.clockWasMoved() && sentAt > (row.pendingFrom ?? Infinity),
         'was sent with another content than its claim had': !isContentOf(row, content),
         [`was sent for the order ${order}`]: order !== (row.reference ?? undefined),
       }),
@@ -135,10 +137,14 @@ function checkOrders({ stores, processor }: PaymentHistory): string[] {
         const before = payments.rowsOf(attemptName(orderOf(key), attemptOf(key) - 1));
         const own = (charge: { transactionId: string }) => charge.transactionId === transaction_id;
         const chargedAt = processor.charges.filter(own).map(({ sentAt }) => sentAt);
+        const isOpen = before.some(
+          (each) => each.resolution === null && processor.isPendingAt(each.key, row.firstThereAt),
+        );
         const isTurn = (by: number) =>
           before.some((each) => each.state === 'DECLINED' && (each.finalAt ?? Infinity) <= by);
         return whatIsTrue({
           [`${key}: is ${state}, and the attempt before it was not declined`]: !isTurn(finalAt),
+          [`${key}: was begun while the attempt before it could be charged`]: isOpen,
           [`${key}: was charged before the attempt before it was declined`]: chargedAt.some((at) => !isTurn(at)),
         });
       }),

@@ -44,7 +44,7 @@ export interface Waits {
   /** The chance that a look-up finds no record of a charge that waits. */
   readonly forgets: number;
   readonly cannotEnd: number;
-  /** The chance that an ending is answered by an instance of the adapter that does not know endings, and does nothing. */
+  /** The chance that an ending, or a question about a pending charge, is answered by an instance of the adapter that does not know them. */
   readonly otherContract: number;
 }
 
@@ -61,10 +61,14 @@ interface KnownCharge {
   readonly at: number;
   /** A charge that was pending is known until its outcome was heard. */
   hasWaited?: boolean;
+  /** When it was pending, and its payer could confirm it; to Infinity while it is so. */
+  pending?: { readonly from: number; until: number };
   result: ChargeResult;
   readonly charge: Charge;
 }
 
+const OLD_CONTRACT = 1;
+const NO_CONTRACT = { state: 'unknown', cause: 'an old instance' } as const;
 const ENDED = { state: 'declined', reason: 'ended' } as const;
 
 export type SimulatedProcessor = ReturnType<typeof createSimulatedProcessor>;
@@ -81,13 +85,21 @@ export function createSimulatedProcessor(
 ) {
   const charges: (Charge & { readonly sentAt: number })[] = [];
   /** Each charge that left a process, whatever became of it. */
-  const sends: Charge[] = [];
+  const sends: (Charge & { readonly sentAt: number })[] = [];
   const known = new Map<string, KnownCharge>();
   /** A charge of one of them is declined, whenever it arrives. */
   const ended = new Set<string>();
   /** Until when something about a reference may still be on its way or at work. */
   const busyUntil = new Map<string, number>();
-  const machine = { behaviour: WELL as ProcessorBehaviour, charges, sends, verdictOn, knowsSince, connect };
+  const machine = {
+    behaviour: WELL as ProcessorBehaviour,
+    charges,
+    sends,
+    verdictOn,
+    knowsSince,
+    isPendingAt,
+    connect,
+  };
 
   /** A charge arrives that was sent at `sentAt`. `done` is told at the end of its work. */
   function charge(charge: Charge, sentAt: number, done: (result: ChargeResult) => void): void {
@@ -136,11 +148,14 @@ export function createSimulatedProcessor(
     const random = simulation.rng(`expected end of ${key}`);
     record.result = { state: 'pending', untilMs: EPOCH_MS + simulation.time + 2 * random.fraction() * waitsMs };
     record.hasWaited = true;
+    record.pending = { from: simulation.time, until: Infinity };
     simulation.count('charges pending');
     simulation.note(`CHARGE ${key} is pending`);
     stayBusy(key, waitsMs);
     const confirm = () => {
-      if (record.result.state === 'pending') decide();
+      if (record.result.state !== 'pending') return;
+      if (record.pending) record.pending.until = simulation.time;
+      decide();
     };
     simulation.arrive(waitsMs, undefined, confirm);
   }
@@ -154,6 +169,7 @@ export function createSimulatedProcessor(
     if (record?.result.state === 'succeeded' || record?.result.state === 'declined') return record.result;
     if (record && waits && random.fraction() < waits.cannotEnd) return { state: 'cannot be ended' };
     ended.add(key);
+    if (record?.pending) record.pending.until = Math.min(record.pending.until, simulation.time);
     if (record) record.result = ENDED;
     simulation.count('charges ended');
     simulation.note(`CHARGE ${key} is ended`);
@@ -175,9 +191,18 @@ export function createSimulatedProcessor(
     return { state: 'succeeded', charged: { amount, currency } };
   }
 
-  function lookUpWaiting({ charge: { key, amount, currency }, result }: KnownCharge): LookUpResult {
-    const isForgotten = waits && simulation.rng(`asking ${key}`).fraction() < waits.forgets;
-    return isForgotten ? { state: 'no record' } : ({ ...result, charged: { amount, currency } } as LookUpResult);
+  /** The end that it names moves with each question. */
+  function lookUpWaiting({ charge: { key, amount, currency } }: KnownCharge): LookUpResult {
+    const random = simulation.rng(`asking ${key}`);
+    if (waits && random.fraction() < waits.forgets) return { state: 'no record' };
+    const untilMs = EPOCH_MS + simulation.time + random.fraction() * (waits?.longestMs ?? 0);
+    return { state: 'pending', untilMs, charged: { amount, currency } };
+  }
+
+  /** True if a payer could confirm it then. */
+  function isPendingAt(key: string, at: number): boolean {
+    const { from, until } = known.get(key)?.pending ?? { from: Infinity, until: Infinity };
+    return from <= at && at < until;
   }
 
   /** Since when it has a record of the reference. */
@@ -198,6 +223,8 @@ export function createSimulatedProcessor(
   /** The processor's port as one process has it: over a network that loses and delays. */
   function connect(process: Process, traits: ProcessorTraits) {
     const { timeoutMs } = traits;
+    const knowsEndings = waits ? CONTRACT_OF_ENDINGS : CONTRACT_OF_ENDINGS - 1;
+    let contract = knowsEndings;
     /** Ends what is still asked as unknown. */
     const open = new Set<() => void>();
 
@@ -254,23 +281,32 @@ export function createSimulatedProcessor(
 
     const port: Processor = {
       traits,
-      contract: waits ? CONTRACT_OF_ENDINGS : CONTRACT_OF_ENDINGS - 1,
+      get contract() {
+        return contract;
+      },
       charge(given) {
         const sentAt = simulation.time;
         const asked = { ...given, key: nameOf(given.key) };
         if (sends.some(({ key }) => key === asked.key)) simulation.count('charges sent again');
-        sends.push(asked);
+        sends.push({ ...asked, sentAt });
         const operation = `sends ${asked.transactionId} ${asked.amount} for`;
         const serve = (done: (result: ChargeResult) => void) => charge(asked, sentAt, done);
         return ask(operation, asked.key, serve, 'not sent');
       },
-      lookUp(key, money) {
-        const answer = (done: (result: LookUpResult) => void) => done(lookUp(nameOf(key), money));
-        return ask('asks the processor about', nameOf(key), answer, 'unknown');
+      async lookUp(key, money, open) {
+        const name = nameOf(key);
+        const isOfOld = open && waits && simulation.rng(`instance for ${name}`).fraction() < waits.otherContract;
+        const answer = (done: (result: LookUpResult) => void) => done(isOfOld ? NO_CONTRACT : lookUp(name, money));
+        const told = await ask('asks the processor about', name, answer, 'unknown');
+        if (told.state !== 'unknown' || isOfOld) contract = isOfOld ? OLD_CONTRACT : knowsEndings;
+        return told;
       },
-      end(ending) {
-        const answer = (done: (result: EndResult) => void) => done(end(nameOf(ending.key)));
-        return ask('ends', nameOf(ending.key), answer, 'unknown');
+      async end(ending) {
+        const name = nameOf(ending.key);
+        const answer = (done: (result: EndResult) => void) => done(end(name));
+        const told = await ask('ends', name, answer, 'unknown');
+        if (told.state !== 'unknown') contract = told.state === 'other contract' ? OLD_CONTRACT : knowsEndings;
+        return told;
       },
     };
     const close = () => {

@@ -1,7 +1,7 @@
 import type { PaymentContext } from '../context.js';
 import type { ClaimedPayment } from '../ports/payment-history.js';
 import type { OpenCharge } from '../ports/processor.js';
-import { quotesSource, withoutSource } from '../processors/decline-reason.js';
+import { type OfPayer, quotesPayer, withoutPayer } from '../processors/decline-reason.js';
 
 /** Look-ups for operators under way in this process: a page that asks again and again must not take the connections of payments. */
 const MAX_UNDER_WAY = 4;
@@ -34,8 +34,8 @@ export function createAskProcessor(
   let underWay = 0;
 
   return async function askProcessor(key) {
-    // Before the row is read: of one that is not final then it is the source.
-    const source = await ledger.sourceOf(key);
+    // Before the row is read: of one that is not final then it is complete.
+    const payer = await ledger.payerOf(key);
     const payment = await history.find(key);
     if (!payment || payment.state === 'CANCELLED') return { state: 'not found' };
     if (![name, ...formerNames].includes(payment.processor)) {
@@ -46,7 +46,7 @@ export function createAskProcessor(
     try {
       const askedAt = clock.now();
       const found = await processor.lookUp(key, payment, openOf(payment));
-      const declined = found.state === 'declined' ? shownReason(found.reason, payment, source) : undefined;
+      const declined = found.state === 'declined' ? shownReason(found.reason, payment, payer) : undefined;
       const reason = found.state === 'unknown' ? found.cause : declined;
       return { state: 'answered', processor: payment.processor, askedAt, answer: found.state, reason };
     } finally {
@@ -61,8 +61,8 @@ export function openOf({ pendingUntil, ending, state, processorId }: ClaimedPaym
   return isOpen ? { id: processorId } : undefined;
 }
 
-/** Without the source (rule P19). The source of a final payment is not known any more: then the row has the reason without it. */
-function shownReason(told: string, { state, reason }: ClaimedPayment, source: string | undefined): string {
-  if (source === undefined && state === 'DECLINED' && reason !== undefined && quotesSource(reason)) return reason;
-  return withoutSource(told, source);
+/** Without the source and the return address (rules P19 and P24). A final payment has them no more: then the row has the reason without them. */
+function shownReason(told: string, { state, reason }: ClaimedPayment, payer: OfPayer | undefined): string {
+  if (payer === undefined && state === 'DECLINED' && reason !== undefined && quotesPayer(reason)) return reason;
+  return withoutPayer(told, payer);
 }

@@ -41,7 +41,7 @@ export function createResolve(context: ResolveContext): Resolve {
   return async function resolve(key, { state, reason }) {
     await finishByLookUp(key);
     const owner = newOwner();
-    const kept = keptReason(reason, await ledger.sourceOf(key));
+    const kept = keptReason(reason, await ledger.payerOf(key));
     const resolved = await ledger.resolve({ key, owner, state, reason: kept, dedupMs, idempotencyTtlMs });
     switch (resolved.state) {
       case 'resolved': {

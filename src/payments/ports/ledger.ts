@@ -42,8 +42,8 @@ export interface Ledger {
   /** True if an earlier row of the key may have been lost, with a failover or a restore, also one that is not written down yet. */
   mayBeLost(key: string): Promise<boolean>;
 
-  /** The source of a payment that is not final (rule P19). Undefined if it has none, or none any more. */
-  sourceOf(key: string): Promise<string | undefined>;
+  /** The source and the return address of a payment that is not final (rules P19 and P24). Undefined if it has none, or none any more. */
+  payerOf(key: string): Promise<Pick<Content, 'source' | 'returnUrl'> | undefined>;
 
   /**
    * A person has compared the processor's charges with the rows: from now on, no loss that was noticed before this call refuses anything
@@ -173,6 +173,8 @@ export interface Left {
   readonly clearsEnding?: boolean | undefined;
   /** If omitted, the row keeps its name of the charge. */
   readonly processorId?: string | undefined;
+  /** What the processor says that it charges, if an earlier row was lost and this one has another amount. If omitted, the row keeps its own. */
+  readonly charged?: (Money & { readonly fingerprint: string }) | undefined;
 }
 
 export interface BegunEnding extends Takeover {

@@ -23,9 +23,9 @@ export interface Processor {
 
   /**
    * Asks the processor to end a charge, so that it charges nothing from then on, also if the charge itself arrives later. Callers ask again
-   * until there is an answer. Never throws for an act of the processor.
+   * until there is an answer. Never throws for an act of the processor. `money`: as for a look-up.
    */
-  end(ending: Ending): Promise<EndResult>;
+  end(ending: Ending, money?: Money): Promise<EndResult>;
 }
 
 /** The first contract that knows pending charges and their ending. */

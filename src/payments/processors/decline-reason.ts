@@ -1,3 +1,5 @@
+import type { Content } from '../values/content.js';
+
 /** Room for any sentence to a payer, in code points. */
 const LONGEST_REASON = 500;
 
@@ -15,30 +17,49 @@ export function cleanReason(text: string): string {
   return printable === '' ? 'no reason given' : printable;
 }
 
-/** Stands in a reason for the source of the payment, if the processor quotes it. */
-const THE_SOURCE = '(the source)';
+/** What a payment knows of its payer until it is final (rules P19 and P24). */
+export type OfPayer = Pick<Content, 'source' | 'returnUrl'>;
 
-export function withoutSource(reason: string, source: string | undefined): string {
-  return source === undefined ? reason : reason.replaceAll(source, THE_SOURCE);
+/** The texts that stand in a reason for what the processor quotes of the payer. */
+const STAND_INS = { source: '(the source)', returnUrl: '(the return address)' } as const;
+const MEMBERS = Object.keys(STAND_INS) as (keyof OfPayer)[];
+
+/** In one pass, the longer text first: one of them may be a part of the other. */
+export function withoutPayer(reason: string, payer: OfPayer = {}): string {
+  const quoted = MEMBERS.flatMap((member) => {
+    const text = payer[member];
+    return text ? [{ text, standIn: STAND_INS[member] }] : [];
+  }).sort((a, b) => b.text.length - a.text.length);
+  if (quoted.length === 0) return reason;
+  const pattern = new RegExp(quoted.map(({ text }) => escaped(text)).join('|'), 'g');
+  return reason.replace(pattern, (found) => quoted.find(({ text }) => text === found)?.standIn ?? found);
 }
 
-/** True if the processor's text of this reason had the source in it. */
-export const quotesSource = (reason: string): boolean => reason.includes(THE_SOURCE);
+/** True if the processor's text of this reason quoted the source or the return address. */
+export const quotesPayer = (reason: string): boolean => MEMBERS.some((member) => reason.includes(STAND_INS[member]));
 
 /**
- * The reason as the row keeps it and the payer reads it: without the source, which would stay in the row if the processor quotes it, and
- * cut if it is too long. It is cut last, because a part of the source could not be found.
+ * The reason as the row keeps it and the payer reads it: without the source and the return address, which would stay in the row if the
+ * processor quotes them, and cut if it is too long. It is cut last, because a part of them could not be found.
  */
-export function keptReason(reason: string, source: string | undefined): string {
-  return Array.from(withoutSource(reason, source)).slice(0, LONGEST_REASON).join('').trimEnd();
+export function keptReason(reason: string, payer: OfPayer | undefined): string {
+  return Array.from(withoutPayer(reason, payer)).slice(0, LONGEST_REASON).join('').trimEnd();
 }
 
-/** True if `keptReason` made `kept` of this reason, with any source: a final payment has none to compare with. */
+/** True if `keptReason` made `kept` of this reason, with any payer: a final payment has none to compare with. */
 export function isKeptOf(kept: string | undefined, reason: string): boolean {
   if (kept === undefined || kept === reason) return kept === reason;
-  const parts = kept.split(THE_SOURCE);
-  const sourceLength = (reason.length - parts.join('').length) / (parts.length - 1);
-  if (!Number.isInteger(sourceLength) || sourceLength < 1) return false;
-  const [{ length: start } = ''] = parts;
-  return keptReason(reason, reason.slice(start, start + sourceLength)) === kept;
+  const payer = patternOf(kept).exec(reason)?.groups;
+  return payer !== undefined && keptReason(reason, payer) === kept;
 }
+
+/** Finds in a reason what `kept` has a text for. Neither of them has a blank in it. */
+function patternOf(kept: string): RegExp {
+  const pattern = MEMBERS.reduce((rest, member) => {
+    const [before = '', ...others] = rest.split(escaped(STAND_INS[member]));
+    return others.length === 0 ? rest : `${before}(?<${member}>[!-~]+)${others.join(`\\k<${member}>`)}`;
+  }, escaped(kept));
+  return new RegExp(`^${pattern}$`);
+}
+
+const escaped = (text: string) => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');

@@ -112,9 +112,9 @@ export function createHttpProcessor(settings: {
       return lookUpResultOf(reply, doubt, open !== undefined);
     },
 
-    async end({ key, transactionId, amount, currency, id }) {
+    async end({ key, transactionId, amount, currency, id }, money) {
       const question = endingQuestion(key, { transactionId, amount, currency, id });
-      const { reply, doubt } = await ask('an ending', question, { key, money: { amount, currency } });
+      const { reply, doubt } = await ask('an ending', question, { key, money });
       return endResultOf(reply, doubt);
     },
 

@@ -16,6 +16,9 @@ const MOST_BYTES = 16 * 1024;
 /** The form of RFC 3339, whose hours end at 23. A leap second is refused, because the clocks of computers have none. */
 const MOMENT = /^(\d{4}-\d{2}-\d{2})T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;
 
+/** Moments with a year of four digits: with its offset a text may name one outside of them, which nothing here could show as RFC 3339 has it. */
+const [FIRST_MS, LAST_MS] = [Date.parse('0000-01-01T00:00:00Z'), Date.parse('9999-12-31T23:59:59.999Z')];
+
 type Members = Readonly<Record<string, unknown>>;
 
 /**
@@ -35,7 +38,8 @@ function readMoment(text: string): number | undefined {
   const [, day = ''] = MOMENT.exec(text) ?? [];
   const midnight = Date.parse(`${day}T00:00:00Z`);
   if (Number.isNaN(midnight) || !new Date(midnight).toISOString().startsWith(day)) return undefined;
-  return Date.parse(text.toUpperCase());
+  const ms = Date.parse(text.toUpperCase());
+  return ms >= FIRST_MS && ms <= LAST_MS ? ms : undefined;
 }
 
 function problemOf(action: unknown): string | undefined {

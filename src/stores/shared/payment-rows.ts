@@ -229,14 +229,15 @@ export function contentOf({ source, content }: ContentColumns): Content | undefi
   if (source === null && content === null) return undefined;
   const more = (content === null ? {} : JSON.parse(content)) as Content;
   if (source === null) return more;
-  const ofPayer = sourceIn(source);
-  const returnUrl = source.includes(' ') ? source.slice(source.indexOf(' ') + 1) : undefined;
-  return { ...(ofPayer && { source: ofPayer }), ...more, ...(returnUrl && { returnUrl }) };
+  const { returnUrl, ...ofPayer } = payerIn(source) ?? {};
+  return { ...ofPayer, ...more, ...(returnUrl && { returnUrl }) };
 }
 
-/** The source alone in the column that may have the address to return to as well. */
-export function sourceIn(column: string | null | undefined): string | undefined {
-  return column?.split(' ', 1)[0] || undefined;
+/** The source, and the address to return to, in the column that has them. Undefined if it is empty. */
+export function payerIn(column: string | null | undefined): Pick<Content, 'source' | 'returnUrl'> | undefined {
+  if (!column) return undefined;
+  const [source, returnUrl] = column.split(' ');
+  return { ...(source && { source }), ...(returnUrl && { returnUrl }) };
 }
 
 /**

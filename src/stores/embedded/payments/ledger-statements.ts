@@ -119,7 +119,8 @@ export const ABANDON = `
 /** Ends the lease of a payment that may have been sent, and is pending from now on, or is not ended after all. */
 export const LEAVE = `
   UPDATE payments SET owner = '', lease_until = 0, recover_at = ?, unsent_epoch = NULL, pending_until = coalesce(?, pending_until),
-    ending = CASE WHEN ? THEN NULL ELSE ending END, processor_id = coalesce(?, processor_id), events = ${eventsWith('epoch', '?')}
+    ending = CASE WHEN ? THEN NULL ELSE ending END, processor_id = coalesce(?, processor_id),
+    amount = coalesce(?, amount), currency = coalesce(?, currency), fingerprint = coalesce(?, fingerprint), events = ${eventsWith('epoch', '?')}
   WHERE key = ? AND owner = ? AND epoch = ? AND state = 'PROCESSING'`;
 
 export const SETTLE = settleAnd('');

@@ -11,7 +11,7 @@ import {
 import { refusalOf } from '../../../payments/values/processor-names.js';
 import type { Clock } from '../../../platform/clock.js';
 import { StoreUnavailable } from '../../../platform/faults.js';
-import { abandonedEvent, isPending, pendingOf, settledEvent, sourceIn } from '../../shared/payment-rows.js';
+import { abandonedEvent, isPending, payerIn, pendingOf, settledEvent } from '../../shared/payment-rows.js';
 import type { Reader } from '../reader.js';
 import type { Writer } from '../writer/writer.js';
 import { type Losses, mayBeLost } from './claims.js';
@@ -166,7 +166,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return mayBeLost(key, losses.get() as unknown as Losses, () => (seenMs.get() as { ms: number }).ms);
     },
 
-    sourceOf: async (key) => sourceIn((findSource.get(key) as { source: string } | undefined)?.source),
+    payerOf: async (key) => payerIn((findSource.get(key) as { source: string } | undefined)?.source),
 
     takeOver: async (takeover) =>
       (await claimInTime(writer.write('takeOver', takeover), (late) => (late ? [late] : []))) ?? undefined,
@@ -184,8 +184,8 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
     abandon,
 
-    leave({ key, epoch, owner }, { recoverAfterMs, pendingUntilMs, clearsEnding, processorId }, note) {
-      const left = { recoverAfterMs, pendingUntilMs, clearsEnding, processorId };
+    leave({ key, epoch, owner }, { recoverAfterMs, pendingUntilMs, clearsEnding, processorId, charged }, note) {
+      const left = { recoverAfterMs, pendingUntilMs, clearsEnding, processorId, charged };
       return writer.write('leave', { key, epoch, owner, ...left, event: abandonedEvent({ owner }, note) });
     },
 

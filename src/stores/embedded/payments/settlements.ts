@@ -87,12 +87,14 @@ export function createSettlements(database: Database, parts: LedgerWriteParts) {
       pendingUntilMs,
       clearsEnding,
       processorId,
+      charged,
       event,
     }: LeaveWrite): boolean {
       const now = storeClock();
       const until = pendingUntilMs === undefined ? null : Math.floor(pendingUntilMs);
       const left = [now + Math.ceil(recoverAfterMs), until, Number(clearsEnding === true), processorId ?? null];
-      return leave.run(...left, `${now}`, event, key, owner, epoch).changes > 0;
+      const money = [charged?.amount ?? null, charged?.currency ?? null, charged?.fingerprint ?? null];
+      return leave.run(...left, ...money, `${now}`, event, key, owner, epoch).changes > 0;
     },
 
     settle(settlement: SettleWrite): number | Exclude<SettleResult, { state: 'settled' }> {

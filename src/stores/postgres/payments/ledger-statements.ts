@@ -421,10 +421,12 @@ export const LEAVE: Statement = {
       recover_at = clock_timestamp() + leaving.recover_after_ms * interval '1 millisecond', unsent_epoch = NULL,
       pending_until = coalesce(to_timestamp(leaving.until_ms / 1000), pending_until),
       ending = CASE WHEN NOT leaving.clears_ending THEN ending END,
-      processor_id = coalesce(leaving.id, processor_id),
+      processor_id = coalesce(leaving.id, processor_id), amount = coalesce(leaving.amount, payment.amount),
+      currency = coalesce(leaving.currency, payment.currency), fingerprint = coalesce(leaving.fingerprint, payment.fingerprint),
       events = ${eventsWith('payment.epoch', 'leaving.event')}
-    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[], $5::float8[], $6::boolean[], $7::text[], $8::jsonb[])
-      AS leaving (key, epoch, owner, recover_after_ms, until_ms, clears_ending, id, event)
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[], $5::float8[], $6::boolean[], $7::text[], $8::jsonb[],
+        $9::numeric[], $10::text[], $11::text[])
+      AS leaving (key, epoch, owner, recover_after_ms, until_ms, clears_ending, id, event, amount, currency, fingerprint)
     WHERE ${keyIs('leaving.key')} AND payment.epoch = leaving.epoch AND payment.owner = leaving.owner
       AND payment.${UNDER_WAY}
     RETURNING leaving.key, leaving.owner`,

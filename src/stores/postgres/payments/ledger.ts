@@ -1,6 +1,6 @@
 import { type FindResult, type Ledger, MOST_COUNTED } from '../../../payments/ports/ledger.js';
 import { type Fence, isVisibleTo } from '../../../payments/values/payment.js';
-import { isPending, pendingOf, sourceIn } from '../../shared/payment-rows.js';
+import { isPending, payerIn, pendingOf } from '../../shared/payment-rows.js';
 import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
 import { Batcher, LANES } from '../connection/batcher.js';
 import type { DatabaseClock } from '../connection/database-clock.js';
@@ -81,7 +81,7 @@ export function createPostgresLedger(
       return !told?.isKnown || told.mayBeLost;
     },
 
-    sourceOf: async (key) => sourceIn((await finds.add(key))?.source),
+    payerOf: async (key) => payerIn((await finds.add(key))?.source),
 
     async countAbandoned(...ages) {
       const [counted] = await database.read<{ abandoned: number }>(statements.COUNT_ABANDONED, [...ages, MOST_COUNTED]);

@@ -112,6 +112,9 @@ export function createSettlements(
       sorted.map(({ left }) => left.clearsEnding === true),
       sorted.map(({ left }) => left.processorId ?? null),
       sorted.map(({ event }) => event),
+      sorted.map(({ left }) => left.charged?.amount ?? null),
+      sorted.map(({ left }) => left.charged?.currency ?? null),
+      sorted.map(({ left }) => left.charged?.fingerprint ?? null),
     ];
     return whichOf(batch, await database.writeHoweverLate<FencedRow>(statements.LEAVE, values));
   }
