@@ -37,8 +37,9 @@ const CLIENT = /^client\//;
 const SERVICE = [/^src\//, /^proof\//];
 const DISTRIBUTED = [/^src\/stores\/postgres\//, /^src\/stores\/redis\//, /^src\/stores\/distributed\.ts$/];
 const EMBEDDED = /^src\/stores\/embedded\//;
+const TRANSACTIONS = /^src\/transactions\//;
 /** The suites of the ports run the adapters alone. */
-const FEATURES = [/^src\/payments\//, /^src\/transactions\//];
+const FEATURES = [/^src\/payments\//, TRANSACTIONS];
 /** The simulator has models of statements and clients, and of the processor. */
 const MODELLED = [
   /statements\.ts$/,
@@ -85,6 +86,13 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
     ['contracts/embedded', 'adapters/embedded', 'adapters/retention-ages'],
   ],
   [/^src\/stores\/embedded\//, ['contracts/embedded', 'adapters/embedded', 'adapters/transaction-creations']],
+  [/^src\/payments\/processors\//, ['unit/processor-messages', 'unit/http-processor', 'http/processor-contracts']],
+  [/^src\/payments\/(cancel|execution|pay|pending|recovery)\.ts$/, ['protocol/', 'unit/pending-looks']],
+  [/^src\/payments\//, ['protocol/', 'unit/']],
+  [
+    /^src\/http\/payments\/(named-payment|pay|payment-answers)\.ts$/,
+    ['http/access.test', 'http/references', 'http/pending-', 'http/ending-payments'],
+  ],
   [/^src\/http\//, ['http/access.test', 'http/references']],
 ];
 
@@ -113,7 +121,7 @@ export const CHECKS: readonly Check[] = [
   { name: 'adapters', without: [CLIENT, SIMULATOR, ...FEATURES], run: tests('test/adapters/') },
   {
     name: 'room',
-    without: [CLIENT, SIMULATOR, ...FEATURES],
+    without: [CLIENT, SIMULATOR, TRANSACTIONS],
     run: (workspace, _effort, { edits }) => {
       const files = new Set(edits.flatMap(({ file }) => roomOf(file)).map((name) => `test/${name}`));
       if (files.size === 0) throw new Error(`no room has ${edits.map(({ file }) => file)}`);

@@ -1,6 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the edits are source text
 
 import { CONDITIONS } from './conditions.js';
+import { PENDING } from './pending.js';
 
 /** One text in a file and what replaces it; the text must be there exactly once. */
 export interface Edit {
@@ -55,6 +56,12 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'amount, currency, order, content }); → amount, currency, order: order && undefined, content });',
     'a payment under a former name is sent again':
       "if (claim.processor !== processor.traits.name) return → if (claim.processor === '') return",
+    'a pending payment whose ending is over is sent again':
+      "if (claim.isPending) return → if (claim.isPending && origin === 'operator') return",
+    'a takeover of a pending payment takes the word of every contract':
+      'isPending ? { id: processorId } → isPending === null ? { id: processorId }',
+    'a pending charge of a lost row leaves the amount of its request':
+      "if (!claimedAfterLoss || !charged) return → if (!claimedAfterLoss || !charged || fingerprint !== '') return",
     'takeover without look-up': "'first claim') { → 'first claim' && leases === undefined) {",
     'a lock is released before its row is abandoned': [
       'const isGivenUp = → await endings.release(claim.key, claim.owner);\n    const isGivenUp =',
@@ -152,8 +159,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       "return row.state === 'PROCESSING' && row.pending_until !== null; → return row.pending_until !== null;",
     'a claim does not say that its payment is pending':
       '...(row.pending_until !== null && { isPending: true }), → ...(row.pending_until === 0 && { isPending: true }),',
-    'the source has the address to return to': "column?.split(' ', 1)[0] || → column ||",
-    'an address to return to without a source is a source': "source.slice(source.indexOf(' ') + 1) : → source :",
+    'the source has the address to return to': "column.split(' ') → column.split('  ')",
+    'an address to return to without a source is a source': "column.split(' ') → column.trimStart().split(' ')",
     'the source is kept with the description, which is never erased':
       'JSON.stringify({ description, metadata }) → JSON.stringify({ source, description, metadata })',
   },
@@ -312,7 +319,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a settlement forgets the name at the processor, in SQLite':
       'processor_id = coalesce(?, processor_id)${set} → processor_id = ?${set}',
     'a payment that is left forgets the name at the processor, in SQLite':
-      'processor_id = coalesce(?, processor_id), events → processor_id = ?, events',
+      'processor_id = coalesce(?, processor_id),\n    amount → processor_id = ?,\n    amount',
     'a payment that is left forgets when its end is expected, in SQLite':
       'pending_until = coalesce(?, pending_until) → pending_until = ?',
     'a payment that is left keeps the mark of before, in SQLite':
@@ -633,7 +640,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
 };
 
-const ALL = [...Object.entries(EDITS), ...Object.entries(CONDITIONS)];
+const ALL = [...Object.entries(EDITS), ...Object.entries(CONDITIONS), ...Object.entries(PENDING)];
 
 export const MUTANTS: readonly Mutant[] = [
   ...new Set(ALL.map(([, mutants]) => mutants).flatMap((mutants) => Object.keys(mutants))),

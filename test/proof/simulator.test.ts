@@ -96,6 +96,42 @@ describe('the simulator', () => {
   });
 });
 
+/** Only one plan in three has charges that wait for their payers. */
+const WAITING_SEEDS = Array.from({ length: 60 }, (_, index) => 3 * index + 2);
+
+describe('the simulator with charges that wait', () => {
+  test.each([
+    ['a ledger that forgets that a payment is pending', forgetPending, /was sent after it was pending/],
+    [
+      'a ledger that does not ask about the attempt before',
+      grantTurns,
+      /was begun while the attempt before it could be charged/,
+    ],
+  ])('finds %s', async (_what, sabotage, violation) => {
+    const environment = ENVIRONMENTS.payments(sabotage);
+    const found: string[] = [];
+    for (const seed of WAITING_SEEDS) {
+      found.push(...(await runSeed(environment, seed)).violations);
+      if (found.some((text) => violation.test(text))) return;
+    }
+    expect.fail(
+      `no history of ${WAITING_SEEDS.length} shows it, and these are shown: ${[...new Set(found)].join(', ')}`,
+    );
+  });
+});
+
+function forgetPending({ postgres }: Stores): void {
+  if (!postgres) return;
+  const execute = postgres.execute.bind(postgres);
+  postgres.execute = (statement, ...rest) => {
+    const { payments } = postgres.tables;
+    if (statement.name.startsWith('take_over'))
+      for (const [key, row] of payments)
+        if (row.state === 'PROCESSING') payments.set(key, { ...row, pending_until: null });
+    return execute(statement, ...rest);
+  };
+}
+
 function grantTwice({ postgres }: Stores): void {
   if (!postgres) return;
   const execute = postgres.execute.bind(postgres);
