@@ -4,21 +4,23 @@ export interface Behaviour {
   readonly latencyMs: number;
   /** After the charge is logged, before the reply. */
   readonly replyLatencyMs: number;
-  /** The part of the charges that did not fail which is declined: an outcome like any other. */
+  /** The part of the charges and refunds that did not fail which is declined: an outcome like any other. */
   readonly declineRate: number;
   /** Answered 500, and nothing charged. */
   readonly failRate: number;
-  /** The part of the charges and endings that is carried out and logged, and whose connection is then cut without a reply. */
+  /** The part of the charges, endings and refunds that is carried out and logged, and whose connection is then cut without a reply. */
   readonly lostReplyRate: number;
   /** The part that waits for its payer, of the charges with a `returnUrl` that neither fail nor are declined. */
   readonly pendingRate: number;
-  /** A charge that waits this long for its payer is declined. */
+  /** A charge that waits this long for its payer is declined. A refund that is pending for so long has succeeded. */
   readonly pendingMs: number;
+  /** The part of the refunds, neither failed nor declined, that is pending. */
+  readonly refundPendingRate: number;
   /** Every ending is answered with this status, and nothing ended: 409 cannot be ended, 425 not known yet. */
   readonly endWith: number | null;
-  /** When false, every charge that arrives counts, also under a known reference: a processor that does not deduplicate. */
+  /** When false, every charge and refund that arrives counts, also under a known reference: a processor that does not deduplicate. */
   readonly deduplicate: boolean;
-  /** Every request about charges is answered with this status, and nothing charged: a wrong set-up or an outage. */
+  /** Every request about charges and refunds is answered with this status, and nothing charged: a wrong set-up or an outage. */
   readonly refuseWith: number | null;
 }
 
@@ -30,6 +32,7 @@ export const USUAL_BEHAVIOUR: Behaviour = Object.freeze({
   lostReplyRate: 0,
   pendingRate: 0,
   pendingMs: 3_600_000,
+  refundPendingRate: 0,
   endWith: null,
   deduplicate: true,
   refuseWith: null,
@@ -73,6 +76,7 @@ const RULES: Readonly<Record<keyof Behaviour, Rule>> = {
   lostReplyRate: RATE,
   pendingRate: RATE,
   pendingMs: WAIT,
+  refundPendingRate: RATE,
   endWith: END,
   deduplicate: SWITCH,
   refuseWith: REFUSAL,

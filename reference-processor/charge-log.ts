@@ -37,6 +37,27 @@ export type LogLine = ChargeLine | (Charge & Pending & { readonly at: string });
 /** A line of a charge that has its outcome. */
 export type ChargeLine = Charge & Outcome & { readonly at: string };
 
+/** A part of a charge that is given back. */
+export interface Refund {
+  /** The idempotency key of the refund: the same however often it is sent. */
+  readonly reference: string;
+  /** The reference of the charge. */
+  readonly charge: string;
+  readonly transactionId: string;
+  readonly amount: string;
+  readonly currency: string;
+  /** The reason for which the shop gives it back, as it came. `reason` is the reason of a decline. */
+  readonly purpose?: string | undefined;
+}
+
+/** A refund whose money is on its way until a time in ISO 8601. */
+export type PendingRefund = Omit<Pending, 'page'>;
+
+/** A line about a refund. `type` tells it from a line about a charge, also to those who read the log as a statement. */
+export type RefundLine = Refund & (Outcome | PendingRefund) & { readonly type: 'refund'; readonly at: string };
+
+export const isRefundLine = (line: LogLine | RefundLine): line is RefundLine => 'type' in line;
+
 /** The line is not in the log, and never will be. */
 export class ChargeNotLogged extends Error {
   override readonly name = 'ChargeNotLogged';
@@ -49,12 +70,12 @@ export class ChargeLogError extends Error {
 
 export interface ChargeLog {
   /** The lines that the log held when it was opened. */
-  readonly earlier: readonly LogLine[];
+  readonly earlier: readonly (LogLine | RefundLine)[];
   /**
    * Resolves when the line is on the disk, to stay. Throws ChargeNotLogged when the disk is full; never settles once
    * the log is broken.
    */
-  append(line: LogLine): Promise<void>;
+  append(line: LogLine | RefundLine): Promise<void>;
   /** Resolves with the fault after which the file's content is unknown: the process must end, and read it again. */
   readonly broken: Promise<Error>;
   /** Nothing may be appended any more. */
@@ -111,7 +132,7 @@ async function open(path: string): Promise<ChargeLog> {
   }
 }
 
-function linesOf(text: string, path: string): LogLine[] {
+function linesOf(text: string, path: string): (LogLine | RefundLine)[] {
   const lines = text.split('\n').slice(0, -1);
   return lines.map((line, index) => {
     const value = parsed(line);
@@ -132,14 +153,15 @@ function parsed(line: string): unknown {
   }
 }
 
-function isLogLine(value: unknown): value is LogLine {
+function isLogLine(value: unknown): value is LogLine | RefundLine {
   if (typeof value !== 'object' || value === null) return false;
   const line = value as Readonly<Record<string, unknown>>;
-  const texts = ['reference', 'transactionId', 'amount', 'currency', 'at'];
+  const isRefund = line.type === 'refund';
+  const texts = ['reference', 'transactionId', 'amount', 'currency', 'at', ...(isRefund ? ['charge'] : [])];
   const more: Readonly<Record<string, readonly string[]>> = {
     succeeded: [],
     declined: ['reason'],
-    pending: ['id', 'until', 'page'],
+    pending: ['id', 'until', ...(isRefund ? [] : ['page'])],
   };
   const members = typeof line.status === 'string' && Object.hasOwn(more, line.status) ? more[line.status] : undefined;
   return members !== undefined && [...texts, ...members].every((member) => typeof line[member] === 'string');

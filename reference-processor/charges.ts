@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Behaviour } from './behaviour.js';
-import type { Charge, ChargeLog, LogLine, Outcome, Pending } from './charge-log.js';
+import { type Charge, type ChargeLog, isRefundLine, type LogLine, type Outcome, type Pending } from './charge-log.js';
+import { createTurns } from './turns.js';
 
 export type ChargeResult =
   /** This request made the charge, a decline or a pending charge, and it is in the log. */
@@ -54,8 +55,8 @@ export function createCharges(log: ChargeLog, random: () => number): Charges {
   const outcomes = new Map<string, LogLine>();
   const references = new Map<string, string>();
   const atWork = new Set<string>();
-  const turns = new Map<string, Promise<unknown>>();
-  log.earlier.forEach(remember);
+  const inTurn = createTurns();
+  for (const line of log.earlier) if (!isRefundLine(line)) remember(line);
 
   async function chargeOnce(charge: Charge, behaviour: Behaviour): Promise<ChargeResult> {
     const { reference } = charge;
@@ -133,18 +134,6 @@ export function createCharges(log: ChargeLog, random: () => number): Charges {
   function remember(line: LogLine): void {
     if (line.status === 'pending') references.set(line.page, line.reference);
     if (outcomes.get(line.reference)?.status !== 'succeeded') outcomes.set(line.reference, line);
-  }
-
-  /** Runs the writers of the outcome of a reference one after the other, so that the second one finds the line of the first. */
-  async function inTurn<Result>(reference: string, work: () => Promise<Result>): Promise<Result> {
-    const before = turns.get(reference) ?? Promise.resolve();
-    const turn = before.then(work, work);
-    turns.set(reference, turn);
-    try {
-      return await turn;
-    } finally {
-      if (turns.get(reference) === turn) turns.delete(reference);
-    }
   }
 
   return {

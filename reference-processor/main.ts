@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { createLogger, endProcess } from '#idempay/platform/logger.js';
 import { ChargeLogError, openChargeLog } from './charge-log.js';
 import { createCharges } from './charges.js';
+import { createRefunds } from './refunds.js';
 import { createServer } from './server.js';
 import { readSettings, SettingsError } from './settings.js';
 
@@ -34,7 +35,9 @@ async function serve(): Promise<void> {
   const { host, chargeLog, behaviour } = settings;
   // The framework's own info lines would only repeat what is said below.
   const frameworkLogger = logger.child({}, { level: 'warn' });
-  const app = createServer(createCharges(log, Math.random), behaviour, Math.random, frameworkLogger);
+  const charges = createCharges(log, Math.random);
+  const refunds = createRefunds(log, charges, Math.random);
+  const app = createServer({ charges, refunds }, behaviour, Math.random, frameworkLogger);
   await app.listen({ host, port: settings.port });
   const { port } = app.server.address() as AddressInfo;
   logger.info({ host, port, chargeLog, charges: log.earlier.length }, 'listening');

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { LogLine } from './charge-log.js';
 import { type Charges, isDecision, type PendingLine } from './charges.js';
+import type { Refunds } from './refunds.js';
 
 const PagePath = Type.Object({ page: Type.String() });
 const DecisionPath = Type.Object({ page: Type.String(), decision: Type.String() });
@@ -21,10 +22,10 @@ export function pageUrl({ socket }: FastifyRequest, { page }: Pick<PendingLine, 
 }
 
 /**
- * A bank's page, on which a payer confirms or refuses a charge that is pending, and the same for scripts, which know its reference. The
- * page sends the browser on to the shop.
+ * A bank's page, on which a payer confirms or refuses a charge that is pending, and the same for scripts, which know its reference. The page
+ * sends the browser on to the shop. A refund that is pending has no page.
  */
-export function registerPages(scope: FastifyInstance, charges: Charges): void {
+export function registerPages(scope: FastifyInstance, charges: Charges, refunds: Refunds): void {
   const routes = scope.withTypeProvider<TypeBoxTypeProvider>();
   // The body of a form without fields, and of scripts that send no JSON.
   scope.addContentTypeParser('*', (_request, payload, done) => {
@@ -46,16 +47,21 @@ export function registerPages(scope: FastifyInstance, charges: Charges): void {
     return reply.redirect(outcome?.returnUrl ?? `/pages/${page}`, 303);
   });
 
-  routes.get('/pending', (request) =>
-    charges.pending().map((line) => {
+  routes.get('/pending', (request) => [
+    ...charges.pending().map((line) => {
       const { reference, id, amount, currency, until } = line;
       return { reference, id, amount, currency, until, url: pageUrl(request, line) };
     }),
-  );
+    ...refunds.pending().map(({ reference, charge, id, amount, currency, until }) => {
+      return { reference, charge, id, amount, currency, until };
+    }),
+  ]);
 
   routes.post('/pending/:reference/:decision', { schema: { params: ReferencePath } }, async (request, reply) => {
     const { reference, decision } = request.params;
-    const outcome = isDecision(decision) ? await charges.decide(reference, decision) : undefined;
+    const outcome = isDecision(decision)
+      ? ((await refunds.decide(reference, decision)) ?? (await charges.decide(reference, decision)))
+      : undefined;
     if (outcome === undefined) return noSuch(reply);
     return reply.send({ reference, status: outcome.status });
   });

@@ -10,9 +10,10 @@ import {
 } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { type Behaviour, changeBehaviour } from './behaviour.js';
-import { type Charge, ChargeNotLogged, type LogLine } from './charge-log.js';
+import { type Charge, ChargeNotLogged, isRefundLine, type LogLine, type RefundLine } from './charge-log.js';
 import type { ChargeResult, Charges } from './charges.js';
 import { pageUrl, registerPages } from './pages.js';
+import type { RefundResult, Refunds } from './refunds.js';
 
 /** Longer than any sensible reference. */
 const MAX_REFERENCE_LENGTH = 255;
@@ -41,12 +42,24 @@ const EndingBody = Type.Object({
   id: Type.Optional(Type.String()),
 });
 
+/** `id` is the charge's name, as in an ending. */
+const RefundBody = Type.Object({
+  charge: Reference,
+  id: Type.Optional(Type.String()),
+  transactionId: ChargeBody.properties.transactionId,
+  amount: ChargeBody.properties.amount,
+  currency: ChargeBody.properties.currency,
+  reason: Type.Optional(Type.String()),
+});
+const RefundQuery = Type.Object({ charge: Reference, id: Type.Optional(Type.String()) });
+
 const STATUSES = { succeeded: 201, declined: 402, pending: 202 } as const;
 const AT_WORK = { error: 'a charge with this reference is still at work' };
+const REFUND_AT_WORK = { error: 'this refund, or its charge, is still at work' };
 
 /** The HTTP side of the processor, not yet listening. `random` decides whose reply is lost. */
 export function createServer(
-  charges: Charges,
+  { charges, refunds }: { readonly charges: Charges; readonly refunds: Refunds },
   behaviourAtStart: Behaviour,
   random: () => number,
   logger: FastifyBaseLogger,
@@ -77,7 +90,7 @@ export function createServer(
     return reply.send(behaviour);
   });
 
-  app.register(async (scope) => registerPages(scope, charges));
+  app.register(async (scope) => registerPages(scope, charges, refunds));
 
   app.register(async (scope) => {
     scope.addHook('onRequest', async (_request, reply) => {
@@ -119,6 +132,25 @@ export function createServer(
       if (found === 'no record') return reply.code(404).send({ error: 'no record of this reference', reference });
       return reply.send(outcomeBody(found, reply));
     });
+
+    routes.post('/refunds', { schema: { headers: ChargeHeaders, body: RefundBody } }, async (request, reply) => {
+      const atArrival = behaviour;
+      const reference = request.headers['idempotency-key'];
+      const { charge, transactionId, amount, currency, reason: purpose } = request.body;
+      const refund = { reference, charge, transactionId, amount, currency, purpose };
+      const result = await refunds.refund(refund, atArrival);
+      if (result.kind === 'new' && (await isReplyLost(atArrival))) return cutConnection(reply);
+      return answer(reply, reference, result);
+    });
+
+    const refundLookUp = { schema: { params: ChargePath, querystring: RefundQuery } };
+    routes.get('/refunds/:reference', refundLookUp, async (request, reply) => {
+      const { reference } = request.params;
+      const found = await refunds.lookUp(reference, request.query.charge);
+      if (found === 'at work') return reply.code(409).send({ ...REFUND_AT_WORK, reference });
+      if (found === 'no record') return reply.code(404).send({ error: 'no record of this refund', reference });
+      return reply.send(outcomeBody(found, reply));
+    });
   });
   return app;
 }
@@ -129,7 +161,7 @@ function chargeOf(body: Static<typeof ChargeBody>): Omit<Charge, 'reference'> {
   return { transactionId, amount, currency, order, source, description, metadata, returnUrl };
 }
 
-function answer(reply: FastifyReply, reference: string, result: ChargeResult): FastifyReply {
+function answer(reply: FastifyReply, reference: string, result: ChargeResult | RefundResult): FastifyReply {
   switch (result.kind) {
     case 'new':
     case 'repeat':
@@ -137,22 +169,25 @@ function answer(reply: FastifyReply, reference: string, result: ChargeResult): F
     case 'at work':
       return reply.code(409).send({ ...AT_WORK, reference });
     case 'another charge':
-      return reply.code(422).send({ error: 'this reference belongs to another charge', reference });
+    case 'another refund':
+      return reply.code(422).send({ error: `this reference belongs to ${result.kind}`, reference });
     case 'failed':
       return reply.code(500).send({ error: 'the processor failed', reference });
   }
 }
 
-/** Says which charge it is about, so that a copy of another reply is recognised. */
-function outcomeBody(line: LogLine, { request }: FastifyReply): object {
+/** Says which charge or refund it is about, so that a copy of another reply is recognised. */
+function outcomeBody(line: LogLine | RefundLine, { request }: FastifyReply): object {
   const { reference, transactionId, amount, currency, id } = line;
-  const about = { reference, transactionId, amount, currency };
+  const charge = isRefundLine(line) ? { charge: line.charge } : {};
+  const about = { reference, ...charge, transactionId, amount, currency };
   switch (line.status) {
     case 'succeeded':
       return { status: line.status, id, ...about };
     case 'declined':
       return { status: line.status, reason: line.reason, id, ...about };
     case 'pending':
+      if (isRefundLine(line)) return { status: line.status, id, until: line.until, ...about };
       return { status: line.status, id, until: line.until, action: { url: pageUrl(request, line) }, ...about };
   }
 }

@@ -18,6 +18,7 @@ const BEHAVIOUR_VARIABLES: Readonly<Record<keyof Behaviour, string>> = {
   lostReplyRate: 'PROCESSOR_LOST_REPLY_RATE',
   pendingRate: 'PROCESSOR_PENDING_RATE',
   pendingMs: 'PROCESSOR_PENDING_MS',
+  refundPendingRate: 'PROCESSOR_REFUND_PENDING_RATE',
   endWith: 'PROCESSOR_END_WITH',
   deduplicate: 'PROCESSOR_DEDUPLICATE',
   refuseWith: 'PROCESSOR_REFUSE_WITH',

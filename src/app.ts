@@ -27,6 +27,7 @@ import { backOffMs, RECOVERY_CONCURRENCY } from './payments/recovery.js';
 import { generateIdempotencyKey } from './payments/values/idempotency-key.js';
 import { lossRefusalOf, refusalOf, warningsOf } from './payments/values/processor-names.js';
 import { createComputeKey } from './payments/values/reference.js';
+import { createComputeRefundKey } from './payments/values/refund.js';
 import { createTransactionIds } from './payments/values/transaction-id.js';
 import { type Clock, systemClock } from './platform/clock.js';
 import { reasonOf } from './platform/faults.js';
@@ -89,6 +90,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   const area = createPaymentArea({
     keys: deployment.keys,
     ledger: deployment.ledger,
+    refunds: deployment.refunds,
     history: deployment.paymentHistory,
     processor,
     rules: { ...config.payments, dedupMs: config.processor.dedupMs },
@@ -97,6 +99,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     keyClock: deployment.clock,
     newKey: generateIdempotencyKey,
     computeKey: createComputeKey(deployment.id),
+    computeRefundKey: createComputeRefundKey(deployment.id),
     newTransactionId: createTransactionIds(clock.now),
     newOwner: createOwners(instance),
     events: paymentLog,

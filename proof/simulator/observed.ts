@@ -1,3 +1,4 @@
+import { unitsOf } from '#idempay/payments/values/money.js';
 import type { Fence } from '#idempay/payments/values/payment.js';
 import { type TransactionRow, transactionOf } from '#idempay/stores/shared/transaction-rows.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
@@ -64,10 +65,12 @@ export class ObservedPayments {
     this.stored.set(row.key, row);
     const name = nameOf(row.key);
     const seen = this.byKey.get(name);
-    this.countChange(name, row, before);
-    if (!before && row.reference === null && this.rowOf(name)) {
-      this.broken.push(`${name}: a key was claimed again after its row had been removed`);
+    if (before && seen && isSame({ ...before, refunded: row.refunded }, row)) {
+      this.noteSum(name, seen, row);
+      return;
     }
+    this.countChange(name, row, before);
+    this.judgeClaim(name, row, before);
     if (fence && (before?.owner !== fence.owner || before.epoch !== fence.epoch)) {
       this.broken.push(`${name}: ${fence.owner}, epoch ${fence.epoch}, wrote a row that it did not hold`);
     }
@@ -80,6 +83,20 @@ export class ObservedPayments {
       finalAt: row.state === 'PROCESSING' ? undefined : this.simulation.time,
       expiresAt: row.expires_at === null ? undefined : row.expires_at - EPOCH_MS,
     });
+  }
+
+  private judgeClaim(name: string, row: StoredPayment, before: StoredPayment | undefined): void {
+    if (before || row.reference !== null || !this.rowOf(name)) return;
+    this.broken.push(`${name}: a key was claimed again after its row had been removed`);
+  }
+
+  /** Only the sum of its refunds has changed, of which nobody holds the row. */
+  private noteSum(name: string, seen: ObservedPayment, { refunded, amount, currency }: StoredPayment): void {
+    const charged = unitsOf({ amount: String(amount), currency: String(currency) });
+    if (Number(refunded) < 0 || Number(refunded) > charged) {
+      this.broken.push(`${name}: the sum of its refunds is ${refunded}`);
+    }
+    this.byKey.set(name, { ...seen, refunded });
   }
 
   /** The store was set back to these rows. */
@@ -105,7 +122,7 @@ export class ObservedPayments {
   private countChange(name: string, row: StoredPayment, before: StoredPayment | undefined): void {
     const { simulation } = this;
     if (!before) {
-      simulation.count('payments');
+      simulation.count(kindOf(row));
       if (row.reference !== null) simulation.count(`payments of references, attempt ${row.attempt}`);
       if (row.resolution !== null) simulation.count('missing attempts inserted');
     } else if (row.epoch > before.epoch && row.state === 'PROCESSING') {
@@ -116,7 +133,7 @@ export class ObservedPayments {
       if (row.unsent_epoch === row.epoch) simulation.count('given up unsent');
       return;
     }
-    simulation.count(row.state.toLowerCase());
+    simulation.count(endOf(row));
     if (before && before.amount !== row.amount) simulation.count('another amount had been charged');
     if (row.resolution !== null) simulation.count('resolved by an operator');
   }
@@ -132,6 +149,9 @@ export class ObservedPayments {
     return row;
   }
 }
+
+const kindOf = ({ refund_of }: StoredPayment) => (refund_of === null ? 'payments' : 'refunds');
+const endOf = ({ refund_of, state }: StoredPayment) => `${refund_of === null ? '' : 'refunds '}${state.toLowerCase()}`;
 
 const isSame = (before: StoredPayment, row: StoredPayment) =>
   before === row || Object.entries(row).every(([name, value]) => before[name as keyof StoredPayment] === value);

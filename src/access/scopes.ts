@@ -2,6 +2,7 @@
 export const SCOPES = [
   'payments:write',
   'payments:read',
+  'refunds:write',
   'transactions:read',
   'transactions:write',
   'operations',

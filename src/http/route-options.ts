@@ -14,9 +14,9 @@ declare module 'fastify' {
     operation?: Operation;
     /**
      * Its errors are errors of payments, and tell programs that ask for it what is known of the charge (rule P20): all errors, or only the
-     * errors of requests that name a reference.
+     * errors of requests that name a reference. `of refund`: its errors tell the same of the refund.
      */
-    tellsCharge?: true | 'with reference';
+    tellsCharge?: true | 'with reference' | 'of refund';
     /** Its bodies are bodies of payments, which have a part of the budget to themselves. */
     isPayment?: true;
     /** The member of the body whose rows the route reads. */

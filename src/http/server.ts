@@ -36,11 +36,13 @@ import { exportPayments } from './payments/export-payments.js';
 import { generateKey } from './payments/generate-key.js';
 import { getPayment } from './payments/get-payment.js';
 import { listPayments } from './payments/list-payments.js';
+import { listRefunds } from './payments/list-refunds.js';
 import { pay } from './payments/pay.js';
 import { paymentActivity } from './payments/payment-activity.js';
 import { paymentStatus } from './payments/payment-status.js';
 import { paymentTimeline } from './payments/payment-timeline.js';
 import { processorAnswer } from './payments/processor-answer.js';
+import { refundPayment } from './payments/refund-payment.js';
 import { resolvePayment } from './payments/resolve-payment.js';
 import { checkAccess } from './requests/access-check.js';
 import { BODY_LIMIT_BYTES, installBodyParser } from './requests/body-parser.js';
@@ -111,9 +113,11 @@ const ENDPOINTS: readonly ((app: FastifyInstance, context: EndpointContext) => v
   pay,
   paymentStatus,
   cancelPayment,
+  refundPayment,
   listPayments,
   exportPayments,
   getPayment,
+  listRefunds,
   resolvePayment,
   paymentTimeline,
   processorAnswer,

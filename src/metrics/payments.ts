@@ -9,6 +9,9 @@ export function showPayments(exposition: Exposition, counts: PaymentCounts): voi
     'Payments that this process settled, by who did it: a first claim, a repeat, recovery, an operator, or a cancellation.',
     () => readingsOf('by', counts.settled),
   );
+  exposition.counter('idempay_refunds_settled_total', 'Refunds that this process settled, by their outcome.', () =>
+    readingsOf('outcome', counts.refunds),
+  );
   exposition.counter(
     'idempay_payment_attempts_fenced_off_total',
     'Attempts that found, at their end, that another attempt had taken their payment over.',

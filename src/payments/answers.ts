@@ -2,8 +2,9 @@ import type { PaymentRules } from './context.js';
 import type { FindResult, Ledger, OtherBeforeLoss, TurnRefusal } from './ports/ledger.js';
 import type { PaymentHistory, PaymentRecord } from './ports/payment-history.js';
 import type { Action } from './ports/processor.js';
+import { isComputed } from './values/computed-key.js';
 import type { FinalOutcome, PendingPayment } from './values/payment.js';
-import { type ComputeKey, isComputed, type NamedPayment, type Reference } from './values/reference.js';
+import type { ComputeKey, NamedPayment, Reference } from './values/reference.js';
 
 /** The time between our answer and the client's next request: a wait that ends this early is not rounded up. */
 const CLIENT_LATENCY_MS = 250;

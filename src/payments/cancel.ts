@@ -3,6 +3,7 @@ import { CANCELLATION, type RefusedTurn } from './answers.js';
 import type { AttemptEndings } from './attempt-endings.js';
 import { claimTermsOf, type PaymentContext } from './context.js';
 import type { CarryOut } from './execution.js';
+import type { PlacesInFlight } from './fair-places.js';
 import { knownAttemptOf, type LookUpNext, mayHideOwnRow } from './lost-attempts.js';
 import type { Taken } from './ports/key-store.js';
 import type { Cancellation, CancelResult, FindResult, OtherBeforeLoss } from './ports/ledger.js';
@@ -67,11 +68,13 @@ export function createCancelPayment(
     carryOut: CarryOut;
     endings: AttemptEndings;
     lookUpNext: LookUpNext;
+    placesInFlight: PlacesInFlight;
     turnOf: TurnOf;
   },
 ): CancelPayment {
   const { keys, ledger, history, processor, clock, computeKey, newOwner, newTransactionId, events } = context;
   const { carryOut, endings, lookUpNext, turnOf } = context;
+  const places = context.placesInFlight.refundsAndEndings;
   const { leaseMs, idempotencyTtlMs } = context.rules;
   const { ofProcessor, recordLifeMs, waitAfterLossMs, shortLossMs } = claimTermsOf(context);
 
@@ -97,7 +100,7 @@ export function createCancelPayment(
       case 'absent': {
         const found = await ledger.find(key, client);
         if (found.state === 'final') await endings.finish(key, owner, found.final);
-        return isIdle(found) ? end(key, owner, only) : ofRow(key, found, only);
+        return isIdle(found) ? end({ key, client }, owner, only) : ofRow(key, found, only);
       }
     }
   }
@@ -115,7 +118,7 @@ export function createCancelPayment(
       },
     );
     // `end` releases the lock.
-    if (isIdle(closed)) return end(key, owner, only);
+    if (isIdle(closed)) return end({ key, client: taken.client }, owner, only);
     if (closed.state === 'cancelled') await endings.forget(key, owner);
     else if (closed.state === 'final') await endings.finish(key, owner, closed.final);
     else await endings.release(key, owner);
@@ -151,7 +154,23 @@ export function createCancelPayment(
   }
 
   /** Ends a payment that no execution works on. Its lock, if this owner has it, is released. */
-  async function end(key: string, owner: string, only: 'attempt' | undefined): Promise<CancelAnswer> {
+  async function end(
+    { key, client }: Pick<NamedPayment, 'key' | 'client'>,
+    owner: string,
+    only: 'attempt' | undefined,
+  ): Promise<CancelAnswer> {
+    if (!places.take(client)) {
+      await endings.release(key, owner);
+      return inProgress(0);
+    }
+    try {
+      return await endInPlace(key, owner, only);
+    } finally {
+      places.giveBack(client);
+    }
+  }
+
+  async function endInPlace(key: string, owner: string, only: 'attempt' | undefined): Promise<CancelAnswer> {
     const askedAt = clock.monotonic();
     const claim = await beginEnding(key, owner, only ?? 'order').catch(async (fault: unknown) => {
       await endings.release(key, owner);

@@ -4,13 +4,16 @@ import type { KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { PaymentHistory } from './ports/payment-history.js';
 import type { Processor } from './ports/processor.js';
+import type { RefundLedger } from './ports/refund-ledger.js';
 import type { Claim, Origin, Outcome } from './values/payment.js';
 import type { ComputeKey } from './values/reference.js';
+import type { ComputeRefundKey } from './values/refund.js';
 
 /** The base of one process's payments. A part of them takes a `Pick` of it, so that its signature says what it uses. */
 export interface PaymentContext {
   readonly keys: KeyStore;
   readonly ledger: Ledger;
+  readonly refunds: RefundLedger;
   readonly history: PaymentHistory;
   readonly processor: Processor;
   readonly rules: PaymentRules;
@@ -19,6 +22,8 @@ export interface PaymentContext {
   readonly clock: Clock;
   /** Computes the keys of references in this deployment. */
   readonly computeKey: ComputeKey;
+  /** The same for the names of refunds. */
+  readonly computeRefundKey: ComputeRefundKey;
   readonly newTransactionId: () => string;
   /** Names one attempt; no other process, before or after, makes the same name. */
   readonly newOwner: () => string;

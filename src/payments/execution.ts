@@ -1,8 +1,10 @@
 import { StoreUnavailable } from '../platform/faults.js';
+import { lookUp as lookUpAt, send } from './asking.js';
 import type { AttemptEndings } from './attempt-endings.js';
 import type { PaymentContext, PaymentEvents, PaymentRules } from './context.js';
 import type { Leases } from './leases.js';
 import { knownBy, type LookUpNext, type NextAttempt, NO_NEXT, type Superseded, supersededBy } from './lost-attempts.js';
+import { countSettled } from './payment-counts.js';
 import type { PendingLooks } from './pending.js';
 import type { Left, SettleResult } from './ports/ledger.js';
 import type { ChargeResult, EndResult, LookUpResult, NotSent, OpenCharge } from './ports/processor.js';
@@ -19,7 +21,7 @@ import {
   type UnsentMark,
   unsentMarkOf,
 } from './values/payment.js';
-import { isComputed, type Reference } from './values/reference.js';
+import type { Reference } from './values/reference.js';
 
 export type ExecutionResult =
   /** This attempt wrote the outcome: it alone gives the first answer (rule P13). */
@@ -78,11 +80,14 @@ const OF_UNKNOWN_AMOUNT = {
   cause: 'charged, and the processor does not say which amount; rows were lost, so resolve it',
 } as const;
 
+async function nothing(): Promise<void> {}
+const NO_RECORD = { finish: nothing, release: nothing, forget: nothing } as const;
+
 /** The steps that an attempt has done so far. */
 type Done = { -readonly [Member in 'lookedUp' | 'sent']: ExecutionNote[Member] };
 
 export function createCarryOut(
-  context: Pick<PaymentContext, 'ledger' | 'processor' | 'recoverAfterMs' | 'clock' | 'counts'> & {
+  context: Pick<PaymentContext, 'ledger' | 'refunds' | 'processor' | 'recoverAfterMs' | 'clock' | 'counts'> & {
     rules: Pick<PaymentRules, 'idempotencyTtlMs'>;
     events: Pick<PaymentEvents, 'contradiction' | 'known'>;
     endings: AttemptEndings;
@@ -91,7 +96,7 @@ export function createCarryOut(
     pendingLooks: Pick<PendingLooks, 'note'>;
   },
 ): CarryOut {
-  const { ledger, processor, recoverAfterMs, clock, counts, events, endings, leases, lookUpNext } = context;
+  const { ledger, refunds, processor, recoverAfterMs, clock, counts, events, endings, leases, lookUpNext } = context;
   const { pendingLooks } = context;
   const { idempotencyTtlMs } = context.rules;
 
@@ -131,16 +136,16 @@ export function createCarryOut(
       const settled = await settle(claim, result, outcome, note);
       noteSettlement(claim, origin, outcome.state, settled);
       if (settled.state === 'fenced off') {
-        await endings.release(claim.key, claim.owner);
+        await endingsOf(claim).release(claim.key, claim.owner);
         const cause = `the processor answered "${result.state}", and another attempt has taken the payment over`;
         return { state: 'unknown', cause };
       }
       if (settled.state === 'cancelled') {
-        await endings.forget(claim.key, claim.owner);
+        await endingsOf(claim).forget(claim.key, claim.owner);
         return { state: 'cancelled', answered: outcome.state };
       }
       // The commit is known, so the answer is the outcome, also when the key store fails now.
-      await endings.finish(claim.key, claim.owner, settled.final);
+      await endingsOf(claim).finish(claim.key, claim.owner, settled.final);
       if (result.state === 'superseded' && settled.state === 'settled') return result;
       return { state: settled.state === 'settled' ? 'settled' : 'finished elsewhere', final: settled.final };
     } catch (fault) {
@@ -201,9 +206,8 @@ export function createCarryOut(
       if (obstacle) return { state: 'not sent', cause: `no record at the processor, ${obstacle}` };
     }
     if (!(await stillOurs())) return { state: 'not sent', cause: 'the lease was lost before the charge was sent' };
-    const { key, transactionId, amount, currency, reference: order, content } = claim;
     done.sent = true;
-    const answer = await processor.charge({ key, transactionId, amount, currency, order, content });
+    const answer = await send(processor, claim);
     if (answer.state === 'not sent') done.sent = false;
     return answer;
   }
@@ -212,7 +216,7 @@ export function createCarryOut(
   async function lookUp(claim: Claim, done: Done): Promise<Answer> {
     // At the same time if it is known already that nothing may be sent without both answers.
     const [found, early] = await Promise.all([
-      processor.lookUp(claim.key, claim.claimedAfterLoss ? undefined : claim, openOf(claim)),
+      lookUpAt(processor, claim, !claim.claimedAfterLoss, openOf(claim)),
       claim.mayBeLost ? lookUpNext(referenceOf(claim)) : undefined,
     ]);
     done.lookedUp = lookedUpAs(found.state);
@@ -224,7 +228,8 @@ export function createCarryOut(
 
   /** A takeover of a row that was there before the loss, or whose first claim died before it looked up. */
   async function lookUpNextIfLost(claim: Claim): Promise<NextAttempt> {
-    return isComputed(claim.key) && (await ledger.mayBeLost(claim.key)) ? lookUpNext(referenceOf(claim)) : NO_NEXT;
+    const mayHaveNext = claim.reference !== undefined && (await ledger.mayBeLost(claim.key));
+    return mayHaveNext ? lookUpNext(referenceOf(claim)) : NO_NEXT;
   }
 
   /** Why a payment that the processor has no record of is not sent now; undefined when it is. */
@@ -233,12 +238,19 @@ export function createCarryOut(
     // It was taken over for an ending that was over before the takeover.
     if (claim.isPending) return 'and it was pending, so it is never sent again';
     if (claim.processor !== processor.traits.name) return `and it was claimed under a former name, ${claim.processor}`;
+    return obstacleOfAge(claim, origin, ageMs);
+  }
+
+  function obstacleOfAge({ unsent, mayBeLost, refund }: Claim, origin: Origin, ageMs: number): string | undefined {
     // Whatever was sent for a lost row, the processor would know.
-    const isUnsent = claim.unsent || claim.mayBeLost;
-    if (!isUnsent) return isWithin(ageMs, processor.traits.dedupMs) ? undefined : 'and too old to be sent again';
-    // A payer who repeats wants to pay. After the life of a key without a repeat the payer may have paid elsewhere.
-    const mayBeSent = origin !== 'recovery' || isWithin(ageMs, idempotencyTtlMs);
-    return mayBeSent ? undefined : 'never sent, and too old to be sent without a repeat';
+    const isUnsent = unsent || mayBeLost;
+    // The processor knows a refund for ever, and a charge for a time.
+    if (!isUnsent && !refund)
+      return isWithin(ageMs, processor.traits.dedupMs) ? undefined : 'and too old to be sent again';
+    // A payer who repeats wants to pay. After the life of a key without a repeat the payer may have paid elsewhere, and a shop may have given
+    // the money back by hand.
+    if (origin !== 'recovery' || isWithin(ageMs, idempotencyTtlMs)) return undefined;
+    return `${isUnsent ? 'never sent, and' : 'and'} too old to be sent without a repeat`;
   }
 
   /**
@@ -267,7 +279,7 @@ export function createCarryOut(
 
   /** Counts a settlement, and reports how an outcome became known, or that it differs from the processor's. */
   function noteSettlement(claim: Claim, origin: Origin, answered: Outcome['state'], settled: SettleResult): void {
-    if (settled.state === 'settled') counts.settled[origin] += 1;
+    if (settled.state === 'settled') countSettled(counts, claim.refund !== undefined, origin, answered);
     else counts.fencedOff += 1;
     if (settled.state === 'fenced off') return;
     if (settled.state === 'cancelled') {
@@ -280,7 +292,12 @@ export function createCarryOut(
     if (settled.state === 'settled' && origin !== 'first claim') events.known?.(claim, origin, answered);
   }
 
-  /** Leaves the row PROCESSING for the next request or recovery: the payment is pending, or the cancellation could not end it. */
+  /** A refund has no record in the key store: its row alone answers. */
+  function endingsOf({ refund }: Claim): Pick<AttemptEndings, 'finish' | 'release' | 'forget'> {
+    return refund ? NO_RECORD : endings;
+  }
+
+  /** Leaves the row PROCESSING for the next request or recovery: it is pending, or the cancellation could not end it. */
   async function leave(
     claim: Claim,
     result: Extract<Answer, { state: 'pending' | 'not ended' }>,
@@ -298,7 +315,7 @@ export function createCarryOut(
     const cause = result.state === 'pending' ? undefined : result.cause;
     const note = { ...done, cause, pendingUntil: pending?.untilMs };
     const isLeft = await ledger.leave(claim, left, note).catch(ignoreUnavailable);
-    await endings.release(claim.key, claim.owner);
+    await endingsOf(claim).release(claim.key, claim.owner);
     if (isLeft === false) counts.fencedOff += 1;
     // The store failed, or another execution has the payment: the state of its row is not certain.
     if (!isLeft) return outcomeElsewhere(claim, cause ?? 'it is pending, and its row could not be written', done);
@@ -327,7 +344,8 @@ export function createCarryOut(
   /** A takeover may have finished the payment meanwhile; a payment that is not final stays unknown. */
   async function outcomeElsewhere(claim: Claim, cause: string, { sent }: Done): Promise<ExecutionResult> {
     // If this read fails too, the outcome stays unknown.
-    const found = await ledger.find(claim.key).catch(() => undefined);
+    const finding = claim.refund ? refunds.findRefund(claim.key) : ledger.find(claim.key);
+    const found = await finding.catch(() => undefined);
     if (found?.state === 'final') return { state: 'finished elsewhere', final: found.final };
     const isForgotten = found?.state === 'cancelled' && sent;
     return { state: 'unknown', cause: isForgotten ? `${cause}, ${CANCELLED_MEANWHILE}` : cause };
@@ -344,7 +362,7 @@ export function createCarryOut(
     note: ExecutionNote,
   ): Promise<'given up' | 'fenced off' | undefined> {
     const isGivenUp = await ledger.abandon(claim, recoverAfterMs(ageMs), mark, note).catch(ignoreUnavailable);
-    await endings.release(claim.key, claim.owner);
+    await endingsOf(claim).release(claim.key, claim.owner);
     if (isGivenUp === undefined) return undefined;
     return isGivenUp ? 'given up' : 'fenced off';
   }
@@ -378,8 +396,8 @@ function markOf(claim: Claim, state: Extract<Answer, { cause: string }>['state']
 }
 
 function pendingPaymentOf(claim: Claim, { untilMs, id }: PendingResult): PendingPayment {
-  const { key, transactionId, amount, currency, fingerprint, client, processor, reference, attempt } = claim;
-  const payment = { key, transactionId, amount, currency, fingerprint, client, processor, reference, attempt };
+  const { key, refund, transactionId, amount, currency, fingerprint, client, processor, reference, attempt } = claim;
+  const payment = { key, refund, transactionId, amount, currency, fingerprint, client, processor, reference, attempt };
   const { processorId, claimedAfterLoss } = claim;
   return { ...payment, processorId: id ?? processorId, claimedAfterLoss, untilMs, remainingMs: 0 };
 }

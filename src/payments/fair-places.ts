@@ -15,6 +15,35 @@ interface Refused {
   lastAt: number;
 }
 
+export type Places = Pick<FairPlaces, 'take' | 'giveBack'>;
+
+/** The places of what is in flight in this process, for requests. */
+export interface PlacesInFlight {
+  readonly payments: Places;
+  /** Of the same places, at most a quarter: payers must not wait because many refunds are made, or many orders closed. */
+  readonly refundsAndEndings: Places;
+}
+
+export function createPlacesInFlight(maxInFlight: number, clock: Clock): PlacesInFlight {
+  const all = new FairPlaces(maxInFlight, clock);
+  const quarter = new FairPlaces(Math.max(1, Math.floor(maxInFlight / 4)), clock);
+  return {
+    payments: all,
+    refundsAndEndings: {
+      take(client) {
+        if (!quarter.take(client)) return false;
+        if (all.take(client)) return true;
+        quarter.giveBack(client);
+        return false;
+      },
+      giveBack(client) {
+        all.giveBack(client);
+        quarter.giveBack(client);
+      },
+    },
+  };
+}
+
 /**
  * Places of which each client may have all while nobody else needs one, and no more than its share while another client was refused in
  * the last second (rule P16). Requests without a client, as without `AUTH`, share all places. Only clients that hold a place, or were

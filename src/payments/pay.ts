@@ -3,7 +3,7 @@ import { type Answers, mismatch, type PayAnswer, type RefusedTurn, type RunningA
 import type { AttemptEndings } from './attempt-endings.js';
 import { claimTermsOf, type PaymentContext } from './context.js';
 import { type CarryOut, type ExecutionResult, type KnownOutcome, outcomeOf } from './execution.js';
-import { FairPlaces } from './fair-places.js';
+import type { PlacesInFlight } from './fair-places.js';
 import { knownAttemptOf, mayHideOwnRow } from './lost-attempts.js';
 import type { PendingLooks } from './pending.js';
 import type { LookResult, Taken } from './ports/key-store.js';
@@ -54,6 +54,7 @@ export function createPay(
     carryOut: CarryOut;
     endings: AttemptEndings;
     pendingLooks: PendingLooks;
+    placesInFlight: Pick<PlacesInFlight, 'payments'>;
     turnOf: TurnOf;
     waiting: Pick<Waiting, 'enter'>;
   },
@@ -61,10 +62,10 @@ export function createPay(
   const { keys, ledger, processor, clock, computeKey, newTransactionId, newOwner, events, counts } = context;
   const { carryOut, endings, pendingLooks, turnOf, waiting } = context;
   const { replay, busy, differs, took } = context.answers;
-  const { idempotencyTtlMs, leaseMs, maxInFlight } = context.rules;
+  const { idempotencyTtlMs, leaseMs } = context.rules;
   const { certainResult } = processor.traits;
   const { ofProcessor, recordLifeMs, waitAfterLossMs, shortLossMs } = claimTermsOf(context);
-  const places = new FairPlaces(maxInFlight, clock);
+  const places = context.placesInFlight.payments;
 
   /** With patience it waits instead of answering 'in progress'; if the attempt ended without an outcome, this request begins one. */
   return async function pay(named, request, patience) {

@@ -1,4 +1,4 @@
-import type { Origin } from './values/payment.js';
+import type { Origin, Outcome } from './values/payment.js';
 
 /**
  * Counts of what this process's payments did since it started: plain numbers, because they are counted on the path of every payment.
@@ -7,6 +7,8 @@ import type { Origin } from './values/payment.js';
 export interface PaymentCounts {
   /** Payments that were settled here, by the origin of the attempt; a resolution counts as `operator`. */
   readonly settled: Record<Origin, number>;
+  /** Refunds that ended here. */
+  readonly refunds: { completed: number; declined: number };
   /** Attempts that found, at their end, that another attempt had taken their payment over. */
   fencedOff: number;
   /** How often live attempts lengthened their leases, or failed to. */
@@ -22,10 +24,18 @@ export interface PaymentCounts {
 export function createPaymentCounts(): PaymentCounts {
   return {
     settled: { 'first claim': 0, repeat: 0, recovery: 0, operator: 0, cancellation: 0 },
+    refunds: { completed: 0, declined: 0 },
     fencedOff: 0,
     renewals: { renewed: 0, fencedOff: 0, failed: 0 },
     attemptsOfRequests: 0,
     attemptsOfRecovery: 0,
     waiters: 0,
   };
+}
+
+/** Counts a settlement of a payment by its origin, or of a refund by its outcome. */
+export function countSettled(counts: PaymentCounts, isRefund: boolean, origin: Origin, state: Outcome['state']): void {
+  if (!isRefund) counts.settled[origin] += 1;
+  else if (state === 'COMPLETED') counts.refunds.completed += 1;
+  else counts.refunds.declined += 1;
 }

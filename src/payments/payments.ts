@@ -4,6 +4,7 @@ import { type AttemptEndings, createAttemptEndings } from './attempt-endings.js'
 import { type CancelPayment, createCancelPayment } from './cancel.js';
 import type { PaymentContext } from './context.js';
 import { type CarryOut, createCarryOut } from './execution.js';
+import { createPlacesInFlight } from './fair-places.js';
 import { type AskProcessor, createAskProcessor } from './history/ask-processor.js';
 import { createTellCharge, type TellCharge } from './history/charge.js';
 import { createPaymentRecords, type PaymentRecords } from './history/payment-records.js';
@@ -22,6 +23,7 @@ import { createPay, type Pay } from './pay.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import { createPendingLooks } from './pending.js';
 import { createRecovery, type Recovery } from './recovery.js';
+import { createRefundPayment, type RefundPayment } from './refund.js';
 import { createRetention, type Retention } from './retention.js';
 import { createTurnOf } from './turn.js';
 import type { FinalOutcome } from './values/payment.js';
@@ -52,6 +54,7 @@ export interface Payments {
   /** The outcome of the newest attempt at a reference, with its key. `first`: names the first attempt. */
   newestOutcome(first: NamedPayment & { readonly reference: Reference }): Promise<NewestOutcome>;
   readonly cancel: CancelPayment;
+  readonly refund: RefundPayment;
   /** Tells if the named payment was charged, as far as the rows say. */
   readonly tellCharge: TellCharge;
 }
@@ -81,7 +84,8 @@ export function createPaymentArea(
   const waiting = createWaiting(keys, clock, counts);
   const keyTimes = createKeyTimes(given.newKey, given.keyClock ?? clock);
   const outcome = createOutcomes(keys, ledger);
-  const parts = { ...context, endings, lookUpNext, carryOut, answers, pendingLooks, turnOf, waiting };
+  const placesInFlight = createPlacesInFlight(rules.maxInFlight, clock);
+  const parts = { ...context, placesInFlight, endings, lookUpNext, carryOut, answers, pendingLooks, turnOf, waiting };
   return {
     payments: {
       issueKey: createIssueKey(context, keyTimes),
@@ -91,6 +95,7 @@ export function createPaymentArea(
       outcome,
       newestOutcome: createNewestOutcome(outcome, history),
       cancel: createCancelPayment(parts),
+      refund: createRefundPayment(parts),
       tellCharge: createTellCharge(parts),
     },
     records: createPaymentRecords(parts),

@@ -1,5 +1,6 @@
 import type { Clock } from '../platform/clock.js';
 import type { PendingAnswer } from './answers.js';
+import { lookUpPending } from './asking.js';
 import type { PaymentEvents } from './context.js';
 import type { Action, LookUpResult, Processor } from './ports/processor.js';
 import type { PendingPayment } from './values/payment.js';
@@ -40,7 +41,7 @@ export function createPendingLooks({
   clock,
   events,
 }: {
-  processor: Pick<Processor, 'lookUp'>;
+  processor: Pick<Processor, 'lookUp' | 'lookUpRefund'>;
   clock: Clock;
   events: Pick<PaymentEvents, 'forgotten'>;
 }): PendingLooks {
@@ -59,8 +60,7 @@ export function createPendingLooks({
   }
 
   async function lookUp(payment: PendingPayment): Promise<LookUpResult> {
-    const { key, processorId, claimedAfterLoss } = payment;
-    const said = await processor.lookUp(key, claimedAfterLoss ? undefined : payment, { id: processorId });
+    const said = await lookUpPending(processor, payment);
     if (said.state === 'no record') events.forgotten?.(payment);
     return said;
   }

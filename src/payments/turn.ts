@@ -2,17 +2,19 @@ import type { Turn, TurnRefusal } from './ports/ledger.js';
 import type { PaymentRecord } from './ports/payment-history.js';
 import type { ComputeKey, Reference } from './values/reference.js';
 
-/** For this time the row of a decline is safe from removal when an attempt follows it: longer than any claim takes. */
+/** For this time the row of a decline is safe from removal when an attempt follows it, and that of a refunded payment: longer than any claim takes. */
 const SAFE_FROM_REMOVAL_MS = 3_600_000;
+
+/** A payment that was settled longer ago, by the time of retention, is removed soon. Undefined if rows are kept for ever. */
+export function lateMsOf({ retentionMs }: { readonly retentionMs?: number | undefined }): number | undefined {
+  return retentionMs === undefined ? undefined : retentionMs - SAFE_FROM_REMOVAL_MS;
+}
 
 /** The ledger's question about the attempt before, which it asks when one is claimed or cancelled. */
 export type TurnOf = (reference: Reference) => Turn;
 
-export function createTurnOf(
-  computeKey: ComputeKey,
-  { retentionMs }: { readonly retentionMs?: number | undefined },
-): TurnOf {
-  const lateMs = retentionMs === undefined ? undefined : retentionMs - SAFE_FROM_REMOVAL_MS;
+export function createTurnOf(computeKey: ComputeKey, rules: { readonly retentionMs?: number | undefined }): TurnOf {
+  const lateMs = lateMsOf(rules);
   return (reference) => {
     const { attempt } = reference;
     const previousKey = attempt > 1 ? computeKey({ ...reference, attempt: attempt - 1 }) : undefined;

@@ -10,6 +10,7 @@ import { migrate } from './postgres/migrate.js';
 import { createPostgresLedger } from './postgres/payments/ledger.js';
 import { createPostgresPaymentHistory } from './postgres/payments/payment-history.js';
 import { readProcessorNames } from './postgres/payments/processor-names.js';
+import { createPostgresRefundLedger } from './postgres/payments/refunds.js';
 import { createPostgresCacheEpochs } from './postgres/transactions/cache-epochs.js';
 import { SWEEP_CREATION_KEYS } from './postgres/transactions/transaction-statements.js';
 import { createPostgresTransactionStore } from './postgres/transactions/transaction-store.js';
@@ -147,14 +148,13 @@ export async function openDistributed(options: {
   });
   const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
   const maxPages = Math.max(1, Math.floor(databasePoolSize * PAGE_SHARE));
+  const onOtherKind = (sentence: string) => reportBroken(new CannotOpen(sentence));
   return {
     id: identity.deploymentId,
     clock,
     keys: createRedisKeyStore(redis, names, lockEnds, { clock, remembered, measures }),
-    ledger: createPostgresLedger(payments, databaseClock, confirmDurable, {
-      measures,
-      onOtherKind: (sentence) => reportBroken(new CannotOpen(sentence)),
-    }),
+    ledger: createPostgresLedger(payments, databaseClock, confirmDurable, { measures, onOtherKind }),
+    refunds: createPostgresRefundLedger(payments, databaseClock, confirmDurable, onOtherKind),
     paymentHistory: createPostgresPaymentHistory(payments, confirmDurable, new Permits(maxPages)),
     transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
       maxSnapshots,

@@ -30,6 +30,19 @@ export interface FakeCharge {
   readonly returnUrl?: string | undefined;
 }
 
+/** A refund of the fake processor. */
+export interface FakeRefund {
+  /** The key of the payment. */
+  readonly payment: string;
+  /** The refund's own key. */
+  readonly key: string;
+  readonly transactionId: string;
+  /** The part that was given back, with all decimals of the currency. */
+  readonly amount: string;
+  readonly currency: string;
+  readonly reason?: string | undefined;
+}
+
 /** A charge that waits for its payer. */
 export interface FakePending {
   /** The expected end, in milliseconds since the epoch. If omitted, it is in an hour. */

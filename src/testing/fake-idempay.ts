@@ -3,7 +3,7 @@ import { formOf, type PublicError } from '../http/errors/public-error.js';
 import { type NamedBy, publicErrors } from '../http/errors/public-errors.js';
 import { requestIdOf } from '../http/requests/request-id.js';
 import { headersOf, type SentRequest, type WholeAnswer } from './fake-connection.js';
-import type { FakeAnswer, FakeCharge, FakeListener, FakePending, FakeRequest } from './fake-exchange.js';
+import type { FakeAnswer, FakeCharge, FakeListener, FakePending, FakeRefund, FakeRequest } from './fake-exchange.js';
 import { listenWith } from './fake-listener.js';
 import type { FakeProcessing } from './fake-processor.js';
 import { createFakeService, type FakeService } from './fake-service.js';
@@ -82,6 +82,11 @@ export class FakeIdempay {
   /** All charges: never two for one key, and so for one attempt at a reference. */
   get charges(): readonly FakeCharge[] {
     return this.#service.charges;
+  }
+
+  /** All refunds: never two for one key, and never more than was charged. */
+  get refunds(): readonly FakeRefund[] {
+    return this.#service.refunds;
   }
 
   /** The charges that wait for their payer, in the order in which they came. */
@@ -204,7 +209,11 @@ function faultAnswer(
 ): WholeAnswer {
   const by = query.reference === undefined ? 'key' : 'reference';
   const error = MESSAGES[status]?.(by) ?? publicErrors.refused(status, 'A fault that the test asked for.');
-  const { contentType, text } = formOf(error, asked.accept, path === '/api/payment' ? 'unknown' : undefined);
+  const { contentType, text } = formOf(
+    error,
+    asked.accept,
+    path === '/api/payment' ? { charge: 'unknown' } : undefined,
+  );
   return {
     status,
     headers: {

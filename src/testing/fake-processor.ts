@@ -1,11 +1,18 @@
-import { CONTRACT_OF_ENDINGS, type LookUpResult, type ProcessorClient } from '../payments/ports/processor.js';
-import type { FakeCharge, FakePending } from './fake-exchange.js';
+import {
+  CONTRACT_OF_ENDINGS,
+  type LookUpResult,
+  type ProcessorClient,
+  type Refund,
+} from '../payments/ports/processor.js';
+import type { FakeCharge, FakePending, FakeRefund } from './fake-exchange.js';
 
 /** Its answer to a payment that it was not asked for before. `unknown`: it charges, and its reply is lost. */
 export type FakeProcessing = { readonly decline: string } | { readonly pending: FakePending } | 'unknown' | undefined;
 
 export interface FakeProcessor extends ProcessorClient {
   readonly charges: FakeCharge[];
+  /** In the order in which they were made. All of one charge are never more than it. */
+  readonly refunds: FakeRefund[];
   /** The charges that wait for their payer, in the order in which they came. */
   readonly pending: readonly FakeCharge[];
   /** The fake processor knows nothing of these payments, so that an operator can resolve them. */
@@ -28,6 +35,8 @@ export function createFakeProcessor(next: () => FakeProcessing, now: () => numbe
   const waiting = new Map<string, FakeCharge>();
   const known = new Map<string, Known>();
   const silentAbout = new Set<string>();
+  const refunds: FakeRefund[] = [];
+  const knownRefunds = new Map<string, Known>();
 
   function begin(charge: FakeCharge, { untilMs = now() + HOUR_MS, action }: FakePending): Known {
     waiting.set(charge.key, charge);
@@ -43,6 +52,16 @@ export function createFakeProcessor(next: () => FakeProcessing, now: () => numbe
     return result;
   }
 
+  function refundOnce({ key, payment, transactionId, amount, currency, reason }: Refund): Known {
+    const charge = charges.find((each) => each.key === payment);
+    if (charge?.currency !== currency) return { state: 'declined', reason: 'there is no such charge' };
+    const given = refunds.filter((each) => each.payment === payment).map((each) => unitsOf(each.amount));
+    const left = given.reduce((rest, units) => rest - units, unitsOf(charge.amount));
+    if (unitsOf(amount) > left) return { state: 'declined', reason: 'more than is left of the charge' };
+    refunds.push({ payment, key, transactionId, amount, currency, reason });
+    return { state: 'succeeded' };
+  }
+
   function waitingFor(key: string): FakeCharge {
     const charge = waiting.get(key.toLowerCase());
     if (charge) return charge;
@@ -55,6 +74,7 @@ export function createFakeProcessor(next: () => FakeProcessing, now: () => numbe
     movesMoney: false,
     contract: CONTRACT_OF_ENDINGS,
     charges,
+    refunds,
     get pending() {
       return [...waiting.values()];
     },
@@ -87,8 +107,20 @@ export function createFakeProcessor(next: () => FakeProcessing, now: () => numbe
       known.set(key, ended);
       return ended;
     },
+    async refund(refund) {
+      const result = knownRefunds.get(refund.key) ?? refundOnce(refund);
+      knownRefunds.set(refund.key, result);
+      return result;
+    },
+    async lookUpRefund(key) {
+      if (silentAbout.has(key)) return { state: 'unknown', cause: 'it does not know' };
+      return knownRefunds.get(key) ?? { state: 'no record' };
+    },
     confirm: (key) => void finish(waitingFor(key), { state: 'succeeded' }),
     refuse: (key, reason) => void finish(waitingFor(key), { state: 'declined', reason }),
     async close() {},
   };
 }
+
+/** Two amounts of one currency have the same decimals. */
+const unitsOf = (amount: string): bigint => BigInt(amount.replace('.', ''));

@@ -5,6 +5,7 @@ import { createPaymentActivity } from '../payments/history/payment-activity.js';
 import { createPaymentArea } from '../payments/payments.js';
 import { generateIdempotencyKey } from '../payments/values/idempotency-key.js';
 import { createComputeKey } from '../payments/values/reference.js';
+import { createComputeRefundKey } from '../payments/values/refund.js';
 import { createTransactionIds } from '../payments/values/transaction-id.js';
 import { type Clock, systemClock } from '../platform/clock.js';
 import { openInMemory } from '../stores/embedded/open-in-memory.js';
@@ -45,11 +46,12 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
   const processing = new AsyncLocalStorage<FakeProcessing>();
   const processor = createFakeProcessor(() => processing.getStore(), now);
   const stores = openInMemory(clock);
-  const { keys, ledger, paymentHistory: history } = stores;
+  const { keys, ledger, refunds, paymentHistory: history } = stores;
   const idempotencyTtlMs = keyLifeMs;
   const area = createPaymentArea({
     keys,
     ledger,
+    refunds,
     history,
     processor,
     rules: { payloadMismatch, idempotencyTtlMs, leaseMs: LEASE_MS, maxInFlight: MOST_IN_FLIGHT, dedupMs: DEDUP_MS },
@@ -58,6 +60,7 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
     keyClock: stores.clock,
     newKey: generateIdempotencyKey,
     computeKey: createComputeKey(DEPLOYMENT_ID),
+    computeRefundKey: createComputeRefundKey(DEPLOYMENT_ID),
     newTransactionId: createTransactionIds(now),
     newOwner: randomUUID,
     events: { fault() {}, unknown() {}, contradiction() {}, overdue() {}, unseen() {} },
@@ -77,6 +80,7 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
 
   return {
     charges: processor.charges,
+    refunds: processor.refunds,
     pendingCharges: () => processor.pending,
     /** Decides about a charge. The next request then asks the processor, and is not answered with its reply of the last second. */
     decide(decision: (processor: Pick<FakeProcessor, 'confirm' | 'refuse'>) => void): void {

@@ -18,6 +18,12 @@ import {
 } from '#idempay/stores/postgres/payments/ledger-statements.js';
 import { FIND_LIFE, FIND as FIND_RECORD } from '#idempay/stores/postgres/payments/payment-history-statements.js';
 import {
+  CLAIM_REFUND,
+  EXPLAIN_REFUND,
+  RESOLVE_REFUND,
+  SETTLE_REFUND,
+} from '#idempay/stores/postgres/payments/refund-statements.js';
+import {
   CHANGE_STATUS,
   FIND as FIND_TRANSACTION,
   REMOVE,
@@ -55,8 +61,17 @@ const cancellation: PlanValue[] = [
   ...['test', ['former']],
 ];
 
+const REFUND = FIRST.replace('-7', '-8').replace('-8000-', '-9000-');
+const ended = [REFUND, 1, 'owner'];
+/** The payment that is locked, the refund, and the payment again. */
+const THREE_ROWS = ['payments_pkey', 'payments_pkey', 'payments_pkey'];
+const refund: PlanValue[] = [
+  ...[REFUND, 'TXN4000000', 1, 'USD', '1 USD', 'test', 'owner', 60_000, LATER_MS, FIRST, 'back', null, null, 100],
+  ...[1, 100, ['test', 'former'], 60_000],
+];
+
 /** In an order in which each finds its rows. The ones on transactions find none: the plan is the same. */
-const BY_KEY: [statement: Statement, values: PlanValue[], index: string | undefined][] = [
+const BY_KEY: [statement: Statement, values: PlanValue[], index: string | readonly string[] | undefined][] = [
   [CLAIM, claim, undefined],
   [CLAIM_IN_FULL, claimInFull, 'payments_pkey'],
   [CANCEL, cancellation, 'payments_pkey'],
@@ -78,9 +93,16 @@ const BY_KEY: [statement: Statement, values: PlanValue[], index: string | undefi
   [ABANDON, [...fence, each(1), each(1), each('{"kind":"given up"}')], 'payments_pkey'],
   [
     LEAVE,
-    [...fence, each(1), each(LATER_MS), each('false'), each('ch_1'), each('{"kind":"given up"}')],
+    [
+      ...[...fence, each(1), each(LATER_MS), each('false'), each('ch_1'), each('{"kind":"given up"}')],
+      ...[each(1), each('USD'), each('1 USD')],
+    ],
     'payments_pkey',
   ],
+  [CLAIM_REFUND, refund, 'payments_pkey'],
+  [EXPLAIN_REFUND, [FIRST, 1, 'USD', ['test', 'former'], 60_000, 100], 'payments_pkey'],
+  [SETTLE_REFUND, [...ended, 'DECLINED', 'why', 60_000, null, null, FIRST, null], THREE_ROWS],
+  [RESOLVE_REFUND, [REFUND, 'operator', 'DECLINED', 'why', 1, 1, FIRST], THREE_ROWS],
   [FIND_TRANSACTION, [NO_NEWEST_ID + MANY / 2], 'transactions_pkey'],
   [CHANGE_STATUS, [NO_NEWEST_ID + MANY / 2, 'COMPLETED', null, LATER_MS, 1], 'transactions_pkey'],
   [REMOVE, [NO_NEWEST_ID + MANY / 2, null, LATER_MS, 1], 'transactions_pkey'],

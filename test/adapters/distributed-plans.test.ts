@@ -17,7 +17,9 @@ import {
   NTH_ID,
   OF_KEYS,
   OF_REFERENCE,
+  REFUNDS_OF,
   SETTLED,
+  SETTLED_REFUNDS,
 } from '#idempay/stores/postgres/payments/payment-history-statements.js';
 import { REMOVE_SETTLED } from '#idempay/stores/postgres/payments/retention-statements.js';
 import {
@@ -75,6 +77,17 @@ describe('reads and removals of payments in PostgreSQL', () => {
            CASE WHEN n % 500 = 0 THEN 'PROCESSING' WHEN n % 20 = 0 THEN 'DECLINED' ELSE 'COMPLETED' END AS state) AS made`,
       [ROWS, FIRST_MS],
     );
+    // One refund of each of a hundred of them.
+    await client.query(
+      `INSERT INTO idempay.payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
+         lease_until, recover_at, claimed_at, settled_at, expires_at, generation, refund_of, refund_name, refund_units)
+       SELECT ('f' || right(key::text, 35))::uuid, transaction_id || '1', amount, currency, fingerprint, processor, 'COMPLETED', 1, 'owner',
+         settled_at, settled_at, settled_at, settled_at, settled_at, 0, key, 'back', 100
+       FROM idempay.payments WHERE state = 'COMPLETED' ORDER BY transaction_id LIMIT 100 OFFSET 15000`,
+    );
+    await client.query(
+      'UPDATE idempay.payments SET refunded = 100 WHERE key IN (SELECT refund_of FROM idempay.payments WHERE refund_of IS NOT NULL)',
+    );
     await client.query('ANALYZE idempay.payments');
     await client.query('UPDATE idempay.payment_horizon SET keys_before = $1, removable_before = $1', [ABOVE_ALL]);
   });
@@ -85,14 +98,15 @@ describe('reads and removals of payments in PostgreSQL', () => {
     return [await planWith('force_custom_plan'), await planWith('force_generic_plan')];
   }
 
-  /** As a value of state, processor, ids or client: whatever it is. */
+  /** As a value of state, processor, ids, client, content or kind: whatever it is. */
   const ANY = null;
-  const NO_FILTER = [ANY, ANY, ANY, ANY, ANY, ANY];
+  const NO_FILTER = [ANY, ANY, ANY, ANY, ANY, ANY, ANY];
   const ALL_IDS = ['TXN', 'TXN'.padEnd(64, '9'), PAGE];
   const [MIDDLE, END] = [lowestTransactionIdAt(MIDDLE_MS), lowestTransactionIdAt(END_MS)];
   const FROM_FIRST = [...ALL_IDS, ...NO_FILTER];
   const LATER = ['TXN', MIDDLE, PAGE, ...NO_FILTER];
   const BETWEEN = [MIDDLE, END, PAGE, ...NO_FILTER];
+  const OF_PAYMENTS = [...BETWEEN.slice(0, -1), 'payment'];
   const KEYS = [lowestKeyAt(MIDDLE_MS), lowestKeyAt(MIDDLE_MS + 100_000)];
   /** These values are rare, or not there at all: nothing but the range of 5,000 ids may be chosen by them. */
   const rare = (state: string, client: string | null) => [
@@ -104,14 +118,17 @@ describe('reads and removals of payments in PostgreSQL', () => {
     ...KEYS,
     client,
     '"nobody@shop.example"',
+    'payment',
   ];
   const SETTLED_FIRST = [FIRST_MS * 1_000, BELOW_ALL, FIRST_MS, END_MS, PAGE];
   const SETTLED_LATER = [MIDDLE_MS * 1_000, lowestKeyAt(MIDDLE_MS), FIRST_MS, END_MS, PAGE];
   test.each([
-    ['the newest of any state', NEWEST.any, [FROM_FIRST, LATER, BETWEEN], 'payments_transaction_id_key'],
-    ['the newest DECLINED', NEWEST.DECLINED, [FROM_FIRST, LATER, BETWEEN], 'payments_declined'],
-    ['the newest that are pending', NEWEST.PENDING, [FROM_FIRST, LATER, BETWEEN], 'payments_pending'],
+    ['the newest of any state', NEWEST.any, [FROM_FIRST, LATER, BETWEEN, OF_PAYMENTS], 'payments_transaction_id_key'],
+    ['the newest DECLINED', NEWEST.DECLINED, [FROM_FIRST, LATER, BETWEEN, OF_PAYMENTS], 'payments_declined'],
+    ['the newest that are pending', NEWEST.PENDING, [FROM_FIRST, LATER, BETWEEN, OF_PAYMENTS], 'payments_pending'],
+    ['the newest refunds', NEWEST.refunds, [FROM_FIRST, LATER, BETWEEN], 'payments_refunds'],
     ['what was settled', SETTLED, [SETTLED_FIRST, SETTLED_LATER], 'payments_settled'],
+    ['refunds that were settled', SETTLED_REFUNDS, [SETTLED_FIRST, SETTLED_LATER], 'payments_refunds_settled'],
   ])('%s: first and later pages come from one index as it is', async (_what, statement, pages, index) => {
     for (const values of pages) {
       for (const plan of await plansOf(statement, values)) {
@@ -121,7 +138,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
   });
 
   test.each([
-    ['the newest PROCESSING', NEWEST.PROCESSING, [FROM_FIRST, LATER, BETWEEN]],
+    ['the newest PROCESSING', NEWEST.PROCESSING, [FROM_FIRST, LATER, BETWEEN, OF_PAYMENTS]],
     ['the last unfinished id that a page may read', NTH_ID.PROCESSING, [ALL_IDS]],
   ])('%s is in a page of each of two indexes, which have their order', async (_what, statement, pages) => {
     for (const values of pages) {
@@ -139,7 +156,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
   test('counting what was settled reads a page of one index, whatever the parameters', async () => {
     for (const values of [SETTLED_FIRST, SETTLED_LATER]) {
       for (const mode of ['force_custom_plan', 'force_generic_plan']) {
-        const plan = await planOf(stores.client, COUNT_SETTLED, mode, values, { executed: true });
+        const plan = await planOf(stores.client, COUNT_SETTLED, mode, [...values, 'false'], { executed: true });
         const { nodes, indexes, tables, blocks } = plan;
         expect({ indexes, tables }).toEqual({ indexes: ['payments_settled'], tables: [] });
         expect(nodes).toEqual(expect.arrayContaining(['Limit', 'Index Scan']));
@@ -167,7 +184,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
     const READ = 1_000;
     const nth = await stores.client.query<{ transaction_id: string }>(NTH_ID.any.text, ['TXN', END, READ]);
     const from = nth.rows[0]?.transaction_id ?? '';
-    const values = [from, END, PAGE, ANY, ANY, ANY, ANY, ANY, '"nobody@shop.example"'];
+    const values = [from, END, PAGE, ANY, ANY, ANY, ANY, ANY, '"nobody@shop.example"', ANY];
     for (const mode of ['force_custom_plan', 'force_generic_plan']) {
       const plan = await planOf(stores.client, NEWEST.any, mode, values, { executed: true });
       const { nodes, indexes, tables, blocks } = plan;
@@ -186,6 +203,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
     ['declined', NTH_ID.DECLINED, [], 'payments_declined'],
     ['pending', NTH_ID.PENDING, [], 'payments_pending'],
     ["a client's", NTH_ID.ofClient, ['key:shop'], 'payments_by_client'],
+    ['refunds’', NTH_ID.refunds, [], 'payments_refunds'],
   ])('of %s ids the one down to which a page may read comes from the index alone', async (_what, nth, more, index) => {
     for (const { nodes, indexes } of await plansOf(nth, [...ALL_IDS, ...more])) {
       expect({ nodes, indexes }).toEqual({ nodes: ['Limit', 'Index Only Scan'], indexes: [index] });
@@ -194,8 +212,9 @@ describe('reads and removals of payments in PostgreSQL', () => {
 
   test.each([
     ['keys that begin alike, which are counted', COUNT_KEYS, [...KEYS, PAGE], 'payments_pkey'],
-    ['keys that begin alike', OF_KEYS, [...ALL_IDS, ANY, ANY, ...KEYS, ANY, ANY], 'payments_pkey'],
+    ['keys that begin alike', OF_KEYS, [...ALL_IDS, ANY, ANY, ...KEYS, ANY, ANY, ANY], 'payments_pkey'],
     ['a reference', OF_REFERENCE, [...FROM_FIRST, 'order-700'], 'payments_by_reference'],
+    ['one payment that give it back', REFUNDS_OF, [KEYS[0] ?? '', PAGE], 'payments_by_refunded'],
     ['the newest attempt', NEWEST_ATTEMPT, ['order-700', ANY], 'payments_by_reference'],
     ["the newest attempt of a client's", NEWEST_ATTEMPT, ['order-700', 'key:shop'], 'payments_by_reference'],
   ])('payments of %s are one range of one index', async (_what, statement, values, index) => {
@@ -220,10 +239,11 @@ describe('reads and removals of payments in PostgreSQL', () => {
     }
   });
 
-  test('removing old payments reads a part of their index, and all attempts at their references', async () => {
+  test('removing old payments reads a part of their index, all attempts at their references, and their refunds', async () => {
     for (const { indexes, tables } of await plansOf(REMOVE_SETTLED, [-1, BELOW_ALL, END_MS, 1, PAGE])) {
       expect(tables).not.toContain('payments');
-      expect([...new Set(indexes)].sort()).toEqual(['payments_by_reference', 'payments_pkey', 'payments_settled']);
+      const expected = ['payments_by_reference', 'payments_by_refunded', 'payments_pkey', 'payments_settled'];
+      expect([...new Set(indexes)].sort()).toEqual(expected);
     }
   });
 });

@@ -12,14 +12,23 @@ import {
 import {
   COUNT_KEYS,
   COUNT_SETTLED,
+  COUNT_SETTLED_REFUNDS,
   NEWEST,
   NEWEST_ATTEMPT,
   NTH_ID,
   OF_KEYS,
   OF_REFERENCE,
+  REFUNDS_OF,
   SETTLED,
+  SETTLED_REFUNDS,
 } from '#idempay/stores/embedded/payments/payment-history-statements.js';
-import { OLD_PAYMENTS } from '#idempay/stores/embedded/payments/retention.js';
+import {
+  HAS_KEPT_ATTEMPT,
+  HAS_KEPT_REFUND,
+  OLD_PAYMENTS,
+  REMOVE_REFUNDS,
+  REMOVE_REFUNDS_OF_REFERENCE,
+} from '#idempay/stores/embedded/payments/retention.js';
 import {
   LIST_IDS,
   LIST_ROWS,
@@ -54,12 +63,16 @@ describe('the plan in SQLite', () => {
     ['newest declined payments', NEWEST.DECLINED, `INDEX payments_declined ${ID_RANGE}`],
     ['newest pending payments', NEWEST.PENDING, `INDEX payments_pending ${ID_RANGE}`],
     ["a client's newest payments", NEWEST.ofClient, `INDEX payments_by_client ${OF_CLIENT}`],
+    ['newest refunds', NEWEST.refunds, `INDEX payments_refunds ${ID_RANGE}`],
+    ['ids of refunds that it may read', NTH_ID.refunds, `INDEX payments_refunds ${ID_RANGE}`],
     ['ids that it may read', NTH_ID.any, `COVERING INDEX ${IDS}`],
     ['declined ids that it may read', NTH_ID.DECLINED, `COVERING INDEX payments_declined ${ID_RANGE}`],
     ['pending ids that it may read', NTH_ID.PENDING, `INDEX payments_pending ${ID_RANGE}`],
     ["a client's ids that it may read", NTH_ID.ofClient, `COVERING INDEX payments_by_client ${OF_CLIENT}`],
     ['the newest attempt', NEWEST_ATTEMPT, 'INDEX payments_by_reference (reference=? AND client=?)'],
+    ['refunds of a payment', REFUNDS_OF, 'INDEX payments_by_refunded (refund_of=?)'],
     ['settled payments', SETTLED, 'INDEX payments_settled ((settled_at,key)>(?,?) AND settled_at<?)'],
+    ['settled refunds', SETTLED_REFUNDS, 'INDEX payments_refunds_settled ((settled_at,key)>(?,?) AND settled_at<?)'],
   ])('of a page of %s is one range, in the order it has', (_what, sql, range) => {
     expect(planOf(sql)).toEqual([`SEARCH payments USING ${range}`]);
   });
@@ -74,10 +87,13 @@ describe('the plan in SQLite', () => {
     ]);
   });
 
-  test('of counting settled payments is one range of their index, and sorts no more than its page', () => {
-    const plan = planOf(COUNT_SETTLED);
-    expect(plan).toContain('SEARCH payments USING INDEX payments_settled ((settled_at,key)>(?,?) AND settled_at<?)');
-    expect(plan.filter((step) => /payments(?!_settled)/.test(step))).toHaveLength(1);
+  test.each([
+    ['payments', COUNT_SETTLED, 'payments_settled'],
+    ['refunds', COUNT_SETTLED_REFUNDS, 'payments_refunds_settled'],
+  ])('of counting settled %s is one range of their index, and sorts no more than its page', (_what, sql, index) => {
+    const plan = planOf(sql);
+    expect(plan).toContain(`SEARCH payments USING INDEX ${index} ((settled_at,key)>(?,?) AND settled_at<?)`);
+    expect(plan.filter((step) => step.includes('payments '))).toHaveLength(1);
     expect(plan).not.toContain('SCAN payments');
   });
 
@@ -121,6 +137,22 @@ describe('the plan in SQLite', () => {
     expect(plan).toContain(`SEARCH payments USING ${range}`);
     expect(plan.filter((step) => /SCAN payments|TEMP B-TREE/.test(step))).toEqual([]);
   });
+});
+
+/** Retention runs in the writer: it may look at the rows that it removes, and at no others. */
+test.each([
+  ['what keeps a payment with refunds', HAS_KEPT_REFUND],
+  ['what keeps an order', HAS_KEPT_ATTEMPT],
+  ['removing the refunds of a payment', REMOVE_REFUNDS],
+  ['removing the refunds of an order', REMOVE_REFUNDS_OF_REFERENCE],
+])('the plan in SQLite of %s finds the rows by index', (_what, sql) => {
+  const plan = planOf(sql).filter((step) => /^(SCAN|SEARCH)/.test(step));
+  expect(plan.length).toBeGreaterThan(0);
+  for (const step of plan) {
+    expect(step).toMatch(
+      /USING (COVERING )?INDEX (payments_by_refunded \(refund_of=\?\)|payments_by_reference \(reference=\? AND client=\?\))|^SCAN CONSTANT ROW/,
+    );
+  }
 });
 
 /** A start must not look at all payments that wait at the processor. */

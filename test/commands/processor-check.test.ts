@@ -6,10 +6,12 @@ import { CONTRACT } from '#idempay/commands/processor-check/contract.js';
 import { OPEN_CHARGES } from '#idempay/commands/processor-check/open-charges.js';
 import {
   type CheckedPayment,
+  type CheckedRefund,
   openProbe,
   type ProbeSettings,
   sendAndLoseReply,
 } from '#idempay/commands/processor-check/probe.js';
+import { REFUNDS } from '#idempay/commands/processor-check/refunds.js';
 import { type Check, runChecks } from '#idempay/commands/processor-check/run-checks.js';
 import { type ProcessorLocation, readProcessorUrl } from '#idempay/payments/processors/processor-url.js';
 import { mayBeGenerated } from '#idempay/payments/values/idempotency-key.js';
@@ -31,6 +33,7 @@ import {
   serveAdapter,
 } from '../../testkit/servers/adapters.js';
 import { BROKEN_ADAPTERS, BROKEN_OPEN_CHARGES, type BrokenPlayed } from '../../testkit/servers/broken-adapters.js';
+import { BROKEN_REFUNDS } from '../../testkit/servers/broken-refunds.js';
 import { startByteServer } from '../../testkit/servers/processor-servers.js';
 import { freePort } from '../../testkit/servers/server-process.js';
 import { pause } from '../../testkit/time/until.js';
@@ -43,11 +46,14 @@ interface Result {
   readonly checks: readonly Check[];
   readonly payments: readonly CheckedPayment[];
   readonly announced: readonly string[];
+  readonly refunds: readonly CheckedRefund[];
+  readonly refundsAnnounced: readonly string[];
 }
 
 /** Runs the contract in this process. */
 async function check(url: string, changed: Partial<ProbeSettings> = {}): Promise<Result> {
   const announced: string[] = [];
+  const refundsAnnounced: string[] = [];
   const probe = openProbe({
     location: readProcessorUrl(url) as ProcessorLocation,
     money: MONEY,
@@ -56,12 +62,13 @@ async function check(url: string, changed: Partial<ProbeSettings> = {}): Promise
     leastCutMs: AT_REPLY_MS,
     leastWatchMs: 1_000,
     announce: async ({ reference }) => announced.push(reference),
+    announceRefund: async ({ reference }) => refundsAnnounced.push(reference),
     ...changed,
   });
   try {
     const checks: Check[] = [];
     for await (const each of runChecks(CONTRACT, probe)) checks.push(each);
-    return { checks, payments: probe.payments, announced };
+    return { checks, payments: probe.payments, announced, refunds: probe.refunds, refundsAnnounced };
   } finally {
     await probe.close();
   }
@@ -85,14 +92,26 @@ async function checkAdapter(adapter: BrokenPlayed, changed: Partial<ProbeSetting
 const verdicts = ({ checks }: Result) => Object.fromEntries(checks.map((each) => [each.check, each.verdict]));
 const notKept = ({ checks }: Result) => checks.filter(({ verdict }) => verdict !== 'kept');
 /** The checks that are skipped for an adapter of an earlier contract. */
-const OF_CONTRACT_3 = [...OPEN_CHARGES.map((row) => row.check), 'contract in replies'];
+const OF_REFUNDS = REFUNDS.map((row) => row.check);
+const OF_CONTRACT_3 = [...OPEN_CHARGES.map((row) => row.check), ...OF_REFUNDS, 'contract in replies'];
 const notKeptOfEarlier = (result: Result) => notKept(result).filter((each) => !OF_CONTRACT_3.includes(each.check));
 
 describe('an adapter that keeps the contract', () => {
   it('is found to keep all of it, and each reference is charged once', async () => {
-    const books: Books = { moved: [] };
+    const books: Required<Books> = { moved: [], givenBack: [] };
     const result = await checkAdapter(keepingAdapter(books), { leastCutMs: AT_REPLY_MS });
     expect(notKept(result)).toEqual([]);
+    // Two halves of the first charge, and a whole other one.
+    expect(books.givenBack.map(({ amount }) => amount)).toEqual(['0.50', '1.00', '0.50']);
+    expect(new Set(books.givenBack.map(({ reference }) => reference)).size).toBe(3);
+    const [half, whole, rest] = books.givenBack.map(({ charge }) => charge);
+    expect([half, rest, whole === half]).toEqual([result.payments[0]?.reference, half, false]);
+    expect(result.refunds.map(({ state }) => state)).toEqual([
+      ...['given back', 'given back', 'given back'],
+      ...['declined', 'declined'],
+    ]);
+    expect(result.refunds.filter(({ reference }) => !isOfCheck(reference))).toEqual([]);
+    expect(result.refundsAnnounced).toEqual(result.refunds.map(({ reference }) => reference));
     const charged = result.payments.filter(({ state }) => state === 'charged').map(({ reference }) => reference);
     expect(books.moved.map(({ reference }) => reference).sort()).toEqual([...charged].sort());
     expect(result.payments.map(({ reference }) => reference)).toEqual(result.announced);
@@ -199,6 +218,8 @@ describe('an adapter whose replies name no charge', () => {
     ['repeat', `The charge and its repeat succeeded; ${CANNOT_TELL}`],
     ['twenty at once', `All of 20 charges at once succeeded; ${CANNOT_TELL}`],
     ['two amounts at once', `Of two amounts at once with one reference only one succeeded; ${CANNOT_TELL}`],
+    ['refund', expect.stringMatching(/^A refund and its repeat succeeded; the replies name no refund/)],
+    ...OF_REFUNDS.slice(1).map((check) => [check, 'Not checked: no refund of this run was made.']),
   ].map(([check, sentence]) => ({ check, verdict: 'skipped', sentence }));
 
   it.each<[string, (asked: Asked) => object]>([
@@ -445,7 +466,7 @@ describe('an adapter that answers anything', () => {
     };
     const result = await checkAdapter(adapter);
     expect(verdicts(result)).toMatchObject({ charge: 'kept', 'look-up after a charge': 'broken' });
-    expect(result.checks).toHaveLength(26);
+    expect(result.checks).toHaveLength(32);
   });
 
   it.each(HOSTILE_BYTES)('does not keep the command where it sends %s', async (_, bytes) => {
@@ -472,8 +493,59 @@ describe('an adapter that answers anything', () => {
   });
 });
 
+describe('an adapter that gives nothing back', () => {
+  it.each([404, 405, 501])(
+    'because it has no path for that, and answers %i, is told so, and asked for no more',
+    async (status) => {
+      const kept = keepingAdapter({ moved: [] });
+      let asked = 0;
+      const refund = () => {
+        asked += 1;
+        return { status, body: { error: 'no such path' } };
+      };
+      const result = await checkAdapter({ ...kept, refund });
+      const [first, ...others] = notKept(result);
+      const sentence = expect.stringContaining(`the adapter has no refunds, as it answered ${status} to one.`);
+      expect(first).toEqual({ check: 'refund', verdict: 'skipped', sentence });
+      expect(others.map((each) => each.check)).toEqual(OF_REFUNDS.slice(1));
+      expect(asked).toBe(1);
+    },
+  );
+
+  it('because its processor takes no refunds declines them, and is asked for no more', async () => {
+    const kept = keepingAdapter({ moved: [] });
+    const result = await checkAdapter({ ...kept, refund: declined });
+    expect(notKept(result)[0]).toEqual({
+      check: 'refund',
+      verdict: 'skipped',
+      sentence: 'Not checked: the refund of a part of the first charge was declined (No cover.).',
+    });
+    expect(notKept(result)).toHaveLength(OF_REFUNDS.length);
+  });
+
+  it('at once may say that a refund is at work, or pending', async () => {
+    const kept = keepingAdapter({ moved: [] });
+    const begun = new Set<string>();
+    const until = new Date(Date.now() + 3_600_000).toISOString();
+    const pending = (reply: AdapterReply, status: number) =>
+      reply.status === 200 ? { status, body: { ...(reply.body as object), status: 'pending', until } } : reply;
+    const result = await checkAdapter({
+      ...kept,
+      async refund(asked) {
+        const reply = (await kept.refund(asked)) as AdapterReply;
+        if (reply.status !== 200 || begun.has(asked.reference)) return pending(reply, 202);
+        begun.add(asked.reference);
+        return { status: 409, body: { error: 'at work' } };
+      },
+      lookUpRefund: async (asked) => pending((await kept.lookUpRefund(asked)) as AdapterReply, 200),
+    });
+    expect(notKept(result)).toEqual([]);
+    expect(result.refunds[0]?.state).toBe('pending');
+  });
+});
+
 describe('a broken adapter', () => {
-  it.concurrent.for([...BROKEN_ADAPTERS, ...BROKEN_OPEN_CHARGES])(
+  it.concurrent.for([...BROKEN_ADAPTERS, ...BROKEN_OPEN_CHARGES, ...BROKEN_REFUNDS])(
     'that $title is named',
     async (broken, { expect }) => {
       const { open, title: _, check: name, says, isChargedTwice, ...limits } = broken;
@@ -526,7 +598,7 @@ describe('idempay processor check', () => {
       expect.stringContaining(`This will charge 2.50 EUR for real, with up to 17 references, at ${processor.url}.`),
     ]);
     expect(stdout).toContain('kept\trepeat\tA repeat got the outcome of the first charge.\n');
-    expect(stdout).toContain('19 kept, 0 broken, 7 skipped.\nLook at the processor: ');
+    expect(stdout).toContain('24 kept, 0 broken, 8 skipped.\nLook at the processor: ');
     const made = (await processor.charges()).slice(before);
     expect(made).not.toEqual([]);
     for (const { reference, amount, currency, status } of made) {
@@ -544,7 +616,7 @@ describe('idempay processor check', () => {
     const commands = ['--confirming-source', 'tok', '--payer-command', payer, '--restart-command', restart];
     try {
       const { code, stdout, stderr } = await idempay('check', own.url, '--yes', ...commands);
-      expect([code, stdout]).toEqual([0, expect.stringContaining('25 kept, 0 broken, 1 skipped.\n')]);
+      expect([code, stdout]).toEqual([0, expect.stringContaining('31 kept, 0 broken, 1 skipped.\n')]);
       for (const check of OF_CONTRACT_3) expect(stdout).toContain(`kept\t${check}\t`);
       expect(await readdir(marks)).toEqual(['confirm', 'refuse', 'restarted']);
       expect(stdout + stderr).not.toContain('/pages/');
@@ -578,10 +650,10 @@ describe('idempay processor check', () => {
       .split('\n')
       .map((line) => JSON.parse(line));
     expect(code).toBe(0);
-    expect(documents).toHaveLength(27);
+    expect(documents).toHaveLength(33);
     expect(documents[0]).toEqual({ check: 'look-up before a charge', verdict: 'kept', sentence: expect.any(String) });
     const sum = documents.at(-1);
-    expect(sum).toMatchObject({ isKept: true, kept: 20, broken: 0, skipped: 6, areChargesNamed: true });
+    expect(sum).toMatchObject({ isKept: true, kept: 24, broken: 0, skipped: 8, areChargesNamed: true });
     expect(sum.references[0]).toEqual({
       reference: expect.stringMatching(/^[0-9a-f-]{36}$/),
       transactionId: expect.stringMatching(/^TXN\d+$/),
@@ -598,14 +670,14 @@ describe('idempay processor check', () => {
     const plain = await idempayWith(chargingRepeats({ moved: [] }, () => ({})));
     expect(plain.code).toBe(0);
     expect(plain.stdout).toContain(
-      '16 kept, 0 broken, 10 skipped.\nThe replies, or some of them, name no charge, so it is not shown ',
+      '16 kept, 0 broken, 16 skipped.\nThe replies, or some of them, name no charge, so it is not shown ',
     );
     const asJson = await idempayWith(
       chargingRepeats({ moved: [] }, () => ({})),
       '--json',
     );
     const sum = JSON.parse(asJson.stdout.trimEnd().split('\n').at(-1) ?? '');
-    expect(sum).toMatchObject({ broken: 0, skipped: 10, areChargesNamed: false });
+    expect(sum).toMatchObject({ broken: 0, skipped: 16, areChargesNamed: false });
   });
 
   it('ends with 15 where the contract is broken, and prints nothing that a terminal would execute', async () => {

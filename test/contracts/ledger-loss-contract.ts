@@ -17,6 +17,7 @@ import {
   newTransactionId,
   turnsOf,
 } from '../../testkit/protocol/payment-attempts.js';
+import { givenRefund, refundsWith } from '../../testkit/protocol/refund-attempts.js';
 import { passHours } from '../../testkit/time/retention-time.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -39,9 +40,15 @@ const CLOCKS_APART_MS = 1_000;
  *  9. The claim of a lost row is as old as its key, by the store's clock and by a wall clock that it keeps.
  * 10. For a key whose row may be lost, a processor that has no payment of the day before the loss claims and closes nothing: until one of its
  *     former names has, or the loss is accepted. The payments of that day were made at `test`.
+ * 11. The claim of a refund says during the thirty days that an earlier row of it may be lost, and so does a takeover with that mark.
  */
-export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 'ledger'>): Promise<void> {
+export async function expectLossHandled({
+  id,
+  ledger,
+  refunds,
+}: Pick<Deployment, 'id' | 'ledger' | 'refunds'>): Promise<void> {
   const turn = turnsOf(id);
+  const refundOf = refundsWith(id);
   const claim = (members: Partial<ClaimAttempt>) => ledger.claim(claimAttempt(members));
   const cancel = (members: Partial<Cancellation>) => ledger.cancel(cancellation(members));
   const takenOver = async (key: string) =>
@@ -88,6 +95,34 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
     expect(await cancel({ ...waiting, isLookedUp: true, waitAfterLossMs: 0 })).toEqual({ state: 'cancelled' });
   }
 
+  /** A payment that was made since the loss. */
+  async function paidPayment(): Promise<Claim> {
+    const payment = await ledger.claim(claimAttempt({ ...turn(newReference()) }));
+    if (payment.state !== 'taken over' && payment.state !== 'claimed') throw new Error(payment.state);
+    inState(await ledger.settle(payment.claim, completed(payment.claim), LONG_MS), 'settled');
+    return payment.claim;
+  }
+
+  async function expectRefundLookedUp(): Promise<void> {
+    const payment = await paidPayment();
+    const attempt = refundOf(payment);
+    expect(await ledger.mayBeLost(attempt.key)).toBe(true);
+    const claimed = await givenRefund(refunds, attempt);
+    expect(claimed).toMatchObject({ epoch: 1, unsent: false, mayBeLost: true });
+    // A refund is compared with its own amount.
+    expect(claimed).not.toHaveProperty('claimedAfterLoss');
+    expect(claimed.refund).toEqual(attempt.refund);
+    await ledger.abandon(claimed, 0, 'unsent since a loss');
+    const second = await takenOver(attempt.key);
+    expect(second).toMatchObject({ epoch: 2, unsent: false, mayBeLost: true });
+    const end = { outcome: DECLINED, idempotencyTtlMs: LONG_MS, note: { sent: false }, resolution: 'known otherwise' };
+    expect(await ledger.settleAfterLoss({ ...second, owner: newOwner() }, end)).toEqual({ state: 'fenced off' });
+    inState(await ledger.settleAfterLoss(second, end), 'settled');
+    expect(await ledger.settleAfterLoss(second, end)).toMatchObject({ state: 'final' });
+    // All of the payment is left again.
+    await givenRefund(refunds, refundOf(payment, { units: Math.round(Number(payment.amount) * 100) }));
+  }
+
   async function expectProcessorOfBefore(): Promise<void> {
     const other = { processor: 'https://other.example?no-user' };
     const refused = { state: 'other processor before loss' };
@@ -115,6 +150,7 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
   }
 
   await expectLookedUp();
+  await expectRefundLookedUp();
   await expectProcessorOfBefore();
   const waiting = turn(newReference(), 1, { waitAfterLossMs: LONG_MS });
   const tooSoon = inState(await claim(waiting), 'too soon');
@@ -209,6 +245,9 @@ export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 
   expect(tooLate).toMatchObject({ epoch: 2, unsent: false });
   expect(tooLate).not.toHaveProperty('mayBeLost');
   const [ordinary, closed] = [turn(newReference(), 1, { waitAfterLossMs: LONG_MS }), turn(newReference())];
+  const unseen = await givenRefund(refunds, refundOf(await paidPayment()));
+  expect(unseen).toMatchObject({ epoch: 1, unsent: true });
+  expect(unseen).not.toHaveProperty('mayBeLost');
   expect([await ledger.mayBeLost(ordinary.key), await ledger.mayBeLost(generated)]).toEqual([false, true]);
   const { claim: claimed } = inState(await claim(ordinary), 'claimed');
   expect(claimed).toMatchObject({ unsent: true });

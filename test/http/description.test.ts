@@ -86,8 +86,10 @@ const OPERATION_IDS = [
   'getTransaction',
   'getWholeDescription',
   'listPayments',
+  'listRefunds',
   'listTransactions',
   'pay',
+  'refund',
   'resolvePayment',
   'searchTransactions',
 ];
@@ -99,12 +101,12 @@ describe('the description', () => {
     expect(validator.version).toBe('3.1');
   });
 
-  // A payment that is pending has a schema of its own, so that only its answer can have an action.
-  test('for clients has less than 6.25 kB for each operation, all shared parts included', () => {
+  // A payment that is pending has a schema of its own, so that only its answer can have an action, and a refund has twenty errors.
+  test('for clients has less than 6.6 kB for each operation, all shared parts included', () => {
     const operationsIn = Object.values(forClients.paths).flatMap(({ parameters: _, ...methods }) =>
       Object.keys(methods),
     );
-    expect(Buffer.byteLength(JSON.stringify(forClients)) / operationsIn.length).toBeLessThan(6_250);
+    expect(Buffer.byteLength(JSON.stringify(forClients)) / operationsIn.length).toBeLessThan(6_600);
   });
 
   test.each(BOTH)('says at its beginning that an order is paid by its reference: %s', (_name, { info }) => {

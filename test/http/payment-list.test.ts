@@ -29,7 +29,7 @@ const DEFAULT_LIMIT = 50;
 const REFUSED: readonly [query: string, message: string | RegExp][] = [
   ...['status', '__proto__', 'state '].map((name): [string, string] => [
     `${encodeURIComponent(name)}=x`,
-    `'${name}' is not a query parameter of this path. Use find, reference, content, state, pending, processor, from, to, limit, cursor.`,
+    `'${name}' is not a query parameter of this path. Use find, reference, content, kind, state, pending, processor, from, to, limit, cursor.`,
   ]),
   ['state=PENDING', /^'state' must /],
   ['from=2026-02-30', /^'from' must /],
@@ -151,7 +151,10 @@ describeDeployments('GET /api/payments with payments in every state', (deploymen
       ['?lastDay=2026-02-28', /^'day' must /],
       ['?day=2026-02-02&lastDay=2026-02-01', /^'lastDay' must /],
       ['?day=2026-11-20&day=2026-11-20', /'day' .*sent only once/],
-      ['?day=2026-11-20&procesor=x', "'procesor' is not a query parameter of this path. Use day, lastDay, processor."],
+      [
+        '?day=2026-11-20&procesor=x',
+        "'procesor' is not a query parameter of this path. Use day, lastDay, processor, kind.",
+      ],
     ])('nothing to the query %j', async (query, message) => {
       expectError(await ask(exportOf(query)), 400, message);
     });

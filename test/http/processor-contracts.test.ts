@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { expect, it, onTestFinished } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
-import { sendJson } from '../../testkit/client/http-client.js';
+import { ask, sendJson } from '../../testkit/client/http-client.js';
 import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { startHttpServer } from '../../testkit/servers/processor-servers.js';
 import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 20_000;
 const MONEY = { amount: '5.00', currency: 'EUR' };
+const LINE = { amount: '1.25', currency: 'EUR' };
 const PRESENT = { ...MONEY, returnUrl: 'https://shop.example/back' };
 const PENDING = {
   status: 'pending',
@@ -19,15 +20,16 @@ const DECLINED = { status: 'declined', reason: 'ended' };
 
 /** A reply: its status, the contract that it names, and its body. */
 type Said = readonly [status: number, contract: string, body: object];
-type Replies = Record<'charge' | 'lookUp' | 'end', Said>;
+type Replies = Record<'charge' | 'lookUp' | 'end', Said> & { refund?: Said };
 
 /** Rules P24 and P25: instances of an adapter may keep different contracts while a new version is rolled out. */
 describeOneDeployment('an adapter', (deployment) => {
   /** A service whose adapter answers so; a test changes the replies. */
   async function servedWith(replies: Replies) {
     const processor = await startHttpServer((response, { method, url }) => {
-      const asked = method === 'GET' ? 'lookUp' : url.endsWith('/ending') ? 'end' : 'charge';
-      const [status, contract, body] = replies[asked];
+      const asked =
+        method === 'GET' ? 'lookUp' : url.endsWith('/ending') ? 'end' : url === '/refunds' ? 'refund' : 'charge';
+      const [status, contract, body] = replies[asked] ?? [404, '2', {}];
       response.writeHead(status, { 'idempay-contract': contract }).end(JSON.stringify(body));
     });
     const stores = await deployment.open();
@@ -39,6 +41,10 @@ describeOneDeployment('an adapter', (deployment) => {
     return {
       pay: (body: object = PRESENT) => sendJson(`${url}/api/payment?reference=${order}`, 'POST', body),
       cancel: () => sendJson(`${url}/api/payment-cancellation?reference=${order}`, 'POST', {}),
+      refund: () => sendJson(`${url}/api/refund?reference=${order}&refund=line-2`, 'POST', LINE),
+      refundsOf: (key: unknown) => ask(`${url}/api/payments/${key}/refunds`),
+      find: (key: unknown) => ask(`${url}/api/payments/${key}`),
+      refunds: () => count('/refunds'),
       charges: () => count('/charges'),
       endings: () => count('/ending'),
     };
@@ -87,5 +93,37 @@ describeOneDeployment('an adapter', (deployment) => {
     const ended = await cancel();
     expect([ended.status, ended.text]).toEqual([200, expect.stringContaining('Payment cancelled.')]);
     expect(charges()).toBe(1);
+  });
+
+  /** Rule P26. */
+  it('of the second contract makes no refund: 501, and nothing is written', async () => {
+    const succeeded = { status: 'succeeded', ...MONEY };
+    const replies: Replies = { charge: [201, '2', succeeded], lookUp: [200, '2', succeeded], end: [404, '2', {}] };
+    const { pay, refund, refunds, refundsOf, find } = await servedWith(replies);
+    const { headers } = await pay(MONEY);
+    const key = headers['idempotency-key'];
+    for (const _repeat of [1, 2]) {
+      const answer = await refund();
+      expectError(answer, 501, /^The adapter of the processor does not know refunds \(contract 3\)/);
+      expect(answer.headers['idempay-refund-key']).toBeUndefined();
+    }
+    expect((await refundsOf(key)).json()).toEqual([]);
+    expect((await find(key)).json()).not.toHaveProperty('refunded');
+    expect(refunds()).toBe(0);
+    // The same name, and nothing is in its way: the adapter was replaced.
+    replies.lookUp = [200, '3', succeeded];
+    replies.refund = [201, '3', { status: 'succeeded', ...LINE }];
+    expect((await refund()).status).toBe(200);
+    expect(refunds()).toBe(1);
+  });
+
+  it('that does not say what it is makes no refund either: 503, and nothing is written', async () => {
+    const succeeded = { status: 'succeeded', ...MONEY };
+    const replies: Replies = { charge: [201, '2', succeeded], lookUp: [500, '2', {}], end: [404, '2', {}] };
+    const { pay, refund, refunds, refundsOf } = await servedWith(replies);
+    const { headers } = await pay(MONEY);
+    expectError(await refund(), 503);
+    expect((await refundsOf(headers['idempotency-key'])).json()).toEqual([]);
+    expect(refunds()).toBe(0);
   });
 });

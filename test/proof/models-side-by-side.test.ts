@@ -16,6 +16,7 @@ import { connectRedis as connectModel } from '../../proof/simulator/models/redis
 import { claimAttempt, LONG_MS, newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { type ContractPorts, openDistributedPorts } from '../../testkit/protocol/ports.js';
 import { locationsAt, nothingRemembered } from '../../testkit/protocol/redis-process.js';
+import { refundsWith } from '../../testkit/protocol/refund-attempts.js';
 import { type Random, seededRandom, seedFrom } from '../../testkit/random.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { patience } from '../../testkit/time/patience.js';
@@ -78,6 +79,9 @@ const OWNERS = ['one', 'another'];
 const [SOON, LONG_AGO] = [Date.now() + 10 * HOUR_MS, Date.now() - 10 * HOUR_MS];
 const CLIENTS = [undefined, 'key:a', 'jwt:b'];
 const computeKey = createComputeKey('side by side');
+const attemptAtRefund = refundsWith('side by side');
+/** Parts of a payment of 100.50, few of which are left next to each other. */
+const REFUNDED_UNITS = [100, 3_000, 9_000, 10_050, 10_051];
 
 /** One of the first attempts at one of a few orders, with its key. */
 function attemptAt(random: Random, order: string) {
@@ -234,7 +238,58 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
         return held && run(ledger, held, random);
       };
 
+    /** A few names of refunds, most of them of payments that are not COMPLETED. */
+    const refundOf = (random: Random, leaseMs: number) =>
+      attemptAtRefund(
+        {
+          key: named(random).key,
+          amount: '100.50',
+          currency: random.pick(['USD', 'USD', 'USD', 'EUR']),
+          processor: 'test',
+        },
+        {
+          ...{ name: random.pick(['part', 'rest']), units: random.pick(REFUNDED_UNITS), reason: 'asked', leaseMs },
+          ...{
+            lateMs: random.pick([undefined, HOUR_MS]),
+            chargeId: random.pick([undefined, 'ch_1']),
+            ...ownIds(random),
+          },
+          claimBy: performance.now() + LONG_MS - random.pick([0, 0, 0, 2 * LONG_MS]),
+        },
+      );
+    const refund =
+      (leaseMs: number): Operation<ContractPorts> =>
+      async ({ refunds }, random, side) => {
+        const answer = await refunds.claimRefund(refundOf(random, leaseMs));
+        claims.keep(side, 'claim' in answer ? answer.claim : undefined);
+        if (leaseMs === SHORT_MS) await untilPast(SHORT_MS);
+        return answer;
+      };
+
     await sideBySide(sides, {
+      refund: refund(LONG_MS),
+      'refund, and let the lease end': refund(SHORT_MS),
+      'find refunds, take one over, resolve one': async ({ ledger, refunds, paymentHistory }, random, side) => {
+        const {
+          key,
+          refund: { payment },
+        } = refundOf(random, LONG_MS);
+        const takeover = { key, owner: random.pick(OWNERS), leaseMs: LONG_MS, processor: 'test' };
+        const verdict = { state: random.pick(['COMPLETED', 'DECLINED'] as const), reason: 'asked' };
+        const times = { dedupMs: random.pick([0, LONG_MS]), idempotencyTtlMs: LONG_MS };
+        return [
+          ...[
+            await refunds.findRefund(key),
+            await refunds.findRefund(key, random.pick(CLIENTS)),
+            await ledger.find(key),
+          ],
+          ...[await paymentHistory.refundsOf(payment), await paymentHistory.find(payment)],
+          await (random.below(2) === 0
+            ? ledger.resolve({ key, owner: 'operator', ...verdict, ...times })
+            : ledger.takeOver(takeover).then((taken) => claims.keep(side, taken))),
+          await paymentHistory.find(payment),
+        ];
+      },
       claim: claim(LONG_MS, 0),
       'claim, and let the lease end': claim(SHORT_MS, 0),
       'claim too late': claim(LONG_MS, 2 * LONG_MS),
@@ -326,6 +381,8 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
           await paymentHistory.newest({ ...all, reference: random.pick(orders), client: 'key:a' }, readLimit),
           await paymentHistory.newest({ ...all, find, processor: random.pick(['test', 'other']) }, readLimit),
           await paymentHistory.newest({ ...all, find, client: random.pick(['key:a', undefined]) }, readLimit),
+          await paymentHistory.newest({ ...all, kind: 'refund' }, readLimit),
+          await paymentHistory.newest({ ...all, kind: 'all', state: random.pick([undefined, 'DECLINED']) }, readLimit),
         ];
       },
       'let hours pass, and remove': async ({ ledger, endClaims }, random, side) => {

@@ -7,6 +7,7 @@ import { markFolderAsRestored } from '#idempay/stores/embedded/file/adoption.js'
 import { openEmbedded } from '#idempay/stores/embedded/open.js';
 import {
   claimAttempt,
+  completed,
   LONG_MS,
   newKey,
   newProcessorName,
@@ -33,7 +34,9 @@ async function composeAfterLoss(dedupMs: number) {
   const name = newProcessorName();
   await before.keys.issue(key, LONG_MS);
   // A moment ago: so little was lost then.
-  await before.ledger.claim(claimAttempt({ processor: name }));
+  const paid = await before.ledger.claim(claimAttempt({ processor: name }));
+  if (!('claim' in paid)) throw new Error(paid.state);
+  await before.ledger.settle(paid.claim, completed(paid.claim), LONG_MS);
   await before.close();
   markFolderAsRestored(dataDir);
   const after = await open();
@@ -42,7 +45,7 @@ async function composeAfterLoss(dedupMs: number) {
     await rm(dataDir, { recursive: true });
   });
   const processor = new RecordingProcessor(name, dedupMs, TIMEOUT_MS);
-  return { ...compose(after, { leaseMs: LEASE_MS, dedupMs }, processor), key };
+  return { ...compose(after, { leaseMs: LEASE_MS, dedupMs }, processor), key, paid: paid.claim };
 }
 
 /** Within the time-out after the lease, and a minute before its end, in which the test has come here. */
@@ -78,4 +81,14 @@ test('an order does not wait where the processor deduplicates for longer than ro
   expect(await payments.pay(order, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
   expect(processor.lookUps).toContain(order.key);
   expect(processor.charges).toHaveLength(1);
+});
+
+test('the first claim of a refund asks the processor first, which may have given it back for a lost row', async () => {
+  const { payments, processor, paid } = await composeAfterLoss(LONG_MS);
+  const refund = { name: 'line-2', amount: '1.00', currency: paid.currency };
+  processor.planRefundLookUp({ state: 'succeeded' });
+  expect(await payments.refund({ key: paid.key }, refund)).toMatchObject({
+    ...{ state: 'final', outcome: { state: 'COMPLETED' } },
+  });
+  expect([processor.refundLookUps.length, processor.refunds]).toEqual([1, []]);
 });

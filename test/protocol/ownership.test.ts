@@ -21,6 +21,7 @@ describe("another client's key (rule A5)", () => {
   const process = compose({
     keys: recorded(ports.keys, calls),
     ledger: recorded(ports.ledger, calls),
+    refunds: recorded(ports.refunds, calls),
     paymentHistory: recorded(ports.paymentHistory, calls),
   });
   const { payments, records, findTimeline, processor } = process;

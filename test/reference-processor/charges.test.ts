@@ -190,6 +190,7 @@ describe('the behaviour of the reference processor', () => {
     ['lostReplyRate', ['0.5']],
     ['pendingRate', [1.5]],
     ['pendingMs', [0, 31_622_400_001]],
+    ['refundPendingRate', ['1']],
     ['endWith', [404, '409']],
     ['deduplicate', ['false']],
     ['refuseWith', [302, '503']],

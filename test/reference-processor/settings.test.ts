@@ -16,14 +16,22 @@ describe('the settings of the reference processor', () => {
     const times = { PROCESSOR_LATENCY_MS: '5', PROCESSOR_REPLY_LATENCY_MS: '6' };
     const rates = { PROCESSOR_DECLINE_RATE: '0.1', PROCESSOR_FAIL_RATE: '1', PROCESSOR_LOST_REPLY_RATE: '.5' };
     const pending = { PROCESSOR_PENDING_RATE: '1', PROCESSOR_PENDING_MS: '900000', PROCESSOR_END_WITH: '425' };
+    const refunds = { PROCESSOR_REFUND_PENDING_RATE: '0.25' };
     const rest = { PROCESSOR_DEDUPLICATE: 'false', PROCESSOR_REFUSE_WITH: '503' };
     const ofService = { PROCESSOR_URL: 'http://127.0.0.1:8090', PROCESSOR_TIMEOUT_MS: '1000' };
     const expectedRates = { declineRate: 0.1, failRate: 1, lostReplyRate: 0.5 };
-    expect(readSettings({ ...place, ...times, ...rates, ...pending, ...rest, ...ofService })).toEqual({
+    expect(readSettings({ ...place, ...times, ...rates, ...pending, ...refunds, ...rest, ...ofService })).toEqual({
       ...{ host: '0.0.0.0', port: 0, chargeLog: '/tmp/log' },
       behaviour: {
         ...{ latencyMs: 5, replyLatencyMs: 6, ...expectedRates },
-        ...{ pendingRate: 1, pendingMs: 900_000, endWith: 425, deduplicate: false, refuseWith: 503 },
+        ...{
+          pendingRate: 1,
+          pendingMs: 900_000,
+          refundPendingRate: 0.25,
+          endWith: 425,
+          deduplicate: false,
+          refuseWith: 503,
+        },
       },
     });
   });
@@ -37,6 +45,7 @@ describe('the settings of the reference processor', () => {
     ['PROCESSOR_LOST_REPLY_RATE', ['2', 'null']],
     ['PROCESSOR_PENDING_RATE', ['2', 'all']],
     ['PROCESSOR_PENDING_MS', ['0', '-1', '1.5', '31622400001']],
+    ['PROCESSOR_REFUND_PENDING_RATE', ['-0.5', 'all']],
     ['PROCESSOR_END_WITH', ['200', '404', 'false']],
     ['PROCESSOR_DEDUPLICATE', ['yes', '1', 'TRUE']],
     ['PROCESSOR_REFUSE_WITH', ['200', '600', 'false']],

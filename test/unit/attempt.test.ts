@@ -62,6 +62,7 @@ describe('an attempt', () => {
     const attempt = createCarryOut({
       endings: createAttemptEndings(ports.keys, clock),
       ledger: ledger.port,
+      refunds: ports.refunds,
       processor,
       lookUpNext: async () => ({ state: 'no record' }),
       pendingLooks: { note() {} },

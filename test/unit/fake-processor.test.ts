@@ -50,3 +50,33 @@ test('an ending at the fake processor holds before, during and after a charge', 
   expect(await after.end(CHARGE)).toEqual({ state: 'succeeded' });
   expect([before.charges, during.charges, after.charges]).toMatchObject([[], [], [{ key: KEY }]]);
 });
+
+test('a refund at the fake processor is given back once, and never more than was charged', async () => {
+  const fake = fakeWith(undefined, { decline: 'no' });
+  await fake.charge(CHARGE);
+  const refund = {
+    key: 'f1',
+    payment: KEY,
+    transactionId: 'TXN2',
+    amount: '3.00',
+    currency: 'EUR',
+    reason: 'returned',
+  };
+  expect(await fake.lookUpRefund('f1', KEY, refund)).toEqual({ state: 'no record' });
+  for (let time = 0; time < 2; time += 1) expect(await fake.refund(refund)).toEqual({ state: 'succeeded' });
+  expect(await fake.lookUpRefund('f1', KEY, refund)).toEqual({ state: 'succeeded' });
+  const declined = { state: 'declined', reason: 'more than is left of the charge' };
+  expect(await fake.refund({ ...refund, key: 'f2', amount: '2.01' })).toEqual(declined);
+  expect(await fake.refund({ ...refund, key: 'f3', amount: '2.00' })).toEqual({ state: 'succeeded' });
+  // A decline is final.
+  expect(await fake.refund({ ...refund, key: 'f2', amount: '0.01' })).toEqual(declined);
+  expect(fake.refunds).toMatchObject([
+    { key: 'f1', payment: KEY, amount: '3.00', reason: 'returned' },
+    { key: 'f3', amount: '2.00' },
+  ]);
+  await fake.charge({ ...CHARGE, key: 'other' });
+  for (const more of [{ payment: 'other' }, { currency: 'USD' }, { payment: 'none' }]) {
+    const refused = await fake.refund({ ...refund, ...more, key: JSON.stringify(more), amount: '0.01' });
+    expect(refused).toEqual({ state: 'declined', reason: 'there is no such charge' });
+  }
+});

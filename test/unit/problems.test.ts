@@ -28,7 +28,14 @@ const NAMES = [
   ...['client-for-operators', 'creation-mismatch', 'credentials-invalid', 'credentials-missing'],
   ...['credentials-unchecked', 'draining', 'empty-body', 'expectation-failed', 'internal', 'invalid-body'],
   ...['invalid-creation-key', 'invalid-framing', 'invalid-host', 'invalid-idempotency-key', 'invalid-path'],
-  ...['invalid-reference', 'invalid-request', 'invalid-transaction-id', 'key-ended-unpaid', 'key-not-found'],
+  ...[
+    'invalid-reference',
+    'invalid-refund',
+    'invalid-request',
+    'invalid-transaction-id',
+    'key-ended-unpaid',
+    'key-not-found',
+  ],
   ...[
     'key-of-another-reference',
     'method-not-allowed',
@@ -53,10 +60,20 @@ const NAMES = [
     'reference-mismatch',
     'reference-of-another-client',
   ],
-  ...['reference-without-number', 'refused'],
+  ...['reference-without-number', 'refund-declined', 'refund-in-progress', 'refund-mismatch', 'refund-not-sent'],
+  ...['refund-of-no-payment', 'refund-of-other-currency', 'refund-of-other-processor', 'refund-of-unpaid'],
+  ...['refund-outcome-unknown', 'refund-too-early', 'refund-too-large', 'refund-too-late', 'refunds-not-supported'],
+  ...['refunds-unchecked', 'refused'],
   ...['repeated-header', 'resolution-too-early', 'rows-lost', 'scope-missing', 'starting', 'store-of-record-away'],
   ...['store-outcome-unknown', 'store-unavailable', 'store-unreachable', 'too-many-bodies', 'too-many-connections'],
-  ...['too-many-lists', 'too-many-look-ups', 'too-many-payments', 'too-many-requests', 'too-many-unpaid-keys'],
+  ...[
+    'too-many-lists',
+    'too-many-look-ups',
+    'too-many-payments',
+    'too-many-refunds',
+    'too-many-requests',
+    'too-many-unpaid-keys',
+  ],
   ...[
     'transaction-final',
     'transaction-not-found',
@@ -84,7 +101,7 @@ describe('each error of the catalogue', () => {
   test.each(EXAMPLES)('is the plain body for those who do not ask, byte by byte: %s', (_name, error) => {
     const { status, message } = error;
     for (const accept of [undefined, '*/*', 'application/json', 'application/json, application/problem+json']) {
-      expect(formOf(error, accept, 'made')).toEqual({
+      expect(formOf(error, accept, { charge: 'made' })).toEqual({
         contentType: 'application/json; charset=utf-8',
         text: JSON.stringify({ status, error: errorBody(status, message).error, message }),
       });
@@ -103,7 +120,9 @@ describe('each error of the catalogue', () => {
       detail: error.message,
     };
     expect(JSON.parse(text)).toEqual(body);
-    expect(problemBody(error, 'none')).toEqual({ ...body, charge: 'none' });
+    for (const told of [{ charge: 'none' }, { refund: 'made' }] as const) {
+      expect(problemBody(error, told)).toEqual({ ...body, ...told });
+    }
   });
 });
 

@@ -24,7 +24,7 @@ const CALLS = {
   'a charge': (processor: ProcessorClient) => processor.charge(CHARGE),
   'a look-up': (processor: ProcessorClient) => processor.lookUp(KEY, MONEY),
   'a look-up of an open payment': (processor: ProcessorClient) => processor.lookUp(KEY, MONEY, { id: 'pi_1' }),
-  'an ending': (processor: ProcessorClient) => processor.end({ ...CHARGE, id: 'pi_1' }),
+  'an ending': (processor: ProcessorClient) => processor.end({ ...CHARGE, id: 'pi_1' }, MONEY),
 };
 type Call = keyof typeof CALLS;
 

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import { isComputed } from '#idempay/payments/values/computed-key.js';
 import {
   createComputeKey,
-  isComputed,
   isReference,
   LAST_ATTEMPT,
   lostNumberIn,

@@ -87,6 +87,6 @@ export function sendJson(url: string, method: string, body: unknown, headers: As
 }
 
 /** The transaction id in either answer text of spec 2.4; undefined when the text names none. */
-export const transactionIdOf = (answer: Answer) => /Transaction ID: (TXN\d+)"$/.exec(answer.text)?.[1];
+export const transactionIdOf = (answer: Pick<Answer, 'text'>) => /Transaction ID: (TXN\d+)"$/.exec(answer.text)?.[1];
 
 const encode = (body: unknown) => (typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body));

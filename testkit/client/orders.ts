@@ -3,7 +3,7 @@ import { pause } from '../time/until.js';
 import { type Answer, ask, pay, sendJson } from './http-client.js';
 
 /** Answers that say: send the same again (README, "No clear answer"). */
-const AGAIN = new Set([0, 409, 429, 502, 503, 504]);
+export const AGAIN: ReadonlySet<number> = new Set([0, 409, 429, 502, 503, 504]);
 const PAUSE_MS = 25;
 
 export interface Order {

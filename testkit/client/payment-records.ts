@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { isComputed } from '#idempay/payments/values/reference.js';
+import { isComputed } from '#idempay/payments/values/computed-key.js';
 import { safeJson } from '#idempay/platform/safe-json.js';
 import { expectError } from './error-body.js';
 import { type Answer, type Ask, ask, nextPage, sendJson } from './http-client.js';
@@ -10,7 +10,7 @@ const MEMBERS = [
   ...['executions', 'reason', 'resolution', 'createdAt', 'claimedAt', 'settledAt'],
 ];
 /** The last members, present only if the payment has them; `client` is for operators. */
-const SOMETIMES = ['pending', 'ending', 'processorId', 'client'] as const;
+const SOMETIMES = ['pending', 'ending', 'processorId', 'refunded', 'refund', 'client'] as const;
 /** Null until the payment is claimed, and if it was cancelled instead. */
 const CLAIMED = ['amount', 'currency', 'transactionId', 'processor'] as const;
 type Nullable =

@@ -38,6 +38,9 @@ export async function openPostgresFailover(behaviour: Partial<Behaviour> & Pick<
     /** One service more. */
     start,
     charges: () => processor.charges(),
+    refundsOf: (key: string) => processor.refundsOf(key),
+    behave: (patch: Partial<Behaviour>) => processor.behave(patch),
+    hasStandby: (query: string) => standby.has('idempay', query),
     /** For new connections too: a standby that connects again would lose nothing. */
     cutOffStandby: () => replication.cutOff(),
     stopPrimary: () => stores.postgres.stopImmediately(),

@@ -16,11 +16,12 @@ export function resolve(specifier, context, next) {
   return isReplaced ? { url: import.meta.url, shortCircuit: true } : next(specifier, context);
 }
 
-export const createPaymentArea = ({ keys, ledger, processor, ...others }) =>
+export const createPaymentArea = ({ keys, ledger, refunds, processor, ...others }) =>
   createArea({
     ...others,
     keys: trapped('keys', keys),
     ledger: trapped('ledger', ledger),
+    refunds: trapped('refunds', refunds),
     processor: trapped('processor', processor),
   });
 

@@ -3,6 +3,7 @@ import { pathToFileURL } from 'node:url';
 import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
 import type { Processor } from '#idempay/payments/ports/processor.js';
+import type { RefundLedger } from '#idempay/payments/ports/refund-ledger.js';
 import type { TransactionCache } from '#idempay/transactions/ports/transaction-cache.js';
 import type { TransactionStore } from '#idempay/transactions/ports/transaction-store.js';
 import { ROOT } from '../programs.js';
@@ -11,6 +12,7 @@ import { ROOT } from '../programs.js';
 interface CrashablePorts {
   readonly keys: KeyStore;
   readonly ledger: Ledger;
+  readonly refunds: RefundLedger;
   readonly processor: Processor;
   readonly transactions: TransactionStore;
   readonly transactionCache: TransactionCache;
@@ -34,7 +36,8 @@ const STEPS: { readonly [Port in keyof CrashablePorts]: Partial<Record<keyof Cra
     resolve: 'resolve',
     removeSettled: 'remove-settled',
   },
-  processor: { charge: 'charge', lookUp: 'look-up', end: 'end' },
+  refunds: { claimRefund: 'claim-refund' },
+  processor: { charge: 'charge', lookUp: 'look-up', end: 'end', refund: 'refund', lookUpRefund: 'look-up-refund' },
   transactions: { create: 'create', createAll: 'create-all', changeStatus: 'change', remove: 'remove' },
   transactionCache: { lookUp: 'cache-look-up', fill: 'fill', mark: 'mark', refresh: 'refresh', evict: 'evict' },
 };

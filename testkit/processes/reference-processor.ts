@@ -6,8 +6,15 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { decorated } from '#idempay/platform/decorated.js';
 import type { Behaviour } from '#idempay/reference-processor/behaviour.js';
-import { type ChargeLine, type LogLine, openChargeLog } from '#idempay/reference-processor/charge-log.js';
+import {
+  type ChargeLine,
+  isRefundLine,
+  type LogLine,
+  openChargeLog,
+  type RefundLine,
+} from '#idempay/reference-processor/charge-log.js';
 import { createCharges } from '#idempay/reference-processor/charges.js';
+import { createRefunds } from '#idempay/reference-processor/refunds.js';
 import { createServer } from '#idempay/reference-processor/server.js';
 import { readSettings } from '#idempay/reference-processor/settings.js';
 import { type Answer, type Ask, ask } from '../client/http-client.js';
@@ -65,7 +72,7 @@ async function manage<Running extends { kill(): Promise<unknown> }>(
   const removeFolder = () => rm(folder, { recursive: true, force: true });
 
   const charges = async (): Promise<ChargeLine[]> =>
-    (await readChargeLog(chargeLog)).flatMap((line) => (line.status === 'pending' ? [] : [line]));
+    (await readChargeLog(chargeLog)).flatMap((line) => (isRefundLine(line) || line.status === 'pending' ? [] : [line]));
 
   let running = await startAgain().catch(async (error: unknown) => {
     await removeFolder();
@@ -83,7 +90,14 @@ async function manage<Running extends { kill(): Promise<unknown> }>(
     /** The charges in the log file that have an outcome, in the order of their outcomes: the evidence of all charges. */
     charges,
     chargesOf: async (key: string) => (await charges()).filter(({ reference }) => reference === key),
-    /** All lines of the log about a charge: a pending one has another with its outcome. */
+    /** The lines of the log about refunds, in their order. */
+    refunds: async (): Promise<RefundLine[]> => (await readChargeLog(chargeLog)).filter(isRefundLine),
+    /** The refunds of a charge that have an outcome. */
+    refundsOf: async (key: string) =>
+      (await readChargeLog(chargeLog))
+        .filter(isRefundLine)
+        .filter(({ charge, status }) => charge === key && status !== 'pending'),
+    /** All lines of the log about a charge or a refund: a pending one has another with its outcome. */
     linesOf: async (key: string) => (await readChargeLog(chargeLog)).filter(({ reference }) => reference === key),
     /** Connections are cut, nobody listens, and what was at work is never charged. */
     async kill() {
@@ -112,7 +126,8 @@ async function serve(environment: Environment) {
     append: (next) => (line) => (killed ? new Promise<void>(() => {}) : next(line)),
   });
   const charges = createCharges(mortal, Math.random);
-  const app = createServer(charges, behaviour, Math.random, pino({ level: 'silent' }));
+  const refunds = createRefunds(mortal, charges, Math.random);
+  const app = createServer({ charges, refunds }, behaviour, Math.random, pino({ level: 'silent' }));
   await app.listen({ host, port });
   return {
     async kill() {
@@ -128,9 +143,9 @@ async function serve(environment: Environment) {
 }
 
 /** A last line without its end does not count. */
-async function readChargeLog(path: string): Promise<LogLine[]> {
+async function readChargeLog(path: string): Promise<(LogLine | RefundLine)[]> {
   const lines = (await readFile(path, 'utf8')).split('\n').slice(0, -1);
-  return lines.map((line) => JSON.parse(line) as LogLine);
+  return lines.map((line) => JSON.parse(line) as LogLine | RefundLine);
 }
 
 function variablesOf(behaviour: Partial<Behaviour>): Environment {
@@ -149,6 +164,18 @@ export function sendCharge(url: string, reference: string, body: unknown = USUAL
     body: typeof body === 'string' ? body : JSON.stringify(body),
   });
 }
+
+/** `POST /refunds`, as Idempay sends it. */
+export function sendRefund(url: string, reference: string, body: unknown) {
+  return ask(`${url}/refunds`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'Idempotency-Key': reference },
+    body: JSON.stringify(body),
+  });
+}
+
+export const lookUpRefund = (url: string, reference: string, charge: string) =>
+  ask(`${url}/refunds/${encodeURIComponent(reference)}?charge=${encodeURIComponent(charge)}`);
 
 export const lookUpCharge = (url: string, reference: string) => ask(`${url}/charges/${encodeURIComponent(reference)}`);
 

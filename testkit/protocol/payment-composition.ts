@@ -1,6 +1,7 @@
 import { createPaymentCounts } from '#idempay/payments/payment-counts.js';
 import { createPaymentArea } from '#idempay/payments/payments.js';
 import { createComputeKey, type NamedPayment } from '#idempay/payments/values/reference.js';
+import { createComputeRefundKey } from '#idempay/payments/values/refund.js';
 import { type Clock, systemClock } from '#idempay/platform/clock.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { gate } from '../concurrency.js';
@@ -28,6 +29,7 @@ export const LOST = new StoreUnavailable('unknown', 'the answer was lost');
 const CHARGED_DEADLINE_MS = 10_000;
 
 const computeKey = createComputeKey('test');
+export const computeRefundKey = createComputeRefundKey('test');
 
 /** An attempt at an order, with the key that every composition computes for it. */
 export function orderOf(text = newReference(), attempt = 1, client?: string) {
@@ -50,12 +52,13 @@ export type Composition = ReturnType<typeof compose>;
  * the same ports are two processes of one deployment.
  */
 export function compose(
-  ports: Pick<Ports, 'keys' | 'ledger' | 'paymentHistory'>,
+  ports: Pick<Ports, 'keys' | 'ledger' | 'refunds' | 'paymentHistory'>,
   { recoverAfterMs = () => 0, clock = systemClock, ...settings }: Settings = {},
   processor = new RecordingProcessor(newProcessorName(), settings.dedupMs),
 ) {
   const keys = failingPort(ports.keys);
   const ledger = failingPort(ports.ledger);
+  const refunds = failingPort(ports.refunds);
   const lives = { leaseMs: LONG_MS, idempotencyTtlMs: LONG_MS, dedupMs: LONG_MS };
   const seen = {
     owners: [] as string[],
@@ -73,6 +76,7 @@ export function compose(
   const area = createPaymentArea({
     keys: keys.port,
     ledger: ledger.port,
+    refunds: refunds.port,
     history: ports.paymentHistory,
     processor,
     rules: { ...lives, payloadMismatch: 'replay', maxInFlight: 10_000, retentionMs: undefined, ...settings },
@@ -81,6 +85,7 @@ export function compose(
     counts: seen.counts,
     newKey,
     computeKey,
+    computeRefundKey,
     newTransactionId,
     newOwner() {
       const owner = newOwner();
@@ -103,6 +108,7 @@ export function compose(
     ...seen,
     keys,
     ledger,
+    refunds,
     processor,
 
     /** Another process with the same processor, and the same key store or another one. */

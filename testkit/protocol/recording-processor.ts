@@ -6,10 +6,13 @@ import {
   type Ending,
   type EndResult,
   type LookUpResult,
+  type NoRecord,
   type NotSent,
   type OpenCharge,
   type Processor,
   type ProcessorTraits,
+  type Refund,
+  type RefundResult,
 } from '#idempay/payments/ports/processor.js';
 import { fingerprintOf, type Money } from '#idempay/payments/values/money.js';
 
@@ -22,7 +25,10 @@ export interface NextCharge {
   readonly after?: Promise<void>;
 }
 
+type LookUpRefundResult = RefundResult | NoRecord;
+
 export const ACTION: Action = { url: 'https://bank.example/confirm' };
+const NO_CONTRACT = { state: 'unknown', cause: 'the reply names no contract' } as const;
 /** A time that ends long after the test. */
 const PENDING_MS = 3_600_000;
 
@@ -44,11 +50,16 @@ export class RecordingProcessor implements Processor {
     readonly open?: OpenCharge | undefined;
   }[] = [];
   readonly endings: Ending[] = [];
+  readonly refunds: Refund[] = [];
+  readonly refundLookUps: { readonly key: string; readonly payment: string; readonly id?: string | undefined }[] = [];
   contract = CONTRACT_OF_ENDINGS;
   private readonly endPlans: (EndResult | (() => Promise<EndResult>))[] = [];
   private readonly ended = new Set<string>();
   private readonly outcomes = new Map<string, LookUpResult>();
   private readonly plans: NextCharge[] = [];
+  private readonly refundOutcomes = new Map<string, LookUpRefundResult>();
+  private readonly refundPlans: NextCharge[] = [];
+  private readonly refundLookUpPlans: (LookUpRefundResult | (() => Promise<LookUpRefundResult>))[] = [];
   private readonly lookUpPlans: (LookUpResult | (() => Promise<LookUpResult>))[] = [];
 
   /** True if a look-up names the amount that was charged. */
@@ -73,6 +84,19 @@ export class RecordingProcessor implements Processor {
 
   planEnd(...answers: (EndResult | (() => Promise<EndResult>))[]): void {
     this.endPlans.push(...answers);
+  }
+
+  planRefund(...refunds: NextCharge[]): void {
+    this.refundPlans.push(...refunds);
+  }
+
+  planRefundLookUp(...answers: (LookUpRefundResult | (() => Promise<LookUpRefundResult>))[]): void {
+    this.refundLookUpPlans.push(...answers);
+  }
+
+  /** Decides a pending refund. */
+  decideRefund(key: string, outcome: LookUpRefundResult): void {
+    this.refundOutcomes.set(key, outcome);
   }
 
   /** Decides a pending charge, which its payer has confirmed or refused. */
@@ -120,7 +144,7 @@ export class RecordingProcessor implements Processor {
   async lookUp(key: string, money?: Money, open?: OpenCharge): Promise<LookUpResult> {
     this.lookUps.push(key);
     this.questions.push({ key, money, open });
-    if (open && this.contract < CONTRACT_OF_ENDINGS) return { state: 'unknown', cause: 'the reply names no contract' };
+    if (open && this.contract < CONTRACT_OF_ENDINGS) return NO_CONTRACT;
     const planned = this.lookUpPlans.shift();
     if (typeof planned === 'function') return planned();
     const known = planned ?? this.outcomes.get(key) ?? { state: 'no record' };
@@ -129,7 +153,37 @@ export class RecordingProcessor implements Processor {
     return isOther ? { state: 'unknown', cause: 'the reply names another amount' } : known;
   }
 
+  /** As `charge`: it gives back each time that it is asked to. An adapter of an earlier contract gives nothing back. */
+  async refund(refund: Refund): Promise<RefundResult | NotSent> {
+    const { outcome, answerLost = false, after } = this.refundPlans.shift() ?? { outcome: 'succeeded' };
+    if (outcome === 'not sent') return { state: 'not sent', cause: 'no connection could be made' };
+    if (this.contract < CONTRACT_OF_ENDINGS) return NO_CONTRACT;
+    if (outcome !== 'none') this.refunds.push(refund);
+    await after;
+    if (outcome === 'none') return { state: 'unknown', cause: 'the refund never arrived' };
+    const result = this.refundResultOf(outcome);
+    this.refundOutcomes.set(refund.key, result);
+    return answerLost ? { state: 'unknown', cause: 'the answer was lost' } : result;
+  }
+
+  private refundResultOf(outcome: 'succeeded' | 'declined' | 'pending'): RefundResult {
+    if (outcome === 'pending') return { state: outcome, untilMs: Date.now() + PENDING_MS, id: 're_1' };
+    return outcome === 'succeeded' ? { state: outcome, id: 're_1' } : { state: outcome, reason: 'the card was closed' };
+  }
+
+  async lookUpRefund(key: string, payment: string, _money: Money, open?: OpenCharge): Promise<LookUpRefundResult> {
+    this.refundLookUps.push({ key, payment, id: open?.id });
+    if (this.contract < CONTRACT_OF_ENDINGS) return NO_CONTRACT;
+    const planned = this.refundLookUpPlans.shift();
+    if (typeof planned === 'function') return planned();
+    return planned ?? this.refundOutcomes.get(key) ?? { state: 'no record' };
+  }
+
   chargesOf(key: string): Charge[] {
     return this.charges.filter((charge) => charge.key === key);
+  }
+
+  refundsOf(key: string): Refund[] {
+    return this.refunds.filter((refund) => refund.key === key);
   }
 }

@@ -28,11 +28,16 @@ export interface Adapter {
   lookUp(asked: Asked): Answer | Promise<Answer>;
   /** If omitted, an ending gets the answer of an unknown path. */
   end?(asked: Asked): Answer | Promise<Answer>;
+  /** If they are omitted, refunds are answered as an unknown path is. `charge` is the body of the refund. */
+  refund?(asked: Asked): Answer | Promise<Answer>;
+  lookUpRefund?(asked: Asked): Answer | Promise<Answer>;
 }
 
 /** The money that really moved, in its order. */
 export interface Books {
   readonly moved: { readonly reference: string; readonly amount: unknown }[];
+  /** The money that really went back, in its order. */
+  readonly givenBack?: { readonly reference: string; readonly charge: unknown; readonly amount: unknown }[];
 }
 
 export const DECLINED_SOURCE = 'tok_declined';
@@ -42,6 +47,10 @@ export const CONFIRMING_SOURCE = 'tok_confirming';
 /** Moves money and names the movement. */
 export const move = (books: Books, { reference, charge }: Asked) =>
   `ch_${books.moved.push({ reference, amount: charge?.amount })}`;
+
+/** Gives money back and names the refund. */
+export const giveBack = (books: Books, { reference, charge: refund }: Asked) =>
+  `re_${reference}${books.givenBack?.push({ reference, charge: refund?.charge, amount: refund?.amount }) ?? ''}`;
 
 /** An adapter whose payers can be played. */
 export interface PlayedAdapter extends Required<Adapter> {
@@ -53,6 +62,8 @@ export interface PlayedAdapter extends Required<Adapter> {
 export function keepingAdapter(books: Books, isSilent = false): PlayedAdapter {
   const outcomes = new Map<string, { readonly reply: AdapterReply; readonly amount: unknown }>();
   const waiting = new Map<string, Asked>();
+  const refunds = new Map<string, AdapterReply>();
+  const givenBack = new Map<string, number>();
   return {
     charge(asked) {
       const { reference, charge } = asked;
@@ -82,7 +93,25 @@ export function keepingAdapter(books: Books, isSilent = false): PlayedAdapter {
       const known = outcomes.get(reference);
       return known ? { ...known.reply, status: 200 } : noRecord();
     },
+    refund(asked) {
+      const reply = refunds.get(asked.reference) ?? refundReplyTo(asked);
+      refunds.set(asked.reference, reply);
+      return reply;
+    },
+    lookUpRefund({ reference }) {
+      const known = refunds.get(reference);
+      return known ? { ...known, status: 200 } : noRecord();
+    },
   };
+
+  function refundReplyTo(asked: Asked): AdapterReply {
+    const charge = String(asked.charge?.charge);
+    const known = outcomes.get(charge);
+    const sum = (givenBack.get(charge) ?? 0) + Number(asked.charge?.amount);
+    if (known?.reply.status !== 200 || sum > Number(known.amount)) return declined();
+    givenBack.set(charge, sum);
+    return succeeded(giveBack(books, asked), isSilent);
+  }
 
   function replyTo(asked: Asked): AdapterReply {
     const { reference, charge } = asked;
@@ -118,21 +147,22 @@ export const noRecord = (): AdapterReply => ({ status: 404, body: { error: 'no r
  * Serves an adapter on a port of 127.0.0.1. It names contract 3, and names the reference in a header, unless its headers say
  * otherwise. An empty header is left out.
  */
-export async function serveAdapter({ charge, lookUp, end = noRecord }: Adapter) {
+export async function serveAdapter({ charge, lookUp, end = noRecord, ...more }: Adapter) {
+  const { refund = noRecord, lookUpRefund = noRecord } = more;
   const server = createServer(async (request, response) => {
     const body = await text(request).catch(() => '');
     const { method, url = '' } = request;
     const isToBeCut = request.headers.connection === 'close';
-    const [, inPath] = /^\/charges\/([^/?]+)/.exec(url) ?? [];
+    const [, inPath] = /^\/(?:charges|refunds)\/([^/?]+)/.exec(url) ?? [];
     const act = operationOf(method, url);
-    const reference = act === 'charge' ? request.headers['idempotency-key'] : inPath;
+    const reference = act === 'charge' || act === 'refund' ? request.headers['idempotency-key'] : inPath;
     const asked: Asked = {
       reference: String(reference ?? ''),
       charge: parsed(body),
       isToBeCut,
       gone: isToBeCut ? gone(request) : Promise.resolve(),
     };
-    const answer = await { charge, lookUp, end }[act](asked);
+    const answer = await { charge, lookUp, end, refund, lookUpRefund }[act](asked);
     if (answer === 'hang') return;
     if (answer === 'cut') return void request.socket.destroy();
     send(response, asked.reference, answer);
@@ -150,7 +180,9 @@ export async function serveAdapter({ charge, lookUp, end = noRecord }: Adapter) 
 }
 
 function operationOf(method: string | undefined, url: string): keyof Adapter {
-  if (method !== 'POST') return 'lookUp';
+  const isOfRefund = url.startsWith('/refunds');
+  if (method !== 'POST') return isOfRefund ? 'lookUpRefund' : 'lookUp';
+  if (isOfRefund) return 'refund';
   return url.endsWith('/ending') ? 'end' : 'charge';
 }
 

@@ -3,6 +3,7 @@ import { DatabaseClock } from '#idempay/stores/postgres/connection/database-cloc
 import { createConfirmDurable } from '#idempay/stores/postgres/connection/durability.js';
 import { createPostgresLedger } from '#idempay/stores/postgres/payments/ledger.js';
 import { createPostgresPaymentHistory } from '#idempay/stores/postgres/payments/payment-history.js';
+import { createPostgresRefundLedger } from '#idempay/stores/postgres/payments/refunds.js';
 import { createPostgresCacheEpochs } from '#idempay/stores/postgres/transactions/cache-epochs.js';
 import { createPostgresTransactionStore } from '#idempay/stores/postgres/transactions/transaction-store.js';
 import { CacheMasters } from '#idempay/stores/redis/connection/cache-masters.js';
@@ -65,6 +66,7 @@ export async function openDistributedModel(
     clock,
     keys: createRedisKeyStore(client, NAMES, lockEnds, { clock, remembered }),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable),
+    refunds: createPostgresRefundLedger(database, databaseClock, confirmDurable),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
     transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
       maxSnapshots: MAX_SNAPSHOTS,

@@ -1,5 +1,5 @@
+import { isComputed } from '#idempay/payments/values/computed-key.js';
 import { lowestKeyAt } from '#idempay/payments/values/idempotency-key.js';
-import { isComputed } from '#idempay/payments/values/reference.js';
 import { CLOCKS_DIFFER_MS, LOOK_UP_REFERENCES_MS } from '#idempay/stores/shared/replaced-database.js';
 import type { Tables } from './postgres-server.js';
 import { currentHour } from './retention-statements.js';

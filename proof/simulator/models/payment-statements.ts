@@ -14,12 +14,14 @@ export type StoredPayment = Omit<PaymentRow & HistoryRow, 'remaining_ms' | 'age_
   readonly recover_at: number;
   readonly settled_hour: number | null;
   readonly events: string | null;
+  /** The amount of a refund in minor units. */
+  readonly refund_units: number | null;
   /** In PostgreSQL: a mark of an earlier one does not count. */
   readonly generation?: number;
   /** In SQLite: by the clock of the process, when it sent the claim, which may have waited for the store since. */
   readonly claimed_at_wall?: number;
 };
-type State = StoredPayment['state'];
+export type State = StoredPayment['state'];
 /** As `claim` and `claim_in_full` send it, which has the columns from `reference` on. */
 const CLAIM_COLUMNS = [
   ...['key', 'transaction_id', 'amount', 'currency', 'fingerprint', 'client', 'processor', 'owner', 'leaseMs'],
@@ -44,7 +46,7 @@ type Explained = [
   ...[key: string, previousKey: string | null, lateMs: number | null, waitMs: number],
   ...[processor: string, formerNames: readonly string[], shortLossMs: number],
 ];
-type Fenced = readonly [key: string, epoch: number, owner: string, ...more: unknown[]];
+export type Fenced = readonly [key: string, epoch: number, owner: string, ...more: unknown[]];
 type TakeOver = readonly [owner: string, leaseMs: number, processors: readonly string[], isPending?: boolean];
 
 /** The n-th row of values that are columns. */
@@ -53,7 +55,7 @@ function rowOf<Row>(values: Values, index: number): Row {
 }
 
 /** Compare-and-set on (key, epoch, owner, PROCESSING). */
-function fencedUpdate(
+export function fencedUpdate(
   set: (row: StoredPayment, values: Fenced, now: number, tables: Tables) => Partial<StoredPayment>,
 ): ModelledStatement {
   return (tables, values, at) =>
@@ -68,7 +70,12 @@ function fencedUpdate(
     });
 }
 
-function settled(row: StoredPayment, fenced: Fenced, now: number, { retention }: Tables): Partial<StoredPayment> {
+export function settled(
+  row: StoredPayment,
+  fenced: Fenced,
+  now: number,
+  { retention }: Tables,
+): Partial<StoredPayment> {
   const [, , , state, reason, ttlMs, chargeId] = fenced;
   return {
     processor_id: (chargeId as string | null) ?? row.processor_id,
@@ -87,7 +94,7 @@ function withEvent(events: string | null, event: object): string {
 }
 
 /** `event`: as JSON, without its time and its epoch. */
-const noted = ({ events, epoch }: StoredPayment, now: number, event: unknown) =>
+export const noted = ({ events, epoch }: StoredPayment, now: number, event: unknown) =>
   withEvent(events, { at: floor(now), execution: epoch, ...JSON.parse(event as string) });
 
 /** An epoch that begins now, with the owner that is overwritten. */
@@ -103,8 +110,16 @@ function unsentBefore(tables: Tables, row: StoredPayment): number | null {
   return (row.unsent_epoch ?? 0) > 0 || areReferencesLookedUp(tables) ? unsentOfNow(tables, row) : null;
 }
 
+const NO_REFUND = {
+  refund_of: null,
+  refund_name: null,
+  refund_reason: null,
+  refund_charge_id: null,
+  refund_units: null,
+  refunded: null,
+} as const;
 /** The columns of a row that no execution has taken over, given up or settled. */
-const NOT_OPEN = { pending_until: null, ending: null, processor_id: null } as const;
+export const NOT_OPEN = { pending_until: null, ending: null, processor_id: null, ...NO_REFUND } as const;
 const SHORTEST_QUESTION_MS = 5_000;
 const LONGEST_QUESTION_MS = 3_600_000;
 const SOONEST_QUESTION_MS = 1_000;
@@ -522,44 +537,59 @@ export const PAYMENT_STATEMENTS: Statements = {
       .slice(0, limit);
     return [...new Set(oldest.map(({ processor }) => processor))].map((processor) => {
       const own = oldest.filter((row) => row.processor === processor);
-      return { processor, payments: own.length, paid: own.filter(({ state }) => state === 'COMPLETED').length };
+      const isPaid = ({ state, refund_of }: StoredPayment) => state === 'COMPLETED' && refund_of === null;
+      return { processor, payments: own.length, paid: own.filter(isPaid).length };
     });
   },
 
-  settled_payments(tables, [afterUs, afterKey, from, to, limit]: [number, string, number, number, number]) {
-    const settled = settledAfter(tables, afterUs, afterKey).filter(({ us }) => us >= from * 1000 && us < to * 1000);
-    return settled.slice(0, limit).map(({ row }) => recordColumnsOf(row));
-  },
+  settled_payments: settledPage(() => true),
+  count_settled: countSettled(() => true),
+};
 
-  count_settled(tables, [afterUs, afterKey, from, to, limit]: [number, string, number, number, number]) {
-    const settled = settledAfter(tables, afterUs, afterKey).filter(({ us }) => us >= from * 1000 && us < to * 1000);
-    const page = settled.slice(0, limit);
-    const count = (state: State) => page.filter(({ row }) => row.state === state).length;
+type Period = [afterUs: number, afterKey: string, from: number, to: number, limit: number, countsRefunds?: boolean];
+
+function pageOf(tables: Tables, values: Period, isOne: (row: StoredPayment) => boolean) {
+  const [afterUs, afterKey, from, to, limit] = values;
+  return settledAfter(tables, afterUs, afterKey)
+    .filter(({ row, us }) => us >= from * 1000 && us < to * 1000 && isOne(row))
+    .slice(0, limit);
+}
+
+export function settledPage(isOne: (row: StoredPayment) => boolean): Statements[string] {
+  return (tables, values: Period) => pageOf(tables, values, isOne).map(({ row }) => recordColumnsOf(row));
+}
+
+export function countSettled(isOne: (row: StoredPayment) => boolean): Statements[string] {
+  return (tables, values: Period) => {
+    const page = pageOf(tables, values, isOne);
+    const counted = page.filter(({ row }) => row.refund_of === null || values[5] === true);
+    const count = (state: State) => counted.filter(({ row }) => row.state === state).length;
     const last = page.at(-1);
     const position = { key: last?.row.key ?? null, last_settled_at: last?.us ?? null };
     return [{ counted: page.length, completed: count('COMPLETED'), declined: count('DECLINED'), ...position }];
-  },
-};
+  };
+}
 
 type Filters = readonly (string | null)[];
 
 /** A null leaves nothing out. */
-function newest(isOne: (row: StoredPayment, reference?: string | null) => boolean): Statements[string] {
+export function newest(isOne: (row: StoredPayment, reference?: string | null) => boolean): Statements[string] {
   return (tables, [from, below, limit, ...filters]: [string, string, number, ...Filters]) => {
-    const [state, processor, first, last, client, contentPart, reference] = filters;
+    const [state, processor, first, last, client, contentPart, kind, reference] = filters;
     return newestIn(tables, from, below)
       .filter(
         (row) => isOne(row, reference) && (state === 'PENDING' ? isPending(row) : (state ?? row.state) === row.state),
       )
       .filter((row) => (processor ?? row.processor) === row.processor && (client ?? row.client) === row.client)
       .filter(({ key }) => key >= (first ?? key) && key <= (last ?? key))
+      .filter(({ refund_of }) => (kind ?? null) === null || (refund_of === null) === (kind === 'payment'))
       .filter(({ content }) => contentPart === null || contentPart === undefined || content?.includes(contentPart))
       .slice(0, limit)
       .map(recordColumnsOf);
   };
 }
 
-function nthId(isOne: (row: StoredPayment, client: unknown) => boolean): Statements[string] {
+export function nthId(isOne: (row: StoredPayment, client: unknown) => boolean): Statements[string] {
   return (tables, [from, below, n, client]: [string, string, number, unknown]) =>
     newestIn(tables, from, below)
       .filter((row) => isOne(row, client))
@@ -573,25 +603,26 @@ function newestIn({ payments }: Tables, from: string, below: string): StoredPaym
     .sort((one, other) => (one.transaction_id < other.transaction_id ? 1 : -1));
 }
 
-/** A payment with a reference never expires: its outcome is repeated for as long again. */
+/** A payment with a reference, and a refund, never expire: their outcome is repeated for as long again. */
 function columnsOf(tables: Tables, row: StoredPayment, now: number) {
   const { lease_until, claimed_at, ...columns } = row;
-  const { reference, settled_at, expires_at } = columns;
-  const isForEver = reference !== null && expires_at !== null;
+  const { reference, refund_name, settled_at, expires_at } = columns;
+  const isNeverOver = reference !== null || refund_name !== null;
+  const isForEver = isNeverOver && expires_at !== null;
   return {
     ...{ ...columns, remaining_ms: Math.max(0, lease_until - now), age_ms: now - claimed_at },
     unsent_epoch: unsentOfNow(tables, row),
     settled_at: floor(settled_at),
     pending_until: floor(row.pending_until),
     expires_at: floor(isForEver ? now + expires_at - Number(settled_at) : expires_at),
-    repeatable: reference !== null || (expires_at ?? 0) > now,
+    repeatable: isNeverOver || (expires_at ?? 0) > now,
   };
 }
 
-function recordColumnsOf(row: StoredPayment): object {
+export function recordColumnsOf(row: StoredPayment): object {
   const settledAtUs = row.settled_at === null ? null : Math.floor(row.settled_at * 1000);
   const times = { claimed_at: floor(row.claimed_at), settled_at: floor(row.settled_at) };
   return { ...row, ...times, pending_until: floor(row.pending_until), settled_at_us: settledAtUs };
 }
 
-const floor = (ms: number | null) => (ms === null ? null : Math.floor(ms));
+export const floor = (ms: number | null) => (ms === null ? null : Math.floor(ms));

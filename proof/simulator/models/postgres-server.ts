@@ -6,6 +6,7 @@ import { FIRST_TRANSACTION_ID } from '#idempay/transactions/transaction.js';
 import { CREATION_STATEMENTS, type StoredCreation } from './creation-statements.js';
 import { adopted, type Loss, mayBeLost, NEVER_LOST } from './loss.js';
 import { PAYMENT_STATEMENTS, type StoredPayment } from './payment-statements.js';
+import { REFUND_STATEMENTS } from './refund-statements.js';
 import { createRetention, RETENTION_STATEMENTS, type Retention } from './retention-statements.js';
 import { TRANSACTION_STATEMENTS } from './transaction-statements.js';
 
@@ -39,6 +40,7 @@ export type Statements = Readonly<Record<string, ModelledStatement>>;
 
 const STATEMENTS: Statements = {
   ...PAYMENT_STATEMENTS,
+  ...REFUND_STATEMENTS,
   ...RETENTION_STATEMENTS,
   ...TRANSACTION_STATEMENTS,
   ...CREATION_STATEMENTS,
@@ -49,7 +51,14 @@ const STATEMENTS: Statements = {
 };
 
 /** The names that a statement locks until its commit, one after the other. The other statements lock nothing. */
-function locksOf(name: string, [first]: Values): Locks {
+function locksOf(name: string, values: Values): Locks {
+  const [first] = values;
+  // The payment comes before its refund; an end that keeps the sum does not lock it.
+  if (name === 'claim_refund') return [values[9] as string, first as string];
+  if (name === 'settle_refund' || name === 'resolve_refund') {
+    const [state, payment] = name === 'settle_refund' ? [values[3], values[8]] : [values[2], values[6]];
+    return state === 'DECLINED' ? [payment as string, first as string] : [first as string];
+  }
   if (/^(claim|claim_in_full|claim_known|renew|abandon|leave|settle|settle_noted)$/.test(name))
     return first as string[];
   if (/^(cancel|take_over|begin_ending|move_pending|settle_after_loss|resolve|change_status)$/.test(name))

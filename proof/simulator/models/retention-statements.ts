@@ -105,7 +105,10 @@ export const RETENTION_STATEMENTS: Statements = {
     return [];
   },
 
-  /** Rows that somebody is changing are left alone (`SKIP LOCKED`). The rows of a reference go together, or none does. */
+  /**
+   * Rows that somebody is changing are left alone (`SKIP LOCKED`). The rows of a reference go together, or none does, and so do a payment and
+   * its refunds.
+   */
   remove_settled(tables, values: [number, string, number, number, number], [now], isLocked) {
     const { payments, retention } = tables;
     const [afterUs, afterKey, before, hour, limit] = values;
@@ -113,18 +116,27 @@ export const RETENTION_STATEMENTS: Statements = {
     const looked = settled.slice(0, limit);
     const isOver = ({ settled_hour, expires_at }: StoredPayment) =>
       (settled_hour ?? Infinity) <= hour && (expires_at ?? Infinity) <= now;
-    const over = looked.map(({ row }) => row).filter(isOver);
-    const single = over.filter(({ key, reference }) => reference === null && key < retention.removableBefore);
     const isBelowHorizon = ({ settled_at }: StoredPayment) =>
       (settled_at ?? Infinity) < keyTimeOf(retention.keysBefore);
+    const refundsOf = ({ key, refunded }: StoredPayment) =>
+      refunded === null ? [] : [...payments.values()].filter(({ refund_of }) => refund_of === key);
+    const hasOldRefunds = (row: StoredPayment) => refundsOf(row).every((each) => isOver(each) && isBelowHorizon(each));
+    const over = looked
+      .map(({ row }) => row)
+      .filter((row) => isOver(row) && row.refund_of === null && hasOldRefunds(row));
+    const single = over.filter(({ key, reference }) => reference === null && key < retention.removableBefore);
     const references = new Set(over.filter(isBelowHorizon).flatMap(({ reference }) => reference ?? []));
     const attempts = [...payments.values()].filter(({ reference }) => reference !== null && references.has(reference));
     const isRemovable = ({ reference, client }: StoredPayment) =>
       attempts.every(
-        (row) => row.reference !== reference || row.client !== client || (isOver(row) && isBelowHorizon(row)),
+        (row) =>
+          row.reference !== reference ||
+          row.client !== client ||
+          (isOver(row) && isBelowHorizon(row) && hasOldRefunds(row)),
       );
-    // A claim that meets a row changes nothing of it, so that nobody else locks a final row of a reference.
-    const removable = [...single.filter(({ key }) => !isLocked(key)), ...attempts.filter(isRemovable)];
+    // Nothing changes a final row of a reference that is as old: a claim changes no row that it meets, and nothing of it is refunded.
+    const whole = [...single.filter(({ key }) => !isLocked(key)), ...attempts.filter(isRemovable)];
+    const removable = whole.flatMap((row) => [row, ...refundsOf(row)]);
     for (const { key } of removable) payments.delete(key);
     const last = looked.length === limit ? looked.at(-1) : undefined;
     return [{ removed: removable.length, settledAtUs: last?.us ?? null, key: last?.row.key ?? null }];

@@ -13,6 +13,7 @@ import { createStoreCounters } from '#idempay/stores/embedded/key-value-store-re
 import { migrate } from '#idempay/stores/embedded/migrate.js';
 import { createEmbeddedLedger } from '#idempay/stores/embedded/payments/ledger.js';
 import { createEmbeddedPaymentHistory } from '#idempay/stores/embedded/payments/payment-history.js';
+import { createEmbeddedRefundLedger } from '#idempay/stores/embedded/payments/refunds.js';
 import { Reader } from '#idempay/stores/embedded/reader.js';
 import { StoreClock } from '#idempay/stores/embedded/store-clock.js';
 import { createEmbeddedTransactionCache } from '#idempay/stores/embedded/transaction-cache.js';
@@ -123,6 +124,7 @@ export class SqliteFile {
       clock: storeClock,
       keys: createEmbeddedKeyStore(writer, reader, counters, { remembered: new LRUCache({ max: REMEMBERED }), locks }),
       ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
+      refunds: createEmbeddedRefundLedger(writer, reader, storeClock, clock.now),
       paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now, clock.now),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache: createEmbeddedTransactionCache(FOR_EVER, counters, REMEMBERED),
@@ -163,8 +165,9 @@ export class SqliteFile {
     const { created, transaction, payment, payments } = this.file.rows;
     if (CREATES.has(name)) return created.all();
     if (id !== undefined) return transaction.all(Number(id));
-    // A claim of an attempt that the processor knows inserts those before it as well.
-    return key === undefined || 'knownAtProcessor' in input ? payments.all() : payment.all(String(key));
+    // A claim of an attempt that the processor knows inserts those before it as well, and a refund changes its payment.
+    const isMore = name === 'resolve' || ['knownAtProcessor', 'refund', 'isRefund'].some((member) => member in input);
+    return key === undefined || isMore ? payments.all() : payment.all(String(key));
   }
 
   private startThread(line: Line, clock: Clock): WriterThread {

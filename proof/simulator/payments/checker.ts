@@ -8,6 +8,7 @@ import { checkAnswers } from './answer-checker.js';
 import { attemptName, attemptOf, EPOCH_MS, nameOf, orderOf } from './keys.js';
 import { checkAfterLoss } from './loss-checker.js';
 import { FAULTS_END_MS } from './plan.js';
+import { checkRefunds } from './refund-checker.js';
 import type { PaymentHistory } from './run.js';
 
 /** How much too early the database's clock may be assumed, and how much older than its step in the key store a begin may be. */
@@ -26,13 +27,15 @@ export function checkPayments(history: PaymentHistory): string[] {
   if (history.plan.shape.loss) return checkAfterLoss(history);
   const { stores, processor, clients, plan } = history;
   const { byKey, removed } = stores.payments;
-  const rows = [...byKey.values(), ...removed.map(({ row }) => row)];
+  const all = [...byKey.values(), ...removed.map(({ row }) => row)];
+  const rows = all.filter(({ refund_of }) => refund_of === null);
   const { retentionMs = Infinity } = plan.shape;
   return [
     ...history.bugs.map((bug) => `a bug: ${bug}`),
     ...clients.issued.flatMap((issued) => checkAnswers(issued, history)),
     ...rows.flatMap((row) => checkRow(row, history).map((text) => `${row.key}: ${text}`)),
     ...checkOrders(history),
+    ...checkRefunds(all, history),
     ...removed.flatMap(({ row, at }) => {
       const keptMs = at - (row.finalAt ?? at);
       return keptMs < retentionMs ? [`${row.key}: was removed after ${keptMs} ms`] : [];
@@ -155,7 +158,11 @@ function checkOrders({ stores, processor }: PaymentHistory): string[] {
  * Sent between the operator's look at the processor and the arrival of the verdict: the operator cannot know of it. Or
  * within a lease after it, by an owner whose lease a clock that was set ahead had ended for all others.
  */
-function couldNotKnow(row: ObservedPayment, sentAt: number, { verdicts, faults, plan }: PaymentHistory): boolean {
+export function couldNotKnow(
+  row: ObservedPayment,
+  sentAt: number,
+  { verdicts, faults, plan }: PaymentHistory,
+): boolean {
   const { key, resolution, firstThereAt, finalAt = 0 } = row;
   const lookedAt = verdicts.get(key);
   if (resolution === null || lookedAt === undefined || sentAt < lookedAt) return false;

@@ -3,6 +3,7 @@ import type { CancelAnswer } from '#idempay/payments/cancel.js';
 import type { Charge } from '#idempay/payments/history/charge.js';
 import type { NewestOutcome } from '#idempay/payments/outcomes.js';
 import type { PaymentArea } from '#idempay/payments/payments.js';
+import type { RefundAnswer } from '#idempay/payments/refund.js';
 import type { Content } from '#idempay/payments/values/content.js';
 import type { Money, PaymentRequest } from '#idempay/payments/values/money.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
@@ -13,7 +14,14 @@ import type { ObservedPayment } from '../observed.js';
 import { isNoAnswer, type NoAnswer, type Request } from '../processes.js';
 import type { World } from '../world.js';
 import { attemptName, attemptOf, computeKey, nameOf, referenceOf } from './keys.js';
-import { AMOUNTS, type KeyScript, type PaymentPlan, type PlannedOrder, type PlannedRequest } from './plan.js';
+import {
+  AMOUNTS,
+  type KeyScript,
+  type PaymentPlan,
+  type PlannedOrder,
+  type PlannedRefund,
+  type PlannedRequest,
+} from './plan.js';
 
 const ASK_AGAIN_EVERY_MS = 5_000;
 /** A client that asks again when the faults are over often waits. */
@@ -57,6 +65,7 @@ export interface Issued {
   readonly cancelled: (Request<CancelAnswer> &
     Pick<Asked, 'previousAtSend'> & { readonly only?: 'attempt' | undefined })[];
   readonly inquiries: (Request<FinalOutcome | 'none'> & { readonly finalAtSend: boolean })[];
+  readonly refunds: (Request<RefundAnswer> & Pick<PlannedRefund, 'name' | 'amount'>)[];
   /** Requests for the attempt at the order that counts. */
   readonly orderInquiries: (Request<NewestOutcome> & { readonly completedAtSend: boolean })[];
   /** A refusal's statement on the charge of the key, or of all attempts at its order. `rowsAtSend` are the rows that they had then. */
@@ -70,6 +79,7 @@ export interface Issued {
 export function createPaymentClients({ simulation, processes, stores }: World<PaymentArea>, plan: PaymentPlan) {
   const { byKey } = stores.payments;
   const issued: Issued[] = [];
+  const refunding = new Set<Issued>();
   let isFaulty = true;
   let askingForKey = 0;
 
@@ -92,7 +102,7 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     reference: Reference | undefined,
     askedForAt = simulation.time,
   ): Issued {
-    const lists = { asked: [], cancelled: [], inquiries: [], orderInquiries: [], chargeInquiries: [] };
+    const lists = { asked: [], cancelled: [], inquiries: [], orderInquiries: [], chargeInquiries: [], refunds: [] };
     const made: Issued = { key, uuid, reference, script, askedForAt, ...lists };
     issued.push(made);
     return made;
@@ -137,9 +147,43 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
       const stoppedMs = processes.pausedMs(instance) - pausedMs;
       Object.assign(sent, { answer, answeredAt: simulation.time, stoppedMs });
       hear(key, answer);
+      planRefunds(one, answer);
       if (isRefused(answer)) askForCharge(one, order.form, [instance, random.fork()]);
       if (isDeclined(answer) && order.triesAgain > 0) return tryAgain(one, { ...request, order }, random);
       if (isFinal(sent) || left === 0 || !isFaulty) return;
+      instance = random.below(processes.size);
+      await simulation.wait(random.below(REPEAT_WITHIN_MS), processes.clients);
+    }
+  }
+
+  /** Once the payer knows that the payment is made. */
+  function planRefunds(one: Issued, answer: PayAnswer | NoAnswer): void {
+    if (!isPaid(answer) || refunding.has(one)) return;
+    refunding.add(one);
+    for (const [number, planned] of (one.script.refunds ?? []).entries()) {
+      const own = simulation.stream(`refund ${number} of ${one.key}`);
+      simulation.after(planned.afterMs, processes.clients, () => refund(one, planned, own));
+    }
+  }
+
+  /** An order's payment is named by its order or by its key. */
+  async function refund(one: Issued, planned: PlannedRefund, random: Random): Promise<void> {
+    const { key, uuid, reference, refunds } = one;
+    const { name, amount } = planned;
+    let { instance } = planned;
+    for (let left = planned.repeats; ; left -= 1) {
+      const sent = { sentAt: simulation.time, name, amount };
+      refunds.push(sent);
+      const named = { key: uuid, client: reference?.client, ...(random.below(2) === 0 && { reference }) };
+      const answer = await processes.call(instance, random, `refund ${name} of ${key}: ${amount}`, ({ payments }) =>
+        payments.refund(named, { name, amount, currency: 'EUR' }),
+      );
+      Object.assign(sent, { answer, answeredAt: simulation.time });
+      const told = typeof answer === 'string' ? answer : answer.state;
+      simulation.count(`refunds: ${told}`);
+      simulation.witness(told);
+      simulation.note(`the client of ${key} hears of its refund ${name}: ${told}`);
+      if (left === 0 || !isFaulty || told === 'final') return;
       instance = random.below(processes.size);
       await simulation.wait(random.below(REPEAT_WITHIN_MS), processes.clients);
     }
@@ -337,7 +381,14 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     },
     haveTheirAnswers: () =>
       issued.every((one) => {
-        const all = [...one.asked, ...one.cancelled, ...one.inquiries, ...one.orderInquiries, ...one.chargeInquiries];
+        const all = [
+          ...one.asked,
+          ...one.cancelled,
+          ...one.inquiries,
+          ...one.orderInquiries,
+          ...one.chargeInquiries,
+          ...one.refunds,
+        ];
         const isAnswered = all.every(({ answer }) => answer !== undefined);
         return isAnswered && (!isAskedAgain(one) || one.asked.some(isFinal));
       }),
@@ -378,6 +429,9 @@ const OPEN: readonly CancelAnswer['state'][] = ['in progress', 'unknown', 'canno
 
 const isRefused = (answer: PayAnswer | NoAnswer) =>
   typeof answer === 'object' && !('final' in answer && answer.final.outcome.state === 'COMPLETED');
+
+const isPaid = (answer: PayAnswer | NoAnswer) =>
+  typeof answer === 'object' && 'final' in answer && answer.final.outcome.state === 'COMPLETED';
 
 const isDeclined = (answer: PayAnswer | NoAnswer) =>
   typeof answer === 'object' && 'final' in answer && answer.final.outcome.state === 'DECLINED';

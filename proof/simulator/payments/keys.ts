@@ -1,4 +1,5 @@
 import { type ComputeKey, createComputeKey, type Reference } from '#idempay/payments/values/reference.js';
+import { type ComputeRefundKey, createComputeRefundKey } from '#idempay/payments/values/refund.js';
 
 /** The time on the clocks of a simulated machine at its beginning. */
 export const EPOCH_MS = 1_700_000_000_000;
@@ -41,3 +42,13 @@ export function nameOf(key: string): string {
   const [, client] = /-7000-8000-(\d{12})$/.exec(key) ?? [];
   return client === undefined ? (names.get(key) ?? key) : `k${Number(client)}`;
 }
+
+const computeRefund = createComputeRefundKey('the simulator');
+
+export const refundName = (payment: string, name: string) => `refund ${name} of ${payment}`;
+
+export const computeRefundKey: ComputeRefundKey = (payment, name) => {
+  const key = computeRefund(payment, name);
+  names.set(key, refundName(nameOf(payment), name));
+  return key;
+};

@@ -4,8 +4,9 @@ import { networkFault } from '../network.js';
 import { type ProcessorBehaviour, type Waits, WELL } from './processor.js';
 
 export type PaymentPlan = ReturnType<typeof planPayments>;
-export type KeyScript = Omit<PaymentPlan['scripts'][number], 'order' | 'cancelAfterMs'> &
-  Partial<Pick<PaymentPlan['scripts'][number], 'order' | 'cancelAfterMs'>>;
+export type KeyScript = Omit<PaymentPlan['scripts'][number], 'order' | 'cancelAfterMs' | 'refunds'> &
+  Partial<Pick<PaymentPlan['scripts'][number], 'order' | 'cancelAfterMs' | 'refunds'>>;
+export type PlannedRefund = NonNullable<KeyScript['refunds']>[number];
 export type PlannedOrder = NonNullable<KeyScript['order']>[number];
 export type PlannedRequest = KeyScript['requests'][number];
 
@@ -30,6 +31,8 @@ const RESTART_MS = 1_500;
 const ORDERS = 3;
 const CANCELLATIONS = 6;
 const WAITS_SEED = 1_000_003;
+const REFUNDS_SEED = 2_000_003;
+const REFUND_NAMES = ['a', 'b', 'c'];
 const LONG_LEASE_MS = 10_000;
 /** One in this number of plans is about events between two steps. */
 const MANY_TRIGGERED = 3;
@@ -48,7 +51,10 @@ export function planPayments(seed: number) {
   const certain = seed % CERTAIN_PLANS === 1 ? CERTAIN : { isCertain: false };
   const usual = { ...shapeOf(random), ...certain, ...(seed % LOSING_PLANS === 3 && losing(random.fork())) };
   const shape = { ...usual, waits: waitsOf(seed, usual) };
-  const scripts = Array.from({ length: 20 + random.below(80) }, (_, number) => scriptOf(number, random.fork(), shape));
+  const scripts = Array.from({ length: 20 + random.below(80) }, (_, number) => {
+    const script = scriptOf(number, random.fork(), shape);
+    return { ...script, refunds: refundsOf(seed, script, shape) };
+  });
   const triggered = random.below(MANY_TRIGGERED) === 0 ? scripts.length : random.below(8);
   const faults = [
     ...Array.from({ length: random.below(16) }, () => timedFault(random.fork(), shape, scripts.length)),
@@ -74,6 +80,23 @@ function waitsOf(
     otherContract: random.pick([0, 0, 0.3]),
   };
   return waits;
+}
+
+/** Parts that are given back after the payment, drawn from an RNG of their own. Without charges that wait, an adapter knows no refunds. */
+function refundsOf(
+  seed: number,
+  { number, amount }: { number: number; amount: string },
+  { waits, isCertain, instances }: Pick<Shape, 'instances'> & { waits: object | undefined; isCertain: boolean },
+) {
+  const random = seededRandom(REFUNDS_SEED + seed * 1_000 + number);
+  if ((!waits && !isCertain) || random.below(2) === 0) return [];
+  return Array.from({ length: 1 + random.below(6) }, () => ({
+    name: random.pick(REFUND_NAMES),
+    amount: random.pick(['0.50', '0.50', '1.00', '20.50', amount]),
+    afterMs: random.pick([random.below(10), random.below(10), random.below(5_000), random.below(30_000)]),
+    instance: random.below(instances),
+    repeats: random.below(4),
+  }));
 }
 
 /** The settings for lost rows: only the processor's memory then tells of a payment. */

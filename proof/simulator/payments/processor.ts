@@ -6,8 +6,10 @@ import {
   type LookUpResult,
   type Processor,
   type ProcessorTraits,
+  type Refund,
+  type RefundResult,
 } from '#idempay/payments/ports/processor.js';
-import type { Money } from '#idempay/payments/values/money.js';
+import { type Money, unitsOf } from '#idempay/payments/values/money.js';
 import type { Process } from '../simulation.js';
 import type { World } from '../world.js';
 import { EPOCH_MS, nameOf } from './keys.js';
@@ -69,6 +71,10 @@ interface KnownCharge {
 
 const OLD_CONTRACT = 1;
 const NO_CONTRACT = { state: 'unknown', cause: 'an old instance' } as const;
+interface KnownRefund {
+  result: RefundResult;
+}
+
 const ENDED = { state: 'declined', reason: 'ended' } as const;
 
 export type SimulatedProcessor = ReturnType<typeof createSimulatedProcessor>;
@@ -87,6 +93,12 @@ export function createSimulatedProcessor(
   /** Each charge that left a process, whatever became of it. */
   const sends: (Charge & { readonly sentAt: number })[] = [];
   const known = new Map<string, KnownCharge>();
+  /** What was given back. A refund is known for ever. */
+  const refunds: (Refund & { readonly sentAt: number })[] = [];
+  const knownRefunds = new Map<string, KnownRefund>();
+  /** Refunds that may have arrived since the last look-up that found no record. */
+  const sentRefunds = new Set<string>();
+  const broken: string[] = [];
   /** A charge of one of them is declined, whenever it arrives. */
   const ended = new Set<string>();
   /** Until when something about a reference may still be on its way or at work. */
@@ -95,6 +107,8 @@ export function createSimulatedProcessor(
     behaviour: WELL as ProcessorBehaviour,
     charges,
     sends,
+    refunds,
+    broken,
     verdictOn,
     knowsSince,
     isPendingAt,
@@ -133,6 +147,53 @@ export function createSimulatedProcessor(
         done(record.result);
       });
     }
+  }
+
+  /** A refund arrives. What is more than is left of the charge is declined. */
+  function giveBack(refund: Refund, sentAt: number, done: (result: RefundResult) => void): void {
+    const { key, payment } = refund;
+    const random = simulation.rng(key);
+    const before = knownRefunds.get(key);
+    if (before) {
+      simulation.count('refunds deduplicated');
+      done(before.result);
+      return;
+    }
+    if (random.fraction() < machine.behaviour.fails) {
+      done({ state: 'unknown', cause: 'the processor failed' });
+      return;
+    }
+    const record: KnownRefund = { result: { state: 'unknown', cause: 'still at work' } };
+    knownRefunds.set(key, record);
+    const isDeclined = random.fraction() < machine.behaviour.declines;
+    const worksMs = random.fraction() * machine.behaviour.latencyMs;
+    stayBusy(key, worksMs);
+    const decide = () => {
+      const charged = charges.find((charge) => charge.key === payment);
+      const given = refunds.filter((each) => each.payment === payment).reduce((sum, each) => sum + unitsOf(each), 0);
+      const isTooMuch = !charged || given + unitsOf(refund) > unitsOf(charged);
+      record.result = isDeclined || isTooMuch ? { state: 'declined', reason: 'no' } : { state: 'succeeded' };
+      if (record.result.state === 'succeeded') refunds.push({ ...refund, sentAt });
+      simulation.note(`${key} ${record.result.state}`);
+    };
+    simulation.arrive(worksMs, undefined, () => {
+      const waitsMs = waitingMsOf(key);
+      if (waitsMs === undefined) decide();
+      else {
+        record.result = { state: 'pending', untilMs: EPOCH_MS + simulation.time + 2 * random.fraction() * waitsMs };
+        simulation.count('refunds pending');
+        stayBusy(key, waitsMs);
+        simulation.arrive(waitsMs, undefined, decide);
+      }
+      done(record.result);
+    });
+  }
+
+  function lookUpRefund(key: string): LookUpResult {
+    const record = knownRefunds.get(key);
+    if (record) return record.result;
+    sentRefunds.delete(key);
+    return { state: 'no record' };
   }
 
   /** The time for which a charge waits; undefined for a charge that does not wait. */
@@ -217,7 +278,7 @@ export function createSimulatedProcessor(
   /** The outcome that an operator would be told for certain: undefined while anything may still happen. */
   function verdictOn(key: string): 'COMPLETED' | 'DECLINED' | undefined {
     if ((busyUntil.get(key) ?? 0) >= simulation.time) return undefined;
-    return charges.some((charge) => charge.key === key) ? 'COMPLETED' : 'DECLINED';
+    return [...charges, ...refunds].some((each) => each.key === key) ? 'COMPLETED' : 'DECLINED';
   }
 
   /** The processor's port as one process has it: over a network that loses and delays. */
@@ -300,6 +361,21 @@ export function createSimulatedProcessor(
         const told = await ask('asks the processor about', name, answer, 'unknown');
         if (told.state !== 'unknown' || isOfOld) contract = isOfOld ? OLD_CONTRACT : knowsEndings;
         return told;
+      },
+      async refund(given) {
+        const sentAt = simulation.time;
+        const asked = { ...given, key: nameOf(given.key), payment: nameOf(given.payment) };
+        const { key } = asked;
+        if (sentRefunds.has(key)) broken.push(`${key}: was sent again without a look-up`);
+        sentRefunds.add(key);
+        const serve = (done: (result: RefundResult) => void) => giveBack(asked, sentAt, done);
+        const answer = await ask('gives back', key, serve, 'not sent');
+        if (answer.state === 'not sent') sentRefunds.delete(key);
+        return answer;
+      },
+      lookUpRefund(key) {
+        const answer = (done: (result: LookUpResult) => void) => done(lookUpRefund(nameOf(key)));
+        return ask('asks about', nameOf(key), answer, 'unknown');
       },
       async end(ending) {
         const name = nameOf(ending.key);

@@ -9,7 +9,7 @@ import type { Process } from '../simulation.js';
 import type { SimulatedPorts } from '../stores.js';
 import { createWorld, type Sabotage } from '../world.js';
 import { createPaymentClients } from './clients.js';
-import { computeKey, keyOf } from './keys.js';
+import { computeKey, computeRefundKey, keyOf } from './keys.js';
 import { FAULTS_END_MS, type PaymentPlan } from './plan.js';
 import { createSimulatedProcessor, LATEST_AFTER_LOSS_TIMEOUTS, LATEST_ARRIVAL_TIMEOUTS } from './processor.js';
 
@@ -61,13 +61,20 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
         });
     let owners = 0;
     const service = createPaymentArea({
-      ...{ keys: ports.keys, ledger: ports.ledger, history: ports.paymentHistory, processor: remote },
+      ...{
+        keys: ports.keys,
+        ledger: ports.ledger,
+        refunds: ports.refunds,
+        history: ports.paymentHistory,
+        processor: remote,
+      },
       rules: { idempotencyTtlMs, leaseMs, payloadMismatch, maxInFlight, dedupMs, retentionMs },
       recoverAfterMs: backOffMs,
       clock,
       keyClock: ports.clock,
       newKey: (atMs) => keyOf(clients.askingForKey(), atMs),
       computeKey,
+      computeRefundKey,
       newTransactionId: () => `TXN${++transactionIds}`,
       newOwner: () => `${process.name}:${++owners}`,
       events: {
@@ -106,14 +113,15 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   /** An operator asks the processor, and resolves the payment if its result cannot change any more. */
   async function resolve(name: string): Promise<void> {
     const state = processor.verdictOn(name);
-    const known = clients.issued.find(({ key }) => key === name);
-    if (state === undefined || known === undefined) return;
+    const row = stores.payments.byKey.get(name);
+    const uuid = row?.refund_of ? row.claimed.key : clients.issued.find(({ key }) => key === name)?.uuid;
+    if (state === undefined || uuid === undefined) return;
     if (!verdicts.has(name)) verdicts.set(name, simulation.time);
     const random = simulation.rng(`operator ${name}`);
     const verdict = { state, reason: 'the operator asked the processor' };
     const at = random.below(processes.size);
     const answer = await processes.call(at, random, `resolve ${name} as ${state}`, ({ records }) =>
-      records.resolve(known.uuid, verdict),
+      records.resolve(uuid, verdict),
     );
     simulation.note(typeof answer === 'string' ? answer : `the operator hears: ${answer.state}`);
   }

@@ -35,8 +35,8 @@ export function addOperationCommands(program: Command): void {
     .summary('runs the contract of processors against an adapter, and charges for real')
     .description(
       `Runs the contract of docs/reference/processor.md against an adapter: charges, repeats, look-ups, lost replies, content, twenty
-charges at once, endings, pending charges, wrong requests. It charges for real, with up to 17 references, and prints each of them. Exit code:
-0 the contract is kept, 15 it is broken, 5 the adapter cannot be reached.`,
+charges at once, endings, pending charges, refunds, wrong requests. It charges for real, with up to 17 references, gives two of the charges
+back, and prints each reference. Exit code: 0 the contract is kept, 15 it is broken, 5 the adapter cannot be reached.`,
     )
     .argument('[url]', 'of the adapter, as in PROCESSOR_URL, which is taken if it is omitted')
     .option('--amount <amount>', 'of each charge (default: 1.00)')

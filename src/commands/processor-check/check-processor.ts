@@ -13,7 +13,7 @@ import { sourceProblem } from '../../payments/values/content.js';
 import { type Money, readMoney } from '../../payments/values/money.js';
 import { safeJson } from '../../platform/safe-json.js';
 import { CONTRACT } from './contract.js';
-import { type CheckedPayment, isNameless, openProbe, type ProbeSettings } from './probe.js';
+import { isNameless, openProbe, type Probe, type ProbeSettings } from './probe.js';
 import { type Check, runChecks, type Verdict } from './run-checks.js';
 
 export interface CheckOptions extends OutputOptions {
@@ -60,7 +60,7 @@ export async function checkProcessor(
   const action = `charge ${money.amount} ${money.currency} for real, with up to ${MOST_CHARGES} references, at ${at}`;
   if (options.yes)
     await report(
-      `This will ${action}. One reference is also sent with another amount, and charged with it if the contract is broken.`,
+      `This will ${action}. One reference is also sent with another amount, and charged with it if the contract is broken. Two of the charges are given back.`,
     );
   await confirm(action, options);
 
@@ -87,6 +87,8 @@ export async function checkProcessor(
     ...pace,
     announce: ({ reference, amount, currency, purpose }) =>
       report(`Charging ${amount} ${currency} with the reference ${reference} (${purpose}).`),
+    announceRefund: ({ reference, amount, currency, payment }) =>
+      report(`Giving back ${amount} ${currency} of ${payment.reference} with the reference ${reference}.`),
     waiting: ({ reference }, limitMs) =>
       report(`The look-up of ${reference} has no outcome yet: asking again for up to ${Math.ceil(limitMs / 1000)} s.`),
   });
@@ -100,7 +102,7 @@ export async function checkProcessor(
     await probe.close();
   }
   const exitCode = exitCodeOf(checks);
-  await write(options.json ? `${safeJson(sumOf(checks, probe.payments))}\n` : endOf(checks, probe.payments));
+  await write(options.json ? `${safeJson(sumOf(checks, probe))}\n` : endOf(checks, probe));
   return exitCode;
 }
 
@@ -141,7 +143,7 @@ function lineOf({ check, verdict, sentence }: Check): string {
   return `${cells.map((cell, index) => cell + ' '.repeat(Math.max(blanks[index] ?? 0, 0))).join('')}\n`;
 }
 
-function sumOf(checks: readonly Check[], payments: readonly CheckedPayment[]) {
+function sumOf(checks: readonly Check[], { payments, refunds }: Pick<Probe, 'payments' | 'refunds'>) {
   return {
     isKept: exitCodeOf(checks) === EXIT.done,
     kept: countOf(checks, 'kept'),
@@ -157,18 +159,30 @@ function sumOf(checks: readonly Check[], payments: readonly CheckedPayment[]) {
       state,
       purpose,
     })),
+    refunds: refunds.map(({ reference, payment, transactionId, amount, currency, state, purpose }) => ({
+      reference,
+      charge: payment.reference,
+      transactionId,
+      amount,
+      currency,
+      state,
+      purpose,
+    })),
   };
 }
 
-function endOf(checks: readonly Check[], payments: readonly CheckedPayment[]): string {
-  const { kept, broken, skipped, areChargesNamed, references } = sumOf(checks, payments);
+function endOf(checks: readonly Check[], probe: Pick<Probe, 'payments' | 'refunds'>): string {
+  const { kept, broken, skipped, areChargesNamed, references, refunds } = sumOf(checks, probe);
   const rows = references.map(({ state, amounts, currency, reference, purpose }) =>
     [state, `${amounts.join(' and ')} ${currency}`, reference, purpose].join('\t'),
+  );
+  const given = refunds.map(({ state, amount, currency, reference, charge }) =>
+    [state, `${amount} ${currency}`, reference, `refund of ${charge}`].join('\t'),
   );
   return [
     `${kept} kept, ${broken} broken, ${skipped} skipped.`,
     ...(areChargesNamed ? [] : [NAMELESS]),
-    ...(rows.length === 0 ? ['Nothing was charged.'] : [LOOK, ...rows]),
+    ...(rows.length === 0 ? ['Nothing was charged.'] : [LOOK, ...rows, ...given]),
     '',
   ].join('\n');
 }

@@ -4,6 +4,7 @@ import type { Question } from '../../payments/processors/exchange.js';
 import { chargeQuestion, chargeResultOf, isStillAtWork, readsContent } from '../../payments/processors/messages.js';
 import { OPEN_CHARGES } from './open-charges.js';
 import { type Answer, AT_ONCE, type CheckedContent, type CheckedPayment, isNameless, type LostReply } from './probe.js';
+import { REFUNDS } from './refunds.js';
 import { formProblemOf, hasErrorBody, saysNoMoney } from './replies.js';
 import {
   broken,
@@ -227,6 +228,7 @@ export const CONTRACT: readonly Row[] = [
     kept: ({ first }) => `${said(first).replace(/^d/, 'D')}; a repeat and the look-up agree.`,
   },
   ...OPEN_CHARGES,
+  ...REFUNDS,
   { check: 'wrong requests', judge: wrongRequests },
   { check: 'reference in replies', judge: references, isAlwaysRun: true },
   { check: 'contract in replies', judge: contracts, isAlwaysRun: true },
@@ -517,7 +519,7 @@ function contracts({ probe }: Run): Judgement {
 }
 
 /** Questions that the service sends, too. */
-const OF_CONTRACT: readonly string[] = ['a charge', 'a look-up', 'an ending'];
+const OF_CONTRACT: readonly string[] = ['a charge', 'a look-up', 'an ending', 'a refund', 'a look-up of a refund'];
 
 /** Checks the form of every reply that came: the service reads only JSON in UTF-8, and a gateway's page is something else. */
 function mediaTypes({ probe }: Run): Judgement {

@@ -2,7 +2,14 @@ import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CHECK_REFERENCE_END } from '#idempay/statements/ids.js';
-import type { Action, ChargeResult, EndResult, LookUpResult, NotSent } from '../../payments/ports/processor.js';
+import type {
+  Action,
+  ChargeResult,
+  EndResult,
+  LookUpResult,
+  NotSent,
+  OpenCharge,
+} from '../../payments/ports/processor.js';
 import { createExchanges, type Question, type Reply } from '../../payments/processors/exchange.js';
 import {
   type Asked,
@@ -19,6 +26,10 @@ import {
   lookUpResultOf,
   NOTHING_CARRIED,
   namesReference,
+  refundLookUpQuestion,
+  refundLookUpResultOf,
+  refundQuestion,
+  refundResultOf,
   type Subject,
 } from '../../payments/processors/messages.js';
 import type { ProcessorLocation } from '../../payments/processors/processor-url.js';
@@ -60,8 +71,10 @@ export interface ProbeSettings {
   readonly leastWatchMs: number;
   /** Awaited before a reference is charged for the first time. */
   readonly announce: (payment: CheckedPayment) => Promise<unknown>;
+  /** Awaited before a refund is sent for the first time. */
+  readonly announceRefund?: ((refund: CheckedRefund) => Promise<unknown>) | undefined;
   /** Called once if a look-up is repeated for long. */
-  readonly waiting?: ((payment: CheckedPayment, limitMs: number) => Promise<unknown>) | undefined;
+  readonly waiting?: ((asked: CheckedPayment | CheckedRefund, limitMs: number) => Promise<unknown>) | undefined;
 }
 
 /** The content of a charge besides its source, as the service sends it since the second contract. */
@@ -95,6 +108,18 @@ export interface CheckedPayment extends Money {
   namedBy: readonly string[] | undefined;
 }
 
+/** One refund, and what is known of it. `Money` is the part of the charge that it gives back. */
+export interface CheckedRefund extends Money {
+  readonly reference: string;
+  readonly transactionId: string;
+  readonly payment: CheckedPayment;
+  /** The check that makes it. */
+  readonly purpose: string;
+  state: 'not sent' | 'unknown' | 'pending' | 'given back' | 'declined' | 'not made';
+  /** The processor's own name of it, as the first reply had it that had one. */
+  id: string | undefined;
+}
+
 /** Its replies cannot show whether it was charged more than once, because there is no name that all of them have. */
 export const isNameless = ({ namedBy }: CheckedPayment): boolean => namedBy?.length === 0;
 
@@ -115,6 +140,7 @@ export function openProbe(settings: ProbeSettings) {
   const exchanges = createExchanges(location.origin, timeoutMs, AT_ONCE);
   const newTransactionId = createTransactionIds(Date.now);
   const payments: CheckedPayment[] = [];
+  const refunds: CheckedRefund[] = [];
   const announcements = new Map<CheckedPayment, Promise<unknown>>();
   const replies: { readonly asked: string; readonly reply: Reply }[] = [];
   const namings = new Map<string, boolean>();
@@ -215,13 +241,52 @@ export function openProbe(settings: ProbeSettings) {
     return { ...answer, contradiction: noted(payment, answer) };
   }
 
+  function newRefund(purpose: string, payment: CheckedPayment, amount: string): CheckedRefund {
+    const { currency } = payment;
+    const [reference, transactionId] = [newRefundReference(), newTransactionId()];
+    return { reference, transactionId, payment, amount, currency, purpose, state: 'not sent', id: undefined };
+  }
+
+  async function refundAnnounced(refund: CheckedRefund): Promise<void> {
+    if (refund.state !== 'not sent') return;
+    refunds.push(refund);
+    refund.state = 'unknown';
+    await settings.announceRefund?.(refund);
+  }
+
+  function questionForRefund({ reference, transactionId, payment, amount, currency }: CheckedRefund): Question {
+    const { reference: charge, id } = payment;
+    return refundQuestion(reference, { charge, id, transactionId, amount, currency, reason: 'Check of the contract' });
+  }
+
+  async function refundOnce(refund: CheckedRefund): Promise<Answer> {
+    await refundAnnounced(refund);
+    const { reference: key, transactionId, amount, currency, payment } = refund;
+    const reply = await ask('a refund', questionForRefund(refund));
+    const subject = { key, transactionId, money: { amount, currency }, payment: payment.reference };
+    const doubt = doubtOf('a refund', reply, subject);
+    const answer = { result: refundResultOf(reply, doubt), reply, detail: detailOf('a refund', reply, doubt) };
+    return { ...answer, contradiction: notedOfRefund(refund, answer) };
+  }
+
+  async function lookUpRefund(refund: CheckedRefund): Promise<Answer> {
+    const { reference: key, amount, currency, payment, state, id } = refund;
+    const open = state === 'pending' ? { id } : undefined;
+    const reply = await ask('a look-up of a refund', refundLookUpQuestion(key, payment.reference, open));
+    const subject = { key, money: { amount, currency }, payment: payment.reference };
+    const doubt = doubtOf('a look-up of a refund', reply, subject);
+    const detail = detailOf('a look-up of a refund', reply, doubt);
+    const answer = { result: refundLookUpResultOf(reply, doubt), reply, detail };
+    return { ...answer, contradiction: notedOfRefund(refund, answer) };
+  }
+
   const lookUpUntil = (payment: CheckedPayment, limitMs: number, isEnough: (answer: Answer) => boolean) =>
     askUntil(() => lookUp(payment), payment, limitMs, isEnough);
 
   /** Asks until `isEnough` or the time is over, with growing pauses. */
   async function askUntil(
     askOnce: () => Promise<Answer>,
-    payment: CheckedPayment,
+    asked: CheckedPayment | CheckedRefund,
     limitMs: number,
     isEnough: (answer: Answer) => boolean,
   ): Promise<Answer> {
@@ -229,7 +294,7 @@ export function openProbe(settings: ProbeSettings) {
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
       const answer = await askOnce();
       if (isEnough(answer) || systemClock.monotonic() + pauseMs > dueAt) return answer;
-      if (pauseMs === TOLD_AT_PAUSE_MS) await settings.waiting?.(payment, limitMs);
+      if (pauseMs === TOLD_AT_PAUSE_MS) await settings.waiting?.(asked, limitMs);
       await delay(pauseMs);
     }
   }
@@ -276,8 +341,7 @@ export function openProbe(settings: ProbeSettings) {
     watchEnded: (payment: CheckedPayment) =>
       lookUpUntil(payment, Math.max(settings.leastWatchMs, 2 * chargeMs), ({ result }) => result.state === 'succeeded'),
     /** The answer of the look-up as soon as the adapter is there again. */
-    reached: (payment: CheckedPayment) =>
-      lookUpUntil(payment, deadlineMs, ({ reply }) => reply.complete && reply.status < 500 && !isStillAtWork(reply)),
+    reached: (payment: CheckedPayment) => lookUpUntil(payment, deadlineMs, isFromRunningAdapter),
     /** Cuts the connection before the reply, or with its first byte. */
     chargeAndCut(payment: CheckedPayment): Promise<LostReply> {
       const afterMs = Math.min(Math.max(settings.leastCutMs, chargeMs / 2), timeoutMs);
@@ -287,6 +351,28 @@ export function openProbe(settings: ProbeSettings) {
     chargeAndWait(payment: CheckedPayment): Promise<LostReply> {
       const afterMs = Math.min(Math.max(settings.leastWatchMs, 2 * chargeMs), timeoutMs);
       return lose(payment, afterMs, false);
+    },
+    newRefund,
+    /** The refunds that were sent, in their order. */
+    refunds: refunds as readonly CheckedRefund[],
+    refund: refundOnce,
+    /** The answer of the look-up, when the refund is no longer at work or the deadline is over. */
+    refundOutcome: (refund: CheckedRefund) =>
+      askUntil(
+        () => lookUpRefund(refund),
+        refund,
+        deadlineMs,
+        ({ reply }) => !isStillAtWork(reply),
+      ),
+    /** The same as soon as the adapter is there again. */
+    refundReached: (refund: CheckedRefund) =>
+      askUntil(() => lookUpRefund(refund), refund, deadlineMs, isFromRunningAdapter),
+    /** As `chargeAndWait`. */
+    async refundAndWait(refund: CheckedRefund): Promise<LostReply> {
+      await refundAnnounced(refund);
+      const afterMs = Math.min(Math.max(settings.leastWatchMs, 2 * chargeMs), timeoutMs);
+      const question = addressed(location, questionForRefund(refund));
+      return sendAndLoseReply(location.origin, question, { afterMs, isCutAtReply: false, timeoutMs });
     },
     /** How long the first charge took. */
     get chargeMs() {
@@ -302,6 +388,9 @@ export function openProbe(settings: ProbeSettings) {
   }
 }
 
+const isFromRunningAdapter = ({ reply }: Answer): boolean =>
+  reply.complete && reply.status < 500 && !isStillAtWork(reply);
+
 /** Either of two amounts at once may have won: the only one that was answered as succeeded counts. */
 function chargedMoneyOf({ amount, currency, amounts }: CheckedPayment): Money {
   const [charged = amount, ...others] = amounts;
@@ -311,6 +400,22 @@ function chargedMoneyOf({ amount, currency, amounts }: CheckedPayment): Money {
 /** A key as the service generates it, with an end that shows whose it is. 26 random bits stay for each millisecond. */
 function newReference(): string {
   return generateIdempotencyKey().slice(0, -CHECK_REFERENCE_END.length) + CHECK_REFERENCE_END;
+}
+
+/** As the service computes the key of a refund: its first digit is `f`, and its version 8. */
+function newRefundReference(): string {
+  const reference = newReference();
+  return `f${reference.slice(1, 14)}8${reference.slice(15)}`;
+}
+
+/** Remembers what the answer says of the refund. Returns how it contradicts what was known. */
+function notedOfRefund(refund: CheckedRefund, { result }: Pick<Answer, 'result'>): string | undefined {
+  const { id = refund.id }: OpenCharge = 'id' in result ? result : {};
+  if (refund.id !== undefined && id !== refund.id) return `its id is ${quoted(`${id}`)}, and was ${quoted(refund.id)}`;
+  refund.id = id;
+  if (result.state === 'succeeded') refund.state = 'given back';
+  if (result.state === 'pending' || result.state === 'declined') refund.state = result.state;
+  return undefined;
 }
 
 /** Remembers what the answer says of the payment. Returns how it contradicts what was known. */

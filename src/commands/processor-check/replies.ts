@@ -62,16 +62,16 @@ function detailOfBody(asked: Asked, reply: WholeReply): string {
 }
 
 function detailOfState(asked: Asked, { status: state, reason }: Readonly<Record<string, unknown>>): string {
-  const isCharge = asked === 'a charge';
+  const isSent = asked === 'a charge' || asked === 'a refund';
   switch (state) {
     case 'declined':
       if (typeof reason !== 'string') return 'a decline must have the text reason';
-      return `a decline must have the status ${isCharge ? 402 : 200}`;
+      return `a decline must have the status ${isSent ? 402 : 200}`;
     case 'succeeded':
-      return `a success must have the status ${isCharge ? '2xx' : 200}`;
+      return `a success must have the status ${isSent ? '2xx' : 200}`;
     case 'pending':
       if (asked === 'an ending') return 'an ending is answered with an outcome, 409 or 425';
-      return `a pending charge must have the status ${isCharge ? 202 : 200}, and the header Idempay-Contract: 3`;
+      return `a pending ${asked.endsWith('refund') ? 'refund' : 'charge'} must have the status ${isSent ? 202 : 200}, and the header Idempay-Contract: 3`;
     default:
       return 'its JSON has no status that the contract knows';
   }

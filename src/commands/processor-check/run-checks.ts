@@ -1,7 +1,7 @@
 import type { Reply } from '../../payments/processors/exchange.js';
 import { isStillAtWork } from '../../payments/processors/messages.js';
 import { readMoney } from '../../payments/values/money.js';
-import type { Answer, CheckedPayment, Probe } from './probe.js';
+import type { Answer, CheckedPayment, CheckedRefund, Probe } from './probe.js';
 
 export type Verdict = 'kept' | 'broken' | 'skipped';
 
@@ -104,6 +104,8 @@ export interface Run {
   waiting?: CheckedPayment;
   /** A reference that was ended before its charge came. */
   ended?: CheckedPayment;
+  /** A refund of a part of the first charge, if one was made. */
+  refunded?: CheckedRefund;
   /** True if the reply to the charge with content said that the adapter reads content. Undefined if that charge has no outcome. */
   isContentRead?: boolean;
 }

@@ -1,10 +1,9 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Charge } from '../../payments/history/charge.js';
 import { AllSnapshotsInUse, reasonOf, StoreUnavailable } from '../../platform/faults.js';
 import type { NowOrLater } from '../../platform/now-or-later.js';
 import { PROBLEM_TYPE } from '../requests/accept.js';
 import type { HttpMeasures } from '../requests/measures.js';
-import { formOf, PublicError, reasonPhrase } from './public-error.js';
+import { formOf, PublicError, reasonPhrase, type Told } from './public-error.js';
 import { type Operation, publicErrors, storeRefusal } from './public-errors.js';
 
 /** Every answer that is an error, with the body of spec 2.5 (rule G1). */
@@ -44,13 +43,13 @@ export function answerWith<T>(reply: FastifyReply, result: NowOrLater<T>, send: 
   if (sent) reply.server.requestsUnderWay.add(sent.catch((fault: unknown) => void reply.send(fault)));
 }
 
-/** `charge` is what is known of a payment's charge. If omitted, an error of a payment says that it is unknown. */
-export function sendError(reply: FastifyReply, error: PublicError, charge?: Charge): FastifyReply {
+/** `told`: of a payment's charge, or of a refund. If omitted, an error of a payment or a refund says that it is unknown. */
+export function sendError(reply: FastifyReply, error: PublicError, told?: Told): FastifyReply {
   const { headers, complete } = reply.request.raw;
   // The rest of it may be endless, and Node would read it all.
   if (headers['transfer-encoding'] !== undefined && !complete) reply.header('connection', 'close');
   reply.raw.statusMessage = reasonPhrase(error.status);
-  const { contentType, text } = formOf(error, headers.accept, charge ?? unknownCharge(reply.request));
+  const { contentType, text } = formOf(error, headers.accept, told ?? unknownIn(reply.request));
   return (
     reply
       .code(error.status)
@@ -68,11 +67,12 @@ function operationOf({ query, routeOptions }: FastifyRequest): Operation | undef
   return operation === 'pay' && Object.hasOwn(query as object, 'reference') ? 'pay by reference' : operation;
 }
 
-function unknownCharge({ query, routeOptions }: FastifyRequest): Charge | undefined {
+function unknownIn({ query, routeOptions }: FastifyRequest): Told | undefined {
   // A request that the router refused has no route.
   const tellsCharge = routeOptions?.config?.tellsCharge;
+  if (tellsCharge === 'of refund') return { refund: 'unknown' };
   const isOfPayment = tellsCharge === 'with reference' ? Object.hasOwn(query as object, 'reference') : tellsCharge;
-  return isOfPayment ? 'unknown' : undefined;
+  return isOfPayment ? { charge: 'unknown' } : undefined;
 }
 
 /** The part of an exception that a client may know: below 500 what to do, at 500 nothing internal. */

@@ -56,20 +56,23 @@ export interface ErrorForm {
 }
 
 /**
- * An error in the form that the request asks for with `Accept`: RFC 9457 if it prefers that (rule P20), else the body of spec 2.5. `charge`
- * is given for an error of a payment. No error may be kept by a cache, so none needs `Vary`.
+ * An error in the form that the request asks for with `Accept`: RFC 9457 if it prefers that (rule P20), else the body of spec 2.5. `told`
+ * is given for an error of a payment, or of a refund. No error may be kept by a cache, so none needs `Vary`.
  */
-export function formOf(error: PublicError, accept: string | undefined, charge?: Charge): ErrorForm {
+export function formOf(error: PublicError, accept: string | undefined, told?: Told): ErrorForm {
   if (!prefersProblem(accept)) {
     const body = errorBody(error.status, error.message);
     return { contentType: 'application/json; charset=utf-8', text: JSON.stringify(body) };
   }
   // RFC 9457 and RFC 6839 name no parameter: it is UTF-8 (RFC 8259 8.1).
-  return { contentType: PROBLEM_TYPE, text: JSON.stringify(problemBody(error, charge)) };
+  return { contentType: PROBLEM_TYPE, text: JSON.stringify(problemBody(error, told)) };
 }
 
-/** The members of RFC 9457 3.1, and `charge` if the error is of a payment. */
-export function problemBody({ problem, status, message: detail }: PublicError, charge?: Charge) {
+/** The knowledge of a problem's payment, or of its refund: whether it moved money (rules P20 and P26). */
+export type Told = { readonly charge: Charge } | { readonly refund: Charge };
+
+/** The members of RFC 9457 3.1, and what is told of the payment or the refund. */
+export function problemBody({ problem, status, message: detail }: PublicError, told?: Told) {
   // A relative reference (RFC 9457 3.1.1), so that it holds wherever the service is served.
-  return { type: `/problems#${problem.name}`, title: problem.title, status, detail, ...(charge && { charge }) };
+  return { type: `/problems#${problem.name}`, title: problem.title, status, detail, ...told };
 }

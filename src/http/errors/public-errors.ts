@@ -6,6 +6,8 @@ import { type Problem, PublicError } from './public-error.js';
 /** In every example that has one. */
 export const EXAMPLE_KEY = '019abcde-1c1a-7f3e-8b5a-2f6c1d9e4b70';
 export const EXAMPLE_PAYMENT_ID = 'TXN1763640000000000000001';
+export const EXAMPLE_REFUND_ID = 'TXN1763726400000000000001';
+export const EXAMPLE_REFUND_KEY = 'f3a7c1d0-52b4-8e19-9c6d-0f4b8e2a7d15';
 
 /** Kinds of requests that have their own advice for when a store cannot serve them. */
 export type Operation = keyof typeof UNAVAILABLE;
@@ -33,6 +35,12 @@ const UNAVAILABLE = {
     unchanged: 'The payment cannot be cancelled at the moment; nothing was changed. Retry the same in a few seconds.',
     unknown:
       'It is not known whether the payment was cancelled. Send the same again: it is cancelled once, or paid, and never both.',
+  },
+  refund: {
+    unchanged:
+      'Nothing can be given back at the moment; nothing was changed. Repeat the same request, with the same name.',
+    unknown:
+      'The store failed while the refund was being made, so its outcome is not known. Repeat the same request, with the same name: nothing is given back twice.',
   },
   'resolve payment': {
     unchanged: 'The payment cannot be resolved at the moment; nothing was changed. Retry in a few seconds.',
@@ -131,6 +139,8 @@ const BODY_RETRY_SECONDS = 2;
 const PROCESSOR_RETRY_SECONDS = 5;
 /** The payer of the attempt before has this time before a client asks again. */
 const PENDING_RETRY_SECONDS = 5;
+/** The payment is asked about, or given up, in about this time. */
+const REFUND_RETRY_SECONDS = 5;
 /** Until a person has done something. */
 const OPERATOR_RETRY_SECONDS = 60;
 
@@ -532,6 +542,136 @@ const CATALOGUE = {
         ? 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.'
         : 'The outcome of the payment is not known yet: repeat the same request.',
     examples: { paymentOutcomeUnknown: ['key'] },
+  }),
+
+  // Refunds, rule P26. No text advises to pay, or to take another name: another name is another refund.
+  invalidRefund: entry({
+    status: 400,
+    title: 'The request names no refund, or not as it must.',
+    action: 'Name the refund by `refund` in the query. Nothing was given back.',
+    message:
+      "'refund' must name this refund of the payment: 1 to 128 of A-Z a-z 0-9 - . _ ~ : / @, sent once, and with the number that tells it from others, such as order-17-line-2. Repeat a refund with the same name.",
+  }),
+  refundOfNoPayment: entry({
+    status: 404,
+    title: 'No payment is known that could be refunded.',
+    action: 'Correct the key or the reference. If rows were lost, refund it at the processor.',
+    message: (mayBeLost: boolean) =>
+      mayBeLost
+        ? 'No payment found. Rows were lost, and its row may be one of them: look for it at the processor, and refund it there.'
+        : 'No payment found that could be refunded. Nothing was given back.',
+    examples: { refundOfNoPayment: [false], refundOfLostPayment: [true] },
+  }),
+  refundOfUnpaid: entry({
+    status: 422,
+    title: 'The payment charged nothing, so nothing can be given back.',
+    action: 'Read the payment.',
+    message: (state: string) => `The payment is ${state}, so there is nothing to give back.`,
+    examples: { refundOfUnpaid: ['DECLINED'] },
+  }),
+  refundTooEarly: entry({
+    status: 409,
+    title: 'The payment is not completed yet.',
+    action: SAME_AGAIN,
+    message: after(
+      REFUND_RETRY_SECONDS,
+      'The payment is not completed yet, so nothing can be given back. Repeat the same request after Retry-After seconds, or end the payment.',
+    ),
+  }),
+  refundOfOtherCurrency: entry({
+    status: 422,
+    title: 'A refund is made in the currency of its payment.',
+    action: 'Send the amount in that currency.',
+    message: (currency: string) =>
+      `The payment was made in ${currency}, and is refunded in ${currency} only. Nothing was given back.`,
+    examples: { refundOfOtherCurrency: ['EUR'] },
+  }),
+  refundTooLarge: entry({
+    status: 422,
+    title: 'The payment has less left than is to be given back.',
+    action: 'Send at most what is left. The refunds of the payment are listed.',
+    message: (left: string, currency: string) =>
+      `Of the payment ${left} ${currency} is left to give back, less than was asked for. Nothing was given back.`,
+    examples: { refundTooLarge: ['12.50', 'USD'] },
+  }),
+  refundMismatch: entry({
+    status: 422,
+    title: 'A refund of this name has another amount.',
+    action: 'Repeat it as it was. Another refund needs another name.',
+    message:
+      'The payment has a refund of this name, with another amount. Repeat it as it was. A new name is for another refund only.',
+  }),
+  refundDeclined: entry({
+    status: 402,
+    title: 'The refund was declined.',
+    action: 'It is final. Ask the processor, or give the money back in another way.',
+    message: (reason: string) => `Refund declined: ${reason}`,
+    examples: { refundDeclined: ['the charge is disputed'] },
+  }),
+  refundInProgress: entry({
+    status: 409,
+    title: 'The refund is under way.',
+    action: SAME_AGAIN,
+    message: (retryAfterSeconds: number) => after(retryAfterSeconds, 'The refund is already being processed.'),
+    examples: { refundInProgress: [1] },
+  }),
+  refundTooLate: entry({
+    status: 409,
+    title: 'The record of the payment is about to be removed.',
+    action: 'Refund it at the processor.',
+    message:
+      'The record of the payment is about to be removed, so it cannot be refunded here any more. Nothing was given back. Refund it at the processor.',
+  }),
+  refundOfOtherProcessor: entry({
+    status: 409,
+    title: 'The payment was charged by a processor that this service does not use.',
+    action: 'Refund it at that processor, or start a service with its settings.',
+    message: (processor: string) =>
+      `The payment was charged by the processor ${processor}, which this service does not use: refund it there, or start a service with its settings. Nothing was given back.`,
+    examples: { refundOfOtherProcessor: ['acme'] },
+  }),
+  refundsNotSupported: entry({
+    status: 501,
+    title: 'The adapter of the processor does not know refunds.',
+    action: 'Refund the payment at the processor, or use an adapter of contract 3.',
+    message:
+      'The adapter of the processor does not know refunds (contract 3), so nothing was given back, and nothing was written. Refund the payment at the processor.',
+  }),
+  refundsUnchecked: entry({
+    status: 503,
+    title: 'The processor does not say if it knows refunds.',
+    action: SAME_AGAIN,
+    message: after(
+      PROCESSOR_RETRY_SECONDS,
+      'The processor does not answer at the moment, so nothing was given back, and nothing was written. Repeat the same request after Retry-After seconds.',
+    ),
+  }),
+  tooManyRefunds: entry({
+    status: 503,
+    title: 'Too many refunds are being made.',
+    action: SAME_AGAIN,
+    message: (retryAfterSeconds: number) =>
+      after(
+        retryAfterSeconds,
+        'Too many refunds are being made at the moment, and nothing was begun for this one. Repeat the same request after Retry-After seconds.',
+      ),
+    examples: { tooManyRefunds: [1] },
+  }),
+  refundNotSent: entry({
+    status: 503,
+    title: 'The processor cannot be reached; the money will be given back.',
+    action: 'Repeat the same request, with the same name.',
+    message: after(
+      PROCESSOR_RETRY_SECONDS,
+      'The payment processor cannot be reached, so nothing was given back yet. The refund is under way and will be made: repeat the same request only, with the same name.',
+    ),
+  }),
+  refundOutcomeUnknown: entry({
+    status: 504,
+    title: 'The outcome of the refund is not known yet.',
+    action: 'Repeat the same request, with the same name.',
+    message:
+      'The outcome of the refund is not known yet: repeat the same request, with the same name. Another name would be another refund.',
   }),
 
   // Operators' requests about payments.

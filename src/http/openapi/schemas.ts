@@ -4,6 +4,7 @@ import { LiveSamplesSchema } from '../operations/live.js';
 import { ReadinessSchema } from '../operations/probes.js';
 import { SessionSchema } from '../operations/session.js';
 import { CurrencySchema, PaymentRequestSchema } from '../payments/pay.js';
+import { RefundRequestSchema } from '../payments/refund-payment.js';
 import { ResolutionSchema } from '../payments/resolve-payment.js';
 import { PaymentSchema, PendingPaymentSchema } from '../payments/shown-payment.js';
 import { StatusChangeSchema } from '../transactions/change-status.js';
@@ -44,6 +45,12 @@ const ProblemDetails = {
       description:
         'For payments: whether the key was charged, or any attempt at the reference if one is named or the key is computed from one. `made`: it was. `none`: it is certain that nothing was, and nothing will be without another attempt. If absent, it is `unknown`.',
     },
+    refund: {
+      type: 'string',
+      enum: CHARGES,
+      description:
+        'The same of a refund: whether the money was given back under this name. If absent, it is `unknown`.',
+    },
   },
   additionalProperties: false,
 };
@@ -56,6 +63,7 @@ export const SCHEMAS = {
   PendingPayment: PendingPaymentSchema,
   Currency: CurrencySchema,
   PaymentRequest: PaymentRequestSchema,
+  RefundRequest: RefundRequestSchema,
   Resolution: ResolutionSchema,
   Transaction: TransactionSchema,
   FoundTransaction: FoundTransactionSchema,

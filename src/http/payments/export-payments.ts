@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { ExportTotals } from '../../payments/history/export-totals.js';
 import type { PaymentRecords } from '../../payments/history/payment-records.js';
-import type { PaymentRecord } from '../../payments/ports/payment-history.js';
+import type { PaymentRecord, Selection } from '../../payments/ports/payment-history.js';
 import { answerWith } from '../errors/errors.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { always, NO_STORE } from '../openapi/headers.js';
@@ -12,7 +12,7 @@ import type { RouteDescription } from '../openapi/route-description.js';
 import { cutAtRevocation } from '../requests/cut-at-revocation.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
-import { DAY, startOfDay } from './list-payments.js';
+import { DAY, KIND, kindAsked, startOfDay } from './list-payments.js';
 import { completed, operatorsJson } from './shown-payment.js';
 
 const DAY_MS = 86_400_000;
@@ -20,7 +20,7 @@ const DAY_MS = 86_400_000;
 const MOST_DAYS = 366;
 
 const Text = Type.Optional(Type.String());
-const Query = Type.Object({ day: Text, lastDay: Text, processor: Text });
+const Query = Type.Object({ day: Text, lastDay: Text, processor: Text, kind: Text });
 const PARAMETERS = Object.keys(Query.properties);
 
 /** The payments that were settled on a day, or on several, for the accounts of an operator. */
@@ -40,7 +40,9 @@ export function exportPayments(
       refuseUnknownParameters(request.query, PARAMETERS);
       const { name, from, to } = readDays(request.query.day, request.query.lastDay);
       const { processor } = request.query;
-      const pages = records.settled(from, to, processor || undefined, clientOf(request))[Symbol.asyncIterator]();
+      const kind = kindAsked(request.query.kind);
+      const only = { processor: processor || undefined, kind, reader: clientOf(request) };
+      const pages = records.settled(from, to, only)[Symbol.asyncIterator]();
       // The first page is read before anything is answered, so that a store that is down is still a 503.
       answerWith(reply, pages.next(), (first) => {
         cutAtRevocation(reply);
@@ -49,7 +51,7 @@ export function exportPayments(
           .header('content-disposition', `attachment; filename="payments-${name}.ndjson"`)
           .header('cache-control', 'no-store')
           // For HEAD the framework would read the whole stream: all pages of the days, unused.
-          .send(Readable.from(request.method === 'HEAD' ? [] : linesOf(first, pages)));
+          .send(Readable.from(request.method === 'HEAD' ? [] : linesOf(first, pages, kind)));
       });
     },
   );
@@ -59,8 +61,9 @@ export function exportPayments(
 async function* linesOf(
   first: IteratorResult<readonly PaymentRecord[]>,
   pages: AsyncIterator<readonly PaymentRecord[]>,
+  kind: Selection['kind'],
 ): AsyncGenerator<string> {
-  const totals = new ExportTotals();
+  const totals = new ExportTotals(kind);
   for (let page = first; !page.done; page = await pages.next()) {
     totals.add(page.value);
     if (page.value.length > 0) yield page.value.map((payment) => `${operatorsJson(payment)}\n`).join('');
@@ -107,7 +110,7 @@ const description: RouteDescription = {
   operationId: 'exportPayments',
   tag: 'Payment records',
   summary: 'Export the payments that were settled on a day, or on several',
-  text: 'One JSON object for each line, in the order of settling. The last line is `{"end":true,"count":3,"sums":{"EUR":"30.00"}}`: how many payments came before it, and the exact sums by currency of those that are `COMPLETED`. An export without this line was cut, and is not whole.',
+  text: 'One JSON object for each line, in the order of settling. The last line is `{"end":true,"count":3,"sums":{"EUR":"30.00"}}`: how many payments came before it, and the exact sums by currency of those that are `COMPLETED`. With `kind=refund` or `kind=all` it has `refundSums` too, of the refunds. An export without this line was cut, and is not whole.',
   parameters: {
     day: {
       text: 'The day, in UTC.',
@@ -120,6 +123,7 @@ const description: RouteDescription = {
       schema: { type: 'string', format: 'date' },
     },
     processor: { text: 'Only payments of the processor with this name.', schema: { type: 'string' } },
+    kind: KIND,
   },
   answers: {
     200: {
@@ -137,6 +141,7 @@ const description: RouteDescription = {
       unknownParameter: () => refuseUnknownParameters({ days: '' }, PARAMETERS),
       invalidDay: () => readDays('2026-11-31', undefined),
       invalidLastDay: () => readDays('2026-11-30', '2026-11-01'),
+      invalidKind: () => kindAsked('refunds'),
     },
   ],
 };

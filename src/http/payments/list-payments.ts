@@ -11,7 +11,7 @@ import { isPrinted } from '../../platform/printed-text.js';
 import { answerWith } from '../errors/errors.js';
 import { EXAMPLE_KEY, publicErrors } from '../errors/public-errors.js';
 import { always, linkToNextPage, NO_STORE, sometimes } from '../openapi/headers.js';
-import type { RouteDescription } from '../openapi/route-description.js';
+import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
 import { visibleClient } from '../requests/access-check.js';
 import { pageAfter, refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
@@ -34,6 +34,7 @@ const Query = Type.Object({
   find: Text,
   reference: Text,
   content: Text,
+  kind: Text,
   state: Text,
   pending: Text,
   processor: Text,
@@ -92,6 +93,7 @@ export function readSelection(query: ListQuery, client?: string): Selection {
   if (query.content !== undefined && client !== undefined) throw publicErrors.scopeMissing(['operations']);
   const selection: Selection = {
     client,
+    kind: kindAsked(query.kind),
     find: query.find ? prefixOf(query.find) : undefined,
     state: query.state ? stateNamed(query.state) : undefined,
     isPending: isPendingAsked(query.pending),
@@ -130,6 +132,21 @@ function stateNamed(text: string): Selection['state'] {
   if (!state) throw publicErrors.invalidRequest(`'state' must be one of ${STATES.join(', ')}.`);
   return state;
 }
+
+const KINDS = ['payment', 'refund', 'all'] as const;
+
+/** If it is absent, payments are meant. */
+export function kindAsked(text: string | undefined): Selection['kind'] {
+  if (!text) return undefined;
+  const kind = KINDS.find((known) => known === text);
+  if (!kind) throw publicErrors.invalidRequest(`'kind' must be one of ${KINDS.join(', ')}.`);
+  return kind;
+}
+
+export const KIND: ParameterDescription = {
+  text: '`refund`: only refunds; `all`: payments and refunds. If absent, only payments.',
+  schema: { type: 'string', enum: KINDS, default: 'payment' },
+};
 
 /** `false` would need a read of every other payment, and no client asks for that. */
 function isPendingAsked(text: string | undefined): true | undefined {
@@ -231,6 +248,7 @@ const description: RouteDescription = {
       schema: { type: 'string', minLength: 1, maxLength: MOST_METADATA_VALUE },
       example: 'ann@shop.example',
     },
+    kind: KIND,
     state: { text: 'Only payments in this state. In any case.', schema: { type: 'string', enum: STATES } },
     pending: {
       text: 'Only payments that are pending: they wait for their payer, or for the processor.',
@@ -273,6 +291,7 @@ const description: RouteDescription = {
       contentWithoutFrom: () => readSelection({ content: 'Shoes' }),
       contentOfClient: () => readSelection({ content: 'Shoes' }, 'key:shop'),
       invalidPending: () => readSelection({ pending: 'false' }),
+      invalidKind: () => readSelection({ kind: 'refunds' }),
       invalidState: () => readSelection({ state: 'PAID' }),
       invalidProcessor: () => readSelection({ processor: '\0' }),
       invalidFrom: () => readSelection({ from: 'yesterday' }),

@@ -14,7 +14,7 @@ import {
   readAttempt,
 } from '../../payments/values/reference.js';
 import type { PublicError } from '../errors/public-error.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { EXAMPLE_KEY, publicErrors } from '../errors/public-errors.js';
 import { always, sometimes } from '../openapi/headers.js';
 import type { ParameterDescription, RequestHeader, RouteErrors } from '../openapi/route-description.js';
 import { visibleClient } from '../requests/access-check.js';
@@ -44,20 +44,28 @@ export const OperatedReferenceQuery = Type.Object({ reference: Text, attempt: Te
 /** A cancellation may be of one attempt only. */
 export const CancellationQuery = Type.Object({ ...OperatedReferenceQuery.properties, only: Text });
 
+/** `refund` is the name of the refund. */
+export const RefundQuery = Type.Object({ refund: Text, reference: Text, client: Text });
+
 const REFERENCE_PARAMETERS = Object.keys(ReferenceQuery.properties);
 const OPERATED_REFERENCE_PARAMETERS = Object.keys(OperatedReferenceQuery.properties);
 const CANCELLATION_PARAMETERS = Object.keys(CancellationQuery.properties);
+const REFUND_PARAMETERS = Object.keys(RefundQuery.properties);
 
 /**
- * The purpose of a request: a payment is a client's own, an operator may name a client for a cancellation or a question, and a question
- * need not name an attempt.
+ * The purpose of a request: a payment is a client's own, an operator may name a client for a cancellation or a question, and a question need
+ * not name an attempt. A refund is of the attempt that was paid.
  */
-type NamedFor = 'payment' | 'cancellation' | 'question';
+type NamedFor = 'payment' | 'cancellation' | 'question' | 'refund';
+
+const KEY_BESIDE_REFERENCE =
+  "A refund names its payment by the Idempotency-Key header or by 'reference', and not by both. Nothing was given back.";
 
 const PARAMETERS: { readonly [Purpose in NamedFor]: readonly string[] } = {
   payment: REFERENCE_PARAMETERS,
   cancellation: CANCELLATION_PARAMETERS,
   question: OPERATED_REFERENCE_PARAMETERS,
+  refund: REFUND_PARAMETERS,
 };
 
 /**
@@ -88,13 +96,16 @@ function namedPayment(
   if (purpose === 'cancellation') scopeOf(request.query);
   if (asked) {
     const payment = named(asked, computeKey);
-    // A question without an attempt is about the newest, which is not known yet.
-    if (asked.attempt !== undefined || purpose !== 'question') refuseOtherKey(header, payment.key);
-    reply.header(KEY_HEADER, payment.key);
+    // A refund is of the attempt that was paid, and a question without an attempt about the newest, which are not known yet.
+    if (purpose === 'refund') refuseKeyBesideReference(header);
+    else if (asked.attempt !== undefined || purpose !== 'question') refuseOtherKey(header, payment.key);
+    if (purpose !== 'refund') reply.header(KEY_HEADER, payment.key);
     return payment;
   }
   const read = readKeyHeader(header);
   if (read.state === 'missing') throw publicErrors.missingIdempotencyKey();
+  if (purpose === 'refund')
+    refuseUnknownParameters(request.query as Readonly<Record<string, unknown>>, REFUND_PARAMETERS);
   const client = purpose === 'payment' ? request.caller?.client : visibleClient(request);
   return read.state === 'present' ? { key: read.key, client } : undefined;
 }
@@ -120,7 +131,7 @@ export function referenceIn(
   const query = request.query as Readonly<Record<string, unknown>>;
   const { reference, attempt, client } = query;
   if (reference === undefined) {
-    const alone = PARAMETERS[purpose].find((name) => query[name] !== undefined);
+    const alone = PARAMETERS[purpose].find((name) => name !== 'refund' && query[name] !== undefined);
     if (alone === undefined) return undefined;
     throw publicErrors.withoutReference(alone);
   }
@@ -166,6 +177,18 @@ export function refuseOtherKey(header: string | undefined, key: string): void {
   if (isKeyHeaderMissing(header)) return;
   const read = readKeyHeader(header);
   if (read.state !== 'present' || read.key !== key) throw publicErrors.keyOfAnotherReference();
+}
+
+/** The key may be of an attempt that was declined: then one of the two is wrong. */
+function refuseKeyBesideReference(header: string | undefined): void {
+  if (!isKeyHeaderMissing(header)) throw publicErrors.invalidRequest(KEY_BESIDE_REFERENCE);
+}
+
+/** The name of the refund that a request asks for. Throws the 400 that says what is wrong. */
+export function refundNameIn(query: unknown): string {
+  const { refund } = query as Readonly<Record<string, unknown>>;
+  if (typeof refund === 'string' && isReference(refund)) return refund;
+  throw publicErrors.invalidRefund();
 }
 
 /** Throws the 400 that says what an attempt is. */
@@ -295,6 +318,19 @@ export const cancellationErrors: RouteErrors = [
   'onlyWithoutReference',
   { invalidScope: () => void scopeOf({ only: '' }) },
 ];
+export const refundErrors: RouteErrors = [
+  'invalidRefund',
+  'invalidReference',
+  'referenceWithoutNumber',
+  'referenceOfWordsAlone',
+  { keyBesideReference: () => refuseKeyBesideReference(EXAMPLE_KEY) },
+  { unknownParameter: () => refuseUnknownParameters({ attempt: '' }, REFUND_PARAMETERS) },
+  'invalidClient',
+  'unknownClient',
+  'referenceOfAnotherClient',
+  { clientMissing: clientMissing() },
+  'clientWithoutReference',
+];
 /** Errors of attempts whose turn it is not. */
 export const turnErrors: RouteErrors = [
   'attemptBeforeUnderWay',
@@ -307,6 +343,20 @@ export const turnErrors: RouteErrors = [
 
 export const REFERENCE: Readonly<Record<string, ParameterDescription>> = { reference, attempt };
 export const OPERATED_REFERENCE: Readonly<Record<string, ParameterDescription>> = { reference, attempt, client };
+const refund: ParameterDescription = {
+  text: 'The name of this refund among those of the payment, such as `line-2`, in the alphabet of `reference`. Repeat a refund with the same name: it is given back once. Another name is another refund.',
+  required: true,
+  schema: { type: 'string', pattern: '^[A-Za-z0-9._~:/@-]{1,128}$' },
+  example: 'line-2',
+};
+export const REFUND: Readonly<Record<string, ParameterDescription>> = {
+  refund,
+  reference: {
+    ...reference,
+    text: 'Names the payment by its order: its attempt that was paid is refunded.',
+  },
+  client,
+};
 export const CANCELLATION: Readonly<Record<string, ParameterDescription>> = {
   ...OPERATED_REFERENCE,
   only: {

@@ -144,7 +144,7 @@ export function pay(
     const error = isUnanswered ? publicErrors.pendingUnanswered(by) : refusalOf(answer, by);
     // The row is cancelled, so it does not have the charge that the processor answered.
     if (answer.state !== 'charged after cancellation') return refuse(payments, reply, error, payment);
-    sendError(reply, error, 'made');
+    sendError(reply, error, { charge: 'made' });
   }
 
   function countFault(_request: FastifyRequest, _reply: FastifyReply, fault: Error, done: () => void): void {
@@ -193,7 +193,7 @@ function paidIn(answer: PayAnswer): Paid | undefined {
   };
 }
 
-type Members = ReadonlyMap<string, JsonMember>;
+export type Members = ReadonlyMap<string, JsonMember>;
 
 /** The payment that the body asks for, or the problem with its content (rules P4 and P19). Unknown members are ignored. */
 export function readPaymentRequest(body: JsonBody): PaymentRequest {
@@ -206,7 +206,7 @@ export function readPaymentRequest(body: JsonBody): PaymentRequest {
   return 'problem' in content ? { ...content, money } : { ...money, content };
 }
 
-function moneyIn(members: Members): Money | MoneyProblem {
+export function moneyIn(members: Members): Money | MoneyProblem {
   const amount = members.get('amount');
   if (amount === undefined) return { problem: '\'amount\' is missing. Send it as a string such as "100.50".' };
   if (!('text' in amount)) return { problem: "'amount' must be a string holding a decimal number." };
@@ -370,7 +370,7 @@ function readBody(body: JsonBody): void {
 const currencies = [...MINOR_UNITS.keys()].sort();
 
 /** The decimals that a currency allows in an amount; `pattern` applies to strings only. */
-const decimalsByCurrency = [...new Set(MINOR_UNITS.values())].sort().map((decimals) => ({
+export const decimalsByCurrency = [...new Set(MINOR_UNITS.values())].sort().map((decimals) => ({
   if: {
     properties: { currency: { enum: currencies.filter((code) => MINOR_UNITS.get(code) === decimals) } },
     required: ['currency'],
@@ -392,21 +392,23 @@ export const CurrencySchema = {
   examples: ['USD'],
 };
 
+export const AMOUNT = {
+  description:
+    'More than 0, plain digits, at most 15 in all. Send it as a string. A JSON number is taken where its text obeys the rules of the string: `100.50` is, `1e2` is not.',
+  anyOf: [
+    { type: 'string', pattern: `^${NOT_ALL_ZEROS}${AT_MOST_15_DIGITS}(?:0|[1-9]\\d*)(?:\\.\\d+)?$` },
+    { type: 'number', exclusiveMinimum: 0 },
+  ],
+  examples: ['100.50'],
+};
+
 export const PaymentRequestSchema = {
   type: 'object',
   description:
     'Unknown members are ignored. A repeated member is refused. An amount has no more decimals than its currency.',
   required: ['amount', 'currency'],
   properties: {
-    amount: {
-      description:
-        'More than 0, plain digits, at most 15 in all. Send it as a string. A JSON number is taken where its text obeys the rules of the string: `100.50` is, `1e2` is not.',
-      anyOf: [
-        { type: 'string', pattern: `^${NOT_ALL_ZEROS}${AT_MOST_15_DIGITS}(?:0|[1-9]\\d*)(?:\\.\\d+)?$` },
-        { type: 'number', exclusiveMinimum: 0 },
-      ],
-      examples: ['100.50'],
-    },
+    amount: AMOUNT,
     currency: { $ref: '#/components/schemas/Currency' },
     source: {
       description:

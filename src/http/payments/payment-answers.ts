@@ -87,7 +87,7 @@ export async function refuse(
 ): Promise<void> {
   const mayBeKnown = error.status < 500 && error.status !== 409;
   const isAsked = mayBeKnown && prefersProblem(reply.request.headers.accept);
-  sendError(reply, error, isAsked ? await payments.tellCharge(payment) : undefined);
+  sendError(reply, error, isAsked ? { charge: await payments.tellCharge(payment) } : undefined);
 }
 
 /** Names a preference of the request that was applied, after the ones that were named before. */

@@ -54,8 +54,8 @@ export function resolvePayment(
   /** Checked just before (RFC 9110 13.2.1). The statement that resolves decides about later changes. */
   async function resolveIf(condition: TagCondition | undefined, key: string, verdict: Verdict): Promise<ResolveAnswer> {
     if (condition) {
-      const payment = await records.get(key);
-      if (payment.state === 'ABSENT' || payment.state === 'PENDING') return { state: 'not found' };
+      const payment = await records.findOperation(key);
+      if (!payment) return { state: 'not found' };
       if (!condition(paymentTag(operatorsJson(payment)))) throw publicErrors.preconditionFailed('payment');
     }
     return records.resolve(key, verdict);

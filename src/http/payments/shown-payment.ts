@@ -5,7 +5,13 @@ import { paymentJson, paymentTag } from '../../payments/history/payment-represen
 import type { ClaimedPayment } from '../../payments/ports/payment-history.js';
 import type { Action } from '../../payments/ports/processor.js';
 import { readKeyHeader } from '../../payments/values/idempotency-key.js';
-import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/public-errors.js';
+import {
+  EXAMPLE_KEY,
+  EXAMPLE_PAYMENT_ID,
+  EXAMPLE_REFUND_ID,
+  EXAMPLE_REFUND_KEY,
+  publicErrors,
+} from '../errors/public-errors.js';
 import { ETAG, REVALIDATE as REVALIDATE_HEADER } from '../openapi/headers.js';
 import { moment, orNull, whole } from '../openapi/json-schema.js';
 import type { AnswerDescription, ParameterDescription } from '../openapi/route-description.js';
@@ -69,6 +75,18 @@ export const completed: ClaimedPayment = {
 
 export const examplePayment = (changes: Partial<ClaimedPayment> = {}): unknown => shown({ ...completed, ...changes });
 
+const refund: ClaimedPayment = {
+  ...completed,
+  key: EXAMPLE_REFUND_KEY,
+  amount: '12.50',
+  transactionId: EXAMPLE_REFUND_ID,
+  claimedAt: Date.UTC(2026, 10, 21, 12),
+  settledAt: Date.UTC(2026, 10, 21, 12, 0, 1),
+  refund: { payment: EXAMPLE_KEY, name: 'line-2', reason: 'returned' },
+};
+
+export const exampleRefund = (changes: Partial<ClaimedPayment> = {}): unknown => shown({ ...refund, ...changes });
+
 export const PENDING_UNTIL_MS = Date.UTC(2026, 10, 20, 14);
 const pending = { ...completed, state: 'PROCESSING', settledAt: undefined, pendingUntil: PENDING_UNTIL_MS } as const;
 
@@ -129,6 +147,19 @@ const OPTIONAL = {
     enum: ['order', 'attempt'],
     description: 'If a cancellation ends the payment, or has ended it: for the whole order, or for this attempt only.',
   },
+  refunded: {
+    type: 'string',
+    description: 'The sum of its refunds that are not declined, once one was made. With all decimals of the currency.',
+    examples: ['12.50'],
+  },
+  refund: whole(
+    {
+      payment: { type: 'string', format: 'uuid', description: 'The key of the payment.' },
+      name: { type: 'string', description: 'The name of this refund among those of the payment.' },
+      reason: orNull({ type: 'string', description: 'Why it is given back, as the request said.' }),
+    },
+    'Only in a refund, which gives a part of a payment back.',
+  ),
   processorId: {
     type: 'string',
     pattern: '^[!-~]{1,255}$',

@@ -1,3 +1,4 @@
+import { lookUp } from '../asking.js';
 import type { PaymentContext } from '../context.js';
 import type { ClaimedPayment } from '../ports/payment-history.js';
 import type { OpenCharge } from '../ports/processor.js';
@@ -45,7 +46,7 @@ export function createAskProcessor(
     underWay += 1;
     try {
       const askedAt = clock.now();
-      const found = await processor.lookUp(key, payment, openOf(payment));
+      const found = await lookUp(processor, payment, true, openOf(payment));
       const declined = found.state === 'declined' ? shownReason(found.reason, payment, payer) : undefined;
       const reason = found.state === 'unknown' ? found.cause : declined;
       return { state: 'answered', processor: payment.processor, askedAt, answer: found.state, reason };

@@ -25,7 +25,7 @@ export function createTellCharge(context: {
 
   async function ofKey(key: string, client: string | undefined): Promise<Charge> {
     const row = await history.find(key);
-    if (!row || !isVisibleTo(client, row.client)) return 'unknown';
+    if (!row || row.refund || !isVisibleTo(client, row.client)) return 'unknown';
     const { reference: text, attempt } = row;
     // A later attempt may have paid the order, although this one was declined.
     if (text !== undefined && attempt !== undefined) return ofReference({ text, attempt, client: row.client });

@@ -1,4 +1,4 @@
-import type { PaymentRecord } from '../ports/payment-history.js';
+import type { PaymentRecord, Selection } from '../ports/payment-history.js';
 
 /** A sum as a count of the smallest unit that was seen, so that it is exact. */
 interface Sum {
@@ -13,22 +13,31 @@ interface Sum {
 export class ExportTotals {
   private count = 0;
   private readonly sums = new Map<string, Sum>();
+  private readonly refundSums = new Map<string, Sum>();
+
+  /** `kind`: of the operations that the export has; payments, if it is omitted. */
+  constructor(private readonly kind: Selection['kind'] = 'payment') {}
 
   add(payments: readonly PaymentRecord[]): void {
     this.count += payments.length;
     for (const payment of payments) {
       if (payment.state !== 'COMPLETED') continue;
-      const { currency, amount } = payment;
-      this.sums.set(currency, plus(this.sums.get(currency), sumOf(amount)));
+      const { currency, amount, refund } = payment;
+      const sums = refund ? this.refundSums : this.sums;
+      sums.set(currency, plus(sums.get(currency), sumOf(amount)));
     }
   }
 
-  /** The text of the line, without its end. Only payments that are COMPLETED have moved money, so only they are summed. */
+  /** The text of the line, without its end. Only what is COMPLETED has moved money, so only that is summed. */
   json(): string {
-    const currencies = [...this.sums].sort(([one], [other]) => (one < other ? -1 : 1));
-    const sums = Object.fromEntries(currencies.map(([currency, sum]) => [currency, textOf(sum)]));
-    return JSON.stringify({ end: true, count: this.count, sums });
+    const refundSums = this.kind === 'payment' ? undefined : inOrder(this.refundSums);
+    return JSON.stringify({ end: true, count: this.count, sums: inOrder(this.sums), refundSums });
   }
+}
+
+function inOrder(sums: ReadonlyMap<string, Sum>): Readonly<Record<string, string>> {
+  const currencies = [...sums].sort(([one], [other]) => (one < other ? -1 : 1));
+  return Object.fromEntries(currencies.map(([currency, sum]) => [currency, textOf(sum)]));
 }
 
 function sumOf(amount: string): Sum {

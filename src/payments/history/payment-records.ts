@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { PaymentContext } from '../context.js';
-import type { NewestPage, PaymentRecord, Selection } from '../ports/payment-history.js';
+import type { ClaimedPayment, NewestPage, PaymentRecord, Selection } from '../ports/payment-history.js';
 import { mayBeGenerated } from '../values/idempotency-key.js';
 import { isVisibleTo } from '../values/payment.js';
 import { createResolve, type Resolve, type ResolveContext } from './resolve.js';
@@ -26,6 +26,10 @@ export type ShownPayment =
       Pick<PaymentRecord, 'reference' | 'attempt' | 'client'>
     >);
 
+export interface SettledOnly extends Pick<Selection, 'kind' | 'reader'> {
+  readonly processor?: string | undefined;
+}
+
 export interface AbsentPayment {
   readonly state: 'ABSENT';
   /**
@@ -42,15 +46,19 @@ export interface PaymentRecords {
    * `client` (rule A5).
    */
   get(key: string, client?: string): Promise<ShownPayment | AbsentPayment>;
+  /** A payment or a refund that has a row. */
+  findOperation(key: string): Promise<PaymentRecord | undefined>;
+  /** The refunds of a payment, oldest first. Absent as with `get`. */
+  refundsOf(key: string, client?: string): Promise<readonly ClaimedPayment[] | undefined>;
   /** Newest first. A page may be short, even empty, and not the last: it is bounded by the rows that are read for it. */
   list(selection: Selection): Promise<NewestPage>;
   /** The newest payment of the client, if a client is named, at the reference, if one is named. Undefined if there is none. */
   newestOf(whose: Pick<Selection, 'client' | 'reference' | 'reader'>): Promise<PaymentRecord | undefined>;
   /**
    * Everything that was settled in [from, to), milliseconds since the epoch, page by page in the order of settling; `processor`: only
-   * payments of the processor with this name; `reader`: the client that reads.
+   * payments of the processor with this name; `kind`: payments, if it is omitted; `reader`: the client that reads.
    */
-  settled(from: number, to: number, processor?: string, reader?: string): AsyncIterable<readonly PaymentRecord[]>;
+  settled(from: number, to: number, only: SettledOnly): AsyncIterable<readonly PaymentRecord[]>;
   /** Writes the outcome that an operator found out for a payment that the service cannot find out itself. */
   readonly resolve: Resolve;
 }
@@ -65,9 +73,15 @@ export function createPaymentRecords(context: ResolveContext & Pick<PaymentConte
     return mayBeGenerated(key) && (await ledger.endedUnclaimed(key, keyLifeMs, client));
   }
 
+  /** A refund is no payment. */
+  async function findPayment(key: string): Promise<PaymentRecord | undefined> {
+    const found = await history.find(key);
+    return found?.refund ? undefined : found;
+  }
+
   return {
     async get(key, client) {
-      const payment = await history.find(key);
+      const payment = await findPayment(key);
       if (payment && isVisibleTo(client, payment.client)) return payment;
       // Also of another client's payment, which must cost what an unknown key costs.
       const looked = await keys.look(key, client);
@@ -76,7 +90,7 @@ export function createPaymentRecords(context: ResolveContext & Pick<PaymentConte
           return { state: 'ABSENT', endedUnpaid: await hasEndedUnpaid(key, client) };
         case 'final':
           // It was claimed and settled after the row was looked for, or its row is lost or removed.
-          return (await history.find(key)) ?? { state: 'ABSENT', endedUnpaid: false };
+          return (await findPayment(key)) ?? { state: 'ABSENT', endedUnpaid: false };
         case 'generated':
           return {
             ...{ state: 'PENDING', key, client: looked.client },
@@ -88,6 +102,14 @@ export function createPaymentRecords(context: ResolveContext & Pick<PaymentConte
       }
     },
 
+    findOperation: (key) => history.find(key),
+
+    async refundsOf(key, client) {
+      const payment = await findPayment(key);
+      if (!payment || !isVisibleTo(client, payment.client)) return undefined;
+      return history.refundsOf(key);
+    },
+
     list: (selection) =>
       history.newest(selection, selection.content === undefined ? LIST_READ_LIMIT : CONTENT_READ_LIMIT),
 
@@ -97,10 +119,10 @@ export function createPaymentRecords(context: ResolveContext & Pick<PaymentConte
     },
 
     /** Filters the pages: a statement that looks for a rare processor would read a whole day at once. */
-    async *settled(from, to, processor, reader) {
+    async *settled(from, to, { processor, kind, reader }) {
       let after: string | undefined;
       do {
-        const page = await history.settled({ from, to, after, limit: EXPORT_PAGE, reader });
+        const page = await history.settled({ from, to, kind, after, limit: EXPORT_PAGE, reader });
         // A cancelled payment was never charged.
         yield page.payments.filter(({ state, processor: its }) => state !== 'CANCELLED' && (processor ?? its) === its);
         after = page.next;

@@ -3,8 +3,9 @@ import { safeJson } from '../../platform/safe-json.js';
 import type { PaymentRecord } from '../ports/payment-history.js';
 import type { Action } from '../ports/processor.js';
 import { shownProcessor } from '../processors/processor-url.js';
+import { isComputed } from '../values/computed-key.js';
 import { keyTimeOf } from '../values/idempotency-key.js';
-import { isComputed } from '../values/reference.js';
+import { amountOfUnits } from '../values/money.js';
 import type { ProcessorKnowledge } from './ask-processor.js';
 import type { ShownPayment } from './payment-records.js';
 import type { Timeline } from './timeline.js';
@@ -34,6 +35,7 @@ export function paymentJson(payment: ShownPayment, client: string | undefined, a
     claimedAt: isoTime(row.claimedAt),
     settledAt: isoTime(row.settledAt),
     ...openMembersOf(row, action),
+    ...refundMembersOf(row),
     // For operators, and only if the payment has one. A client sees its own payments, and payments that belong to nobody.
     ...(client === undefined && row.client !== undefined && { client: row.client }),
   });
@@ -48,6 +50,18 @@ function openMembersOf(
     ...(pendingUntil !== undefined && { pending: { until: isoTime(pendingUntil), ...(action && { action }) } }),
     ...(ending && { ending }),
     ...(processorId !== undefined && { processorId }),
+  };
+}
+
+/** The sum of a payment's refunds, once one was made; and of a refund, its payment and its name there. */
+function refundMembersOf({
+  refund,
+  refundedUnits,
+  currency,
+}: Pick<Partial<PaymentRecord>, 'refund' | 'refundedUnits' | 'currency'>): object {
+  return {
+    ...(refundedUnits !== undefined && { refunded: amountOfUnits(refundedUnits, currency ?? '') }),
+    ...(refund && { refund: { payment: refund.payment, name: refund.name, reason: refund.reason ?? null } }),
   };
 }
 

@@ -1,7 +1,9 @@
 import { StoreUnavailable } from '../../platform/faults.js';
+import { lookUp as askAbout } from '../asking.js';
 import type { AttemptEndings } from '../attempt-endings.js';
 import type { PaymentContext } from '../context.js';
 import type { CarryOut } from '../execution.js';
+import { countSettled } from '../payment-counts.js';
 import type { ClaimedPayment, PaymentRecord } from '../ports/payment-history.js';
 import { isKeptOf, keptReason } from '../processors/decline-reason.js';
 import type { Outcome } from '../values/payment.js';
@@ -39,15 +41,15 @@ export function createResolve(context: ResolveContext): Resolve {
    * first one's verdict.
    */
   return async function resolve(key, { state, reason }) {
-    await finishByLookUp(key);
+    const refund = (await finishByLookUp(key))?.refund;
     const owner = newOwner();
     const kept = keptReason(reason, await ledger.payerOf(key));
     const resolved = await ledger.resolve({ key, owner, state, reason: kept, dedupMs, idempotencyTtlMs });
     switch (resolved.state) {
       case 'resolved': {
-        counts.settled.operator += 1;
-        // The commit is known, so the verdict stands, also when the key store fails now.
-        await endings.finish(key, owner, resolved.final);
+        countSettled(counts, refund !== undefined, 'operator', state);
+        // The commit is known, so the verdict stands, also when the key store fails now. A refund has no record there.
+        if (!refund) await endings.finish(key, owner, resolved.final);
         const shown = await shownAfterwards(key).catch((fault: unknown) => {
           events.resolved?.(undefined, state);
           throw fault;
@@ -73,17 +75,18 @@ export function createResolve(context: ResolveContext): Resolve {
     }
   };
 
-  /** Finishes the payment if its processor knows the outcome; sends nothing. */
-  async function finishByLookUp(key: string): Promise<void> {
+  /** Finishes the payment if its processor knows the outcome; sends nothing. Resolves to the payment as it was before. */
+  async function finishByLookUp(key: string): Promise<PaymentRecord | undefined> {
     const payment = await history.find(key);
     if (payment?.state === 'PROCESSING' && [name, ...formerNames].includes(payment.processor)) await lookUp(payment);
+    return payment;
   }
 
   async function lookUp(payment: ClaimedPayment): Promise<void> {
     const { key } = payment;
     // A row that was claimed after a loss may have another amount than was charged: `carryOut` compares the two.
-    const money = (await ledger.mayBeLost(key)) ? undefined : payment;
-    const found = await processor.lookUp(key, money, openOf(payment));
+    const isMoneyKnown = !(await ledger.mayBeLost(key));
+    const found = await askAbout(processor, payment, isMoneyKnown, openOf(payment));
     if (found.state !== 'succeeded' && found.state !== 'declined') return;
     const answered = found.state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
     const askedAt = clock.monotonic();

@@ -2,9 +2,9 @@ import type { PaymentContext } from '../context.js';
 import { RESOLVABLE_AFTER_CLAIM_MS, RESOLVABLE_AFTER_UNTIL_MS } from '../ports/ledger.js';
 import type { PaymentEvent, PaymentLife } from '../ports/payment-history.js';
 import { shownProcessor } from '../processors/processor-url.js';
+import { isComputed } from '../values/computed-key.js';
 import { keyTimeOf } from '../values/idempotency-key.js';
 import { type ExecutionNote, isVisibleTo } from '../values/payment.js';
-import { isComputed } from '../values/reference.js';
 
 /** Undefined if `PaymentRecords.get` is: also for another client's key, with the same calls to the stores. */
 export type FindTimeline = (key: string, client?: string) => Promise<Timeline | undefined>;
@@ -59,6 +59,7 @@ export const EVENT_NAMES = [
   'issued',
   'claimed',
   'charged',
+  'refunded',
   'not sent',
   'unknown',
   'pending',
@@ -192,7 +193,9 @@ function endOf({ payment, events }: PaymentLife, actor: Actor): TimelineEvent[] 
   const settled: TimelineEvent = { at, event: 'settled', ...actor, detail: reason ? `${state}: ${reason}` : state };
   const last = events.at(-1);
   const wasFound = last?.kind === 'settled' && last.lookedUp === 'found';
-  return state === 'COMPLETED' && !wasFound ? [{ event: 'charged', ...actor }, settled] : [settled];
+  return state === 'COMPLETED' && !wasFound
+    ? [{ event: payment.refund ? 'refunded' : 'charged', ...actor }, settled]
+    : [settled];
 }
 
 export const NEXT_STEPS = [
@@ -284,7 +287,7 @@ export function nextOf(
     what: 'recovery',
     at: life.recoverAt,
     resolvableAt: operatorFrom,
-    text: `Recovery asks the processor again at ${isoOf(life.recoverAt)}, a repeat with its key at once${operator}.`,
+    text: `Recovery asks the processor again at ${isoOf(life.recoverAt)}, a repeat with its ${payment.refund ? 'name' : 'key'} at once${operator}.`,
   };
 }
 
@@ -308,7 +311,7 @@ function openNext({ payment, now, recoverAt }: PaymentLife, operatorFrom: number
     what: 'pending',
     at: until,
     resolvableAt: operatorFrom,
-    text: `It waits at the processor, for its payer or for a bank, and its end ${end}. Recovery asks again at ${isoOf(recoverAt)}, a repeat at once. ${operator}`,
+    text: `It waits at the processor, ${payment.refund ? 'which gives it back' : 'for its payer or for a bank'}, and its end ${end}. Recovery asks again at ${isoOf(recoverAt)}, a repeat at once. ${operator}`,
   };
 }
 
@@ -320,6 +323,12 @@ function afterEnd({ payment, now, expiresAt }: PaymentLife, newest: number | und
     return {
       what: 'superseded',
       text: `It is final, and attempt ${newest} was made after it: a repeat of attempt ${attempt} is refused.`,
+    };
+  }
+  if (payment.refund) {
+    return {
+      what: 'replayed',
+      text: 'It is final: a repeat with its name gets this outcome for as long as it is kept.',
     };
   }
   if (reference !== undefined) {

@@ -13,8 +13,9 @@ import type {
 import type { Reference } from '../values/reference.js';
 
 /**
- * Port: the durable row of every payment, in the store of record (rule P12). One row per key, and a final state is written once: this row
- * keeps the promise of exactly once. Its contract: `test/contracts/ledger-contract.ts`.
+ * Port: the durable row of every operation, a payment or a refund, in the store of record (rule P12). One row per key, and a final state is
+ * written once: this row keeps the promise of exactly once. Its contract: `test/contracts/ledger-contract.ts`. A refund is claimed and found by
+ * `RefundLedger`; every other call serves both kinds, and a refund that ends as DECLINED lowers the refunded sum of its payment in that commit.
  *
  * Every operation is one atomic commit, durable when it resolves. The store's own clock decides about leases.
  * Durations are milliseconds; faults are StoreUnavailable.
@@ -27,8 +28,8 @@ export interface Ledger {
   cancel(cancellation: Cancellation): Promise<CancelResult>;
 
   /**
-   * Reads the row after the call began, never the result of an earlier read. Absent if the key is another client's. Without a `client`
-   * every key is visible.
+   * Reads the row after the call began, never the result of an earlier read. Absent if the key is another client's, or a refund's. Without a
+   * `client` every key is visible.
    */
   find(key: string, client?: string): Promise<FindResult>;
 

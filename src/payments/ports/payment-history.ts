@@ -2,6 +2,7 @@ import type { Metadata } from '../values/content.js';
 import type { Money } from '../values/money.js';
 import type { EndingScope, ExecutionNote, LookedUp } from '../values/payment.js';
 import type { PaidCounts } from '../values/processor-names.js';
+import type { RefundPart } from '../values/refund.js';
 
 /** Port: the rows of the ledger as clients and operators look at them, final or not, for as long as they are kept. */
 export interface PaymentHistory {
@@ -16,6 +17,9 @@ export interface PaymentHistory {
    */
   newest(selection: Selection, readLimit: number): Promise<NewestPage>;
 
+  /** The refunds of a payment that have rows, oldest first claim first; at most `MOST_REFUNDS` of the newest. */
+  refundsOf(payment: string): Promise<readonly ClaimedPayment[]>;
+
   /** The last attempt at a reference that has a row. `client` is undefined if the service tells no clients apart. */
   newestAttempt(reference: string, client: string | undefined): Promise<PaymentRecord | undefined>;
 
@@ -29,10 +33,16 @@ export interface PaymentHistory {
   countPaid(): Promise<PaidCounts>;
 }
 
+/** Refunds of one payment that are shown. */
+export const MOST_REFUNDS = 1_000;
+
 /** A start counts among at most this many payments of a store, so that it takes no longer if there are more. */
 export const MOST_LOOKED_AT = 10_000;
 
 export type PaymentRecord = ClaimedPayment | CancelledPayment;
+
+/** The kind of an operation: a payment takes money, and a refund gives a part of it back. */
+export type OperationKind = 'payment' | 'refund';
 
 /** Times are milliseconds since the epoch, by the store's clock. */
 interface PaymentRow {
@@ -68,6 +78,10 @@ export interface ClaimedPayment extends PaymentRow, Money {
   readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED';
   readonly transactionId: string;
   readonly processor: string;
+  /** It gives money back (rule P26). Undefined for a payment. */
+  readonly refund?: RefundPart | undefined;
+  /** The sum of a payment's refunds that are not declined, in minor units. Undefined before the first one. */
+  readonly refundedUnits?: number | undefined;
 }
 
 /** It was closed before anything was claimed, at `claimedAt`, so it has none of these. */
@@ -77,6 +91,8 @@ export interface CancelledPayment extends PaymentRow {
   readonly processor?: undefined;
   readonly amount?: undefined;
   readonly currency?: undefined;
+  readonly refund?: undefined;
+  readonly refundedUnits?: undefined;
 }
 
 /** Times are milliseconds since the epoch, by the store's clock. */
@@ -118,6 +134,8 @@ export type PaymentEvent = { readonly at: number; readonly execution: number } &
 
 export interface Selection {
   readonly state: PaymentRecord['state'] | undefined;
+  /** `all` selects both kinds. If omitted, payments. */
+  readonly kind?: OperationKind | 'all' | undefined;
   /** Selects pending payments only. `PROCESSING` selects them too. */
   readonly isPending?: boolean | undefined;
   /** Only payments of this client; payments of all clients if it is undefined. */
@@ -153,6 +171,8 @@ export interface NewestPage {
 export interface SettledPeriod {
   readonly from: number;
   readonly to: number;
+  /** As of a `Selection`. */
+  readonly kind?: OperationKind | 'all' | undefined;
   /** `next` of the page before. */
   readonly after: string | undefined;
   readonly limit: number;

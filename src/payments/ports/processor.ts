@@ -26,9 +26,21 @@ export interface Processor {
    * until there is an answer. Never throws for an act of the processor. `money`: as for a look-up.
    */
   end(ending: Ending, money?: Money): Promise<EndResult>;
+
+  /**
+   * Gives back a part of a charge, once per key, however long ago it was asked for first. Only a reply that names `CONTRACT_OF_ENDINGS`
+   * counts. Never throws for an act of the processor.
+   */
+  refund(refund: Refund): Promise<RefundResult | NotSent>;
+
+  /**
+   * Tells what became of an earlier refund with that key, of the charge of `payment`; an answer that names other money is unknown. Only a
+   * reply that names `CONTRACT_OF_ENDINGS` counts. `open`: as for `lookUp`, of the refund.
+   */
+  lookUpRefund(key: string, payment: string, money: Money, open?: OpenCharge): Promise<RefundResult | NoRecord>;
 }
 
-/** The first contract that knows pending charges and their ending. */
+/** The first contract that knows pending charges, their ending, and refunds. */
 export const CONTRACT_OF_ENDINGS = 3;
 
 /** A charge that is pending, or that is being ended. */
@@ -41,6 +53,20 @@ export interface Ending extends Money, OpenCharge {
   readonly key: string;
   readonly transactionId: string;
 }
+
+export interface Refund extends Money {
+  /** The refund's own key: the same in every send of it. */
+  readonly key: string;
+  readonly transactionId: string;
+  /** The key of the payment that was charged. */
+  readonly payment: string;
+  /** The processor's own name of the charge, if a reply named one. */
+  readonly chargeId?: string | undefined;
+  readonly reason?: string | undefined;
+}
+
+/** A pending refund has no action. */
+export type RefundResult = ChargeResult;
 
 /** A processor that was opened: what its last calls say of it, and the end of its connections. */
 export interface ProcessorClient extends Processor {
@@ -92,7 +118,11 @@ export type LookUpResult =
   /** `charged`: what the processor says that it charged, in canonical form. If omitted, it does not say. */
   | ({ readonly state: 'succeeded' | 'pending'; readonly charged?: Money | undefined } & ChargeResult)
   | Exclude<ChargeResult, { readonly state: 'succeeded' | 'pending' }>
-  | { readonly state: 'no record' };
+  | NoRecord;
+
+export interface NoRecord {
+  readonly state: 'no record';
+}
 
 export type ChargeResult =
   | ({ readonly state: 'succeeded' } & OpenCharge)

@@ -16,6 +16,10 @@ import {
   lookUpResultOf,
   NOTHING_CARRIED,
   readsContent,
+  refundLookUpQuestion,
+  refundLookUpResultOf,
+  refundQuestion,
+  refundResultOf,
   type Subject,
   whereToLook,
 } from './messages.js';
@@ -35,9 +39,9 @@ const ALARM_EVERY_MS = 10_000;
  * in a socket or on the way. Such a charge arrives late, under the same `Idempotency-Key` as the one that a takeover sent meanwhile, and
  * the processor's own deduplication makes them one.
  *
- * `alarm` is called for answers that only a person can repair (a refused password, a path that is not there, a reply about another charge,
- * an action that breaks the contract). `sourceNotRead` is called once, when an adapter settles a charge that names its payer, and does not
- * say that it reads the source.
+ * `alarm` is called for answers that only a person can repair (a refused password, a path that is not there, a reply about another charge or
+ * refund, an action that breaks the contract).
+ * `sourceNotRead` is called once, when an adapter settles a charge that names its payer, and does not say that it reads the source.
  */
 export function createHttpProcessor(settings: {
   url: string;
@@ -116,6 +120,19 @@ export function createHttpProcessor(settings: {
       const question = endingQuestion(key, { transactionId, amount, currency, id });
       const { reply, doubt } = await ask('an ending', question, { key, money });
       return endResultOf(reply, doubt);
+    },
+
+    async refund({ key, transactionId, payment, chargeId, amount, currency, reason }) {
+      const question = refundQuestion(key, { charge: payment, id: chargeId, transactionId, amount, currency, reason });
+      const subject = { key, transactionId, money: { amount, currency }, payment };
+      const { reply, doubt } = await ask('a refund', question, subject);
+      return refundResultOf(reply, doubt);
+    },
+
+    async lookUpRefund(key, payment, money, open) {
+      const question = refundLookUpQuestion(key, payment, open);
+      const { reply, doubt } = await ask('a look-up of a refund', question, { key, money, payment });
+      return refundLookUpResultOf(reply, doubt);
     },
 
     get contract() {

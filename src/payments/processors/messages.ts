@@ -5,8 +5,10 @@ import {
   CONTRACT_OF_ENDINGS,
   type EndResult,
   type LookUpResult,
+  type NoRecord,
   type NotSent,
   type OpenCharge,
+  type RefundResult,
 } from '../ports/processor.js';
 import type { Metadata } from '../values/content.js';
 import { readKeyHeader, UUID } from '../values/idempotency-key.js';
@@ -18,7 +20,7 @@ import { readPending } from './pending-reply.js';
 import type { ProcessorLocation } from './processor-url.js';
 
 /** The questions of `docs/reference/processor.md`, and what their replies mean. Only a whole reply that says so is an outcome. */
-export type Asked = 'a charge' | 'a look-up' | 'an ending';
+export type Asked = 'a charge' | 'a look-up' | 'an ending' | 'a refund' | 'a look-up of a refund';
 
 const succeeded = Compile(Type.Object({ status: Type.Literal('succeeded') }));
 const declined = Compile(Type.Object({ status: Type.Literal('declined'), reason: Type.String() }));
@@ -34,6 +36,7 @@ const LOOK_AT_DOUBT = 'look at the adapter, and at whatever stands between it an
 const LOOK_AT_CREDENTIALS = 'look at the user and password in PROCESSOR_URL';
 const LOOK_AT_ADAPTER = 'look at the adapter: it does not keep the contract';
 const LOOK_AT_CHARGE = 'look at the charge at the processor, and at its payment here';
+const LOOK_AT_REFUND = 'look at the refund at the processor, and at its row here';
 /** Answers that only a person can repair, and the place to look. */
 const LOOK_UP_REFUSED: Readonly<Record<number, string>> = {
   400: LOOK_AT_CONTRACT,
@@ -47,6 +50,17 @@ const REFUSED: Readonly<Record<Asked, Readonly<Record<number, string>>>> = {
   'a charge': { ...LOOK_UP_REFUSED, 404: 'look at the path of PROCESSOR_URL' },
   // A charge that never came can be ended too.
   'an ending': { ...LOOK_UP_REFUSED, 404: LOOK_AT_ADAPTER },
+  // An adapter that does not know refunds, or something before it that does not know their path.
+  'a refund': { ...LOOK_UP_REFUSED, 404: LOOK_AT_DOUBT },
+  'a look-up of a refund': LOOK_UP_REFUSED,
+};
+/** The status of a reply that says pending. An ending has none. */
+const PENDING_STATUS: Readonly<Record<Asked, number | undefined>> = {
+  'a charge': 202,
+  'a look-up': 200,
+  'an ending': undefined,
+  'a refund': 202,
+  'a look-up of a refund': 200,
 };
 /**
  * A gateway before the adapter may answer an ending with one of these, so such a reply does not prove that the adapter keeps another
@@ -54,7 +68,7 @@ const REFUSED: Readonly<Record<Asked, Readonly<Record<number, string>>>> = {
  */
 const NOT_FROM_ADAPTER = [401, 403, 408, 429, 500, 502, 503, 504];
 
-/** The version of the contract: since version 2 a charge has its content, and since version 3 a charge can be pending, and be ended. */
+/** The version of the contract: since version 2 a charge has its content, and since version 3 it can be pending, be ended, and be given back. */
 const CONTRACT = CONTRACT_OF_ENDINGS;
 const CONTRACT_OF_CONTENT = 2;
 const CONTRACT_HEADER = 'idempay-contract';
@@ -90,6 +104,23 @@ export function endingQuestion(key: string, members: Readonly<Record<string, str
   };
 }
 
+/** `members`: the refund as the contract has it. */
+export function refundQuestion(key: string, members: Readonly<Record<string, string | undefined>>): Question {
+  return {
+    method: 'POST',
+    path: '/refunds',
+    headers: { 'idempotency-key': key, 'content-type': 'application/json' },
+    body: JSON.stringify(members),
+  };
+}
+
+/** `payment`: the key of the payment that was charged. `open`: as for `lookUpQuestion`. */
+export function refundLookUpQuestion(key: string, payment: string, open?: OpenCharge): Question {
+  const id = open?.id === undefined ? '' : `&id=${encodeURIComponent(open.id)}`;
+  const path = `/refunds/${encodeURIComponent(key)}?charge=${encodeURIComponent(payment)}${id}`;
+  return { method: 'GET', path, headers: {} };
+}
+
 /** The question as it is sent to that processor; `more`: headers besides the contract's. */
 export function addressed(
   { path, authorization }: ProcessorLocation,
@@ -110,13 +141,15 @@ export function addressed(
   };
 }
 
-/** The payment that a question is about. If a member is omitted, the reply is not compared with it. */
+/** The payment, or the refund, that a question is about. If a member is omitted, the reply is not compared with it. */
 export interface Subject {
   /** A reply names it as `reference`. */
   readonly key: string;
   /** Only a charge has one: after rows were lost, a look-up or an ending may find the charge of another transaction. */
   readonly transactionId?: string | undefined;
   readonly money?: Money | undefined;
+  /** Only a refund has one: the key of the payment that was charged. A reply names it as `charge`. */
+  readonly payment?: string | undefined;
 }
 
 /** The marks that an adapter's replies have carried: a 404 without it may come from something else on the way. */
@@ -129,30 +162,60 @@ export const NOTHING_CARRIED: Carried = { contract: false, reference: false };
 
 /** `doubt` is the result of `doubtIn`. */
 export function chargeResultOf(reply: Reply, doubt: string | undefined): ChargeResult | NotSent {
+  return sentResultOf('a charge', reply, doubt);
+}
+
+/** `doubt`: of `doubtIn`. Only a reply that names the contract counts. */
+export function refundResultOf(reply: Reply, doubt: string | undefined): RefundResult | NotSent {
+  return otherContractIn('a refund', reply, doubt) ?? sentResultOf('a refund', reply, doubt);
+}
+
+function sentResultOf(asked: 'a charge' | 'a refund', reply: Reply, doubt: string | undefined): ChargeResult | NotSent {
   if (doubt !== undefined) return { state: 'unknown', cause: doubt };
   if (reply.complete) {
     const body = readJson(reply.body);
     const isSuccess = reply.status >= 200 && reply.status <= 299;
     if (isSuccess && succeeded.Check(body)) return { state: 'succeeded', ...idIn(reply) };
     if (reply.status === 402 && declined.Check(body)) return declineOf(body, reply);
-    const waiting = pendingIn('a charge', reply);
+    const waiting = pendingIn(asked, reply);
     if (waiting && !('problem' in waiting)) return { state: 'pending', ...waiting, ...idIn(reply) };
   }
   if (!reply.complete && !reply.sent) return { state: 'not sent', cause: reply.cause };
-  return { state: 'unknown', cause: causeOf('a charge', reply) };
+  return { state: 'unknown', cause: causeOf(asked, reply) };
 }
 
 /** `doubt` is the result of `doubtIn`. With `isOpen`, the payment is pending or ended, so only a reply that names the contract counts. */
 export function lookUpResultOf(reply: Reply, doubt: string | undefined, isOpen = false): LookUpResult {
+  const otherwise = isOpen ? otherContractIn('a look-up', reply, doubt) : undefined;
+  return otherwise ?? foundResultOf('a look-up', reply, doubt);
+}
+
+/** `doubt`: of `doubtIn`. Only a reply that names the contract counts. */
+export function refundLookUpResultOf(reply: Reply, doubt: string | undefined): RefundResult | NoRecord {
+  const asked = 'a look-up of a refund';
+  const { charged: _, ...found }: LookUpResult & { readonly charged?: unknown } =
+    otherContractIn(asked, reply, doubt) ?? foundResultOf(asked, reply, doubt);
+  return found;
+}
+
+function foundResultOf(
+  asked: 'a look-up' | 'a look-up of a refund',
+  reply: Reply,
+  doubt: string | undefined,
+): LookUpResult {
   if (doubt !== undefined) return { state: 'unknown', cause: doubt };
-  if (isOpen && reply.complete && !namesEndings(reply))
-    return { state: 'unknown', cause: otherContract('a look-up', reply) };
   if (reply.complete && reply.status === 404) return { state: 'no record' };
-  const waiting = pendingIn('a look-up', reply);
+  const waiting = pendingIn(asked, reply);
   if (waiting && !('problem' in waiting)) {
     return { state: 'pending', ...waiting, charged: chargedIn(reply), ...idIn(reply) };
   }
-  return outcomeIn(reply) ?? { state: 'unknown', cause: causeOf('a look-up', reply) };
+  return outcomeIn(reply) ?? { state: 'unknown', cause: causeOf(asked, reply) };
+}
+
+/** A reply that counts for nothing, because it does not name the contract. The doubt of a reply is the better reason. */
+function otherContractIn(asked: Asked, reply: Reply, doubt: string | undefined) {
+  if (doubt !== undefined || !reply.complete || namesEndings(reply)) return undefined;
+  return { state: 'unknown', cause: otherContract(asked, reply) } as const;
 }
 
 /** `doubt` is the result of `doubtIn`. */
@@ -183,31 +246,41 @@ function declineOf({ reason }: { readonly reason: string }, reply: Reply) {
  * contract 3: under an earlier contract the word may mean anything.
  */
 function pendingIn(asked: Asked, reply: Reply) {
-  if (asked === 'an ending' || !reply.complete || reply.status !== (asked === 'a charge' ? 202 : 200)) return undefined;
-  return namesEndings(reply) && pending.Check(readJson(reply.body)) ? readPending(membersOf(reply)) : undefined;
+  if (!reply.complete || reply.status !== PENDING_STATUS[asked]) return undefined;
+  if (!namesEndings(reply) || !pending.Check(readJson(reply.body))) return undefined;
+  const { until, action } = membersOf(reply);
+  // Nobody is there to follow the action of a refund. It is passed over, because the money may be on its way back.
+  return readPending(isOfRefund(asked) ? { until } : { until, action });
 }
 
-/** The processor's own name of the charge. A name of another form could not be sent back, so it is ignored. */
+const isOfRefund = (asked: Asked): boolean => asked === 'a refund' || asked === 'a look-up of a refund';
+const isLookUp = (asked: Asked): boolean => asked === 'a look-up' || asked === 'a look-up of a refund';
+const nounOf = (asked: Asked): string => (isOfRefund(asked) ? 'refund' : 'charge');
+
+/** The processor's own name of the charge, or of the refund. A name of another form could not be sent back, so it is ignored. */
 function idIn(reply: Reply): OpenCharge {
   const { id } = membersOf(reply);
   return typeof id === 'string' && CHARGE_ID.test(id) ? { id } : {};
 }
 
 /**
- * Why the reply cannot be believed (rule P23): it names another charge than the one that was asked about, or is a 404 that lacks what
+ * Why the reply cannot be believed (rule P23): it names another charge or refund than the one that was asked about, or is a 404 that lacks what
  * `carried` says. Undefined if there is no doubt.
  */
 export function doubtIn(asked: Asked, reply: Reply, subject: Subject, carried: Carried): string | undefined {
   const other = otherNameIn(reply, subject);
-  if (other !== undefined) return `${answered(asked, reply)}, and names another charge: ${other}`;
-  return asked === 'a look-up' ? missingFrom(reply, subject, carried) : undefined;
+  if (other !== undefined) return `${answered(asked, reply)}, and names another ${nounOf(asked)}: ${other}`;
+  return isLookUp(asked) ? missingFrom(asked, reply, subject, carried) : undefined;
 }
 
 /** A value that the reply names in a form of its own is not compared. */
-function otherNameIn(reply: Reply, { key, transactionId, money }: Subject): string | undefined {
+function otherNameIn(reply: Reply, { key, transactionId, money, payment }: Subject): string | undefined {
   const otherReference = referencesIn(reply).find((named) => named !== key);
   if (otherReference !== undefined) return `its reference is ${otherReference}, not ${key}`;
-  const { transactionId: id } = membersOf(reply);
+  const { transactionId: id, charge } = membersOf(reply);
+  const isOtherPayment =
+    typeof charge === 'string' && UUID.test(charge.toLowerCase()) && charge.toLowerCase() !== payment;
+  if (payment !== undefined && isOtherPayment) return `its charge is ${charge}, not ${payment}`;
   const isOurs = typeof id === 'string' && TRANSACTION_ID.test(id);
   if (isOurs && transactionId !== undefined && id.toUpperCase() !== transactionId) {
     return `its transactionId is ${id}, not ${transactionId}`;
@@ -220,7 +293,7 @@ function otherNameIn(reply: Reply, { key, transactionId, money }: Subject): stri
 }
 
 /** Why a 404 may come from something between here and the adapter, such as an ingress without a route. */
-function missingFrom(reply: Reply, { key }: Subject, carried: Carried): string | undefined {
+function missingFrom(asked: Asked, reply: Reply, { key }: Subject, carried: Carried): string | undefined {
   if (!reply.complete || reply.status !== 404) return undefined;
   const missing = [
     ...(isObject(readJson(reply.body)) ? [] : ['a body that is a JSON object']),
@@ -228,7 +301,7 @@ function missingFrom(reply: Reply, { key }: Subject, carried: Carried): string |
     ...(carried.reference && !namesReference(reply, key) ? ['the reference, which earlier replies named'] : []),
   ];
   if (missing.length === 0) return undefined;
-  return `${answered('a look-up', reply)} without ${missing.join(' and without ')}, which proves nothing`;
+  return `${answered(asked, reply)} without ${missing.join(' and without ')}, which proves nothing`;
 }
 
 /** The marks that were carried so far, this reply included. */
@@ -269,7 +342,7 @@ function moneyIn(reply: Reply): Money | MoneyProblem | undefined {
 export function whereToLook(asked: Asked, reply: Reply, doubt: string | undefined): string | undefined {
   if (doubt !== undefined) return LOOK_AT_DOUBT;
   if (problemIn(asked, reply) !== undefined) return LOOK_AT_ADAPTER;
-  if (isReversed(reply)) return LOOK_AT_CHARGE;
+  if (isReversed(reply)) return isOfRefund(asked) ? LOOK_AT_REFUND : LOOK_AT_CHARGE;
   const lookAt = REFUSED[asked][reply.status ?? 0];
   // The reply comes from another instance of the adapter, which does not know endings yet, so the payment goes on.
   const isExpected = asked === 'an ending' && lookAt !== LOOK_AT_CREDENTIALS && !namesEndings(reply);
@@ -280,8 +353,8 @@ export function causeOf(asked: Asked, reply: Reply): string {
   const said = answered(asked, reply);
   if (!reply.complete) return reply.status === undefined ? reply.cause : `${said}, but ${reply.cause}`;
   const problem = problemIn(asked, reply);
-  if (problem !== undefined) return `${said}, and says that the charge is pending, but ${problem}`;
-  if (isReversed(reply)) return `${said}, and says that the charge was reversed, which settles nothing`;
+  if (problem !== undefined) return `${said}, and says that the ${nounOf(asked)} is pending, but ${problem}`;
+  if (isReversed(reply)) return `${said}, and says that the ${nounOf(asked)} was reversed, which settles nothing`;
   return isStillAtWork(reply) ? `${said}: still at work` : `${said}, which settles nothing`;
 }
 
@@ -291,16 +364,14 @@ function problemIn(asked: Asked, reply: Reply): string | undefined {
   return waiting && 'problem' in waiting ? waiting.problem : undefined;
 }
 
-/**
- * True for the reserved reply about a charge that had succeeded, such as a direct debit that was returned. The reply raises an alarm, and
- * is no outcome.
- */
+/** Reserved for a charge or a refund that had succeeded, such as a direct debit that was returned. It is an alarm, and no outcome. */
 function isReversed(reply: Reply): boolean {
   return reply.complete && namesEndings(reply) && reversed.Check(readJson(reply.body));
 }
 
 function otherContract(asked: Asked, reply: Reply): string {
-  return `${answered(asked, reply)} without Idempay-Contract: ${CONTRACT_OF_ENDINGS}, which counts for nothing while a charge is pending or ended`;
+  const subject = isOfRefund(asked) ? 'about a refund' : 'while a charge is pending or ended';
+  return `${answered(asked, reply)} without Idempay-Contract: ${CONTRACT_OF_ENDINGS}, which counts for nothing ${subject}`;
 }
 
 const answered = (asked: Asked, reply: Reply) => `the processor answered ${reply.status} to ${asked}`;
@@ -317,7 +388,7 @@ export function contractIn(reply: Reply): number {
 
 const versionIn = (text: string): number => (/^\s*\d{1,9}\s*$/.test(text) ? Number(text) : 0);
 
-/** True if the reply counts for a charge that is pending or ended (contract 3). */
+/** True if the reply counts for a charge that is pending or ended, and for a refund (contract 3). */
 export const namesEndings = (reply: Reply): boolean => contractIn(reply) >= CONTRACT_OF_ENDINGS;
 
 /** True if the adapter says that it reads the content of a charge: adapters of the first contract say nothing. */

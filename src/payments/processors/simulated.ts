@@ -43,6 +43,13 @@ export function createSimulatedProcessor(delayMs: number): ProcessorClient {
     async lookUp() {
       return { state: 'no record' };
     },
+    // The ledger keeps the sum, and there is nothing else that a simulated charge could have left.
+    async refund() {
+      return closed ? CUT : SUCCEEDED;
+    },
+    async lookUpRefund() {
+      return { state: 'no record' };
+    },
     async end() {
       return ENDED;
     },

@@ -92,3 +92,15 @@ export function fingerprintOf(money: Money): string {
 export function fingerprintOfRefused({ money }: MoneyProblem): string | undefined {
   return money && fingerprintOf(money);
 }
+
+/** In minor units of the currency: at most 15 digits, so exact as a number. */
+export function unitsOf({ amount }: Money): number {
+  return Number(amount.replace('.', ''));
+}
+
+/** As an amount is written: `units` minor units of the currency. */
+export function amountOfUnits(units: number, currency: string): string {
+  const decimals = ENDED_CURRENCIES.get(currency)?.decimals ?? MINOR_UNITS.get(currency) ?? 0;
+  const digits = String(units).padStart(decimals + 1, '0');
+  return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`;
+}

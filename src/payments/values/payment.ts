@@ -1,5 +1,6 @@
 import type { Content } from './content.js';
 import type { Money } from './money.js';
+import type { RefundPart } from './refund.js';
 
 /** How a payment ended; final per key, written once (rule P11). */
 export type Outcome =
@@ -53,8 +54,10 @@ export function unsentMarkOf({ unsent, mayBeLost }: Pick<Claim, 'unsent' | 'mayB
   return unsent ? 'unsent' : undefined;
 }
 
-/** A payment that is ours to carry out: durably claimed, under a lease. Always worked on with these values (the row's). */
+/** An operation that is ours to carry out: durably claimed, under a lease. Always worked on with these values (the row's). */
 export interface Claim extends Fence, Money {
+  /** It gives money back (rule P26). Undefined for a payment. */
+  readonly refund?: RefundPart | undefined;
   readonly transactionId: string;
   readonly fingerprint: string;
   /** The client whose key it is. If it is undefined, every client sees the key (rule A5). */
@@ -117,6 +120,8 @@ export type EndingScope = 'order' | 'attempt';
  */
 export interface PendingPayment extends Money {
   readonly key: string;
+  /** It gives money back (rule P26). Undefined for a payment. */
+  readonly refund?: RefundPart | undefined;
   readonly transactionId: string;
   readonly fingerprint: string;
   readonly client: string | undefined;

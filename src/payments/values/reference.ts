@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { computedKeyOf, partOf } from './computed-key.js';
 
 /** A thing to be paid once, such as an order, and which attempt at paying it (rule P18). */
 export interface Reference {
@@ -31,10 +31,6 @@ const ABSENT_VALUE = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
  */
 export const WORDS_ALONE = /^(?:(?:[a-z]+|[A-Z][a-z]*|[A-Z]{2,}|(?:19|20)\d\d)[-._~:/@])+$/;
 const ATTEMPT = /^[1-9]\d?$/;
-/** Above every UUIDv7 until the year 10,000: so nothing that is said of keys below a moment is said of a computed key. */
-const FIRST_DIGIT = 'f';
-const COMPUTED = /^f.{13}8/;
-
 /** How the number of an order was lost: `order-undefined` has text in its place, and `order-` has nothing. */
 export type LostNumber = 'absent value' | 'words alone';
 
@@ -67,23 +63,6 @@ export function createComputeKey(deploymentId: string): ComputeKey {
   return ({ text, attempt, client }) => {
     // One call for one text: several updates of a hash would cost more than the hash.
     const parts = start + (client === undefined ? '-' : partOf(client)) + partOf(text) + partOf(String(attempt));
-    const digits = hash('sha256', parts);
-    const variant = '89ab'[Number.parseInt(digits.charAt(16), 16) & 3];
-    return [
-      `${FIRST_DIGIT}${digits.slice(1, 8)}`,
-      digits.slice(8, 12),
-      `8${digits.slice(13, 16)}`,
-      `${variant}${digits.slice(17, 20)}`,
-      digits.slice(20, 32),
-    ].join('-');
+    return computedKeyOf(parts);
   };
-}
-
-function partOf(text: string): string {
-  return `${Buffer.byteLength(text)}:${text}`;
-}
-
-/** True if the key belongs to a reference, by its form. */
-export function isComputed(key: string): boolean {
-  return COMPUTED.test(key);
 }

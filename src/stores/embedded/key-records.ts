@@ -1,4 +1,5 @@
 import type { KeyBinding } from '../../payments/ports/key-store.js';
+import { isComputed } from '../../payments/values/computed-key.js';
 import {
   DECLINED,
   type FinalOutcome,
@@ -6,7 +7,6 @@ import {
   type Outcome,
   recordValueOf,
 } from '../../payments/values/payment.js';
-import { isComputed } from '../../payments/values/reference.js';
 import { reasonOf } from '../shared/payment-rows.js';
 import type { LastCommit } from './file/last-commit.js';
 import type { Database } from './file/sqlite.js';

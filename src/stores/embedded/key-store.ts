@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { BeginAttempt, BeginResult, KeyBinding, KeyStore, LookResult } from '../../payments/ports/key-store.js';
+import { isComputed } from '../../payments/values/computed-key.js';
 import { type FinalOutcome, isVisibleTo, KEY_GENERATED } from '../../payments/values/payment.js';
-import { isComputed } from '../../payments/values/reference.js';
 import { EndListeners } from '../shared/end-listeners.js';
 import { finalOfRecord, type KeyRecord } from './key-records.js';
 import type { StoreCounters } from './key-value-store-report.js';
@@ -17,8 +17,8 @@ const REMEMBERED_RECORDS = 100_000;
 
 const FIND_RECORD = 'SELECT * FROM idempotency_keys WHERE key = ?';
 
-/** The payment of a reference answers itself: it may have no record. */
-const FIND_ENDED = "SELECT * FROM payments WHERE key = ? AND state IN ('COMPLETED', 'DECLINED')";
+/** The payment of a reference answers itself: it may have no record. A refund's key is unknown here. */
+const FIND_ENDED = "SELECT * FROM payments WHERE key = ? AND state IN ('COMPLETED', 'DECLINED') AND refund_of IS NULL";
 
 export interface Lock {
   readonly client: string | undefined;

@@ -11,6 +11,7 @@ import { createEmbeddedReport, createStoreCounters } from './key-value-store-rep
 import { migrate } from './migrate.js';
 import { createEmbeddedLedger } from './payments/ledger.js';
 import { createEmbeddedPaymentHistory } from './payments/payment-history.js';
+import { createEmbeddedRefundLedger } from './payments/refunds.js';
 import { Reader, type Snapshots } from './reader.js';
 import { StoreClock } from './store-clock.js';
 import { createEmbeddedTransactionCache } from './transaction-cache.js';
@@ -57,6 +58,7 @@ export function openInMemory(clock: Clock): InMemory {
     clock: storeClock,
     keys: createEmbeddedKeyStore(writer, reader, counters, { remembered }),
     ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
+    refunds: createEmbeddedRefundLedger(writer, reader, storeClock, clock.now),
     paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now, clock.now),
     transactions: createEmbeddedTransactionStore(writer, reader, clock),
     transactionCache,

@@ -11,6 +11,7 @@ import { createEmbeddedReport, createStoreCounters } from './key-value-store-rep
 import { createEmbeddedLedger } from './payments/ledger.js';
 import { createEmbeddedPaymentHistory } from './payments/payment-history.js';
 import { readProcessorNames } from './payments/processor-names.js';
+import { createEmbeddedRefundLedger } from './payments/refunds.js';
 import { Reader } from './reader.js';
 import { watchStoreClock } from './store-clock.js';
 import { createEmbeddedTransactionCache } from './transaction-cache.js';
@@ -65,6 +66,7 @@ export async function openEmbedded(options: {
       clock: storeClock,
       keys: createEmbeddedKeyStore(writer, reader, counters),
       ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
+      refunds: createEmbeddedRefundLedger(writer, reader, storeClock, clock.now),
       paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now, clock.now),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache,

@@ -4,6 +4,7 @@ import type { SharedSamples } from '../../live/shared-samples.js';
 import type { KeyStore } from '../../payments/ports/key-store.js';
 import type { Ledger } from '../../payments/ports/ledger.js';
 import type { PaymentHistory } from '../../payments/ports/payment-history.js';
+import type { RefundLedger } from '../../payments/ports/refund-ledger.js';
 import type { ClaimedProcessors } from '../../payments/values/processor-names.js';
 import type { Clock } from '../../platform/clock.js';
 import type { TransactionCache } from '../../transactions/ports/transaction-cache.js';
@@ -19,6 +20,7 @@ export interface Deployment {
   readonly clock: Clock;
   readonly keys: KeyStore;
   readonly ledger: Ledger;
+  readonly refunds: RefundLedger;
   readonly paymentHistory: PaymentHistory;
   readonly transactions: TransactionStore;
   readonly transactionCache: TransactionCache;

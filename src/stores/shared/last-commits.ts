@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { isComputed } from '../../payments/values/reference.js';
+import { isComputed } from '../../payments/values/computed-key.js';
 import type { Clock } from '../../platform/clock.js';
 
 /** A process that has written nothing for this long has probably ended. */

@@ -1,6 +1,7 @@
 import {
   MOST_LOOKED_AT,
   type NewestPage,
+  type OperationKind,
   type PaymentRecord,
   type Selection,
   type SettledCounts,
@@ -18,8 +19,8 @@ const LONGEST_ID = 64;
 const ABOVE_ALL_IDS = 'TXN'.padEnd(LONGEST_ID, '9');
 const KEY_DIGITS = 32;
 
-/** Payments that are read in the order of their transaction ids, by an index of their own; for `PROCESSING`, by two. */
-export type NewestSource = 'any' | 'DECLINED' | 'PROCESSING' | 'PENDING' | 'ofClient';
+/** Rows that are read in the order of their transaction ids, by an index of their own; for `PROCESSING`, by two. */
+export type NewestSource = 'any' | 'DECLINED' | 'PROCESSING' | 'PENDING' | 'ofClient' | 'refunds';
 
 export interface NewestQuery {
   readonly source: NewestSource;
@@ -35,6 +36,8 @@ export interface NewestQuery {
   /** A text that a row's content must have in it: the rows that have it are looked at once more. */
   readonly contentPart: string | null;
   readonly reference: string | null;
+  /** Null if it restricts nothing. */
+  readonly kind: OperationKind | null;
 }
 
 /** Keys from the first to the last, both of them included. */
@@ -61,6 +64,9 @@ export interface NewestReads {
  *
  * When few keys match the prefix, their rows are read and sorted. Otherwise rows are read in the order of their ids, so that a
  * client's page reads, and ends at, only payments of that client.
+ *
+ * Refunds are rare among the rows: so payments are first read as if there were none, with nothing to find before. Only a page that has some
+ * is read once more, as filters are.
  */
 export async function newestPage(selection: Selection, readLimit: number, reads: NewestReads): Promise<NewestPage> {
   const query = queryOf(selection);
@@ -71,17 +77,24 @@ export async function newestPage(selection: Selection, readLimit: number, reads:
   if (query.keys && (await reads.countKeys(query.keys, readLimit + 1)) <= readLimit) {
     return newestPageOf(await reads.ofKeys(query), selection, undefined);
   }
-  const end = leavesRowsOut(query) ? await reads.nthId(query, readLimit) : undefined;
+  if (!leavesRowsOut(query)) {
+    const ofBoth = await reads.page({ ...query, kind: null });
+    if (query.kind !== 'payment' || ofBoth.every(isPayment)) return newestPageOf(ofBoth, selection, undefined);
+  }
+  const end = await reads.nthId(query, readLimit);
   const rows = await reads.page(end === undefined ? query : { ...query, from: end });
   return newestPageOf(rows, selection, end);
 }
 
+const isPayment = (row: HistoryRow) => row.refund_of === null;
+
 function queryOf(selection: Selection): NewestQuery {
-  const { client = null, processor = null, reference = null, find, content, limit } = selection;
+  const { client = null, processor = null, reference = null, kind = 'payment', find, content, limit } = selection;
   const state = selection.isPending ? 'PENDING' : (selection.state ?? null);
   const ofState = state === 'DECLINED' || state === 'PROCESSING' || state === 'PENDING' ? state : 'any';
+  const ofAllClients = kind === 'refund' ? 'refunds' : ofState;
   return {
-    source: client === null ? ofState : 'ofClient',
+    source: client === null ? ofAllClients : 'ofClient',
     ...idRangeOf(selection),
     // One more than asked for shows whether there is a next page.
     limit: limit + 1,
@@ -92,6 +105,7 @@ function queryOf(selection: Selection): NewestQuery {
     // As `JSON.stringify` wrote it into the row.
     contentPart: content === undefined ? null : JSON.stringify(content),
     reference,
+    kind: kind === 'all' ? null : kind,
   };
 }
 
@@ -116,7 +130,9 @@ function keyOf(digits: string): string {
   return parts.join('-');
 }
 
-function leavesRowsOut({ source, state, processor, keys, contentPart }: NewestQuery): boolean {
+/** Apart from the kind, if it is of payments. */
+function leavesRowsOut({ source, state, processor, keys, contentPart, kind }: NewestQuery): boolean {
+  if (kind === 'refund' && source !== 'refunds') return true;
   return processor !== null || keys !== null || contentPart !== null || (state !== null && state !== source);
 }
 
@@ -149,21 +165,25 @@ export function startOf({ from, after }: SettledPeriod, unitsPerMs: number): Set
   return { settledAt: Number(settledAt), key };
 }
 
-/** Makes a page of rows that were read with one more than it holds: the row too many says that there is a next page. */
+/**
+ * Makes a page of rows that were read with one more than it holds: the row too many says that there is a next page. A page of payments leaves
+ * out the refunds among its rows, and is shorter then. Refunds alone are read by an index of their own.
+ */
 export function settledPageOf<Row extends HistoryRow>(
   rows: readonly Row[],
-  limit: number,
+  { limit, kind = 'payment' }: Pick<SettledPeriod, 'limit' | 'kind'>,
   settledAtOf: (row: Row) => number,
 ): SettledPage {
-  const shown = rows.slice(0, limit);
-  const last = shown.at(-1);
+  const read = rows.slice(0, limit);
+  const shown = kind === 'payment' ? read.filter(isPayment) : read;
+  const last = read.at(-1);
   const next = last && rows.length > limit ? `${settledAtOf(last)}.${last.key}` : undefined;
   return { payments: shown.map(recordOf), next };
 }
 
 /** The counts of a page, and its last row, in the store's own unit of time. */
 export interface CountedRow {
-  /** Those that were cancelled are in it. */
+  /** All rows that were read: those that were cancelled, and those of another kind, are in it. */
   readonly counted: number;
   readonly completed: number;
   readonly declined: number;

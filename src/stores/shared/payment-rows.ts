@@ -15,6 +15,7 @@ import type {
   PendingPayment,
   UnsentMark,
 } from '../../payments/values/payment.js';
+import type { RefundPart } from '../../payments/values/refund.js';
 
 /** A payment that is COMPLETED or DECLINED, as both databases give it. */
 export interface FinalRow {
@@ -64,8 +65,24 @@ export function reasonOf(outcome: Outcome | undefined): string | null {
   return outcome?.state === 'DECLINED' ? outcome.reason : null;
 }
 
+/** The columns of a refund; all of them are null in a payment's row. */
+export interface RefundColumns {
+  /** The key of the payment that was charged. */
+  readonly refund_of: string | null;
+  readonly refund_name: string | null;
+  readonly refund_reason: string | null;
+  readonly refund_charge_id: string | null;
+}
+
+/** Undefined for a payment. */
+export function refundPartOf(row: RefundColumns): RefundPart | undefined {
+  if (row.refund_of === null || row.refund_name === null) return undefined;
+  const [reason, chargeId] = [row.refund_reason ?? undefined, row.refund_charge_id ?? undefined];
+  return { payment: row.refund_of, name: row.refund_name, reason, chargeId };
+}
+
 /** A payment for clients and operators, as both databases give it. Times: milliseconds since the epoch. */
-export interface HistoryRow {
+export interface HistoryRow extends RefundColumns {
   readonly key: string;
   readonly state: PaymentRecord['state'];
   readonly transaction_id: string;
@@ -86,10 +103,12 @@ export interface HistoryRow {
   readonly pending_until: number | null;
   readonly ending: EndingScope | null;
   readonly processor_id: string | null;
+  /** The sum of its refunds that are not declined, in minor units; null before the first one. */
+  readonly refunded: number | null;
 }
 
-/** The columns of a payment that may wait at the processor, or end there. Times are milliseconds since the epoch. */
-interface OpenRow extends FinalRow {
+/** The columns of a payment that may wait at the processor, or end there. Times: milliseconds since the epoch. */
+interface OpenRow extends FinalRow, RefundColumns {
   readonly key: string;
   readonly amount: string | null;
   readonly currency: string | null;
@@ -103,11 +122,12 @@ interface OpenRow extends FinalRow {
   readonly processor_id: string | null;
 }
 
-type OpenMembers = Pick<Claim, 'claimedAfterLoss' | 'isPending' | 'ending' | 'processorId'>;
+type OpenMembers = Pick<Claim, 'refund' | 'claimedAfterLoss' | 'isPending' | 'ending' | 'processorId'>;
 
 /** The members of a claim that most claims do not have. */
 export function openMembersOf(row: OpenRow): OpenMembers {
   return {
+    ...(row.refund_of !== null && { refund: refundPartOf(row) }),
     ...(row.claimed_after_loss && { claimedAfterLoss: true }),
     ...(row.pending_until !== null && { isPending: true }),
     ...(row.ending !== null && { ending: row.ending }),
@@ -167,7 +187,8 @@ export function recordOf(row: HistoryRow): PaymentRecord {
   };
   if (state === 'CANCELLED') return { key, state, ...times };
   const [amount, currency, processor] = [row.amount, row.currency, row.processor] as [string, string, string];
-  return { key, state, transactionId: row.transaction_id, amount, currency, processor, ...times };
+  const money = { refund: refundPartOf(row), refundedUnits: row.refunded ?? undefined };
+  return { key, state, transactionId: row.transaction_id, amount, currency, processor, ...times, ...money };
 }
 
 /** A resolution and a cancellation have an epoch, and are no execution. */

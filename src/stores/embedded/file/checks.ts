@@ -217,8 +217,8 @@ function examineLostNumbers({ folder }: ExaminedFolder): Finding | [] {
 }
 
 const NEWEST_CHARGE = `
-  SELECT key FROM (SELECT key, state, processor FROM payments ORDER BY transaction_id DESC LIMIT 100)
-  WHERE state = 'COMPLETED' AND processor = ? LIMIT 1`;
+  SELECT key FROM (SELECT key, state, processor, refund_of FROM payments ORDER BY transaction_id DESC LIMIT 100)
+  WHERE state = 'COMPLETED' AND processor = ? AND refund_of IS NULL LIMIT 1`;
 
 /** The key of a payment among the newest that was completed at the processor. Throws if the file cannot be read. */
 export function newestChargeIn(folder: string, processor: string): string | undefined {

@@ -80,7 +80,18 @@ CREATE TABLE payments (
   -- The processor's own name of the charge, of at most 255 characters. There is no CHECK, because a name must not keep a payment from
   -- ending.
   processor_id    TEXT,
+  -- A row with the first of these gives money back, and all others are payments (rule P26): the key of the payment, the caller's name of this
+  -- refund, its amount in minor units, and what the processor is told besides.
+  refund_of        TEXT,
+  refund_name      TEXT,
+  refund_units     INTEGER CHECK (refund_units > 0),
+  refund_reason    TEXT,
+  refund_charge_id TEXT,
+  -- The sum of a payment's refunds that are not declined, in minor units; NULL before the first one.
+  refunded         INTEGER CHECK (refunded >= 0),
   CHECK ((reference IS NULL) = (attempt IS NULL)),
+  CHECK ((refund_of IS NULL) = (refund_name IS NULL)),
+  CHECK ((refund_of IS NULL) = (refund_units IS NULL)),
   CHECK ((state = 'CANCELLED') = (amount IS NULL)),
   CHECK ((state = 'CANCELLED') = (currency IS NULL)),
   CHECK ((state = 'CANCELLED') = (processor IS NULL)),
@@ -126,6 +137,11 @@ CREATE INDEX payments_settled ON payments (settled_at, key) WHERE settled_at IS 
 
 -- A client's list is one range of it.
 CREATE INDEX payments_by_client ON payments (client, transaction_id) WHERE client IS NOT NULL;
+
+-- The refunds of one payment, all refunds, and those that are final. Payments are in none of these indexes.
+CREATE INDEX payments_by_refunded ON payments (refund_of, transaction_id) WHERE refund_of IS NOT NULL;
+CREATE INDEX payments_refunds ON payments (transaction_id) WHERE refund_of IS NOT NULL;
+CREATE INDEX payments_refunds_settled ON payments (settled_at, key) WHERE refund_of IS NOT NULL;
 
 -- The attempts at one order.
 CREATE INDEX payments_by_reference ON payments (reference, client, attempt) WHERE reference IS NOT NULL;

@@ -13,9 +13,9 @@ import type {
   TurnRefusal,
 } from '../../../payments/ports/ledger.js';
 import { refusalAfter } from '../../../payments/turn.js';
+import { isComputed } from '../../../payments/values/computed-key.js';
 import { keyTimeOf } from '../../../payments/values/idempotency-key.js';
 import type { Claim, FinalOutcome, PendingPayment } from '../../../payments/values/payment.js';
-import { isComputed } from '../../../payments/values/reference.js';
 import { contentColumnsOf, isPending, pendingOf, unsentMarkBefore } from '../../shared/payment-rows.js';
 import type { Database } from '../file/sqlite.js';
 import type { RecordOutcome } from '../key-records.js';
@@ -181,7 +181,8 @@ export function createClaims(
   function takeOverRow(takeover: KeyTakeover, now: number, alsoPending: boolean): Claim | undefined {
     const { key, owner, leaseMs } = takeover;
     const leaseUntil = now + leaseMs;
-    const values = [owner, leaseUntil, leaseUntil, `${now}`, key, Number(alsoPending), now, namesIn(takeover)];
+    const names = JSON.stringify(namesIn(takeover));
+    const values = [owner, leaseUntil, leaseUntil, `${now}`, key, Number(alsoPending), now, names];
     const row = takeOver.get(...values) as PaymentRow | undefined;
     return row && takenOver(row, now);
   }
@@ -215,7 +216,8 @@ export function createClaims(
       const { key, owner, leaseMs, scope, onlyUnsent } = ending;
       const leaseUntil = now + leaseMs;
       const begun = [owner, leaseUntil, leaseUntil, `${now}`, scope];
-      const row = beginEnding.get(...begun, key, now, namesIn(ending), Number(onlyUnsent)) as PaymentRow | undefined;
+      const names = JSON.stringify(namesIn(ending));
+      const row = beginEnding.get(...begun, key, now, names, Number(onlyUnsent)) as PaymentRow | undefined;
       return row ? takenOver(row, now) : null;
     },
 
@@ -238,9 +240,9 @@ export function createClaims(
   };
 }
 
-/** All names of the processor, as the statements of takeovers take them. */
-function namesIn({ processor, formerProcessors = [] }: OfProcessor): string {
-  return JSON.stringify([processor, ...formerProcessors]);
+/** All names of the processor. */
+export function namesIn({ processor, formerProcessors = [] }: OfProcessor): readonly string[] {
+  return [processor, ...formerProcessors];
 }
 
 /** The columns of a first claim, as INSERT_CLAIM takes them before the columns of its end. */
@@ -324,10 +326,10 @@ export function createPriorRows(database: Database) {
     },
 
     /** If the row of a key may be lost, only a processor of the day before the loss can tell. */
-    otherBeforeLoss({ processor, formerProcessors = [] }: OfProcessor): OtherBeforeLoss | undefined {
+    otherBeforeLoss(own: OfProcessor): OtherBeforeLoss | undefined {
       if (losses.processors_before_loss === null) return undefined;
       const before = JSON.parse(losses.processors_before_loss) as string[];
-      const isKnown = [processor, ...formerProcessors].some((name) => before.includes(name));
+      const isKnown = namesIn(own).some((name) => before.includes(name));
       return isKnown ? undefined : { state: 'other processor before loss' };
     },
 
@@ -337,5 +339,8 @@ export function createPriorRows(database: Database) {
     },
 
     afterPrevious,
+
+    /** True if the row was settled so long ago that retention removes it soon. */
+    isLate,
   };
 }

@@ -1,27 +1,15 @@
 import { type ClaimAttempt, type FindResult, type Ledger, MOST_COUNTED } from '../../../payments/ports/ledger.js';
 import { lowestKeyAt } from '../../../payments/values/idempotency-key.js';
-import type { ExecutionNote } from '../../../payments/values/payment.js';
-import {
-  type Claim,
-  type Fence,
-  isVisibleTo,
-  type UnsentMark,
-  unsentMarkOf,
-} from '../../../payments/values/payment.js';
-import { refusalOf } from '../../../payments/values/processor-names.js';
+import { type Claim, isVisibleTo } from '../../../payments/values/payment.js';
 import type { Clock } from '../../../platform/clock.js';
-import { StoreUnavailable } from '../../../platform/faults.js';
-import { abandonedEvent, isPending, payerIn, pendingOf, settledEvent } from '../../shared/payment-rows.js';
+import { abandonedEvent, payerIn, settledEvent } from '../../shared/payment-rows.js';
 import type { Reader } from '../reader.js';
 import type { Writer } from '../writer/writer.js';
+import { createClaimWrites } from './claim-writes.js';
 import { type Losses, mayBeLost } from './claims.js';
 import { FIND, LOSSES, SEEN_MS } from './ledger-statements.js';
-import { endStateOf, type PaymentRow } from './payment-row.js';
+import { foundOf, type PaymentRow } from './payment-row.js';
 import { FIND_SOURCE } from './payment-sources.js';
-import { FOLDER_WORDS, readProcessorNames } from './processor-names.js';
-
-/** The note in the timeline for a claim that was written after its request had been answered. */
-const CLAIMED_LATE: ExecutionNote = { sent: false, cause: 'the claim was written too late for its request' };
 
 /** Rows are removed in the commit that raises the horizon, so both are of one snapshot here. */
 const ENDED_UNCLAIMED = `
@@ -59,49 +47,11 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
   const countAbandoned = reader.prepare(COUNT_ABANDONED);
   const backlog = reader.prepare(BACKLOG);
   const pendingBacklog = reader.prepare(PENDING_BACKLOG);
-  const registered = new Set(readProcessorNames(reader).used);
-
-  /**
-   * Abandons a claim that is committed after its caller was answered "unknown", so that the next repeat need not wait for the
-   * end of its lease. Nothing was sent under it.
-   */
-  async function claimInTime<T>(claiming: Promise<T>, claimsIn: (result: T) => readonly Claim[]): Promise<T> {
-    const giveUp = (claim: Claim) => abandon(claim, 0, unsentMarkOf(claim), CLAIMED_LATE);
-    return claiming.catch((fault: StoreUnavailable) => {
-      const ended = fault.ended as Promise<T> | undefined;
-      ended?.then((result) => Promise.all(claimsIn(result).map(giveUp))).catch(() => {});
-      throw fault;
-    });
-  }
-
-  /**
-   * Before the first claim of this process. No other process writes here, so the name stays. One that dies after this and before the
-   * claim has set the kind of a store without payments; `idempay simulated discard` sets a simulated one back.
-   */
-  async function register(processor: string): Promise<void> {
-    const used = await writer.write('registerProcessor', { processor });
-    if (used) throw new StoreUnavailable('unchanged', refusalOf(processor, used, FOLDER_WORDS) ?? '');
-    registered.add(processor);
-  }
-
-  /** By the store's clock. */
-  function claimBefore({ claimBy }: Pick<ClaimAttempt, 'claimBy'>): number {
-    return Math.floor(clock.now() + claimBy - clock.monotonic());
-  }
-
-  function abandon(
-    { key, epoch, owner }: Fence,
-    recoverAfterMs: number,
-    mark?: UnsentMark,
-    note?: ExecutionNote,
-  ): Promise<boolean> {
-    const event = abandonedEvent({ owner }, note ?? { sent: mark === undefined });
-    return writer.write('abandon', { key, epoch, owner, recoverAfterMs, mark, event });
-  }
+  const { abandon, register, claimBefore, claimInTime } = createClaimWrites(writer, reader, clock);
 
   return {
     async claim(attempt) {
-      if (!registered.has(attempt.processor)) await register(attempt.processor);
+      await register(attempt.processor);
       const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs } = attempt;
       const { turn, content, waitAfterLossMs, shortLossMs, knownAtProcessor } = attempt;
       const claimed = await claimInTime(
@@ -144,18 +94,11 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
     async find(key, client): Promise<FindResult> {
       const row = find.get(key) as PaymentRow | undefined;
-      if (!row || !isVisibleTo(client, row.client)) return { state: 'absent' };
+      if (!row || row.refund_of !== null || !isVisibleTo(client, row.client)) return { state: 'absent' };
       const now = clock.now();
-      if (row.state === 'PROCESSING') {
-        const remainingMs = Math.max(0, row.lease_until - now);
-        if (isPending(row)) return { state: 'pending', payment: pendingOf(row, remainingMs) };
-        return remainingMs > 0
-          ? { state: 'under way', fingerprint: row.fingerprint, remainingMs }
-          : { state: 'abandoned' };
-      }
-      const ended = endStateOf(row, now);
-      if (ended.state === 'expired') await writer.passTime(row.expires_at ?? now);
-      return ended;
+      const found = foundOf(row, now);
+      if (found.state === 'expired') await writer.passTime(row.expires_at ?? now);
+      return found;
     },
 
     async endedUnclaimed(key, lifeMs, client) {
@@ -189,9 +132,11 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return writer.write('leave', { key, epoch, owner, ...left, event: abandonedEvent({ owner }, note) });
     },
 
-    async settle({ key, epoch, owner, fingerprint, client, processorId }, outcome, idempotencyTtlMs, note) {
+    async settle({ key, epoch, owner, fingerprint, client, processorId, refund }, outcome, idempotencyTtlMs, note) {
       const event = note && settledEvent({ owner }, note);
-      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, processorId, event };
+      const isRefund = refund ? true : undefined;
+      const end = { outcome, idempotencyTtlMs, processorId, event, isRefund };
+      const settlement = { key, epoch, owner, fingerprint, client, ...end };
       const settled = await writer.write('settle', settlement);
       if (typeof settled !== 'number') return settled;
       return { state: 'settled', final: { outcome, fingerprint, client, expiresAt: settled } };
@@ -199,7 +144,8 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
     async settleAfterLoss(claim, { outcome, idempotencyTtlMs, note, resolution }) {
       const { key, epoch, owner, fingerprint, client, amount, currency, processorId } = claim;
-      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, processorId };
+      const isRefund = claim.refund ? true : undefined;
+      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, processorId, isRefund };
       const found = { amount, currency, resolution, event: settledEvent(claim, note) };
       const settled = await writer.write('settleAfterLoss', { ...settlement, ...found });
       if (typeof settled !== 'number') return settled;

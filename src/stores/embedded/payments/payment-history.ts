@@ -1,4 +1,4 @@
-import { MOST_LOOKED_AT, type PaymentHistory } from '../../../payments/ports/payment-history.js';
+import { type ClaimedPayment, MOST_LOOKED_AT, type PaymentHistory } from '../../../payments/ports/payment-history.js';
 import {
   type CountedRow,
   countsOf,
@@ -30,12 +30,15 @@ export function createEmbeddedPaymentHistory(
   const findLife = reader.prepare(statements.FIND_LIFE);
   const settled = reader.prepare(statements.SETTLED);
   const countSettled = reader.prepare(statements.COUNT_SETTLED);
+  const settledRefunds = reader.prepare(statements.SETTLED_REFUNDS);
+  const countSettledRefunds = reader.prepare(statements.COUNT_SETTLED_REFUNDS);
   const countPaid = reader.prepare(statements.COUNT_PAID);
   const newest = preparedAll(statements.NEWEST);
   const nthId = preparedAll(statements.NTH_ID);
   const ofKeys = reader.prepare(statements.OF_KEYS);
   const ofReference = reader.prepare(statements.OF_REFERENCE);
   const countKeys = reader.prepare(statements.COUNT_KEYS);
+  const refundsOf = reader.prepare(statements.REFUNDS_OF);
   const newestAttempt = reader.prepare(statements.NEWEST_ATTEMPT);
 
   function preparedAll<Source extends string>(texts: Record<Source, string>): Record<Source, PreparedRead> {
@@ -65,6 +68,11 @@ export function createEmbeddedPaymentHistory(
       return row && lifeOf(row, resolutionCountsFrom(row, wallClock()));
     },
 
+    async refundsOf(payment) {
+      const rows = refundsOf.all(payment) as HistoryRow[];
+      return rows.map((row) => recordOf(row) as ClaimedPayment).reverse();
+    },
+
     async newestAttempt(reference, client) {
       const row = newestAttempt.get(reference, client ?? null) as HistoryRow | undefined;
       return row && recordOf(row);
@@ -79,17 +87,20 @@ export function createEmbeddedPaymentHistory(
     },
 
     async settled(period) {
-      const { from, to, limit } = period;
+      const { from, to, kind, limit } = period;
       await reader.listReads.wait(period.reader, limit / PAGE);
       const start = startOf(period, UNITS_PER_MS);
-      const rows = settled.all(start.settledAt, start.key, from, to, limit + 1) as HistoryRow[];
-      return settledPageOf(rows, limit, (row) => row.settled_at ?? 0);
+      const statement = kind === 'refund' ? settledRefunds : settled;
+      const rows = statement.all(start.settledAt, start.key, from, to, limit + 1) as HistoryRow[];
+      return settledPageOf(rows, period, (row) => row.settled_at ?? 0);
     },
 
     async countSettled(period) {
-      const { from, to, limit } = period;
+      const { from, to, kind = 'payment', limit } = period;
       const start = startOf(period, UNITS_PER_MS);
-      return countsOf(countSettled.get(start.settledAt, start.key, from, to, limit) as CountedRow, limit);
+      const statement = kind === 'refund' ? countSettledRefunds : countSettled;
+      const values = [start.settledAt, start.key, from, to, limit, Number(kind !== 'payment')];
+      return countsOf(statement.get(...values) as CountedRow, limit);
     },
 
     countPaid: async () => paidCountsOf(countPaid.all(MOST_LOOKED_AT) as unknown as PaidRow[]),
@@ -106,6 +117,6 @@ function resolutionCountsFrom(
 }
 
 function valuesOf(query: NewestQuery): (string | number | null)[] {
-  const { from, below, limit, state, processor, keys, client, contentPart } = query;
-  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client, contentPart];
+  const { from, below, limit, state, processor, keys, client, contentPart, kind } = query;
+  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client, contentPart, kind];
 }

@@ -1,10 +1,13 @@
+import type { FindResult } from '../../../payments/ports/ledger.js';
 import type { Claim, FinalOutcome } from '../../../payments/values/payment.js';
 import {
   contentOf,
   type FinalRow,
   finalOf,
   type HistoryRow,
+  isPending,
   openMembersOf,
+  pendingOf,
   reasonOf,
   unsentMarkBefore,
 } from '../../shared/payment-rows.js';
@@ -24,9 +27,17 @@ export interface PaymentRow extends FinalRow, HistoryRow {
   readonly settled_hour: number | null;
 }
 
+/** The state of a row at this moment. */
+export function foundOf(row: PaymentRow, now: number): Exclude<FindResult, { state: 'absent' }> {
+  if (row.state !== 'PROCESSING') return endStateOf(row, now);
+  const remainingMs = Math.max(0, row.lease_until - now);
+  if (isPending(row)) return { state: 'pending', payment: pendingOf(row, remainingMs) };
+  return remainingMs > 0 ? { state: 'under way', fingerprint: row.fingerprint, remainingMs } : { state: 'abandoned' };
+}
+
 /**
- * The state, at this moment, of a row that is not PROCESSING. A payment with a reference never expires: its outcome is repeated, from any
- * moment on, for as long as the outcome of any other payment.
+ * The state, at this moment, of a row that is not PROCESSING. A payment with a reference never expires, and no refund does: the outcome is
+ * repeated, from any moment on, for as long as the outcome of any other payment.
  */
 export function endStateOf(
   row: PaymentRow,
@@ -34,7 +45,7 @@ export function endStateOf(
 ): { state: 'final'; final: FinalOutcome } | { state: 'cancelled' | 'expired' } {
   if (row.state === 'CANCELLED') return { state: 'cancelled' };
   const final = finalOf(row);
-  if (row.reference !== null) {
+  if (row.reference !== null || row.refund_of !== null) {
     const lifeMs = final.expiresAt - (row.settled_at ?? final.expiresAt);
     return { state: 'final', final: { ...final, expiresAt: now + lifeMs } };
   }

@@ -22,16 +22,33 @@ const OLD_HOUR = `
 const FORGET_HOURS = 'DELETE FROM retention_hours WHERE hour < ?';
 
 export const OLD_PAYMENTS = `
-  SELECT key, settled_at, settled_hour, expires_at, reference, client FROM payments
+  SELECT key, settled_at, settled_hour, expires_at, reference, client, refunded, refund_of FROM payments
   WHERE (settled_at, key) > (?, ?) AND settled_at < ? ORDER BY settled_at, key LIMIT ?`;
 
 const REMOVE = 'DELETE FROM payments WHERE key = ?';
 
-/** All attempts at a reference: none of them may be under way, or too young. An attempt is only claimed after the one before it ended. */
-const REMOVE_REFERENCE = `
-  DELETE FROM payments WHERE reference = ?1 AND client IS ?2 AND NOT EXISTS (
-    SELECT 1 FROM payments AS other WHERE other.reference = ?1 AND other.client IS ?2
-      AND (other.settled_hour IS NULL OR other.settled_hour > ?3 OR other.expires_at > ?4))`;
+/** A row that is under way, too young, or still repeated. */
+const isKept = (row: string, hour: string, now: string) =>
+  `(${row}.settled_hour IS NULL OR ${row}.settled_hour > ${hour} OR ${row}.expires_at > ${now})`;
+
+/** A payment that has a refund which is kept. */
+const hasKeptRefund = (payment: string, hour: string, now: string) => `
+  EXISTS (SELECT 1 FROM payments AS refund WHERE refund.refund_of = ${payment} AND ${isKept('refund', hour, now)})`;
+
+export const HAS_KEPT_REFUND = `SELECT ${hasKeptRefund('?1', '?2', '?3')} AS kept`;
+
+/** An attempt is only claimed after the one before it ended. */
+export const HAS_KEPT_ATTEMPT = `
+  SELECT EXISTS (SELECT 1 FROM payments AS other WHERE other.reference = ?1 AND other.client IS ?2
+    AND (${isKept('other', '?3', '?4')} OR (other.refunded IS NOT NULL AND ${hasKeptRefund('other.key', '?3', '?4')}))) AS kept`;
+
+export const REMOVE_REFUNDS = 'DELETE FROM payments WHERE refund_of = ?';
+
+export const REMOVE_REFUNDS_OF_REFERENCE = `
+  DELETE FROM payments WHERE refund_of IN (
+    SELECT key FROM payments WHERE reference = ?1 AND client IS ?2 AND refunded IS NOT NULL)`;
+
+const REMOVE_REFERENCE = 'DELETE FROM payments WHERE reference = ?1 AND client IS ?2';
 
 interface OldPayment {
   readonly key: string;
@@ -40,6 +57,10 @@ interface OldPayment {
   readonly expires_at: number;
   readonly reference: string | null;
   readonly client: string | null;
+  /** Null if there are no refunds of it. */
+  readonly refunded: number | null;
+  /** Null if it is a payment. */
+  readonly refund_of: string | null;
 }
 
 /** One pass over all payments that may be old enough, oldest first. It may take many calls. */
@@ -56,6 +77,10 @@ export function createPaymentHorizon(database: Database, storeClock: () => numbe
   const forgetHours = database.prepare(FORGET_HOURS);
   const oldPayments = database.prepare(OLD_PAYMENTS);
   const remove = database.prepare(REMOVE);
+  const hasKeptRefund = database.prepare(HAS_KEPT_REFUND);
+  const hasKeptAttempt = database.prepare(HAS_KEPT_ATTEMPT);
+  const removeRefunds = database.prepare(REMOVE_REFUNDS);
+  const removeRefundsOfReference = database.prepare(REMOVE_REFUNDS_OF_REFERENCE);
   const removeReference = database.prepare(REMOVE_REFERENCE);
   let keysBefore = (database.prepare(HORIZON).get() as { keys_before: string }).keys_before;
   let pass: Pass | undefined;
@@ -70,10 +95,20 @@ export function createPaymentHorizon(database: Database, storeClock: () => numbe
     return { hour: old.hour, settledBefore: old.keys_from_ms, after: { settled_at: -1, key: '' } };
   }
 
-  /** How many rows went: all attempts at a reference, or none of them. */
-  function removeOld({ key, reference, client }: OldPayment, hour: number, now: number): number {
-    if (reference !== null) return Number(removeReference.run(reference, client, hour, now).changes);
-    return key < keysBefore ? Number(remove.run(key).changes) : 0;
+  const changed = ({ changes }: { readonly changes: number | bigint }) => Number(changes);
+  const isTrue = (row: unknown) => (row as { readonly kept: number }).kept === 1;
+
+  /** How many rows went. A payment goes with its refunds and all attempts at its reference, or none of them does. */
+  function removeOld({ key, reference, client, refunded, refund_of }: OldPayment, hour: number, now: number): number {
+    if (refund_of !== null) return 0;
+    if (reference !== null) {
+      if (isTrue(hasKeptAttempt.get(reference, client, hour, now))) return 0;
+      const refunds = changed(removeRefundsOfReference.run(reference, client));
+      return refunds + changed(removeReference.run(reference, client));
+    }
+    if (key >= keysBefore || (refunded !== null && isTrue(hasKeptRefund.get(key, hour, now)))) return 0;
+    const refunds = refunded === null ? 0 : changed(removeRefunds.run(key));
+    return refunds + changed(remove.run(key));
   }
 
   return {

@@ -1,10 +1,11 @@
 import type { Left, Resolution, ResolveResult, SettleResult } from '../../../payments/ports/ledger.js';
-import type { Fence, Outcome, UnsentMark } from '../../../payments/values/payment.js';
+import type { Fence, FinalOutcome, Outcome, UnsentMark } from '../../../payments/values/payment.js';
 import { finalOf, isPending, settledElsewhere, unresolvableMs, unsentEpochOf } from '../../shared/payment-rows.js';
 import type { Database } from '../file/sqlite.js';
 import type { LedgerWriteParts } from './claims.js';
 import * as statements from './ledger-statements.js';
 import { endOf, type PaymentRow } from './payment-row.js';
+import { LOWER_SUM } from './refund-statements.js';
 
 export interface ResolutionWrite extends Resolution {
   /** The wall clock, milliseconds since the epoch. */
@@ -30,6 +31,8 @@ export interface SettleWrite extends Fence {
   readonly processorId?: string | undefined;
   /** Event for the timeline; undefined for a first attempt that settles. */
   readonly event?: string | undefined;
+  /** The row is a refund. If omitted, it is a payment. */
+  readonly isRefund?: boolean | undefined;
 }
 
 export interface SettleAfterLossWrite extends SettleWrite {
@@ -50,20 +53,34 @@ export function createSettlements(database: Database, parts: LedgerWriteParts) {
   const settleNoted = database.prepare(statements.SETTLE_NOTED);
   const settleAfterLoss = database.prepare(statements.SETTLE_AFTER_LOSS);
   const resolve = database.prepare(statements.RESOLVE);
+  const lowerSum = database.prepare(LOWER_SUM);
+
+  /** The further changes of a commit that has made a row final. A refund has no source, and no record. */
+  function finish(key: string, final: FinalOutcome, isRefund: boolean): void {
+    if (!isRefund) {
+      sources.erase(key);
+      recordOutcome(key, final);
+    } else if (final.outcome.state === 'DECLINED') lowerSum.run(key);
+  }
 
   /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
   function settleBy(
-    { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, processorId }: SettleWrite,
+    { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, processorId, isRefund = false }: SettleWrite,
     run: (end: readonly (string | number | null)[], now: number, fence: [string, number, string]) => boolean,
   ): number | Exclude<SettleResult, { state: 'settled' }> {
     const now = storeClock();
     const final = { outcome, fingerprint, client, expiresAt: now + idempotencyTtlMs };
     if (run([...endOf(final, now, currentHour()), processorId ?? null], now, [key, epoch, owner])) {
-      sources.erase(key);
-      recordOutcome(key, final);
+      finish(key, final, isRefund);
       return final.expiresAt;
     }
     return settledElsewhere(find.get(key) as PaymentRow | undefined);
+  }
+
+  /** A refund keeps the money of its row, which is in the sum of its payment. */
+  function moneyAfterLoss(settlement: SettleAfterLossWrite): Pick<PaymentRow, 'amount' | 'currency' | 'fingerprint'> {
+    const row = settlement.isRefund ? (find.get(settlement.key) as PaymentRow | undefined) : undefined;
+    return row ?? settlement;
   }
 
   return {
@@ -108,7 +125,8 @@ export function createSettlements(database: Database, parts: LedgerWriteParts) {
 
     settleAfterLoss(settlement: SettleAfterLossWrite): number | Exclude<SettleResult, { state: 'settled' }> {
       return settleBy(settlement, (end, now, fence) => {
-        const { amount, currency, fingerprint, resolution = null, event } = settlement;
+        const { resolution = null, event } = settlement;
+        const { amount, currency, fingerprint } = moneyAfterLoss(settlement);
         const found = [amount, currency, fingerprint, resolution, resolution];
         return settleAfterLoss.run(...end, `${now}`, event, ...found, ...fence).changes > 0;
       });
@@ -123,8 +141,7 @@ export function createSettlements(database: Database, parts: LedgerWriteParts) {
       const resolved = resolve.get(...end, owner, `${now}`, key, now, ...latestClaims) as PaymentRow | undefined;
       if (resolved) {
         const final = finalOf(resolved);
-        sources.erase(key);
-        recordOutcome(key, final);
+        finish(key, final, resolved.refund_of !== null);
         return { state: 'resolved', final };
       }
       const row = find.get(key) as PaymentRow | undefined;

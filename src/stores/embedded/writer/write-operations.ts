@@ -4,6 +4,7 @@ import { createKeyRecords } from '../key-records.js';
 import { createClaims, type LedgerWriteParts } from '../payments/claims.js';
 import { createPaymentSources } from '../payments/payment-sources.js';
 import { createProcessorNameWrites } from '../payments/processor-names.js';
+import { createRefundClaims } from '../payments/refund-claims.js';
 import { createPaymentHorizon, createRetentionTime } from '../payments/retention.js';
 import { createSettlements } from '../payments/settlements.js';
 import type { SentTime } from '../store-clock.js';
@@ -35,6 +36,7 @@ export function createWriteOperations(
     ...keyRecords.operations,
     ...createClaims(database, parts),
     ...createSettlements(database, parts),
+    ...createRefundClaims(database, parts),
     ...horizon.operations,
     ...retentionTime.operations,
     ...createTransactionCreations(database, storeClock, retentionTime.heldClock),

@@ -105,7 +105,18 @@ CREATE TABLE idempay.payments (
   -- The processor's own name of the charge, of at most 255 characters. There is no CHECK, because a name must not keep a batch of payments
   -- from ending.
   processor_id   text,
+  -- A row with the first of these gives money back, and all others are payments (rule P26): the key of the payment, the caller's name of this
+  -- refund, its amount in minor units, and what the processor is told besides.
+  refund_of      uuid,
+  refund_name    text        COLLATE "C",
+  refund_units   bigint      CHECK (refund_units > 0),
+  refund_reason  text,
+  refund_charge_id text,
+  -- The sum of a payment's refunds that are not declined, in minor units; NULL before the first one.
+  refunded       bigint      CHECK (refunded >= 0),
   CHECK ((reference IS NULL) = (attempt IS NULL)),
+  CHECK ((refund_of IS NULL) = (refund_name IS NULL)),
+  CHECK ((refund_of IS NULL) = (refund_units IS NULL)),
   CHECK ((state = 'CANCELLED') = (amount IS NULL)),
   CHECK ((state = 'CANCELLED') = (currency IS NULL)),
   CHECK ((state = 'CANCELLED') = (processor IS NULL)),
@@ -137,6 +148,12 @@ CREATE INDEX payments_settled ON idempay.payments (settled_at, key) WHERE settle
 
 -- A client's list is one range of it.
 CREATE INDEX payments_by_client ON idempay.payments (client, transaction_id) WHERE client IS NOT NULL;
+
+-- The refunds of one payment, all refunds, and those that are final. Payments are in none of these indexes. CHECKs make their conditions
+-- equal; the words of each are in the statements that it is for, so that no other statement is planned by it.
+CREATE INDEX payments_by_refunded ON idempay.payments (refund_of, transaction_id) WHERE refund_of IS NOT NULL;
+CREATE INDEX payments_refunds ON idempay.payments (transaction_id) WHERE refund_units IS NOT NULL;
+CREATE INDEX payments_refunds_settled ON idempay.payments (settled_at, key) WHERE refund_name IS NOT NULL;
 
 -- The attempts at one order.
 CREATE INDEX payments_by_reference ON idempay.payments (reference, client, attempt) WHERE reference IS NOT NULL;

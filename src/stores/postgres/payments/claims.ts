@@ -11,8 +11,8 @@ import type {
   TurnRefusal,
 } from '../../../payments/ports/ledger.js';
 import { refusalAfter } from '../../../payments/turn.js';
+import { isComputed } from '../../../payments/values/computed-key.js';
 import type { Claim } from '../../../payments/values/payment.js';
-import { isComputed } from '../../../payments/values/reference.js';
 import { isUnknown } from '../../../platform/faults.js';
 import { contentColumnsOf, isPending, pendingOf, reasonOf } from '../../shared/payment-rows.js';
 import type { QueueMeasure } from '../../shared/store-measures.js';

@@ -13,7 +13,7 @@ import { CURRENT_HOUR, lowestKeyAt, timeOfMs } from './retention-statements.js';
  * makes `settled_at IS NULL` equal to PROCESSING. With the state itself, the planner would use the index of payments under way and
  * read all of it.
  */
-const UNDER_WAY = 'settled_at IS NULL';
+export const UNDER_WAY = 'settled_at IS NULL';
 
 /** The same again, for the index of what recovery may take: no statement by key may be planned by that index. */
 const DUE_WHILE = 'expires_at IS NULL';
@@ -22,7 +22,8 @@ const DUE_WHILE = 'expires_at IS NULL';
 const IS_DECLINED = 'reason IS NOT NULL';
 
 /** Rows of computed keys may have been lost; a condition for `idempay.deployment`. */
-const REFERENCES_ARE_LOOKED_UP = 'look_up_references_until > (SELECT max(until_ms) FROM idempay.retention_hours)';
+export const REFERENCES_ARE_LOOKED_UP =
+  'look_up_references_until > (SELECT max(until_ms) FROM idempay.retention_hours)';
 
 /**
  * A key of a batch, as a condition that only an index can be searched by. With `=` the planner may hash or merge the whole
@@ -34,19 +35,19 @@ const keyIs = (key: string) => `payment.key = ANY (ARRAY[${key}])`;
  * The events of a row with one more, at the time of the statement. `event`: its other members (`payment-rows.ts`). A payment
  * that its first attempt settled has none.
  */
-const eventsWith = (epoch: string, event: string) => `idempay.with_event(events, ${event} || jsonb_build_object(
+export const eventsWith = (epoch: string, event: string) => `idempay.with_event(events, ${event} || jsonb_build_object(
         'at', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, 'execution', ${epoch}))`;
 
 /** An epoch that begins now, with the owner that is overwritten; '' if it was given up. */
 const eventsWithEpoch = (kind: 'taken over' | 'resolved') =>
   eventsWith('epoch + 1', `jsonb_build_object('kind', '${kind}', 'from', nullif(owner, ''))`);
 
-/** By the time of retention; an hour that was forgotten is too long ago. */
-const AGE_OF_HOUR = `(
+/** The age of a settled row, by the time of retention; an hour that was forgotten is too long ago. */
+export const ageOfHour = (row: string) => `(
             SELECT (SELECT max(until_ms) FROM idempay.retention_hours) - until_ms + (
               SELECT coalesce(sum(younger.unseen_ms), 0) FROM idempay.retention_hours AS younger
               WHERE younger.hour > old.hour AND younger.confirmed)
-            FROM idempay.retention_hours AS old WHERE old.hour = previous.settled_hour)`;
+            FROM idempay.retention_hours AS old WHERE old.hour = ${row}.settled_hour)`;
 
 /**
  * `clock_timestamp()` and not `now()`, so that time spent waiting counts. The attempts are sorted below the condition (`OFFSET 0`
@@ -108,7 +109,7 @@ function isTurnAfter(previousKey: string, lateMs: string): string {
   return `EXISTS (
           SELECT FROM idempay.payments AS previous
           WHERE previous.key = ANY (ARRAY[${previousKey}]) AND previous.${IS_DECLINED}
-            AND (${lateMs} IS NULL OR ${AGE_OF_HOUR} < ${lateMs}))`;
+            AND (${lateMs} IS NULL OR ${ageOfHour('previous')} < ${lateMs}))`;
 }
 
 /** `$14`: former names of the processor. `more` is what only payments with content or a reference need. */
@@ -234,7 +235,7 @@ export const EXPLAIN_TURN: Statement = {
   text: `
     SELECT ${mayBeLost('$1::uuid')} AS "mayBeLost", ${canKnowLostRows('$5::text', '$6')} AS "canKnow",
       CASE WHEN previous.state = 'PROCESSING' AND previous.pending_until IS NOT NULL THEN 'PENDING' ELSE previous.state END AS previous,
-      coalesce($3::float8 IS NULL OR ${AGE_OF_HOUR} < $3::float8, false) AS "inTime",
+      coalesce($3::float8 IS NULL OR ${ageOfHour('previous')} < $3::float8, false) AS "inTime",
       CASE WHEN lost_ms < $7::float8 THEN 0 ELSE
         coalesce((extract(epoch FROM adopted_at + $4::float8 * interval '1 millisecond' - clock_timestamp()) * 1000)::float8, 0)
       END AS "remainingMs"
@@ -244,7 +245,7 @@ export const EXPLAIN_TURN: Statement = {
 
 const takenOver = ([row]: readonly QueryResultRow[]): Commit | undefined =>
   row && { key: row.key, epoch: row.epoch, settled: false };
-const settled = ([row]: readonly QueryResultRow[]): Commit | undefined =>
+export const settled = ([row]: readonly QueryResultRow[]): Commit | undefined =>
   row && { key: row.key, epoch: row.epoch, settled: true };
 
 export const FIND: Statement = {
@@ -480,19 +481,24 @@ export const SETTLE_AFTER_LOSS: Statement = {
 };
 
 /** With one epoch more and an owner of its own, so that no earlier attempt can settle the payment. */
-export const RESOLVE: Statement = {
-  name: 'resolve',
-  text: `
-    UPDATE idempay.payments
-    SET state = $3, reason = CASE WHEN $3 = 'DECLINED' THEN $4 END, resolution = $4, source = NULL, epoch = epoch + 1, owner = $2,
+export const RESOLVED = `state = $3, reason = CASE WHEN $3 = 'DECLINED' THEN $4 END, resolution = $4, source = NULL, epoch = epoch + 1, owner = $2,
       settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR}, events = ${eventsWithEpoch('resolved')},
-      expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond'
-    WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp()
+      expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond'`;
+
+/** No attempt is at work on it, and it is old enough. */
+export const IS_RESOLVABLE = `${UNDER_WAY} AND lease_until <= clock_timestamp()
       AND CASE WHEN pending_until IS NULL OR ${UNSENT_OF_NOW} = 0
         THEN claimed_at <= clock_timestamp()
           - CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $6::float8 WHEN ${UNSENT_OF_NOW} = 0 THEN 0 ELSE $5::float8 END * interval '1 millisecond'
         ELSE least(pending_until + ${RESOLVABLE_AFTER_UNTIL_MS} * interval '1 millisecond',
-          claimed_at + ${RESOLVABLE_AFTER_CLAIM_MS} * interval '1 millisecond') <= clock_timestamp() END
+          claimed_at + ${RESOLVABLE_AFTER_CLAIM_MS} * interval '1 millisecond') <= clock_timestamp() END`;
+
+export const RESOLVE: Statement = {
+  name: 'resolve',
+  text: `
+    UPDATE idempay.payments
+    SET ${RESOLVED}
+    WHERE key = $1 AND ${IS_RESOLVABLE}
     RETURNING ${PAYMENT_COLUMNS}`,
   commitOf: settled,
 };

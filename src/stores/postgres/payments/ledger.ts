@@ -1,14 +1,15 @@
-import { type FindResult, type Ledger, MOST_COUNTED } from '../../../payments/ports/ledger.js';
-import { type Fence, isVisibleTo } from '../../../payments/values/payment.js';
-import { isPending, payerIn, pendingOf } from '../../shared/payment-rows.js';
+import { type Ledger, MOST_COUNTED } from '../../../payments/ports/ledger.js';
+import { isVisibleTo } from '../../../payments/values/payment.js';
+import { payerIn } from '../../shared/payment-rows.js';
 import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
 import { Batcher, LANES } from '../connection/batcher.js';
 import type { DatabaseClock } from '../connection/database-clock.js';
 import type { ConfirmDurable } from '../connection/durability.js';
 import type { PostgresPart } from '../connection/part.js';
 import { createClaims } from './claims.js';
+import { createFindRow, findResultOf } from './find-row.js';
 import * as statements from './ledger-statements.js';
-import { endStateOf, type PaymentRow } from './payment-row.js';
+import type { PaymentRow } from './payment-row.js';
 import { createProcessorNames } from './processor-names.js';
 import { createNoteElapsed, createPaymentHorizon } from './retention.js';
 import { createSettlements } from './settlements.js';
@@ -41,35 +42,17 @@ export function createPostgresLedger(
     return keys.map((key) => byKey.get(key));
   }
 
-  /** A row that is final, or ours, decides an answer, so it is returned only when it is durable, and remembered like a commit. */
-  async function findRow(key: string, ours?: Fence): Promise<PaymentRow | undefined> {
-    const row = await finds.add(key);
-    if (row && (row.state !== 'PROCESSING' || row.owner === ours?.owner)) {
-      await confirmDurable();
-      const { epoch, settled_at: settledAt } = row;
-      if (settledAt === null) database.lastCommits?.add({ key, epoch, settled: false });
-      else database.lastCommits?.saw({ key, epoch }, settledAt);
-    }
-    return row;
-  }
-
-  async function find(key: string, client?: string): Promise<FindResult> {
-    const row = await findRow(key);
-    if (!row || !isVisibleTo(client, row.client)) return { state: 'absent' };
-    if (row.state !== 'PROCESSING') {
-      return endStateOf(row);
-    }
-    if (isPending(row)) return { state: 'pending', payment: pendingOf(row, row.remaining_ms) };
-    return row.remaining_ms > 0
-      ? { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms }
-      : { state: 'abandoned' };
-  }
+  const findRow = createFindRow((key) => finds.add(key), database, confirmDurable);
 
   return {
     ...createClaims(database, clock, { findRow, mayBeRemoved: horizon.mayBeRemoved, processorNames }, queue('claims')),
     ...createSettlements(database, clock, findRow, queue),
 
-    find,
+    async find(key, client) {
+      const row = await findRow(key);
+      if (!row || row.refund_of !== null || !isVisibleTo(client, row.client)) return { state: 'absent' };
+      return findResultOf(row);
+    },
 
     async endedUnclaimed(key, lifeMs, client) {
       return (await database.read(statements.ENDED_UNCLAIMED, [key, lifeMs, client ?? null])).length > 0;

@@ -4,6 +4,7 @@ import { UNSENT_OF_NOW } from './ledger-statements.js';
 
 const COLUMNS = `
   key, state, transaction_id, amount::text AS amount, currency, client, processor, epoch, reason, resolution, reference, attempt, content, ending, processor_id,
+  refund_of, refund_name, refund_reason, refund_charge_id, refunded::float8 AS refunded,
   floor(extract(epoch FROM claimed_at) * 1000)::float8 AS claimed_at,
   floor(extract(epoch FROM settled_at) * 1000)::float8 AS settled_at,
   floor(extract(epoch FROM pending_until) * 1000)::float8 AS pending_until,
@@ -18,8 +19,8 @@ export const FIND: Statement = {
 export const COUNT_PAID: Statement = {
   name: 'count_paid',
   text: `
-    SELECT processor, count(*)::float8 AS payments, (count(*) FILTER (WHERE state = 'COMPLETED'))::float8 AS paid
-    FROM (SELECT processor, state FROM idempay.payments ORDER BY transaction_id LIMIT $1) AS oldest GROUP BY processor`,
+    SELECT processor, count(*)::float8 AS payments, (count(*) FILTER (WHERE state = 'COMPLETED' AND refund_of IS NULL))::float8 AS paid
+    FROM (SELECT processor, state, refund_of FROM idempay.payments ORDER BY transaction_id LIMIT $1) AS oldest GROUP BY processor`,
 };
 
 /** A payment with the columns that only its timeline shows. */
@@ -42,14 +43,20 @@ const RANGE = 'transaction_id >= $1 AND transaction_id < $2';
 const FILTERS = `($4::text IS NULL OR state = $4 OR ($4 = 'PENDING' AND state = 'PROCESSING' AND pending_until IS NOT NULL))
         AND ($5::text IS NULL OR processor = $5)
         AND ($6::uuid IS NULL OR (key::text >= $6::uuid::text AND key::text <= $7::uuid::text)) AND ($8::text IS NULL OR client = $8)
-        AND ($9::text IS NULL OR strpos(content, $9) > 0)`;
-/** Each is read by an index of its own, in the order of the ids, so that a plan that is kept can use a partial one. */
+        AND ($9::text IS NULL OR strpos(content, $9) > 0)
+        AND ($10::text IS NULL OR (refund_of IS NULL) = ($10 = 'payment'))`;
+/**
+ * Each is read by an index of its own, in the order of the ids, so that a plan that is kept can use a partial one. A CHECK makes the words for
+ * refunds equal to `refund_of IS NOT NULL`: as no other statement has them, none is planned by this index from when there were few refunds,
+ * and later reads all of them.
+ */
 const ROWS_OF = {
   any: RANGE,
   DECLINED: `${RANGE} AND state = 'DECLINED'`,
   PROCESSING: `${RANGE} AND state = 'PROCESSING' AND pending_until IS NULL`,
   PENDING: `${RANGE} AND state = 'PROCESSING' AND pending_until IS NOT NULL`,
   ofClient: `${RANGE} AND client = $8`,
+  refunds: `${RANGE} AND refund_units IS NOT NULL`,
 } as const;
 
 export const NEWEST: Record<NewestSource, Statement> = {
@@ -58,12 +65,13 @@ export const NEWEST: Record<NewestSource, Statement> = {
   ofClient: newestOf('newest_of_client', ROWS_OF.ofClient),
   PROCESSING: newestOf('newest_processing', ROWS_OF.PROCESSING, ROWS_OF.PENDING),
   PENDING: newestOf('newest_pending', ROWS_OF.PENDING),
+  refunds: newestOf('newest_refunds', ROWS_OF.refunds),
 };
 
 /** Payments within a short range of keys. */
 export const OF_KEYS = sortedOf('payments_of_keys', 'key >= $6 AND key <= $7');
 
-export const OF_REFERENCE = sortedOf('payments_of_reference', 'reference = $10');
+export const OF_REFERENCE = sortedOf('payments_of_reference', 'reference = $11');
 
 export const COUNT_KEYS: Statement = {
   name: 'count_keys',
@@ -79,6 +87,7 @@ export const NTH_ID: Record<NewestSource, Statement> = {
   PROCESSING: nthIdOf('nth_processing_id', ROWS_OF.PROCESSING, ROWS_OF.PENDING),
   PENDING: nthIdOf('nth_pending_id', ROWS_OF.PENDING),
   ofClient: nthIdOf('nth_id_of_client', `${RANGE} AND client = $4`),
+  refunds: nthIdOf('nth_refund_id', ROWS_OF.refunds),
 };
 
 /** The attempt at a reference that was claimed last. */
@@ -87,6 +96,15 @@ export const NEWEST_ATTEMPT: Statement = {
   text: `
     SELECT ${COLUMNS} FROM idempay.payments
     WHERE reference = $1 AND client IS NOT DISTINCT FROM $2 ORDER BY attempt DESC LIMIT 1`,
+};
+
+/** `$2`: how many of the newest. */
+export const REFUNDS_OF: Statement = {
+  name: 'refunds_of',
+  text: `
+    SELECT ${COLUMNS} FROM (
+      SELECT * FROM idempay.payments WHERE refund_of = $1 ORDER BY transaction_id DESC LIMIT $2) AS newest
+    ORDER BY transaction_id`,
 };
 
 function newestOf(name: string, ...ranges: readonly string[]): Statement {
@@ -119,24 +137,33 @@ function nthIdOf(name: string, ...ranges: readonly string[]): Statement {
 }
 
 /** By the table's `settled_at` and not the output's, a float8 that no index is ordered by; to the microsecond. */
-const SETTLED_PAGE = `
+const settledPage = (rows: string) => `
     FROM idempay.payments
     WHERE (payments.settled_at, key) > ('epoch'::timestamptz + $1::float8 * interval '1 microsecond', $2)
       AND payments.settled_at >= 'epoch'::timestamptz + $3::float8 * interval '1 millisecond'
-      AND payments.settled_at < 'epoch'::timestamptz + $4::float8 * interval '1 millisecond'
+      AND payments.settled_at < 'epoch'::timestamptz + $4::float8 * interval '1 millisecond'${rows}
     ORDER BY payments.settled_at, key LIMIT $5`;
 
-export const SETTLED: Statement = { name: 'settled_payments', text: `SELECT ${COLUMNS} ${SETTLED_PAGE}` };
+/** A page of rows of both kinds, or of refunds alone, in words of their own as above. */
+const BOTH_KINDS = settledPage('');
+const REFUNDS = settledPage(' AND refund_name IS NOT NULL');
+
+export const SETTLED: Statement = { name: 'settled_payments', text: `SELECT ${COLUMNS} ${BOTH_KINDS}` };
+export const SETTLED_REFUNDS: Statement = { name: 'settled_refunds', text: `SELECT ${COLUMNS} ${REFUNDS}` };
+
+/** `$6`: refunds are counted too. */
+export const COUNT_SETTLED: Statement = { name: 'count_settled', text: countOf(BOTH_KINDS) };
+export const COUNT_SETTLED_REFUNDS: Statement = { name: 'count_settled_refunds', text: countOf(REFUNDS) };
 
 /** How many rows one page has, and its last row. */
-export const COUNT_SETTLED: Statement = {
-  name: 'count_settled',
-  text: `
-    WITH page AS MATERIALIZED (SELECT key, payments.settled_at, state ${SETTLED_PAGE}),
+function countOf(page: string): string {
+  const isCounted = '(refund_of IS NULL OR $6::boolean)';
+  return `
+    WITH page AS MATERIALIZED (SELECT key, payments.settled_at, state, refund_of ${page}),
       last AS (SELECT key, settled_at FROM page ORDER BY settled_at DESC, key DESC LIMIT 1)
-    SELECT count(*)::float8 AS counted, count(*) FILTER (WHERE state = 'COMPLETED')::float8 AS completed,
-      count(*) FILTER (WHERE state = 'DECLINED')::float8 AS declined,
+    SELECT count(*)::float8 AS counted, count(*) FILTER (WHERE state = 'COMPLETED' AND ${isCounted})::float8 AS completed,
+      count(*) FILTER (WHERE state = 'DECLINED' AND ${isCounted})::float8 AS declined,
       (SELECT key FROM last) AS key,
       (SELECT floor(extract(epoch FROM settled_at) * 1000000)::float8 FROM last) AS last_settled_at
-    FROM page`,
-};
+    FROM page`;
+}

@@ -1,4 +1,9 @@
-import { MOST_LOOKED_AT, type PaymentHistory } from '../../../payments/ports/payment-history.js';
+import {
+  type ClaimedPayment,
+  MOST_LOOKED_AT,
+  MOST_REFUNDS,
+  type PaymentHistory,
+} from '../../../payments/ports/payment-history.js';
 import {
   type CountedRow,
   countsOf,
@@ -59,6 +64,12 @@ export function createPostgresPaymentHistory(
       return row && lifeOf(row);
     },
 
+    async refundsOf(payment) {
+      const rows = await database.read<Row>(statements.REFUNDS_OF, [payment, MOST_REFUNDS]);
+      if (rows.some(({ state }) => state !== 'PROCESSING')) await confirmDurable();
+      return rows.map((row) => recordOf(row) as ClaimedPayment);
+    },
+
     async newestAttempt(reference, client) {
       const [row] = await database.read<Row>(statements.NEWEST_ATTEMPT, [reference, client ?? null]);
       if (row && row.state !== 'PROCESSING') await confirmDurable();
@@ -69,19 +80,21 @@ export function createPostgresPaymentHistory(
       permits.during(selection.reader, () => newestPage(selection, readLimit, newestReads)),
 
     async settled(period) {
-      const { from, to, limit } = period;
+      const { from, to, kind, limit } = period;
       const start = startOf(period, UNITS_PER_MS);
+      const statement = kind === 'refund' ? statements.SETTLED_REFUNDS : statements.SETTLED;
       const values = [start.settledAt, start.key, from, to, limit + 1];
-      const rows = await permits.during(period.reader, () => database.read<Row>(statements.SETTLED, values));
+      const rows = await permits.during(period.reader, () => database.read<Row>(statement, values));
       if (rows.length > 0) await confirmDurable();
-      return settledPageOf(rows, limit, (row) => row.settled_at_us ?? 0);
+      return settledPageOf(rows, period, (row) => row.settled_at_us ?? 0);
     },
 
     async countSettled(period) {
-      const { from, to, limit } = period;
+      const { from, to, kind = 'payment', limit } = period;
       const start = startOf(period, UNITS_PER_MS);
-      const values = [start.settledAt, start.key, from, to, limit];
-      const [counted] = await database.read<CountedRow>(statements.COUNT_SETTLED, values);
+      const statement = kind === 'refund' ? statements.COUNT_SETTLED_REFUNDS : statements.COUNT_SETTLED;
+      const values = [start.settledAt, start.key, from, to, limit, kind !== 'payment'];
+      const [counted] = await database.read<CountedRow>(statement, values);
       return countsOf(counted, limit);
     },
 
@@ -90,6 +103,6 @@ export function createPostgresPaymentHistory(
 }
 
 function valuesOf(query: NewestQuery): (string | number | null)[] {
-  const { from, below, limit, state, processor, keys, client, contentPart } = query;
-  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client, contentPart];
+  const { from, below, limit, state, processor, keys, client, contentPart, kind } = query;
+  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client, contentPart, kind];
 }

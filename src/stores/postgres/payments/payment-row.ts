@@ -5,6 +5,7 @@ import {
   type FinalRow,
   finalOf,
   openMembersOf,
+  type RefundColumns,
   unsentMarkBefore,
 } from '../../shared/payment-rows.js';
 import { GENERATION } from '../connection/database-identity-statements.js';
@@ -12,16 +13,17 @@ import { GENERATION } from '../connection/database-identity-statements.js';
 /** Times leave the database as numbers: milliseconds since the epoch, or remaining ones by its own clock. */
 export const PAYMENT_COLUMNS = `
   key, transaction_id, amount::text AS amount, currency, fingerprint, client, processor, state, epoch, owner, reason, reference, attempt, source, content, claimed_after_loss, ending, processor_id,
+  refund_of, refund_name, refund_reason, refund_charge_id,
   CASE WHEN generation = ${GENERATION} THEN unsent_epoch END AS unsent_epoch,
   greatest(0, extract(epoch FROM lease_until - clock_timestamp()) * 1000)::float8 AS remaining_ms,
   (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms,
-  floor(extract(epoch FROM CASE WHEN reference IS NULL THEN expires_at ELSE clock_timestamp() + (expires_at - settled_at) END) * 1000)::float8
+  floor(extract(epoch FROM CASE WHEN coalesce(reference, refund_name) IS NULL THEN expires_at ELSE clock_timestamp() + (expires_at - settled_at) END) * 1000)::float8
     AS expires_at,
   floor(extract(epoch FROM settled_at) * 1000)::float8 AS settled_at,
   floor(extract(epoch FROM pending_until) * 1000)::float8 AS pending_until,
-  coalesce(expires_at > clock_timestamp() OR reference IS NOT NULL, false) AS repeatable`;
+  coalesce(expires_at > clock_timestamp() OR reference IS NOT NULL OR refund_name IS NOT NULL, false) AS repeatable`;
 
-export interface PaymentRow extends FinalRow, ContentColumns {
+export interface PaymentRow extends FinalRow, ContentColumns, RefundColumns {
   key: string;
   /** Null, as the currency and the processor, if it was cancelled. */
   amount: string | null;
@@ -42,7 +44,7 @@ export interface PaymentRow extends FinalRow, ContentColumns {
   age_ms: number;
   /** Null while it is PROCESSING. */
   settled_at: number | null;
-  /** Final, and not past its expiry by the database's clock; a payment with a reference never is. */
+  /** Final, and not past its expiry by the database's clock; a payment with a reference and a refund never are. */
   repeatable: boolean;
 }
 

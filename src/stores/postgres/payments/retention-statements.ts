@@ -44,33 +44,47 @@ export const ADVANCE_HORIZON: Statement = {
 
 const IS_BELOW_HORIZON = `settled_at < to_timestamp((SELECT ${timeOfMs('keys_before')} FROM idempay.payment_horizon) / 1000.0)`;
 
+/** A final row of this hour or before that is repeated no longer, and was settled before the time of the horizon. */
+const isOld = (row: string) =>
+  `coalesce(${row}.settled_hour <= $4::integer AND ${row}.expires_at <= now() AND ${row}.${IS_BELOW_HORIZON}, false)`;
+
+/** All refunds of the payment are old, or there are none. Not with EXISTS, for which the planner may read all refunds at once. */
+const HAS_OLD_REFUNDS = `(payment.refunded IS NULL OR coalesce((
+        SELECT bool_and(${isOld('refund')}) FROM idempay.payments AS refund WHERE refund.refund_of = payment.key), true))`;
+
 /**
  * Looks at the next `$5` payments after `$1` (microseconds) and `$2` that were settled before `$3`, and removes the ones of
  * hour `$4` or before. Concurrent calls skip rows that another one removes. All attempts at a reference go in one statement, or none: an attempt
  * is only claimed after the one before it ended, so the last one decides, and it may not be under way. Their keys have no time, so they
- * were all settled before the time of the horizon: by that it is known which rows may have been removed (`IS_MISSING`).
+ * were all settled before the time of the horizon: by that it is known which rows may have been removed (`IS_MISSING`). The same holds
+ * for refunds: a payment goes with all of them in one statement, or stays, and a refund never goes by itself. A payment as old as this is not
+ * refunded any more (`RefundAttempt.lateMs`).
  */
 export const REMOVE_SETTLED: Statement = {
   name: 'remove_settled',
   text: `
     WITH looked AS MATERIALIZED (
       SELECT key, settled_at, settled_hour <= $4::integer AND expires_at <= now() AND CASE WHEN reference IS NULL
-          THEN key < (SELECT removable_before FROM idempay.payment_horizon) ELSE ${IS_BELOW_HORIZON} END AS removable,
+          THEN key < (SELECT removable_before FROM idempay.payment_horizon) ELSE ${IS_BELOW_HORIZON} END
+          AND refund_of IS NULL AND ${HAS_OLD_REFUNDS} AS removable,
         reference, client
-      FROM idempay.payments
+      FROM idempay.payments AS payment
       WHERE (settled_at, key) > ('epoch'::timestamptz + $1::float8 * interval '1 microsecond', $2::uuid)
         AND settled_at < 'epoch'::timestamptz + $3::float8 * interval '1 millisecond'
       ORDER BY settled_at, key LIMIT $5::integer
     ), attempts AS MATERIALIZED (
-      SELECT payment.key, bool_and(coalesce(settled_hour <= $4::integer AND expires_at <= now() AND ${IS_BELOW_HORIZON}, false))
+      SELECT payment.key, bool_and(${isOld('payment')} AND ${HAS_OLD_REFUNDS})
           OVER (PARTITION BY payment.reference, payment.client) AS removable
       FROM idempay.payments AS payment
       WHERE payment.reference = ANY (ARRAY(SELECT reference FROM looked WHERE removable AND reference IS NOT NULL))
+    ), locked AS MATERIALIZED (
+      SELECT key, refunded FROM idempay.payments WHERE key = ANY (ARRAY(
+        SELECT key FROM looked WHERE removable AND reference IS NULL UNION ALL SELECT key FROM attempts WHERE removable))
+      FOR UPDATE SKIP LOCKED
     ), removed AS (
       DELETE FROM idempay.payments WHERE key = ANY (ARRAY(
-        SELECT key FROM idempay.payments WHERE key = ANY (ARRAY(
-          SELECT key FROM looked WHERE removable AND reference IS NULL UNION ALL SELECT key FROM attempts WHERE removable))
-        FOR UPDATE SKIP LOCKED))
+        SELECT key FROM locked UNION ALL SELECT key FROM idempay.payments WHERE refund_of = ANY (ARRAY(
+          SELECT key FROM locked WHERE refunded IS NOT NULL))))
       RETURNING 1
     )
     SELECT (SELECT count(*) FROM removed)::integer AS removed,

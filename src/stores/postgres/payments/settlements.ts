@@ -7,6 +7,7 @@ import type {
   SettleResult,
 } from '../../../payments/ports/ledger.js';
 import type { Claim, Fence, Outcome } from '../../../payments/values/payment.js';
+import type { RefundPart } from '../../../payments/values/refund.js';
 import { isUnknown } from '../../../platform/faults.js';
 import {
   abandonedEvent,
@@ -24,6 +25,7 @@ import type { DatabaseClock } from '../connection/database-clock.js';
 import type { PostgresPart } from '../connection/part.js';
 import * as statements from './ledger-statements.js';
 import type { FindRow, PaymentRow } from './payment-row.js';
+import { RESOLVE_REFUND, SETTLE_REFUND } from './refund-statements.js';
 
 interface Settlement {
   readonly claim: Claim;
@@ -119,10 +121,15 @@ export function createSettlements(
     return whichOf(batch, await database.writeHoweverLate<FencedRow>(statements.LEAVE, values));
   }
 
+  async function settleOnce(settlement: Settlement): Promise<number | undefined> {
+    const { refund } = settlement.claim;
+    return refund ? settleRefund(settlement, refund) : settlements.add(settlement);
+  }
+
   /** When the reply was lost, the row is read to find out whether this settlement was written. */
   async function settleOrReadBack(settlement: Settlement): Promise<number | undefined> {
     try {
-      return await settlements.add(settlement);
+      return await settleOnce(settlement);
     } catch (fault) {
       if (!isUnknown(fault)) throw fault;
       const { claim } = settlement;
@@ -132,30 +139,54 @@ export function createSettlements(
     }
   }
 
-  /** The same for one payment whose row may be lost. A resolution has another epoch, so that only the owner tells. */
-  async function settleLostOrReadBack(claim: Claim, settlement: SettlementAfterLoss): Promise<number | undefined> {
+  /** A refund is settled alone: the end of a declined one changes its payment, too. */
+  async function settleRefund(
+    { claim, outcome, idempotencyTtlMs, event }: Settlement,
+    { payment }: RefundPart,
+    resolution?: string,
+  ): Promise<number | undefined> {
+    const { key, epoch, owner, processorId } = claim;
+    const end = [outcome.state, reasonOf(outcome), idempotencyTtlMs, processorId ?? null, event, payment];
+    const values = [key, epoch, owner, ...end, resolution ?? null];
+    const [row] = await database.writeHoweverLate<{ expires_at: number }>(SETTLE_REFUND, values);
+    return row?.expires_at;
+  }
+
+  async function settleLostOnce(claim: Claim, settlement: SettlementAfterLoss): Promise<number | undefined> {
     const { key, epoch, owner, amount, currency, fingerprint } = claim;
     const { outcome, idempotencyTtlMs, note, resolution } = settlement;
-    const end = [outcome.state, reasonOf(outcome), idempotencyTtlMs, settledEvent(claim, note)];
+    const event = settledEvent(claim, note);
+    // The money of a refund is that of its row, by which it raised the sum of its payment.
+    if (claim.refund) return settleRefund({ claim, outcome, idempotencyTtlMs, event }, claim.refund, resolution);
+    const end = [outcome.state, reasonOf(outcome), idempotencyTtlMs, event];
     const found = [amount, currency, fingerprint, resolution ?? null, claim.processorId ?? null];
     const values = [key, epoch, owner, ...end, ...found];
+    const [row] = await database.writeHoweverLate<{ expires_at: number }>(statements.SETTLE_AFTER_LOSS, values);
+    return row?.expires_at;
+  }
+
+  /** The same for one operation whose row may be lost. A resolution has another epoch, so that only the owner tells. */
+  async function settleLostOrReadBack(claim: Claim, settlement: SettlementAfterLoss): Promise<number | undefined> {
     try {
-      const [row] = await database.writeHoweverLate<{ expires_at: number }>(statements.SETTLE_AFTER_LOSS, values);
-      return row?.expires_at;
+      return await settleLostOnce(claim, settlement);
     } catch (fault) {
       if (!isUnknown(fault)) throw fault;
-      const row = await findRow(key).catch(() => undefined);
+      const row = await findRow(claim.key).catch(() => undefined);
       if (!row || row.state === 'PROCESSING') throw fault;
-      return row.owner === owner ? (row.expires_at ?? undefined) : undefined;
+      return row.owner === claim.owner ? (row.expires_at ?? undefined) : undefined;
     }
   }
 
   /** When the reply was lost, the row is read to find out whether this resolution was written. */
   async function resolveOrReadBack(resolution: Resolution): Promise<PaymentRow | undefined> {
     const { key, owner, state, reason, dedupMs, idempotencyTtlMs } = resolution;
+    const values = [key, owner, state, reason, dedupMs, idempotencyTtlMs];
+    // A row stays a payment, or a refund, for ever.
+    const payment = (await findRow(key))?.refund_of ?? undefined;
     try {
-      const values = [key, owner, state, reason, dedupMs, idempotencyTtlMs];
-      const [row] = await database.write<PaymentRow>(statements.RESOLVE, values);
+      const [row] = payment
+        ? await database.write<PaymentRow>(RESOLVE_REFUND, [...values, payment])
+        : await database.write<PaymentRow>(statements.RESOLVE, values);
       return row;
     } catch (fault) {
       if (!isUnknown(fault)) throw fault;

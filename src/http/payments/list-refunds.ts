@@ -1,0 +1,59 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyInstance } from 'fastify';
+import type { PaymentRecords } from '../../payments/history/payment-records.js';
+import { paymentJson } from '../../payments/history/payment-representation.js';
+import { MOST_REFUNDS } from '../../payments/ports/payment-history.js';
+import { answerWith } from '../errors/errors.js';
+import { publicErrors } from '../errors/public-errors.js';
+import { NO_STORE } from '../openapi/headers.js';
+import type { RouteDescription } from '../openapi/route-description.js';
+import { visibleClient } from '../requests/access-check.js';
+import { refuseUnknownParameters } from '../requests/query-parameters.js';
+import { exampleRefund, keyIn, keyParameter, PaymentPath } from './shown-payment.js';
+
+/** The refunds of one payment (rule P26). */
+export function listRefunds(
+  server: FastifyInstance,
+  { paymentRecords: records }: { readonly paymentRecords: PaymentRecords },
+): void {
+  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+
+  app.get(
+    '/api/payments/:key/refunds',
+    {
+      schema: { params: PaymentPath },
+      config: { operation: 'payment status', scopes: ['payments:read', 'operations'], description },
+    },
+    (request, reply) => {
+      refuseUnknownParameters(request.query, []);
+      const client = visibleClient(request);
+      answerWith(reply, records.refundsOf(keyIn(request.params), client), (refunds) => {
+        if (!refunds) throw publicErrors.paymentNotFound();
+        reply
+          .header('content-type', 'application/json; charset=utf-8')
+          .header('cache-control', 'no-store')
+          .send(`[${refunds.map((refund) => paymentJson(refund, client)).join(',')}]`);
+      });
+    },
+  );
+}
+
+const description: RouteDescription = {
+  operationId: 'listRefunds',
+  tag: 'Payment records',
+  summary: 'List the refunds of a payment',
+  text: `The oldest first, of any state; of more than ${MOST_REFUNDS} the newest.`,
+  parameters: { key: keyParameter },
+  answers: {
+    200: {
+      text: 'The refunds, each as `listPayments` has it with `kind=refund`.',
+      headers: [NO_STORE],
+      content: {
+        mediaType: 'application/json',
+        schema: { type: 'array', items: { $ref: '#/components/schemas/Payment' } },
+        examples: { refunds: [exampleRefund()] },
+      },
+    },
+  },
+  errors: ['paymentNotFound', { unknownParameter: () => refuseUnknownParameters({ state: '' }, []) }],
+};

@@ -1,0 +1,305 @@
+import { StoreUnavailable } from '../platform/faults.js';
+import type { PaymentContext } from './context.js';
+import { claimTermsOf } from './context.js';
+import type { CarryOut, ExecutionResult, KnownOutcome } from './execution.js';
+import type { PlacesInFlight } from './fair-places.js';
+import type { PendingLooks } from './pending.js';
+import type { FindResult } from './ports/ledger.js';
+import type { ClaimedPayment, PaymentRecord } from './ports/payment-history.js';
+import { CONTRACT_OF_ENDINGS } from './ports/processor.js';
+import { lateMsOf } from './turn.js';
+import { amountOfUnits, fingerprintOf, type Money, unitsOf } from './values/money.js';
+import { type Claim, type FinalOutcome, isVisibleTo, type Outcome, type PendingPayment } from './values/payment.js';
+import type { NamedPayment } from './values/reference.js';
+
+/** A part of a payment that is to be given back, under a name that the caller chose. */
+export interface RequestedRefund extends Money {
+  readonly name: string;
+  readonly reason?: string | undefined;
+}
+
+export type RefundAnswer =
+  /** With the keys of the refund and of its payment: an answer about the row of the refund. */
+  | ({ readonly key: string; readonly payment: string } & RefundState)
+  /** Nothing was written. */
+  | NoRefund;
+
+type RefundState =
+  /** By this request, or, as `isRepeat` says, by one before. */
+  | { readonly state: 'final'; readonly outcome: Outcome; readonly isRepeat: boolean }
+  /** `untilMs`: when the processor expects its end; milliseconds since the epoch. */
+  | { readonly state: 'pending'; readonly untilMs: number; readonly retryAfterSeconds: number }
+  | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
+  /** The name was used for another amount of this payment. */
+  | { readonly state: 'other amount' }
+  | { readonly state: 'unknown' }
+  /** Nothing was sent to the processor; the refund is claimed, and will be sent. */
+  | { readonly state: 'not sent' };
+
+type NoRefund =
+  /** `mayBeLost`: rows were lost, and the payment's may be one of them. */
+  | { readonly state: 'no payment'; readonly mayBeLost: boolean }
+  | { readonly state: 'not completed'; readonly payment: PaymentRecord }
+  | { readonly state: 'other currency'; readonly currency: string }
+  /** `left`: of the payment, in its currency. */
+  | { readonly state: 'too much'; readonly left: string; readonly currency: string }
+  /** This instance has another processor, or another account there. */
+  | { readonly state: 'other processor'; readonly processor: string }
+  /** The payment is removed within an hour. */
+  | { readonly state: 'too old' }
+  /** The adapter does not know refunds. */
+  | { readonly state: 'not supported' }
+  /** The processor does not say whether it knows refunds. */
+  | { readonly state: 'processor down' }
+  | { readonly state: 'busy'; readonly retryAfterSeconds: number };
+
+/**
+ * Gives back a part of a COMPLETED payment, once for each name (rule P26).
+ *
+ * Dies before the claim: nothing happened. Dies after it: the row is there, and recovery looks for the refund at the processor, then sends it.
+ * Dies after the send: the same finds it. Run twice: the second finds the row, by its primary key if it came at the same moment.
+ */
+export type RefundPayment = (named: NamedPayment, requested: RequestedRefund) => Promise<RefundAnswer>;
+
+const SOON = { state: 'in progress', retryAfterSeconds: 1 } as const;
+
+export function createRefundPayment(
+  context: Pick<
+    PaymentContext,
+    | 'ledger'
+    | 'refunds'
+    | 'history'
+    | 'processor'
+    | 'rules'
+    | 'clock'
+    | 'computeRefundKey'
+    | 'newOwner'
+    | 'newTransactionId'
+    | 'events'
+    | 'counts'
+  > & {
+    carryOut: CarryOut;
+    pendingLooks: Pick<PendingLooks, 'ask' | 'answer'>;
+    placesInFlight: PlacesInFlight;
+  },
+): RefundPayment {
+  const { ledger, refunds, history, processor, clock, computeRefundKey, newOwner, newTransactionId, events } = context;
+  const { carryOut, pendingLooks, counts } = context;
+  const places = context.placesInFlight.refundsAndEndings;
+  const { leaseMs } = context.rules;
+  const { ofProcessor } = claimTermsOf(context);
+  const names = [ofProcessor.processor, ...ofProcessor.formerProcessors];
+  const lateMs = lateMsOf(context.rules);
+
+  return async function refundPayment(named, requested) {
+    const payment = await paymentOf(named);
+    if (!payment) return { state: 'no payment', mayBeLost: await ledger.mayBeLost(named.key) };
+    const key = computeRefundKey(payment.key, requested.name);
+    const found = await refunds.findRefund(key);
+    if (found.state !== 'absent')
+      return { key, payment: payment.key, ...(await ofRow(key, found, named.client, requested)) };
+    return begin(key, payment, named.client, requested);
+  };
+
+  /** A reference stands for its attempt that was paid: an attempt only follows a decline, so that is the newest one. */
+  async function paymentOf({ key, client, reference }: NamedPayment): Promise<PaymentRecord | undefined> {
+    const payment = reference ? await history.newestAttempt(reference.text, reference.client) : await history.find(key);
+    return payment && !payment.refund && isVisibleTo(client, payment.client) ? payment : undefined;
+  }
+
+  async function begin(
+    key: string,
+    payment: PaymentRecord,
+    client: string | undefined,
+    requested: RequestedRefund,
+  ): Promise<RefundAnswer> {
+    if (payment.state !== 'COMPLETED') return { state: 'not completed', payment };
+    if (payment.currency !== requested.currency) return { state: 'other currency', currency: payment.currency };
+    if (!names.includes(payment.processor)) return { state: 'other processor', processor: payment.processor };
+    const obstacle = processor.contract < CONTRACT_OF_ENDINGS ? await obstacleOfContract(payment) : undefined;
+    if (obstacle) return obstacle;
+    if (!places.take(client)) return { state: 'busy', retryAfterSeconds: 1 };
+    return inPlace(client, claimAndGiveBack(key, payment, client, requested));
+  }
+
+  /** The adapter is asked about the charge, and the contract of that reply decides: nothing was written yet. */
+  async function obstacleOfContract({ key, amount, currency }: ClaimedPayment): Promise<NoRefund | undefined> {
+    const { state } = await processor.lookUp(key, { amount, currency });
+    if (processor.contract >= CONTRACT_OF_ENDINGS) return undefined;
+    return { state: state === 'unknown' ? 'processor down' : 'not supported' };
+  }
+
+  async function claimAndGiveBack(
+    key: string,
+    payment: ClaimedPayment,
+    client: string | undefined,
+    requested: RequestedRefund,
+  ): Promise<RefundAnswer> {
+    const { amount, currency, name, reason } = requested;
+    const askedAt = clock.monotonic();
+    const claimed = await refunds.claimRefund({
+      key,
+      refund: { payment: payment.key, name, reason, chargeId: payment.processorId },
+      owner: newOwner(),
+      transactionId: newTransactionId(),
+      amount,
+      currency,
+      units: unitsOf(requested),
+      fingerprint: fingerprintOf(requested),
+      charged: { amount: payment.amount, currency: payment.currency },
+      chargedUnits: unitsOf(payment),
+      leaseMs,
+      lateMs,
+      claimBy: askedAt + leaseMs,
+      ...ofProcessor,
+    });
+    switch (claimed.state) {
+      case 'claimed': {
+        // If rows were lost, an earlier row of this refund may be one of them: then the processor is asked before anything is sent.
+        const origin = claimed.claim.mayBeLost ? 'repeat' : 'first claim';
+        const result = await carryOut(claimed.claim, askedAt, origin);
+        return { key, payment: payment.key, ...ofExecution(claimed.claim, result, requested) };
+      }
+      case 'too much':
+        return ofTooMuch(key, payment, claimed.leftUnits, requested);
+      case 'too old':
+        return claimed;
+      case 'not refundable':
+        return { state: 'no payment', mayBeLost: await ledger.mayBeLost(payment.key) };
+      case 'too late':
+        throw new StoreUnavailable('unchanged', 'the refund was claimed after its lease');
+      default:
+        return { key, payment: payment.key, ...(await ofRow(key, claimed, client, requested)) };
+    }
+  }
+
+  /**
+   * If rows were lost, the refund may have been made, and another one may have taken the part of the sum that the lost row had. Then it is not
+   * said that nothing was given back.
+   */
+  async function ofTooMuch(
+    key: string,
+    payment: ClaimedPayment,
+    leftUnits: number,
+    requested: RequestedRefund,
+  ): Promise<RefundAnswer> {
+    const left = amountOfUnits(Math.max(0, leftUnits), payment.currency);
+    const answer = { state: 'too much', left, currency: payment.currency } as const;
+    if (!(await ledger.mayBeLost(key))) return answer;
+    const { amount, currency } = requested;
+    const { state } = await processor.lookUpRefund(key, payment.key, { amount, currency });
+    return state === 'no record' || state === 'declined' ? answer : { key, payment: payment.key, state: 'unknown' };
+  }
+
+  /** A refund that was claimed before. */
+  async function ofRow(
+    key: string,
+    found: Exclude<FindResult, { state: 'absent' }>,
+    client: string | undefined,
+    requested: RequestedRefund,
+  ): Promise<RefundState> {
+    switch (found.state) {
+      case 'final':
+        return ofFinal(found.final, requested, true);
+      case 'under way':
+        if (found.fingerprint !== fingerprintOf(requested)) return { state: 'other amount' };
+        return { state: 'in progress', retryAfterSeconds: Math.max(1, Math.ceil(found.remainingMs / 1000)) };
+      case 'pending':
+        return ofPending(found.payment, client, requested);
+      case 'abandoned':
+        return takeOver(key, client, requested);
+      case 'cancelled':
+      case 'expired':
+        throw new Error('a refund is never cancelled, and never expires');
+    }
+  }
+
+  /** Nothing is written before the processor tells an outcome. */
+  async function ofPending(
+    pending: PendingPayment,
+    client: string | undefined,
+    requested: RequestedRefund,
+  ): Promise<RefundState> {
+    if (pending.fingerprint !== fingerprintOf(requested)) return { state: 'other amount' };
+    if (pending.remainingMs > 0 || !names.includes(pending.processor)) return stillPending(pending);
+    if (!places.take(client)) return stillPending(pending);
+    return inPlace(client, askAbout(pending, client, requested));
+  }
+
+  async function askAbout(
+    pending: PendingPayment,
+    client: string | undefined,
+    requested: RequestedRefund,
+  ): Promise<RefundState> {
+    const said = await pendingLooks.ask(pending);
+    switch (said.state) {
+      case 'succeeded':
+      case 'declined':
+        return takeOverRow(pending.key, client, requested, said);
+      case 'pending':
+        return stillPending({ ...pending, untilMs: said.untilMs });
+      case 'no record':
+      case 'unknown':
+        return stillPending(pending);
+    }
+  }
+
+  async function takeOver(key: string, client: string | undefined, requested: RequestedRefund): Promise<RefundState> {
+    return places.take(client) ? inPlace(client, takeOverRow(key, client, requested)) : SOON;
+  }
+
+  async function takeOverRow(
+    key: string,
+    client: string | undefined,
+    requested: RequestedRefund,
+    known?: KnownOutcome,
+  ): Promise<RefundState> {
+    const askedAt = clock.monotonic();
+    const isPending = known !== undefined;
+    const claim = await ledger.takeOver({ key, owner: newOwner(), leaseMs, isPending, ...ofProcessor });
+    if (claim) return ofExecution(claim, await carryOut(claim, askedAt, 'repeat', known), requested);
+    // Another request, or recovery, was faster.
+    const found = await refunds.findRefund(key, client);
+    return found.state === 'final' ? ofFinal(found.final, requested, true) : SOON;
+  }
+
+  function ofExecution(claim: Claim, result: ExecutionResult, requested: RequestedRefund): RefundState {
+    switch (result.state) {
+      case 'settled':
+        return ofFinal(result.final, requested, false);
+      case 'finished elsewhere':
+        return ofFinal(result.final, requested, true);
+      case 'pending':
+        if (claim.fingerprint !== fingerprintOf(requested)) return { state: 'other amount' };
+        return stillPending(result.payment);
+      case 'unknown':
+      case 'not sent':
+        events.unknown(claim, result.cause);
+        return { state: result.state };
+      case 'superseded':
+      case 'cancelled':
+      case 'cannot be ended':
+        throw new Error(`a refund cannot be "${result.state}"`);
+    }
+  }
+
+  function stillPending(pending: PendingPayment): RefundState {
+    const { payment, retryAfterSeconds } = pendingLooks.answer(pending);
+    return { state: 'pending', untilMs: payment.untilMs, retryAfterSeconds };
+  }
+
+  async function inPlace<T>(client: string | undefined, work: Promise<T>): Promise<T> {
+    counts.attemptsOfRequests += 1;
+    try {
+      return await work;
+    } finally {
+      counts.attemptsOfRequests -= 1;
+      places.giveBack(client);
+    }
+  }
+}
+
+function ofFinal({ outcome, fingerprint }: FinalOutcome, requested: Money, isRepeat: boolean): RefundState {
+  if (fingerprint !== fingerprintOf(requested)) return { state: 'other amount' };
+  return { state: 'final', outcome, isRepeat };
+}

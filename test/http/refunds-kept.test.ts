@@ -1,0 +1,127 @@
+import { Redis } from 'ioredis';
+import { expect, onTestFinished, test } from 'vitest';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, ask, generateKey, pay, paymentStatus, sendJson } from '../../testkit/client/http-client.js';
+import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import { changeStored } from '../../testkit/protocol/stored-rows.js';
+import { startTcpProxy } from '../../testkit/servers/tcp-proxy.js';
+import { pause } from '../../testkit/time/until.js';
+
+const LINE = { amount: '12.50', currency: 'USD' };
+const TTL_SECONDS = 2;
+const FIRST = /^"Refund processed successfully with Transaction ID: TXN\d+"$/;
+/** The last refund was lost, and the sum that it had raised; the next start finds a database that may lack rows. */
+const REFUND_LOST = {
+  embedded:
+    'DELETE FROM payments WHERE refund_of IS NOT NULL; UPDATE payments SET refunded = NULL; UPDATE deployment SET is_backup = 1',
+  distributed:
+    "DELETE FROM idempay.payments WHERE refund_of IS NOT NULL; UPDATE idempay.payments SET refunded = NULL; UPDATE idempay.deployment SET timeline = 'FFFFFFFF'",
+};
+
+/** Rule P26: the row of a refund answers for as long as it is kept. */
+describeDeployments('refunds that are kept', (deployment) => {
+  async function opened() {
+    const [stores, processor] = await Promise.all([deployment.open(), serveReferenceProcessor()]);
+    onTestFinished(async () => {
+      await stores.close();
+      await processor.close();
+    });
+    return { stores, processor };
+  }
+  const refund = (url: string, key: string, name = 'line-2'): Promise<Answer> =>
+    sendJson(`${url}/api/refund?refund=${name}`, 'POST', LINE, { 'Idempotency-Key': key });
+  async function givenPaid(url: string): Promise<string> {
+    const key = await generateKey(url);
+    expect((await pay(url, key)).status).toBe(200);
+    return key;
+  }
+  async function flush({ environment: { REDIS_URL } }: Stores): Promise<void> {
+    if (REDIS_URL === undefined) return;
+    const redis = new Redis(REDIS_URL);
+    await redis.flushall();
+    redis.disconnect();
+  }
+
+  test('a name gets the same answer after the life of the key, a FLUSHALL and a restart, and other names too', async () => {
+    const { stores, processor } = await opened();
+    const settings = { PROCESSOR_URL: processor.url, IDEMPOTENCY_TTL_SECONDS: `${TTL_SECONDS}` };
+    const first = await stores.serve(settings);
+    const key = await givenPaid(first.url);
+    const made = await refund(first.url, key);
+    expect(made.text).toMatch(FIRST);
+    await processor.behave({ declineRate: 1 });
+    const declined = await refund(first.url, key, 'line-3');
+    await processor.behave({ declineRate: 0 });
+    expectError(declined, 402);
+    const expectTheSame = async (url: string) => {
+      const again = await refund(url, key);
+      expect([again.status, again.text]).toEqual([200, `"${/Transaction ID: TXN\d+/.exec(made.text)?.[0]}"`]);
+      const declinedAgain = await refund(url, key, 'line-3');
+      expect([declinedAgain.status, declinedAgain.text]).toEqual([402, declined.text]);
+    };
+
+    await pause(TTL_SECONDS * 1_000);
+    await expect.poll(async () => (await paymentStatus(first.url, key)).status).toBe(404);
+    expectError(await pay(first.url, key), 400);
+    await expectTheSame(first.url);
+    await flush(stores);
+    await expectTheSame(first.url);
+    await first.stop();
+    const second = await stores.serve(settings);
+    await expectTheSame(second.url);
+    // The payment's key has expired, and the payment can be refunded all the same.
+    expect((await refund(second.url, key, 'line-4')).text).toMatch(FIRST);
+    expect((await ask(`${second.url}/api/payments/${key}`)).json()).toMatchObject({ refunded: '25.00' });
+    expect((await processor.refundsOf(key)).map(({ status }) => status)).toEqual([
+      'succeeded',
+      'declined',
+      'succeeded',
+    ]);
+  });
+
+  test('a payment of a former name of this account is refunded, and one of another processor is 409', async () => {
+    const { stores, processor } = await opened();
+    const proxy = await startTcpProxy(processor.port);
+    onTestFinished(() => proxy.close());
+    const before = await stores.serve({ PROCESSOR_URL: processor.url });
+    const key = await givenPaid(before.url);
+    const formerName = `${processor.url}?no-user`;
+    await before.stop();
+
+    const moved = { PROCESSOR_URL: proxy.through(processor.url) };
+    const stranger = await stores.serve(moved);
+    expectError(
+      await refund(stranger.url, key),
+      409,
+      new RegExp(`^The payment was charged by the processor ${formerName.replace('?', '\\?')}, `),
+    );
+    expect((await ask(`${stranger.url}/api/payments/${key}/refunds`)).json()).toEqual([]);
+    await stranger.stop();
+
+    const { url } = await stores.serve({ ...moved, PROCESSOR_FORMER_NAMES: formerName });
+    expect((await refund(url, key)).text).toMatch(FIRST);
+    expect(await processor.refundsOf(key)).toHaveLength(1);
+  });
+
+  test('after rows were lost, a name whose refund was made is found at the processor, and not made again', async () => {
+    const { stores, processor } = await opened();
+    const settings = { PROCESSOR_URL: processor.url };
+    const before = await stores.serve(settings);
+    const key = await givenPaid(before.url);
+    expect((await refund(before.url, key)).status).toBe(200);
+    await before.stop();
+    await changeStored(stores, REFUND_LOST);
+    // Whatever arrives now is carried out: the question before it decides.
+    await processor.behave({ deduplicate: false });
+
+    const { url } = await stores.serve(settings);
+    expect((await ask(`${url}/api/payments/${key}/refunds`)).json()).toEqual([]);
+    expect((await refund(url, key)).status).toBe(200);
+    expect(await processor.refundsOf(key)).toHaveLength(1);
+    expect((await ask(`${url}/api/payments/${key}`)).json()).toMatchObject({ refunded: '12.50' });
+    // Another name has no record there, and is sent.
+    expect((await refund(url, key, 'line-3')).status).toBe(200);
+    expect(await processor.refundsOf(key)).toHaveLength(2);
+  });
+});

@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Composition, compose, computeRefundKey, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { openRestoredFolder, type Restored } from '../../testkit/protocol/restored-folder.js';
+
+/** Rows of refunds were lost with a restore: the processor is asked before anything is sent, or refused (rule P26). */
+
+const LINE = { name: 'line-2', amount: '60.00', currency: 'USD' };
+const LOST = { ...LINE, name: 'line-1' };
+
+let restored: Restored;
+beforeAll(async () => {
+  restored = await openRestoredFolder();
+});
+afterAll(() => restored.close());
+
+async function givenPaid(): Promise<Composition & { key: string; lost: string }> {
+  const process = compose(restored.ports);
+  const key = await process.payments.issueKey();
+  await process.payments.pay({ key }, MONEY);
+  return { ...process, key, lost: computeRefundKey(key, LOST.name) };
+}
+
+test('a refund that was made is found, and not sent again', async () => {
+  const { payments, processor, key, lost } = await givenPaid();
+  processor.decideRefund(lost, { state: 'succeeded' });
+  expect(await payments.refund({ key }, LOST)).toMatchObject({ state: 'final', outcome: { state: 'COMPLETED' } });
+  expect([processor.refunds, processor.refundLookUps.length]).toEqual([[], 1]);
+  expect(await restored.ports.paymentHistory.find(key)).toMatchObject({ refundedUnits: 6000 });
+});
+
+test('a refund that the processor has no record of is sent once', async () => {
+  const { payments, processor, key } = await givenPaid();
+  for (let time = 0; time < 2; time += 1) {
+    expect(await payments.refund({ key }, LOST)).toMatchObject({ state: 'final', outcome: { state: 'COMPLETED' } });
+  }
+  expect([processor.refunds.length, processor.refundLookUps.length]).toEqual([1, 1]);
+});
+
+test('a refund that the processor gives no answer about is not sent', async () => {
+  const { payments, processor, key } = await givenPaid();
+  processor.planRefundLookUp({ state: 'unknown', cause: 'it is down' });
+  expect(await payments.refund({ key }, LOST)).toMatchObject({ state: 'unknown' });
+  expect(processor.refunds).toEqual([]);
+  expect(await payments.refund({ key }, LOST)).toMatchObject({ state: 'final', outcome: { state: 'COMPLETED' } });
+  expect(processor.refunds).toHaveLength(1);
+});
+
+test.each(['succeeded', 'pending'] as const)(
+  'a refund that is %s is not refused as too much while another one has its part',
+  async (state) => {
+    const { payments, processor, key, lost } = await givenPaid();
+    processor.planRefund({ outcome: 'pending' });
+    expect(await payments.refund({ key }, LINE)).toMatchObject({ state: 'pending' });
+    processor.decideRefund(lost, state === 'pending' ? { state, untilMs: Date.now() } : { state });
+    expect(await payments.refund({ key }, LOST)).toEqual({ key: lost, payment: key, state: 'unknown' });
+    processor.decideRefund(computeRefundKey(key, LINE.name), { state: 'declined', reason: 'more than is left' });
+    processor.decideRefund(lost, { state: 'succeeded' });
+    const { another } = { another: compose(restored.ports, {}, processor).payments };
+    expect(await another.refund({ key }, LINE)).toMatchObject({ outcome: { state: 'DECLINED' } });
+    expect(await another.refund({ key }, LOST)).toMatchObject({ outcome: { state: 'COMPLETED' } });
+    expect(processor.refunds).toHaveLength(1);
+  },
+);
+
+test('a refund that was never made is refused as too much', async () => {
+  const { payments, processor, key } = await givenPaid();
+  await payments.refund({ key }, LINE);
+  expect(await payments.refund({ key }, LOST)).toEqual({ state: 'too much', left: '40.50', currency: 'USD' });
+  expect(processor.refunds).toHaveLength(1);
+});
