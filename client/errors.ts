@@ -5,6 +5,7 @@ export interface ErrorDetails {
   readonly requestId?: string | undefined;
   readonly type?: string | undefined;
   readonly charge?: Charge | undefined;
+  readonly refund?: Charge | undefined;
   readonly cause?: unknown;
 }
 
@@ -24,13 +25,16 @@ export abstract class IdempayError extends Error {
   readonly type: string | undefined;
   /** The service's knowledge of the charge when it refused. If undefined, it did not say, which means no more than `unknown`. */
   readonly charge: Charge | undefined;
+  /** The same of a refund: the service's knowledge if the money was given back under this name. */
+  readonly refund: Charge | undefined;
 
-  constructor(message: string, { status, requestId, type, charge, cause }: ErrorDetails = {}) {
+  constructor(message: string, { status, requestId, type, charge, refund, cause }: ErrorDetails = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.status = status;
     this.requestId = requestId;
     this.type = type;
     this.charge = charge;
+    this.refund = refund;
   }
 }
 
@@ -41,19 +45,28 @@ export interface PaymentName<Key = string> {
   /** Undefined for a payment without one, and its attempt as well. */
   readonly reference?: string | undefined;
   readonly attempt?: number | undefined;
+  /** The name of the refund, if the error is about one. Undefined for a payment, and `refundKey` as well. */
+  readonly refundName?: string | undefined;
+  /** The key of the refund, which names it to an operator, and at the processor. Undefined until an answer named it. */
+  readonly refundKey?: string | undefined;
 }
 
-/** The base of the errors about one payment. */
+/** The base of the errors about one payment, or one refund of it. */
 export abstract class PaymentError<Key = string> extends IdempayError implements PaymentName<Key> {
   readonly key: Key;
   readonly reference: string | undefined;
   readonly attempt: number | undefined;
+  readonly refundName: string | undefined;
+  readonly refundKey: string | undefined;
 
-  constructor(message: string, { key, reference, attempt }: PaymentName<Key>, details: ErrorDetails) {
+  constructor(message: string, payment: PaymentName<Key>, details: ErrorDetails) {
     super(message, details);
+    const { key, reference, attempt, refundName, refundKey } = payment;
     this.key = key;
     this.reference = reference;
     this.attempt = attempt;
+    this.refundName = refundName;
+    this.refundKey = refundKey;
   }
 }
 
@@ -67,6 +80,7 @@ const attemptAfter = (attempt: number | undefined) =>
  * Declined (402), by the processor or by an operator. Final: this key is not charged any more. If the processor declined it, nothing was
  * charged; if an operator did, a charge that was sent before may still arrive. If the payer wants to try again,
  * pay the same reference with `nextAttempt`; without a reference call `pay`, which takes another key. Never by itself: only a payer tries again.
+ * A refund (`refundName`) that was declined is final too: ask the processor, or give the money back in another way.
  */
 export class DeclinedError extends PaymentError {
   override readonly name = 'DeclinedError';
@@ -118,7 +132,7 @@ export class OutOfTurnError extends PaymentError {
 }
 
 /**
- * It cannot be cancelled, mostly because it has an outcome (422). `completed`: it is paid, and can be refunded at the processor. `declined`:
+ * It cannot be cancelled, mostly because it has an outcome (422). `completed`: it is paid, and can be refunded. `declined`:
  * cancel `nextAttempt` to close the order; if an operator declined it, its charge may still arrive. `outcome-at-processor`: only the processor has it; `pay` the same
  * reference and attempt again, which charges nothing and records it. `cannot-be-ended` (409): the processor cannot end it now, so its outcome
  * will come; cancel it again later. `not-begun`: only this attempt was to be ended, and it was never paid with.
@@ -137,6 +151,30 @@ export class NotCancelledError extends PaymentError {
   }
 }
 
+/**
+ * Nothing was given back by this call. `too-much`: less than that is left of the payment, namely `left` in `currency`. `other-currency`:
+ * the payment was made in `currency`. `not-paid`: it charged nothing. Refund it at the processor if it is `other-processor`, `too-late` (its
+ * record is about to be removed) or `not-supported` (its adapter does not know refunds).
+ */
+export class NotRefundedError extends PaymentError<string | undefined> {
+  override readonly name = 'NotRefundedError';
+  /** For `too-much`: what the payment has left, such as `'12.50'`. */
+  readonly left: string | undefined;
+  /** For `too-much` and `other-currency`: the currency of the payment. */
+  readonly currency: string | undefined;
+  constructor(
+    message: string,
+    readonly why: 'too-much' | 'other-currency' | 'not-paid' | 'other-processor' | 'too-late' | 'not-supported',
+    payment: PaymentName<string | undefined>,
+    { left, currency }: { readonly left?: string | undefined; readonly currency?: string | undefined },
+    details: ErrorDetails,
+  ) {
+    super(message, payment, details);
+    this.left = left;
+    this.currency = currency;
+  }
+}
+
 /** The request is wrong as it is (400, 413, 414, 415, 421 ...), and did nothing. Correct what the message names. */
 export class InvalidRequestError extends IdempayError {
   override readonly name = 'InvalidRequestError';
@@ -145,6 +183,7 @@ export class InvalidRequestError extends IdempayError {
 /**
  * The reference, or the key, belongs to a payment, or a create, with other content (422). This call did nothing. Give the content that
  * belongs to it. For payments by key only with `PAYLOAD_MISMATCH=reject`; without it `resume` resolves, and its result has the amount that was paid.
+ * With a `refundName`: the payment has a refund of this name, with another amount. Repeat it as it was.
  */
 export class MismatchError extends PaymentError {
   override readonly name = 'MismatchError';
@@ -153,7 +192,8 @@ export class MismatchError extends PaymentError {
 /**
  * It is not known yet whether the payment was charged, or will be. With a reference: `pay` again with the same `reference` and
  * `attempt`, now or later, from any machine. Without one: keep `key`, and go on with `resume(key, payment)`; never pay the same thing
- * with `pay`, which takes another key, and may charge a second time. `key` is undefined only with a reference.
+ * with `pay`, which takes another key, and may charge a second time. `key` is undefined only with a reference. With a `refundName` it is about
+ * a refund: `refund` the same again with the same name, because another name is another refund.
  */
 export class UnknownOutcomeError extends PaymentError<string | undefined> {
   override readonly name: 'UnknownOutcomeError' | 'DeadKeyError' = 'UnknownOutcomeError';

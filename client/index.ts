@@ -14,9 +14,17 @@ export type {
   PresentPayResult,
   ReferenceOptions,
 } from './payments/pay.js';
-export type { PaymentFilter, PaymentList } from './payments/payment-records.js';
+export type { PaymentFilter, PaymentKind, PaymentList } from './payments/payment-records.js';
 export type { Payments } from './payments/payments.js';
 export type { OperatedReference, PaymentReference } from './payments/references.js';
+export type {
+  PendingRefundResult,
+  RefundedKey,
+  RefundedReference,
+  RefundedResult,
+  RefundRequest,
+  RefundResult,
+} from './payments/refund.js';
 export type * from './representations.js';
 export type { Fetch, IdempayOptions, TokenSource } from './settings.js';
 export type {

@@ -3,7 +3,7 @@ import { InvalidRequestError } from './errors.js';
 /** A misspelt member would be ignored silently, so that another attempt would be cancelled, or everything listed. */
 export function refuseUnknown(
   given: object,
-  kind: `option of ${string}` | 'member of a payment',
+  kind: `option of ${string}` | 'member of a payment' | 'member of a refund',
   names: ReadonlySet<string>,
 ): void {
   const unknown = Object.keys(given).find((name) => !names.has(name));

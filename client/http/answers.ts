@@ -17,13 +17,13 @@ const INVALID = new Set([400, 413, 414, 415, 417, 421, 431]);
 
 export function detailsOf(answer: Pick<Answer, 'status' | 'headers' | 'text'>, cause?: unknown): ErrorDetails {
   const { status, headers } = answer;
-  const { type, charge } = refusalIn(answer) ?? {};
-  return { status, requestId: headers.get('x-request-id') ?? undefined, type, charge, cause };
+  const { type, charge, refund } = refusalIn(answer) ?? {};
+  return { status, requestId: headers.get('x-request-id') ?? undefined, type, charge, refund, cause };
 }
 
 /**
- * The details of an error whose cause is another one: they name the same answer. `charge` is left out, because an attempt that was sent
- * before may still arrive, and charge. `otherwise`: the cause if there is no such error.
+ * The details of an error whose cause is another one: they name the same answer. `charge` and `refund` are left out, because an attempt
+ * that was sent before may still arrive, and move money. `otherwise`: the cause if there is no such error.
  */
 export function causedBy(error: IdempayError | undefined, otherwise?: unknown): ErrorDetails {
   const { status, requestId, type } = error ?? {};

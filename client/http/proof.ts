@@ -23,6 +23,7 @@ interface Refusal {
   readonly message: string;
   readonly type?: string;
   readonly charge?: Charge | undefined;
+  readonly refund?: Charge | undefined;
 }
 
 /** A refusal (spec 2.5, or RFC 9457) that has the header and the status of its answer; else undefined. */
@@ -30,10 +31,11 @@ export function refusalIn({ status, headers, text }: Whole): Refusal | undefined
   if (status < 400 || !hasOwnHeader(headers)) return undefined;
   const body = parsed(text);
   if (!isObject(body) || body.status !== status) return undefined;
-  const { error, message, type, detail, charge } = body;
+  const { error, message, type, detail, charge, refund } = body;
   if (typeof error === 'string' && typeof message === 'string') return { message };
   if (typeof type !== 'string' || !PROBLEM_TYPE.test(type) || typeof detail !== 'string') return undefined;
-  return { message: detail, type, charge: CHARGES.find((each) => each === charge) };
+  const known = (told: unknown) => CHARGES.find((each) => each === told);
+  return { message: detail, type, charge: known(charge), refund: known(refund) };
 }
 
 /** The sentence of such a refusal. */
@@ -73,13 +75,13 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
  * them against the service's catalogue of errors.
  */
 const SENTENCES: Readonly<Record<number, RegExp>> = {
-  400: /^(?:transactions\[\d+\]: |'\w+' |The body must be |The request body cannot be read: |The request is not valid HTTP\.|Invalid or missing Idempotency-Key\.$|Missing Idempotency-Key header\.$|This Idempotency-Key is not the key of that reference |Idempotency-Key must be 1 to 64 |The transaction id in the path must |The path is not validly |Send one (?:Host header |Content-Type, )|Send the new status as |HTTP\/1\.0 has no Transfer-Encoding|The last transfer coding must )/,
+  400: /^(?:transactions\[\d+\]: |'\w+' |The body must be |The request body cannot be read: |A refund names its payment by |The request is not valid HTTP\.|Invalid or missing Idempotency-Key\.$|Missing Idempotency-Key header\.$|This Idempotency-Key is not the key of that reference |Idempotency-Key must be 1 to 64 |The transaction id in the path must |The path is not validly |Send one (?:Host header |Content-Type, )|Send the new status as |HTTP\/1\.0 has no Transfer-Encoding|The last transfer coding must )/,
   401: /^(?:Send an API key or a token: |The API key or token is unknown, )/,
-  402: /^Payment declined: /,
+  402: /^(?:Payment|Refund) declined: /,
   403: /^(?:Your API key or token lacks the scope |Without AUTH a page of another site may not )/,
-  404: /^(?:Transaction not found for id: \d+$|No payment found for this Idempotency-Key[.,]|There is nothing at this path\.)/,
+  404: /^(?:Transaction not found for id: \d+$|No payment found (?:for this Idempotency-Key[.,]|that could be refunded\.)|No payment found\. Rows were lost, |There is nothing at this path\.)/,
   405: /^This path does not take that method\./,
-  409: /^(?:Payment is already being processed\.$|Attempt \d+ is (?:still being processed|pending), |The payment cannot be ended at the processor |The payment is [A-Z]+, which is final: |The service may still find out the outcome |The payment was claimed with the processor |The transaction is [A-Z]+, which is final: )/,
+  409: /^(?:Payment is already being processed\.$|Attempt \d+ is (?:still being processed|pending), |The payment cannot be ended at the processor |The payment is [A-Z]+, which is final: |The service may still find out the outcome |The payment was claimed with the processor |The transaction is [A-Z]+, which is final: |The refund is already being processed\.$|The payment is not completed yet, |The record of the payment is about to be removed, |The payment was charged by the processor )/,
   410: /^(?:The payment was cancelled\. No charge will be sent |The payment is cancelled, but the processor charged it\. )/,
   412: /^The \w+ does not meet If-Match or If-None-Match /,
   413: /^(?:The request body must not exceed \d+ bytes|The chunk extensions of the request body )/,
@@ -87,8 +89,9 @@ const SENTENCES: Readonly<Record<number, RegExp>> = {
   415: /^Send the body as JSON in UTF-8, /,
   417: /^Send no Expect header, /,
   421: /^Without AUTH the service answers to /,
-  422: /^(?:This Idempotency-Key (?:belongs to a payment |has created something else\.)|This reference is a payment of another amount |No payment of this reference is yours |Attempt \d+ (?:needs attempt \d+ to be declined, |was declined[,.] |was never begun, )|The payment is completed with Transaction ID: |The payment was declined, so there is nothing to cancel\.|The processor has an outcome of this payment)/,
+  422: /^(?:This Idempotency-Key (?:belongs to a payment |has created something else\.)|This reference is a payment of another amount |No payment of this reference is yours |Attempt \d+ (?:needs attempt \d+ to be declined, |was declined[,.] |was never begun, )|The payment is completed with Transaction ID: |The payment was declined, so there is nothing to cancel\.|The processor has an outcome of this payment|The payment is [A-Z]+, so there is nothing to give back\.|The payment was made in [A-Z]{3}, |Of the payment \d+(?:\.\d+)? [A-Z]{3} is left |The payment has a refund of this name, )/,
   429: /^At most \d+ requests a minute are served /,
   431: /^The request headers are too large\./,
+  501: /^The adapter of the processor does not know refunds /,
   503: /nothing was (?:begun|changed)/,
 };

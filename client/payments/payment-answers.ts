@@ -160,9 +160,8 @@ function declined(answer: Answer, message: string, payment: PaymentName): Declin
 }
 
 function refused<Done>(answer: Answer, message: string, { reference }: AskedPayment): PaymentAnswer<Done> {
-  if (reference !== undefined && message === KEY_MISSING) {
-    return { state: 'refused', error: new InvalidRequestError(`${UNREAD} ${message}`, detailsOf(answer)) };
-  }
+  const unread = reference === undefined ? undefined : unreadReference(answer, message);
+  if (unread) return { state: 'refused', error: unread };
   // A caller that names the reference has its key: to ask again is always right.
   if (reference !== undefined && message === KEY_REFUSED) return again(answer, true);
   const error = refusalOf(answer);
@@ -170,10 +169,16 @@ function refused<Done>(answer: Answer, message: string, { reference }: AskedPaym
   return { state: isAboutContent(answer.status, message) ? 'final' : 'refused', error };
 }
 
+/** The error if something removed the query with the reference on the way. */
+export function unreadReference(answer: Answer, message: string): InvalidRequestError | undefined {
+  return message === KEY_MISSING ? new InvalidRequestError(`${UNREAD} ${message}`, detailsOf(answer)) : undefined;
+}
+
 const UNREAD =
   "The service did not see 'reference': it is of a version without references, or something in between removed the query.";
 
-function again(result: Answer | Lost, mayHaveArrived: boolean) {
+/** The answer of an attempt that another one may follow. */
+export function again(result: Answer | Lost, mayHaveArrived: boolean) {
   const waitMs = result.state === 'lost' ? 0 : retryAfterMs(result.headers);
   return {
     state: 'again',

@@ -34,13 +34,19 @@ export interface PaymentFilter {
   readonly to?: string | Date | undefined;
   /** How many payments one page has: 1 to 500. */
   readonly limit?: number | undefined;
+  /** Only refunds, or payments and refunds. If omitted, only payments. A refund has the member `refund`. */
+  readonly kind?: PaymentKind | undefined;
 }
+
+export type PaymentKind = 'payment' | 'refund' | 'all';
 
 export interface ExportFilter {
   /** The last of several days, which is included; at most 366 days. */
   readonly lastDay?: string | undefined;
   /** Exactly this processor. */
   readonly processor?: string | undefined;
+  /** Only refunds, or payments and refunds. If omitted, only payments. */
+  readonly kind?: PaymentKind | undefined;
 }
 
 export type PaymentList = PagedList<Payment>;
@@ -94,6 +100,16 @@ export class PaymentRecords {
     });
   }
 
+  /** Each names this payment: a list of another one would look like a payment that nothing was given back of. */
+  refunds(key: string, options: CallOptions): Promise<readonly Payment[]> {
+    const path = `${ofKey(key).path}/refunds`;
+    return this.requests.send(options, { method: 'GET', path }, (answer) => {
+      const refunds = jsonOf(answer);
+      const isAsked = (each: unknown) => isPayment(each) && each.refund?.payment === plainKey(key);
+      return Array.isArray(refunds) && refunds.every(isAsked) ? Object.freeze(refunds as Payment[]) : undefined;
+    });
+  }
+
   list(filter: PaymentFilter, options: CallOptions): PaymentList {
     return pagedList(this.requests, options, () => searchFor(filter));
   }
@@ -115,21 +131,36 @@ export class PaymentRecords {
     });
   }
 
-  async *#export(day: string, { lastDay, processor }: ExportFilter, options: CallOptions): AsyncGenerator<Payment> {
+  async *#export(
+    day: string,
+    { lastDay, processor, kind }: ExportFilter,
+    options: CallOptions,
+  ): AsyncGenerator<Payment> {
     if (!isDay(day)) throw new InvalidRequestError("'day' must be a day in UTC as text, such as '2026-11-25'.");
     // An empty one would export one day only.
     if (lastDay !== undefined && !isDay(lastDay))
       throw new InvalidRequestError("'lastDay' must be a day in UTC as text, such as '2026-11-30'.");
-    const path = `/api/payments/export${queryOf({ day, lastDay, processor })}`;
+    const path = `/api/payments/export${queryOf({ day, lastDay, processor, kind })}`;
     yield* linesOf(this.requests.open(options, { method: 'GET', path }, 'application/x-ndjson'), isPayment);
   }
 }
 
-const FILTERS = new Set(['reference', 'content', 'find', 'processor', 'state', 'pending', 'from', 'to', 'limit']);
+const FILTERS = new Set([
+  'reference',
+  'content',
+  'find',
+  'processor',
+  'state',
+  'kind',
+  'pending',
+  'from',
+  'to',
+  'limit',
+]);
 
 function searchFor(filter: PaymentFilter): Search<Payment> {
   refuseUnknown(filter, 'option of list', FILTERS);
-  const { find, state, processor, limit } = filter;
+  const { find, state, kind, processor, limit } = filter;
   if (filter.pending !== undefined && filter.pending !== true)
     throw new InvalidRequestError("'pending' must be true, or be left out.");
   const pending = filter.pending && 'true';
@@ -142,6 +173,7 @@ function searchFor(filter: PaymentFilter): Search<Payment> {
     content: filter.content,
     find,
     state,
+    kind,
     pending,
     processor,
     from,

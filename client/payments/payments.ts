@@ -9,6 +9,7 @@ import { createIdempotencyKeys } from './idempotency-keys.js';
 import { Payer, type PayOptions, type PayResult, type PresentPayResult } from './pay.js';
 import { type ExportFilter, type PaymentFilter, type PaymentList, PaymentRecords } from './payment-records.js';
 import type { OperatedReference } from './references.js';
+import { Refunder, type RefundRequest, type RefundResult } from './refund.js';
 import { statusOf } from './status.js';
 
 export interface Payments {
@@ -31,6 +32,15 @@ export interface Payments {
    * way, or pending, is ended at the processor. May be called any number of times. Rejects with a NotCancelledError if it has an outcome.
    */
   cancel(target: CancelTarget, options?: CallOptions): Promise<CancelResult>;
+  /**
+   * Gives a part of a payment back, or all of it: once for each `name`, however often this is called. A name never expires, and all refunds of a
+   * payment together never give back more than was paid. After an UnknownOutcomeError, and while the result is pending, call it again as it was, with
+   * the same name: another name is another refund. Rejects with a NotRefundedError if the payment cannot be refunded so. It needs the scope
+   * `refunds:write`.
+   */
+  refund(refund: RefundRequest, options?: CallOptions): Promise<RefundResult>;
+  /** The refunds of the payment with this key, the oldest first, of any state; of very many the newest. */
+  refunds(key: string, options?: CallOptions): Promise<readonly Payment[]>;
   /** The record of the newest attempt at a reference, or of the one that is named. Rejects with a NotFoundError if there is none. */
   status(reference: OperatedReference, options?: CallOptions): Promise<Payment>;
   /**
@@ -47,7 +57,7 @@ export interface Payments {
   list(filter?: PaymentFilter, options?: CallOptions): PaymentList;
   /**
    * For operators: the payments that were settled on a day (UTC, such as `'2026-11-25'`), or on the days from it to `lastDay`, which is
-   * included, in that order, of all processors or of one. They are all of them only when the iteration has ended without an error.
+   * included, in that order, of all processors or of one; with `kind`, refunds too. They are all of them only when the iteration has ended without an error.
    */
   export(day: string, options?: CallOptions & ExportFilter): AsyncIterable<Payment>;
   /** For operators: ends a payment that stays unknown. After an UnknownChangeError the same resolution may be given again. */
@@ -66,17 +76,21 @@ export function createPayments(
   const keys = createIdempotencyKeys(requests, settings);
   const payer = new Payer(settings, transport, requests, keys);
   const canceller = new Canceller(settings, transport, requests);
+  const refunder = new Refunder(settings, transport, requests);
   const records = new PaymentRecords(requests, change, settings.remembered);
   return {
     pay: ((payment: AnyPayment, options: PayOptions = {}) => payer.pay(payment, options)) as Payments['pay'],
     cancel: async (target, options = {}) => canceller.cancel(target, options),
+    refund: async (refund, options = {}) => refunder.refund(refund, options),
+    refunds: async (key, options = {}) => records.refunds(key, options),
     status: (reference, options = {}) => statusOf(requests, reference, options),
     resume: ((key: string, payment: AnyPayment, options: CallOptions = {}) =>
       payer.resume(key, payment, options)) as Payments['resume'],
     prefetchKeys: (count, options = {}) => requests.within(options, (call) => keys.fetchAhead(call, count)),
     get: async (key, options = {}) => records.get(key, options),
     list: (filter = {}, options = {}) => records.list(filter, options),
-    export: (day, { processor, lastDay, ...options } = {}) => records.export(day, { processor, lastDay }, options),
+    export: (day, { processor, lastDay, kind, ...options } = {}) =>
+      records.export(day, { processor, lastDay, kind }, options),
     resolve: async (key, resolution, options = {}) => records.resolve(key, resolution, options),
   };
 }

@@ -26,6 +26,7 @@ const ABSENT_VALUE = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
 const WORDS_ALONE = /^(?:(?:[a-z]+|[A-Z][a-z]*|[A-Z]{2,}|(?:19|20)\d\d)[-._~:/@])+$/;
 const COMPUTED_KEY = /^f[0-9a-f]{7}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
 const KEY_HEADER = 'idempotency-key';
+const REFUND_KEY_HEADER = 'idempay-refund-key';
 
 /** The service's own sentences, before anything is sent. */
 const INVALID_REFERENCE =
@@ -36,6 +37,9 @@ const WITH_WORDS_ALONE =
   "'reference' has only words or years, with a separator after each: the number of the order is missing, and all such orders would share one payment. Send the order's own number, encoded for a URL: '#' is %23.";
 const INVALID_ATTEMPT = `'attempt' must be a whole number from 1 to ${LAST_ATTEMPT}, sent once.`;
 const WITHOUT_REFERENCE = "'attempt' says which payment of a 'reference' is meant: send both.";
+
+const INVALID_REFUND_NAME =
+  "'name' must name this refund of the payment by 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : / @, with the number that tells it from others, such as order-17-line-2. Repeat a refund with the same name.";
 
 /** Names a reference, which is not checked yet. */
 interface NamingReference {
@@ -111,7 +115,20 @@ export function withKeyOf(answer: Answer, asked: AskedPayment): AskedPayment {
   return key === undefined ? asked : { ...asked, key };
 }
 
-/** True if the key belongs to a reference, by its form. */
+/** The name of a refund has the alphabet of references, and the same refusals. */
+export function checkedRefundName(name: unknown): string {
+  if (typeof name === 'string' && REFERENCE.test(name) && !ABSENT_VALUE.test(name) && !WORDS_ALONE.test(name))
+    return name;
+  throw new InvalidRequestError(INVALID_REFUND_NAME);
+}
+
+/** The key of the refund that an answer is about; the answers before had the same. Undefined if a gateway removed the header. */
+export function refundKeyOf({ headers }: Pick<Answer, 'headers'>, known: string | undefined): string | undefined {
+  const named = headers.get(REFUND_KEY_HEADER)?.trim().toLowerCase() ?? '';
+  return isComputed(named) && (known ?? named) === named ? named : undefined;
+}
+
+/** True if the key belongs to a reference, or to a refund, by its form. */
 export function isComputed(key: string): boolean {
   return COMPUTED_KEY.test(key);
 }

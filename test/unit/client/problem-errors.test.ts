@@ -19,7 +19,7 @@ import {
 /** An error of the service in the form of RFC 9457. */
 function problem(error: PublicError, charge?: Charge, headers: Record<string, string> = {}): Response {
   const own = { 'content-type': 'application/problem+json', idempay: '1', 'x-request-id': 'one' };
-  return json(problemBody(error, charge), error.status, { ...own, ...error.headers, ...headers });
+  return json(problemBody(error, charge && { charge }), error.status, { ...own, ...error.headers, ...headers });
 }
 
 const thrownBy = (call: Promise<unknown>) => failureOf(IdempayError, call);
@@ -92,7 +92,7 @@ describe('an error of the client', () => {
 
   test('takes no type and no charge from a gateway', async () => {
     const foreign = (changes: object, headers: Record<string, string> = {}) =>
-      json({ ...problemBody(publicErrors.recordNotFound(), 'none'), ...changes }, 404, headers);
+      json({ ...problemBody(publicErrors.recordNotFound(), { charge: 'none' }), ...changes }, 404, headers);
     for (const answer of [
       page(404),
       foreign({}),
@@ -102,8 +102,10 @@ describe('an error of the client', () => {
       const error = await thrownBy(scripted([answer]).idempay.payments.get(KEY));
       expect([error.name, error.type, error.charge]).toEqual(['UnexpectedAnswerError', undefined, undefined]);
     }
-    const known = await thrownBy(scripted([foreign({ charge: 'maybe' }, { idempay: '1' })]).idempay.payments.get(KEY));
-    expect([known.name, known.type, known.charge]).toEqual(['NotFoundError', '/problems#record-not-found', undefined]);
+    const invented = foreign({ charge: 'maybe', refund: 'maybe' }, { idempay: '1' });
+    const known = await thrownBy(scripted([invented]).idempay.payments.get(KEY));
+    expect([known.name, known.type]).toEqual(['NotFoundError', '/problems#record-not-found']);
+    expect([known.charge, known.refund]).toEqual([undefined, undefined]);
     const plain = { error: 'Not Found', message: 'None.', type: 'https://gateway.example/errors/404' };
     const extended = await thrownBy(scripted([foreign(plain, { idempay: '1' })]).idempay.payments.get(KEY));
     expect([extended.name, extended.type, extended.charge]).toEqual(['NotFoundError', undefined, undefined]);

@@ -63,6 +63,18 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   cancelledTooLate: [publicErrors.cancelledTooLate('TXN1')],
   cancelledAfterDecline: [publicErrors.cancelledAfterDecline(undefined), publicErrors.cancelledAfterDecline(1)],
   cancelledAtProcessor: [publicErrors.cancelledAtProcessor()],
+  invalidRefund: [publicErrors.invalidRefund()],
+  refundOfNoPayment: [publicErrors.refundOfNoPayment(false), publicErrors.refundOfNoPayment(true)],
+  refundOfUnpaid: [publicErrors.refundOfUnpaid('DECLINED')],
+  refundTooEarly: [publicErrors.refundTooEarly()],
+  refundOfOtherCurrency: [publicErrors.refundOfOtherCurrency('EUR')],
+  refundTooLarge: [publicErrors.refundTooLarge('12.50', 'USD'), publicErrors.refundTooLarge('0', 'JPY')],
+  refundMismatch: [publicErrors.refundMismatch()],
+  refundDeclined: [publicErrors.refundDeclined('the charge is disputed')],
+  refundInProgress: [publicErrors.refundInProgress(1)],
+  refundTooLate: [publicErrors.refundTooLate()],
+  refundOfOtherProcessor: [publicErrors.refundOfOtherProcessor('acme')],
+  refundsNotSupported: [publicErrors.refundsNotSupported()],
   paymentFinal: [publicErrors.paymentFinal('COMPLETED')],
   resolutionTooEarly: [publicErrors.resolutionTooEarly(1, false), publicErrors.resolutionTooEarly(1, true)],
   otherProcessor: [publicErrors.otherProcessor('one')],
@@ -85,6 +97,7 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   bodyTooLarge: [publicErrors.bodyTooLarge(16_384)],
   invalidRequest: [
     "'x' is not a query parameter of this path. Send it without parameters.",
+    "A refund names its payment by the Idempotency-Key header or by 'reference', and not by both. Nothing was given back.",
     'HTTP/1.0 has no Transfer-Encoding.',
     'The last transfer coding must be chunked.',
   ].map(publicErrors.invalidRequest),
@@ -121,6 +134,7 @@ const NOTHING_BEGUN: Partial<Record<keyof typeof publicErrors, readonly PublicEr
       'delete transaction',
       'resolve payment',
       'cancel payment',
+      'refund',
     ] as const
   ).map((operation) => unavailable('unchanged', operation)),
 };
@@ -129,6 +143,10 @@ const OTHERS: readonly (keyof typeof publicErrors)[] = [
   'tooManyPayments',
   'paymentNotSent',
   'pendingUnanswered',
+  'refundsUnchecked',
+  'tooManyRefunds',
+  'refundNotSent',
+  'refundOutcomeUnknown',
   'paymentOutcomeUnknown',
   'tooManyLookUps',
   'noConsole',
@@ -175,13 +193,14 @@ test('an effect that is not known is no refusal', () => {
     'change status',
     'delete transaction',
     'cancel payment',
+    'refund',
   ] as const) {
     expect(provenMessageOf(answer(unavailable('unknown', operation)))).toBeUndefined();
   }
 });
 
 test('what a gateway writes over an answer proves nothing, also where it keeps the header and has the three members', () => {
-  for (const status of [400, 401, 402, 403, 404, 405, 409, 412, 413, 422, 429, 431, 503]) {
+  for (const status of [400, 401, 402, 403, 404, 405, 409, 412, 413, 422, 429, 431, 501, 503]) {
     const text = JSON.stringify(errorBody(status, 'Response blocked'));
     expect(provenMessageOf({ status, headers: new Headers({ idempay: '1' }), text })).toBeUndefined();
   }
