@@ -18,6 +18,7 @@ const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
   CancelledError: EXIT.conflict,
   OutOfTurnError: EXIT.conflict,
   NotCancelledError: EXIT.conflict,
+  NotRefundedError: EXIT.conflict,
   UnknownChangeError: EXIT.unknown,
   UnavailableError: EXIT.unavailable,
   NotAuthorizedError: EXIT.notAuthorized,
@@ -40,6 +41,11 @@ export interface Ending {
   readonly attempt?: number | undefined;
   /** The attempt to send next, if the payer may try again. */
   readonly nextAttempt?: number | undefined;
+  /** The name of the refund, and its key if it is known. */
+  readonly refundName?: string | undefined;
+  readonly refundKey?: string | undefined;
+  /** What the payment has left to give back, if that is less than was asked for. */
+  readonly left?: string | undefined;
   readonly status?: number | undefined;
   /** Not before, if the service said so. */
   readonly retryAfterSeconds?: number | undefined;
@@ -50,7 +56,7 @@ export interface Ending {
 export function endingOf(error: unknown): Ending | undefined {
   const fault = error as Record<string, never> & Error;
   const { name, message, key, idempotencyKey, reference, attempt, nextAttempt, status, requestId } = fault;
-  const { retryAfterSeconds } = fault;
+  const { retryAfterSeconds, refundName, refundKey, left } = fault;
   const { syscall, code } = fault;
   const exitCode = EXIT_CODES[name] ?? (syscall !== undefined ? EXIT.mistake : undefined);
   if (exitCode === undefined) return undefined;
@@ -72,6 +78,9 @@ export function endingOf(error: unknown): Ending | undefined {
     reference,
     attempt,
     nextAttempt,
+    refundName,
+    refundKey,
+    left,
     status,
     retryAfterSeconds,
     requestId,

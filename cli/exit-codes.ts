@@ -27,7 +27,7 @@ export const EXIT = {
   unreadable: 14,
   /** An adapter does not keep the contract of processors. It was charged for real. */
   contractBroken: 15,
-  /** The payment waits for its payer, or for a bank. Run the same command again to learn its outcome. */
+  /** The payment waits for its payer, or the payment or the refund for a bank. Run the same command again to learn its outcome. */
   pending: 16,
 } as const;
 

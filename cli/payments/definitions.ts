@@ -19,6 +19,11 @@ const STATE = new Option('--state <state>', 'only payments in this state').choic
   'DECLINED',
   'CANCELLED',
 ] as const);
+const KIND = new Option('--kind <kind>', 'payments (default), only refunds, or all').choices([
+  'payment',
+  'refund',
+  'all',
+] as const);
 
 export function addPaymentCommands(program: Command): void {
   program
@@ -83,9 +88,41 @@ export function addPaymentCommands(program: Command): void {
       process.exitCode = await (await import('./payments.js')).showStatus(key, options);
     });
 
+  program
+    .command('refund')
+    .summary('gives a part of a payment back, once for each name')
+    .description(
+      'Gives a part of a payment back, or all of it. The same command may be run again after a crash or any error, on any machine: the money\nis given back once for each --name, and all refunds of a payment together never give back more than was paid.\nRun it again with the same --name, because another name is another refund.\nIf the processor takes time it ends with 16: run the same command again for the outcome, or give --wait.',
+    )
+    .option('--reference <text>', 'the order that was paid: order-17')
+    .option('--key <key>', 'or the idempotency key of the payment')
+    .option('--client <name>', 'for operators: whose reference it is, such as key:shop')
+    .requiredOption('--name <text>', 'your own name of this refund, such as line-2')
+    .addOption(AMOUNT)
+    .addOption(CURRENCY)
+    .option('--reason <text>', 'for the processor, and in the record')
+    .option('--wait', 'goes on asking while the refund is pending')
+    .addOption(OPTIONS.json)
+    .addOption(OPTIONS.url)
+    .addOption(OPTIONS.apiKeyFile)
+    .addOption(OPTIONS.deadline)
+    .addHelpText(
+      'after',
+      examples(
+        [
+          'idempay refund --reference order-17 --name line-2 --amount 12.50 --currency USD',
+          'run it again, anywhere: it gives the money back once',
+        ],
+        ['idempay refund --key "$KEY" --name all --amount 100.50 --currency USD --reason returned', 'all of a payment'],
+      ),
+    )
+    .action(async (options) => {
+      process.exitCode = await (await import('./refund.js')).refund(options);
+    });
+
   const payments = program
     .command('payments')
-    .summary('list, get, cancel, resolve, export and reconcile payments')
+    .summary('list, get, cancel, resolve, export and reconcile payments, and list their refunds')
     .description('The payments as the service keeps them.');
 
   payments
@@ -95,6 +132,7 @@ export function addPaymentCommands(program: Command): void {
     .option('--content <text>', 'for operators: this description, or value of the metadata; needs --from')
     .option('--find <text>', 'how the key begins, or the transaction id: 0190f3, TXN1795')
     .addOption(STATE)
+    .addOption(KIND)
     .option('--pending', 'only those that wait for their payer, or for a bank')
     .option('--processor <name>', 'only payments of this processor')
     .option('--from <time>', 'first paid with at this day or moment (UTC), or later: 2026-11-20, 2026-11-20T13:00:00Z')
@@ -110,6 +148,7 @@ export function addPaymentCommands(program: Command): void {
         ['idempay payments list --reference order-17', 'all attempts at it'],
         ['idempay payments list --state PROCESSING', 'those without an outcome'],
         ['idempay payments list --pending', 'those that wait for their payer'],
+        ['idempay payments list --kind refund --state PROCESSING', 'refunds without an outcome'],
         ['idempay payments list --content ann@shop.example --from 2026-11-01', 'by the metadata, as an operator'],
         ['idempay payments list --from 2026-11-20 --json | jq -r .transactionId', 'for a script'],
       ),
@@ -126,6 +165,17 @@ export function addPaymentCommands(program: Command): void {
     .addOption(OPTIONS.deadline)
     .addHelpText('after', examples(['idempay payments get "$KEY" --json | jq -r .state', 'one member']))
     .action(async (key, options) => (await import('./payments.js')).getPayment(key, options));
+
+  payments
+    .command('refunds')
+    .description('Lists the refunds of one payment, the oldest first.')
+    .addArgument(KEY)
+    .addOption(OPTIONS.json)
+    .addOption(OPTIONS.url)
+    .addOption(OPTIONS.apiKeyFile)
+    .addOption(OPTIONS.deadline)
+    .addHelpText('after', examples(['idempay payments refunds "$KEY" --json | jq -r .refund.name', 'their names']))
+    .action(async (key, options) => (await import('./payments.js')).listRefunds(key, options));
 
   payments
     .command('cancel')
@@ -188,6 +238,7 @@ export function addPaymentCommands(program: Command): void {
     .option('--from <day>', 'the first of several days, at most 366')
     .option('--to <day>', 'the last of them, which is included')
     .option('--processor <name>', 'only payments of this processor')
+    .addOption(KIND)
     .addOption(OPTIONS.format)
     .addOption(OPTIONS.spreadsheet)
     .addOption(OPTIONS.output)
@@ -200,6 +251,7 @@ export function addPaymentCommands(program: Command): void {
         ['idempay payments export --day 2026-11-20 -o 2026-11-20.ndjson', 'a file that is whole, or not there'],
         ['idempay payments export --month 2026-10 --format csv --spreadsheet -o october.csv', 'for a spreadsheet'],
         ['idempay payments export --from 2026-10-26 --to 2026-11-01 -o week.ndjson', 'seven days'],
+        ['idempay payments export --month 2026-10 --kind all -o october.ndjson', 'with the refunds'],
       ),
     )
     .action(async (options) => (await import('./payments.js')).exportPayments(options));

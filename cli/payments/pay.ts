@@ -36,7 +36,7 @@ type Wanted = PaymentRequest | PresentPaymentRequest;
 type Result = PayResult | PresentPayResult;
 
 /** The time between two requests if the service names none. */
-const USUAL_WAIT_SECONDS = 5;
+export const USUAL_WAIT_SECONDS = 5;
 
 /**
  * `idempay pay`. With `--reference`, or with `--key-file`, the same command may be run again, however it ended, and pays once. Without a

@@ -1,4 +1,4 @@
-import type { OperatedReference, Payment, PaymentFilter, Resolution } from '#idempay/client';
+import type { OperatedReference, Payment, PaymentFilter, PaymentKind, Resolution } from '#idempay/client';
 import { todayUtc } from '#idempay/statements/days.js';
 import { PAYMENT_MEMBERS } from '#idempay/statements/payment-table.js';
 import { type ConnectionOptions, connect } from '../connection.js';
@@ -24,6 +24,14 @@ const COLUMNS: readonly Column<Payment>[] = [
   { title: 'description', of: ({ description }) => description, mostInTable: 40 },
   { title: 'metadata', of: ({ metadata }) => metadata && JSON.stringify(metadata), mostInTable: 40 },
   { title: 'client', of: ({ client }) => client ?? null },
+];
+
+/** A script that cuts out columns of payments finds them where they were. */
+const REFUND_COLUMNS: readonly Column<Payment>[] = [
+  ...COLUMNS,
+  { title: 'refund', of: ({ refund }) => refund?.name ?? null },
+  { title: 'of payment', of: ({ refund }) => refund?.payment ?? null },
+  { title: 'reason', of: ({ refund }) => refund?.reason ?? null, mostInTable: 40 },
 ];
 
 /** `idempay status`: what became of a payment, for a script in the exit code. */
@@ -71,11 +79,18 @@ export async function listPayments(
   options: Common & Omit<PaymentFilter, 'limit'> & { limit?: number | undefined },
 ): Promise<void> {
   const { idempay, call } = await connect(options);
-  const { reference, content, find, state, pending, processor, from, to, limit } = options;
+  const { reference, content, find, state, kind, pending, processor, from, to, limit } = options;
   const named = { ...(reference !== undefined && { reference }), ...(content !== undefined && { content }) };
-  const filter = { ...named, find, state, pending, processor, from, to };
+  const filter = { ...named, find, state, kind, pending, processor, from, to };
   const payments = idempay.payments.list(filter, call);
-  await printRows(firstOf(payments, limit, options), COLUMNS, options);
+  await printRows(firstOf(payments, limit, options), columnsOf(kind), options);
+}
+
+const columnsOf = (kind: PaymentKind = 'payment') => (kind === 'payment' ? COLUMNS : REFUND_COLUMNS);
+
+export async function listRefunds(key: string, options: Common): Promise<void> {
+  const { idempay, call } = await connect(options);
+  await printRows(await idempay.payments.refunds(key, call), REFUND_COLUMNS, options);
 }
 
 export async function cancelPayment(
@@ -113,14 +128,22 @@ export async function resolvePayment(
 }
 
 export async function exportPayments(
-  options: ConnectionOptions & ExportOptions & DayOptions & { processor?: string | undefined },
+  options: ConnectionOptions &
+    ExportOptions &
+    DayOptions & { processor?: string | undefined; kind?: PaymentKind | undefined },
 ): Promise<void> {
   const { first, last } = daysOf(options);
   const { idempay, call } = await connect(options);
   if (options.day === undefined && last >= todayUtc()) {
     console.error(`The day ${last} has not ended yet (UTC): payments may still be settled. Export again when it has.`);
   }
-  const { processor } = options;
-  const rows = idempay.payments.export(first, { ...call, processor, ...(last !== first && { lastDay: last }) });
-  await exportRows(rows, PAYMENT_MEMBERS, options);
+  const { processor, kind = 'payment' } = options;
+  const rows = idempay.payments.export(first, {
+    ...call,
+    processor,
+    kind: options.kind,
+    ...(last !== first && { lastDay: last }),
+  });
+  const members = kind === 'payment' ? PAYMENT_MEMBERS : ([...PAYMENT_MEMBERS, 'refund'] as const);
+  await exportRows(rows, members, options);
 }
