@@ -4,6 +4,7 @@ import { OUR_TRANSACTION } from './ids.js';
 export const MEMBERS = [
   'reference',
   'order',
+  'refund',
   'transactionId',
   'amount',
   'credit',
@@ -23,6 +24,8 @@ const NAMES: Readonly<Record<Member, string>> = {
     'idempotencykey idempayreference reference merchantreference merchantreference1 paymentreference clientreference clientreferenceid customnumber custom referenceid externalreference externalid endtoendid endtoendreference kundenreferenzendtoend kundenreferenz ref key',
   order:
     'orderreceipt order orderid ordernumber orderno orderreference invoicenumber invoiceid bestellnummer auftragsnummer rechnungsnummer',
+  refund:
+    'refundmetadataidempayreference idempayrefund refundkey refundreference merchantrefundreference modificationmerchantreference',
   transactionId: 'idempaytransaction transactionid merchanttransactionid txnid txid transaction txn',
   amount:
     'amount grossamount gross totalcollected paymentamount transactionamount betrag umsatz betragineur brutto value total',

@@ -1,4 +1,4 @@
-import type { Difference } from './comparison.js';
+import type { Difference } from './differences.js';
 import { GROUPS } from './groups.js';
 import { csvLine } from './spreadsheet-text.js';
 
@@ -23,6 +23,9 @@ const COLUMNS = [
   'statement currency',
   'line that counts',
   'problem of the line',
+  'our refund',
+  'refund of the payment',
+  'statement refund',
 ] as const;
 
 /** For a spreadsheet, which takes a file in UTF-8 without this mark for one of another alphabet. */
@@ -50,5 +53,8 @@ export function differenceCsvLine({ kind, differs, ours, theirs, unread, firstLi
     theirs?.currency,
     firstLine,
     unread?.problem,
+    ours?.refund?.name,
+    ours?.refund?.payment,
+    theirs?.refund,
   ]);
 }

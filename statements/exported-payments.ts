@@ -1,4 +1,4 @@
-import type { SettledPayment } from './comparison.js';
+import type { SettledPayment } from './differences.js';
 import { linesOf } from './lines.js';
 import { StatementError } from './statement-error.js';
 

@@ -18,6 +18,8 @@ export const DELIMITERS = [',', ';', '\t', '|'] as const;
 /** A bank writes no more lines before the header. */
 const LINES_BEFORE_HEADER = 40;
 const SAMPLE = 3;
+/** Whom a line is about, its amount and its currency. */
+const KNOWN_OF_A_STATEMENT = 3;
 /** The first line of a file for Excel. A quote separates nothing, because it would end a field and begin the next one. */
 const SEPARATOR = /^\ufeff?sep=([^"])\s*$/i;
 
@@ -104,6 +106,9 @@ function ndjsonOf(lines: readonly string[]): StatementFormat {
       'The first line begins like JSON and is no whole JSON object. Put one object on each line.',
     );
   }
+  // The first refund may come late, and only its type tells it from a payment.
+  const isStatement = recognisedCount([...names]) >= KNOWN_OF_A_STATEMENT;
+  if (isStatement && recognisedColumns([...names]).type === undefined) names.add('type');
   return { kind: 'NDJSON', names: [...names] };
 }
 

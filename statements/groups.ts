@@ -1,6 +1,6 @@
-import type { ComparisonResult } from './comparison.js';
+import type { Groups } from './differences.js';
 
-export type GroupName = keyof ComparisonResult['groups'];
+export type GroupName = keyof Groups;
 
 interface GroupText {
   /** For scripts, which depend on it. */
@@ -44,8 +44,40 @@ export const GROUPS: Readonly<Record<GroupName, GroupText>> = {
     title: 'Twice on the statement',
     meaning: 'Another line names the same payment, and is the one that was compared.',
   },
+  refundMatched: { name: 'refundMatched', title: 'Refunds, the same on both sides' },
+  refundOtherDay: { name: 'refundOtherDay', title: 'Refunds, the same, settled in Idempay on a day next to it' },
+  refundUnlisted: {
+    name: 'refundUnlisted',
+    title: 'Refunds, declined in Idempay, not on the statement',
+    hint: 'no money moved',
+  },
+  refundDifferent: {
+    name: 'refundDifferent',
+    title: 'Refunds, different',
+    meaning: 'Both sides have a refund of the payment, but some of its fields differ.',
+  },
+  refundTheirs: {
+    name: 'refundOnlyAtProcessor',
+    title: 'Refunds, only at the processor',
+    meaning: 'Not settled in Idempay on this day or one next to it. It may have been made at the processor by hand.',
+  },
+  refundOurs: {
+    name: 'refundOnlyInIdempay',
+    title: 'Refunds, only in Idempay',
+    meaning:
+      'Completed in Idempay, and not on this statement. Some companies write a refund to the statement on the day when its money moves.',
+  },
+  refundUnread: {
+    name: 'refundUnread',
+    title: 'Refunds, on a line that could not be read',
+    meaning: 'The statement has a line for the refund, and what it says could not be read.',
+  },
+  refundDuplicate: {
+    name: 'refundDuplicate',
+    title: 'Refunds, twice on the statement',
+    meaning: 'Another line names the same refund, and is the one that was compared.',
+  },
   check: { name: 'processorCheck', title: 'Charges of idempay processor check', hint: 'not compared' },
-  refund: { name: 'refund', title: 'Refunds', hint: 'not compared' },
   chargeback: { name: 'chargeback', title: 'Chargebacks', hint: 'not compared' },
   fee: { name: 'fee', title: 'Fees', hint: 'not compared' },
   other: { name: 'other', title: 'Other lines that are no payments', hint: 'not compared' },
@@ -54,6 +86,6 @@ export const GROUPS: Readonly<Record<GroupName, GroupText>> = {
 const ALWAYS_SHOWN: readonly GroupName[] = ['matched', 'different', 'theirs', 'ours'];
 
 /** The groups that are not empty, and the ones that everybody looks for. */
-export function shownGroups(groups: ComparisonResult['groups']): readonly GroupName[] {
+export function shownGroups(groups: Groups): readonly GroupName[] {
   return (Object.keys(GROUPS) as GroupName[]).filter((name) => groups[name].count > 0 || ALWAYS_SHOWN.includes(name));
 }

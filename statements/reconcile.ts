@@ -1,4 +1,6 @@
-import { Comparison, type ComparisonResult, type Difference, type Kind, type SettledPayment } from './comparison.js';
+import { Comparison, type ComparisonResult } from './comparison.js';
+import { type Difference, isRefund, KINDS, type Kind, type SettledPayment } from './differences.js';
+import type { PaymentNames } from './refunds.js';
 import type { UnreadRow } from './row.js';
 import { type LineCounts, readStatement, type StatementFile } from './statement.js';
 
@@ -16,7 +18,17 @@ export interface Progress {
   readonly payments: number;
 }
 
+/** Our side of a comparison. */
+export interface OurPayments {
+  /** The payments and refunds that were settled on a day. */
+  paymentsOf(day: DayOffset): AsyncIterable<readonly SettledPayment[]>;
+  /** The names of a payment of any day, of which a refund was settled on this one. Undefined if it is not known. */
+  namesOf(payment: string): Promise<PaymentNames | undefined>;
+}
+
 export interface Reconciliation extends ComparisonResult, Progress {
+  /** The refunds of the day. `payments` does not have them. */
+  readonly refunds: number;
   readonly lines: LineCounts;
   /** The first of each kind. */
   readonly shown: Readonly<Record<Kind, readonly Difference[]>>;
@@ -25,16 +37,17 @@ export interface Reconciliation extends ComparisonResult, Progress {
 }
 
 /**
- * Compares a statement with our exports, of which each piece is forgotten when the next one comes: memory grows with the statement only.
+ * Compares a statement with our exports, of which each piece is forgotten when the next one comes: memory grows with the statement
+ * and with the refunds that no line names.
  * `found` gets every difference.
  */
 export async function reconcile(
   statement: StatementFile,
-  paymentsOf: (day: DayOffset) => AsyncIterable<readonly SettledPayment[]>,
+  { paymentsOf, namesOf }: OurPayments,
   found: (difference: Difference) => void = () => {},
   onProgress: (progress: Progress) => void = () => {},
 ): Promise<Reconciliation> {
-  const shown: Record<Kind, Difference[]> = { different: [], theirs: [], ours: [], unread: [], duplicate: [] };
+  const shown = Object.fromEntries(KINDS.map((kind) => [kind, []])) as unknown as Record<Kind, Difference[]>;
   let told = 0;
   const tell = (progress: Progress) => {
     if (progress.rows + progress.payments < told + PROGRESS_EVERY_ROWS) return;
@@ -48,20 +61,24 @@ export async function reconcile(
     if (list.length < MOST_SHOWN) list.push(difference);
     found(difference);
   });
-  let payments = 0;
+  let [payments, refunds] = [0, 0];
   for (const day of DAYS) {
     if (day !== 0 && !comparison.hasUnexplained()) break;
     for await (const exported of paymentsOf(day)) {
-      for (const payment of exported) comparison.addPayment(payment, day === 0);
-      if (day === 0) payments += exported.length;
+      for (const payment of exported) comparison.add(payment, day === 0);
+      const ofTheDay = day === 0 ? exported : [];
+      const given = ofTheDay.filter(isRefund).length;
+      refunds += given;
+      payments += ofTheDay.length - given;
       tell({ rows, payments });
     }
+    for (const payment of comparison.paymentsToName()) comparison.namePayment(payment, await namesOf(payment));
   }
   const problems = { count: content.unread.length, first: content.unread.slice(0, MOST_PROBLEMS_SHOWN) };
-  return { ...comparison.end(), rows, payments, lines: content.lines, shown, problems };
+  return { ...comparison.end(), rows, payments, refunds, lines: content.lines, shown, problems };
 }
 
-/** Tells if both sides have the same payments of the day, as far as every line could be read. */
+/** Tells if both sides have the same payments and refunds of the day, as far as every line could be read. */
 export function agreementOf({
   groups,
   problems,
@@ -74,9 +91,10 @@ export function agreementOf({
   readonly namesNoOrder: boolean;
   readonly isAgreed: boolean;
 } {
-  const differences = groups.different.count + groups.theirs.count + groups.ours.count + groups.duplicate.count;
+  const unread = groups.unread.count + groups.refundUnread.count;
+  const differences = KINDS.reduce((sum, kind) => sum + groups[kind].count, 0) - unread;
   const isOtherDay = groups.matched.count === 0 && groups.otherDay.count > 0;
   const namesNoOrder = !isDayNamed && !isOtherDay && groups.theirs.count > 0;
-  const isAgreed = differences === 0 && groups.unread.count === 0 && problems.count === 0 && !isOtherDay;
+  const isAgreed = differences === 0 && unread === 0 && problems.count === 0 && !isOtherDay;
   return { differences, isOtherDay, namesNoOrder, isAgreed };
 }

@@ -4,7 +4,7 @@ import { decimalsOf } from './currencies.js';
 import { idsWithin, isWholeKey, OUR_TRANSACTION } from './ids.js';
 import { clipped } from './texts.js';
 
-/** The subject of a line. Only a payment is compared with ours. */
+/** The subject of a line. Payments and refunds are compared with ours. */
 export type RowKind = 'payment' | 'refund' | 'chargeback' | 'fee' | 'other';
 
 /** One line of the processor's statement that could be read. */
@@ -13,6 +13,8 @@ export interface StatementRow {
   /** A key of ours or an order number, as the statement has it. Empty if it has none. */
   readonly reference: string;
   readonly order: string;
+  /** The key of a refund, if it stands in a column of its own. Empty if it does not. */
+  readonly refund: string;
   /** Ours, `TXN...`; empty: the statement does not say. */
   readonly transactionId: string;
   readonly amount: string;
@@ -78,10 +80,11 @@ export function readStatementRow(line: number, fields: readonly string[], readin
   const stated = named(text(columns.reference));
   // Shopify writes `#1001`.
   const order = named(text(columns.order).replace(/^#/, ''));
+  const refund = named(text(columns.refund));
   const statedTransaction = text(columns.transactionId).toUpperCase();
   const transactionId = [statedTransaction, stated.toUpperCase()].find((id) => OUR_TRANSACTION.test(id)) ?? '';
   const reference = OUR_TRANSACTION.test(stated) ? '' : stated;
-  const ids = idsOf({ reference, order, transactionId });
+  const ids = idsOf({ reference, order, refund, transactionId });
   const unread = (problem: string): UnreadRow => ({ line, problem, ids });
 
   const type = text(columns.type).replaceAll('_', ' ');
@@ -100,7 +103,7 @@ export function readStatementRow(line: number, fields: readonly string[], readin
     );
   }
   const status = text(columns.status);
-  const row = { line, reference, order, transactionId, currency, status, state: stateOf(status) };
+  const row = { line, reference, order, refund, transactionId, currency, status, state: stateOf(status, type) };
   if ('either' in amount) return { row, type, amountText: amountText ?? '', either: amount.either };
   return { row: complete(row, type, amount.units), mark: amount.mark };
 }
@@ -135,15 +138,15 @@ function complete(row: RowBeforeAmount, type: string, units: bigint): StatementR
     ...row,
     units,
     amount: amountOf(units, row.currency),
-    kind: kindOf(type, units, row.reference + row.order + row.transactionId !== ''),
+    kind: kindOf(isWholeKey(row.refund) ? `${type} refund` : type, units, idsOf(row).length > 0),
   };
 }
 
 const named = (text: string): string => (NO_REFERENCE.test(text) ? '' : text);
 
 /** The ids by which a line may be found. A key of ours is the same in any case, an order number is not. */
-export function idsOf(row: Pick<StatementRow, 'reference' | 'order' | 'transactionId'>): readonly string[] {
-  const stated = [row.reference, row.order, row.transactionId].filter((id) => id !== '');
+export function idsOf(row: Pick<StatementRow, 'reference' | 'order' | 'refund' | 'transactionId'>): readonly string[] {
+  const stated = [row.reference, row.order, row.refund, row.transactionId].filter((id) => id !== '');
   return [...new Set([...stated, ...stated.filter(isWholeKey).map((key) => key.toLowerCase())])];
 }
 
@@ -172,7 +175,11 @@ function kindOf(type: string, units: bigint, isNamed: boolean): RowKind {
   return units < 0n || (!isNamed && OTHER_WITHOUT_NAME.test(type)) ? 'other' : 'payment';
 }
 
-function stateOf(status: string): StatementRow['state'] {
+/** Stripe writes a line of its own, with the money, for a refund that the payer's bank sent back. */
+const FAILED_REFUND = /refund fail/i;
+
+function stateOf(status: string, type: string): StatementRow['state'] {
+  if (FAILED_REFUND.test(type)) return 'DECLINED';
   const word = status.toLowerCase().replace(/[\s_-]/g, '');
   if (word === '' || PAID.includes(word)) return 'COMPLETED';
   return DECLINED.includes(word) ? 'DECLINED' : 'OTHER';

@@ -1,6 +1,6 @@
 import { appendFileSync, closeSync, createReadStream, fsyncSync, openSync } from 'node:fs';
 import { addAbortSignal, type Readable } from 'node:stream';
-import type { Payment } from '#idempay/client';
+import { type CallOptions, NotFoundError, type Payment, type Payments } from '#idempay/client';
 import { safeJson } from '#idempay/platform/safe-json.js';
 import {
   agreementOf,
@@ -9,6 +9,7 @@ import {
   type Difference,
   dayAfter,
   differenceCsvLine,
+  type PaymentNames,
   type Reconciliation,
   reconcile,
   type SettledPayment,
@@ -49,11 +50,14 @@ export async function reconcilePayments(statement: string, options: ReconcileOpt
     }
     const { idempay, call } = await connect(options);
     endWith(call.signal, input);
-    const paymentsOf = (offset: DayOffset) =>
-      chunksOf(idempay.payments.export(dayAfter(day, offset), { ...call, processor }));
-    const compare = (found?: (difference: Difference) => void) => reconcile(file, paymentsOf, found);
+    const ours = {
+      paymentsOf: (offset: DayOffset) =>
+        chunksOf(idempay.payments.export(dayAfter(day, offset), { ...call, processor, kind: 'all' })),
+      namesOf: (payment: string) => namesOf(payment, idempay.payments, call),
+    };
+    const compare = (found?: (difference: Difference) => void) => reconcile(file, ours, found);
     const result = await (differences === undefined ? compare() : writeDifferences(differences, compare));
-    if (result.payments === 0) console.error(noPayments(day, processor));
+    if (result.payments + result.refunds === 0) console.error(noPayments(day, processor));
     const compared = { day, processor, file, result };
     await write(options.json ? `${safeJson(jsonOf(compared))}\n` : textOf(compared));
     return exitCodeOf(result);
@@ -111,14 +115,29 @@ async function* chunksOf(payments: AsyncIterable<Payment>): AsyncGenerator<reado
   yield chunk;
 }
 
+/** By an order number a statement may name the payment of another day. A payment that is removed meanwhile has no names. */
+async function namesOf(key: string, payments: Payments, call: CallOptions): Promise<PaymentNames | undefined> {
+  try {
+    const { reference, transactionId } = await payments.get(key, call);
+    return { reference, transactionId: transactionId ?? '' };
+  } catch (error) {
+    if (error instanceof NotFoundError) return undefined;
+    throw error;
+  }
+}
+
 /** Only the compared members are kept. An export has no payment without an outcome. */
 function settledOf(payment: Payment): SettledPayment {
-  const { idempotencyKey, reference, attempt, state, amount, currency, transactionId, claimedAt, settledAt } = payment;
+  const { idempotencyKey, reference, attempt, state, amount, currency, transactionId, claimedAt, settledAt, refund } =
+    payment;
   const isFinal = state === 'COMPLETED' || state === 'DECLINED';
   if (!isFinal || amount === null || currency === null || transactionId === null) {
     throw new Error(`The export has the payment ${idempotencyKey}, which has no outcome.`);
   }
-  return { idempotencyKey, reference, attempt, state, amount, currency, transactionId, claimedAt, settledAt };
+  return {
+    ...{ idempotencyKey, reference, attempt, state, amount, currency, transactionId, claimedAt, settledAt },
+    ...(refund && { refund: { payment: refund.payment, name: refund.name } }),
+  };
 }
 
 /** They come while the comparison runs, so they are written at once and never kept. */

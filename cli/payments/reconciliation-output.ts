@@ -9,6 +9,7 @@ import {
   type Kind,
   MEMBERS,
   type Reconciliation,
+  type SettledPayment,
   type StatementFile,
   type StatementRow,
   shownGroups,
@@ -30,7 +31,7 @@ const NAMES = Object.keys(GROUPS) as GroupName[];
 
 /** One document for scripts. Amounts are text. */
 export function jsonOf({ day, processor, result }: Compared): object {
-  const { groups, lines, payments, shown, problems } = result;
+  const { groups, lines, payments, refunds, refundsFoundByPayment, shown, problems } = result;
   const groupOf = (name: GroupName) => {
     const { count, ours, theirs } = groups[name];
     return { count, idempay: totalTexts(ours), processor: totalTexts(theirs) };
@@ -41,6 +42,8 @@ export function jsonOf({ day, processor, result }: Compared): object {
     agreed: agreementOf(result).isAgreed,
     lines,
     payments,
+    refunds,
+    refundsFoundByPayment,
     namesOrders: result.isDayNamed,
     groups: Object.fromEntries(NAMES.map((name) => [GROUPS[name].name, groupOf(name)])),
     differences: KINDS.flatMap((kind) => shown[kind].map(jsonOfDifference)),
@@ -60,8 +63,10 @@ function jsonOfDifference({ kind, differs, ours, theirs, unread, firstLine }: Di
   };
 }
 
-function statedFieldsOf({ reference, order, transactionId, amount, currency, status, state }: StatementRow): object {
-  return { reference, order, transactionId, amount, currency, status, state };
+function statedFieldsOf(row: StatementRow): object {
+  const { reference, order, refund, transactionId, amount, currency, status, state } = row;
+  const ids = { reference, order, ...(refund !== '' && { refund }), transactionId };
+  return { ...ids, amount, currency, status, state };
 }
 
 /** For a person, on a terminal and in the mail of a nightly job. */
@@ -69,7 +74,7 @@ export function textOf({ day, file, result }: Compared): string {
   const { lines, payments, shown, groups } = result;
   const parts = [
     painted(verdictOf(result, day), 'bold'),
-    `Lines of the statement: ${lines.read} read, ${lines.refused} not read, ${lines.skipped} skipped (${skippedText(file)}). Payments settled on the day in Idempay, with those that were declined: ${payments}.`,
+    `Lines of the statement: ${lines.read} read, ${lines.refused} not read, ${lines.skipped} skipped (${skippedText(file)}). Payments settled on the day in Idempay, with those that were declined: ${payments}.${refundsText(result)}`,
     `Columns: ${columnsText(file)}.`,
     '',
     ...summaryOf(groups),
@@ -77,6 +82,15 @@ export function textOf({ day, file, result }: Compared): string {
     ...problemsOf(result),
   ];
   return `${parts.join('\n')}\n`;
+}
+
+/** Says how the refunds were found, because an amount is less than a name. Empty if there are none. */
+function refundsText({ refunds, refundsFoundByPayment: found }: Reconciliation): string {
+  const parts = [
+    ...(refunds > 0 ? [` Refunds: ${refunds}.`] : []),
+    ...(found > 0 ? [` Found by payment and amount, because their lines name no refund: ${found}.`] : []),
+  ];
+  return parts.join('');
 }
 
 /** The lines that are skipped besides blank ones. */
@@ -143,21 +157,23 @@ function sectionOf({ title, meaning }: (typeof GROUPS)[Kind], count: number, lin
   ];
 }
 
-function lineOf({ kind, differs, ours, theirs, unread, firstLine }: Difference): string {
-  const payment = ours
-    ? `${ours.idempotencyKey}${ours.reference === null ? '' : ` (${plain(ours.reference)}, attempt ${ours.attempt})`}`
-    : '';
+function lineOf({ differs, ours, theirs, unread, firstLine }: Difference): string {
+  const payment = ours ? `${ours.idempotencyKey}${namesText(ours)}` : '';
   const inIdempay = ours ? `${ours.amount} ${ours.currency} ${ours.state} ${ours.transactionId}` : '';
   const stated = theirs ? `line ${theirs.line}: ${statedOf(theirs)}` : '';
-  if (kind === 'different')
-    return `${payment}: ${differs.join(', ')}; in Idempay ${inIdempay}; at the processor ${stated}`;
-  if (kind === 'ours') return `${payment}: ${inIdempay}`;
-  if (kind === 'unread') return `${payment}: ${inIdempay}; line ${unread?.line}: ${plain(unread?.problem ?? '')}`;
-  return kind === 'duplicate' ? `${stated}; compared was line ${firstLine}` : stated;
+  if (ours && theirs) return `${payment}: ${differs.join(', ')}; in Idempay ${inIdempay}; at the processor ${stated}`;
+  if (ours && unread) return `${payment}: ${inIdempay}; line ${unread.line}: ${plain(unread.problem)}`;
+  if (ours) return `${payment}: ${inIdempay}`;
+  return firstLine !== undefined ? `${stated}; compared was line ${firstLine}` : stated;
 }
 
-function statedOf({ reference, order, transactionId, amount, currency, status }: StatementRow): string {
-  const ids = [...new Set([reference, order, transactionId])].filter((id) => id !== '').map(plain);
+function namesText({ reference, attempt, refund }: SettledPayment): string {
+  if (refund) return ` (refund ${plain(refund.name)} of ${refund.payment})`;
+  return reference === null ? '' : ` (${plain(reference)}, attempt ${attempt})`;
+}
+
+function statedOf({ reference, order, refund, transactionId, amount, currency, status }: StatementRow): string {
+  const ids = [...new Set([refund, reference, order, transactionId])].filter((id) => id !== '').map(plain);
   return [`${amount} ${currency}`, plain(status), ...ids].filter((text) => text !== '').join(' ');
 }
 

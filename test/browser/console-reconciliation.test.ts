@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { parse } from 'csv-parse/sync';
 import type { Page, Request } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { payOrder } from '../../testkit/client/orders.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { accessibilityProblems, consoles, expectClean } from '../../testkit/console/console.js';
 import { takeScreenshots } from '../../testkit/console/screenshots.js';
@@ -130,6 +131,55 @@ describeDeployments('the reconciliation view', (deployment) => {
     await page.getByRole('button', { name: 'Compare' }).click();
     await page.getByText('no differences').waitFor();
     expect(await summaryOf(page, 'The same on both sides')).toEqual(['8', '500 JPY 131.89 USD', '500 JPY 131.89 USD']);
+  });
+});
+
+describe('the reconciliation view with refunds', () => {
+  const processed = shareProcessedService(embedded);
+  const tabs = consoles();
+  let day: string;
+
+  beforeAll(async () => {
+    const { url } = processed();
+    await payOrder(url, { reference: 'order-1', amount: '100.50', currency: 'USD' });
+    for (const [name, amount] of [
+      ['line-1', '20.00'],
+      ['line-2', '30.25'],
+    ]) {
+      const answer = await ask(`${url}/api/refund?reference=order-1&refund=${name}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ amount, currency: 'USD' }),
+      });
+      expect(answer.status, answer.text).toBe(200);
+    }
+    const { json } = await ask(`${url}/api/payments?kind=refund`);
+    day = json<readonly { settledAt: string }[]>()[0]?.settledAt.slice(0, 10) ?? '';
+  });
+
+  const open = () => tabs.open(processed().url, { hash: `#/reconciliation?day=${day}`, locale: 'en-GB' });
+
+  test('agrees with the processor’s own log', async () => {
+    const { page } = await open();
+    await compare(page, 'charges.ndjson', await readFile(processed().processor.chargeLog, 'utf8'));
+    await page.getByText('no differences').waitFor();
+    await page.getByText('1 payments and 2 refunds settled in Idempay').waitFor();
+    expect(await summaryOf(page, 'Refunds, the same on both sides')).toEqual(['2', '50.25 USD', '50.25 USD']);
+  });
+
+  test('lists a refund of one side only, and says which were found by their amount', async () => {
+    const tab = await open();
+    const { page } = tab;
+    const lines = ['order-1,100.50,USD,charge', 'order-1,-20.00,USD,refund', 'order-9,-7.00,USD,refund'];
+    await compare(page, 'statement.csv', `order,amount,currency,type\n${lines.join('\n')}\n`);
+    await page.getByText('2 differences').waitFor();
+    await page.getByText('because their lines name no refund: 1.').waitFor();
+    expect(await summaryOf(page, 'Refunds, only at the processor')).toEqual(['1', '–', '7.00 USD']);
+    expect(await summaryOf(page, 'Refunds, only in Idempay')).toEqual(['1', '30.25 USD', '–']);
+    const missing = page.locator('.differences', { hasText: 'Refunds, only in Idempay' });
+    await missing.getByText('line-2', { exact: true }).waitFor();
+    expect(await accessibilityProblems(page)).toEqual([]);
+    expectClean(tab, processed().url);
   });
 });
 

@@ -1,5 +1,8 @@
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
@@ -7,8 +10,8 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { exitCodeOf } from '#idempay/cli/payments/reconcile.js';
 import { jsonOf, textOf } from '#idempay/cli/payments/reconciliation-output.js';
 import { openStatement, type StatementOptions, settingsOf } from '#idempay/cli/payments/statement-file.js';
-import type { SettledPayment } from '#idempay/statements/comparison.js';
 import { todayUtc } from '#idempay/statements/days.js';
+import type { SettledPayment } from '#idempay/statements/differences.js';
 import { differenceCsvLine } from '#idempay/statements/differences-file.js';
 import { type Reconciliation, reconcile } from '#idempay/statements/reconcile.js';
 import { ask } from '../../testkit/client/http-client.js';
@@ -295,6 +298,132 @@ describe('idempay payments reconcile', () => {
     expect([more.code, more.differences.length, more.differences[0].payment.reference]).toEqual([13, 1, 'order-1']);
   });
 
+  describe('with refunds', () => {
+    const PATH = '/api/refund?reference=order-2';
+    let refunds: readonly { readonly idempotencyKey: string; readonly amount: string }[];
+    /** The command's own service, because every other test of the day counts its payments. */
+    const refunded = shareProcessedService(embedded);
+    const run = (...parameters: string[]) => runCommandHere(refunded().url, ['payments', 'reconcile', ...parameters]);
+    let refundDay: string;
+
+    beforeAll(async () => {
+      const { url } = refunded();
+      for (const [index, amount] of AMOUNTS.entries()) {
+        await payOrder(url, { reference: `order-${index + 1}`, amount, currency: 'EUR' });
+      }
+      for (const [name, amount] of [
+        ['line-1', '400.00'],
+        ['line-2', '150.25'],
+      ]) {
+        const answer = await ask(`${url}${PATH}&refund=${name}`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ amount, currency: 'EUR' }),
+        });
+        expect(answer.status, answer.text).toBe(200);
+      }
+      const { json } = await ask(`${url}/api/payments?kind=refund`);
+      refunds = json();
+      refundDay = json<readonly { settledAt: string }[]>()[0]?.settledAt.slice(0, '2026-11-20'.length) ?? '';
+    });
+
+    const statementOf = (lines: readonly string[]) => {
+      const file = join(folder, 'statement.csv');
+      writeFileSync(file, `${lines.join('\n')}\n`);
+      return file;
+    };
+    const charges = AMOUNTS.map((amount, index) => `order-${index + 1},${amount},EUR,charge`);
+
+    it("the processor's own log agrees, with its refunds", async () => {
+      const { code, stdout } = await run(refunded().processor.chargeLog, '--day', refundDay, '--json');
+      expect([code, JSON.parse(stdout)]).toMatchObject([
+        0,
+        {
+          ...{ agreed: true, payments: 3, refunds: 2, refundsFoundByPayment: 0 },
+          groups: {
+            matched: { count: 3, processor: [{ currency: 'EUR', amount: '1307.75' }] },
+            refundMatched: {
+              count: 2,
+              idempay: [{ currency: 'EUR', amount: '550.25' }],
+              processor: [{ currency: 'EUR', amount: '550.25' }],
+            },
+          },
+        },
+      ]);
+    });
+
+    it('a statement that names only the order is compared by amounts, which the result says', async () => {
+      const lines = [
+        'order,amount,currency,type',
+        ...charges,
+        'order-2,-150.25,EUR,refund',
+        'order-2,-400.00,EUR,refund',
+      ];
+      const { code, stdout } = await run(statementOf(lines), '--day', refundDay);
+      expect(code).toBe(0);
+      expect(stdout).toContain(
+        'with those that were declined: 3. Refunds: 2. Found by payment and amount, because their lines name no refund: 2.\n',
+      );
+      expect(stdout).toMatch(/^Refunds, the same on both sides +2 +550\.25 EUR +550\.25 EUR$/m);
+    });
+
+    it('a refund whose payment is of another day is found by the order number of this payment', async () => {
+      const { url } = refunded();
+      const looked: string[] = [];
+      // Nothing here can wait for a day, so a proxy takes the payments out of the export.
+      const proxy = createServer(async (request, response) => {
+        const answer = await fetch(url + request.url);
+        const text = await answer.text();
+        const isExport = request.url?.startsWith('/api/payments/export') === true;
+        if (!isExport) looked.push(request.url ?? '');
+        const kept = text.split('\n').filter((line) => line.includes('"refund":{'));
+        const whole = [...kept, JSON.stringify({ end: true, count: kept.length, sums: {}, refundSums: {} }), ''];
+        response.writeHead(answer.status, {
+          'content-type': answer.headers.get('content-type') ?? '',
+          idempay: answer.headers.get('idempay') ?? '',
+        });
+        response.end(isExport ? whole.join('\n') : text);
+      }).listen(0, '127.0.0.1');
+      await once(proxy, 'listening');
+      try {
+        const lines = ['order,amount,currency,type', 'order-2,-150.25,EUR,refund', 'order-2,-400.00,EUR,refund'];
+        const { port } = proxy.address() as AddressInfo;
+        const parameters = ['payments', 'reconcile', statementOf(lines), '--day', refundDay, '--json'];
+        const { code, stdout, stderr } = await runCommandHere(`http://127.0.0.1:${port}`, parameters);
+        expect([code, stderr]).toEqual([0, expect.not.stringContaining('Error')]);
+        expect(JSON.parse(stdout)).toMatchObject({ payments: 0, refunds: 2, groups: { refundMatched: { count: 2 } } });
+        expect(looked).toHaveLength(1);
+      } finally {
+        proxy.closeAllConnections();
+        proxy.close();
+      }
+    });
+
+    it('a refund of one side only, and another amount, are differences', async () => {
+      const lines = [
+        'order,refund,amount,currency,type',
+        ...charges.map((line) => line.replace(',', ',,')),
+        `order-2,${refunds.find(({ amount }) => amount === '400.00')?.idempotencyKey},-400.10,EUR,refund`,
+        'order-1,,-7.00,EUR,refund',
+      ];
+      const file = statementOf(lines);
+      const named = ['--day', refundDay, '--column', 'refund=refund'];
+      const { code, stdout } = await run(file, ...named);
+      expect(code).toBe(13);
+      expect(stdout).toContain('Refunds, different (1)\n');
+      expect(stdout).toMatch(/\(refund line-1 of [-0-9a-f]+\): amount; in Idempay 400\.00 EUR COMPLETED/);
+      expect(stdout).toContain('Refunds, only at the processor (1)\n');
+      expect(stdout).toContain('  line 6: -7.00 EUR order-1\n');
+      expect(stdout).toContain('Refunds, only in Idempay (1)\n');
+      const json = JSON.parse((await run(file, ...named, '--json')).stdout);
+      expect(json.differences).toMatchObject([
+        { kind: 'refundDifferent', differs: ['amount'], payment: { refund: { name: 'line-1' } } },
+        { kind: 'refundOnlyAtProcessor', line: 6, payment: null },
+        { kind: 'refundOnlyInIdempay', payment: { amount: '150.25', refund: { name: 'line-2' } } },
+      ]);
+    });
+  });
+
   it('credits and debits that are named replace the amount, and a named column is nothing else', async () => {
     const rows = paid.map(({ idempotencyKey, amount }) => `${idempotencyKey},wrong,${amount},,EUR`);
     const header = 'amount,reference,in,out,currency';
@@ -551,7 +680,7 @@ describe('generated statements', () => {
     }
     const file = await openStatement(bytes(), settingsOf(options));
     let rows = '';
-    const result = await reconcile(file, paymentsOf, (difference) => {
+    const result = await reconcile(file, { paymentsOf, namesOf: async () => undefined }, (difference) => {
       rows += differenceCsvLine(difference);
     });
     const compared = { day: '2026-11-24', processor: undefined, file, result };
@@ -564,7 +693,7 @@ describe('generated statements', () => {
     'different',
     'theirs',
     'duplicate',
-    'refund',
+    'refundTheirs',
     'chargeback',
     'fee',
     'other',

@@ -59,14 +59,14 @@ const ourPayment: Column<Difference> = {
 const theirPayment: Column<Difference> = {
   title: 'Reference',
   cell: ({ theirs }) =>
-    theirs && <Payment name={theirs.reference || theirs.order} transactionId={theirs.transactionId} />,
+    theirs && <Payment name={theirs.refund || theirs.reference || theirs.order} transactionId={theirs.transactionId} />,
 };
 const theirs: Column<Difference> = {
   title: 'At the processor',
   cell: ({ theirs, differs }) => theirs && <Theirs row={theirs} differs={differs} />,
 };
 
-const COLUMNS: Readonly<Record<Kind, readonly Column<Difference>[]>> = {
+const PAYMENT_COLUMNS = {
   different: [
     ourPayment,
     {
@@ -96,16 +96,30 @@ const COLUMNS: Readonly<Record<Kind, readonly Column<Difference>[]>> = {
     line,
     { title: 'Compared', isNumber: true, cell: ({ firstLine }) => firstLine && `line ${countText(firstLine)}` },
   ],
+} satisfies Partial<Record<Kind, readonly Column<Difference>[]>>;
+
+const COLUMNS: Readonly<Record<Kind, readonly Column<Difference>[]>> = {
+  ...PAYMENT_COLUMNS,
+  refundDifferent: PAYMENT_COLUMNS.different,
+  refundTheirs: PAYMENT_COLUMNS.theirs,
+  refundOurs: PAYMENT_COLUMNS.ours,
+  refundUnread: PAYMENT_COLUMNS.unread,
+  refundDuplicate: PAYMENT_COLUMNS.duplicate,
 };
 
 function OurPayment({ payment }: { payment: SettledPayment }) {
-  const { idempotencyKey, transactionId, reference, attempt } = payment;
+  const { idempotencyKey, transactionId, reference, attempt, refund } = payment;
   return (
     <>
       {reference !== null && (
         <div>
           <bdi>{reference}</bdi>
           {attempt !== null && attempt > 1 && <span class="muted"> attempt {attempt}</span>}
+        </div>
+      )}
+      {refund && (
+        <div>
+          <span class="muted">refund</span> <bdi>{refund.name}</bdi>
         </div>
       )}
       <Payment name={idempotencyKey} transactionId={transactionId} />

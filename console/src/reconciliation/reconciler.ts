@@ -1,6 +1,7 @@
 import {
   type DayOffset,
   dayAfter,
+  type PaymentNames,
   type Progress,
   type Reading,
   type Reconciliation,
@@ -43,7 +44,7 @@ export function compareStatement(
 
   async function nextBytes(offset: DayOffset): Promise<Uint8Array | undefined> {
     if (open?.day !== offset) {
-      const query = { day: dayAfter(day, offset), processor };
+      const query = { day: dayAfter(day, offset), processor, kind: 'all' };
       const response = await http.send('api/payments/export', { query, signal });
       if (!response.ok || !response.body) throw await errorOf(response);
       open = { day: offset, reader: response.body.getReader() };
@@ -55,6 +56,14 @@ export function compareStatement(
     return value;
   }
 
+  async function namesOf(payment: string): Promise<PaymentNames | undefined> {
+    const response = await http.send(`api/payments/${payment}`, { signal });
+    // It was removed meanwhile, with its refunds.
+    if (response.status === 404) return undefined;
+    if (!response.ok) throw await errorOf(response);
+    return response.json();
+  }
+
   return inWorker({ type: 'compare', file, format, reading }, signal, (reply, post, done, fail) => {
     switch (reply.type) {
       case 'progress':
@@ -62,6 +71,9 @@ export function compareStatement(
         return;
       case 'next':
         nextBytes(reply.day).then((bytes) => post({ type: 'bytes', bytes }), fail);
+        return;
+      case 'name':
+        namesOf(reply.payment).then((names) => post({ type: 'names', names }), fail);
         return;
       case 'result':
         done({ result: reply.result, differences: reply.differences });

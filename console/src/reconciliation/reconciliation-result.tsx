@@ -9,7 +9,7 @@ import type { Compared } from './use-reconciliation.js';
 /** The result in numbers, and then each difference. */
 export function ReconciliationResult({ compared }: { compared: Compared }) {
   const { day, processor, statement, result } = compared;
-  const { groups, problems, rows, payments } = result;
+  const { groups, problems, rows, payments, refunds, refundsFoundByPayment } = result;
   const { differences, isAgreed, isOtherDay, namesNoOrder } = agreementOf(result);
   return (
     <section class="result" aria-label="Result">
@@ -22,7 +22,7 @@ export function ReconciliationResult({ compared }: { compared: Compared }) {
           )}{' '}
           {day}, <bdi>{processor === '' ? 'all processors' : processor}</bdi>
         </h2>
-        {differences + groups.unread.count > 0 && (
+        {differences + groups.unread.count + groups.refundUnread.count > 0 && (
           <Download
             file={compared.differences}
             name={`differences-${day}.csv`}
@@ -36,15 +36,22 @@ export function ReconciliationResult({ compared }: { compared: Compared }) {
         </p>
       )}
       <p class="muted">
-        {countText(payments)} payments settled in Idempay, {countText(rows)} lines in <bdi>{statement}</bdi>.
+        {countText(payments)} payments{refunds > 0 && ` and ${countText(refunds)} refunds`} settled in Idempay,{' '}
+        {countText(rows)} lines in <bdi>{statement}</bdi>.
       </p>
+      {refundsFoundByPayment > 0 && (
+        <p class="muted">
+          Refunds that were found by their payment and amount, because their lines name no refund:{' '}
+          {countText(refundsFoundByPayment)}.
+        </p>
+      )}
       {isOtherDay && (
         <p class="note warn">
           Nothing of the statement was settled on this day, and {countText(groups.otherDay.count)} of its payments on a
           day next to it. Is it the statement of another day?
         </p>
       )}
-      {payments === 0 && (
+      {payments + refunds === 0 && (
         <p class="note warn">
           No payment was settled on this day{processor === '' ? '' : ' at this processor'}. Is it the right{' '}
           {processor === '' ? 'day' : 'day, and the right processor'}?

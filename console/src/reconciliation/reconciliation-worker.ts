@@ -4,6 +4,7 @@ import {
   differenceCsvLine,
   exportedPayments,
   firstLines,
+  type PaymentNames,
   readHead,
   reconcile,
   StatementError,
@@ -18,6 +19,7 @@ declare const self: {
 };
 
 let given: ((bytes: Uint8Array | undefined) => void) | undefined;
+let named: ((names: PaymentNames | undefined) => void) | undefined;
 
 self.onmessage = ({ data }) => {
   switch (data.type) {
@@ -34,10 +36,10 @@ self.onmessage = ({ data }) => {
       const statement = { ...reading, bytes: chunksOf(file.stream()), format };
       const differences = createFile(DIFFERENCE_CSV_HEADER);
       answer(async () => {
-        const paymentsOf = (day: DayOffset) => exportedPayments(exportOf(day));
+        const ours = { paymentsOf: (day: DayOffset) => exportedPayments(exportOf(day)), namesOf };
         const result = await reconcile(
           statement,
-          paymentsOf,
+          ours,
           (found) => differences.add(differenceCsvLine(found)),
           onProgress,
         );
@@ -47,6 +49,9 @@ self.onmessage = ({ data }) => {
     }
     case 'bytes':
       given?.(data.bytes);
+      return;
+    case 'names':
+      named?.(data.names);
   }
 };
 
@@ -61,6 +66,13 @@ function sentenceOf(error: unknown): string {
   if (error instanceof StatementError) return error.message;
   if (error instanceof DOMException) return 'The file cannot be read. Was it moved or changed? Choose it again.';
   return `The statement could not be compared: ${String(error)}.`;
+}
+
+function namesOf(payment: string): Promise<PaymentNames | undefined> {
+  return new Promise((resolve) => {
+    named = resolve;
+    self.postMessage({ type: 'name', payment });
+  });
 }
 
 async function* exportOf(day: DayOffset): AsyncGenerator<Uint8Array, void, void> {

@@ -12,6 +12,7 @@ import type { ChosenStatement } from './use-reconciliation.js';
 const LABELS: Readonly<Record<Member, string>> = {
   reference: 'Idempotency key, or order number',
   order: 'Order number, if in another column',
+  refund: 'Key of the refund, if in another column',
   transactionId: 'Our transaction id',
   amount: 'Amount',
   credit: 'Credit',

@@ -1,7 +1,7 @@
 /** Statements with the columns and the habits of the programs that finance departments use. Names and amounts are made up. */
 import { describe, expect, it } from 'vitest';
 import { totalTexts } from '#idempay/statements/amounts.js';
-import type { Difference, SettledPayment } from '#idempay/statements/comparison.js';
+import type { Difference, SettledPayment } from '#idempay/statements/differences.js';
 import { readHead } from '#idempay/statements/format.js';
 import { type Reconciliation, reconcile } from '#idempay/statements/reconcile.js';
 import type { Reading } from '#idempay/statements/row.js';
@@ -52,8 +52,8 @@ const STATEMENTS: readonly Statement[] = [
       'txn_6,adjustment,dp_1,-20.00,15.00,,-35.00,eur,2026-11-24 15:00,2026-11-24 00:00,Chargeback withdrawal for ch_3,order-3',
     ],
     payments: [order(1, '50.00', 'EUR'), order(2, '1200.00', 'EUR'), order(3, '20.00', 'EUR')],
-    counts: { matched: 2, ours: 1, refund: 1, fee: 1, other: 2 },
-    totals: { matched: '1250.00 EUR', refund: '-50.00 EUR', fee: '-2.00 EUR', other: '-1180.25 EUR' },
+    counts: { matched: 2, ours: 1, refundTheirs: 1, fee: 1, other: 2 },
+    totals: { matched: '1250.00 EUR', refundTheirs: '50.00 EUR', fee: '-2.00 EUR', other: '-1180.25 EUR' },
   },
   {
     // Its `order_id` is the company's own; ours is the receipt.
@@ -65,8 +65,8 @@ const STATEMENTS: readonly Statement[] = [
       'pay_2,payment,0.00,1200.00,INR,24.00,4.32,setl_1,pay_2,order_Abc2,order-2,upi',
     ],
     payments: [order(1, '500.00', 'INR'), order(2, '1200.00', 'INR')],
-    counts: { matched: 2, refund: 1 },
-    totals: { matched: '1700.00 INR', refund: '-500.00 INR' },
+    counts: { matched: 2, refundTheirs: 1 },
+    totals: { matched: '1700.00 INR', refundTheirs: '500.00 INR' },
   },
   {
     // Bug: the test had `merchant_reference`; the report has two of them, and its `payment_reference` is the payout's.
@@ -80,8 +80,8 @@ const STATEMENTS: readonly Statement[] = [
       'FEE,PAYOUT1,ABC1,5f1e0000-0000-1000-8000-000000000001,order-1,,cap_1,-2.40,SEK',
     ],
     payments: [order(1, '80.00', 'SEK')],
-    counts: { matched: 1, refund: 1, fee: 1 },
-    totals: { matched: '80.00 SEK', refund: '80.00 SEK', fee: '-2.40 SEK' },
+    counts: { matched: 1, refundTheirs: 1, fee: 1 },
+    totals: { matched: '80.00 SEK', refundTheirs: '80.00 SEK', fee: '-2.40 SEK' },
   },
   {
     name: 'Stripe, payments',
@@ -112,8 +112,8 @@ const STATEMENTS: readonly Statement[] = [
       '"24/11/2026","23:00:00","CET","","General Currency Conversion","Completed","USD","10.00","0.00","10.00","","","8AB12345CD678901I","","","","10.00"',
     ],
     payments: [order(1, '1234.50', 'EUR'), order(2, '20.00', 'EUR', { state: 'DECLINED' })],
-    counts: { matched: 2, refund: 1, other: 2 },
-    totals: { matched: '1234.50 EUR', refund: '-1234.50 EUR', other: '-1000.00 EUR 10.00 USD' },
+    counts: { matched: 2, refundTheirs: 1, other: 2 },
+    totals: { matched: '1234.50 EUR', refundTheirs: '1234.50 EUR', other: '-1000.00 EUR 10.00 USD' },
   },
   {
     name: 'Adyen, settlement details',
@@ -129,8 +129,8 @@ const STATEMENTS: readonly Statement[] = [
       'Shop,ShopEU,,"TX1, batch 7",,2026-11-24 23:59:00,CET,MerchantPayout,,EUR,96.00,,,EUR,96.00,,,,,',
     ],
     payments: [order(1, '50.00', 'EUR'), order(2, '1500', 'JPY')],
-    counts: { matched: 2, refund: 1, chargeback: 1, other: 1 },
-    totals: { matched: '50.00 EUR 1500 JPY', refund: '-50.00 EUR', chargeback: '-7.00 EUR', other: '-96.00 EUR' },
+    counts: { matched: 2, refundTheirs: 1, chargeback: 1, other: 1 },
+    totals: { matched: '50.00 EUR 1500 JPY', refundTheirs: '50.00 EUR', chargeback: '-7.00 EUR', other: '-96.00 EUR' },
     // The fee has neither a gross amount nor a currency.
     problems: 1,
   },
@@ -146,8 +146,8 @@ const STATEMENTS: readonly Statement[] = [
     ],
     payments: [order(1, '1050.00', 'USD'), order(2, '5.50', 'USD')],
     chosen: { currency: 'USD' },
-    counts: { matched: 1, different: 1, refund: 1 },
-    totals: { matched: '1050.00 USD', different: '5.00 USD', refund: '-1050.00 USD' },
+    counts: { matched: 1, different: 1, refundTheirs: 1 },
+    totals: { matched: '1050.00 USD', different: '5.00 USD', refundTheirs: '1050.00 USD' },
   },
   {
     name: 'Shopify, payout transactions',
@@ -161,8 +161,8 @@ const STATEMENTS: readonly Statement[] = [
       '2026-11-24 13:00:00 +0100,charge,#order-2,visa,online,paid,2026-11-26,100,2026-11-26,9.00,0.30,8.70,#c2,card,9.00,EUR,EUR,0.00',
     ],
     payments: [order(1, '50.00', 'EUR'), order(2, '9.00', 'EUR')],
-    counts: { matched: 2, refund: 1, chargeback: 1 },
-    totals: { matched: '59.00 EUR', refund: '-20.00 EUR', chargeback: '-9.00 EUR' },
+    counts: { matched: 2, refundTheirs: 1, chargeback: 1 },
+    totals: { matched: '59.00 EUR', refundTheirs: '20.00 EUR', chargeback: '-9.00 EUR' },
   },
   {
     name: 'a German bank, CAMT as CSV',
@@ -210,8 +210,11 @@ async function compare({ before, lines, end = '\n', payments, chosen }: Statemen
   const differences: Difference[] = [];
   const result = await reconcile(
     { ...reading, bytes: bytesOf(text), format },
-    async function* (day) {
-      yield day === 0 ? payments : [];
+    {
+      async *paymentsOf(day) {
+        yield day === 0 ? payments : [];
+      },
+      namesOf: async () => undefined,
     },
     (difference) => differences.push(difference),
   );

@@ -2,7 +2,7 @@ import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { totalTexts } from '#idempay/statements/amounts.js';
-import type { SettledPayment } from '#idempay/statements/comparison.js';
+import type { SettledPayment } from '#idempay/statements/differences.js';
 import { DIFFERENCE_CSV_HEADER, differenceCsvLine } from '#idempay/statements/differences-file.js';
 import { exportedPayments } from '#idempay/statements/exported-payments.js';
 import { readHead } from '#idempay/statements/format.js';
@@ -10,9 +10,11 @@ import {
   agreementOf,
   type DayOffset,
   MOST_SHOWN,
+  type OurPayments,
   type Reconciliation,
   reconcile,
 } from '#idempay/statements/reconcile.js';
+import type { PaymentNames } from '#idempay/statements/refunds.js';
 import type { Reading } from '#idempay/statements/row.js';
 
 const keyOf = (number: number) => `0190a000-0000-7000-8000-${String(number).padStart(12, '0')}`;
@@ -26,6 +28,17 @@ const paymentOf = (number: number, changes: Partial<SettledPayment> = {}): Settl
   transactionId: `TXN${number}`,
   claimedAt: '2026-11-20T10:00:00.000Z',
   settledAt: '2026-11-20T10:00:01.000Z',
+  ...changes,
+});
+const refundKeyOf = (number: number) => `f190a000-0000-8000-8000-${String(number).padStart(12, '0')}`;
+/** A refund of all that was paid, unless `changes` say otherwise. */
+const refundOf = (number: number, payment: SettledPayment, changes: Partial<SettledPayment> = {}): SettledPayment => ({
+  ...payment,
+  idempotencyKey: refundKeyOf(number),
+  reference: null,
+  attempt: null,
+  transactionId: `TXN90${number}`,
+  refund: { payment: payment.idempotencyKey, name: `line-${number}` },
   ...changes,
 });
 
@@ -68,17 +81,25 @@ async function compareText(
   text: string,
   exportOf: (day: DayOffset) => readonly SettledPayment[],
   reading: Partial<Reading> = {},
+  names: Readonly<Record<string, PaymentNames>> = {},
 ): Promise<Compared> {
   const { format, columns } = readHead(text.split('\n'));
   const lines: string[] = [];
   const result = await reconcile(
     { bytes: bytesOf(text), format, columns, ...reading },
-    (day) => exportedPayments(bytesOf(wholeExport(exportOf(day)))),
+    {
+      paymentsOf: (day) => exportedPayments(bytesOf(wholeExport(exportOf(day)))),
+      namesOf: async (payment) => names[payment],
+    },
     (difference) => lines.push(differenceCsvLine(difference)),
   );
   return { ...result, file: DIFFERENCE_CSV_HEADER + lines.join('') };
 }
 
+const oursIn = (text: string): OurPayments => ({
+  paymentsOf: () => exportedPayments(bytesOf(text)),
+  namesOf: async () => undefined,
+});
 const wholeExport = (payments: readonly SettledPayment[]) =>
   ndjson([...payments, { end: true, count: payments.length, sums: {} }]);
 
@@ -99,7 +120,7 @@ describe('a reconciliation', () => {
     const [first] = payments.map(rowOf) as [StatedRow, StatedRow];
     const { format, columns } = readHead(ndjson([first]).split('\n'));
     const compareWith = (exported: string) =>
-      reconcile({ bytes: bytesOf(ndjson([first])), format, columns }, () => exportedPayments(bytesOf(exported)));
+      reconcile({ bytes: bytesOf(ndjson([first])), format, columns }, oursIn(exported));
     const whole = wholeExport(payments);
     expect(countsOf(await compareWith(whole))).toEqual({ matched: 1, ours: 1 });
     const [one, two, end] = whole.split('\n');
@@ -169,7 +190,7 @@ describe('a reconciliation', () => {
    * the charge was "twice on the statement". Cause: the first line of a reference counted. Fix: the one that equals the payment counts.
    */
   it.each([
-    ['a refund', '-100.50,USD,refund', { matched: 1, refund: 1 }],
+    ['a refund', '-100.50,USD,refund', { matched: 1, refundTheirs: 1 }],
     ['a negative line without a type', '-100.50,USD,', { matched: 1, other: 1 }],
     ['a fee', '3.00,USD,fee', { matched: 1, fee: 1 }],
     ['a chargeback', '-100.50,USD,chargeback', { matched: 1, chargeback: 1 }],
@@ -233,8 +254,8 @@ describe('a reconciliation', () => {
       days.push(day);
       return day === 0 ? [paymentOf(1)] : [];
     });
-    expect(countsOf(result)).toEqual({ matched: 1, check: 4, refund: 1 });
-    expect(totalsOf(result, 'check')).toEqual({ ours: [], theirs: [{ currency: 'USD', amount: '4.00' }] });
+    expect(countsOf(result)).toEqual({ matched: 1, check: 5 });
+    expect(totalsOf(result, 'check')).toEqual({ ours: [], theirs: [{ currency: 'USD', amount: '3.00' }] });
     expect(agreementOf(result).isAgreed).toBe(true);
     // No other day is searched for them.
     expect(days).toEqual([0]);
@@ -355,9 +376,7 @@ describe('a reconciliation', () => {
     expect((await compareText(ndjson(lines), () => payments)).shown.different).toMatchObject([{ differs: ['state'] }]);
     const head = ndjson(paid).split('\n');
     const { format, columns } = readHead(head);
-    const late = await reconcile({ bytes: bytesOf(ndjson(lines)), format, columns }, () =>
-      exportedPayments(bytesOf(wholeExport(payments))),
-    );
+    const late = await reconcile({ bytes: bytesOf(ndjson(lines)), format, columns }, oursIn(wholeExport(payments)));
     expect(countsOf(late)).toEqual({ matched: 60, unread: 1 });
   });
 
@@ -401,6 +420,154 @@ describe('a reconciliation', () => {
       paymentOf(1, { reference: 'order-17', attempt: 1 }),
     ]);
     expect([countsOf(result), result.problems.count]).toEqual([{ matched: 1 }, 0]);
+  });
+
+  describe('of refunds', () => {
+    const order = paymentOf(1, { reference: 'order-1', attempt: 1 });
+    const [first, second] = [
+      refundOf(1, order, { amount: '20.00' }),
+      refundOf(2, order, { amount: '30.50', settledAt: '2026-11-20T11:00:00.000Z' }),
+    ];
+    const charge = 'order-1,,100.50,USD,charge';
+    const compareRefunds = (
+      lines: readonly string[],
+      exportOf: (day: DayOffset) => readonly SettledPayment[],
+      names: Readonly<Record<string, PaymentNames>> = {},
+    ) => compareText(`order,refund reference,amount,currency,type\n${lines.join('\n')}\n`, exportOf, {}, names);
+
+    it('finds each by its key, in a column of its own or where the payment would stand', async () => {
+      const lines = [
+        charge,
+        `order-1,${first.idempotencyKey},-20.00,USD,refund`,
+        `${refundKeyOf(2)},,30.50,USD,refund`,
+      ];
+      const result = await compareRefunds(lines, () => [order, first, second]);
+      expect([countsOf(result), result.refundsFoundByPayment]).toEqual([{ matched: 1, refundMatched: 2 }, 0]);
+      expect(totalsOf(result, 'refundMatched')).toEqual({
+        ours: [{ currency: 'USD', amount: '50.50' }],
+        theirs: [{ currency: 'USD', amount: '50.50' }],
+      });
+      expect(result).toMatchObject({ payments: 1, refunds: 2 });
+      expect(agreementOf(result).isAgreed).toBe(true);
+    });
+
+    it('finds it by its key in a line that has no type', async () => {
+      const text = `reference,amount,currency\n${first.idempotencyKey},-20.00,USD\n${second.idempotencyKey},30.50,USD\n`;
+      expect(countsOf(await compareText(text, () => [first, second]))).toEqual({ refundMatched: 2 });
+    });
+
+    it('finds them by the payment and the amount where no line names a refund, and says so', async () => {
+      const lines = [charge, 'order-1,,-30.50,USD,refund', 'order-1,,-20.00,USD,refund'];
+      const result = await compareRefunds(lines, () => [order, first, second]);
+      expect([countsOf(result), result.refundsFoundByPayment]).toEqual([{ matched: 1, refundMatched: 2 }, 2]);
+      const same = { ...second, amount: '20.00' };
+      const twice = await compareRefunds([charge, ...Array(2).fill(lines[2])], () => [order, first, same]);
+      expect(countsOf(twice)).toEqual({ matched: 1, refundMatched: 2 });
+      const once = await compareRefunds([charge, lines[2] ?? ''], () => [order, first, same]);
+      expect(countsOf(once)).toEqual({ matched: 1, refundMatched: 1, refundOurs: 1 });
+    });
+
+    it('takes no line that names another refund', async () => {
+      const lines = [charge, `order-1,${refundKeyOf(7)},-20.00,USD,refund`];
+      const result = await compareRefunds(lines, () => [order, first]);
+      expect(countsOf(result)).toEqual({ matched: 1, refundOurs: 1, refundTheirs: 1 });
+      expect(result.shown.refundOurs).toMatchObject([{ ours: { refund: { payment: keyOf(1), name: 'line-1' } } }]);
+    });
+
+    it('tells a refund that was made by hand, one that is missing and another amount apart', async () => {
+      const byHand = await compareRefunds([charge, 'order-1,,-20.00,USD,refund'], () => [order]);
+      expect(countsOf(byHand)).toEqual({ matched: 1, refundTheirs: 1 });
+      expect(agreementOf(byHand)).toMatchObject({ differences: 1, isAgreed: false });
+      const missing = await compareRefunds([charge], () => [order, first]);
+      expect(countsOf(missing)).toEqual({ matched: 1, refundOurs: 1 });
+      expect(agreementOf(missing)).toMatchObject({ differences: 1, isAgreed: false });
+      const cents = await compareRefunds([charge, 'order-1,,-20.01,USD,refund'], () => [order, first]);
+      expect([countsOf(cents), cents.shown.refundDifferent]).toMatchObject([
+        { matched: 1, refundDifferent: 1 },
+        [{ differs: ['amount'], ours: first }],
+      ]);
+      expect(cents.refundsFoundByPayment).toBe(1);
+      const euros = await compareRefunds([charge, `order-1,${refundKeyOf(1)},-20.00,EUR,refund`], () => [order, first]);
+      expect(euros.shown.refundDifferent).toMatchObject([{ differs: ['currency'] }]);
+      // Two amounts that are on one side only are not guessed to be one refund.
+      const several = ['order-1,,-1.00,USD,refund', 'order-1,,-2.00,USD,refund'];
+      expect(countsOf(await compareRefunds([charge, ...several], () => [order, first]))).toEqual({
+        ...{ matched: 1, refundOurs: 1, refundTheirs: 2 },
+      });
+    });
+
+    it('finds one on the day after, and takes the payment of another day from its names', async () => {
+      const line = 'order-1,,-20.00,USD,refund';
+      const asked: DayOffset[] = [];
+      const names = { [keyOf(1)]: { reference: 'order-1', transactionId: 'TXN1' } };
+      const onTheDayAfter = (day: DayOffset) => {
+        asked.push(day);
+        return day === 1 ? [first] : [];
+      };
+      const next = await compareRefunds([line], onTheDayAfter, names);
+      expect([countsOf(next), asked]).toEqual([{ refundOtherDay: 1 }, [0, 1]]);
+      expect(countsOf(await compareRefunds([line], (day) => (day === 0 ? [first] : []), names))).toEqual({
+        refundMatched: 1,
+      });
+      expect(countsOf(await compareRefunds([line], (day) => (day === 0 ? [first] : [])))).toEqual({
+        refundOurs: 1,
+        refundTheirs: 1,
+      });
+    });
+
+    it('does not choose between the payments of two clients', async () => {
+      const other = paymentOf(2, { reference: 'order-1', attempt: 1 });
+      const ours = [order, other, first, refundOf(3, other, { amount: '20.00' })];
+      const result = await compareRefunds(['order-1,,-20.00,USD,refund'], () => ours);
+      expect(countsOf(result)).toMatchObject({ refundOurs: 2, refundTheirs: 1 });
+    });
+
+    it('expects no declined refund on a statement, and reports a line that was written twice or cannot be read', async () => {
+      const declined = { ...first, state: 'DECLINED' as const };
+      expect(countsOf(await compareRefunds([charge], () => [order, declined]))).toEqual({
+        matched: 1,
+        refundUnlisted: 1,
+      });
+      const line = `order-1,${refundKeyOf(1)},-20.00,USD,refund`;
+      const twice = await compareRefunds([charge, line, line], () => [order, first]);
+      expect(countsOf(twice)).toEqual({ matched: 1, refundMatched: 1, refundDuplicate: 1 });
+      expect(twice.shown.refundDuplicate).toMatchObject([{ firstLine: 3, theirs: { line: 4 } }]);
+      const failed = await compareRefunds([charge, line, `${line} failure`], () => [order, first]);
+      expect(totalsOf(failed, 'refundDuplicate').theirs).toEqual([]);
+      expect(agreementOf(failed).isAgreed).toBe(false);
+      const unread = await compareRefunds([charge, line.replace('20.00', 'much')], () => [order, first]);
+      expect(countsOf(unread)).toEqual({ matched: 1, refundUnread: 1 });
+      expect(agreementOf(unread)).toMatchObject({ differences: 0, isAgreed: false });
+    });
+
+    it('takes a line from the time when a refund was under way for no second one', async () => {
+      const lines = ['pending', 'succeeded'].map((status) => ({ ...rowOf(first), type: 'refund', status }));
+      for (const inOrder of [lines, lines.toReversed()]) {
+        const result = await compareText(ndjson(inOrder), () => [first]);
+        expect(countsOf(result)).toEqual({ refundMatched: 1, other: 1 });
+        expect(agreementOf(result).isAgreed).toBe(true);
+      }
+    });
+
+    it('knows a refund that comes late in a file of objects', async () => {
+      const paid = Array.from({ length: 40 }, (_, number) => paymentOf(number));
+      const lines = paid.map(({ idempotencyKey: reference, amount, currency }) => ({ reference, amount, currency }));
+      const given = refundOf(1, order, { amount: '20.00' });
+      const late = { reference: refundKeyOf(1), type: 'refund', charge: keyOf(1), amount: '20.00', currency: 'USD' };
+      const { format, columns } = readHead(ndjson(lines).split('\n'));
+      const file = { bytes: bytesOf(ndjson([...lines, late])), format, columns };
+      expect(countsOf(await reconcile(file, oursIn(wholeExport([...paid, given]))))).toEqual({
+        matched: 40,
+        refundMatched: 1,
+      });
+    });
+
+    it('writes their names into the file of differences', async () => {
+      const { file } = await compareRefunds([charge, 'order-1,,-20.01,USD,refund'], () => [order, first]);
+      expect(parse(file, { columns: true, bom: true })).toMatchObject([
+        { difference: 'Refunds, different', 'our refund': 'line-1', 'refund of the payment': keyOf(1) },
+      ]);
+    });
   });
 
   describe('by order number', () => {
@@ -544,11 +711,11 @@ describe('a reconciliation', () => {
   });
 
   it('gives the same in every order of its lines, and counts each line once', async () => {
-    const id = fc.constantFrom('', keyOf(1), keyOf(2), 'order-1', 'ORDER-1', 'ch_1');
+    const id = fc.constantFrom('', keyOf(1), keyOf(2), 'order-1', 'ORDER-1', 'ch_1', refundKeyOf(1));
     const line = fc.tuple(
       id,
       id,
-      fc.constantFrom('', 'TXN1', 'TXN2', 'TXN3'),
+      fc.constantFrom('', 'TXN1', 'TXN2', 'TXN3', 'TXN901'),
       fc.constantFrom('100.50', '100.5', '-100.50', '50', '1e3', '1.000'),
       fc.constantFrom('USD', 'EUR', '$'),
       fc.constantFrom('', 'paid', 'declined', 'refunded', 'pending'),
@@ -559,15 +726,23 @@ describe('a reconciliation', () => {
       state: fc.constantFrom('COMPLETED' as const, 'DECLINED' as const),
       amount: fc.constantFrom('100.50', '50.00'),
     });
+    const refund = fc.record({
+      of: fc.nat(2),
+      state: fc.constantFrom('COMPLETED' as const, 'DECLINED' as const),
+      amount: fc.constantFrom('100.50', '50.00'),
+    });
     const header = 'reference;order;transaction id;amount;currency;status;type';
     await fc.assert(
       fc.asyncProperty(
         fc.array(line, { maxLength: 8 }),
-        fc.array(payment, { maxLength: 3 }),
+        fc.tuple(fc.array(payment, { maxLength: 3 }), fc.array(refund, { maxLength: 4 })),
         fc.nat(2),
         fc.infiniteStream(fc.nat()),
-        async (lines, made, beside, order) => {
-          const payments = made.map((changes, number) => paymentOf(number, changes));
+        async (lines, [made, given], beside, order) => {
+          const payments = [
+            ...made.map((changes, number) => paymentOf(number, changes)),
+            ...given.map(({ of, ...changes }, number) => refundOf(number, paymentOf(of), changes)),
+          ];
           const compareLines = (some: readonly (readonly string[])[]) =>
             compareText(`${[header, ...some.map((cells) => cells.join(';'))].join('\n')}\n`, (day) => {
               if (day === 0) return payments.slice(beside);
@@ -590,12 +765,13 @@ describe('a reconciliation', () => {
             .map((cells) => ({ cells, at: order.next().value }))
             .sort((one, two) => one.at - two.at);
           expect(contentOf(await compareLines(shuffled.map(({ cells }) => cells)))).toEqual(contentOf(result));
-          const { ours, unread, unlisted, ...withLine } = result.groups;
+          const { ours, unread, unlisted, refundOurs, refundUnread, refundUnlisted, ...withLine } = result.groups;
           const counted = Object.values(withLine).reduce((sum, { count }) => sum + count, 0);
           expect(counted + result.problems.count).toBe(
             lines.filter((cells) => cells.some((cell) => cell !== '')).length,
           );
           expect(unread.count).toBeLessThanOrEqual(result.problems.count);
+          expect(refundUnread.count).toBeLessThanOrEqual(result.problems.count);
         },
       ),
       { numRuns: 1_000 },

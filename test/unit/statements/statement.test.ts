@@ -261,6 +261,7 @@ describe('a row', () => {
       line: 2,
       reference: key,
       order: '',
+      refund: '',
       transactionId: '',
       amount: '5.00',
       units: 500_000_000n,
