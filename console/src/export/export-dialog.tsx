@@ -6,13 +6,19 @@ import { Download } from '../parts/download.js';
 import { countText } from '../parts/numbers.js';
 import { ErrorState } from '../parts/states.js';
 import { useWork } from '../parts/use-work.js';
-import { type Days, type ExportedFile, type ExportFormat, exportPayments } from './export-payments.js';
+import { type Days, type ExportedFile, type ExportFormat, type ExportKind, exportPayments } from './export-payments.js';
 
+const NOUNS: Readonly<Record<ExportKind, { readonly one: string; readonly many: string }>> = {
+  payment: { one: 'One payment', many: 'payments' },
+  refund: { one: 'One refund', many: 'refunds' },
+  all: { one: 'One payment or refund', many: 'payments and refunds' },
+};
 const MONTH_LENGTH = '2026-11'.length;
 
-/** Every payment that was settled in a month, or on other days in a row, as a file. */
+/** Every payment, or refund, that was settled in a month, or on other days in a row, as a file. */
 export function ExportDialog({ http, close }: { http: Http; close(): void }) {
   const [days, setDays] = useState<Days>(lastMonth);
+  const [kind, setKind] = useState<ExportKind>('payment');
   const [format, setFormat] = useState<ExportFormat>('csv');
   const [progress, setProgress] = useState(0);
   const [exported, setExported] = useState<ExportedFile>();
@@ -29,7 +35,7 @@ export function ExportDialog({ http, close }: { http: Http; close(): void }) {
     event.preventDefault();
     setProgress(0);
     setExported(undefined);
-    run((signal) => exportPayments(http, days, format, setProgress, signal), setExported);
+    run((signal) => exportPayments(http, days, { kind, format }, setProgress, signal), setExported);
   }
 
   const day = (name: keyof Days, label: string) => (
@@ -50,7 +56,8 @@ export function ExportDialog({ http, close }: { http: Http; close(): void }) {
     <Dialog title="Export payments" close={close}>
       <form onSubmit={submit} class="confirmation">
         <p class="muted">
-          Every payment that was settled on these days (UTC), in that order, as a file for a spreadsheet or a program.
+          Every payment, or every refund, that was settled on these days (UTC), in that order, as a file for a
+          spreadsheet or a program.
         </p>
         <div class="actions start">
           <button type="button" onClick={() => choose(lastMonth())}>
@@ -69,6 +76,21 @@ export function ExportDialog({ http, close }: { http: Http; close(): void }) {
         <div class="fields">
           {day('day', 'First day')}
           {day('lastDay', 'Last day, included')}
+          <div>
+            <label for="export-kind">Kind</label>
+            <select
+              id="export-kind"
+              value={kind}
+              onChange={({ currentTarget: { value } }) => {
+                choose({});
+                setKind(value as ExportKind);
+              }}
+            >
+              <option value="payment">payments</option>
+              <option value="refund">refunds</option>
+              <option value="all">payments and refunds</option>
+            </select>
+          </div>
           <div>
             <label for="export-format">File</label>
             <select
@@ -90,8 +112,8 @@ export function ExportDialog({ http, close }: { http: Http; close(): void }) {
         {problem && <ErrorState sentence={problem} />}
         <div class="actions">
           <p class="muted" role="status">
-            {isWorking && `${countText(progress)} payments read`}
-            {exported && (exported.payments === 1 ? 'One payment' : `${countText(exported.payments)} payments`)}
+            {isWorking && `${countText(progress)} ${NOUNS[kind].many} read`}
+            {exported && (exported.count === 1 ? NOUNS[kind].one : `${countText(exported.count)} ${NOUNS[kind].many}`)}
           </p>
           {isWorking && (
             <button type="button" onClick={cancel}>

@@ -6,6 +6,15 @@ import { createFile } from '../parts/file-pieces.js';
 /** A file has a row for a spreadsheet, or a JSON object on a line, for each payment. */
 export type ExportFormat = 'csv' | 'ndjson';
 
+/** As the service names them. */
+export type ExportKind = 'payment' | 'refund' | 'all';
+
+const FILE_NAMES: Readonly<Record<ExportKind, string>> = {
+  payment: 'payments',
+  refund: 'refunds',
+  all: 'payments-and-refunds',
+};
+
 export interface Days {
   readonly day: string;
   /** Included. */
@@ -15,18 +24,22 @@ export interface Days {
 export interface ExportedFile {
   readonly file: Blob;
   readonly name: string;
-  readonly payments: number;
+  /** The payments and refunds in it. */
+  readonly count: number;
 }
 
-/** The payments that were settled on these days, as a file. Throws if they did not all arrive. */
+/** The payments, or the refunds, that were settled on these days, as a file. Throws if they did not all arrive. */
 export async function exportPayments(
   http: Http,
   { day, lastDay }: Days,
-  format: ExportFormat,
-  onProgress: (payments: number) => void,
+  { kind, format }: { readonly kind: ExportKind; readonly format: ExportFormat },
+  onProgress: (count: number) => void,
   signal: AbortSignal,
 ): Promise<ExportedFile> {
-  const response = await http.send('api/payments/export', { query: { day, lastDay }, signal });
+  const response = await http.send('api/payments/export', {
+    query: { day, lastDay, ...(kind !== 'payment' && { kind }) },
+    signal,
+  });
   if (!response.ok || !response.body) throw await errorOf(response);
   const isCsv = format === 'csv';
   const file = createFile(isCsv ? PAYMENT_CSV_HEADER : '');
@@ -40,7 +53,7 @@ export async function exportPayments(
   }
   const type = isCsv ? 'text/csv;charset=utf-8' : 'application/x-ndjson';
   const days = day === lastDay ? day : `${day}-to-${lastDay}`;
-  return { file: file.end(type), name: `payments-${days}.${format}`, payments: count };
+  return { file: file.end(type), name: `${FILE_NAMES[kind]}-${days}.${format}`, count };
 }
 
 async function* bytesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {

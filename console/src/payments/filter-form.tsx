@@ -60,6 +60,14 @@ export function FilterForm({ filters }: { filters: Filters }) {
         />
       </div>
       <div>
+        <label for="kind">Kind</label>
+        <select id="kind" value={filters.kind} onChange={(event) => apply({ kind: event.currentTarget.value })}>
+          <option value="">payments</option>
+          <option value="refund">refunds</option>
+          <option value="all">both</option>
+        </select>
+      </div>
+      <div>
         <label for="state">State</label>
         <select
           id="state"

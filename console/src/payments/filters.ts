@@ -8,6 +8,8 @@ export interface Filters {
   readonly reference: string;
   /** The beginning of a key or of a transaction id. */
   readonly find: string;
+  /** `refund` or `all`; empty: payments. */
+  readonly kind: string;
   readonly state: string;
   /** `true`: only payments that wait for their payer, or for a bank. */
   readonly pending: string;
@@ -23,6 +25,7 @@ export function filtersOf({ query }: Route): Filters {
     search: text('search'),
     reference: text('reference'),
     find: text('find'),
+    kind: text('kind'),
     state: text('state'),
     pending: text('pending'),
     from: text('from'),
@@ -35,6 +38,7 @@ export const NO_FILTERS: Filters = {
   search: '',
   reference: '',
   find: '',
+  kind: '',
   state: '',
   pending: '',
   from: '',

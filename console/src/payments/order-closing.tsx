@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks';
 import type { Access } from '../access/session.js';
 import { hashOf, navigate } from '../navigation/route.js';
 import { Dialog } from '../parts/dialog.js';
+import { Field } from '../parts/field.js';
 import type { Order } from './closing.js';
 import { ClosingConfirmation } from './closing-confirmation.js';
 
@@ -90,45 +91,4 @@ function problemOf({ reference, attempt, client }: Order, namesClient: boolean):
   if (namesClient && client === '') return 'Say whose order it is.';
   if (reference === '') return 'Say which order it is.';
   return attempt === '' ? 'Say which attempt it is.' : undefined;
-}
-
-interface FieldProperties {
-  readonly id: string;
-  readonly label: string;
-  readonly hint: string;
-  readonly note?: string;
-  /** Offered while typing. */
-  readonly choices?: readonly string[];
-  readonly value: string;
-  set(value: string): void;
-}
-
-function Field({ id, label, hint, note, choices, value, set }: FieldProperties) {
-  return (
-    <>
-      <label for={id}>{label}</label>
-      <input
-        id={id}
-        autocomplete="off"
-        spellcheck={false}
-        placeholder={hint}
-        list={choices && `${id}-choices`}
-        value={value}
-        aria-describedby={note === undefined ? undefined : `${id}-note`}
-        onInput={(event) => set(event.currentTarget.value)}
-      />
-      {choices && (
-        <datalist id={`${id}-choices`}>
-          {choices.map((choice) => (
-            <option key={choice} value={choice} />
-          ))}
-        </datalist>
-      )}
-      {note !== undefined && (
-        <p id={`${id}-note`} class="muted note">
-          {note}
-        </p>
-      )}
-    </>
-  );
 }

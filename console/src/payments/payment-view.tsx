@@ -15,6 +15,7 @@ import type { Payment, Timeline } from './payment.js';
 import { PaymentClosing } from './payment-closing.js';
 import { EndingNote, PaymentEnding } from './payment-ending.js';
 import { EndingFact, PendingFacts } from './pending.js';
+import { PaymentRefunds } from './refunds/payment-refunds.js';
 import { Resolution } from './resolution.js';
 import { ResolutionNote, type ResolutionResult } from './resolution-note.js';
 import { TimelineList } from './timeline.js';
@@ -26,10 +27,10 @@ import './payments.css';
 export default function PaymentView(properties: ViewProperties) {
   const key = properties.route.rest.trim();
   // Another payment begins with nothing of this one: no decision that was begun, and no note.
-  return <OnePayment key={key} name={key} access={properties} />;
+  return <OnePayment key={key} name={key} access={properties} refund={properties.route.query.get('refund')} />;
 }
 
-function OnePayment({ name: key, access }: { name: string; access: Access }) {
+function OnePayment({ name: key, access, refund }: { name: string; access: Access; refund: string | null }) {
   const { http, may } = access;
   const [isDeciding, setDeciding] = useState(false);
   const [resolved, setResolved] = useState<ResolutionResult>();
@@ -111,6 +112,7 @@ function OnePayment({ name: key, access }: { name: string; access: Access }) {
               {timelineProblem && <ErrorState sentence={timelineProblem} />}
             </section>
           )}
+          <PaymentRefunds access={access} payment={payment} selected={refund} changed={again} />
         </div>
       )}
     </div>
@@ -121,7 +123,7 @@ function Unknown({ text }: { text: string }) {
   return (
     <EmptyState title={`No payment has the key ${text === '' ? 'that is missing here' : `“${text}”`}`}>
       The key was never issued, has expired unpaid, belongs to another client, or its payment is older than payments are
-      kept. <a href={hashOf('payments', '', { find: text.slice(0, 8) })}>Look for what begins like it</a>
+      kept. <a href={hashOf('payments', '', { find: text.slice(0, 8), kind: 'all' })}>Look for what begins like it</a>
     </EmptyState>
   );
 }

@@ -1,5 +1,6 @@
 import type { Payment } from '@idempay/client';
 
+/** A payment, or a refund, which is listed as one and has `refund`. */
 export type { Payment };
 
 export const isFinal = ({ state }: Payment) => state !== 'PENDING' && state !== 'PROCESSING';
@@ -39,10 +40,10 @@ export interface ProcessorAnswer {
 
 export { isWholeKey } from '@idempay/statements';
 
-/** A payment and the tag that says which one we saw. */
+/** A payment and the tag that says which one we saw. The record of a refund has no tag. */
 export interface Seen {
   readonly payment: Payment;
-  readonly etag: string;
+  readonly etag: string | undefined;
 }
 
 /** The differences between two looks, in the words of the page. */

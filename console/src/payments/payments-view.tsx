@@ -1,8 +1,9 @@
+import { clipped } from '@idempay/statements';
 import { useState } from 'preact/hooks';
 import { ExportDialog } from '../export/export-dialog.js';
 import type { ViewProperties } from '../navigation/route.js';
 import { hashOf } from '../navigation/route.js';
-import { StatusBadge } from '../parts/badge.js';
+import { Badge, StatusBadge } from '../parts/badge.js';
 import { Money } from '../parts/money.js';
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.js';
 import { type Column, Table } from '../parts/table.js';
@@ -15,9 +16,13 @@ import { LookedIn } from './looked-in.js';
 import { OrderClosing } from './order-closing.js';
 import { isWholeKey, orderTextOf, type Payment } from './payment.js';
 import { PendingInShort } from './pending.js';
+import { isRefund, type Refund, signedAmountOf } from './refunds/refund.js';
 import { mayBeClosed, sourcesOf, textOf } from './search.js';
 import { type PaymentPages, usePaymentPages } from './use-payment-pages.js';
 import './payments.css';
+
+/** The most that the list shows of a refund's reason. */
+const MOST_REASON = 80;
 
 /** All payments that the credential may see, newest first, as the address asks for them. */
 export default function PaymentsView(properties: ViewProperties) {
@@ -64,12 +69,7 @@ export default function PaymentsView(properties: ViewProperties) {
       {filters.search !== '' && <LookedIn looked={pages.looked} isOperator={isOperator} />}
       {payments.length > 0 && (
         <div class="panel payment-rows">
-          <Table
-            caption={filters.search === '' ? 'Payments, newest first' : 'Payments that were found'}
-            columns={COLUMNS}
-            rows={payments}
-            keyOf={(row) => row.idempotencyKey}
-          />
+          <Table caption={captionOf(filters)} columns={COLUMNS} rows={payments} keyOf={(row) => row.idempotencyKey} />
         </div>
       )}
       {problem && (
@@ -147,6 +147,13 @@ function Nothing({ filters, closeOrder }: { filters: Filters; closeOrder: (() =>
       </EmptyState>
     );
   }
+  if (filters.kind === 'refund') {
+    return (
+      <EmptyState title={isOnly(filters, 'kind') ? 'No refunds yet' : 'No refund matches'}>
+        A refund is found by the beginning of its key or of its transaction id. The page of a payment has its refunds.
+      </EmptyState>
+    );
+  }
   if (filters.search !== '') {
     return (
       <EmptyState title={`Nothing found for “${filters.search}”`}>
@@ -179,10 +186,42 @@ const clientsOf = (payments: readonly Payment[]) => payments.flatMap(({ client }
 const isOnly = (filters: Filters, name: keyof Filters) =>
   filters[name] !== '' && Object.entries(filters).every(([other, value]) => other === name || value === '');
 
+function captionOf({ kind, search }: Filters): string {
+  const what = kind === 'refund' ? 'Refunds' : kind === 'all' ? 'Payments and refunds' : 'Payments';
+  return search === '' ? `${what}, newest first` : `${what} that were found`;
+}
+
+/** Leads to its payment, which it is a part of. */
+function RefundReference({ refund: { idempotencyKey, transactionId, client, refund } }: { refund: Refund }) {
+  return (
+    <div class="reference">
+      <span>
+        <Badge>refund</Badge>{' '}
+        <a class="order" href={hashOf('payment', refund.payment, { refund: idempotencyKey })}>
+          <bdi>{refund.name}</bdi>
+        </a>
+      </span>
+      <code class="muted transaction">{idempotencyKey}</code>
+      <code class="muted transaction">{transactionId}</code>
+      {client !== undefined && <bdi class="muted transaction">{client}</bdi>}
+    </div>
+  );
+}
+
+/** The reason of a refund stands at the place of a payment's content. */
+const AboutRefund = ({ refund: { refund } }: { refund: Refund }) => (
+  <div class="content">
+    <span class="muted">of the payment</span>
+    <code class="transaction">{refund.payment}</code>
+    {refund.reason !== null && <bdi>{clipped(refund.reason, MOST_REASON)}</bdi>}
+  </div>
+);
+
 const COLUMNS: readonly Column<Payment>[] = [
   {
     title: 'Payment',
     cell: (payment) => {
+      if (isRefund(payment)) return <RefundReference refund={payment} />;
       const { idempotencyKey, transactionId } = payment;
       const order = orderTextOf(payment);
       return (
@@ -197,7 +236,10 @@ const COLUMNS: readonly Column<Payment>[] = [
       );
     },
   },
-  { title: 'About', cell: (payment) => <ContentInShort payment={payment} /> },
+  {
+    title: 'About',
+    cell: (payment) => (isRefund(payment) ? <AboutRefund refund={payment} /> : <ContentInShort payment={payment} />),
+  },
   {
     title: 'State',
     cell: (payment) => (
@@ -207,7 +249,11 @@ const COLUMNS: readonly Column<Payment>[] = [
       </>
     ),
   },
-  { title: 'Amount', isNumber: true, cell: ({ amount, currency }) => <Money amount={amount} currency={currency} /> },
+  {
+    title: 'Amount',
+    isNumber: true,
+    cell: (payment) => <Money amount={signedAmountOf(payment)} currency={payment.currency} />,
+  },
   { title: 'Claimed', cell: ({ claimedAt }) => <Time at={claimedAt} /> },
   { title: 'Processor', cell: ({ processor }) => <bdi>{processor}</bdi> },
   { title: 'Executions', isNumber: true, cell: ({ executions }) => executions },

@@ -3,6 +3,7 @@ import { Fact } from '../parts/facts.js';
 import { Time } from '../parts/time.js';
 import { Countdown } from './countdown.js';
 import type { Payment, Timeline } from './payment.js';
+import { isRefund } from './refunds/refund.js';
 
 /** The expected end of a payment that waits, in a list. Any other payment shows nothing. */
 export function PendingInShort({ payment: { pending } }: { payment: Payment }) {
@@ -15,12 +16,13 @@ export function PendingInShort({ payment: { pending } }: { payment: Payment }) {
 }
 
 /** The waiting in full, as lines of `<dl class="facts">`. `life` is undefined if the timeline could not be read. */
-export function PendingFacts({ payment: { pending }, life }: { payment: Payment; life: Timeline | undefined }) {
+export function PendingFacts({ payment, life }: { payment: Payment; life: Timeline | undefined }) {
+  const { pending } = payment;
   if (!pending) return null;
   const since = life?.events.find(({ event, at }) => event === 'pending' && at !== null)?.at;
   return (
     <>
-      <Fact name="Waiting for">its payer, or a bank</Fact>
+      <Fact name="Waiting for">{isRefund(payment) ? 'the processor' : 'its payer, or a bank'}</Fact>
       {since !== undefined && (
         <Fact name="Waiting since">
           <Time at={since} />

@@ -5,7 +5,9 @@ import { Time } from '../parts/time.js';
 import { type Asked, useAnswer } from '../parts/use-answer.js';
 import type { ProcessorAnswer } from './payment.js';
 
-const MEANINGS: Readonly<Record<ProcessorAnswer['answer'], { readonly tone: Tone; readonly text: string }>> = {
+type Meanings = Readonly<Record<ProcessorAnswer['answer'], { readonly tone: Tone; readonly text: string }>>;
+
+const MEANINGS: Meanings = {
   succeeded: { tone: 'good', text: 'The processor says that it charged this payment.' },
   declined: { tone: 'bad', text: 'The processor says that it declined this payment: no money moved.' },
   pending: {
@@ -14,6 +16,17 @@ const MEANINGS: Readonly<Record<ProcessorAnswer['answer'], { readonly tone: Tone
   },
   'no record': { tone: 'warn', text: 'The processor has no record of this payment.' },
   unknown: { tone: 'plain', text: 'The processor gave no answer that decides. Ask it by other means.' },
+};
+
+const REFUND_MEANINGS: Meanings = {
+  ...MEANINGS,
+  succeeded: { tone: 'good', text: 'The processor says that it gave this money back.' },
+  declined: { tone: 'bad', text: 'The processor says that it declined this refund: no money was given back.' },
+  pending: {
+    tone: 'active',
+    text: 'The processor has accepted this refund, and takes time: the money may still be given back.',
+  },
+  'no record': { tone: 'warn', text: 'The processor has no record of this refund.' },
 };
 
 /** Asked on opening and on demand. It is only a look-up: nothing is sent and nothing is written. */
@@ -25,9 +38,10 @@ export function useProcessorAnswer(http: Http, key: string): Asked<ProcessorAnsw
   );
 }
 
-export function ProcessorAnswerPanel({ asked }: { asked: Asked<ProcessorAnswer> }) {
+export function ProcessorAnswerPanel({ asked, of }: { asked: Asked<ProcessorAnswer>; of: 'payment' | 'refund' }) {
   const { answer, problem, isLoading, again } = asked;
-  const meaning = answer && (MEANINGS[answer.answer] ?? MEANINGS.unknown);
+  const meanings = of === 'refund' ? REFUND_MEANINGS : MEANINGS;
+  const meaning = answer && (meanings[answer.answer] ?? meanings.unknown);
   return (
     <section class="processor-answer" aria-label="The processor’s latest answer" aria-live="polite">
       <div class="answer-head">

@@ -3,6 +3,7 @@ import { DeliberateField, useDeliberate } from '../parts/deliberate.js';
 import { Dialog } from '../parts/dialog.js';
 import { amountText } from '../parts/money.js';
 import type { Payment, ProcessorAnswer } from './payment.js';
+import { isRefund } from './refunds/refund.js';
 
 interface Properties {
   readonly payment: Payment;
@@ -14,11 +15,38 @@ interface Properties {
   close(): void;
 }
 
+/** What is said before and after the sum. */
+const WORDS = {
+  payment: {
+    completed: {
+      before: 'The payer has paid',
+      after: '. The money has moved once. From now on the payment counts as completed.',
+    },
+    declined: {
+      before: 'The payer has not paid',
+      after: '. No money has moved. From now on the payment counts as declined.',
+    },
+  },
+  refund: {
+    completed: {
+      before: 'The payer got back',
+      after: ', once. From now on the refund counts as completed.',
+    },
+    declined: {
+      before: 'The payer did not get back',
+      after:
+        '. From now on the refund counts as declined, and the same money can be refunded again: if this refund arrives late, it is given back twice.',
+    },
+  },
+} as const;
+
 /** Repeats in words what will be final. Against the processor's answer the outcome must be typed. */
 export function ResolutionConfirmation({ payment, outcome, reason, contradicted, send, close }: Properties) {
   const deliberate = useDeliberate(outcome);
   const [isSending, setSending] = useState(false);
   const isHeldBack = contradicted !== undefined && !deliberate.isTyped;
+  const kind = isRefund(payment) ? 'refund' : 'payment';
+  const words = WORDS[kind][outcome];
   const sum = `${amountText(payment.amount ?? '')} ${payment.currency}`;
 
   async function submit(event: SubmitEvent) {
@@ -29,15 +57,11 @@ export function ResolutionConfirmation({ payment, outcome, reason, contradicted,
   }
 
   return (
-    <Dialog title={`Record this payment as ${outcome}?`} close={close}>
+    <Dialog title={`Record this ${kind} as ${outcome}?`} close={close}>
       <form onSubmit={submit} class="confirmation">
         <p>
-          {outcome === 'completed' ? 'The payer has paid ' : 'The payer has not paid '}
-          <strong>{sum}</strong> ({currencyName(payment.currency ?? '')}).{' '}
-          {outcome === 'completed'
-            ? 'The money has moved once. From now on the payment counts as completed.'
-            : 'No money has moved. From now on the payment counts as declined.'}{' '}
-          This cannot be undone.
+          {words.before} <strong>{sum}</strong> ({currencyName(payment.currency ?? '')}){words.after} This cannot be
+          undone.
         </p>
         <p class="detail">
           <bdi>{reason}</bdi>

@@ -9,7 +9,7 @@ import { seePayment } from './use-payment.js';
 /** How a resolution ended. */
 export type ResolutionResult =
   | { readonly kind: 'recorded'; readonly outcome: string }
-  | { readonly kind: 'changed'; readonly changes: ReturnType<typeof changesBetween> }
+  | { readonly kind: 'changed'; readonly of: 'payment' | 'refund'; readonly changes: ReturnType<typeof changesBetween> }
   | { readonly kind: 'later'; readonly sentence: string; readonly at: number }
   | { readonly kind: 'other'; readonly sentence: string };
 
@@ -30,7 +30,7 @@ function Content({ result }: { result: ResolutionResult }) {
       return (
         <>
           <p>
-            Nothing was recorded: the payment changed while you decided. Look at it, and decide again if it is still
+            Nothing was recorded: the {result.of} changed while you decided. Look at it, and decide again if it is still
             open.
           </p>
           <ul class="changes">
@@ -86,7 +86,7 @@ export async function refusalOf(error: unknown, http: Http, before: Payment): Pr
   }
   if (error.status === 412) {
     const now = await seePayment(http, before.idempotencyKey).catch(() => undefined);
-    if (now) return { kind: 'changed', changes: changesBetween(before, now.payment) };
+    if (now) return { kind: 'changed', of: 'payment', changes: changesBetween(before, now.payment) };
   }
   return { kind: 'other', sentence: error.message };
 }

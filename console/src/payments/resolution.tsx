@@ -2,8 +2,9 @@ import { useState } from 'preact/hooks';
 import type { Http } from '../http/http.js';
 import { foreignAnswer } from '../http/service-error.js';
 import { Countdown } from './countdown.js';
-import type { Payment, ProcessorAnswer, Seen, Timeline } from './payment.js';
+import { changesBetween, type Payment, type ProcessorAnswer, type Seen, type Timeline } from './payment.js';
 import { ProcessorAnswerPanel, useProcessorAnswer } from './processor-answer.js';
+import { isRefund } from './refunds/refund.js';
 import { ResolutionConfirmation } from './resolution-confirmation.js';
 import { type ResolutionResult, refusalOf } from './resolution-note.js';
 
@@ -11,9 +12,25 @@ export type Outcome = 'completed' | 'declined';
 
 const MOST_REASON_CODE_POINTS = 500;
 
+/** What is said of a payment, and of a refund. */
+const WORDS = {
+  payment: {
+    purpose: 'clients get it as the result of their payment',
+    completed: 'Completed: the money has moved',
+    declined: 'Declined: no money has moved',
+  },
+  refund: {
+    purpose: 'clients get it as the result of this refund',
+    completed: 'Completed: the money was given back',
+    declined: 'Declined: no money was given back',
+  },
+} as const;
+
 interface Properties {
   readonly http: Http;
   readonly seen: Seen;
+  /** Reads the record as it is now, if it has no tag. */
+  readonly readAgain?: () => Promise<Payment>;
   /** Undefined if the timeline could not be read: then the service says by itself that it is too early. */
   readonly next: Timeline['next'] | undefined;
   /** While a person decides, the shown payment must not change. */
@@ -26,8 +43,10 @@ interface Properties {
  * The outcome that an operator found out. It is sent with the tag of the payment that was shown, so that a decision on outdated data is
  * refused. A second send (after a lost answer) is refused by the tag, and shows the first one's result.
  */
-export function Resolution({ http, seen, next, decide, ended }: Properties) {
+export function Resolution({ http, seen, readAgain, next, decide, ended }: Properties) {
   const key = seen.payment.idempotencyKey;
+  const kind = isRefund(seen.payment) ? 'refund' : 'payment';
+  const words = WORDS[kind];
   const asked = useProcessorAnswer(http, key);
   const [outcome, setOutcome] = useState<Outcome>();
   const [reason, setReason] = useState('');
@@ -54,9 +73,11 @@ export function Resolution({ http, seen, next, decide, ended }: Properties) {
     if (!basis || !outcome) return;
     let result: ResolutionResult = { kind: 'recorded', outcome };
     try {
+      const changes = readAgain ? changesBetween(basis.payment, await readAgain()) : [];
+      if (changes.length > 0) return finish({ kind: 'changed', of: kind, changes });
       const { status, body } = await http.ask<Payment>(`api/payments/${encodeURIComponent(key)}/resolution`, {
         method: 'POST',
-        headers: { 'If-Match': basis.etag },
+        ...(basis.etag !== undefined && { headers: { 'If-Match': basis.etag } }),
         json: { outcome, reason: reason.trim() },
       });
       if (body.idempotencyKey !== key || body.state !== outcome.toUpperCase()) throw foreignAnswer(status);
@@ -64,6 +85,10 @@ export function Resolution({ http, seen, next, decide, ended }: Properties) {
       result = await refusalOf(error, http, basis.payment);
       asked.again();
     }
+    finish(result);
+  }
+
+  function finish(result: ResolutionResult) {
     close();
     ended(result);
   }
@@ -74,11 +99,11 @@ export function Resolution({ http, seen, next, decide, ended }: Properties) {
         <h2>Resolve</h2>
       </header>
       <div class="resolution-body">
-        <ProcessorAnswerPanel asked={asked} />
+        <ProcessorAnswerPanel asked={asked} of={kind} />
         <form onSubmit={open} noValidate>
           <p class="muted">
-            For an outcome that you found out yourself: on a bank statement, or at the processor. It is final, and
-            clients get it as the result of their payment.
+            For an outcome that you found out yourself: on a bank statement, or at the processor. It is final, and{' '}
+            {words.purpose}.
           </p>
           {isEarly && <NotYet resolvableAt={next.resolvableAt} />}
           <fieldset disabled={isEarly} aria-describedby="resolution-problem">
@@ -92,7 +117,7 @@ export function Resolution({ http, seen, next, decide, ended }: Properties) {
                   checked={outcome === value}
                   onChange={() => setOutcome(value)}
                 />
-                {value === 'completed' ? 'Completed: the money has moved' : 'Declined: no money has moved'}
+                {words[value]}
               </label>
             ))}
           </fieldset>

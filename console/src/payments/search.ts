@@ -33,12 +33,15 @@ export function sourcesOf(filters: Filters, isOperator: boolean, nowMs: number):
   const { search: text, reference, find, ...others } = filters;
   if (text === '') return [{ looksIn: 'payments', query: { reference, find, ...others } }];
   const sources: Source[] = [];
-  if (isOrderNumber(text)) sources.push({ looksIn: 'order numbers', query: { ...others, reference: text } });
+  // A refund has no order number and no content of its own: its payment has.
+  const isOfRefunds = others.kind === 'refund';
+  if (isOrderNumber(text) && !isOfRefunds)
+    sources.push({ looksIn: 'order numbers', query: { ...others, reference: text } });
   if (TRANSACTION_ID.test(text)) sources.push({ looksIn: 'transaction ids', query: { ...others, find: text } });
   else if (isWholeKey(text) || KEY_DIGITS.test(text.replaceAll('-', ''))) {
     sources.push({ looksIn: 'keys', query: { ...others, find: text } });
   }
-  if (isOperator && [...text].length <= MOST_CONTENT_CODE_POINTS) {
+  if (isOperator && !isOfRefunds && [...text].length <= MOST_CONTENT_CODE_POINTS) {
     sources.push({
       looksIn: 'content',
       query: { ...others, content: text, from: others.from || usualFrom(others.to, nowMs) },

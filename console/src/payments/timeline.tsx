@@ -24,9 +24,18 @@ const EVENTS: ReadonlyMap<string, { readonly title: string; readonly tone?: Tone
   ['cancelled', { title: 'Closed', tone: 'closed' }],
 ]);
 
-/** The life of a payment from top to bottom, with the next step at its end. */
-export function TimelineList({ life, state }: { life: Life; state: Payment['state'] }) {
+/** The words that differ for a refund. */
+const REFUND_EVENTS: typeof EVENTS = new Map([
+  ...EVENTS,
+  ['refunded', { title: 'Given back', tone: 'active' }],
+  ['not sent', { title: 'Refund not sent', tone: 'warn' }],
+  ['pending', { title: 'Waiting for the processor', tone: 'active' }],
+]);
+
+/** The life of a payment, or of a refund, from top to bottom, with the next step at its end. */
+export function TimelineList({ life, state, of = 'payment' }: Properties) {
   const { events, omitted, next } = life;
+  const titles = of === 'refund' ? REFUND_EVENTS : EVENTS;
   return (
     <>
       {omitted > 0 && (
@@ -37,7 +46,7 @@ export function TimelineList({ life, state }: { life: Life; state: Payment['stat
       )}
       <ol class="timeline" aria-label="What happened, in order">
         {events.map((event, index) => (
-          <Event key={index} event={event} after={lastTimeBefore(events, index)} state={state} />
+          <Event key={index} event={event} titles={titles} after={lastTimeBefore(events, index)} state={state} />
         ))}
         <li class="next">
           <span class="dot" />
@@ -54,16 +63,24 @@ export function TimelineList({ life, state }: { life: Life; state: Payment['stat
   );
 }
 
+interface Properties {
+  readonly life: Life;
+  readonly state: Payment['state'];
+  readonly of?: 'payment' | 'refund';
+}
+
 function Event({
   event: { at, event, execution = null, process, detail },
+  titles,
   after,
   state,
 }: {
   event: TimelineEvent;
+  titles: typeof EVENTS;
   after: string | undefined;
   state: Payment['state'];
 }) {
-  const { title, tone = 'plain' } = EVENTS.get(event) ?? { title: event };
+  const { title, tone = 'plain' } = titles.get(event) ?? { title: event };
   const gapMs = at && after ? Date.parse(at) - Date.parse(after) : 0;
   return (
     <>

@@ -79,7 +79,16 @@ describe('a search for payments', () => {
   });
 
   test('keeps the filters of a link', () => {
-    const query = { reference: 'order-17', find: '', state: '', pending: '', from: '', to: '', processor: '' };
+    const query = {
+      reference: 'order-17',
+      find: '',
+      kind: '',
+      state: '',
+      pending: '',
+      from: '',
+      to: '',
+      processor: '',
+    };
     expect(sources('', { reference: 'order-17' })).toEqual([{ looksIn: 'payments', query }]);
   });
 

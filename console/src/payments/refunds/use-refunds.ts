@@ -1,0 +1,68 @@
+import { useEffect, useRef } from 'preact/hooks';
+import type { Http } from '../../http/http.js';
+import { type Asked, useAnswer } from '../../parts/use-answer.js';
+import { isFinal, type Payment } from '../payment.js';
+import type { Refund } from './refund.js';
+
+/** Often enough for a person to follow, rarely enough that a hundred open tabs are no load. */
+const POLL_MS = 2_000;
+
+interface Watching {
+  /** A person is deciding on what is shown now. */
+  readonly isPaused: boolean;
+  /** A refund got its outcome, or was added: the payment has another sum then. */
+  changed(): void;
+}
+
+/** The refunds of a payment, oldest first; asked again while one is under way, and the page is visible. */
+export function useRefunds(
+  http: Http,
+  { idempotencyKey: key, refunded }: Payment,
+  { isPaused, changed }: Watching,
+): Asked<readonly Refund[]> {
+  const asked = useAnswer(
+    async (signal) => {
+      // Before its first refund a payment has no sum.
+      if (refunded === undefined) return [];
+      return await readRefunds(http, key, signal);
+    },
+    [http, key, refunded],
+  );
+  const { answer, isLoading, again } = asked;
+
+  const isOpen = answer?.some((refund) => !isFinal(refund)) ?? false;
+  useEffect(() => {
+    if (!isOpen || isLoading || isPaused) return;
+    return onceShownAfter(POLL_MS, again);
+  }, [isOpen, isLoading, isPaused, again]);
+
+  const states = answer?.map(({ idempotencyKey, state }) => `${idempotencyKey} ${state}`).join();
+  const before = useRef(states);
+  useEffect(() => {
+    if (before.current !== undefined && states !== before.current) changed();
+    before.current = states;
+  }, [states]);
+  return asked;
+}
+
+export async function readRefunds(http: Http, key: string, signal?: AbortSignal): Promise<readonly Refund[]> {
+  const { body } = await http.ask<Refund[]>(`api/payments/${encodeURIComponent(key)}/refunds`, { signal });
+  return body;
+}
+
+/** Returns the function that calls it off. */
+function onceShownAfter(ms: number, run: () => void): () => void {
+  const onVisibility = () => {
+    if (document.hidden) return;
+    document.removeEventListener('visibilitychange', onVisibility);
+    run();
+  };
+  const timer = setTimeout(() => {
+    document.addEventListener('visibilitychange', onVisibility);
+    onVisibility();
+  }, ms);
+  return () => {
+    clearTimeout(timer);
+    document.removeEventListener('visibilitychange', onVisibility);
+  };
+}
