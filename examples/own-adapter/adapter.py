@@ -13,6 +13,9 @@ def company(statement, values=()):
 company("CREATE TABLE IF NOT EXISTS charges"
         " (reference PRIMARY KEY, amount, currency, card, order_number, status, known_at, until, return_url)")
 
+company("CREATE TABLE IF NOT EXISTS refunds (reference PRIMARY KEY, charge, amount, currency, status)")
+UNITS = "CAST(REPLACE(amount, '.', '') AS INTEGER)"
+
 def charge_at_company(reference, charge):
     card, return_url = charge.get("source"), charge.get("returnUrl")
     # The bank asks the holder of this card. If no payer is present, the charge is declined, because there is no answer.
@@ -38,6 +41,18 @@ def end_at_company(reference, ending):
     company("UPDATE charges SET status = 'declined' WHERE reference = ? AND status = 'pending'", (reference,))
     return find_at_company(reference)
 
+def refund_at_company(reference, refund):
+    # One statement decides: what is sent twice is one refund, and all refunds of a charge are never more than it. No amount is a float.
+    left = ("SELECT units(amount) - (SELECT COALESCE(SUM(units(amount)), 0) FROM refunds WHERE charge = :charge AND status = 'succeeded')"
+            " FROM charges WHERE reference = :charge AND currency = :currency AND status = 'succeeded'").replace("units(amount)", UNITS)
+    status = f"CASE WHEN ({left}) >= CAST(REPLACE(:amount, '.', '') AS INTEGER) THEN 'succeeded' ELSE 'declined' END"
+    values = {"charge": None, **refund, "reference": reference}
+    company(f"INSERT INTO refunds SELECT :reference, :charge, :amount, :currency, {status} WHERE true ON CONFLICT DO NOTHING", values)
+    return find_refund_at_company(reference)
+
+def find_refund_at_company(reference):
+    return company("SELECT 're_' || rowid, status, amount, currency, 0 FROM refunds WHERE reference = ?", (reference,))
+
 def decide_at_company(reference, status):
     company("UPDATE charges SET status = ? WHERE reference = ? AND status = 'pending' AND until > ?", (status, reference, time.time()))
     return company("SELECT return_url FROM charges WHERE reference = ?", (reference,))
@@ -54,6 +69,8 @@ class Adapter(BaseHTTPRequestHandler):
             return self.act(charge_at_company, key, body, {"declined": 402, "pending": 202, "processing": 409})
         if kind == "charges" and last == "ending":
             return self.act(end_at_company, reference, body, {"processing": 425})
+        if kind == "refunds" and not reference:
+            return self.act(refund_at_company, self.headers.get("Idempotency-Key"), body, {"declined": 402})
         if kind == "pages" and last in ("confirm", "refuse"):
             return self.go_back(decide_at_company(reference, "succeeded" if last == "confirm" else "declined"))
         self.answer(404, {"error": "no such path"})
@@ -73,7 +90,7 @@ class Adapter(BaseHTTPRequestHandler):
 
     def do_GET(self):
         kind, reference = (urlsplit(self.path).path[1:].split("/") + [""])[:2]
-        found = find_at_company(reference)
+        found = (find_refund_at_company if kind == "refunds" else find_at_company)(reference)
         if kind == "pages" and found:
             return self.answer(200, PAGE.replace("REFERENCE", reference), "text/html")
         missing = {"error": "no charge with this reference", "reference": reference}
@@ -97,7 +114,7 @@ class Adapter(BaseHTTPRequestHandler):
 def outcome(reference, id, status, amount, currency, until):
     action = {"url": f"http://127.0.0.1:{ADDRESS[1]}/pages/{reference}"}
     more = {
-        "declined": {"reason": "The card was declined."},
+        "declined": {"reason": "The card was declined." if id.startswith("ch_") else "More than is left of the charge."},
         "pending": {"until": datetime.fromtimestamp(until, timezone.utc).isoformat(), "action": action},
     }
     return {"id": id, "status": status, **more.get(status, {}), "reference": reference, "amount": amount, "currency": currency}

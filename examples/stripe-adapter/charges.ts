@@ -12,6 +12,7 @@ import {
   wrongSetUp,
 } from './outcomes.ts';
 import type { Payers } from './payers.ts';
+import { createQuiet } from './quiet.ts';
 
 export interface ChargeSettings {
   /** For one question of Idempay with everything that is asked for it: less than its `PROCESSOR_TIMEOUT_MS`. */
@@ -22,8 +23,6 @@ export interface ChargeSettings {
 
 /** Stripe's documentation: in an outage its search may be an hour behind. */
 const SEARCH_LAG_MS = 3_600_000;
-/** The oldest are forgotten, and wait anew. */
-const MOST_QUIET = 100_000;
 /** Stripe's names of payment methods. Anything else as a source is never sent there, so a decline of it is certain. */
 const PAYMENT_METHOD = /^pm_\w+$/;
 const NO_PAYMENT_METHOD = 'the source is no payment method of Stripe';
@@ -36,10 +35,7 @@ export interface Charges {
 }
 
 export function createCharges(intents: Intents, payers: Payers, { timeoutMs, settleMs }: ChargeSettings): Charges {
-  /** Charges that this process is sending. */
-  const underWay = new Map<string, number>();
-  /** Since when this process knows of no request for a reference. */
-  const quietSince = new Map<string, number>();
+  const quiet = createQuiet();
 
   return {
     /**
@@ -52,19 +48,13 @@ export function createCharges(intents: Intents, payers: Payers, { timeoutMs, set
       if ('problem' in money) return declined(money.problem);
       if (source !== undefined && !PAYMENT_METHOD.test(source)) return declined(NO_PAYMENT_METHOD);
       const deadline = AbortSignal.timeout(timeoutMs);
-      underWay.set(reference, (underWay.get(reference) ?? 0) + 1);
-      try {
+      return quiet.during(reference, async () => {
         const payer = await payers.of(charge, deadline).catch((fault: Error) => fault);
         // No decline: an earlier attempt may have found its payer, and be charged.
         if (payer instanceof Error) return wrongSetUp(payer.message);
         const reply = await intents.create(chargeParameters(charge, money.units, payer), reference, deadline);
         return withoutSecrets(await intents.outcomeOf(reply, reference, deadline), charge);
-      } finally {
-        const others = (underWay.get(reference) ?? 1) - 1;
-        if (others > 0) underWay.set(reference, others);
-        else underWay.delete(reference);
-        quietFrom(reference);
-      }
+      });
     },
 
     /**
@@ -73,19 +63,18 @@ export function createCharges(intents: Intents, payers: Payers, { timeoutMs, set
      * its own attempt has ended, asks for that long. If there are too many PaymentIntents to read, the search must have had its hour.
      */
     async lookUp(reference, id) {
-      if (underWay.has(reference)) return atWork;
+      if (quiet.isUnderWay(reference)) return atWork;
       const askedAt = performance.now();
       const deadline = AbortSignal.timeout(timeoutMs);
       const found = await intents.find(reference, id, deadline);
       if (found.state === 'unclear') return unclear(504, found.cause);
       if (found.state === 'foreign') return wrongSetUp(found.cause);
       if (found.state === 'found') {
-        quietSince.delete(reference);
+        quiet.forget(reference);
         return answered(await intents.settled(found.intent, deadline));
       }
-      const since = quietSince.get(reference) ?? quietFrom(reference);
-      const certainAt = since + (found.everywhere ? settleMs : SEARCH_LAG_MS);
-      if (underWay.has(reference)) return atWork;
+      const certainAt = quiet.since(reference) + (found.everywhere ? settleMs : SEARCH_LAG_MS);
+      if (quiet.isUnderWay(reference)) return atWork;
       if (askedAt < certainAt) return unclear(425, 'not found, and not certain yet');
       return { status: 404, body: { error: 'no charge with this reference' } };
     },
@@ -114,14 +103,6 @@ export function createCharges(intents: Intents, payers: Payers, { timeoutMs, set
       return refused.status === 402 || refused.status === 422 ? answered(refused) : { ...refused, status: 425 };
     },
   };
-
-  function quietFrom(reference: string): number {
-    const now = performance.now();
-    quietSince.delete(reference);
-    quietSince.set(reference, now);
-    if (quietSince.size > MOST_QUIET) quietSince.delete(quietSince.keys().next().value as string);
-    return now;
-  }
 }
 
 /** The status of an answer to a look-up or an ending, which succeeds if it finds a decline, or a payment that waits. */

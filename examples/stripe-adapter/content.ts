@@ -28,6 +28,19 @@ export interface Ending {
   readonly id?: string | undefined;
 }
 
+/** A refund of the third contract. `charge` is the reference of the charge, and `id` the name that this adapter gave it. */
+export interface Refund extends Ending {
+  readonly charge: string;
+  readonly reason?: string;
+}
+
+/** A look-up of a refund. `id` is the name that this adapter gave the refund. */
+export interface RefundQuestion {
+  readonly reference: string;
+  readonly charge: string;
+  readonly id?: string | undefined;
+}
+
 const isText = (member: unknown) => typeof member === 'string';
 const isTextOrAbsent = (member: unknown) => member === undefined || isText(member);
 
@@ -48,6 +61,14 @@ export function readEnding(reference: string, body: Readonly<Record<string, unkn
   const { transactionId, amount, currency, id } = body;
   const isEnding = [transactionId, amount, currency].every(isText) && isTextOrAbsent(id);
   return isEnding ? ({ reference, transactionId, amount, currency, id } as Ending) : undefined;
+}
+
+/** Undefined if the body is no refund. */
+export function readRefund(reference: unknown, body: Readonly<Record<string, unknown>>): Refund | undefined {
+  const { charge, id, transactionId, amount, currency, reason } = body;
+  const isRefund =
+    [reference, charge, transactionId, amount, currency].every(isText) && [id, reason].every(isTextOrAbsent);
+  return isRefund ? ({ reference, charge, id, transactionId, amount, currency, reason } as Refund) : undefined;
 }
 
 /** One confirmed PaymentIntent. */

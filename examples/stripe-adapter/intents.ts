@@ -34,7 +34,7 @@ export type Intents = ReturnType<typeof createIntents>;
 
 /** The PaymentIntent of one reference, for one question of Idempay. */
 export function createIntents(stripe: Stripe, { pages, pendingMs }: IntentSettings) {
-  return { create, find, outcomeOf, settled, ended };
+  return { create, find, outcomeOf, settled, ended, throughRateLimit };
 
   /**
    * Sends the request once. Only a rate limit is followed by another send: it stands before Stripe's idempotency keys, so nothing was

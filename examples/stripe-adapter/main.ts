@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { createCharges } from './charges.ts';
 import { createIntents } from './intents.ts';
 import { noPayer, onePayer, payersBySource, payersOfShop } from './payers.ts';
+import { createRefunds } from './refunds.ts';
 import { createAdapter } from './server.ts';
 import { createStripe } from './stripe.ts';
 
@@ -35,15 +36,16 @@ if (HOST !== '127.0.0.1' && !ADAPTER_PASSWORD) throw new Error('Set ADAPTER_PASS
 const stripe = createStripe({ url: STRIPE_API_URL, secretKey: STRIPE_SECRET_KEY });
 const withoutSource = STRIPE_PAYMENT_METHOD ? onePayer(STRIPE_PAYMENT_METHOD) : noPayer;
 const payers = payersBySource(PAYER_URL ? payersOfShop(PAYER_URL) : withoutSource);
+const pages = numberOf('LIST_PAGES', LIST_PAGES);
+const timeoutMs = numberOf('STRIPE_TIMEOUT_MS', STRIPE_TIMEOUT_MS);
+const settleMs = numberOf('SETTLE_SECONDS', SETTLE_SECONDS) * 1000;
 const intents = createIntents(stripe, {
-  pages: numberOf('LIST_PAGES', LIST_PAGES),
+  pages,
   pendingMs: numberOf('PENDING_SECONDS', PENDING_SECONDS) * 1000,
 });
-const charges = createCharges(intents, payers, {
-  timeoutMs: numberOf('STRIPE_TIMEOUT_MS', STRIPE_TIMEOUT_MS),
-  settleMs: numberOf('SETTLE_SECONDS', SETTLE_SECONDS) * 1000,
-});
-const server = createAdapter(charges, ADAPTER_PASSWORD);
+const charges = createCharges(intents, payers, { timeoutMs, settleMs });
+const refunds = createRefunds(stripe, intents, { timeoutMs, settleMs, pages });
+const server = createAdapter({ charges, refunds }, ADAPTER_PASSWORD);
 server.listen(Number(PORT), HOST);
 await once(server, 'listening');
 console.log(JSON.stringify({ msg: 'listening', port: (server.address() as AddressInfo).port }));

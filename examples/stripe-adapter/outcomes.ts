@@ -106,6 +106,16 @@ function isRefusedContent(error: StripeError): boolean {
   return REFUSED_AMOUNTS.includes(error.code ?? '') || isRefusedCurrency(error);
 }
 
+/** The whole charge was given back at the same moment: of another refund, or in Stripe's dashboard. */
+const ALREADY_REFUNDED = 'charge_already_refunded';
+
+/** The same of a refund that was just sent, which is declined for this reason only. */
+export function outcomeOfRefundRefusal(reply: Reply): Answer {
+  if (errorOf(reply).code === ALREADY_REFUNDED) return declined('more than is left of the charge');
+  const refused = outcomeOfRefusal(reply);
+  return refused.status === 402 ? wrongSetUp(`Stripe refused a refund: ${refused.body.reason}`) : refused;
+}
+
 export const isFinal = ({ status }: PaymentIntent) => status === 'succeeded' || status === 'canceled';
 
 /** True for a PaymentIntent that takes the place of a charge that must not be made any more. */

@@ -23,6 +23,8 @@ export interface StripeConditions {
   searchLagMs: number;
   /** The time for which a payment is in `processing`. */
   processingMs: number;
+  /** The state of a new refund. */
+  refundStatus: RefundStatus;
 }
 
 export const USUAL_CONDITIONS: StripeConditions = {
@@ -34,6 +36,7 @@ export const USUAL_CONDITIONS: StripeConditions = {
   latencyMs: 0,
   searchLagMs: 1_000,
   processingMs: 10_000,
+  refundStatus: 'succeeded',
 };
 
 type Reply = { readonly status: number; readonly body: unknown };
@@ -65,6 +68,21 @@ export interface StripeIntent {
   readonly next_action: NextAction | null;
   readonly last_payment_error: StripeError | null;
   readonly cancellation_reason: string | null;
+}
+
+type RefundStatus = 'pending' | 'requires_action' | 'succeeded' | 'failed' | 'canceled';
+
+export interface StripeRefund {
+  readonly id: string;
+  readonly object: 'refund';
+  readonly amount: number;
+  readonly currency: string;
+  /** Seconds since the epoch. */
+  readonly created: number;
+  readonly payment_intent: string;
+  readonly status: RefundStatus;
+  readonly failure_reason: string | null;
+  readonly metadata: Readonly<Record<string, string>>;
 }
 
 type NextAction =
@@ -143,6 +161,7 @@ const CONDITIONS_OF_CARD: Readonly<Record<string, Partial<StripeConditions>>> = 
 };
 const REQUIRED = ['amount', 'currency'];
 const INTENTS = '/v1/payment_intents';
+const REFUNDS = '/v1/refunds';
 
 /** Cards to try, and what becomes of a payment with them. These are also test cards of Stripe itself. */
 export const STRIPE_TEST_CARDS = {
@@ -174,6 +193,7 @@ export async function startStripeStandIn(random: () => number = Math.random) {
     bankPageOf: (intent) => `${url}${bankPath(intent)}`,
     processingMs: () => conditions.processingMs,
   });
+  const refunds = createRefunds(intents, () => conditions.refundStatus);
 
   const server = createServer(async (request, response) => {
     const asked = new URL(request.url ?? '/', 'http://stripe');
@@ -228,7 +248,7 @@ export async function startStripeStandIn(random: () => number = Math.random) {
   function refusalBefore(path: string, isShop: boolean, parameters: URLSearchParams): Reply | undefined {
     if (!isShop) return isPayers(path, parameters) ? undefined : FORBIDDEN;
     const isCreation = path === INTENTS;
-    if (!isCreation && !PART.test(path)) {
+    if (!isCreation && path !== REFUNDS && !PART.test(path)) {
       return refusal(404, { type: 'invalid_request_error', message: 'Unrecognized request URL' });
     }
     const missing = isCreation ? REQUIRED.find((name) => !parameters.has(name)) : undefined;
@@ -247,18 +267,20 @@ export async function startStripeStandIn(random: () => number = Math.random) {
   function execute(path: string, parameters: URLSearchParams): Reply {
     const fault = refusal(500, { type: 'api_error', message: 'An unknown error occurred' });
     if (random() < conditions.failedRate) return fault;
-    const [, id = '', verb] = PART.exec(path) ?? [];
-    const reply =
-      verb === 'cancel'
-        ? intents.cancel(id, parameters)
-        : verb === 'confirm'
-          ? intents.confirm(id, parameters)
-          : intents.create(parameters);
+    const reply = carriedOut(path, parameters);
     return random() < conditions.chargedAndFailedRate ? fault : reply;
+  }
+
+  function carriedOut(path: string, parameters: URLSearchParams): Reply {
+    if (path === REFUNDS) return refunds.create(parameters);
+    const [, id = '', verb] = PART.exec(path) ?? [];
+    if (verb === 'cancel') return intents.cancel(id, parameters);
+    return verb === 'confirm' ? intents.confirm(id, parameters) : intents.create(parameters);
   }
 
   function read({ pathname, searchParams }: URL): Reply {
     const limit = Number(searchParams.get('limit') ?? 10);
+    if (pathname.startsWith(REFUNDS)) return readRefunds(pathname, searchParams, limit);
     if (pathname === `${INTENTS}/search`) {
       const [, name, value] = /^metadata\['([^']+)'\]:'([^']+)'$/.exec(searchParams.get('query') ?? '') ?? [];
       const seen = intents.newest(Date.now() - conditions.searchLagMs);
@@ -285,6 +307,16 @@ export async function startStripeStandIn(random: () => number = Math.random) {
       : refusal(404, { type: 'invalid_request_error', code: 'resource_missing', message: 'No such payment_intent' });
   }
 
+  function readRefunds(pathname: string, searchParams: URLSearchParams, limit: number): Reply {
+    if (pathname === REFUNDS) {
+      const newest = refunds.newestOf(searchParams.get('payment_intent') ?? '');
+      const after = searchParams.get('starting_after');
+      return page('list', newest.slice(after === null ? 0 : newest.findIndex(({ id }) => id === after) + 1), limit);
+    }
+    const refund = refunds.find(pathname.slice(REFUNDS.length + 1));
+    return refund ? { status: 200, body: refund } : refusal(404, { ...UNKNOWN, message: 'No such refund' });
+  }
+
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -298,6 +330,12 @@ export async function startStripeStandIn(random: () => number = Math.random) {
     },
     /** The charges, in order: the evidence. */
     charges,
+    /** The refunds, in order. */
+    refunds: refunds.all,
+    /** The bank has decided about a refund. */
+    decideRefund: refunds.decide,
+    /** As Stripe does after 24 hours. */
+    forgetKeys: () => keys.clear(),
     intentsOf: (reference: string) =>
       intents
         .newest()
@@ -459,6 +497,60 @@ function createIntents({ bankPageOf, processingMs }: Settings) {
     const seen = [...all.values()].filter(({ createdAtMs }) => createdAtMs <= createdBeforeMs);
     return seen.map(({ intent }) => find(intent.id) as StripeIntent).toReversed();
   }
+}
+
+/** Refunds of PaymentIntents, as Stripe documents them. */
+function createRefunds(intents: StripeIntents, statusOfNew: () => RefundStatus) {
+  const all = new Map<string, StripeRefund>();
+  const newestOf = (intent: string) =>
+    [...all.values()].filter(({ payment_intent }) => payment_intent === intent).toReversed();
+
+  function create(parameters: URLSearchParams): Reply {
+    const intent = intents.find(parameters.get('payment_intent') ?? '');
+    if (!intent) return refusal(404, UNKNOWN);
+    const type = 'invalid_request_error';
+    if (intent.status !== 'succeeded') {
+      return refusal(400, {
+        type,
+        message: `This PaymentIntent (${intent.id}) does not have a successful charge to refund.`,
+      });
+    }
+    const given = newestOf(intent.id).filter(({ status }) => status !== 'failed' && status !== 'canceled');
+    const left = intent.amount - given.reduce((sum, { amount }) => sum + amount, 0);
+    if (left === 0) {
+      return refusal(400, { type, code: 'charge_already_refunded', message: 'Charge has already been refunded.' });
+    }
+    const amount = Number(parameters.get('amount') ?? left);
+    if (amount > left) {
+      const message = `Refund amount (${amount}) is greater than unrefunded amount on charge (${left})`;
+      return refusal(400, { type, param: 'amount', message });
+    }
+    const refused = refusalOfMetadata(parameters);
+    if (refused) return refused;
+    const refund: StripeRefund = {
+      id: `re_${all.size + 1}`,
+      object: 'refund',
+      amount,
+      currency: intent.currency,
+      created: Math.floor(Date.now() / 1000),
+      payment_intent: intent.id,
+      status: statusOfNew(),
+      failure_reason: null,
+      metadata: Object.fromEntries(metadataIn(parameters)),
+    };
+    all.set(refund.id, refund);
+    return { status: 200, body: refund };
+  }
+
+  return {
+    create,
+    find: (id: string) => all.get(id),
+    newestOf,
+    all: () => [...all.values()],
+    decide(id: string, status: RefundStatus, failure_reason: string | null = null): void {
+      all.set(id, { ...(all.get(id) as StripeRefund), status, failure_reason });
+    },
+  };
 }
 
 /** Without a return address Stripe's script shows the bank's page, and the page that loaded it goes on. */
