@@ -51,7 +51,7 @@ const MODELLED = [
 /** The tests that are nearest to a file, for a check that takes seconds: the first pattern that matches counts. */
 const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
   [
-    /^src\/stores\/postgres\/(payments\/(ledger-|claims|settlements)|connection\/database-identity-)/,
+    /^src\/stores\/postgres\/(payments\/(ledger-|refund|claims|settlements)|connection\/database-identity-)/,
     [
       'contracts/distributed',
       'adapters/distributed-re',
@@ -71,7 +71,7 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
   [/^src\/stores\/postgres\//, ['contracts/distributed']],
   [/^src\/stores\/redis\//, ['contracts/distributed', 'adapters/redis-keys']],
   [
-    /^src\/stores\/embedded\/(payments\/(claims|ledger)|file\/adoption)/,
+    /^src\/stores\/embedded\/(payments\/(claims|ledger|refund)|file\/adoption)/,
     [
       'contracts/embedded',
       'adapters/embedded-b',

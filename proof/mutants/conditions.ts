@@ -19,7 +19,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: nothing waits after rows were lost, in PostgreSQL':
       'return `clock_timestamp() >= adopted_at + → return `clock_timestamp() >= adopted_at - ',
     'condition: an attempt follows a decline of any age, in PostgreSQL':
-      '${AGE_OF_HOUR} < ${lateMs})) → ${AGE_OF_HOUR} >= 0))',
+      "${ageOfHour('previous')} < ${lateMs})) → ${ageOfHour('previous')} >= 0))",
     'condition: time that nobody saw ages a decline unconfirmed, in PostgreSQL':
       'WHERE younger.hour > old.hour AND younger.confirmed) → WHERE younger.hour > old.hour)',
     'condition: a cancellation comes after its last moment, in PostgreSQL':
@@ -49,7 +49,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: an attempt gives up the lease of another owner, in PostgreSQL':
       'payment.epoch = fence.epoch AND payment.owner = fence.owner\n      AND payment.${UNDER_WAY}\n    RETURNING fence.key → payment.epoch = fence.epoch\n      AND payment.${UNDER_WAY}\n    RETURNING fence.key',
     'condition: an operator resolves under a live lease, in PostgreSQL':
-      'WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp()\n      AND CASE → WHERE key = $1 AND ${UNDER_WAY}\n      AND CASE',
+      'IS_RESOLVABLE = `${UNDER_WAY} AND lease_until <= clock_timestamp()\n → IS_RESOLVABLE = `${UNDER_WAY}\n',
     'condition: an operator resolves while the processor may still tell, in PostgreSQL':
       '= 0 THEN 0 ELSE $5::float8 END → = 0 THEN 0 ELSE $5::float8 * 0 END',
     'condition: an operator resolves an unsent payment at once, in PostgreSQL':
@@ -196,10 +196,13 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
       "WHERE state = 'PROCESSING' AND pending_until IS NULL\n → WHERE state = 'PROCESSING'\n",
     'condition: a payment that is not pending counts as pending, in SQLite':
       "WHERE state = 'PROCESSING' AND pending_until IS NOT NULL\n → WHERE state = 'PROCESSING'\n",
+    "condition: another client's payment is found, in SQLite":
+      'if (!row || row.refund_of !== null || !isVisibleTo(client, row.client)) return → if (!row || row.refund_of !== null) return',
+    'the key of a refund is found as that of a payment, in SQLite': '!row || row.refund_of !== null || → !row ||',
+  },
+  [`${EMBEDDED}/payments/payment-row.ts`]: {
     'condition: a pending payment is found as abandoned, in SQLite':
       'if (isPending(row)) return → if (isPending(row) && row.epoch > 9) return',
-    "condition: another client's payment is found, in SQLite":
-      'if (!row || !isVisibleTo(client, row.client)) return → if (!row) return',
   },
   [`${EMBEDDED}/payments/ledger-statements.ts`]: {
     'condition: recovery takes a live lease, in SQLite':
@@ -289,12 +292,13 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: time that nobody saw ages payments unconfirmed, in SQLite':
       'CASE WHEN confirmed THEN unseen_ms ELSE 0 END → unseen_ms',
     "condition: another client's rows of an order are removed, in SQLite":
-      'WHERE reference = ?1 AND client IS ?2 AND NOT EXISTS → WHERE reference = ?1 AND NOT EXISTS',
+      "WHERE reference = ?1 AND client IS ?2'; → WHERE reference = ?1 AND ?2 IS ?2';",
     "condition: another client's attempts keep an order's rows, in SQLite":
       'other.reference = ?1 AND other.client IS ?2\n → other.reference = ?1\n',
     'condition: the young attempt at an order is removed, in SQLite':
-      'other.settled_hour IS NULL OR other.settled_hour > ?3 OR → other.settled_hour IS NULL OR ?3 < 0 OR',
-    'condition: an order that is still repeated is removed, in SQLite': ' OR other.expires_at > ?4)) →  OR ?4 < 0))',
+      '${row}.settled_hour IS NULL OR ${row}.settled_hour > ${hour} OR → ${row}.settled_hour IS NULL OR ${hour} < 0 OR',
+    'condition: an order that is still repeated is removed, in SQLite':
+      ' OR ${row}.expires_at > ${now})` →  OR ${now} < 0)`',
     'condition: a young payment is removed, in SQLite':
       'if (row.settled_hour <= hour && row.expires_at <= now) → if (row.expires_at <= now)',
     'condition: a payment that is still repeated is removed, in SQLite':

@@ -41,19 +41,16 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       const settled = { state: 'settled' as 'settled' | 'final' | 'cancelled' | 'fenced off', final };`,
     ],
     'an unclear charge is sent again at once': [
-      `const answer = await processor.charge({ key, transactionId, amount, currency, order, content });
-→ const charge = { key, transactionId, amount, currency, order, content };
-    const first = await processor.charge(charge);
-    const answer = first.state === 'unknown' ? await processor.charge(charge) : first;`,
+      `const answer = await send(processor, claim);
+→ const first = await send(processor, claim);
+    const answer = first.state === 'unknown' ? await send(processor, claim) : first;`,
     ],
     'new reference per attempt': [
-      'charge({ key, → charge({ key: `${key}/${claim.epoch}`,',
-      'lookUp(claim.key, claim.claimedAfterLoss → lookUp(`${claim.key}/${claim.epoch}`, claim.claimedAfterLoss',
+      'await send(processor, claim) → await send(processor, { ...claim, key: `${claim.key}/${claim.epoch}` })',
+      'lookUpAt(processor, claim, → lookUpAt(processor, { ...claim, key: `${claim.key}/${claim.epoch}` },',
     ],
     'new transaction id per attempt': `transactionId: claim.transactionId }
 → transactionId: \`\${claim.transactionId}\${'epoch' in claim && Number(claim.epoch) > 1 ? claim.epoch : ''}\` }`,
-    'a charge is sent without the order that it pays':
-      'amount, currency, order, content }); → amount, currency, order: order && undefined, content });',
     'a payment under a former name is sent again':
       "if (claim.processor !== processor.traits.name) return → if (claim.processor === '') return",
     'a pending payment whose ending is over is sent again':
@@ -66,7 +63,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a lock is released before its row is abandoned': [
       'const isGivenUp = → await endings.release(claim.key, claim.owner);\n    const isGivenUp =',
       `mark, note).catch(ignoreUnavailable);
-    await endings.release(claim.key, claim.owner);
+    await endingsOf(claim).release(claim.key, claim.owner);
 → mark, note).catch(ignoreUnavailable);`,
     ],
     'an attempt of a lost row is sent although the next attempt has a record':
@@ -76,7 +73,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a charge whose amount is not known settles a row that was claimed after a loss':
       'claim.claimedAfterLoss === true && !found.charged; → claim.claimedAfterLoss === true && !found;',
     'a takeover after a loss asks nothing of the next attempt':
-      'isComputed(claim.key) && ( → isComputed(claim.owner) && (',
+      'claim.reference !== undefined && ( → claim.reference === null && (',
     'an attempt of a lost row is sent although the next attempt cannot be looked up':
       "next.state === 'unknown' ? { state: 'not sent', cause: next.cause } : next; → next.state === 'unknown' ? NO_NEXT : next;",
     'a decline that is known by the next attempt counts as answered by the processor':
@@ -86,7 +83,38 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a payment is answered as unsent although its row could not be marked':
       "mark === 'unsent' && left === 'given up' → mark === 'unsent' || left === 'given up'",
   },
+  'src/payments/asking.ts': {
+    'a charge is sent without the order that it pays':
+      'amount, currency, order, content }); → amount, currency, order: order && undefined, content });',
+    'a refund is looked up as the charge of its key':
+      'if (refund) return processor.lookUpRefund( → if (refund && !amount) return processor.lookUpRefund(',
+  },
+  'src/payments/refund.ts': {
+    'a refund is sent again without a look-up':
+      "carryOut(claim, askedAt, 'repeat', known) → carryOut(claim, askedAt, 'first claim', known)",
+    'a refund of which a row may be lost is sent without a look-up':
+      "claimed.claim.mayBeLost ? 'repeat' : → claimed.claim.mayBeLost === null ? 'repeat' :",
+    'a pending refund without a record is declined':
+      "case 'no record':\n      case 'unknown': → case 'no record':\n        return takeOverRow(pending.key, client, requested, { state: 'declined', reason: 'no record' });\n      case 'unknown':",
+    'a refund that may be lost is refused as too much, and nothing is asked':
+      'if (!(await ledger.mayBeLost(key))) return answer; → if (key !== undefined) return answer;',
+    'a refund is claimed before it is known that the adapter knows refunds':
+      'processor.contract < CONTRACT_OF_ENDINGS ? await → processor.contract < 0 ? await',
+    'a refund is refunded': 'return payment && !payment.refund && → return payment &&',
+    "another client's payment is refunded": ' && isVisibleTo(client, payment.client) ? payment →  ? payment',
+    'another amount under the name of a final refund gets its outcome':
+      "if (fingerprint !== fingerprintOf(requested)) return { state: 'other amount' };\n  return → return",
+    'another amount under the name of a refund under way is that refund':
+      "if (found.fingerprint !== fingerprintOf(requested)) return { state: 'other amount' }; → ",
+  },
+  'src/payments/history/payment-records.ts': {
+    'the key of a refund is that of a payment': 'return found?.refund ? undefined : found; → return found;',
+  },
   'src/payments/processors/messages.ts': {
+    'a refund of an adapter that does not know refunds counts':
+      "return otherContractIn('a refund', reply, doubt) ?? sentResultOf( → return sentResultOf(",
+    'a look-up of a refund counts although the adapter does not know refunds':
+      'otherContractIn(asked, reply, doubt) ?? foundResultOf(asked, reply, doubt);\n  return found; → foundResultOf(asked, reply, doubt);\n  return found;',
     'a reply that names another reference is believed':
       'find((named) => named !== key) → find((named) => named.length !== key.length)',
     'a reply that names another amount is believed':
@@ -99,9 +127,11 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'carried.reference && !namesReference(reply, key) → carried.reference && !reply.complete',
     'a 404 without the contract that other replies have is no record':
       'carried.contract && !hasContract(reply) → carried.contract && !reply.complete',
-    'a time-out of the processor is a decline': `return { state: 'unknown', cause: causeOf('a charge', reply) };
-→ return reply.complete
-    ? { state: 'unknown', cause: causeOf('a charge', reply) }
+    'a time-out of the processor is a decline': `cause: reply.cause };
+  return { state: 'unknown', cause: causeOf(asked, reply) };
+→ cause: reply.cause };
+  return reply.complete
+    ? { state: 'unknown', cause: causeOf(asked, reply) }
     : { state: 'declined', reason: 'insufficient funds' };`,
   },
   'src/payments/pay.ts': {
@@ -164,8 +194,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'the source is kept with the description, which is never erased':
       'JSON.stringify({ description, metadata }) → JSON.stringify({ source, description, metadata })',
   },
-  'src/payments/values/reference.ts': {
+  'src/payments/values/computed-key.ts': {
     'computed keys lie among those that are generated': '${FIRST_DIGIT}${digits.slice(1, 8)} → ${digits.slice(0, 8)}',
+  },
+  'src/payments/values/reference.ts': {
     'two clients have one key for the same reference':
       "(client === undefined ? '-' : partOf(client)) + partOf(text) → (client === '' ? '-' : '') + partOf(text)",
     'all orders that lost their number share one payment':
@@ -300,7 +332,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   'src/stores/shared/payment-history.ts': {
     'a page of a list reads on until it is full, however rare what it looks for is':
-      'leavesRowsOut(query) ? await reads.nthId(query, readLimit) : undefined → leavesRowsOut(query) ? undefined : await reads.nthId(query, readLimit)',
+      'const end = await reads.nthId(query, readLimit); → const end = query.limit > 0 ? undefined : await reads.nthId(query, readLimit);',
     'payments that are pending are found in any state':
       "if (selection.isPending && (selection.state ?? 'PROCESSING') !== 'PROCESSING') → if (selection.isPending && selection.limit === 0)",
     'a search in content reads all payments of its days at once': '|| contentPart !== null || → ||',
@@ -350,7 +382,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${EMBEDDED}/payments/claims.ts`]: {
     'a lost row is sent or closed at a processor that cannot know it, in SQLite':
       "return isKnown ? undefined : { state: 'other processor before loss' }; → return isKnown || before.length >= 0 ? undefined : { state: 'other processor before loss' };",
-    'former names do not know what was lost, in SQLite': '[processor, ...formerProcessors].some → [processor].some',
+    'former names do not know what was lost, in SQLite': 'namesIn(own).some → [own.processor].some',
     'a loss that was accepted is refused until the next start, in SQLite':
       'acceptLostRows.run();\n      losses = readLosses.get() as unknown as Losses; → acceptLostRows.run();',
 
@@ -375,9 +407,13 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   [`${EMBEDDED}/payments/settlements.ts`]: {
     'a settlement does not erase the source, in SQLite':
-      'sources.erase(key);\n      recordOutcome(key, final);\n      return final → recordOutcome(key, final);\n      return final',
+      'finish(key, final, isRefund); → if (isRefund) finish(key, final, isRefund);\n      else recordOutcome(key, final);',
     'an operator does not erase the source, in SQLite':
-      "sources.erase(key);\n        recordOutcome(key, final);\n        return { state: 'resolved' → recordOutcome(key, final);\n        return { state: 'resolved'",
+      'finish(key, final, resolved.refund_of !== null); → if (resolved.refund_of !== null) finish(key, final, true);\n        else recordOutcome(key, final);',
+    'a refund that succeeds lowers the sum, in SQLite':
+      "else if (final.outcome.state === 'DECLINED') lowerSum → else lowerSum",
+    'an operator declines a refund and the sum stays, in SQLite':
+      'finish(key, final, resolved.refund_of !== null); → finish(key, final, false);',
   },
   'src/payments/history/charge.ts': {
     'nothing is said to be charged where there is no row':
@@ -388,7 +424,9 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       "attempt >= 1 && charge === 'none' → attempt >= 1 && charge !== 'none'",
     'a cancellation counts where rows may be lost':
       "if (row.state === 'CANCELLED' && (await ledger.mayBeLost(key))) return 'unknown'; → ",
-    'the charge of another client is told': '!row || !isVisibleTo(client, row.client) → !row',
+    'the charge of another client is told':
+      '!row || row.refund || !isVisibleTo(client, row.client) → !row || row.refund',
+    'the key of a refund has a charge': '!row || row.refund || → !row ||',
     'the key of one attempt speaks of that attempt alone':
       'if (text !== undefined && attempt !== undefined) return ofReference({ text, attempt, client: row.client }); → ',
     'a key that is named with its reference speaks of that attempt alone':
@@ -470,6 +508,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       "row?.state !== 'PROCESSING' || row.owner !== owner) throw → row?.state !== 'PROCESSING') throw",
   },
   [`${POSTGRES}/payments/settlements.ts`]: {
+    'an operator declines a refund and the sum stays, in PostgreSQL':
+      'const [row] = payment\n → const [row] = payment === null\n',
+    'a refund is settled as a payment, and the sum stays, in PostgreSQL':
+      'return refund ? settleRefund(settlement, refund) : → return refund === null ? settleRefund(settlement, refund) :',
     'a lost reply of a settlement counts as its commit, in PostgreSQL': `const { claim } = settlement;
 
 → const { claim } = settlement;
@@ -510,10 +552,95 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${EMBEDDED}/payments/retention.ts`]: {
     'age by the wall clock: a payment settled by a late clock is removed at once, in SQLite':
       'row.settled_hour <= hour &&  → ',
-    'the rows of a reference are removed one by one, in SQLite':
-      'removeReference.run(reference, client, hour, now) → remove.run(key)',
+    'the rows of a reference are removed one by one, in SQLite': [
+      'if (isTrue(hasKeptAttempt.get(reference, client, hour, now))) return 0; → ',
+      'changed(removeReference.run(reference, client)) → changed(remove.run(key))',
+    ],
+    'a payment is removed although a refund of it stays, in SQLite':
+      '|| (refunded !== null && isTrue(hasKeptRefund.get(key, hour, now)))) return 0; → ) return 0;',
+    'an order is removed although a refund of it stays, in SQLite':
+      'other.refunded IS NOT NULL AND ${hasKeptRefund → other.refunded < 0 AND ${hasKeptRefund',
+    'a refund is removed before its payment, in SQLite': 'if (refund_of !== null) return 0; → ',
+    'a payment is removed and its refunds stay, in SQLite':
+      'refunded === null ? 0 : changed(removeRefunds.run(key)) → 0',
+  },
+  [`${POSTGRES}/payments/refund-statements.ts`]: {
+    'a claim of a refund does not raise the sum, in PostgreSQL':
+      'SET refunded = coalesce(payment.refunded, 0) + $14::bigint → SET refunded = coalesce(payment.refunded, 0)',
+    'more is refunded than is left, in PostgreSQL':
+      'AND coalesce(payment.refunded, 0) + $14::bigint <= $16::bigint\n → AND $14::bigint <= $16::bigint\n',
+    'a payment in another currency is refunded, in PostgreSQL':
+      'AND payment.currency = ${currency}::text AND → AND ${currency}::text IS NOT NULL AND',
+    'a payment of another amount is refunded, in PostgreSQL':
+      'AND payment.amount = ${charged}::numeric → AND ${charged}::numeric > 0',
+    'a payment that is not COMPLETED is refunded, in PostgreSQL': "payment.state = 'COMPLETED' AND → true AND",
+    'a refund is refunded, in PostgreSQL': 'AND payment.refund_of IS NULL AND → AND',
+    'a payment of another processor is refunded, in PostgreSQL':
+      'payment.processor = ANY (${processors}::text[])` → ${processors}::text[] IS NOT NULL`',
+    'a payment is refunded although it is about to be removed, in PostgreSQL':
+      "AND ${isInTime('$18')}\n → AND ($18::float8 IS NULL OR true)\n",
+    'a refund is claimed after its last moment, in PostgreSQL':
+      'AND clock_timestamp() <= to_timestamp($9::float8 / 1000) → AND $9::float8 > 0',
+    'a second claim of a name raises the sum again, in PostgreSQL':
+      'AS at) AS now\n    RETURNING → AS at) AS now ON CONFLICT (key) DO NOTHING\n    RETURNING',
+    'a refund does not say that an earlier row of it may be lost, in PostgreSQL':
+      '(SELECT ${REFERENCES_ARE_LOOKED_UP} FROM idempay.deployment) AS may_be_lost → false AS may_be_lost',
+    'a declined refund does not lower the sum, in PostgreSQL':
+      'SET refunded = payment.refunded - ended.refund_units → SET refunded = payment.refunded',
+    'a declined refund lowers the sum twice, in PostgreSQL':
+      'SET refunded = payment.refunded - ended.refund_units → SET refunded = greatest(0, payment.refunded - 2 * ended.refund_units)',
+    'a refund that succeeds lowers the sum, in PostgreSQL': " AND ended.state = 'DECLINED'\n    )` → \n    )`",
+    'a fenced-off execution ends a refund, in PostgreSQL':
+      'key = $1::uuid AND epoch = $2::integer AND owner = $3::text AND ${UNDER_WAY} → key = $1::uuid AND $2::integer > 0 AND $3::text IS NOT NULL AND ${UNDER_WAY}',
+    'a refund that is final ends again, in PostgreSQL': 'AND owner = $3::text AND ${UNDER_WAY} → AND owner = $3::text',
+  },
+  [`${POSTGRES}/payments/ledger.ts`]: {
+    'the key of a refund is found as that of a payment, in PostgreSQL':
+      '!row || row.refund_of !== null || !isVisibleTo → !row || !isVisibleTo',
+  },
+  [`${POSTGRES}/payments/refunds.ts`]: {
+    'a payment is found as a refund, in PostgreSQL': 'return row && row.refund_of !== null ? row → return row ? row',
+  },
+  [`${EMBEDDED}/payments/refund-statements.ts`]: {
+    'a claim of a refund does not raise the sum, in SQLite':
+      'SET refunded = coalesce(refunded, 0) + ? → SET refunded = coalesce(refunded, 0) + 0 * ?',
+    'a declined refund does not lower the sum, in SQLite':
+      'SET refunded = refunded - (SELECT → SET refunded = refunded - 0 * (SELECT',
+    'a declined refund lowers the sum twice, in SQLite':
+      'SET refunded = refunded - (SELECT refund_units FROM payments WHERE key = ?1)\n → SET refunded = max(0, refunded - 2 * (SELECT refund_units FROM payments WHERE key = ?1))\n',
+  },
+  [`${EMBEDDED}/payments/refund-claims.ts`]: {
+    'more is refunded than is left, in SQLite': 'return units > leftUnits ? → return units > chargedUnits ?',
+    'a payment in another currency is refunded, in SQLite':
+      '&& row.currency === charged.currency && row.currency === currency; → && currency !== undefined;',
+    'a payment of another amount is refunded, in SQLite':
+      'row.amount === charged.amount && → charged.amount !== undefined &&',
+    'a payment that is not COMPLETED is refunded, in SQLite':
+      "if (row?.state !== 'COMPLETED' || → if (row === undefined ||",
+    'a refund is refunded, in SQLite': " || row.refund_of !== null) return →  || row.refund_of === '') return",
+    'a payment of another processor is refunded, in SQLite':
+      'if (!isSame || !namesIn(attempt).includes(row.processor as string)) → if (!isSame || namesIn(attempt).length === 0)',
+    'a payment is refunded although it is about to be removed, in SQLite':
+      "if (priorRows.isLate(row, lateMs)) return { state: 'too old' }; → ",
+    'a refund is claimed after its last moment, in SQLite':
+      'if (now > attempt.claimBefore) → if (attempt.claimBefore < 0)',
+    'a second claim of a name raises the sum again, in SQLite':
+      'if (before) return before.refund_of → if (before) raiseSum.run(attempt.units, attempt.refund.payment);\n      if (before) return before.refund_of',
+    'a refund does not say that an earlier row of it may be lost, in SQLite':
+      'const mayBeLost = priorRows.mayBeLost(key); → const mayBeLost = priorRows.mayBeLost(key) && false;',
+  },
+  [`${EMBEDDED}/payments/refunds.ts`]: {
+    'a payment is found as a refund, in SQLite': '!row || row.refund_of === null || → !row ||',
   },
   [`${POSTGRES}/payments/retention-statements.ts`]: {
+    'a payment is removed although a refund of it stays, in PostgreSQL':
+      'AND refund_of IS NULL AND ${HAS_OLD_REFUNDS} AS → AND refund_of IS NULL AS',
+    'an order is removed although a refund of it stays, in PostgreSQL':
+      "bool_and(${isOld('payment')} AND ${HAS_OLD_REFUNDS}) → bool_and(${isOld('payment')})",
+    'a refund is removed before its payment, in PostgreSQL':
+      'AND refund_of IS NULL AND ${HAS_OLD_REFUNDS} AS → AND ${HAS_OLD_REFUNDS} AS',
+    'a payment is removed and its refunds stay, in PostgreSQL':
+      'SELECT key FROM locked WHERE refunded IS NOT NULL → SELECT key FROM locked WHERE refunded < 0',
     'the rows of a reference are removed one by one, in PostgreSQL':
       'WHERE removable AND reference IS NULL UNION ALL SELECT key FROM attempts WHERE removable → WHERE removable',
   },

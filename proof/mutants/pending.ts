@@ -5,6 +5,12 @@ const HTTP = 'src/http/payments';
 
 /** A mistake in each condition on pending payments and on endings outside the stores, as in `mutants.ts`. */
 export const PENDING: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>> = {
+  [`${PAYMENTS}/asking.ts`]: {
+    'pending: a payment that was claimed after a loss is compared with its row': '!pending.claimedAfterLoss, → true,',
+    'pending: a look-up counts under any contract':
+      '!pending.claimedAfterLoss, { id: pending.processorId }) → !pending.claimedAfterLoss)',
+    "pending: a look-up forgets the processor's name of the charge": '{ id: pending.processorId } → { id: undefined }',
+  },
   [`${PAYMENTS}/pending.ts`]: {
     'pending: an action is passed on for a minute': 'FRESH_MS = 1_000 → FRESH_MS = 60_000',
     'pending: each request asks the processor': 'look.askedAt < FRESH_MS ? look → look.askedAt < 0 ? look',
@@ -15,10 +21,6 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
     'pending: each payment is remembered for ever': 'if (looks.size > MOST_REMEMBERED) → if (looks.size < 0)',
     'pending: a payment that is asked about again is the first to be forgotten':
       'looks.delete(key);\n    looks.set(key, look) → looks.set(key, look)',
-    'pending: a payment that was claimed after a loss is compared with its row':
-      'claimedAfterLoss ? undefined : payment → claimedAfterLoss ? payment : payment',
-    'pending: a look-up counts under any contract': ', { id: processorId }); → );',
-    "pending: a look-up forgets the processor's name of the charge": '{ id: processorId } → { id: undefined }',
     'pending: a repeat takes the lock':
       'mayBePending: (key) => looks.has(key) → mayBePending: (key) => looks.has(`${key} `)',
     'pending: a final payment is never forgotten':
@@ -166,10 +168,10 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
   },
   [`${PAYMENTS}/processors/messages.ts`]: {
     'contract: a look-up of an open payment counts under an earlier one':
-      'if (isOpen && reply.complete && !namesEndings → if (isOpen && !reply.complete && !namesEndings',
-    'contract: a charge is pending under an earlier one': 'return namesEndings(reply) && pending → return pending',
+      "isOpen ? otherContractIn('a look-up', → !reply ? otherContractIn('a look-up',",
+    'contract: a charge is pending under an earlier one': 'if (!namesEndings(reply) || !pending → if (!pending',
     'contract: a charge is pending with the status of an outcome':
-      "reply.status !== (asked === 'a charge' ? 202 : 200)) → reply.status > 202)",
+      'reply.status !== PENDING_STATUS[asked]) → reply.status > 202)',
     'contract: an ending counts under an earlier one':
       'if (reply.complete && !namesEndings(reply)) {\n → if (reply.complete && !namesEndings(reply) && !isFromAdapter) {\n',
     'contract: the reply of a gateway is the word of an adapter':
@@ -181,7 +183,8 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
     'contract: of two versions the higher one counts': 'Math.min(...versions → Math.max(...versions',
     "contract: any text is the processor's name of the charge":
       "typeof id === 'string' && CHARGE_ID.test(id) → typeof id === 'string'",
-    "contract: the processor's name of the charge is sent as it is": 'encodeURIComponent(open.id) → open.id',
+    "contract: the processor's name of the charge is sent as it is":
+      '?id=${encodeURIComponent(open.id)} → ?id=${open.id}',
     'contract: reversed is said under an earlier one': 'namesEndings(reply) && reversed → reversed',
     'contract: an adapter without endings raises an alarm':
       "const isExpected = asked === 'an ending' && → const isExpected = asked === 'a charge' &&",
