@@ -44,7 +44,7 @@ export interface Ending {
   /** The name of the refund, and its key if it is known. */
   readonly refundName?: string | undefined;
   readonly refundKey?: string | undefined;
-  /** What the payment has left to give back, if that is less than was asked for. */
+  /** The amount that can still be given back, if it is less than the requested one. */
   readonly left?: string | undefined;
   readonly status?: number | undefined;
   /** Not before, if the service said so. */

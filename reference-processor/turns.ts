@@ -1,4 +1,4 @@
-/** Of two works with the same name, such as a reference, the second one begins after the first has ended, and finds the line that it wrote. */
+/** Runs works of the same name, such as a reference, one after the other, so that the second finds the line that the first wrote. */
 export function createTurns() {
   const turns = new Map<string, Promise<unknown>>();
   return async function inTurn<Result>(name: string, work: () => Promise<Result>): Promise<Result> {

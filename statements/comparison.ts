@@ -19,7 +19,7 @@ import { type Entry, isCheck, isRead, type ReadEntry, StatementLines } from './s
 export interface ComparisonResult {
   /** True if a line of any kind names a payment of the day, by its key, order number or transaction id. */
   readonly isDayNamed: boolean;
-  /** How many lines about refunds name only the payment, and were found by its refunds' amounts. */
+  /** The number of refund lines that name only the payment, and were found by the amounts of its refunds. */
   readonly refundsFoundByPayment: number;
   readonly groups: Groups;
 }

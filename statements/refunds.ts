@@ -32,7 +32,7 @@ interface Open {
  * the refund of this payment that has its amount and currency, each line of another one. Two that are left over, one on each side, differ.
  */
 export class Refunds {
-  /** How many lines were found by their payment and amount. */
+  /** The number of lines that were found by their payment and amount. */
   foundByPayment = 0;
   /** Refunds that no line names. */
   private readonly unnamed: Candidate[] = [];

@@ -73,7 +73,7 @@ function refusalIn(answer: Answer, message: string, asked: AskedRefund): RefundA
   return finalOf(answer, message, asked) ?? again(answer, true);
 }
 
-/** What the answers of one call have named so far: with another key, something in between sends them to another service. */
+/** The names in the answers of one call so far. An answer with another key comes from another service, to which a gateway sent the request. */
 export function withRefundKeyOf(answer: Answer, asked: AskedRefund): AskedRefund {
   const refundKey = hasOwnHeader(answer.headers) ? refundKeyOf(answer, asked.refundKey) : undefined;
   return { ...asked, ...withKeyOf(answer, asked), refundKey: refundKey ?? asked.refundKey };

@@ -42,7 +42,7 @@ export interface RefundedKey {
   readonly client?: never;
 }
 
-/** What became of a refund. */
+/** The result of a refund. */
 export type RefundResult = RefundedResult | PendingRefundResult;
 
 export interface RefundedResult {

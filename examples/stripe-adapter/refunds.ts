@@ -19,7 +19,7 @@ export interface RefundSettings {
   /** As for charges. */
   readonly timeoutMs: number;
   readonly settleMs: number;
-  /** How many pages of the refunds of one charge are read at most. */
+  /** The adapter reads at most this many pages of the refunds of one charge. */
   readonly pages: number;
 }
 

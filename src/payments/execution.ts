@@ -378,7 +378,7 @@ function isOfUnknownAmount(claim: Claim, found: LookUpResult): boolean {
   return found.state === 'succeeded' && claim.claimedAfterLoss === true && !found.charged;
 }
 
-/** What a pending payment will be charged, if it is another amount than that of the row, which then gets it. */
+/** The money of a pending charge, if it is another amount than the row's. The row then gets it. */
 function otherMoneyOf({ claimedAfterLoss, fingerprint }: Claim, { charged }: PendingResult): Left['charged'] {
   if (!claimedAfterLoss || !charged) return undefined;
   const found = { ...charged, fingerprint: fingerprintOf(charged) };

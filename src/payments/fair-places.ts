@@ -20,7 +20,7 @@ export type Places = Pick<FairPlaces, 'take' | 'giveBack'>;
 /** The places of what is in flight in this process, for requests. */
 export interface PlacesInFlight {
   readonly payments: Places;
-  /** Of the same places, at most a quarter: payers must not wait because many refunds are made, or many orders closed. */
+  /** At most a quarter of the same places, so that payers do not wait while many refunds are made or many orders are closed. */
   readonly refundsAndEndings: Places;
 }
 

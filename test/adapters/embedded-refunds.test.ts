@@ -19,7 +19,7 @@ import {
 } from '../../testkit/protocol/payment-attempts.js';
 import { givenRefund, refundsWith } from '../../testkit/protocol/refund-attempts.js';
 
-/** What refunds in SQLite guarantee beyond `refund-ledger-contract.ts`. */
+/** The guarantees of refunds in SQLite beyond `refund-ledger-contract.ts`. */
 
 const NOTE = { lookedUp: 'found', sent: false } as const;
 

@@ -42,7 +42,7 @@ test.each([false, true])('a failover that loses rows charges no key twice, dedup
       until(`${count} payments`, DEADLINE_MS, () => payments.finished.length >= count);
     await untilPaid(PAYMENTS);
     failover.cutOffStandby();
-    // Of keys that nobody had paid with before: the rows of all others may be on the standby already.
+    // Only keys that were issued after the cut-off count, because the rows of all others may be on the standby already.
     const before = history.keys.length;
     const paidSince = () =>
       history.keys.slice(before).filter(({ exchanges }) => exchanges.some(({ outcome }) => outcome !== undefined))

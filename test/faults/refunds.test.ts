@@ -133,7 +133,7 @@ async function judge(
   return { givenBack: givenBack.length, declined: lines.length - givenBack.length };
 }
 
-/** What is left can be given back, and not a cent more: each declined refund has freed its part, and only once. */
+/** The rest can be given back, and not a cent more: each declined refund has freed its part, and only once. */
 async function giveBackTheRest(url: string, { reference, key }: Payment): Promise<void> {
   const left = (unitsOf(CHARGE) - unitsOf(await refundedOf(url, key))) / 100;
   const refund = async (name: string, amount: string) =>

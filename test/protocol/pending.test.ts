@@ -18,7 +18,7 @@ import { until, untilPast } from '../../testkit/time/until.js';
 /** A payment that waits at the processor is answered as pending, asked about, and never sent again (rule P24). */
 
 const SECOND_MS = 1_000;
-/** Of recovery's next round. */
+/** The time between two rounds of recovery. */
 const ROUND_MS = 3_000;
 const DEADLINE_MS = 15_000;
 /** So short that it dies within a test, and long enough that a busy machine charges before. */

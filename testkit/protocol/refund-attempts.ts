@@ -10,7 +10,7 @@ export interface RefundMembers extends Partial<Omit<RefundAttempt, 'refund' | 'k
   readonly name?: string;
   readonly reason?: string | undefined;
   readonly chargeId?: string | undefined;
-  /** Of a currency with two decimals. */
+  /** Minor units of a currency with two decimals. */
   readonly units?: number;
 }
 

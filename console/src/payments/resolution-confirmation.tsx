@@ -15,7 +15,7 @@ interface Properties {
   close(): void;
 }
 
-/** What is said before and after the sum. */
+/** The text before the sum, and the text after it. */
 const WORDS = {
   payment: {
     completed: {

@@ -12,7 +12,7 @@ export type Outcome = 'completed' | 'declined';
 
 const MOST_REASON_CODE_POINTS = 500;
 
-/** What is said of a payment, and of a refund. */
+/** The texts about a payment, and about a refund. */
 const WORDS = {
   payment: {
     purpose: 'clients get it as the result of their payment',

@@ -93,7 +93,7 @@ export function createSimulatedProcessor(
   /** Each charge that left a process, whatever became of it. */
   const sends: (Charge & { readonly sentAt: number })[] = [];
   const known = new Map<string, KnownCharge>();
-  /** What was given back. A refund is known for ever. */
+  /** The refunds that were made. Each is known for ever. */
   const refunds: (Refund & { readonly sentAt: number })[] = [];
   const knownRefunds = new Map<string, KnownRefund>();
   /** Refunds that may have arrived since the last look-up that found no record. */

@@ -344,7 +344,7 @@ export const turnErrors: RouteErrors = [
 export const REFERENCE: Readonly<Record<string, ParameterDescription>> = { reference, attempt };
 export const OPERATED_REFERENCE: Readonly<Record<string, ParameterDescription>> = { reference, attempt, client };
 const refund: ParameterDescription = {
-  text: 'The name of this refund among those of the payment, such as `line-2`, in the alphabet of `reference`. Repeat a refund with the same name: it is given back once. Another name is another refund.',
+  text: 'The name of this refund, such as `line-2`, in the alphabet of `reference`. Each refund of a payment has its own. Repeat a refund with the same name: it is given back once. Another name is another refund.',
   required: true,
   schema: { type: 'string', pattern: '^[A-Za-z0-9._~:/@-]{1,128}$' },
   example: 'line-2',

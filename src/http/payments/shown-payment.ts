@@ -155,7 +155,7 @@ const OPTIONAL = {
   refund: whole(
     {
       payment: { type: 'string', format: 'uuid', description: 'The key of the payment.' },
-      name: { type: 'string', description: 'The name of this refund among those of the payment.' },
+      name: { type: 'string', description: 'The name of this refund. Each refund of a payment has its own.' },
       reason: orNull({ type: 'string', description: 'Why it is given back, as the request said.' }),
     },
     'Only in a refund, which gives a part of a payment back.',

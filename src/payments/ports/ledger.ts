@@ -174,7 +174,7 @@ export interface Left {
   readonly clearsEnding?: boolean | undefined;
   /** If omitted, the row keeps its name of the charge. */
   readonly processorId?: string | undefined;
-  /** What the processor says that it charges, if an earlier row was lost and this one has another amount. If omitted, the row keeps its own. */
+  /** The money that the processor charges, if an earlier row was lost and this one has another amount. If omitted, the row keeps its own. */
   readonly charged?: (Money & { readonly fingerprint: string }) | undefined;
 }
 

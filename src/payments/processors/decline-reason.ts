@@ -17,7 +17,7 @@ export function cleanReason(text: string): string {
   return printable === '' ? 'no reason given' : printable;
 }
 
-/** What a payment knows of its payer until it is final (rules P19 and P24). */
+/** The texts about its payer that a payment keeps until it is final (rules P19 and P24). */
 export type OfPayer = Pick<Content, 'source' | 'returnUrl'>;
 
 /** The texts that stand in a reason for what the processor quotes of the payer. */

@@ -249,7 +249,7 @@ function pendingIn(asked: Asked, reply: Reply) {
   if (!reply.complete || reply.status !== PENDING_STATUS[asked]) return undefined;
   if (!namesEndings(reply) || !pending.Check(readJson(reply.body))) return undefined;
   const { until, action } = membersOf(reply);
-  // Nobody is there to follow the action of a refund. It is passed over, because the money may be on its way back.
+  // A refund has no payer who could follow an action. The action is passed over, because the money may be on its way back.
   return readPending(isOfRefund(asked) ? { until } : { until, action });
 }
 

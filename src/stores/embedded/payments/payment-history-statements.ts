@@ -97,7 +97,7 @@ export const SETTLED_REFUNDS = `SELECT ${COLUMNS} ${REFUNDS}`;
 export const COUNT_SETTLED = countOf(BOTH_KINDS);
 export const COUNT_SETTLED_REFUNDS = countOf(REFUNDS);
 
-/** How many rows one page has, and its last row; `?6`: refunds are counted too. The state is in the table itself, found by the key. */
+/** Counts the rows of one page, and gives its last row; `?6`: refunds are counted too. The state is in the table itself, found by the key. */
 function countOf(page: string): string {
   const isCounted = '(refund_of IS NULL OR ?6)';
   return `

@@ -98,7 +98,7 @@ export function createPaymentHorizon(database: Database, storeClock: () => numbe
   const changed = ({ changes }: { readonly changes: number | bigint }) => Number(changes);
   const isTrue = (row: unknown) => (row as { readonly kept: number }).kept === 1;
 
-  /** How many rows went. A payment goes with its refunds and all attempts at its reference, or none of them does. */
+  /** The number of removed rows. A payment, its refunds and all attempts at its reference are removed together, or none of them is. */
   function removeOld({ key, reference, client, refunded, refund_of }: OldPayment, hour: number, now: number): number {
     if (refund_of !== null) return 0;
     if (reference !== null) {

@@ -155,7 +155,7 @@ export const SETTLED_REFUNDS: Statement = { name: 'settled_refunds', text: `SELE
 export const COUNT_SETTLED: Statement = { name: 'count_settled', text: countOf(BOTH_KINDS) };
 export const COUNT_SETTLED_REFUNDS: Statement = { name: 'count_settled_refunds', text: countOf(REFUNDS) };
 
-/** How many rows one page has, and its last row. */
+/** Counts the rows of one page, and gives its last row. */
 function countOf(page: string): string {
   const isCounted = '(refund_of IS NULL OR $6::boolean)';
   return `
