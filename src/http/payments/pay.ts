@@ -270,7 +270,8 @@ function textOf(member: JsonMember | undefined): string | undefined {
   return member?.type === 'string' ? member.text : undefined;
 }
 
-const paymentProblems = refusedBodies(readBody, {
+/** Bodies whose amount or currency is refused. */
+export const REFUSED_MONEY = {
   notAnObject: '[]',
   memberTwice: '{"amount":"1.00","amount":"2.00","currency":"USD"}',
   amountMissing: '{"currency":"USD"}',
@@ -282,7 +283,9 @@ const paymentProblems = refusedBodies(readBody, {
   currencyMissing: '{"amount":"1.00"}',
   currencyNotText: '{"amount":"1.00","currency":840}',
   currencyUnknown: '{"amount":"1.00","currency":"XXX"}',
-});
+};
+
+const paymentProblems = refusedBodies(readBody, REFUSED_MONEY);
 
 const description: RouteDescription = {
   operationId: 'pay',

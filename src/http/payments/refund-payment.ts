@@ -28,7 +28,7 @@ import {
   refundErrors,
   refundNameIn,
 } from './named-payment.js';
-import { AMOUNT, decimalsByCurrency, type Members, moneyIn } from './pay.js';
+import { AMOUNT, decimalsByCurrency, type Members, moneyIn, REFUSED_MONEY } from './pay.js';
 import { PREFER, PREFERENCE_APPLIED, sendJson, sendText, sentenceOrRecord, withPreference } from './payment-answers.js';
 import { exampleRefund, PENDING_UNTIL_MS } from './shown-payment.js';
 
@@ -185,17 +185,7 @@ function refundedMoney(members: Members): Money {
 }
 
 const refundProblems = refusedBodies(readRefund, {
-  notAnObject: '[]',
-  memberTwice: '{"amount":"1.00","amount":"2.00","currency":"USD"}',
-  amountMissing: '{"currency":"USD"}',
-  amountNotText: '{"amount":true,"currency":"USD"}',
-  amountNotPlain: '{"amount":"1e2","currency":"USD"}',
-  amountTooLong: '{"amount":"1234567890123456","currency":"USD"}',
-  amountHasMoreDecimals: '{"amount":"1.005","currency":"USD"}',
-  amountIsZero: '{"amount":"0.00","currency":"USD"}',
-  currencyMissing: '{"amount":"1.00"}',
-  currencyNotText: '{"amount":"1.00","currency":840}',
-  currencyUnknown: '{"amount":"1.00","currency":"XXX"}',
+  ...REFUSED_MONEY,
   reasonNotText: '{"amount":"1.00","currency":"USD","reason":1}',
   reasonEmpty: '{"amount":"1.00","currency":"USD","reason":""}',
 });
