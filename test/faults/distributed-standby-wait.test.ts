@@ -6,7 +6,7 @@ import { type Answer, generateKey, pay, paymentStatus } from '../../testkit/clie
 import { expectReplay } from '../../testkit/client/payment-answers.js';
 import { createdIn, draft, idsOf, listTransactions, newAccount, postBatch } from '../../testkit/client/transactions.js';
 import { alongside } from '../../testkit/concurrency.js';
-import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
+import { executionOf, openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 20_000;
@@ -29,12 +29,17 @@ describe('a synchronous standby that is down, while the waits for it are cancell
   });
 
   it('lets no settlement be acknowledged, nor a repeat, and leaves one payment when it is back', async () => {
-    // Time to stop the standby between claim and settlement, and a lease that outlives it.
-    const { url } = await stores.serve({ PROCESSOR_DELAY_MS: '1000', LOCK_TTL_SECONDS: '10' });
+    const { url } = await stores.serve({
+      ...stores.wires.environment,
+      PROCESSOR_DELAY_MS: '20',
+      LOCK_TTL_SECONDS: '20',
+    });
     const key = await generateKey(url);
+    const settlement = stores.wires.postgres.hold(executionOf('settle'), 'request');
     const first = pay(url, key);
-    await until('the claim', DEADLINE_MS, async () => (await rowsOf(key)).length > 0);
+    await settlement.reached;
     await withoutStandby(async () => {
+      settlement.release();
       await expectNoOutcomes(url, key, () => first);
       // Committed here and seen by everybody, which is what made it look acknowledged.
       expect(await rowsOf(key)).toMatchObject([{ state: 'COMPLETED' }]);
