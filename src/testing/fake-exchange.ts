@@ -43,11 +43,11 @@ export interface FakeRefund {
   readonly reason?: string | undefined;
 }
 
-/** A charge that waits for its payer. */
+/** A charge that waits for its payer, or a refund that takes time. */
 export interface FakePending {
   /** The expected end, in milliseconds since the epoch. If omitted, it is in an hour. */
   readonly untilMs?: number;
-  /** The action, which only a payment with a `returnUrl` gets, as at a processor. */
+  /** The action, which only a payment with a `returnUrl` gets, as at a processor. A refund has none. */
   readonly action?: Readonly<Record<string, string>>;
 }
 

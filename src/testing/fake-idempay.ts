@@ -1,5 +1,5 @@
 import { fixedHeaders } from '../http/connections/fixed-headers.js';
-import { formOf, type PublicError } from '../http/errors/public-error.js';
+import { formOf, type PublicError, type Told } from '../http/errors/public-error.js';
 import { type NamedBy, publicErrors } from '../http/errors/public-errors.js';
 import { requestIdOf } from '../http/requests/request-id.js';
 import { headersOf, type SentRequest, type WholeAnswer } from './fake-connection.js';
@@ -24,8 +24,10 @@ const OPERATIONS = [
   'generateKey',
   'pay',
   'cancelPayment',
+  'refund',
   'getPaymentStatus',
   'getPayment',
+  'listRefunds',
   'listPayments',
   'exportPayments',
   'resolvePayment',
@@ -47,18 +49,37 @@ export type FakeFault =
   | { readonly cut: true }
   /** Answered with this status, before anything is done, or after all of it. */
   | { readonly status: number; readonly after?: true; readonly retryAfterSeconds?: number }
-  /** For `pay`: the processor declines for this reason. A reference may then be paid with the next attempt. */
+  /**
+   * For `pay` and `refund`: the processor declines for this reason. A reference may then be paid with the next attempt; a declined refund
+   * frees its part of the payment.
+   */
   | { readonly decline: string }
-  /** For `pay`: the payment waits for its payer until `confirm` or `refuse` is called, or a cancellation ends it. */
+  /**
+   * For `pay` and `refund`: it is pending until `confirm` or `refuse` is called. A cancellation ends a payment, too.
+   */
   | { readonly pending: FakePending }
-  /** For `pay`: charged, but the processor's reply is lost. 504; the next repeat finds the charge. */
+  /** For `pay` and `refund`: carried out, but the processor's reply is lost. 504; the next repeat finds the charge, or the refund. */
   | 'unknown';
 
-const MESSAGES: Readonly<Record<number, (by: NamedBy) => PublicError>> = {
+type Messages = Readonly<Record<number, (by: NamedBy) => PublicError>>;
+const MESSAGES: Messages = {
   409: () => publicErrors.paymentInProgress(1),
   429: () => publicErrors.tooManyRequests(60, 1),
   503: () => publicErrors.starting(),
   504: publicErrors.paymentOutcomeUnknown,
+};
+const REFUND_MESSAGES: Messages = {
+  ...MESSAGES,
+  409: () => publicErrors.refundInProgress(1),
+  // As with an adapter of contract 1 or 2.
+  501: () => publicErrors.refundsNotSupported(),
+  504: () => publicErrors.refundOutcomeUnknown(),
+};
+const messagesOf = ({ path }: FakeRequest) => (path === REFUND_PATH ? REFUND_MESSAGES : MESSAGES);
+const REFUND_PATH = '/api/refund';
+const TOLD: Readonly<Record<string, Told>> = {
+  '/api/payment': { charge: 'unknown' },
+  [REFUND_PATH]: { refund: 'unknown' },
 };
 /** The description calls it otherwise than the client does. */
 const OPERATION_IDS: Partial<Record<FakeOperation, string>> = { removeTransaction: 'deleteTransaction' };
@@ -94,12 +115,17 @@ export class FakeIdempay {
     return this.#service.pendingCharges();
   }
 
-  /** Confirms a pending payment as its payer: it is charged, and the next request about it finds the charge. */
+  /** The refunds that take time, in the order in which they came. */
+  get pendingRefunds(): readonly FakeRefund[] {
+    return this.#service.pendingRefunds();
+  }
+
+  /** Confirms a pending payment as its payer, or a pending refund as the bank: the next request about it finds the charge, or the refund. */
   confirm(key: string): void {
     this.#service.decide((processor) => processor.confirm(key));
   }
 
-  /** Refuses a pending payment as its payer, and it is declined for this reason. */
+  /** Refuses a pending payment as its payer, or a pending refund as the bank, and it is declined for this reason. */
   refuse(key: string, reason = 'the payer refused'): void {
     this.#service.decide((processor) => processor.refuse(key, reason));
   }
@@ -198,22 +224,19 @@ function processingOf(fault: FakeFault | undefined): FakeProcessing {
 /** The service's own answer if it has one with this status, else a gateway's. */
 function answerBefore(fault: FaultBefore, request: FakeRequest): WholeAnswer {
   const answer = faultAnswer(fault, request);
-  if (!(fault.status in MESSAGES)) return answer;
+  if (!(fault.status in messagesOf(request))) return answer;
   return { ...answer, headers: { ...answer.headers, ...fixedHeaders(false), 'x-request-id': requestIdOf(request) } };
 }
 
 /** With the service's own text, if a status has one that fits. A fault after the work is no more than this: the answer of a gateway. */
 function faultAnswer(
   { status, retryAfterSeconds }: { status: number; retryAfterSeconds?: number },
-  { path, query, headers: asked }: FakeRequest,
+  request: FakeRequest,
 ): WholeAnswer {
+  const { path, query, headers: asked } = request;
   const by = query.reference === undefined ? 'key' : 'reference';
-  const error = MESSAGES[status]?.(by) ?? publicErrors.refused(status, 'A fault that the test asked for.');
-  const { contentType, text } = formOf(
-    error,
-    asked.accept,
-    path === '/api/payment' ? { charge: 'unknown' } : undefined,
-  );
+  const error = messagesOf(request)[status]?.(by) ?? publicErrors.refused(status, 'A fault that the test asked for.');
+  const { contentType, text } = formOf(error, asked.accept, TOLD[path]);
   return {
     status,
     headers: {

@@ -1,4 +1,5 @@
 import {
+  type ChargeResult,
   CONTRACT_OF_ENDINGS,
   type LookUpResult,
   type ProcessorClient,
@@ -6,7 +7,7 @@ import {
 } from '../payments/ports/processor.js';
 import type { FakeCharge, FakePending, FakeRefund } from './fake-exchange.js';
 
-/** Its answer to a payment that it was not asked for before. `unknown`: it charges, and its reply is lost. */
+/** Its answer to a payment, or to a refund, that it was not asked for before. `unknown`: it is carried out, and the reply is lost. */
 export type FakeProcessing = { readonly decline: string } | { readonly pending: FakePending } | 'unknown' | undefined;
 
 export interface FakeProcessor extends ProcessorClient {
@@ -15,9 +16,11 @@ export interface FakeProcessor extends ProcessorClient {
   readonly refunds: FakeRefund[];
   /** The charges that wait for their payer, in the order in which they came. */
   readonly pending: readonly FakeCharge[];
+  /** The refunds that take time, in the order in which they came. */
+  readonly pendingRefunds: readonly FakeRefund[];
   /** The fake processor knows nothing of these payments, so that an operator can resolve them. */
   readonly silentAbout: Set<string>;
-  /** Confirms or refuses a pending charge as its payer. Throws if no charge with this key is pending. */
+  /** Ends a pending charge as its payer does, or a pending refund as the bank does. Throws if nothing with this key is pending. */
   confirm(key: string): void;
   refuse(key: string, reason: string): void;
 }
@@ -25,10 +28,11 @@ export interface FakeProcessor extends ProcessorClient {
 type Known = Exclude<LookUpResult, { state: 'unknown' | 'no record' }>;
 
 const HOUR_MS = 3_600_000;
+const REPLY_LOST = { state: 'unknown', cause: 'the reply was lost' } as const;
 
 /**
- * The fake has the name of the simulated processor. `next` is the processing of the request that is charged for. `now` is in milliseconds
- * since the epoch.
+ * The fake has the name of the simulated processor. `next` is the processing of the request that charges or gives back. `now` is in
+ * milliseconds since the epoch.
  */
 export function createFakeProcessor(next: () => FakeProcessing, now: () => number): FakeProcessor {
   const charges: FakeCharge[] = [];
@@ -36,13 +40,22 @@ export function createFakeProcessor(next: () => FakeProcessing, now: () => numbe
   const known = new Map<string, Known>();
   const silentAbout = new Set<string>();
   const refunds: FakeRefund[] = [];
+  const waitingRefunds = new Map<string, FakeRefund>();
   const knownRefunds = new Map<string, Known>();
 
-  function begin(charge: FakeCharge, { untilMs = now() + HOUR_MS, action }: FakePending): Known {
+  function begin(charge: FakeCharge, pending: FakePending): Known {
     waiting.set(charge.key, charge);
-    const { amount, currency, returnUrl } = charge;
-    const shown = returnUrl === undefined ? undefined : action;
-    return { state: 'pending', untilMs, action: shown, charged: { amount, currency } };
+    return pendingWith(charge, { ...pending, action: charge.returnUrl === undefined ? undefined : pending.action });
+  }
+
+  function pendingWith(
+    { amount, currency }: FakeCharge | FakeRefund,
+    {
+      untilMs = now() + HOUR_MS,
+      action,
+    }: { readonly untilMs?: number; readonly action?: FakePending['action'] | undefined },
+  ): Known {
+    return { state: 'pending', untilMs, action, charged: { amount, currency } };
   }
 
   function finish(charge: FakeCharge, result: Known): Known {
@@ -52,20 +65,50 @@ export function createFakeProcessor(next: () => FakeProcessing, now: () => numbe
     return result;
   }
 
-  function refundOnce({ key, payment, transactionId, amount, currency, reason }: Refund): Known {
-    const charge = charges.find((each) => each.key === payment);
-    if (charge?.currency !== currency) return { state: 'declined', reason: 'there is no such charge' };
-    const given = refunds.filter((each) => each.payment === payment).map((each) => unitsOf(each.amount));
-    const left = given.reduce((rest, units) => rest - units, unitsOf(charge.amount));
-    if (unitsOf(amount) > left) return { state: 'declined', reason: 'more than is left of the charge' };
-    refunds.push({ payment, key, transactionId, amount, currency, reason });
-    return { state: 'succeeded' };
+  function finishRefund(refund: FakeRefund, result: Known): Known {
+    waitingRefunds.delete(refund.key);
+    if (result.state === 'succeeded') refunds.push(refund);
+    knownRefunds.set(refund.key, result);
+    return result;
   }
 
-  function waitingFor(key: string): FakeCharge {
-    const charge = waiting.get(key.toLowerCase());
-    if (charge) return charge;
-    throw new TypeError(`No payment with the key '${key}' is pending. Pending are: ${[...waiting.keys()].join(', ')}.`);
+  /** A refund that takes time has its part of the charge, too. */
+  function leftOf({ key, amount }: FakeCharge): bigint {
+    const taken = [...refunds, ...waitingRefunds.values()].filter(({ payment }) => payment === key);
+    return taken.reduce((rest, refund) => rest - unitsOf(refund.amount), unitsOf(amount));
+  }
+
+  function refundOnce({ key, payment, transactionId, amount, currency, reason }: Refund): ChargeResult {
+    const charge = charges.find((each) => each.key === payment);
+    const refund = { payment, key, transactionId, amount, currency, reason };
+    const declineFor = (why: string) => finishRefund(refund, { state: 'declined', reason: why });
+    if (charge?.currency !== currency) return declineFor('there is no such charge');
+    if (unitsOf(amount) > leftOf(charge)) return declineFor('more than is left of the charge');
+    const processing = next();
+    if (processing === undefined) return finishRefund(refund, { state: 'succeeded' });
+    if (processing === 'unknown') {
+      finishRefund(refund, { state: 'succeeded' });
+      return REPLY_LOST;
+    }
+    if ('decline' in processing) return declineFor(processing.decline);
+    const result = pendingWith(refund, { ...processing.pending, action: undefined });
+    waitingRefunds.set(key, refund);
+    knownRefunds.set(key, result);
+    return result;
+  }
+
+  function decide(asked: string, result: Known): void {
+    const key = asked.toLowerCase();
+    const charge = waiting.get(key);
+    const refund = waitingRefunds.get(key);
+    if (charge) finish(charge, result);
+    else if (refund) finishRefund(refund, result);
+    else {
+      const keys = [...waiting.keys(), ...waitingRefunds.keys()];
+      throw new TypeError(
+        `No payment and no refund with the key '${asked}' is pending. Pending are: ${keys.join(', ')}.`,
+      );
+    }
   }
 
   return {
@@ -78,6 +121,9 @@ export function createFakeProcessor(next: () => FakeProcessing, now: () => numbe
     get pending() {
       return [...waiting.values()];
     },
+    get pendingRefunds() {
+      return [...waitingRefunds.values()];
+    },
     silentAbout,
     async charge({ key, transactionId, amount, currency, content }) {
       const ended = known.get(key);
@@ -86,7 +132,7 @@ export function createFakeProcessor(next: () => FakeProcessing, now: () => numbe
       const processing = next();
       if (processing === undefined || processing === 'unknown') {
         const result = finish(charge, { state: 'succeeded' });
-        return processing ? { state: 'unknown', cause: 'the reply was lost' } : result;
+        return processing ? REPLY_LOST : result;
       }
       if ('decline' in processing) return finish(charge, { state: 'declined', reason: processing.decline });
       const result = begin(charge, processing.pending);
@@ -108,16 +154,14 @@ export function createFakeProcessor(next: () => FakeProcessing, now: () => numbe
       return ended;
     },
     async refund(refund) {
-      const result = knownRefunds.get(refund.key) ?? refundOnce(refund);
-      knownRefunds.set(refund.key, result);
-      return result;
+      return knownRefunds.get(refund.key) ?? refundOnce(refund);
     },
     async lookUpRefund(key) {
       if (silentAbout.has(key)) return { state: 'unknown', cause: 'it does not know' };
       return knownRefunds.get(key) ?? { state: 'no record' };
     },
-    confirm: (key) => void finish(waitingFor(key), { state: 'succeeded' }),
-    refuse: (key, reason) => void finish(waitingFor(key), { state: 'declined', reason }),
+    confirm: (key) => decide(key, { state: 'succeeded' }),
+    refuse: (key, reason) => decide(key, { state: 'declined', reason }),
     async close() {},
   };
 }

@@ -82,7 +82,8 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
     charges: processor.charges,
     refunds: processor.refunds,
     pendingCharges: () => processor.pending,
-    /** Decides about a charge. The next request then asks the processor, and is not answered with its reply of the last second. */
+    pendingRefunds: () => processor.pendingRefunds,
+    /** Decides about a charge or a refund. The next request then asks the processor, and is not answered with its reply of the last second. */
     decide(decision: (processor: Pick<FakeProcessor, 'confirm' | 'refuse'>) => void): void {
       decision(processor);
       skippedMs += ASKED_AGAIN_MS;
@@ -90,7 +91,7 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
     forgetKeys: stores.forgetKeys,
     operationOf: server.operationOf,
 
-    /** `processed`: the processor's answer, if this request makes it charge. */
+    /** `processed`: the processor's answer, if this request makes it charge, or give back. */
     async answer(
       request: SentRequest,
       operation: AskedOperation | undefined,

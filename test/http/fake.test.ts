@@ -31,8 +31,8 @@ describeOneDeployment('the fake service of idempay/testing', (deployment) => {
     const fake = new FakeIdempay();
     const listener = await fake.listen();
     onTestFinished(() => listener.close());
-    const actual = await declinesWith(listener.url, (work) => {
-      fake.next('pay', { decline: 'insufficient funds' });
+    const actual = await declinesWith(listener.url, (work, operation = 'pay') => {
+      fake.next(operation, { decline: operation === 'pay' ? 'insufficient funds' : 'the card was closed' });
       return work();
     });
     expect(namedAlike(actual)).toEqual(namedAlike(expected));

@@ -24,7 +24,7 @@ test('a pending charge of the fake processor has the action if a payer is presen
   expect(await fake.lookUp(KEY, CHARGE, OPEN)).toMatchObject({ state: 'succeeded' });
   expect([fake.charges, fake.pending]).toMatchObject([[{ key: KEY, amount: '5.00' }], []]);
   expect(await fake.end(CHARGE)).toMatchObject({ state: 'succeeded' });
-  expect(() => fake.confirm(KEY)).toThrow(/No payment with the key/);
+  expect(() => fake.confirm(KEY)).toThrow(/No payment and no refund with the key/);
 });
 
 test('a pending charge of the fake processor without a payer has no action, and may be refused', async () => {
@@ -79,4 +79,30 @@ test('a refund at the fake processor is given back once, and never more than was
     const refused = await fake.refund({ ...refund, ...more, key: JSON.stringify(more), amount: '0.01' });
     expect(refused).toEqual({ state: 'declined', reason: 'there is no such charge' });
   }
+});
+
+test('a refund at the fake processor takes time, is declined, or loses its reply, as the test says', async () => {
+  const fake = fakeWith(undefined, { pending: { untilMs: NOW + 5, action: ACTION } }, { decline: 'no' }, 'unknown');
+  await fake.charge(CHARGE);
+  const refund = { key: 'f1', payment: KEY, transactionId: 'TXN2', amount: '3.00', currency: 'EUR' };
+  const pending = {
+    state: 'pending',
+    untilMs: NOW + 5,
+    action: undefined,
+    charged: { amount: '3.00', currency: 'EUR' },
+  };
+  for (let time = 0; time < 2; time += 1) expect(await fake.refund(refund)).toEqual(pending);
+  expect(await fake.lookUpRefund('f1', KEY, refund)).toEqual(pending);
+  expect([fake.refunds, fake.pendingRefunds]).toMatchObject([[], [{ key: 'f1', amount: '3.00' }]]);
+  // A refund that takes time has its part of the charge.
+  const declined = { state: 'declined', reason: 'more than is left of the charge' };
+  expect(await fake.refund({ ...refund, key: 'f2', amount: '2.01' })).toEqual(declined);
+  fake.refuse('F1', 'account closed');
+  expect(await fake.lookUpRefund('f1', KEY, refund)).toEqual({ state: 'declined', reason: 'account closed' });
+  expect(() => fake.confirm('f1')).toThrow(/no refund with the key/);
+
+  expect(await fake.refund({ ...refund, key: 'f3', amount: '5.00' })).toEqual({ state: 'declined', reason: 'no' });
+  expect(await fake.refund({ ...refund, key: 'f4', amount: '5.00' })).toMatchObject({ state: 'unknown' });
+  expect(await fake.lookUpRefund('f4', KEY, refund)).toEqual({ state: 'succeeded' });
+  expect([fake.refunds, fake.pendingRefunds]).toMatchObject([[{ key: 'f4', amount: '5.00' }], []]);
 });

@@ -15,6 +15,7 @@ const HEADERS = [
   'cache-control',
   'etag',
   'idempay-attempt-state',
+  'idempay-refund-key',
   'idempotency-key',
   'idempotent-replayed',
   'link',
@@ -38,16 +39,17 @@ export async function exchangesWith(url: string): Promise<SeenAnswer[]> {
   hideTags(true);
   await payments(send);
   await references(send);
+  await refunds(send);
   hideTags(false);
   await transactions(send);
   await unusualBodies(send);
   return seen;
 }
 
-/** The same of declined attempts. `decline`: what runs in it is declined, for insufficient funds. */
+/** The same of declined attempts and refunds. `decline`: what runs in it is declined. */
 export async function declinesWith(
   url: string,
-  decline: <T>(work: () => Promise<T>) => Promise<T>,
+  decline: <T>(work: () => Promise<T>, operation?: 'pay' | 'refund') => Promise<T>,
 ): Promise<SeenAnswer[]> {
   const { send, seen, hideTags } = exchange(url);
   hideTags(true);
@@ -67,6 +69,10 @@ export async function declinesWith(
   await send('GET', '/api/payment-status?reference=order-1');
   await send('GET', '/api/payment-status?reference=order-1&attempt=2');
   await send('GET', '/api/payments?reference=order-1');
+  const refund = (name: string) => send('POST', `/api/refund?reference=order-1&refund=${name}`, json(money));
+  await decline(() => refund('line-1'), 'refund');
+  await refund('line-1');
+  await refund('line-2');
   return seen;
 }
 
@@ -265,6 +271,31 @@ async function unusualBodies(send: Send): Promise<void> {
   await send('PATCH', '/api/payment');
   await send('GET', '/api/payment');
   await send('GET', '/api/session', { headers: { 'sec-fetch-site': 'cross-site' } });
+}
+
+/** Of order-19, which is paid here. */
+async function refunds(send: Send): Promise<void> {
+  const line = { amount: '12.50', currency: 'usd', reason: 'returned' };
+  const refund = (query: string, body: unknown = line, headers?: Record<string, string>) =>
+    send('POST', `/api/refund?${query}`, json(body, headers));
+
+  await refund('reference=order-19&refund=line-1');
+  await send('POST', '/api/payment?reference=order-19', json({ amount: '100.5', currency: 'usd' }));
+  for (const query of ['reference=order-19', 'reference=order-19&refund=line-', 'refund=line-1']) await refund(query);
+  for (const body of [{}, { amount: '1' }, { ...line, amount: '0' }, { ...line, reason: '' }])
+    await refund('reference=order-19&refund=line-1', body);
+  const made = await refund('reference=order-19&refund=line-1');
+  await refund('reference=order-19&refund=line-1');
+  await refund('refund=line-1', line, { 'idempotency-key': `${made.headers['idempotency-key']}` });
+  await refund('refund=line-1', line, { 'idempotency-key': UNKNOWN_KEY });
+  await refund('reference=order-19&refund=line-1', { ...line, amount: '12.51' });
+  await refund('reference=order-19&refund=line-2', { ...line, currency: 'EUR' });
+  await refund('reference=order-19&refund=line-2', { ...line, amount: '88.01' });
+  await refund('reference=order-19&refund=line-2', line, { prefer: 'return=representation' });
+  await refund('reference=order-17&refund=line-1', line, { accept: 'application/problem+json' });
+  await send('GET', `/api/payments/${made.headers['idempotency-key']}`);
+  await send('GET', `/api/payments/${made.headers['idempotency-key']}/refunds`);
+  for (const kind of ['payment', 'refund', 'all']) await send('GET', `/api/payments?kind=${kind}`);
 }
 
 async function transactions(send: Send): Promise<void> {
