@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { copyFile, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -50,10 +50,16 @@ export async function installAlone(client: string, folder: string): Promise<void
   await npm(['install', '--offline', '--engine-strict', client], folder);
 }
 
-/** Compiles the shop of `examples/` and its own tests in a folder that has both packages. Resolves to the name of the tests. */
-export async function compileShopTests(folder: string): Promise<string> {
-  const files = ['orders.ts', 'payments.ts', 'payments.test.ts'];
-  for (const file of files) await copyFile(join(ROOT, 'examples', 'shop', file), join(folder, file));
+/** Compiles the shop of `examples/`, its back office and their own tests in a folder that has both packages. Resolves to the names of the tests. */
+export async function compileShopTests(folder: string): Promise<readonly string[]> {
+  const tests = ['shop/payments.test', 'back-office/refunds.test'];
+  const files = ['shop/orders', 'shop/payments', 'back-office/returns', 'back-office/refunds', ...tests].map(
+    (name) => `${name}.ts`,
+  );
+  for (const file of files) {
+    await mkdir(dirname(join(folder, file)), { recursive: true });
+    await copyFile(join(ROOT, 'examples', file), join(folder, file));
+  }
   const compilerOptions = {
     target: 'ES2023',
     module: 'NodeNext',
@@ -66,7 +72,7 @@ export async function compileShopTests(folder: string): Promise<string> {
   await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
   const compiler = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
   await promisify(execFile)(process.execPath, [compiler, '-p', folder], { cwd: folder, env: USERS_ENVIRONMENT });
-  return 'payments.test.js';
+  return tests.map((name) => `${name}.js`);
 }
 
 interface ProgramSettings {

@@ -6,7 +6,7 @@ import { Idempay } from '@idempay/client';
 import { type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { cardsOf } from './cards.ts';
 import { finishOrders } from './open-orders.ts';
-import { addOrder, findOrder, type Order } from './orders.ts';
+import { addOrder, findOrder, type Order, type OrderLine } from './orders.ts';
 import { orderPage, payersActs, startPage } from './pages.ts';
 import { endPayment, payOrder, type Standing, standingOf } from './payments.ts';
 
@@ -23,9 +23,12 @@ const {
   STRIPE_PUBLISHABLE_KEY,
 } = process.env;
 const cards = cardsOf(TEST_CARDS, STRIPE_PUBLISHABLE_KEY);
-const PRICES = new Map([
-  ['book', { amount: '24.90', currency: 'EUR' }],
-  ['lamp', { amount: '89.00', currency: 'EUR' }],
+const BOOK = { article: 'book', price: { amount: '24.90', currency: 'EUR' } };
+const LAMP = { article: 'lamp', price: { amount: '89.00', currency: 'EUR' } };
+const BASKETS: ReadonlyMap<string, readonly OrderLine[]> = new Map([
+  ['book', [BOOK]],
+  ['lamp', [LAMP]],
+  ['book and lamp', [BOOK, LAMP]],
 ]);
 /** The button sends the number that the payer saw. */
 const ATTEMPT = {
@@ -48,14 +51,13 @@ app.addContentTypeParser(
   async (_: FastifyRequest, form: string) => Object.fromEntries(new URLSearchParams(form)),
 );
 
-app.get('/', async (_request, reply) => reply.type('text/html').send(startPage(PRICES)));
+app.get('/', async (_request, reply) => reply.type('text/html').send(startPage(BASKETS)));
 
-app.post<{ Body: { article?: string } | null }>('/orders', async (request, reply) => {
-  const article = request.body?.article ?? '';
-  const price = PRICES.get(article);
-  if (!price) return reply.code(400).send('There is no such article.');
+app.post<{ Body: { basket?: string } | null }>('/orders', async (request, reply) => {
+  const lines = BASKETS.get(request.body?.basket ?? '');
+  if (!lines) return reply.code(400).send('There is no such basket.');
   const session = sessionOf(request) ?? randomUUID();
-  const { id } = await addOrder({ article, price, session }, SHOP_URL ?? app.listeningOrigin);
+  const { id } = await addOrder({ lines, session }, SHOP_URL ?? app.listeningOrigin);
   // The cookie is Lax and not Strict, because a browser sends no Strict cookie when the bank sends the payer back. With https, add Secure.
   reply.header('set-cookie', `session=${session}; Path=/; HttpOnly; SameSite=Lax`);
   return reply.redirect(`/orders/${id}`, 303);

@@ -5,10 +5,17 @@ import type { PaymentRequest } from '@idempay/client';
 
 const { ORDERS = './data/orders.ndjson' } = process.env;
 
+/** The prices are those of the shop. Nothing that a browser sends changes them. */
+export interface OrderLine {
+  readonly article: string;
+  readonly price: PaymentRequest;
+}
+
 export interface Order {
   readonly id: string;
-  readonly article: string;
-  /** The price that the shop asks for. Nothing that a browser sends changes it. */
+  /** They never change, because a refund is named by the number of its line. */
+  readonly lines: readonly OrderLine[];
+  /** The sum of the lines. */
   readonly price: PaymentRequest;
   /** The session of the browser that ordered. Only this browser may pay, and is told the address of the payer's bank. */
   readonly session: string;
@@ -20,12 +27,23 @@ export interface Order {
   readonly end?: 'paid' | 'closed';
 }
 
-export async function addOrder(order: Pick<Order, 'article' | 'price' | 'session'>, shopUrl: string): Promise<Order> {
+export async function addOrder({ lines, session }: Pick<Order, 'lines' | 'session'>, shopUrl: string): Promise<Order> {
   const id = randomUUID();
-  const added = { ...order, id, url: `${shopUrl}/orders/${id}`, orderedAtMs: Date.now() };
+  const added = { id, lines, price: sumOf(lines), session, url: `${shopUrl}/orders/${id}`, orderedAtMs: Date.now() };
   await saveOrder(added);
   return added;
 }
+
+/** In cents, because sums of decimal fractions are not exact. The articles of the shop have one currency, and two decimals. */
+export function sumOf(lines: readonly OrderLine[]): PaymentRequest {
+  const cents = lines.reduce((sum, { price }) => sum + Number(price.amount.replace('.', '')), 0);
+  return { amount: (cents / 100).toFixed(2), currency: lines[0]?.price.currency ?? '' };
+}
+
+/** The name of the order at Idempay, to which its payment and its refunds belong. */
+export const referenceOf = ({ id }: Pick<Order, 'id'>) => `order-${id}`;
+
+export const articlesOf = ({ lines }: Pick<Order, 'lines'>) => lines.map(({ article }) => article);
 
 /** The file stands for the shop's database, which its servers share. It knows orders, and nothing about payments. */
 export async function saveOrder(order: Order): Promise<void> {
@@ -38,7 +56,7 @@ export const findOrder = async (id: string) => (await allOrders()).get(id);
 export const openOrders = async () => [...(await allOrders()).values()].filter(({ end }) => end === undefined);
 
 /** The last line of an order counts. */
-async function allOrders(): Promise<ReadonlyMap<string, Order>> {
+export async function allOrders(): Promise<ReadonlyMap<string, Order>> {
   const lines = (await readFile(ORDERS, 'utf8').catch(() => '')).trim().split('\n').filter(Boolean);
   return new Map(lines.map((line): Order => JSON.parse(line)).map((order) => [order.id, order]));
 }

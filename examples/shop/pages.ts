@@ -1,23 +1,23 @@
-import type { PaymentRequest } from '@idempay/client';
 import type { Cards } from './cards.ts';
-import type { Order } from './orders.ts';
+import { articlesOf, type Order, type OrderLine, sumOf } from './orders.ts';
 import type { Standing } from './payments.ts';
 import { escaped } from './text.ts';
 
 /** A page that waits for the bank asks again by itself. */
-const REFRESH = '<meta http-equiv="refresh" content="3">';
+export const REFRESH = '<meta http-equiv="refresh" content="3">';
 
-export function startPage(prices: ReadonlyMap<string, PaymentRequest>): string {
-  const buttons = [...prices].map(
-    ([article, { amount, currency }]) =>
-      `<button name="article" value="${article}">${article}, ${amount} ${currency}</button>`,
-  );
+export function startPage(baskets: ReadonlyMap<string, readonly OrderLine[]>): string {
+  const buttons = [...baskets].map(([basket, lines]) => {
+    const { amount, currency } = sumOf(lines);
+    return `<button name="basket" value="${basket}">${basket}, ${amount} ${currency}</button>`;
+  });
   return page('Shop', `<form method="post" action="/orders">${buttons.join('')}</form>`);
 }
 
 /** The address names the order, so a reload, the back button and a second tab are about the same one. */
-export function orderPage({ article, price }: Order, { text, isWaiting }: Standing, acts: string): string {
-  const content = `<p>${article}: ${price.amount} ${price.currency}</p><p role="status">${escaped(text)}</p>`;
+export function orderPage(order: Order, { text, isWaiting }: Standing, acts: string): string {
+  const { price } = order;
+  const content = `<p>${articlesOf(order).join(' and ')}: ${price.amount} ${price.currency}</p><p role="status">${escaped(text)}</p>`;
   return page('Your order', content + acts, isWaiting && REFRESH);
 }
 
@@ -33,5 +33,5 @@ export function payersActs({ id }: Order, { button, attempt, isWaiting, bankUrl 
   return form + script;
 }
 
-const page = (title: string, content: string, head = '') =>
+export const page = (title: string, content: string, head = '') =>
   `<!doctype html><html lang="en"><meta charset="utf-8">${head}<title>${title}</title><h1>${title}</h1>${content}</html>`;

@@ -11,7 +11,8 @@ import { endPayment, payOrder, standingOf } from './payments.ts';
 
 const PRICE = { amount: '24.90', currency: 'EUR' };
 const url = 'https://shop.example/orders/17';
-const order: Order = { id: '17', article: 'book', price: PRICE, session: 'of-ann', url, orderedAtMs: 0 };
+const lines = [{ article: 'book', price: PRICE }];
+const order: Order = { id: '17', lines, price: PRICE, session: 'of-ann', url, orderedAtMs: 0 };
 const BANK = 'https://bank.example/confirm/8f2c';
 const DAY_MS = 86_400_000;
 
@@ -37,7 +38,7 @@ describe('an order', () => {
       assert.match((await payOrder(idempay, order, { attempt: 1, source })).text, /^Paid: /);
     }
     const said = fake.charges.map(({ source, description, metadata }) => ({ source, description, metadata }));
-    assert.deepEqual(said, [{ source: 'pm_first', description: 'A book', metadata: { article: 'book' } }]);
+    assert.deepEqual(said, [{ source: 'pm_first', description: 'A book', metadata: { articles: 'book' } }]);
   });
 
   test('is paid again after a decline only where the payer tries again', async () => {

@@ -9,7 +9,7 @@ import {
   UnknownChangeError,
   UnknownOutcomeError,
 } from '@idempay/client';
-import type { Order } from './orders.ts';
+import { articlesOf, type Order, referenceOf } from './orders.ts';
 
 /**
  * The state of an order: the text for the payer, and the attempt that a click makes or ends. Without an attempt there is nothing to click.
@@ -46,8 +46,10 @@ export async function payOrder(
   deadlineMs = DEADLINE_MS,
 ): Promise<Standing> {
   const reference = referenceOf(order);
-  const { article, price, url } = order;
-  const payment = { ...price, source, description: `A ${article}`, metadata: { article }, returnUrl: url };
+  const { price, url } = order;
+  const articles = articlesOf(order);
+  const content = { description: `A ${articles.join(' and a ')}`, metadata: { articles: articles.join(', ') } };
+  const payment = { ...price, ...content, source, returnUrl: url };
   try {
     const result = await idempay.payments.pay(payment, { reference, attempt, deadlineMs });
     return result.state === 'pending' ? waiting(attempt, result.action?.url) : paidWith(result.transactionId);
@@ -100,8 +102,6 @@ export async function endPayment(
   }
   return standingOf(idempay, order);
 }
-
-const referenceOf = ({ id }: Order) => `order-${id}`;
 
 const CLOSED: Standing = { status: 410, isKnown: true, text: 'The order is closed.', end: 'closed' };
 

@@ -1,4 +1,4 @@
-// The shop, Idempay and the Stripe adapter, joined on this machine by one command. It installs nothing. The guide is docs/guides/shop.md.
+// The shop, its back office, Idempay and the Stripe adapter, joined on this machine by one command. It installs nothing. The guide is docs/guides/shop.md.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { extname, join, resolve } from 'node:path';
@@ -6,7 +6,13 @@ import { fileURLToPath } from 'node:url';
 import { STAND_IN_CARDS, STRIPE_TEST_CARDS, startStripeStandIn } from '../stripe-stand-in/stand-in.ts';
 import { type Program, startProgram } from './program.ts';
 
-const { STRIPE_SECRET_KEY, STRIPE_PUBLISHABLE_KEY, PORT = '3000', IDEMPAY_PORT = '8080' } = process.env;
+const {
+  STRIPE_SECRET_KEY,
+  STRIPE_PUBLISHABLE_KEY,
+  PORT = '3000',
+  BACK_OFFICE_PORT = '3010',
+  IDEMPAY_PORT = '8080',
+} = process.env;
 const [given] = process.argv.slice(2);
 
 // A trial must not charge anybody.
@@ -46,7 +52,14 @@ try {
     ORDERS: join(folder, 'orders.ndjson'),
     PORT,
   });
+  const office = await start('back-office', besideThis('back-office'), {
+    IDEMPAY_URL: idempay.url,
+    ORDERS: join(folder, 'orders.ndjson'),
+    RETURNS: join(folder, 'returns.ndjson'),
+    PORT: BACK_OFFICE_PORT,
+  });
   console.log(`The shop:    ${shop.url}
+The office:  ${office.url}
 The console: ${idempay.url}/console
 The charges: ${stripe ? `${stripe.url}/charges, of a stand-in for Stripe: no money moves` : 'at Stripe, with your key for tests'}
 Orders, payments and logs are in ${folder}${given === undefined ? ', which is removed at the end' : ''}. Ctrl-C ends all.`);

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Idempay } from '@idempay/client';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ask } from '../../testkit/client/http-client.js';
@@ -307,6 +308,96 @@ describe('the page of an order in the shop of examples/, in Chromium', () => {
       await atBank('Confirm');
       await paidIn();
       expect(await statuses()).toEqual(['succeeded']);
+    });
+  });
+
+  describe('and the page of the shopkeeper, who gives one line of it back', () => {
+    const GIVEN_BACK = /^Given back: TXN\d+$/;
+    let office: Service;
+    let desk: Page;
+    let key: string;
+
+    beforeEach(async () => {
+      office = await startOffice(await freePort());
+      await page.goto(urlOf(shop));
+      await page.getByRole('button', { name: 'book and lamp' }).click();
+      await page.waitForURL('**/orders/*');
+      path = new URL(page.url()).pathname;
+      await clickUntilPaid();
+      const reference = path.replace('/orders/', 'order-');
+      key = (await new Idempay({ baseUrl: environment.url }).payments.status({ reference })).idempotencyKey;
+      desk = await context.newPage();
+      await openDesk();
+    });
+    afterEach(() => office?.kill());
+
+    const startOffice = (port: number) =>
+      environment.examples.start('back-office', {
+        PORT: `${port}`,
+        IDEMPAY_URL: environment.url,
+        ORDERS: ordersFile(),
+        RETURNS: join(environment.folder, 'returns.ndjson'),
+        LOOK_SECONDS: '1',
+      });
+    const lamp = (tab = desk) => tab.locator('li', { hasText: 'lamp' });
+    const giveBack = (tab = desk) => lamp(tab).getByRole('button', { name: 'Give back' });
+    /** The shop's own look finds that the order is paid, and then the page has buttons. */
+    const openDesk = (tab = desk) =>
+      until('the button', 30_000, async () => {
+        await tab.goto(`${urlOf(office)}${path}`);
+        return (await giveBack(tab).count()) === 1;
+      });
+    /** The page asks again by itself while the refund is under way. */
+    const givenBackIn = (tab = desk) =>
+      until(
+        'the page to say that the line is given back',
+        60_000,
+        async () => GIVEN_BACK.exec(await textIn(tab).catch(() => ''))?.[0],
+      );
+    const refunds = async () => (await environment.refundsOf(key)).map(({ amount, status }) => ({ amount, status }));
+    const newRefund = () => until('the refund', 30_000, async () => (await refunds()).length > 0);
+    const LAMP_BACK = [{ amount: '89.00', status: 'succeeded' }];
+
+    test('clicks twice, loses replies, and reloads: one refund of the one line', async () => {
+      const tab = await context.newPage();
+      await openDesk(tab);
+      await environment.behave({ ...SLOW, lostReplyRate: 1 });
+      await giveBack().dblclick({ noWaitAfter: true });
+      await giveBack(tab).click({ noWaitAfter: true });
+      await newRefund();
+      await tab.goto(`${urlOf(office)}${path}`);
+      await environment.behave({ lostReplyRate: 0 });
+      const text = await givenBackIn(tab);
+      await desk.goto(`${urlOf(office)}${path}`);
+      expect(await givenBackIn()).toBe(text);
+      await desk.reload();
+      expect(await givenBackIn()).toBe(text);
+      expect([await giveBack().count(), await desk.getByRole('button').count()]).toEqual([0, 1]);
+      expect(await refunds()).toEqual(LAMP_BACK);
+    });
+
+    test('clicks, and the back office is killed: after its start it gives back by itself, once', async () => {
+      await environment.behave(SLOW);
+      await giveBack().click({ noWaitAfter: true });
+      await newRefund();
+      await office.kill();
+      office = await startOffice(office.port);
+      await desk.goto(`${urlOf(office)}${path}`);
+      await givenBackIn();
+      expect(await refunds()).toEqual(LAMP_BACK);
+    });
+
+    test('sees that a refund takes time, and that another one is declined', async () => {
+      await environment.behave({ refundPendingRate: 1 });
+      await giveBack().click();
+      await until('the page to say so', 30_000, async () =>
+        (await textIn(desk)).startsWith('The bank takes its time.'),
+      );
+      await environment.behave({ refundPendingRate: 0, declineRate: 1 });
+      await desk.getByRole('button', { name: 'Give back' }).click();
+      await desk.getByText(/^Declined: /).waitFor();
+      await environment.behave({ declineRate: 0 });
+      expect(await desk.getByRole('button').count()).toBe(0);
     });
   });
 });

@@ -41,7 +41,7 @@ describe('the shop of examples/, with two servers', () => {
   const open = (url: string, session = cookie) => ask(url, { headers: { Cookie: session } });
   /** The path of its page. */
   async function order() {
-    const { headers } = await post(`${shop.url}/orders`, 'article=book');
+    const { headers } = await post(`${shop.url}/orders`, 'basket=book');
     [cookie = ''] = `${headers['set-cookie']}`.split(';');
     return `${headers.location}`;
   }
@@ -127,7 +127,7 @@ describe('the shop of examples/, with two servers', () => {
     const path = await order();
     expect(button((await click(path, 5)).text)).toEqual(['1', 'Pay']);
     for (const attempt of ['', '0', 'second', '100']) expect((await click(path, attempt)).status).toBe(400);
-    expect((await post(`${shop.url}/orders`, 'article=toString')).status).toBe(400);
+    expect((await post(`${shop.url}/orders`, 'basket=toString')).status).toBe(400);
     expect((await click('/orders/of-nobody')).status).toBe(404);
     expect(await environment.newCharges()).toEqual([]);
   });

@@ -13,7 +13,7 @@ import { until } from '../../testkit/time/until.js';
 const START_MS = 30_000;
 const PAID = /Paid: (TXN\d+)/;
 
-describe('shop, Idempay and Stripe adapter, started by one command', () => {
+describe('shop, back office, Idempay and Stripe adapter, started by one command', () => {
   let examples: Examples;
   let folder: string;
   beforeAll(async () => {
@@ -26,7 +26,7 @@ describe('shop, Idempay and Stripe adapter, started by one command', () => {
   afterEach(() => rm(folder, { recursive: true, force: true }));
 
   function run(settings: Readonly<Record<string, string>>, parameters: readonly string[]) {
-    const environment = { PORT: '0', IDEMPAY_PORT: '0', TMPDIR: folder, ...settings };
+    const environment = { PORT: '0', BACK_OFFICE_PORT: '0', IDEMPAY_PORT: '0', TMPDIR: folder, ...settings };
     const { child, ended } = spawnProgram(examples.program('together'), environment, [], parameters);
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {
@@ -47,7 +47,7 @@ describe('shop, Idempay and Stripe adapter, started by one command', () => {
       body: new URLSearchParams(fields).toString(),
     });
   const open = async (url: string) => (await ask(url, { headers: { Cookie } })).text;
-  const orderAt = async (shop: string) => `${(await form(`${shop}/orders`, { article: 'book' })).headers.location}`;
+  const orderAt = async (shop: string) => `${(await form(`${shop}/orders`, { basket: 'book' })).headers.location}`;
 
   /** Orders a book, and pays it as its page says. */
   async function buy(shop: string, source: string, attempt = '1', path?: string) {
@@ -76,8 +76,14 @@ describe('shop, Idempay and Stripe adapter, started by one command', () => {
       amount: 2_490,
       payment_method: 'pm_card_visa',
       description: 'A book',
-      metadata: { article: 'book', idempay_order: first.order.replace('/orders/', 'order-') },
+      metadata: { articles: 'book', idempay_order: first.order.replace('/orders/', 'order-') },
     });
+    // The shop's look finds that the order is paid, and then a line of it can come back.
+    const returns = `${address('The office')}${first.order}`;
+    await until('the line to have a button', 30_000, async () => (await open(returns)).includes('Give back'));
+    for (const _click of [1, 2]) await form(`${returns}/returns`, { line: '1' });
+    await until('the refund', 30_000, async () => /Given back: TXN\d+/.test(await open(returns)));
+
     for (const fields of [
       { attempt: '1' },
       ...['a card', '4242424242424242'].map((source) => ({ attempt: '1', source })),

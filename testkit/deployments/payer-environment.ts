@@ -16,6 +16,7 @@ const PROMPT: Partial<Behaviour> = {
   replyLatencyMs: 0,
   lostReplyRate: 0,
   pendingRate: 0,
+  refundPendingRate: 0,
   endWith: null,
 };
 
@@ -63,6 +64,7 @@ async function openPayerEnvironment() {
     url: service.url,
     behave: (behaviour: Partial<Behaviour>) => processor.behave(behaviour),
     charges: async (): Promise<readonly ChargeLine[]> => processor.charges(),
+    refundsOf: (key: string) => processor.refundsOf(key),
     /** In the middle of whatever it does. */
     async killService(): Promise<void> {
       await service.kill();
