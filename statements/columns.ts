@@ -33,7 +33,7 @@ const NAMES: Readonly<Record<Member, string>> = {
   debit: 'grossdebitgc grossdebit debit debitamount soll paidout moneyout',
   currency: 'currency currencycode ccy curr grosscurrency paymentcurrency waehrung währung',
   status: 'status state outcome result paymentstatus transactionstatus',
-  type: 'type typ transactiontype recordtype eventtype umsatztyp reportingcategory balancetransactiontype buchungstext',
+  type: 'type typ transactiontype recordtype eventtype umsatztyp reportingcategory balancetransactiontype buchungstext kind',
 };
 
 /** By the names of the columns, in any case and spelling (`Transaction ID`, `transaction_id`), and by payments. */

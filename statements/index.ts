@@ -10,7 +10,7 @@ export { currencyOfAmounts, DELIMITERS, readHead, type StatementFormat, type Sta
 export { GROUPS, type GroupName, shownGroups } from './groups.js';
 export { isWholeKey } from './ids.js';
 export { firstLines } from './lines.js';
-export { PAYMENT_CSV_HEADER, type PaymentCells, paymentCsvLine } from './payment-table.js';
+export { PAYMENT_CSV_HEADER, type PaymentRow, paymentCsvLine } from './payment-table.js';
 export {
   agreementOf,
   type DayOffset,

@@ -44,7 +44,9 @@ export class Refunds {
     private readonly lines: StatementLines,
     private readonly findings: Findings,
   ) {
-    this.lineIds = new Set(lines.entries.filter(isRefundLine).flatMap(({ row }) => idsOf(row)));
+    const refundLines = lines.entries.filter(isRefundLine);
+    this.lineIds = new Set(refundLines.flatMap(({ row }) => idsOf(row)));
+    for (const { row } of refundLines) if (row.isFailedRefund) this.takeBack(row);
   }
 
   /** The order number of a payment may stand in the line about its refund. */
@@ -104,6 +106,25 @@ export class Refunds {
       if (isCheck(entry.row)) this.findings.count('check', undefined, entry.row);
       else this.findings.report('refundTheirs', { theirs: entry.row });
     }
+  }
+
+  /** The line of a refund and the line that takes it back moved nothing together. The second one is compared, as a decline. */
+  private takeBack(failed: StatementRow): void {
+    const ids = idsOf(failed);
+    const isFirst = ({ row, isTaken }: ReadEntry) =>
+      !isTaken &&
+      row.state === 'COMPLETED' &&
+      row.currency === failed.currency &&
+      givenBack(row) === givenBack(failed) &&
+      ids.every((id) => idsOf(row).includes(id));
+    const found = [...this.lines.withId(ids[0] ?? '')].filter(isRefundLine).filter(isFirst);
+    const ranked = found.sort((one, other) => compareRanks(rankAlone(one.row), rankAlone(other.row)));
+    // It may name less than the first line does: then only one line may be meant.
+    const first =
+      ranked.find(({ row }) => idsOf(row).length === ids.length) ?? (ranked.length === 1 ? ranked[0] : undefined);
+    if (!first) return;
+    first.isTaken = true;
+    this.findings.count('other', undefined, { ...first.row, state: 'DECLINED' });
   }
 
   private compare({ refund, isOfTheDay }: Candidate, line: ReadEntry): void {

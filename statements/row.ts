@@ -25,6 +25,8 @@ export interface StatementRow {
   /** The meaning of the status. Without one: a statement lists paid payments. */
   readonly state: 'COMPLETED' | 'DECLINED' | 'OTHER';
   readonly kind: RowKind;
+  /** True of a line that takes a refund back, because its money did not arrive. */
+  readonly isFailedRefund: boolean;
 }
 
 /** A line that could not be read. `ids`: the ids by which it may name a payment. */
@@ -63,6 +65,8 @@ const DECLINED = 'declined failed failure refused rejected denied abgelehnt fehl
 /** Words that banks write if a payer gave no reference. */
 const NO_REFERENCE = /^(?:notprovided|nonref|n\/?a|none|null|-+)$/i;
 const CURRENCY = /^[A-Z]{3}$/;
+/** Stripe (`refund_failure`) and Adyen (`RefundedReversed`) write a line with the money for a refund that the payer's bank sent back. */
+const FAILED_REFUND = /refund fail|refunded ?reversed/i;
 
 /** In this order: a fee of a chargeback is a fee. */
 const KINDS: readonly (readonly [RowKind, RegExp])[] = [
@@ -103,7 +107,9 @@ export function readStatementRow(line: number, fields: readonly string[], readin
     );
   }
   const status = text(columns.status);
-  const row = { line, reference, order, refund, transactionId, currency, status, state: stateOf(status, type) };
+  const isFailedRefund = FAILED_REFUND.test(type);
+  const state = isFailedRefund ? 'DECLINED' : stateOf(status);
+  const row = { line, reference, order, refund, transactionId, currency, status, state, isFailedRefund } as const;
   if ('either' in amount) return { row, type, amountText: amountText ?? '', either: amount.either };
   return { row: complete(row, type, amount.units), mark: amount.mark };
 }
@@ -175,11 +181,7 @@ function kindOf(type: string, units: bigint, isNamed: boolean): RowKind {
   return units < 0n || (!isNamed && OTHER_WITHOUT_NAME.test(type)) ? 'other' : 'payment';
 }
 
-/** Stripe writes a line of its own, with the money, for a refund that the payer's bank sent back. */
-const FAILED_REFUND = /refund fail/i;
-
-function stateOf(status: string, type: string): StatementRow['state'] {
-  if (FAILED_REFUND.test(type)) return 'DECLINED';
+function stateOf(status: string): StatementRow['state'] {
   const word = status.toLowerCase().replace(/[\s_-]/g, '');
   if (word === '' || PAID.includes(word)) return 'COMPLETED';
   return DECLINED.includes(word) ? 'DECLINED' : 'OTHER';

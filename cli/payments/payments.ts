@@ -1,6 +1,6 @@
 import type { OperatedReference, Payment, PaymentFilter, PaymentKind, Resolution } from '#idempay/client';
 import { todayUtc } from '#idempay/statements/days.js';
-import { PAYMENT_MEMBERS } from '#idempay/statements/payment-table.js';
+import { PAYMENT_COLUMNS, type PaymentCells, paymentCells } from '#idempay/statements/payment-table.js';
 import { type ConnectionOptions, connect } from '../connection.js';
 import { EXIT } from '../exit-codes.js';
 import { confirm } from '../output/confirmation.js';
@@ -137,13 +137,17 @@ export async function exportPayments(
   if (options.day === undefined && last >= todayUtc()) {
     console.error(`The day ${last} has not ended yet (UTC): payments may still be settled. Export again when it has.`);
   }
-  const { processor, kind = 'payment' } = options;
+  const { processor, kind } = options;
   const rows = idempay.payments.export(first, {
     ...call,
     processor,
-    kind: options.kind,
+    kind,
     ...(last !== first && { lastDay: last }),
   });
-  const members = kind === 'payment' ? PAYMENT_MEMBERS : ([...PAYMENT_MEMBERS, 'refund'] as const);
-  await exportRows(rows, members, options);
+  if (options.format === 'csv') await exportRows(cellsOf(rows), PAYMENT_COLUMNS, options);
+  else await exportRows(rows, [], options);
+}
+
+async function* cellsOf(payments: AsyncIterable<Payment>): AsyncGenerator<PaymentCells, void, void> {
+  for await (const payment of payments) yield paymentCells(payment);
 }

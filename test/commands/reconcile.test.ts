@@ -300,7 +300,7 @@ describe('idempay payments reconcile', () => {
 
   describe('with refunds', () => {
     const PATH = '/api/refund?reference=order-2';
-    let refunds: readonly { readonly idempotencyKey: string; readonly amount: string }[];
+    let refunds: readonly Pick<Paid, 'idempotencyKey' | 'transactionId' | 'amount'>[];
     /** The command's own service, because every other test of the day counts its payments. */
     const refunded = shareProcessedService(embedded);
     const run = (...parameters: string[]) => runCommandHere(refunded().url, ['payments', 'reconcile', ...parameters]);
@@ -349,6 +349,31 @@ describe('idempay payments reconcile', () => {
             },
           },
         },
+      ]);
+    });
+
+    it('an export of ours agrees, as CSV, for a spreadsheet and as JSON, and so does one of an earlier version', async () => {
+      const exportBy = async (...parameters: string[]) => {
+        const command = ['payments', 'export', '--day', refundDay, '--kind', 'all', '--format', ...parameters];
+        const { code, stdout } = await runCommandHere(refunded().url, command);
+        expect(code).toBe(0);
+        return stdout;
+      };
+      const csv = await exportBy('csv');
+      const rows: string[][] = parse(csv);
+      const [header = []] = rows;
+      const earlier = rows.map((row) => row.slice(0, header.indexOf('client') + 1).join(','));
+      const agreed = { agreed: true, payments: 3, refunds: 2, refundsFoundByPayment: 0 };
+      for (const text of [csv, await exportBy('csv', '--spreadsheet'), await exportBy('ndjson'), earlier.join('\n')]) {
+        const { code, stdout } = await run(statementOf([text.trimEnd()]), '--day', refundDay, '--json');
+        expect([code, JSON.parse(stdout)], text).toMatchObject([0, agreed]);
+      }
+      const unknown = csv.replaceAll(refunds[0]?.idempotencyKey ?? '', 'f8d3a85b-a334-8d5b-a913-4d806ec39cb2');
+      const moved = unknown.replaceAll(refunds[0]?.transactionId ?? '', 'TXN1');
+      const { code, stdout } = await run(statementOf([moved.trimEnd()]), '--day', refundDay, '--json');
+      expect([code, JSON.parse(stdout).groups]).toMatchObject([
+        13,
+        { refundOnlyInIdempay: { count: 1 }, refundOnlyAtProcessor: { count: 1 }, onlyAtProcessor: { count: 0 } },
       ]);
     });
 

@@ -115,7 +115,7 @@ describe('the lists of refunds', () => {
     expect(payments.stdout.split('\t').length).toBe(listed.stdout.split('\t').length - 3);
   });
 
-  it('are exported with the column refund, only if they are asked for', async () => {
+  it('are exported in the columns of payments, only if they are asked for', async () => {
     const done = { ...RECORD, state: 'COMPLETED', transactionId: 'TXN9', pending: undefined };
     const headers = { idempay: '1', 'content-type': 'application/x-ndjson' };
     const text = `${JSON.stringify(done)}\n{"end":true,"count":1,"sums":{}}\n`;
@@ -132,7 +132,12 @@ describe('the lists of refunds', () => {
       );
     const withRefunds = await csv('--kind', 'all');
     expect(withRefunds.paths).toEqual(['GET /api/payments/export?day=2026-11-20&kind=all']);
-    expect(withRefunds.stdout).toMatch(/,client,refund\n.*line-2/);
-    expect((await csv()).stdout).toMatch(/,client\n/);
+    const columns = 'kind,refunded,refundOf,refundName,refundReason,processorId';
+    expect(withRefunds.stdout).toMatch(new RegExp(`,client,${columns}\n.*,refund,,${PAYMENT_KEY},line-2,returned,\n$`));
+    const usual = await csv();
+    expect([usual.paths, usual.stdout.split('\n')[0]]).toEqual([
+      ['GET /api/payments/export?day=2026-11-20'],
+      withRefunds.stdout.split('\n')[0],
+    ]);
   });
 });

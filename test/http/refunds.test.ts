@@ -193,13 +193,22 @@ describeDeployments('a refund over HTTP', (deployment) => {
       (await ask(`${shared().url}/api/payments/export?day=${day}${kind}`)).text
         .trimEnd()
         .split('\n')
-        .map((line) => JSON.parse(line) as { idempotencyKey?: string; refundSums?: object });
+        .map((line) => JSON.parse(line) as { idempotencyKey?: string; refund?: object; count?: number });
     const has = (lines: { idempotencyKey?: string }[]) => lines.some((line) => line.idempotencyKey === refundKey);
     const [usual, refunds, all] = [await linesOf(''), await linesOf('&kind=refund'), await linesOf('&kind=all')];
     expect([has(usual), has(refunds), has(all)]).toEqual([false, true, true]);
     expect(usual.at(-1)).not.toHaveProperty('refundSums');
     for (const lines of [refunds, all])
       expect(lines.at(-1)).toMatchObject({ end: true, refundSums: { USD: expect.any(String) } });
+    // The count of the last line has both kinds.
+    for (const lines of [usual, refunds, all]) expect(lines.at(-1)?.count).toBe(lines.length - 1);
+    const kinds = (lines: { refund?: object }[]) =>
+      new Set(lines.slice(0, -1).map(({ refund }) => refund !== undefined));
+    expect([kinds(usual), kinds(refunds), kinds(all)]).toEqual([
+      new Set([false]),
+      new Set([true]),
+      new Set([false, true]),
+    ]);
     expectError(await ask(`${shared().url}/api/payments/export?day=${day}&kind=refunds`), 400);
   });
 });

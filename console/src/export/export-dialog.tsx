@@ -63,7 +63,7 @@ export function ExportDialog({ http, close }: { http: Http; close(): void }) {
           <button type="button" onClick={() => choose(lastMonth())}>
             Last month
           </button>
-          <button type="button" onClick={() => choose(monthOf(todayUtc()))}>
+          <button type="button" onClick={() => choose({ ...monthOf(todayUtc()), lastDay: todayUtc() })}>
             This month
           </button>
           <button
@@ -102,7 +102,7 @@ export function ExportDialog({ http, close }: { http: Http; close(): void }) {
               }}
             >
               <option value="csv">CSV, for a spreadsheet</option>
-              <option value="ndjson">JSON, one payment on a line</option>
+              <option value="ndjson">JSON, one object on a line</option>
             </select>
           </div>
         </div>

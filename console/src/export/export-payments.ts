@@ -1,4 +1,4 @@
-import { exportedPayments, PAYMENT_CSV_HEADER, type PaymentCells, paymentCsvLine } from '@idempay/statements';
+import { exportedPayments, PAYMENT_CSV_HEADER, type PaymentRow, paymentCsvLine } from '@idempay/statements';
 import type { Http } from '../http/http.js';
 import { errorOf, isAborted, Unreachable } from '../http/service-error.js';
 import { createFile } from '../parts/file-pieces.js';
@@ -45,7 +45,7 @@ export async function exportPayments(
   const file = createFile(isCsv ? PAYMENT_CSV_HEADER : '');
   let count = 0;
   for await (const payments of exportedPayments(bytesOf(response.body), 'Export them again.')) {
-    for (const payment of payments as readonly PaymentCells[]) {
+    for (const payment of payments as readonly PaymentRow[]) {
       file.add(isCsv ? paymentCsvLine(payment) : `${JSON.stringify(payment)}\n`);
     }
     count += payments.length;

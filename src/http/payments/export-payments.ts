@@ -110,7 +110,7 @@ const description: RouteDescription = {
   operationId: 'exportPayments',
   tag: 'Payment records',
   summary: 'Export the payments that were settled on a day, or on several',
-  text: 'One JSON object for each line, in the order of settling. The last line is `{"end":true,"count":3,"sums":{"EUR":"30.00"}}`: how many payments came before it, and the exact sums by currency of those that are `COMPLETED`. With `kind=refund` or `kind=all` it has `refundSums` too, of the refunds. An export without this line was cut, and is not whole.',
+  text: 'One JSON object for each line, in the order of settling. The last line is `{"end":true,"count":3,"sums":{"EUR":"30.00"}}`: how many payments and refunds came before it, and the exact sums by currency of the payments that are `COMPLETED`. With `kind=refund` or `kind=all` it has `refundSums` too, of the refunds. An export without this line was cut, and is not whole.',
   parameters: {
     day: {
       text: 'The day, in UTC.',

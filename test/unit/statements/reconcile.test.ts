@@ -540,6 +540,41 @@ describe('a reconciliation', () => {
       expect(agreementOf(unread)).toMatchObject({ differences: 0, isAgreed: false });
     });
 
+    it('takes the lines of a refund that failed as one decline, and says so where it was made', async () => {
+      const failed = { ...first, state: 'DECLINED' as const };
+      const named = `order-1,${refundKeyOf(1)},-20.00,USD,refund`;
+      for (const [line, back] of [
+        [named, `order-1,${refundKeyOf(1)},20.00,USD,refund_failure`],
+        [named, 'order-1,,20.00,USD,RefundedReversed'],
+        ['order-1,,-20.00,USD,Refunded', 'order-1,,20.00,USD,RefundedReversed'],
+      ] as const) {
+        for (const lines of [
+          [charge, line, back],
+          [back, line, charge],
+        ]) {
+          const declined = await compareRefunds(lines, () => [order, failed]);
+          expect(countsOf(declined), back).toEqual({ matched: 1, refundMatched: 1, other: 1 });
+          expect([totalsOf(declined, 'other').theirs, agreementOf(declined).isAgreed]).toEqual([[], true]);
+          const made = await compareRefunds(lines, () => [order, first]);
+          expect(countsOf(made), back).toEqual({ matched: 1, refundDifferent: 1, other: 1 });
+          expect(made.shown.refundDifferent).toMatchObject([{ differs: ['state'] }]);
+        }
+      }
+      const back = 'order-1,,20.00,USD,refund_failure';
+      const unknown = await compareRefunds([charge, named, back], () => [order]);
+      expect(countsOf(unknown)).toEqual({ matched: 1, refundTheirs: 1, other: 1 });
+      // Another amount, another payment, or one of two refunds is not guessed to be the one that failed.
+      const same = { ...second, amount: '20.00' };
+      const both = [charge, named, named.replace(refundKeyOf(1), refundKeyOf(2)), back];
+      expect(countsOf(await compareRefunds(both, () => [order, first, same]))).toEqual({
+        ...{ matched: 1, refundMatched: 2, refundTheirs: 1 },
+      });
+      for (const other of [back.replace('20.00', '20.01'), back.replace('order-1', 'order-2')]) {
+        const result = await compareRefunds([charge, named, other], () => [order, first]);
+        expect(countsOf(result)).toEqual({ matched: 1, refundMatched: 1, refundTheirs: 1 });
+      }
+    });
+
     it('takes a line from the time when a refund was under way for no second one', async () => {
       const lines = ['pending', 'succeeded'].map((status) => ({ ...rowOf(first), type: 'refund', status }));
       for (const inOrder of [lines, lines.toReversed()]) {

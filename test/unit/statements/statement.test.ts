@@ -269,6 +269,7 @@ describe('a row', () => {
       status: 'Paid',
       state: 'COMPLETED',
       kind: 'payment',
+      isFailedRefund: false,
     });
   });
 
