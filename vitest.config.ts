@@ -51,6 +51,7 @@ const LONG_TESTS = [
   'test/package/client.test.ts',
   'test/package/image-build.test.ts',
   'test/package/installed.test.ts',
+  'test/package/versions.test.ts',
   'test/proof/compiled-mutants.test.ts',
   'test/proof/faults-restored.test.ts',
   'test/proof/faults.test.ts',

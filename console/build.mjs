@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
 const PAGE = 'index.html';
+/** Of the packages that are a part of the page. It is for readers of the package, so it is not compressed, and the service does not serve it. */
+const LICENSES = 'licenses.md';
 const root = fileURLToPath(new URL('.', import.meta.url));
 /** The packages are built before, and a build that changes nothing writes nothing. A folder counts as newer when a file of it was removed. */
 const SOURCES = [
@@ -38,6 +40,7 @@ export async function buildConsole(output) {
         // What stands in a script or style as `data:` would need a wider policy.
         assetsInlineLimit: 0,
         modulePreload: { polyfill: false },
+        license: { fileName: LICENSES },
       },
     }),
   ].flat();
@@ -49,8 +52,9 @@ export async function buildConsole(output) {
   )) {
     const content = file.code ?? file.source;
     const text = fileName === PAGE ? String(content).replace(OWN_REFERENCE, '$1="console/') : content;
-    writeFileSync(join(output, `${fileName}.gz`), gzipSync(text, { level: 9 }));
-    written.add(`${fileName}.gz`);
+    const name = fileName === LICENSES ? LICENSES : `${fileName}.gz`;
+    writeFileSync(join(output, name), fileName === LICENSES ? text : gzipSync(text, { level: 9 }));
+    written.add(name);
   }
   for (const name of readdirSync(output)) if (!written.has(name)) rmSync(join(output, name));
 }

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 
 const RULES = 'docs/engineering/specification.md';
 const LOOKED_AT =
-  /^(src|test|testkit|proof|bench|docs|client|examples|console|scripts)\/.*\.(tsx?|mjs|lua|sql|md)$|^[A-Z]+\.md$/;
+  /^(src|bin|cli|test|testkit|proof|bench|docs|client|examples|console|scripts)\/.*\.(tsx?|mjs|lua|sql|md)$|^[A-Z]+\.md$/;
 
 /** `rule P4`, `rules G1, P3 and T2`, `rules H1 to H3`. */
 const NUMBERED_RULES = /\b[Rr]ules? ((?:[GPHTAO]\d{1,2}(?:, | and | to |-)?)+)/g;
@@ -19,6 +19,8 @@ const RULES_AS_DECISIONS = /\b[Dd]ecisions? [GPHTAO]\d{1,2}\b/g;
 const SPEC = /\bspec (\d(?:\.\d)?)(?: (caching )?rules? (\d)(?:(?:, | and | to |-)(\d))?)?/g;
 const PROTOCOL = /\bprotocol,? step (\d)/g;
 const LINK = /\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)/g;
+/** A page that a help text or a log line names. */
+const NAMED_PAGE = /pageAt\('([^']+)'\)/g;
 const NAMED_TEST =
   /`(?:test\/)?((?:unit|contracts|protocol|adapters|http|faults|proof|topologies|reference-processor|package|browser|examples|documents)(?:\/[a-z0-9-]+)+)`/g;
 
@@ -49,6 +51,9 @@ for (const file of execFileSync('git', ['ls-files'], { encoding: 'utf8' }).split
     if (![`test/${name}.test.ts`, `test/${name}.ts`, `test/${name}`, name].some((path) => existsSync(path))) {
       problems.push(`${file}: there is no test/${name}.test.ts`);
     }
+  }
+  for (const [, page] of text.matchAll(NAMED_PAGE)) {
+    if (!existsSync(page)) problems.push(`${file}: there is no page ${page}`);
   }
   if (!file.endsWith('.md')) continue;
   for (const [, path, anchor] of text.matchAll(LINK)) {

@@ -31,14 +31,16 @@ export async function payTwice(): Promise<string | undefined> {
 }
 `;
 
-/** Packs the service, the client and the command into a folder, as they are built. Resolves to the three files. */
-export async function packInto(folder: string): Promise<{ service: string; client: string; cli: string }> {
-  const packages = ['--workspace', '@idempay/client', '--workspace', '@idempay/cli', '--include-workspace-root'];
-  const options = ['--ignore-scripts', '--pack-destination', folder];
-  const { stdout } = await promisify(execFile)('npm', ['pack', ...options, ...packages], {
-    cwd: ROOT,
-    env: USERS_ENVIRONMENT,
-  });
+/**
+ * Packs the service, the client and the command into a folder, as they are built and would be published. Resolves to the three files.
+ * If `repository` is omitted, they have the address that package.json has.
+ */
+export async function packInto(
+  folder: string,
+  repository?: string,
+): Promise<{ service: string; client: string; cli: string }> {
+  const script = [join('scripts', 'packages.mjs'), folder, ...(repository === undefined ? [] : [repository])];
+  const { stdout } = await promisify(execFile)(process.execPath, script, { cwd: ROOT, env: USERS_ENVIRONMENT });
   const files = stdout.trim().split('\n');
   const fileOf = (name: string) => join(folder, files.find((file) => file.startsWith(name)) ?? '');
   return { service: fileOf('idempay-0'), client: fileOf('idempay-client-'), cli: fileOf('idempay-cli-') };

@@ -1,4 +1,5 @@
 import { type Command, Option } from '@commander-js/extra-typings';
+import { pageAt } from '#idempay/platform/manual.js';
 import { MEMBERS } from '#idempay/statements/columns.js';
 import { examples, KEY, KEY_UNLESS_REFERENCE, OPTIONS, REFERENCE } from '../arguments.js';
 
@@ -207,7 +208,7 @@ export function addPaymentCommands(program: Command): void {
     .command('resolve')
     .summary('ends a payment that stays unknown')
     .description(
-      'For operators: ends a payment that stays unknown, once you found its outcome at the processor (docs/reference/processor.md).\nIt asks before it does so.',
+      `For operators: ends a payment that stays unknown, once you found its outcome at the processor (${pageAt('docs/reference/processor.md')}).\nIt asks before it does so.`,
     )
     .addArgument(KEY)
     .addOption(

@@ -16,6 +16,7 @@ import {
 import { type ProcessorLocation, readProcessorUrl } from '../payments/processors/processor-url.js';
 import { type Finding, milliseconds, verdictOf } from '../platform/finding.js';
 import { isLoopback } from '../platform/loopback.js';
+import { pageAt } from '../platform/manual.js';
 
 /** The doctor waits no longer than this, even if payments do. */
 const LIMIT_MS = 5_000;
@@ -53,7 +54,7 @@ export async function examineProcessor(settings: {
             ? [result.cause, ...(lookAt === undefined ? [] : [lookAt])].join(': ')
             : `${result.state}, for a reference that was never charged`,
       wanted: '404 with a JSON object for a random reference',
-      why: 'a takeover looks up before it charges; docs/reference/processor.md is the contract',
+      why: `a takeover looks up before it charges; ${pageAt('docs/reference/processor.md')} is the contract`,
     },
     ...(result.state === 'no record'
       ? [judgeContract(contractIn(reply)), judgeContent(readsContent(reply)), judgeNames(namesReference(reply, key))]

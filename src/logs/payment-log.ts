@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { PaymentEvents } from '../payments/context.js';
 import { StoreUnavailable } from '../platform/faults.js';
+import { pageAt } from '../platform/manual.js';
 import type { StoreLog } from './store-log.js';
 
 /**
@@ -39,7 +40,7 @@ export function createPaymentLog(logger: Logger, storeLog: Pick<StoreLog, 'refus
     unseen: (ms) =>
       logger.warn(
         { hours: Math.floor(ms / 3_600_000) },
-        'the clock advanced by hours in which no process ran, or the clock was wrong: payments are kept that much longer. If the clock is right now, an operator may confirm the hours: see "Retention" in docs/operations/deployment.md',
+        `the clock advanced by hours in which no process ran, or the clock was wrong: payments are kept that much longer. If the clock is right now, an operator may confirm the hours: see "Retention" in ${pageAt('docs/operations/deployment.md')}`,
       ),
     contradiction: ({ transactionId, processor }, answered, kept) =>
       logger.error(
@@ -58,15 +59,15 @@ export function createPaymentLog(logger: Logger, storeLog: Pick<StoreLog, 'refus
     processorAlarm: (cause, suppressed) => logger.error({ suppressed }, cause),
     sourceNotRead: () =>
       logger.warn(
-        'payments have a source, and the adapter of the processor does not say that it reads it: see "Content" in docs/reference/processor.md',
+        `payments have a source, and the adapter of the processor does not say that it reads it: see "Content" in ${pageAt('docs/reference/processor.md')}`,
       ),
     amountsNotTold: () =>
       logger.warn(
-        'look-ups at the processor do not say what was charged: after a failover or a restore that loses rows, each payment that was charged and lost waits for an operator. See "What a reply is about" in docs/reference/processor.md',
+        `look-ups at the processor do not say what was charged: after a failover or a restore that loses rows, each payment that was charged and lost waits for an operator. See "What a reply is about" in ${pageAt('docs/reference/processor.md')}`,
       ),
     ordersAreNew: () =>
       logger.warn(
-        'the newest order was paid without credentials: with AUTH every reference is new, so an order that was paid before would be charged again (docs/reference/references.md)',
+        `the newest order was paid without credentials: with AUTH every reference is new, so an order that was paid before would be charged again (${pageAt('docs/reference/references.md')})`,
       ),
   };
 }

@@ -14,7 +14,7 @@ const run = (command: string, args: string[], folder?: string) =>
   promisify(execFile)(command, args, { cwd: folder, env: USERS_ENVIRONMENT });
 /** Files that a user has no use for: sources, tests, the compiler's notes. */
 const FOR_USERS =
-  /^package\/(bin\/idempay\.js|dist\/.+\.(js|sql|lua)|dist\/http\/openapi\/reference-page\/.+\.(html|css|txt)|dist\/console\/[\w-]+(\.\w+)+\.gz|dist\/testing\/.+\.d\.ts|[A-Z]+\.md|LICENSE|(dist\/testing\/required\/)?package\.json|\.env\.example)$/;
+  /^package\/(bin\/idempay\.js|dist\/.+\.(js|sql|lua)|dist\/http\/openapi\/reference-page\/.+\.(html|css|txt)|dist\/console\/([\w-]+(\.\w+)+\.gz|licenses\.md)|dist\/testing\/.+\.d\.ts|[A-Z]+\.md|LICENSE|(dist\/testing\/required\/)?package\.json|\.env\.example)$/;
 
 describe('the package, installed in an empty folder', () => {
   let folder: string;

@@ -1,6 +1,7 @@
 import { printDone } from '#idempay/cli/output/results.js';
 import { UsageError } from '#idempay/cli/usage.js';
 import { readConfig } from '../../config.js';
+import { pageAt } from '../../platform/manual.js';
 import type { Environment } from '../../platform/settings.js';
 import { backUp } from '../../stores/embedded/file/backup.js';
 
@@ -11,7 +12,7 @@ export async function backup(file: string, environment: Environment): Promise<vo
   const { deployment } = readConfig(environment);
   if (deployment.kind !== 'embedded') {
     throw new UsageError(
-      'This is the distributed deployment: back PostgreSQL up with its own tools (docs/operations/deployment.md, "Backup and restore").',
+      `This is the distributed deployment: back PostgreSQL up with its own tools (${pageAt('docs/operations/deployment.md')}, "Backup and restore").`,
     );
   }
   await backUp(deployment.dataDir, file, (copied, about) =>

@@ -1,6 +1,7 @@
 import { type Command, Option } from '@commander-js/extra-typings';
 import { examples, OPTIONS } from '#idempay/cli/arguments.js';
 import { wholeNumber } from '#idempay/cli/connection.js';
+import { pageAt } from '../../platform/manual.js';
 
 /** A program of its own, which is compiled after the service. */
 const REFERENCE_PROCESSOR = new URL('../../reference-processor/main.js', import.meta.url).href;
@@ -20,7 +21,7 @@ export function addOperationCommands(program: Command): void {
     .command('processor')
     .summary('runs the reference processor; check: the contract against an adapter')
     .description(
-      'Runs the reference processor, which plays the company that moves the money (docs/reference/processor.md), until SIGTERM or SIGINT.\nIts settings are environment variables too: PROCESSOR_PORT (8090), CHARGE_LOG, PROCESSOR_DECLINE_RATE and others.',
+      `Runs the reference processor, which plays the company that moves the money (${pageAt('docs/reference/processor.md')}), until SIGTERM or SIGINT.\nIts settings are environment variables too: PROCESSOR_PORT (8090), CHARGE_LOG, PROCESSOR_DECLINE_RATE and others.`,
     )
     .addHelpText(
       'after',
@@ -34,7 +35,7 @@ export function addOperationCommands(program: Command): void {
     .command('check')
     .summary('runs the contract of processors against an adapter, and charges for real')
     .description(
-      `Runs the contract of docs/reference/processor.md against an adapter: charges, repeats, look-ups, lost replies, content, twenty
+      `Runs the contract of ${pageAt('docs/reference/processor.md')} against an adapter: charges, repeats, look-ups, lost replies, content, twenty
 charges at once, endings, pending charges, refunds, wrong requests. It charges for real, with up to 17 references, gives two of the charges
 back, and prints each reference. Exit code: 0 the contract is kept, 15 it is broken, 5 the adapter cannot be reached.`,
     )

@@ -1,4 +1,5 @@
 import type { Clock } from '../../platform/clock.js';
+import { pageAt } from '../../platform/manual.js';
 
 /**
  * The clock that all times in the database come from: of keys, leases and outcomes. It begins at the wall clock's time or at
@@ -82,7 +83,7 @@ export function watchStoreClock(
     const isAhead = aheadMs > NOTICEABLE_MS;
     if (isAhead && !wasAhead) {
       warn(
-        `The store's clock is ${Math.round(aheadMs / 1_000)} s ahead of this machine's: a clock was wrong before, or was set back now. No key that was refused becomes good again, so the store's clock is never set back; see "Clocks" in docs/operations/deployment.md.`,
+        `The store's clock is ${Math.round(aheadMs / 1_000)} s ahead of this machine's: a clock was wrong before, or was set back now. No key that was refused becomes good again, so the store's clock is never set back; see "Clocks" in ${pageAt('docs/operations/deployment.md')}.`,
       );
     }
     wasAhead = isAhead;

@@ -1,4 +1,5 @@
 import { type Finding, verdictOf } from '../../../platform/finding.js';
+import { pageAt } from '../../../platform/manual.js';
 import { createKeyNames } from '../key-names.js';
 import { messageOf } from './fault.js';
 import type { VisitedRedis } from './visit.js';
@@ -44,9 +45,8 @@ const NEEDED_ON_CLUSTER: readonly (readonly string[])[] = [['CLUSTER', 'SLOTS']]
  * docs/operations/deployment.md may not call it. Needs Redis 7. Has no keys, so that any node of a Cluster can run it.
  */
 const CHECK = 'return redis.acl_check_cmd(unpack(ARGV)) and 1 or 0';
-const WHY = 'docs/operations/deployment.md lists them; without one some requests get 503, or wait too long';
-const WHY_SAMPLES =
-  'docs/operations/deployment.md lists them; without one the live view shows only the process that is asked';
+const WHY = `${pageAt('docs/operations/deployment.md')} lists them; without one some requests get 503, or wait too long`;
+const WHY_SAMPLES = `${pageAt('docs/operations/deployment.md')} lists them; without one the live view shows only the process that is asked`;
 
 /** Checks that the user of `REDIS_URL` may do everything that the service does. Changes nothing. */
 export async function examineRights({ server, location }: VisitedRedis): Promise<Finding> {

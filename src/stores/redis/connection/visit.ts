@@ -1,4 +1,5 @@
 import { Redis, type RedisOptions } from 'ioredis';
+import { pageAt } from '../../../platform/manual.js';
 import { CERTIFICATE_ADVICE, isCertificateFault } from '../../../platform/tls-fault.js';
 import { CannotOpen } from '../../shared/deployment.js';
 import { messageOf, withoutCommand } from './fault.js';
@@ -16,7 +17,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
     'Set the user and the password that the server knows, percent-encoded: redis://user:password@host',
   ],
   [/DB index/, 'End REDIS_URL with a database that the server has; 0 is always there'],
-  [/^NOPERM/, 'Give the user of REDIS_URL the rights that docs/operations/deployment.md lists'],
+  [/^NOPERM/, `Give the user of REDIS_URL the rights that ${pageAt('docs/operations/deployment.md')} lists`],
   [/^DENIED/, 'The server is in protected mode: give it a password, and set that in REDIS_URL'],
 ];
 

@@ -1,0 +1,112 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { promisify } from 'node:util';
+import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
+import { publint } from 'publint';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { linkPackages } from '../../testkit/linked-packages.js';
+import { packedFiles, packInto, USERS_ENVIRONMENT } from '../../testkit/packed.js';
+import { ROOT } from '../../testkit/programs.js';
+
+const run = promisify(execFile);
+const NAMES = ['service', 'client', 'cli'] as const;
+/** As a publisher would fill it in; the name is reserved. */
+const REPOSITORY = 'git+https://git.example/shop/idempay.git';
+/** Where nothing listens. */
+const NO_REGISTRY = 'http://127.0.0.1:9';
+const LINK = /\]\(([^)\s]+)\)/g;
+/** A text that names a page by its path in the repository. Comments of the build stay as they are. */
+const NAMED_PATH = /^(?!\s*(?:\*|\/[*/])).*docs\/[a-z]+\/[a-z-]+\.md(?!'\))/gm;
+
+describe('the packages as they would be published', () => {
+  let folder: string;
+  let packed: Awaited<ReturnType<typeof packInto>>;
+  let version: string;
+  const manifestOf = async (name: (typeof NAMES)[number]) =>
+    JSON.parse((await packedFiles(packed[name])).get('package/package.json') ?? '');
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'idempay-published-'));
+    packed = await packInto(folder, REPOSITORY);
+    ({ version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')));
+  });
+
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  test.each(NAMES)('have exports that all tools find: %s', async (name) => {
+    const bytes = await readFile(packed[name]);
+    const tarball = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
+    const { messages } = await publint({ pack: { tarball }, strict: true });
+    expect(messages).toEqual([]);
+  });
+
+  test.each(['service', 'client'] as const)('have types for every way to import them: %s', async (name) => {
+    const tarball = createPackageFromTarballData(await readFile(packed[name]));
+    // `idempay` itself is a program: its import fails, and says what to import.
+    const checked = await checkPackage(tarball, name === 'service' ? { excludeEntrypoints: ['.'] } : {});
+    expect(checked.types).toMatchObject({ kind: 'included' });
+    expect('problems' in checked && checked.problems).toEqual([]);
+  });
+
+  test.each(NAMES)('are accepted by npm publish, which asks no registry for a dry run: %s', async (name) => {
+    const options = ['--dry-run', '--registry', NO_REGISTRY, '--fetch-retries', '0', '--userconfig', '/dev/null'];
+    const { stdout } = await run('npm', ['publish', packed[name], ...options], { cwd: folder, env: USERS_ENVIRONMENT });
+    expect(stdout).toBe(`+ ${(await manifestOf(name)).name}@${version}\n`);
+  });
+
+  test('name their repository, and nothing that only developers use', async () => {
+    for (const [name, directory] of [['service'], ['client', 'client'], ['cli', 'cli']] as const) {
+      const manifest = await manifestOf(name);
+      expect(manifest).toMatchObject({
+        license: 'MIT',
+        version,
+        repository: { type: 'git', url: REPOSITORY, ...(directory && { directory }) },
+        homepage: `https://git.example/shop/idempay/blob/v${version}/README.md`,
+      });
+      expect(manifest.keywords.length).toBeGreaterThan(3);
+      for (const member of ['private', 'scripts', 'workspaces', 'devDependencies'])
+        expect(manifest).not.toHaveProperty(member);
+    }
+  });
+
+  test('have pages whose links lead to files of this version', async () => {
+    const pages = (await Promise.all(NAMES.map((name) => packedFiles(packed[name])))).flatMap((files) =>
+      [...files].filter(([path]) => /^package\/[A-Z]+\.md$/.test(path)),
+    );
+    const links = pages.flatMap(([, text]) => [...text.matchAll(LINK)].map(([, link = '']) => link));
+    const ours = `https://git.example/shop/idempay/blob/v${version}/`;
+    expect(links.filter((link) => !/^(https:|#)/.test(link))).toEqual([]);
+    const files = links.filter((link) => link.startsWith(ours)).map((link) => link.slice(ours.length).split('#')[0]);
+    expect(files).toEqual(expect.arrayContaining(['README.md', 'docs/reference/client.md']));
+    expect(files.filter((file) => !existsSync(join(ROOT, file ?? '')))).toEqual([]);
+  });
+
+  test('have help texts and log lines that name addresses', async () => {
+    const page = `https://git.example/shop/idempay/blob/v${version}/docs/reference/processor.md`;
+    for (const [name, command, args] of [
+      ['service', 'idempay', ['processor', 'check', '--help']],
+      ['cli', 'idempay-cli', ['payments', 'resolve', '--help']],
+    ] as const) {
+      for (const [path, text] of await packedFiles(packed[name]))
+        if (path.endsWith('.js')) expect(text.match(NAMED_PATH), path).toBeNull();
+      const unpacked = join(folder, basename(packed[name], '.tgz'));
+      await mkdir(unpacked);
+      await run('tar', ['-xzf', packed[name], '-C', unpacked]);
+      linkPackages(unpacked);
+      const program = join(unpacked, 'package', 'bin', `${command}.js`);
+      expect((await run(process.execPath, [program, ...args])).stdout.replaceAll(/\s+/g, '')).toContain(page);
+    }
+  });
+
+  test('have the licences of all code that is bundled in them', async () => {
+    const files = await packedFiles(packed.service);
+    const licences = files.get('package/dist/console/licenses.md') ?? '';
+    for (const bundled of ['preact', 'uplot']) expect(licences).toContain(`## ${bundled} - `);
+    for (const name of ['swagger-ui', 'swagger-ui-bundle.js'])
+      expect(files.has(`package/dist/http/openapi/reference-page/${name}.LICENSE.txt`)).toBe(true);
+    for (const name of NAMES) expect((await packedFiles(packed[name])).get('package/LICENSE')).toMatch(/^MIT License/);
+  });
+});
