@@ -247,12 +247,13 @@ function openDeployment(
 ): Promise<Deployment> {
   const warn = (sentence: string, cause?: Error) => logger.warn(cause ? { reason: reasonOf(cause) } : {}, sentence);
   const common = { transactionCacheTtlMs, clock, notices: { warn }, events, measures };
+  const { migrations } = deployment;
   switch (deployment.kind) {
     case 'embedded':
-      return openEmbedded({ dataDir: deployment.dataDir, ...common });
+      return openEmbedded({ dataDir: deployment.dataDir, migrations, ...common });
     case 'distributed': {
       const { redis, databaseUrl, databasePoolSize } = deployment;
-      return openDistributed({ redis, databaseUrl, databasePoolSize, ...common });
+      return openDistributed({ redis, databaseUrl, databasePoolSize, migrations, ...common });
     }
   }
 }
