@@ -24,6 +24,7 @@ import { createAlarm, createHttpProcessor } from './payments/processors/http.js'
 import { createMovesMoney } from './payments/processors/moves-money.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
 import { backOffMs, RECOVERY_CONCURRENCY } from './payments/recovery.js';
+import { accessRefusal, adoptingClient } from './payments/values/adoption.js';
 import { generateIdempotencyKey } from './payments/values/idempotency-key.js';
 import { lossRefusalOf, refusalOf, warningsOf } from './payments/values/processor-names.js';
 import { createComputeKey } from './payments/values/reference.js';
@@ -42,6 +43,7 @@ import type { MeasuredStore, StoreMeasures } from './stores/shared/store-measure
 import type { Traces } from './traces/traces.js';
 import { createTransactions } from './transactions/transactions.js';
 
+const WORDS = { embedded: FOLDER_WORDS, distributed: DATABASE_WORDS } as const;
 /** How long a start waits for the first round of recovery before it serves. It never waits for a processor over the network. */
 const RECOVERY_BEFORE_SERVING_MS = { simulated: 2_000, http: 0 } as const;
 /** Long enough for every ordinary payment to end; orchestrators usually kill a process after 30 s. */
@@ -84,6 +86,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   const deployment = await openDeployment(config, logger, clock, storeLog, metrics.stores);
   const ownNames = processorNames(config);
   await refuseOtherKind(config, deployment, ownNames);
+  await refuseOtherAccess(config, deployment);
 
   const measured = metrics.measured(openProcessor(config, paymentLog, clock, traces?.headers));
   const processor = traces?.processor(measured) ?? measured;
@@ -98,7 +101,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     clock,
     keyClock: deployment.clock,
     newKey: generateIdempotencyKey,
-    computeKey: createComputeKey(deployment.id),
+    computeKey: createComputeKey(deployment.id, adoptingClient(deployment.adoption.adopter)),
     computeRefundKey: createComputeRefundKey(deployment.id),
     newTransactionId: createTransactionIds(clock.now),
     newOwner: createOwners(instance),
@@ -244,12 +247,13 @@ function openDeployment(
 ): Promise<Deployment> {
   const warn = (sentence: string, cause?: Error) => logger.warn(cause ? { reason: reasonOf(cause) } : {}, sentence);
   const common = { transactionCacheTtlMs, clock, notices: { warn }, events, measures };
+  const { migrations } = deployment;
   switch (deployment.kind) {
     case 'embedded':
-      return openEmbedded({ dataDir: deployment.dataDir, ...common });
+      return openEmbedded({ dataDir: deployment.dataDir, migrations, ...common });
     case 'distributed': {
       const { redis, databaseUrl, databasePoolSize } = deployment;
-      return openDistributed({ redis, databaseUrl, databasePoolSize, ...common });
+      return openDistributed({ redis, databaseUrl, databasePoolSize, migrations, ...common });
     }
   }
 }
@@ -260,8 +264,15 @@ async function refuseOtherKind(
   deployment: Deployment,
   [name = '']: readonly string[],
 ) {
-  const words = { embedded: FOLDER_WORDS, distributed: DATABASE_WORDS }[kind];
-  const refusal = refusalOf(name, deployment.processors.used, words);
+  await refuse(deployment, refusalOf(name, deployment.processors.used, WORDS[kind]));
+}
+
+/** Orders that were paid with credentials, or without, must not become new ones. Throws CannotOpen. */
+async function refuseOtherAccess({ access, deployment: { kind } }: Config, deployment: Deployment) {
+  await refuse(deployment, accessRefusal(access.kind, deployment.adoption, WORDS[kind].place));
+}
+
+async function refuse(deployment: Deployment, refusal: string | undefined): Promise<void> {
   if (refusal === undefined) return;
   await deployment.close();
   throw new CannotOpen(refusal);

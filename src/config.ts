@@ -42,14 +42,18 @@ export interface Config {
   readonly traces: TraceSettings | undefined;
 }
 
-/** One process on one folder, or any number of them on Redis and PostgreSQL; no mixtures (rule G2). */
+/**
+ * One process on one folder, or any number of them on Redis and PostgreSQL; no mixtures (rule G2). `migrations`: a folder in place of this
+ * version's, which no setting names.
+ */
 export type DeploymentSettings =
-  | { readonly kind: 'embedded'; readonly dataDir: string }
+  | { readonly kind: 'embedded'; readonly dataDir: string; readonly migrations?: URL | undefined }
   | {
       readonly kind: 'distributed';
       readonly redis: RedisLocation;
       readonly databaseUrl: string;
       readonly databasePoolSize: number;
+      readonly migrations?: URL | undefined;
     };
 
 export interface PaymentSettings {

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { adoptingClient } from '../payments/values/adoption.js';
 import type { Clock } from '../platform/clock.js';
 import { DatabaseClock } from './postgres/connection/database-clock.js';
 import { DatabaseIdentity } from './postgres/connection/database-identity.js';
@@ -6,7 +7,8 @@ import { createConfirmDurable } from './postgres/connection/durability.js';
 import { createPart } from './postgres/connection/part.js';
 import { Postgres } from './postgres/connection/postgres.js';
 import { refuseMissingRights, untilPostgresIsThere, warnOfLostCommits } from './postgres/connection/start.js';
-import { migrate } from './postgres/migrate.js';
+import { MIGRATIONS, migrate } from './postgres/migrate.js';
+import { readAdoption } from './postgres/payments/adopt.js';
 import { createPostgresLedger } from './postgres/payments/ledger.js';
 import { createPostgresPaymentHistory } from './postgres/payments/payment-history.js';
 import { readProcessorNames } from './postgres/payments/processor-names.js';
@@ -30,6 +32,7 @@ import { createRedisSharedSamples } from './redis/shared-samples.js';
 import { createRedisTransactionCache } from './redis/transaction-cache.js';
 import { CannotOpen, type Deployment, type Notices, type StoreEvents } from './shared/deployment.js';
 import { LastCommits } from './shared/last-commits.js';
+import { readMigrations } from './shared/migrations.js';
 import { Permits } from './shared/permits.js';
 import { REPLACED } from './shared/replaced-database.js';
 import type { StoreMeasures } from './shared/store-measures.js';
@@ -63,12 +66,21 @@ export async function openDistributed(options: {
   notices: Notices;
   events?: StoreEvents;
   measures?: StoreMeasures;
+  /** A folder of migrations in place of this version's. */
+  migrations?: URL | undefined;
 }): Promise<Deployment> {
   const { clock, notices, databasePoolSize, events, measures } = options;
   const lastCommits = new LastCommits(clock);
-  const identity = new DatabaseIdentity(clock, lastCommits, () => notices.warn(REPLACED));
+  const { migrations = MIGRATIONS } = options;
+  const identity = new DatabaseIdentity(
+    clock,
+    lastCommits,
+    () => notices.warn(REPLACED),
+    readMigrations(migrations).map(({ name }) => name),
+  );
   let isOpen = false;
   let processors: Deployment['processors'] = { used: [], beforeLoss: undefined };
+  let hasOrders = false;
   let reportBroken: (error: Error) => void = () => {};
   const broken = new Promise<Error>((resolve) => {
     reportBroken = resolve;
@@ -83,6 +95,7 @@ export async function openDistributed(options: {
       onServed: () => events?.served('PostgreSQL'),
       measures,
       lastCommits,
+      refusal: () => identity.refusal,
     },
   );
   const databaseClock = new DatabaseClock(database, clock);
@@ -92,7 +105,7 @@ export async function openDistributed(options: {
       async () => {
         await database.start();
         await databaseClock.start();
-        await migrate(options.databaseUrl, notices.warn);
+        await migrate(options.databaseUrl, notices.warn, migrations);
         await refuseMissingRights(database);
         await identity.start(database);
       },
@@ -108,7 +121,7 @@ export async function openDistributed(options: {
   isOpen = true;
   const redis = connectRedis(options.redis, (error) => events?.failed('Redis', error), notices.warn);
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
-  const names = createKeyNames(identity.deploymentId);
+  const names = createKeyNames(identity.deploymentId, adoptingClient(identity.adopter));
   lastCommits.keepIn(createRedisLastCommits(redis, names));
   const reserved = Math.max(1, Math.ceil(databasePoolSize * SHARE_WITHOUT_PAYMENTS));
   const payments = createPart(
@@ -123,6 +136,7 @@ export async function openDistributed(options: {
       await identity.watch(database, payments);
       // Rows that this look found to be lost have changed them.
       processors = await readProcessorNames(database);
+      ({ hasOrders } = await readAdoption(database));
     },
     (sentence, cause) => notices.warn(sentence, cause),
   );
@@ -153,7 +167,11 @@ export async function openDistributed(options: {
     id: identity.deploymentId,
     clock,
     keys: createRedisKeyStore(redis, names, lockEnds, { clock, remembered, measures }),
-    ledger: createPostgresLedger(payments, databaseClock, confirmDurable, { measures, onOtherKind }),
+    ledger: createPostgresLedger(payments, databaseClock, confirmDurable, {
+      measures,
+      onOtherKind,
+      adopter: adoptingClient(identity.adopter),
+    }),
     refunds: createPostgresRefundLedger(payments, databaseClock, confirmDurable, onOtherKind),
     paymentHistory: createPostgresPaymentHistory(payments, confirmDurable, new Permits(maxPages)),
     transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
@@ -179,6 +197,7 @@ export async function openDistributed(options: {
     sharedSamples: createRedisSharedSamples(redis, names, watch.roomForFills, measures),
     keyMemoryUsed: watch.memoryUsed,
     processors,
+    adoption: { adopter: identity.adopter, hasOrders },
     // Either server may come back. Only payments of the other kind, made since the start, end the process (rule P14).
     broken,
     async close() {

@@ -119,7 +119,7 @@ test('a second start leaves the schema and the rows alone; one of another versio
   for (const service of await Promise.all([stores.serve(), stores.serve()])) await service.stop();
   expect(await stores.sql(ROWS)).toEqual(before);
 
-  await stores.sql("INSERT INTO idempay.migrations (name) VALUES ('9999_from_the_future.sql')");
+  await stores.sql("INSERT INTO idempay.migrations (name, mode) VALUES ('9999_from_the_future.sql', 'full stop')");
   await expect(stores.serve()).rejects.toMatchObject(
     cannotOpen('made by another version of Idempay (migration 9999_from_the_future.sql)'),
   );

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { SCOPES, type Scope } from '#idempay/access/scopes.js';
 import { createListener } from '#idempay/http/connections/listener.js';
 import { createServer, type Features } from '#idempay/http/server.js';
+import { adoptStopped } from '../../testkit/client/adoption.js';
 import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, type Ask, ask, generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
@@ -57,7 +58,7 @@ const JSON_TYPE = { 'Content-Type': 'application/json' };
 describeDeployments('switching AUTH on', async (deployment) => {
   const keys = await requireKeys(shop);
 
-  test('is followed by a warning, until an order is paid with credentials', async () => {
+  test("is followed by a warning if the orders stay nobody's, until an order is paid with credentials", async () => {
     const stores = await deployment.open();
     onTestFinished(stores.close);
     const payOnce = async (more: Record<string, string>, headers = {}) => {
@@ -70,6 +71,7 @@ describeDeployments('switching AUTH on', async (deployment) => {
       return [status, logs.filter(({ msg }) => msg?.includes('would be charged again')).length];
     };
     expect(await payOnce({})).toEqual([200, 0]);
+    await adoptStopped(stores.environment, 'nobody');
     expect(await payOnce(keys.environment, shop.headers)).toEqual([200, 1]);
     expect(await payOnce(keys.environment, shop.headers)).toEqual([200, 0]);
   });

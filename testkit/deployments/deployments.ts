@@ -53,9 +53,12 @@ export function manageStores(environment: Environment, remove: () => Promise<unk
   const ends = new Set<() => Promise<unknown>>();
   return {
     environment,
-    /** Starts one service on these stores in this process; `more` adds to or overrides the deployment's settings. */
-    async serve(more: Environment = {}): Promise<ServiceInProcess> {
-      const service = await serveInProcess({ ...environment, ...more });
+    /**
+     * Starts one service on these stores in this process; `more` adds to or overrides the deployment's settings. `migrations`: a folder in
+     * place of this version's.
+     */
+    async serve(more: Environment = {}, migrations?: URL): Promise<ServiceInProcess> {
+      const service = await serveInProcess({ ...environment, ...more }, {}, migrations);
       const stop = async (limitMs?: number) => {
         if (ends.delete(end)) await service.stop(limitMs);
       };

@@ -10,8 +10,13 @@ import { type Environment, type LogLine, schemeOf } from './service.js';
 export type ServiceInProcess = Awaited<ReturnType<typeof serveInProcess>>;
 
 /** The whole service behind a real port, in the process of the test: starts in milliseconds, and cannot be killed. */
-export async function serveInProcess(environment: Environment, limits: Partial<ConnectionLimits> = {}) {
-  const config = readConfig({ HOST: '127.0.0.1', PORT: '0', ...environment });
+export async function serveInProcess(
+  environment: Environment,
+  limits: Partial<ConnectionLimits> = {},
+  migrations?: URL,
+) {
+  const read = readConfig({ HOST: '127.0.0.1', PORT: '0', ...environment });
+  const config = { ...read, deployment: { ...read.deployment, migrations } };
   const logs: LogLine[] = [];
   const sink = { write: (line: string) => void logs.push(JSON.parse(line) as LogLine) };
   const traces = await openTraces(config.traces, () => logger);

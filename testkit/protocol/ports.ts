@@ -11,7 +11,7 @@ import type { Deployment, Notices } from '#idempay/stores/shared/deployment.js';
 import { type OpenStores, openStores } from '../deployments/topologies/open-stores.js';
 import { until, untilPast } from '../time/until.js';
 
-export type Ports = Omit<Deployment, 'broken' | 'storeOfRecord' | 'processors'>;
+export type Ports = Omit<Deployment, 'broken' | 'storeOfRecord' | 'processors' | 'adoption'>;
 
 /** Ports on fresh, empty stores, with the clock of these stores; `close` removes the stores too. */
 export interface ContractPorts extends Ports {

@@ -392,7 +392,8 @@ export const PAYMENT_STATEMENTS: Statements = {
   claim_known(tables, values: [string[], string[], number[], ...(string | number | null)[]], [now]) {
     const { payments, loss } = tables;
     const [keys, ids, attempts, ...claimed] = values;
-    const formerNames = claimed.at(-1) as unknown as readonly string[];
+    // The last one is who adopted orders, which nobody does here.
+    const formerNames = claimed.at(-2) as unknown as readonly string[];
     const [amount, currency, fingerprint, client, processor, owner, leaseMs, claimBefore, ...more] = claimed;
     const [reference, source, content, reason, resolution, ttlMs] = more;
     const isDeclined = (key: string) => !payments.has(key) || payments.get(key)?.state === 'DECLINED';

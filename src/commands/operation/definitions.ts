@@ -118,6 +118,20 @@ back, and prints each reference. Exit code: 0 the contract is kept, 15 it is bro
     .action(async () => (await import('./restored.js')).restored(process.env));
 
   program
+    .command('adopt')
+    .argument('<client>', "such as key:shop; 'nobody' if every order may be paid again")
+    .summary('lets a client go on with orders that were paid without AUTH')
+    .description(
+      `Lets one client go on with the orders of a store (DATA_DIR, or DATABASE_URL) that were paid without credentials, before AUTH=required is
+set: its references are computed as they were without credentials, and all payments, keys and refunds without a client are its own. It is done
+once, and never taken back. Stop every service on the store first. It asks before it does so.`,
+    )
+    .addOption(KEYS_FILE)
+    .addOption(OPTIONS.yes)
+    .addHelpText('after', examples(['idempay adopt key:shop', 'after: idempay keys add shop --scopes ...']))
+    .action(async (client, options) => (await import('./adopt.js')).adopt(process.env, client, options));
+
+  program
     .command('simulated')
     .summary('discard: removes the payments of a trial')
     .description('The payments of the simulated processor, which moved no money.')

@@ -55,14 +55,15 @@ export function readAttempt(text: string): number | undefined {
 
 /**
  * Nothing of it is stored: every process computes the same key, also after the stores lost everything. Each part is hashed with its
- * length in bytes before it, so that no two references share a text; without a client its length is missing as well.
- * docs/reference/references.md has a test vector.
+ * length in bytes before it, so that no two references share a text; without a client its length is missing as well. The references of
+ * `adopter`, if there is one, are computed without a client (`idempay adopt`). docs/reference/references.md has a test vector.
  */
-export function createComputeKey(deploymentId: string): ComputeKey {
+export function createComputeKey(deploymentId: string, adopter?: string): ComputeKey {
   const start = partOf(deploymentId);
   return ({ text, attempt, client }) => {
+    const owner = client === undefined || client === adopter ? '-' : partOf(client);
     // One call for one text: several updates of a hash would cost more than the hash.
-    const parts = start + (client === undefined ? '-' : partOf(client)) + partOf(text) + partOf(String(attempt));
+    const parts = start + owner + partOf(text) + partOf(String(attempt));
     return computedKeyOf(parts);
   };
 }

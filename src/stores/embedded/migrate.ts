@@ -1,36 +1,41 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { type FoundSchema, refuseForeign } from '../shared/found-schema.js';
+import { readMigrations } from '../shared/migrations.js';
 import type { Database } from './file/sqlite.js';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
 /** 'idem' in ASCII, which `0001_schema.sql` sets. */
 const APPLICATION_ID = 0x6964656d;
 const IN_DATA_DIR = ['The database in DATA_DIR', 'set DATA_DIR to another folder'] as const;
+/**
+ * For the log of the database, which must not begin without the row of the last commit (`write-ahead-log.ts`). The number stays: a copy
+ * that lacks commits must not get as many as are known of.
+ */
+const NOTE_COMMIT = 'UPDATE last_commit SET clock_ms = clock_ms + 1';
 
 /**
  * Brings the schema up to date: `NNNN_slug.sql` files in order, each in one transaction. `user_version` is the number of
  * the last one and moves in the same transaction, so a crash leaves a file applied or not begun. Throws CannotOpen, with nothing changed,
- * if another version made the schema.
+ * if a later version made the schema, or another program. `folder`: in place of this version's files.
  */
-export function migrate(database: Database): void {
-  const found = readSchema(database);
+export function migrate(database: Database, folder: URL = MIGRATIONS): void {
+  const found = readSchema(database, folder);
   refuseForeign(found, ...IN_DATA_DIR);
-  for (const file of found.pending) {
-    const sql = readFileSync(new URL(file, MIGRATIONS), 'utf8');
-    database.exec(`BEGIN IMMEDIATE; ${sql}; PRAGMA user_version = ${numberOf(file)}; COMMIT`);
+  for (const { name, sql } of found.pending) {
+    database.exec(`BEGIN IMMEDIATE; ${sql}; ${NOTE_COMMIT}; PRAGMA user_version = ${numberOf(name)}; COMMIT`);
   }
 }
 
 /** Compares the database with the files of this version. */
-export function readSchema(database: Database): FoundSchema {
+export function readSchema(database: Database, folder: URL = MIGRATIONS): FoundSchema {
   const read = (sql: string) => Number(Object.values(database.prepare(sql).get() ?? {})[0]);
-  const files = readdirSync(MIGRATIONS).sort();
+  const files = readMigrations(folder);
   const [id, version] = [read('PRAGMA application_id'), read('PRAGMA user_version')];
   const isEmpty = id === 0 && version === 0 && read('SELECT count(*) FROM sqlite_schema') === 0;
-  if (isEmpty || (id === APPLICATION_ID && version <= numberOf(files.at(-1) ?? ''))) {
-    return { pending: files.filter((file) => numberOf(file) > version), foreign: undefined };
+  if (isEmpty || (id === APPLICATION_ID && version <= numberOf(files.at(-1)?.name ?? ''))) {
+    return { pending: files.filter(({ name }) => numberOf(name) > version), foreign: undefined };
   }
   return { pending: [], foreign: `application_id ${id}, user_version ${version}` };
 }
@@ -41,13 +46,13 @@ const numberOf = (file: string) => Number.parseInt(file, 10);
  * Throws CannotOpen if another version made the schema of a file. Reads the file alone, without its log: opened in the usual
  * way, SQLite may change both. A schema that is only in the log is left to `migrate`.
  */
-export function refuseForeignFile(path: string): void {
+export function refuseForeignFile(path: string, folder?: URL): void {
   // Nothing to read, or not there.
   if (!statSync(path, { throwIfNoEntry: false })?.size) return;
   const database = new DatabaseSync(new URL(`${pathToFileURL(path)}?immutable=1`), { readOnly: true });
   let found: FoundSchema | undefined;
   try {
-    found = readSchema(database);
+    found = readSchema(database, folder);
   } catch {
     // Damaged, or whole only together with its log: the start that opens it says which.
   } finally {

@@ -30,7 +30,7 @@ const FOR_EVER_MS = 0;
 /** Collected with its database, and sooner than that would be alone. */
 const weights = new WeakMap<Database, ArrayBuffer>();
 
-export interface InMemory extends Omit<Deployment, 'close' | 'broken' | 'processors'> {
+export interface InMemory extends Omit<Deployment, 'close' | 'broken' | 'processors' | 'adoption'> {
   /** As a loss of the key-value store: all keys that are not paid yet are unknown from now on. */
   forgetKeys(): void;
 }

@@ -8,6 +8,7 @@ import { DATABASE } from './file/exclusive-folder.js';
 import { watchWalSize } from './file/write-ahead-log.js';
 import { createEmbeddedKeyStore } from './key-store.js';
 import { createEmbeddedReport, createStoreCounters } from './key-value-store-report.js';
+import { readAdoption } from './payments/adopt.js';
 import { createEmbeddedLedger } from './payments/ledger.js';
 import { createEmbeddedPaymentHistory } from './payments/payment-history.js';
 import { readProcessorNames } from './payments/processor-names.js';
@@ -30,6 +31,8 @@ export async function openEmbedded(options: {
   notices?: Notices;
   events?: StoreEvents;
   measures?: StoreMeasures;
+  /** A folder of migrations in place of this version's. */
+  migrations?: URL | undefined;
 }): Promise<Deployment> {
   const { dataDir, clock, measures = NOT_MEASURED } = options;
   try {
@@ -42,6 +45,7 @@ export async function openEmbedded(options: {
     const writer = await Writer.open(dataDir, { onBroken: reportBroken, onReplaced }, clock, {
       events: options.events,
       measures,
+      migrations: options.migrations,
     });
     const reader = Reader.ofFile(path, reportBroken);
     const { storeClock } = writer;
@@ -63,6 +67,7 @@ export async function openEmbedded(options: {
     return {
       id,
       processors: readProcessorNames(reader),
+      adoption: readAdoption(reader),
       clock: storeClock,
       keys: createEmbeddedKeyStore(writer, reader, counters),
       ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),

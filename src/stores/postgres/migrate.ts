@@ -1,9 +1,10 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import { type FoundSchema, refuseForeign } from '../shared/found-schema.js';
+import { type Migration, readMigrations } from '../shared/migrations.js';
 
-const MIGRATIONS = new URL('./migrations/', import.meta.url);
+export const MIGRATIONS = new URL('./migrations/', import.meta.url);
+export const OTHER_SCHEMA = ['The schema idempay in the database of DATABASE_URL', 'name another database'] as const;
 const CONNECT_TIMEOUT_MS = 5_000;
 /** Key of the advisory lock under which processes migrate one at a time: a number that no other program uses. */
 const ADVISORY_LOCK = 4_242_017_001;
@@ -14,24 +15,39 @@ const LOCK_RETRY_MS = 500;
 const TRIES_BEFORE_NOTICE = 4;
 const LOCK_QUERY_TIMEOUT_MS = 5_000;
 
+/**
+ * A statement of a file waits this long for a lock of a table, and every later statement on that table waits behind it. So it is shorter
+ * than the time after which payments are given up (`STATEMENT_TIMEOUT_MS`).
+ */
+const TABLE_LOCK_TIMEOUT_MS = 1_000;
+/** Then the file is rolled back, and begun again after a pause in which what has waited behind it can run. */
+const TABLE_LOCK_PAUSE_MS = 2_000;
+/** SQLSTATE: no lock within the limit, or a deadlock. */
+const NO_LOCK = ['55P03', '40P01'];
+
 const TABLES = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('idempay') AND relkind = 'r'";
-const LIST = 'SELECT name FROM idempay.migrations ORDER BY name';
+/** Lists of builds before the first release have no mode. */
+const LIST = "SELECT name, to_jsonb(applied) ->> 'mode' AS mode FROM idempay.migrations AS applied ORDER BY name";
 
 /**
- * Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction. While another process migrates
- * it waits for the lock, for as long as that takes; `onWait` is called with a sentence about the wait. Throws CannotOpen, with
- * nothing changed, if another version made the schema.
+ * Brings the schema `idempay` up to date with the files that `folder` has: in order, each in one transaction. While another process migrates
+ * it waits for the lock, and while others use a table that a file changes it tries again, for as long as that takes; `onWait` is called with
+ * a sentence about the wait. Throws CannotOpen, with nothing changed, if a later version made the schema, or an earlier one than the first.
  */
-export async function migrate(databaseUrl: string, onWait: (sentence: string) => void = () => {}): Promise<void> {
+export async function migrate(
+  databaseUrl: string,
+  onWait: (sentence: string) => void = () => {},
+  folder: URL = MIGRATIONS,
+): Promise<void> {
   // A connection of its own, without the pool's time limits: a migration takes as long as it takes.
   const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
   client.on('error', () => {});
   try {
     await client.connect();
     await takeLock(client, onWait);
-    const found = await readSchema(client);
-    refuseForeign(found, 'The schema idempay in the database of DATABASE_URL', 'name another database');
-    for (const file of found.pending) await apply(client, file);
+    const found = await readSchema(client, folder);
+    refuseForeign(found, ...OTHER_SCHEMA);
+    for (const file of found.pending) await applyInTurn(client, file, onWait);
   } finally {
     // Releases the lock too.
     await client.end().catch(() => {});
@@ -53,27 +69,46 @@ async function takeLock(client: Client, onWait: (sentence: string) => void): Pro
   }
 }
 
-/** Compares the schema with the files of this version. */
-export async function readSchema(client: Client): Promise<FoundSchema> {
-  const files = readdirSync(MIGRATIONS).sort();
+/**
+ * Compares the schema with the files that `folder` has. A version may go on with the schema of a later one, up to the first full stop, so that
+ * processes can be replaced one by one.
+ */
+export async function readSchema(client: Client, folder: URL = MIGRATIONS): Promise<FoundSchema> {
+  const files = readMigrations(folder);
   const tables = await client.query<{ relname: string }>(TABLES);
   if (tables.rowCount === 0) return { pending: files, foreign: undefined };
   const isListed = tables.rows.some(({ relname }) => relname === 'migrations');
-  const { rows } = isListed ? await client.query<{ name: string }>(LIST) : { rows: [] };
-  const names = rows.map(({ name }) => name);
+  const { rows } = isListed ? await client.query<{ name: string; mode: string | null }>(LIST) : { rows: [] };
   // The tables and the first name come in one commit.
-  if (names.length === 0) return { pending: [], foreign: 'tables without a list of migrations' };
-  const unknown = names.find((name) => !files.includes(name));
-  return {
-    pending: files.filter((file) => !names.includes(file)),
-    foreign: unknown && `migration ${unknown}`,
-  };
+  if (rows.length === 0) return { pending: [], foreign: 'tables without a list of migrations' };
+  const pending = files.filter((file) => rows.every(({ name }) => name !== file.name));
+  const unknown = rows.filter(({ name, mode }) => mode === null || files.every((file) => file.name !== name));
+  const refused = unknown.find(({ mode }) => mode !== 'side by side' || pending.length > 0);
+  return { pending, foreign: refused && `migration ${refused.name}` };
 }
 
-async function apply(client: Client, file: string): Promise<void> {
+/** Applies one file, again and again until it has all of its locks. */
+async function applyInTurn(client: Client, file: Migration, onWait: (sentence: string) => void): Promise<void> {
+  for (let tries = 0; ; tries += 1) {
+    try {
+      return await apply(client, file);
+    } catch (error) {
+      await client.query('ROLLBACK');
+      if (!NO_LOCK.includes(String((error as { code?: unknown }).code))) throw error;
+      if (tries === 0)
+        onWait(
+          `The migration ${file.name} waits until no other session uses the tables that it changes, such as a long pg_dump.`,
+        );
+    }
+    await delay(TABLE_LOCK_PAUSE_MS);
+  }
+}
+
+async function apply(client: Client, { name, sql, mode }: Migration): Promise<void> {
   // Asked first, because the right to create schemas is needed only if the schema is not there yet.
   const { rowCount } = await client.query("SELECT FROM pg_namespace WHERE nspname = 'idempay'");
-  const sql = readFileSync(new URL(file, MIGRATIONS), 'utf8');
-  await client.query(`BEGIN; ${rowCount === 0 ? 'CREATE SCHEMA idempay;' : ''} ${sql};
-    INSERT INTO idempay.migrations (name) VALUES ('${file}'); COMMIT`);
+  // The user may have limits of its own.
+  await client.query(`BEGIN; SET LOCAL lock_timeout = ${TABLE_LOCK_TIMEOUT_MS}; SET LOCAL statement_timeout = 0;
+    ${rowCount === 0 ? 'CREATE SCHEMA idempay;' : ''} ${sql};
+    INSERT INTO idempay.migrations (name, mode) VALUES ('${name}', '${mode}'); COMMIT`);
 }

@@ -22,15 +22,20 @@ export interface KeyNames {
   readonly samples: string;
 }
 
-export function createKeyNames(deploymentId: string): KeyNames {
+/**
+ * `adopter`: the client that adopted what was written without credentials. Records from before name no client, or another reference's key,
+ * so none of them counts any more.
+ */
+export function createKeyNames(deploymentId: string, adopter?: string): KeyNames {
   const prefix = `${PREFIX}${deploymentId}:`;
+  const ofPayments = adopter === undefined ? prefix : `${prefix}adopted:`;
   return {
     lockEnds: `${prefix}lock-ends`,
     probe: `${prefix}probe`,
     samples: `${prefix}samples`,
     lastCommits: `${prefix}last-commits`,
     payment(key) {
-      const record = `${prefix}{${key}}`;
+      const record = `${ofPayments}{${key}}`;
       return { record, lock: `${record}:lock` };
     },
     cached(id) {

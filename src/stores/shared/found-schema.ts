@@ -1,10 +1,11 @@
 import type { Finding } from '../../platform/finding.js';
 import { CannotOpen } from './deployment.js';
+import type { Migration } from './migrations.js';
 
 /** A schema next to the files of this version. */
 export interface FoundSchema {
   /** The files that are still to be applied, in order. */
-  readonly pending: readonly string[];
+  readonly pending: readonly Migration[];
   /** The sign that another version made it, if there is one. */
   readonly foreign: string | undefined;
 }
@@ -32,7 +33,8 @@ export async function examineSchema(
     if (!schema) return { ...row, verdict: 'ok', found: 'none yet: the first start makes it' };
     const { pending, foreign } = schema;
     if (foreign !== undefined) return { ...row, verdict: 'wrong', found: `of another version: ${foreign}` };
-    const found = pending.length > 0 ? `pending: ${pending.join(', ')}` : 'that of this version';
+    const found =
+      pending.length > 0 ? `pending: ${pending.map(({ name }) => name).join(', ')}` : 'that of this version';
     return { ...row, verdict: 'ok', found };
   } catch (error) {
     const { code, errcode, message } = error as { code?: unknown; errcode?: unknown; message: string };

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { CannotOpen } from '../../shared/deployment.js';
 import { refuseForeignFile } from '../migrate.js';
 import { DATABASE, takeExclusively } from './exclusive-folder.js';
+import type { CommitMark } from './last-commit.js';
 import { type Database, openForWriting } from './sqlite.js';
 import { assertLogBelongs } from './write-ahead-log.js';
 
@@ -13,8 +14,14 @@ export function databaseIn(dataDir: string): string {
   return path;
 }
 
-/** Changes the database of a folder that no service runs on. Throws CannotOpen, with nothing changed, if one does. */
-export function changeStopped<Result>(dataDir: string, change: (database: Database) => Result): Result {
+/**
+ * Changes the database of a folder that no service runs on. Throws CannotOpen, with nothing changed, if one does. `remembered`: the last
+ * commit that the folder knows of.
+ */
+export function changeStopped<Result>(
+  dataDir: string,
+  change: (database: Database, remembered: CommitMark | undefined) => Result,
+): Result {
   const path = databaseIn(dataDir);
   const folder = takeExclusively(dataDir);
   try {
@@ -22,7 +29,7 @@ export function changeStopped<Result>(dataDir: string, change: (database: Databa
     assertLogBelongs(path);
     const database = openForWriting(path);
     try {
-      return change(database);
+      return change(database, folder.remembered);
     } finally {
       database.close();
     }

@@ -1,3 +1,5 @@
+-- Full stop: the schema of the first release.
+
 -- 'idem' in ASCII: whose file this is. A start refuses a database that is not empty and has another id.
 PRAGMA application_id = 0x6964656d;
 
@@ -13,10 +15,13 @@ CREATE TABLE deployment (
   adopted_at               INTEGER NOT NULL,                          -- when rows were found to be lost last; ms since the epoch, 0: never
   processors               TEXT    NOT NULL,                          -- JSON: the names under which payments were claimed here (rule P14)
   processors_before_loss   TEXT,                                      -- JSON: those of the day before rows were lost; NULL: any is permitted
-  lost_ms                  INTEGER                                    -- how much time was lost then, at most; NULL: not known
+  lost_ms                  INTEGER,                                   -- how much time was lost then, at most; NULL: not known
+  -- The client that what was written without credentials belongs to, and whose references are computed without a client; 'nobody' if it
+  -- is to stay nobody's (`idempay adopt`). NULL: nothing was decided.
+  adopter                  TEXT
 ) STRICT;
 
-INSERT INTO deployment VALUES (1, 0, '00000000-0000-0000-0000-000000000000', lower(hex(randomblob(8))), 0, 0, '[]', NULL, NULL);
+INSERT INTO deployment VALUES (1, 0, '00000000-0000-0000-0000-000000000000', lower(hex(randomblob(8))), 0, 0, '[]', NULL, NULL, NULL);
 
 -- The key records of spec 2.1, apart from the payments because they are swept. Time-ordered keys (UUIDv7) make every insert an append, so the
 -- table needs no rowid of its own. It has no index by expiry, which each key and each payment would write: the sweep goes through all records.
@@ -137,6 +142,9 @@ CREATE INDEX payments_settled ON payments (settled_at, key) WHERE settled_at IS 
 
 -- A client's list is one range of it.
 CREATE INDEX payments_by_client ON payments (client, transaction_id) WHERE client IS NOT NULL;
+
+-- The orders without a client, which a start with credentials looks for.
+CREATE INDEX payments_without_client ON payments (transaction_id) WHERE client IS NULL AND reference IS NOT NULL;
 
 -- The refunds of one payment, all refunds, and those that are final. Payments are in none of these indexes.
 CREATE INDEX payments_by_refunded ON payments (refund_of, transaction_id) WHERE refund_of IS NOT NULL;

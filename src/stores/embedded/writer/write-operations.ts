@@ -73,6 +73,8 @@ export interface Ready {
 export interface WriterThreadData {
   readonly dataDir: string;
   readonly wallClock: SentTime;
+  /** The address of a folder of migrations in place of this version's. */
+  readonly migrations?: string | undefined;
 }
 
 /**

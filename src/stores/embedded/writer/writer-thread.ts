@@ -5,7 +5,7 @@ import { createPrivate } from '../../../platform/private-files.js';
 import { adopt, isRestored } from '../file/adoption.js';
 import { DATABASE, type ExclusiveFolder, takeExclusively } from '../file/exclusive-folder.js';
 import { LastCommit, readLastCommit } from '../file/last-commit.js';
-import { assertDurable, openForWriting } from '../file/sqlite.js';
+import { assertDurable, type Database, openForWriting } from '../file/sqlite.js';
 import { assertLogBelongs } from '../file/write-ahead-log.js';
 import { migrate, refuseForeignFile } from '../migrate.js';
 import { receiveTime, type SentTime, StoreClock, sendTime } from '../store-clock.js';
@@ -19,24 +19,29 @@ import {
 } from './write-operations.js';
 
 /** The only connection that writes. Each message is a batch of operations; those that wait together are one commit. */
-function run({ dataDir, wallClock }: WriterThreadData, port: MessagePort): void {
+function run({ dataDir, wallClock, migrations }: WriterThreadData, port: MessagePort): void {
   const folder = takeExclusively(dataDir);
   try {
-    serve(folder, dataDir, clockFrom(wallClock), port);
+    const database = openMigrated(join(dataDir, DATABASE), migrations);
+    serve(folder, database, clockFrom(wallClock), port);
   } catch (error) {
     folder.release();
     throw error;
   }
 }
 
-function serve(folder: ExclusiveFolder, dataDir: string, clock: Clock, port: MessagePort): void {
-  const path = join(dataDir, DATABASE);
+/** In this thread, because a migration may take minutes: the main thread answers probes meanwhile. */
+function openMigrated(path: string, migrations: string | undefined): Database {
+  const files = migrations === undefined ? undefined : new URL(migrations);
   createPrivate(path);
-  refuseForeignFile(path);
+  refuseForeignFile(path, files);
   assertLogBelongs(path);
   const database = openForWriting(path);
-  // Here, because it may take minutes: the main thread answers probes meanwhile.
-  migrate(database);
+  migrate(database, files);
+  return database;
+}
+
+function serve(folder: ExclusiveFolder, database: Database, clock: Clock, port: MessagePort): void {
   const found = readLastCommit(database);
   const { remembered } = folder;
   const storeClock = new StoreClock(clock, Math.max(found.clockMs, remembered?.clockMs ?? 0));

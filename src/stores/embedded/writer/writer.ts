@@ -121,9 +121,9 @@ export class Writer {
     dataDir: string,
     { onBroken, onReplaced }: { onBroken: (error: Error) => void; onReplaced: () => void },
     clock: Clock = systemClock,
-    options: Omit<WriterOptions, 'storeClock'> = {},
+    { migrations, ...options }: Omit<WriterOptions, 'storeClock'> & { readonly migrations?: URL | undefined } = {},
   ): Promise<Writer> {
-    const workerData: WriterThreadData = { dataDir, wallClock: sendTime(clock.now()) };
+    const workerData: WriterThreadData = { dataDir, wallClock: sendTime(clock.now()), migrations: migrations?.href };
     const worker = new Worker(new URL('./writer-thread.js', import.meta.url), { workerData });
     const [{ wasRestored, clockMs, now }] = (await once(worker, 'message')) as [Ready];
     if (wasRestored) onReplaced();

@@ -46,13 +46,15 @@ const IS_MISSING = `
 
 const START = '(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint::text';
 
-/** Names the deployment and the server, and says if it is the server that was last seen. It waits for no table of payments. */
+/** Names the deployment, the server and the schema, and says if it is the server that was last seen. It waits for no table of payments. */
 export const IDENTIFY: Statement = {
   name: 'identify_database',
   text: `
     SELECT id, generation, incarnation, deployment.timeline IS NULL AS "isNew", ${SEEN} IS NOT DISTINCT FROM ${FOUND} AS known,
       coalesce(checked_start = pg_postmaster_start_time(), false) AS checked,
-      concat_ws('-', live.system_identifier, live.database_oid, live.timeline, incarnation) AS server
+      concat_ws('-', live.system_identifier, live.database_oid, live.timeline, incarnation) AS server, adopter,
+      (SELECT max(name) FROM idempay.migrations) AS newest,
+      (SELECT max(name) FROM idempay.migrations WHERE mode = 'full stop') AS "newestFullStop"
     FROM idempay.deployment AS deployment, (${LIVE}) AS live`,
 };
 

@@ -1,5 +1,6 @@
 import type { PoolClient, QueryResultRow } from 'pg';
 import type { StoreOfRecordReport } from '../../../health/store-reports.js';
+import { adoptingClient } from '../../../payments/values/adoption.js';
 import type { Clock } from '../../../platform/clock.js';
 import { StoreUnavailable } from '../../../platform/faults.js';
 import { CannotOpen } from '../../shared/deployment.js';
@@ -29,6 +30,10 @@ interface DatabaseRow extends Incarnation {
   checked: boolean;
   /** System identifier, database, timeline and incarnation. */
   server: string;
+  adopter: string | null;
+  /** The newest migration, and the newest one before which every process had to stop. Null while a dump is being restored. */
+  newest: string | null;
+  newestFullStop: string | null;
 }
 
 interface MissingRow {
@@ -51,6 +56,8 @@ type Query = <Row extends QueryResultRow>(statement: Statement, values?: readonl
  */
 export class DatabaseIdentity implements StoreOfRecordReport {
   private id: string | undefined;
+  private adoptedBy: string | undefined;
+  private refused: StoreUnavailable | undefined;
   private seen: Seen | undefined;
   private questions = 0;
   private isComparing = false;
@@ -62,12 +69,24 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     private readonly clock: Clock,
     private readonly lastCommits: LastCommits,
     private readonly onReplaced: () => void,
+    /** The names of the migrations that this version knows, in order. */
+    private readonly migrations: readonly string[],
   ) {}
 
   /** Part of every name in Redis. */
   get deploymentId(): string {
     if (this.id === undefined) throw new Error('the database was not identified yet');
     return this.id;
+  }
+
+  /** The client that has adopted what was written without credentials, or NOBODY, as it was at the start. */
+  get adopter(): string | undefined {
+    return this.adoptedBy;
+  }
+
+  /** Why this process writes nothing more: the database was changed in a way that it does not know. Undefined if it may write. */
+  get refusal(): StoreUnavailable | undefined {
+    return this.refused;
   }
 
   /** The server that was last seen. Data that was read from another server must not count as data of this one. */
@@ -84,7 +103,9 @@ export class DatabaseIdentity implements StoreOfRecordReport {
 
   /** Once the schema is there. Throws when the database cannot be asked. */
   async start(database: Postgres): Promise<void> {
-    this.id = (await identifyOnce(queryOf(database))).id;
+    const { id, adopter } = await identifyOnce(queryOf(database));
+    this.id = id;
+    this.adoptedBy = adopter ?? undefined;
   }
 
   /** For every new connection, before it is used. */
@@ -133,7 +154,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
   private async identify(query: Query): Promise<void> {
     const question = this.nextQuestion();
     const row = await identifyOnce(query);
-    this.refuseOtherDeployment(row);
+    this.refuseUnknown(row);
     if (row.known && row.checked && this.seen?.incarnation === row.incarnation) this.accept(row, question);
     else await this.compare(query);
   }
@@ -152,7 +173,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     const question = this.nextQuestion();
 
     let row = await identifyOnce(query);
-    this.refuseOtherDeployment(row);
+    this.refuseUnknown(row);
     const found = await findMissing(query, commits);
     const { incarnation } = row;
     // Commits of an earlier incarnation may be lost: that was written down already.
@@ -177,11 +198,28 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     return this.questions;
   }
 
-  private refuseOtherDeployment({ id }: DatabaseRow): void {
-    if (id === this.id) return;
-    throw new CannotOpen(
-      'DATABASE_URL leads to the database of another deployment now. Restart the process to use it.',
-    );
+  /** Throws CannotOpen. */
+  private refuseUnknown(row: DatabaseRow): void {
+    const sentence = this.whyUnknown(row);
+    this.refused = sentence === undefined ? undefined : new StoreUnavailable('unchanged', sentence);
+    if (sentence !== undefined) throw new CannotOpen(sentence);
+  }
+
+  private whyUnknown({ id, adopter, newest, newestFullStop }: DatabaseRow): string | undefined {
+    if (id !== this.id) {
+      return 'DATABASE_URL leads to the database of another deployment now. Restart the process to use it.';
+    }
+    const own = this.migrations.at(-1) ?? '';
+    if (newest === null || newest < own) {
+      return `The database has an earlier schema now, without the migration ${own}. Restart the process, which brings it forward.`;
+    }
+    if (newestFullStop !== null && !this.migrations.includes(newestFullStop)) {
+      return `A later version has migrated the database (${newestFullStop}), and this version can write nothing to it. Stop the process, and start the later version.`;
+    }
+    if (adoptingClient(adopter) !== adoptingClient(this.adoptedBy)) {
+      return "The orders without a client were given to another client by 'idempay adopt', or by a restore. Restart the process.";
+    }
+    return undefined;
   }
 
   /** Ignores a late reply that names an earlier incarnation. */
@@ -222,6 +260,9 @@ async function findMissing(query: Query, commits: readonly Commit[]) {
 
 /** The look for missing commits reads payments, so it is one of the statements that wait for their table together. */
 function queryOf(database: Postgres, payments: PostgresPart = database): Query {
-  return (statement, values) =>
-    (statement === MISSING_COMMITS ? payments : database).writeHoweverLate(statement, values);
+  return (statement, values) => {
+    // Also while nothing may be written.
+    if (statement === IDENTIFY) return database.read(statement, values);
+    return (statement === MISSING_COMMITS ? payments : database).writeHoweverLate(statement, values);
+  };
 }

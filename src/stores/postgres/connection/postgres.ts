@@ -70,6 +70,8 @@ interface PostgresOptions {
   readonly onServed?: () => void;
   readonly measures?: StoreMeasures | undefined;
   readonly lastCommits?: LastCommits;
+  /** Why nothing may be written, for as long as there is a reason. */
+  readonly refusal?: () => StoreUnavailable | undefined;
 }
 
 /** A pool of connections to the primary; every call ends by a deadline. */
@@ -84,14 +86,22 @@ export class Postgres {
   private readonly onServed: () => void;
   private readonly measures: StoreMeasures;
   readonly lastCommits: LastCommits | undefined;
+  private readonly forbidden: () => StoreUnavailable | undefined;
 
   /** `onFailed` is called for each call that failed because the server is down or takes no writes. */
   constructor(
     private readonly url: string,
     private readonly size: number,
     private readonly onFailed: (fault: StoreUnavailable) => void,
-    { onConnect = async () => {}, onServed = () => {}, measures = NOT_MEASURED, lastCommits }: PostgresOptions = {},
+    {
+      onConnect = async () => {},
+      onServed = () => {},
+      measures = NOT_MEASURED,
+      lastCommits,
+      refusal = () => undefined,
+    }: PostgresOptions = {},
   ) {
+    this.forbidden = refusal;
     this.onServed = onServed;
     this.measures = measures;
     this.lastCommits = lastCommits;
@@ -140,6 +150,8 @@ export class Postgres {
   }
 
   private async commit<Row extends QueryResultRow>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    const forbidden = this.forbidden();
+    if (forbidden) throw this.failed(forbidden);
     const begunAt = this.lastCommits?.begin();
     const rows = await this.run<Row>(statement, values, 'unknown');
     const commit = statement.commitOf?.(rows);
@@ -149,7 +161,9 @@ export class Postgres {
 
   /** Why nothing may be changed, although the server answers; undefined if it may. */
   get refusal(): StoreUnavailable | undefined {
-    return this.limits.refusal ?? (this.readOnly && new StoreUnavailable('unchanged', this.readOnly));
+    return (
+      this.forbidden() ?? this.limits.refusal ?? (this.readOnly && new StoreUnavailable('unchanged', this.readOnly))
+    );
   }
 
   /**

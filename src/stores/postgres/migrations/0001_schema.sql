@@ -1,6 +1,9 @@
--- The files of this folder that were applied. A start refuses a schema with a name that it does not know.
+-- Full stop: the schema of the first release.
+
+-- The files of this folder that were applied. A process writes nothing to a schema with a full stop that it does not know.
 CREATE TABLE idempay.migrations (
-  name       text        NOT NULL PRIMARY KEY,
+  name       text        COLLATE "C" NOT NULL PRIMARY KEY,
+  mode       text        NOT NULL CHECK (mode IN ('full stop', 'side by side')),
   applied_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -30,7 +33,10 @@ CREATE TABLE idempay.deployment (
   -- Those of the day before rows were lost: only they can tell what became of a lost row. NULL: any is permitted.
   processors_before_loss text[],
   -- How much time was lost at `adopted_at`, at most: since the claim of the newest row that is left. NULL: not known.
-  lost_ms           double precision
+  lost_ms           double precision,
+  -- The client that what was written without credentials belongs to, and whose references are computed without a client; 'nobody' if it
+  -- is to stay nobody's (`idempay adopt`). NULL: nothing was decided.
+  adopter           text
 );
 
 -- The last 16 digits of a random UUID: 62 random bits.
@@ -148,6 +154,9 @@ CREATE INDEX payments_settled ON idempay.payments (settled_at, key) WHERE settle
 
 -- A client's list is one range of it.
 CREATE INDEX payments_by_client ON idempay.payments (client, transaction_id) WHERE client IS NOT NULL;
+
+-- The orders without a client, which a start with credentials looks for.
+CREATE INDEX payments_without_client ON idempay.payments (transaction_id) WHERE client IS NULL AND reference IS NOT NULL;
 
 -- The refunds of one payment, all refunds, and those that are final. Payments are in none of these indexes. CHECKs make their conditions
 -- equal; the words of each are in the statements that it is for, so that no other statement is planned by it.

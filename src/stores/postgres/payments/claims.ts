@@ -79,7 +79,14 @@ export function createClaims(
     findRow,
     mayBeRemoved,
     processorNames,
-  }: { findRow: FindRow; mayBeRemoved: (key: string) => Promise<boolean>; processorNames: ProcessorNames },
+    adopter,
+  }: {
+    findRow: FindRow;
+    mayBeRemoved: (key: string) => Promise<boolean>;
+    processorNames: ProcessorNames;
+    /** The client that this process takes for the one which adopted the orders without a client. */
+    adopter: string | undefined;
+  },
   queue: QueueMeasure,
 ): Pick<
   Ledger,
@@ -112,6 +119,7 @@ export function createClaims(
           ...turnsOf(sorted),
           ...contentsOf(sorted),
           shortLossesOf(sorted),
+          adopter ?? null,
         ])
       : await database.write<InsertedRow>(CLAIM, values);
     const inserted = new Map(
@@ -137,6 +145,7 @@ export function createClaims(
       all.map((each) => each.attempt),
       ...[...claimed, reference?.text ?? null, source, content, known.reason, known.resolution, known.idempotencyTtlMs],
       attempt.formerProcessors ?? [],
+      adopter ?? null,
     ]);
     const row = rows.find((each) => each.owner === owner);
     return row && { mayBeLost: true, ageMs: row.age_ms, expiresAt: null };
@@ -256,7 +265,7 @@ export function createClaims(
     const life = [clock.at(claimBy), idempotencyTtlMs, reference?.text ?? null, reference?.attempt ?? null];
     const values = [key, transactionId, client ?? null, owner, ...life, previousKey ?? null, lateMs ?? null];
     try {
-      const asked = [waitAfterLossMs, isLookedUp, processor, formerProcessors];
+      const asked = [waitAfterLossMs, isLookedUp, processor, formerProcessors, adopter ?? null];
       return (await database.write(CANCEL, [...values, ...asked])).length > 0;
     } catch (fault) {
       if (!isUnknown(fault)) throw fault;
@@ -359,5 +368,5 @@ function contentsOf(attempts: readonly ClaimAttempt[]): (string | null)[][] {
   return [contents.map(({ source }) => source), contents.map(({ content }) => content)];
 }
 
-/** The last column of `CLAIM_IN_FULL`. */
+/** The last of the columns of `CLAIM_IN_FULL`, which one value for the whole batch follows. */
 const shortLossesOf = (attempts: readonly ClaimAttempt[]) => attempts.map(({ shortLossMs = 0 }) => shortLossMs);

@@ -1,14 +1,8 @@
-import { Client } from 'pg';
 import { SIMULATED } from '../../../payments/values/processor-names.js';
 import { refuseRealPayments } from '../../shared/checks.js';
-import { CannotOpen } from '../../shared/deployment.js';
+import { changeStopped } from '../connection/stopped-database.js';
 import { PROCESSOR_NAMES } from './processor-names.js';
 
-const CONNECT_TIMEOUT_MS = 5_000;
-/** Sessions of services; a pooler may hide some. */
-const SERVICES = `
-  SELECT count(*)::integer AS sessions FROM pg_stat_activity
-  WHERE datname = current_database() AND application_name = 'idempay'`;
 /**
  * The lock waits for the claims under way, and each claim that waits for it sees what is written here: that its processor is not
  * registered. With another id, nothing in Redis counts any more, although it has records of the removed payments until they expire;
@@ -26,18 +20,7 @@ const DISCARD = `
  * processor is registered again.
  */
 export async function discardSimulatedPayments(databaseUrl: string): Promise<boolean> {
-  // Without the pool's time limits: to remove many rows takes as long as it takes.
-  const client = new Client({
-    connectionString: databaseUrl,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    application_name: 'idempay-discard',
-  });
-  client.on('error', () => {});
-  try {
-    await client.connect();
-    const { rows } = await client.query<{ sessions: number }>(SERVICES);
-    if (rows[0]?.sessions !== 0)
-      throw new CannotOpen('Nothing was removed: a service runs on this database. Stop it first.');
+  return changeStopped(databaseUrl, 'idempay-discard', async (client) => {
     await client.query('BEGIN');
     // Locked until the end, so that no process registers another processor meanwhile.
     const found = await client.query<{ processors: string[] }>(`${PROCESSOR_NAMES.text} FOR UPDATE`);
@@ -47,8 +30,5 @@ export async function discardSimulatedPayments(databaseUrl: string): Promise<boo
     await client.query(DISCARD);
     await client.query('COMMIT');
     return true;
-  } finally {
-    // Rolls back what is not committed.
-    await client.end().catch(() => {});
-  }
+  });
 }

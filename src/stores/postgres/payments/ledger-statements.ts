@@ -1,5 +1,6 @@
 import type { QueryResultRow } from 'pg';
 import { type DueFirst, RESOLVABLE_AFTER_CLAIM_MS, RESOLVABLE_AFTER_UNTIL_MS } from '../../../payments/ports/ledger.js';
+import { NOBODY } from '../../../payments/values/adoption.js';
 import type { Commit } from '../../shared/last-commits.js';
 import { FIRST_COMPUTED_KEY } from '../../shared/replaced-database.js';
 import { GENERATION, ON_KNOWN_DATABASE } from '../connection/database-identity-statements.js';
@@ -82,7 +83,8 @@ export const CLAIM_IN_FULL: Statement = claimOf('claim_in_full', {
   losable: mayBeLost('key'),
   condition: `
       AND (previous_key IS NULL OR ${isTurnAfter('previous_key', 'late_ms')})
-      AND (NOT may_be_lost OR reference IS NULL OR lost_ms < short_loss_ms OR ${isAfterLoss('wait_after_loss_ms')})`,
+      AND (NOT may_be_lost OR reference IS NULL OR lost_ms < short_loss_ms OR ${isAfterLoss('wait_after_loss_ms')})
+      AND ${knowsAdopter('adopter', '$23')}`,
 });
 
 /** True if an earlier row of the key may have been lost. `look_up_before` and the other column are columns of the deployment. */
@@ -103,6 +105,11 @@ function canKnowLostRows(processor: string, former: string): string {
 /** Long enough since the last adoption of a database that lacks rows. */
 function isAfterLoss(waitMs: string): string {
   return `clock_timestamp() >= adopted_at + ${waitMs} * interval '1 millisecond'`;
+}
+
+/** A process that does not know who adopted the orders without a client computes the keys of that client's references in another way. */
+function knowsAdopter(adopter: string, known: string): string {
+  return `nullif(${adopter}, '${NOBODY}') IS NOT DISTINCT FROM ${known}::text`;
 }
 
 function isTurnAfter(previousKey: string, lateMs: string): string {
@@ -133,7 +140,7 @@ function claimOf(
     FROM (
       SELECT lost.*, outcome IS NOT NULL AND NOT may_be_lost AS settles
       FROM (
-        SELECT sent.*, generation, look_up_before, adopted_at, lost_ms, processors, processors_before_loss, ${more.losable} AS may_be_lost
+        SELECT sent.*, generation, look_up_before, adopted_at, lost_ms, processors, processors_before_loss, adopter, ${more.losable} AS may_be_lost
         FROM
           unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[],
             $8::text[], $9::float8[], $10::float8[], $11::text[], $12::text[], $13::float8[]${more.arrays})
@@ -162,7 +169,7 @@ function claimOf(
 /**
  * Closes a payment before it is claimed. $1 to $10 are key, transaction id, client, owner, the last moment (ms), life (ms), reference,
  * attempt, and of its turn the key before and the age that is too late. $11 waits after a loss, $12 says that the processor was asked,
- * and $13 and $14 are its name and the former ones.
+ * $13 and $14 are its name and the former ones, and $15 is the client that is known to have adopted the orders without a client.
  */
 export const CANCEL: Statement = {
   name: 'cancel',
@@ -180,6 +187,7 @@ export const CANCEL: Statement = {
       AND ($9::uuid IS NULL OR ${isTurnAfter('$9::uuid', '$10::float8')})
       AND (NOT ${mayBeLost('$1::uuid')} OR (
         $12::boolean AND ${isAfterLoss('$11::float8')} AND ${canKnowLostRows('$13::text', '$14')}))
+      AND ${knowsAdopter('adopter', '$15')}
     ON CONFLICT (key) DO NOTHING
     RETURNING key`,
   commitOf: ([row]) => row && { key: row.key, epoch: 1, settled: true },
@@ -189,7 +197,7 @@ export const CANCEL: Statement = {
  * Claims an attempt that the processor has a record of although its row is lost, with the rows before it that are missing, as DECLINED.
  * $1 to $3 are the keys, transaction ids and numbers of all of them, the claimed one last. $4 to $9 are amount, currency, fingerprint,
  * client, processor and owner of the claim. $10 is the lease (ms), $11 the last moment (ms), $12 the reference, $13 and $14 source and
- * content. $15 to $17 are reason, resolution and life (ms) of the others, and $18 the former names of the processor. Nothing is inserted
+ * content. $15 to $17 are reason, resolution and life (ms) of the others, $18 the former names of the processor, and $19 the client that is known to have adopted the orders without a client. Nothing is inserted
  * if one of the others has another state.
  */
 export const CLAIM_KNOWN: Statement = {
@@ -215,6 +223,7 @@ export const CLAIM_KNOWN: Statement = {
       AND ${ENDS_IN_TIME}
       AND ${ON_KNOWN_DATABASE}
       AND ${canKnowLostRows('$8::text', '$18')}
+      AND ${knowsAdopter('adopter', '$19')}
       AND NOT EXISTS (
         SELECT FROM idempay.payments AS before
         WHERE before.key = ANY (trim_array($1::uuid[], 1)) AND before.reason IS NULL)

@@ -17,17 +17,19 @@ import { createSettlements } from './settlements.js';
 interface LedgerOptions {
   readonly measures?: StoreMeasures | undefined;
   readonly onOtherKind?: (sentence: string) => void;
+  readonly adopter?: string | undefined;
 }
 
 /**
  * The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. `onOtherKind` is
- * called with a sentence when this process may claim nothing here, because payments of the other kind are in the database.
+ * called with a sentence when this process may claim nothing here, because payments of the other kind are in the database. `adopter`:
+ * the client that this process takes for the one which adopted the orders without a client.
  */
 export function createPostgresLedger(
   database: PostgresPart,
   clock: DatabaseClock,
   confirmDurable: ConfirmDurable,
-  { measures = NOT_MEASURED, onOtherKind = () => {} }: LedgerOptions = {},
+  { measures = NOT_MEASURED, onOtherKind = () => {}, adopter }: LedgerOptions = {},
 ): Ledger {
   const queue = (name: string) => measures.queue('postgresql', name);
   /** Each call is answered by a statement that was sent after the call began (rule P17). */
@@ -45,7 +47,12 @@ export function createPostgresLedger(
   const findRow = createFindRow((key) => finds.add(key), database, confirmDurable);
 
   return {
-    ...createClaims(database, clock, { findRow, mayBeRemoved: horizon.mayBeRemoved, processorNames }, queue('claims')),
+    ...createClaims(
+      database,
+      clock,
+      { findRow, mayBeRemoved: horizon.mayBeRemoved, processorNames, adopter },
+      queue('claims'),
+    ),
     ...createSettlements(database, clock, findRow, queue),
 
     async find(key, client) {

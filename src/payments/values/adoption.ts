@@ -1,0 +1,55 @@
+/** The decision that what was written without credentials stays nobody's. No client has this name, because each has a prefix. */
+export const NOBODY = 'nobody';
+
+/** Decides to whom the orders belong that were written without credentials, as a store had it when it was opened. */
+export interface Adoption {
+  /** The client that adopted them, or NOBODY. Undefined if nothing was decided yet. */
+  readonly adopter: string | undefined;
+  /** There are orders without a client. */
+  readonly hasOrders: boolean;
+}
+
+/** The client whose references are computed as references without credentials; undefined if there is none. */
+export function adoptingClient(adopter: string | null | undefined): string | undefined {
+  return adopter === NOBODY ? undefined : (adopter ?? undefined);
+}
+
+/**
+ * Why a service must not start with this access, in one sentence: references would be computed in another way than those that are paid, so
+ * that the same orders would be charged again. `place`: the store, in words.
+ */
+export function accessRefusal(
+  access: 'none' | 'required',
+  { adopter, hasOrders }: Adoption,
+  place: string,
+): string | undefined {
+  if (access === 'none') {
+    const client = adoptingClient(adopter);
+    return (
+      client &&
+      `Everything in ${place} that was written without credentials belongs to ${client} since 'idempay adopt'. Set AUTH=required, or name another store.`
+    );
+  }
+  if (adopter !== undefined || !hasOrders) return undefined;
+  return `Orders in ${place} were paid without credentials, and with AUTH=required each of them would be a new order, and charged again. Stop every service on it and run 'idempay adopt key:NAME' with the client that goes on with them, or 'idempay adopt ${NOBODY}' if they may all be paid again.`;
+}
+
+/** What a store says of the client that is to adopt what has no client. */
+export interface Adoptable {
+  readonly adopter: string | null;
+  /** It has orders of its own. */
+  readonly hasReferences: boolean;
+}
+
+/** Why this client cannot adopt, in one sentence. Undefined if it may, and `done` if it did so before. */
+export function adoptionRefusal(client: string, { adopter, hasReferences }: Adoptable): string | 'done' | undefined {
+  if (adopter === client) return 'done';
+  if (adopter === NOBODY) {
+    return `It was decided that what was written without credentials belongs to nobody: orders of clients have been paid since, which ${client} cannot go on with any more. Nothing was changed.`;
+  }
+  if (adopter !== null) {
+    return `${adopter} has adopted what was written without credentials, and only one client can. Nothing was changed.`;
+  }
+  if (!hasReferences || client === NOBODY) return undefined;
+  return `${client} has orders of its own, which would be new and charged again if its references were computed in another way. Nothing was changed. Name a client that has none.`;
+}

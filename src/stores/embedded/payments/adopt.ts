@@ -1,0 +1,61 @@
+import { type Adoptable, type Adoption, adoptionRefusal, NOBODY } from '../../../payments/values/adoption.js';
+import { CannotOpen } from '../../shared/deployment.js';
+import { isRestored } from '../file/adoption.js';
+import { readLastCommit } from '../file/last-commit.js';
+import { changeStopped } from '../file/stopped-database.js';
+import { migrate } from '../migrate.js';
+
+const ADOPTION = `
+  SELECT adopter, EXISTS (SELECT 1 FROM payments WHERE client IS NULL AND reference IS NOT NULL) AS hasOrders FROM deployment`;
+const ADOPTABLE = `
+  SELECT adopter, EXISTS (SELECT 1 FROM payments WHERE client = ? AND reference IS NOT NULL) AS hasReferences FROM deployment`;
+const ADOPT_PAYMENTS = 'UPDATE payments SET client = ? WHERE client IS NULL';
+const ADOPT_KEYS = 'UPDATE idempotency_keys SET client = ? WHERE client IS NULL';
+/** Its keys of references that have no payment are others from now on: with an earlier one an order would be charged twice. */
+const FORGET_KEYS = 'DELETE FROM idempotency_keys WHERE client = ? AND reference IS NOT NULL';
+/** A key of a create that the client has used itself stays its own. */
+const ADOPT_CREATIONS = `
+  UPDATE creation_keys SET client = ?1
+  WHERE client = '' AND NOT EXISTS (
+    SELECT 1 FROM creation_keys AS own
+    WHERE own.client = ?1 AND own.endpoint = creation_keys.endpoint AND own.key = creation_keys.key)`;
+const DECIDE = 'UPDATE deployment SET adopter = ?, is_backup = max(is_backup, ?)';
+const COMMIT_NUMBER = 'UPDATE last_commit SET number = number + 1, key_records = key_records - ?';
+
+export function readAdoption(database: { prepare(sql: string): { get(): unknown } }): Adoption {
+  const { adopter, hasOrders } = database.prepare(ADOPTION).get() as { adopter: string | null; hasOrders: number };
+  return { adopter: adopter ?? undefined, hasOrders: hasOrders === 1 };
+}
+
+/**
+ * Gives a client what was written without credentials, in one commit: a death before it leaves everything, and a second run finds it done.
+ * NOBODY leaves it nobody's. Returns how many payments the client was given; undefined if it had adopted before. Throws CannotOpen, with
+ * nothing changed, if another client has adopted, if the client has references of its own, or if a service runs on the folder.
+ */
+export function adoptUnowned(dataDir: string, client: string): number | undefined {
+  return changeStopped(dataDir, (database, remembered) => {
+    migrate(database);
+    const row = database.prepare(ADOPTABLE).get(client) as { adopter: string | null; hasReferences: number };
+    const found: Adoptable = { adopter: row.adopter, hasReferences: row.hasReferences === 1 };
+    const refusal = adoptionRefusal(client, found);
+    if (refusal === 'done') return undefined;
+    if (refusal !== undefined) throw new CannotOpen(refusal);
+    // The number of this commit may be that of a commit which a restored copy lacks: the next start must still notice it.
+    const wasRestored = isRestored(database, readLastCommit(database), remembered);
+    const run = (sql: string, ...values: (string | number)[]) => Number(database.prepare(sql).run(...values).changes);
+
+    database.exec('BEGIN IMMEDIATE');
+    let adopted = 0;
+    let forgotten = 0;
+    if (client !== NOBODY) {
+      adopted = run(ADOPT_PAYMENTS, client);
+      forgotten = run(FORGET_KEYS, client);
+      run(ADOPT_KEYS, client);
+      run(ADOPT_CREATIONS, client);
+    }
+    run(DECIDE, client, wasRestored ? 1 : 0);
+    run(COMMIT_NUMBER, forgotten);
+    database.exec('COMMIT');
+    return adopted;
+  });
+}

@@ -1,0 +1,43 @@
+import { Client } from 'pg';
+import { CannotOpen } from '../../shared/deployment.js';
+import { refuseForeign } from '../../shared/found-schema.js';
+import { OTHER_SCHEMA, readSchema } from '../migrate.js';
+
+const CONNECT_TIMEOUT_MS = 5_000;
+/** Sessions of services; a pooler may hide some. */
+const SERVICES = `
+  SELECT count(*)::integer AS sessions FROM pg_stat_activity
+  WHERE datname = current_database() AND application_name = 'idempay'`;
+
+/**
+ * Changes a database that no service runs on, in the transaction that `change` begins and commits. Throws CannotOpen, with nothing
+ * changed, if one does, or if the schema is not this version's. A service that was not seen, behind a pooler, or that starts meanwhile, must
+ * find the database such that it does no harm. `name`: of the session.
+ */
+export async function changeStopped<Result>(
+  databaseUrl: string,
+  name: string,
+  change: (client: Client) => Promise<Result>,
+): Promise<Result> {
+  // Without the pool's time limits: to change many rows takes as long as it takes.
+  const client = new Client({
+    connectionString: databaseUrl,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    application_name: name,
+  });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ sessions: number }>(SERVICES);
+    if (rows[0]?.sessions !== 0)
+      throw new CannotOpen('Nothing was changed: a service runs on this database. Stop it first.');
+    const found = await readSchema(client);
+    refuseForeign(found, ...OTHER_SCHEMA);
+    if (found.pending.length > 0)
+      throw new CannotOpen('Nothing was changed: start this version of the service on the database first.');
+    return await change(client);
+  } finally {
+    // Rolls back what is not committed.
+    await client.end().catch(() => {});
+  }
+}

@@ -1,0 +1,60 @@
+import { type Adoptable, type Adoption, adoptionRefusal, NOBODY } from '../../../payments/values/adoption.js';
+import { CannotOpen } from '../../shared/deployment.js';
+import type { Postgres, Statement } from '../connection/postgres.js';
+import { changeStopped } from '../connection/stopped-database.js';
+
+const ADOPTION: Statement = {
+  name: 'adoption',
+  text: `
+    SELECT adopter, EXISTS (SELECT FROM idempay.payments WHERE client IS NULL AND reference IS NOT NULL) AS "hasOrders"
+    FROM idempay.deployment`,
+};
+
+/** The row of the deployment is locked first, so that of two adoptions one sees the other. */
+const LOCK = 'SELECT adopter FROM idempay.deployment FOR UPDATE';
+/** Waits for the claims under way. A claim that waits for this lock sees who adopted, because its statement begins after it. */
+const LOCK_PAYMENTS = 'LOCK TABLE idempay.payments IN SHARE ROW EXCLUSIVE MODE';
+const HAS_REFERENCES =
+  'SELECT EXISTS (SELECT FROM idempay.payments WHERE client = $1 AND reference IS NOT NULL) AS "hasReferences"';
+const ADOPT_PAYMENTS = 'UPDATE idempay.payments SET client = $1 WHERE client IS NULL';
+/** A key of a create that the client has used itself stays its own. */
+const ADOPT_CREATIONS = `
+  UPDATE idempay.creation_keys AS nobodys SET client = $1
+  WHERE client = '' AND NOT EXISTS (
+    SELECT FROM idempay.creation_keys AS own
+    WHERE own.client = $1 AND (own.endpoint, own.key) = (nobodys.endpoint, nobodys.key))`;
+const DECIDE = 'UPDATE idempay.deployment SET adopter = $1';
+
+export async function readAdoption(database: Pick<Postgres, 'read'>): Promise<Adoption> {
+  const [row] = await database.read<{ adopter: string | null; hasOrders: boolean }>(ADOPTION);
+  return { adopter: row?.adopter ?? undefined, hasOrders: row?.hasOrders ?? false };
+}
+
+/**
+ * Gives a client what was written without credentials, in one commit: a death before it leaves everything, and a second run finds it done.
+ * NOBODY leaves it nobody's. Returns how many payments the client was given; undefined if it had adopted before. Throws CannotOpen, with
+ * nothing changed, if another client has adopted, if the client has references of its own, or if a service runs on the database. No claim
+ * of a service that was not seen counts before that service was started anew.
+ */
+export function adoptUnowned(databaseUrl: string, client: string): Promise<number | undefined> {
+  return changeStopped(databaseUrl, 'idempay-adopt', async (database) => {
+    await database.query('BEGIN');
+    const locked = await database.query<Pick<Adoptable, 'adopter'>>(LOCK);
+    await database.query(LOCK_PAYMENTS);
+    const found = await database.query<Pick<Adoptable, 'hasReferences'>>(HAS_REFERENCES, [client]);
+    const refusal = adoptionRefusal(client, {
+      adopter: locked.rows[0]?.adopter ?? null,
+      hasReferences: found.rows[0]?.hasReferences ?? true,
+    });
+    if (refusal === 'done') return undefined;
+    if (refusal !== undefined) throw new CannotOpen(refusal);
+    let adopted = 0;
+    if (client !== NOBODY) {
+      adopted = (await database.query(ADOPT_PAYMENTS, [client])).rowCount ?? 0;
+      await database.query(ADOPT_CREATIONS, [client]);
+    }
+    await database.query(DECIDE, [client]);
+    await database.query('COMMIT');
+    return adopted;
+  });
+}

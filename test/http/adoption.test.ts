@@ -1,0 +1,301 @@
+import { copyFile, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { adoptStopped } from '../../testkit/client/adoption.js';
+import { credentialOf } from '../../testkit/client/credentials.js';
+import { type Ask, ask, pay, sendJson, transactionIdOf } from '../../testkit/client/http-client.js';
+import { requireKeys } from '../../testkit/client/key-file.js';
+import { keyed, postTransaction } from '../../testkit/client/transactions.js';
+import { type Deployment, describeDeployments, embedded, type Stores } from '../../testkit/deployments/deployments.js';
+import { openTestStores } from '../../testkit/deployments/distributed-stores.js';
+import { runCommand } from '../../testkit/processes/command.js';
+import { runCommandHere } from '../../testkit/processes/command-in-process.js';
+import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import { spawnProgram } from '../../testkit/processes/service.js';
+import { SERVICE } from '../../testkit/programs.js';
+import { until } from '../../testkit/time/until.js';
+
+const MONEY = { amount: '25.00', currency: 'EUR' };
+const SCOPES = ['payments:write', 'payments:read', 'refunds:write', 'transactions:write'] as const;
+const shop = credentialOf('shop', SCOPES);
+const rival = credentialOf('rival', SCOPES);
+const DEADLINE_MS = 30_000;
+const ADOPTED = "given to another client by 'idempay adopt'";
+const NOBODYS = 'paid without credentials, and with AUTH=required each of them would be a new order';
+
+const order = (url: string, reference: string, headers: Ask['headers'] = {}, more = '') =>
+  sendJson(`${url}/api/payment?reference=${reference}${more}`, 'POST', MONEY, headers);
+const refund = (url: string, reference: string, name: string, headers: Ask['headers'] = {}) =>
+  sendJson(
+    `${url}/api/refund?reference=${reference}&refund=${name}`,
+    'POST',
+    { amount: '5.00', currency: 'EUR' },
+    headers,
+  );
+const cancel = (url: string, reference: string) =>
+  ask(`${url}/api/payment-cancellation?reference=${reference}`, { method: 'POST' });
+const issue = async (url: string, headers: Ask['headers'] = {}, query = '') =>
+  (await ask(`${url}/api/server-generated/generate-key${query}`, { headers })).json<string>();
+
+async function openTrial(deployment: Deployment) {
+  const [stores, processor] = await Promise.all([deployment.open(), serveReferenceProcessor()]);
+  onTestFinished(async () => {
+    await stores.close();
+    await processor.close();
+  });
+  return { stores, processor, real: { PROCESSOR_URL: processor.url } };
+}
+
+/** Bug: a shop that switched AUTH on had new orders only, so that each order of before was charged again when it was repeated. */
+describeDeployments('adoption of what was written without credentials', async (deployment) => {
+  const keys = await requireKeys(shop, rival);
+  const adopt = (stores: Pick<Stores, 'environment'>, client: string) => adoptStopped(stores.environment, client);
+
+  test('lets one client go on with its orders, refunds, keys and creates, and charges none of them again', async () => {
+    const { stores, processor, real } = await openTrial(deployment);
+    const open = await stores.serve(real);
+    const paid = await order(open.url, 'order-1');
+    expect(paid.status).toBe(200);
+    expect((await refund(open.url, 'order-1', 'part-1')).status).toBe(200);
+    await processor.behave({ declineRate: 1 });
+    expect((await order(open.url, 'order-2')).status).toBe(402);
+    await processor.behave({ declineRate: 0 });
+    expect((await cancel(open.url, 'order-3')).status).toBe(200);
+    const key = await issue(open.url);
+    const byKey = await pay(open.url, key, MONEY);
+    const computed = await issue(open.url, {}, '?reference=order-4');
+    const created = await postTransaction(open.url, undefined, keyed('create-1'));
+    await open.stop();
+
+    const required = { ...real, ...keys.environment };
+    await expect(stores.serve(required)).rejects.toThrow(NOBODYS);
+    expect(await adopt(stores, 'key:shop')).toContain('5 payments and refunds more');
+    // A second run, whatever became of the first one's reply.
+    expect(await adopt(stores, 'key:shop')).toContain('decided before');
+    expect(await adopt(stores, 'key:rival')).toContain('key:shop has adopted');
+
+    const { url, stop } = await stores.serve(required);
+    const again = await order(url, 'order-1', shop.headers);
+    expect([again.status, transactionIdOf(again)]).toEqual([200, transactionIdOf(paid)]);
+    expect(again.headers['idempotency-key']).toBe(paid.headers['idempotency-key']);
+    const status = await ask(`${url}/api/payment-status?reference=order-1`, { headers: shop.headers });
+    expect(transactionIdOf(status)).toBe(transactionIdOf(paid));
+    expect((await refund(url, 'order-1', 'part-1', shop.headers)).status).toBe(200);
+    expect((await order(url, 'order-2', shop.headers)).status).toBe(402);
+    const second = await order(url, 'order-2', shop.headers, '&attempt=2');
+    expect(second.status).toBe(200);
+    expect((await order(url, 'order-3', shop.headers)).status).toBe(410);
+    expect(await issue(url, shop.headers, '?reference=order-4')).toBe(computed);
+    expect((await order(url, 'order-4', shop.headers)).status).toBe(200);
+    expect(transactionIdOf(await pay(url, key, MONEY, { headers: shop.headers }))).toBe(transactionIdOf(byKey));
+    const repeated = await postTransaction(url, undefined, { ...keyed('create-1'), ...shop.headers });
+    expect(repeated.json<{ transactionId: number }>()).toMatchObject(created.json<{ transactionId: number }>());
+
+    const listed = (await ask(`${url}/api/payments`, { headers: shop.headers })).json<{ transactionId: string }[]>();
+    expect(listed.map(({ transactionId }) => transactionId)).toEqual(
+      expect.arrayContaining([transactionIdOf(paid), transactionIdOf(byKey)]),
+    );
+    // To another client they are unknown, and its own order of that number is another one.
+    expect((await pay(url, key, MONEY, { headers: rival.headers })).status).toBe(400);
+    expect((await ask(`${url}/api/payment-status?reference=order-1`, { headers: rival.headers })).status).toBe(404);
+    const others = await order(url, 'order-1', rival.headers);
+    expect([others.status, transactionIdOf(others) === transactionIdOf(paid)]).toEqual([200, false]);
+    const charged = (await processor.charges()).filter(({ status: of }) => of === 'succeeded');
+    expect(charged.map(({ reference }) => reference).sort()).toEqual(
+      [
+        paid.headers['idempotency-key'],
+        key,
+        second.headers['idempotency-key'],
+        computed,
+        others.headers['idempotency-key'],
+      ].sort(),
+    );
+    expect(await processor.refunds()).toHaveLength(1);
+    await stop();
+
+    await expect(stores.serve(real)).rejects.toThrow('belongs to key:shop since');
+    const later = await stores.serve(required);
+    expect(transactionIdOf(await order(later.url, 'order-1', shop.headers))).toBe(transactionIdOf(paid));
+  });
+
+  test('is refused to a client with orders of its own, and once it was decided that nobody gets them', async () => {
+    const { stores, processor, real } = await openTrial(deployment);
+    const required = { ...real, ...keys.environment };
+    const closed = await stores.serve(required);
+    const own = await order(closed.url, 'order-1', shop.headers);
+    await closed.stop();
+    const open = await stores.serve(real);
+    expect((await order(open.url, 'order-2')).status).toBe(200);
+    await open.stop();
+    await expect(stores.serve(required)).rejects.toThrow(NOBODYS);
+    expect(await adopt(stores, 'key:shop')).toContain('key:shop has orders of its own');
+    await expect(stores.serve(required)).rejects.toThrow(NOBODYS);
+    expect(await adopt(stores, 'nobody')).toContain('every order is a new one');
+    expect(await adopt(stores, 'key:rival')).toContain('belongs to nobody');
+
+    const { url } = await stores.serve(required);
+    expect(transactionIdOf(await order(url, 'order-1', shop.headers))).toBe(transactionIdOf(own));
+    expect(await processor.charges()).toHaveLength(2);
+  });
+
+  test('refuses a name that no client has, and a store that a service runs on', async () => {
+    const { stores, real } = await openTrial(deployment);
+    const file = keys.environment.API_KEYS_FILE;
+    const run = (...parameters: string[]) => runCommandHere('', ['adopt', ...parameters, '--yes'], stores.environment);
+    const service = await stores.serve(real);
+    // By another process, because to close a file of SQLite in this one would give up the locks on it.
+    const beside = await runCommand('', ['adopt', 'key:shop', '--yes'], stores.environment);
+    expect([beside.code, beside.stderr]).toEqual([1, expect.stringMatching(/in use by another|a service runs/)]);
+    await service.stop();
+    expect((await run('shop')).stderr).toContain('Name the client as records show it');
+    expect((await run('key:shpo', '--file', file)).stderr).toContain('has no API key of key:shpo');
+    expect((await runCommandHere('', ['adopt', 'key:shop'], stores.environment)).stderr).toContain('add --yes');
+  });
+
+  /** The restored state knows of no adoption, and lacks the rows since. */
+  test('is wanted again after a restore to a state before it, and the lost order is looked up', async () => {
+    const { stores, processor, real } = await openTrial(deployment);
+    const open = await stores.serve(real);
+    const first = await order(open.url, 'order-1');
+    await open.stop();
+    const restored = await copyOf(stores);
+    await adopt(stores, 'key:shop');
+    const required = { ...real, ...keys.environment };
+    const service = await stores.serve(required);
+    const lost = await order(service.url, 'order-2', shop.headers);
+    expect(lost.status).toBe(200);
+    await service.stop();
+
+    await expect(restored.serve(required)).rejects.toThrow(NOBODYS);
+    await adopt(restored, 'key:shop');
+    const { url } = await restored.serve(required);
+    expect(transactionIdOf(await order(url, 'order-1', shop.headers))).toBe(transactionIdOf(first));
+    expect((await order(url, 'order-2', shop.headers)).status).toBe(200);
+    expect(await processor.charges()).toHaveLength(2);
+  });
+
+  async function copyOf({ environment }: Stores): Promise<Stores> {
+    const { manageStores } = await import('../../testkit/deployments/deployments.js');
+    const managed =
+      environment.DATA_DIR === undefined ? await copyDatabase(environment) : await copyFolder(environment.DATA_DIR);
+    const copy = manageStores({ ...environment, ...managed.environment }, managed.remove);
+    onTestFinished(copy.close);
+    return copy;
+  }
+});
+
+async function copyFolder(folder: string) {
+  const copy = await mkdtemp(join(tmpdir(), 'idempay-adopted-'));
+  // The folder of the copy has no lock that knows of a commit.
+  await copyFile(join(folder, 'idempay.sqlite'), join(copy, 'idempay.sqlite'));
+  return { environment: { DATA_DIR: copy }, remove: () => rm(copy, { recursive: true, force: true }) };
+}
+
+async function copyDatabase({ DATABASE_URL = '' }: Readonly<Record<string, string>>) {
+  const url = new URL(DATABASE_URL);
+  const name = url.pathname.slice(1);
+  url.pathname = '/postgres';
+  const run = async (sql: string) => {
+    const client = new pg.Client({ connectionString: url.href });
+    await client.connect();
+    await client.query(sql).finally(() => client.end());
+    return true;
+  };
+  await until('no session to be left', DEADLINE_MS, () =>
+    run(`CREATE DATABASE ${name}_restored TEMPLATE ${name}`).catch((error: Error) => {
+      if (!/being accessed/.test(error.message)) throw error;
+      return false;
+    }),
+  );
+  const copy = new URL(DATABASE_URL);
+  copy.pathname = `/${name}_restored`;
+  return { environment: { DATABASE_URL: copy.href }, remove: () => run(`DROP DATABASE ${name}_restored WITH (FORCE)`) };
+}
+
+describe('adoption while a process of PostgreSQL was not seen', async () => {
+  const keys = await requireKeys(shop);
+  /** As `idempay adopt` writes it. */
+  const ADOPT = `
+    BEGIN;
+    LOCK TABLE idempay.payments IN SHARE ROW EXCLUSIVE MODE;
+    UPDATE idempay.payments SET client = 'key:shop' WHERE client IS NULL;
+    UPDATE idempay.deployment SET adopter = 'key:shop';
+    COMMIT`;
+
+  /** Each process computes the keys of the client's references as it knew them at its start. */
+  test('no such process charges an order that another one has charged, and each says what to do', async () => {
+    const stores = await openTestStores();
+    const processor = await serveReferenceProcessor();
+    onTestFinished(() => processor.close());
+    const real = { PROCESSOR_URL: processor.url };
+    const required = await stores.serve({ ...real, ...keys.environment });
+    const open = await stores.serve(real);
+    const paid = await order(open.url, 'order-1');
+    await stores.sql(ADOPT);
+
+    // At once, before its look at the database, the claim finds that this process does not know who adopted.
+    expect((await order(required.url, 'order-1', shop.headers)).status).toBe(503);
+    expect((await order(open.url, 'order-2')).status).toBe(503);
+    await until('both to be out of service, and to say why', DEADLINE_MS, async () => {
+      const states = await Promise.all([required, open].map(({ url }) => ask(`${url}/readyz`)));
+      const said = [required, open].map(({ logs }) => JSON.stringify(logs).includes(ADOPTED));
+      return states.every(({ status }) => status === 503) && said.every(Boolean);
+    });
+    expect(await processor.charges()).toHaveLength(1);
+
+    const { url } = await stores.serve({ ...real, ...keys.environment });
+    expect(transactionIdOf(await order(url, 'order-1', shop.headers))).toBe(transactionIdOf(paid));
+    expect((await order(url, 'order-2', shop.headers)).status).toBe(200);
+    expect(await processor.charges()).toHaveLength(2);
+  });
+
+  test('a death of the command before its commit leaves everything, and the next run does all of it', async () => {
+    const stores = await openTestStores();
+    const open = await stores.serve();
+    const paid = await order(open.url, 'order-1');
+    await open.stop();
+    const blocking = new pg.Client({ connectionString: stores.databaseUrl });
+    await blocking.connect();
+    onTestFinished(() => blocking.end());
+    // The last statement of the command waits for it.
+    await blocking.query('BEGIN; LOCK TABLE idempay.creation_keys IN SHARE MODE');
+    const waits = "SELECT FROM pg_stat_activity WHERE application_name = 'idempay-adopt' AND wait_event_type = 'Lock'";
+    const { child, ended } = spawnProgram(SERVICE, stores.environment, [], ['adopt', 'key:shop', '--yes']);
+    await until('the command to wait', DEADLINE_MS, async () => (await stores.sql(waits)).length > 0);
+    child.kill('SIGKILL');
+    await ended;
+    await blocking.query('ROLLBACK');
+    await until('its session to end', DEADLINE_MS, async () => {
+      const sessions = "SELECT FROM pg_stat_activity WHERE application_name = 'idempay-adopt'";
+      return (await stores.sql(sessions)).length === 0;
+    });
+    expect(await stores.sql('SELECT adopter, client FROM idempay.deployment, idempay.payments')).toEqual([
+      { adopter: null, client: null },
+    ]);
+    expect(await adoptStopped(stores.environment, 'key:shop')).toContain('1 payments and refunds more');
+    const { url } = await stores.serve(keys.environment);
+    expect(transactionIdOf(await order(url, 'order-1', shop.headers))).toBe(transactionIdOf(paid));
+  });
+});
+
+/** Bug in an early form: the number of the command's commit hid that the copy lacked one. */
+test('an adoption of a folder that was restored in place still lets its next start treat rows as lost', async () => {
+  const keys = await requireKeys(shop);
+  const { stores, processor, real } = await openTrial(embedded);
+  const folder = stores.environment.DATA_DIR as string;
+  const open = await stores.serve(real);
+  await order(open.url, 'order-1');
+  await open.stop();
+  const copy = join(folder, 'copy');
+  await copyFile(join(folder, 'idempay.sqlite'), copy);
+  const later = await stores.serve(real);
+  await order(later.url, 'order-2');
+  await later.stop();
+  await copyFile(copy, join(folder, 'idempay.sqlite'));
+  await adoptStopped(stores.environment, 'key:shop');
+  const { url } = await stores.serve({ ...real, ...keys.environment });
+  expect((await order(url, 'order-2', shop.headers)).status).toBe(200);
+  expect(await processor.charges()).toHaveLength(2);
+});
