@@ -19,6 +19,7 @@ import { connected, connectRedis } from './redis/connection/client.js';
 import { refuseWrongRedis } from './redis/connection/start.js';
 import type { RedisLocation } from './redis/connection/url.js';
 import { watchRedis } from './redis/connection/watch.js';
+import { createRedisDatabaseReach, type DatabaseReach } from './redis/database-reach.js';
 import { createKeyNames } from './redis/key-names.js';
 import { createRedisKeyStore } from './redis/key-store.js';
 import { createRedisReport } from './redis/key-value-store-report.js';
@@ -66,7 +67,15 @@ export async function openDistributed(options: {
 }): Promise<Deployment> {
   const { clock, notices, databasePoolSize, events, measures } = options;
   const lastCommits = new LastCommits(clock);
-  const identity = new DatabaseIdentity(clock, lastCommits, () => notices.warn(REPLACED));
+  let reach: DatabaseReach | undefined;
+  const identity = new DatabaseIdentity(
+    clock,
+    lastCommits,
+    () => notices.warn(REPLACED),
+    () => {
+      if (!database.refusal) reach?.reached().catch(() => {});
+    },
+  );
   let isOpen = false;
   let processors: Deployment['processors'] = { used: [], beforeLoss: undefined };
   let reportBroken: (error: Error) => void = () => {};
@@ -109,6 +118,7 @@ export async function openDistributed(options: {
   const redis = connectRedis(options.redis, (error) => events?.failed('Redis', error), notices.warn);
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
   const names = createKeyNames(identity.deploymentId);
+  reach = createRedisDatabaseReach(redis, names);
   lastCommits.keepIn(createRedisLastCommits(redis, names));
   const reserved = Math.max(1, Math.ceil(databasePoolSize * SHARE_WITHOUT_PAYMENTS));
   const payments = createPart(
@@ -174,6 +184,7 @@ export async function openDistributed(options: {
         if (database.refusal) throw database.refusal;
         await identity.ping();
       },
+      isReachedByAnother: reach.isReachedByAnother,
     },
     requestCounts: createRedisRequestCounts(redis, names, measures),
     sharedSamples: createRedisSharedSamples(redis, names, watch.roomForFills, measures),

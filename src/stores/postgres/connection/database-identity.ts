@@ -62,6 +62,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     private readonly clock: Clock,
     private readonly lastCommits: LastCommits,
     private readonly onReplaced: () => void,
+    private readonly onReached: () => void = () => {},
   ) {}
 
   /** Part of every name in Redis. */
@@ -112,7 +113,10 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     if (this.stopped) return;
     this.cancelNext = this.clock.after(WATCH_EVERY_MS, () => {
       this.identify(query)
-        .then(() => this.compareBeside(query))
+        .then(() => {
+          this.onReached();
+          this.compareBeside(query);
+        })
         .catch(() => {})
         .finally(() => this.scheduleNext(query));
     });
