@@ -5,12 +5,16 @@ import type { KeyValueStoreReport, StoredValue, StoreOfRecordReport, StoreStatis
 /** Under the one second that rule H1 promises, with room for the answer itself. */
 const REPORT_LIMIT_MS = 800;
 
+const NOT_SAID = Promise.resolve(undefined);
+
 export interface Health {
   /** Undefined when the store did not answer in time. */
   status(): Promise<{ store: string; latencyMs: number } | undefined>;
   value(key: string): Promise<StoredValue | undefined>;
   statistics(): Promise<StoreStatistics | undefined>;
   storeOfRecordAnswers(): Promise<boolean>;
+  /** Undefined if there is no other process, or if the key-value store did not say in time. */
+  storeOfRecordIsReachedByAnother(): Promise<boolean | undefined>;
 }
 
 export function createHealth(report: KeyValueStoreReport, storeOfRecord: StoreOfRecordReport, clock: Clock): Health {
@@ -24,6 +28,7 @@ export function createHealth(report: KeyValueStoreReport, storeOfRecord: StoreOf
     value: (key) => report.value(key),
     statistics: () => withinLimit(report.statistics()),
     storeOfRecordAnswers: async () => (await withinLimit(storeOfRecord.ping().then(() => true))) === true,
+    storeOfRecordIsReachedByAnother: async () => withinLimit(storeOfRecord.isReachedByAnother?.() ?? NOT_SAID),
   };
 }
 

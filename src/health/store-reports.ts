@@ -30,4 +30,9 @@ export interface StoreStatistics {
 export interface StoreOfRecordReport {
   /** Resolves when it answers, or did within the last seconds; rejects when it cannot. May hang: the caller sets the limit. */
   ping(): Promise<void>;
+  /**
+   * Only if there may be other processes: whether one of them can use it, as far as the key-value store knows. Rejects if that cannot be
+   * asked. May hang: the caller sets the limit.
+   */
+  isReachedByAnother?(): Promise<boolean>;
 }

@@ -21,6 +21,7 @@ import { connected, connectRedis } from './redis/connection/client.js';
 import { refuseWrongRedis } from './redis/connection/start.js';
 import type { RedisLocation } from './redis/connection/url.js';
 import { watchRedis } from './redis/connection/watch.js';
+import { createRedisDatabaseReach, type DatabaseReach } from './redis/database-reach.js';
 import { createKeyNames } from './redis/key-names.js';
 import { createRedisKeyStore } from './redis/key-store.js';
 import { createRedisReport } from './redis/key-value-store-report.js';
@@ -72,11 +73,15 @@ export async function openDistributed(options: {
   const { clock, notices, databasePoolSize, events, measures } = options;
   const lastCommits = new LastCommits(clock);
   const { migrations = MIGRATIONS } = options;
+  let reach: DatabaseReach | undefined;
   const identity = new DatabaseIdentity(
     clock,
     lastCommits,
     () => notices.warn(REPLACED),
     readMigrations(migrations).map(({ name }) => name),
+    () => {
+      if (!database.refusal) reach?.reached().catch(() => {});
+    },
   );
   let isOpen = false;
   let processors: Deployment['processors'] = { used: [], beforeLoss: undefined };
@@ -122,6 +127,7 @@ export async function openDistributed(options: {
   const redis = connectRedis(options.redis, (error) => events?.failed('Redis', error), notices.warn);
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
   const names = createKeyNames(identity.deploymentId, adoptingClient(identity.adopter));
+  reach = createRedisDatabaseReach(redis, names);
   lastCommits.keepIn(createRedisLastCommits(redis, names));
   const reserved = Math.max(1, Math.ceil(databasePoolSize * SHARE_WITHOUT_PAYMENTS));
   const payments = createPart(
@@ -192,6 +198,7 @@ export async function openDistributed(options: {
         if (database.refusal) throw database.refusal;
         await identity.ping();
       },
+      isReachedByAnother: reach.isReachedByAnother,
     },
     requestCounts: createRedisRequestCounts(redis, names, measures),
     sharedSamples: createRedisSharedSamples(redis, names, watch.roomForFills, measures),

@@ -125,6 +125,7 @@ describe('behind a pooler', () => {
 
   test('that begins to lose settings, no change is made from that moment on, and reads and repeats go on', async () => {
     const { url, logs, stop } = await stores.serve(environment);
+    const another = await stores.serve();
     const [{ key, transactionId }, { transactionId: id }] = await Promise.all([givenPaid(url), givenTransaction(url)]);
     const unpaid = await generateKey(url);
     pooler.losesSettings = true;
@@ -138,8 +139,14 @@ describe('behind a pooler', () => {
     expectReplay(await pay(url, key), transactionId);
     expect((await readTransaction(url, id)).json()).toMatchObject({ status: 'PENDING' });
 
+    await another.stop();
+    // None reaches PostgreSQL any more, so all of them stay for the repeats.
+    await until('no other process to be known', GOOD_AGAIN_MS, async () => (await readiness()) === 200);
+    expectError(await pay(url, unpaid), 503);
+
     pooler.losesSettings = false;
-    await until('it to be over', GOOD_AGAIN_MS, async () => (await readiness()) === 200);
+    const isUp = async () => (await ask(`${url}/readyz`)).json<{ storeOfRecord?: string }>().storeOfRecord === 'up';
+    await until('it to be over', GOOD_AGAIN_MS, isUp);
     expectFirst(await pay(url, unpaid));
     expect((await deleteTransaction(url, id)).status).toBe(204);
     await stop();

@@ -7,7 +7,7 @@ import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, generateKey, pay } from '../../testkit/client/http-client.js';
-import { beginPayment, expectFirst } from '../../testkit/client/payment-answers.js';
+import { beginPayment, expectFirst, expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
 import { answerTo, requestText } from '../../testkit/client/raw-http.js';
 import { describeDeployments, describeOneDeployment, embedded } from '../../testkit/deployments/deployments.js';
 import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
@@ -20,6 +20,9 @@ import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 20_000;
 const ALL_UP = { status: 'ready', storeOfRecord: 'up', keyValueStore: 'up', processor: 'up' };
+
+const NO_RECORD = { ...ALL_UP, status: 'degraded', storeOfRecord: 'away' };
+const NOT_REACHED = /store of record cannot be reached/;
 
 const livez = (url: string) => ask(`${url}/livez`);
 const readyz = (url: string) => ask(`${url}/readyz`);
@@ -35,7 +38,14 @@ async function stateOf(url: string): Promise<object | undefined> {
   return answer.status === 200 ? answer.json<object>() : undefined;
 }
 
-const untilState = (url: string, state: object) => expect.poll(() => stateOf(url)).toEqual(state);
+const untilState = (url: string, state: object) =>
+  expect.poll(() => stateOf(url), { timeout: patience(DEADLINE_MS) }).toEqual(state);
+
+async function untilNotReady(url: string): Promise<void> {
+  const isNotReady = async () => (await stateOf(url)) === undefined;
+  await until('the process not to be ready', DEADLINE_MS, isNotReady);
+  expectNotReady(await readyz(url), NOT_REACHED);
+}
 
 describeDeployments('the probes', (deployment) => {
   const shared = shareService(deployment);
@@ -135,21 +145,31 @@ describe('stores that are down', () => {
   });
   afterAll(() => stores?.close());
 
-  test('make a running service degraded without Redis, and not ready without PostgreSQL', async () => {
-    const { url } = await stores.serve();
+  test('make a running service degraded without Redis', async () => {
+    const { url, stop } = await stores.serve();
     await untilState(url, ALL_UP);
-
     await stores.redis.kill();
     await untilState(url, { ...ALL_UP, status: 'degraded', keyValueStore: 'away' });
     await stores.redis.start();
     await untilState(url, ALL_UP);
+    await stop();
+  });
 
+  test('leave the only process degraded without PostgreSQL, and not ready if Redis is down too', async () => {
+    const { url, stop } = await stores.serve();
+    const { key, transactionId } = await givenPaid(url);
     await stores.postgres.stopImmediately();
-    await expect.poll(() => stateOf(url)).toBeUndefined();
-    expectNotReady(await readyz(url), /store of record cannot be reached/);
+    await untilState(url, NO_RECORD);
+    expectReplay(await pay(url, key), transactionId);
+
+    await stores.redis.kill();
+    await untilNotReady(url);
     expect((await livez(url)).status).toBe(200);
+    await stores.redis.start();
+    await untilState(url, NO_RECORD);
     await stores.postgres.start();
     await untilState(url, ALL_UP);
+    await stop();
   });
 
   test('are waited for behind an open port, which answers probes and refuses everything else', async () => {

@@ -34,10 +34,10 @@ export function probes(server: FastifyInstance, { readiness }: { readonly readin
     },
     async (_request, reply) => {
       if (readiness.isDraining) throw publicErrors.draining();
-      const parts = await readiness.look();
+      const { parts, isReady } = await readiness.look();
       // A signal may have come meanwhile.
       if (readiness.isDraining) throw publicErrors.draining();
-      if (parts.storeOfRecord === 'away') throw publicErrors.storeOfRecordAway();
+      if (!isReady) throw publicErrors.storeOfRecordAway();
       const status = Object.values(parts).every((part) => part === 'up') ? 'ready' : 'degraded';
       return reply.header('cache-control', 'no-store').send({ status, ...parts } as const);
     },
@@ -64,7 +64,7 @@ const readyz: RouteDescription = {
   operationId: 'getReadiness',
   tag: 'Operations',
   summary: 'Whether to send requests to this process',
-  text: '`degraded`: payments are taken, and Redis or the processor is down, or Redis is `full`: keys without a reference get 503. Answers within a second.',
+  text: '`degraded`: Redis or the processor is down; or Redis is `full`: keys without a reference get 503; or no process reaches PostgreSQL: only repeats are answered. 503 if PostgreSQL is down for this process, and another one reached it within ten seconds. Answers within a second.',
   answers: {
     200: ofThisMoment(
       'Send requests here.',

@@ -20,6 +20,8 @@ export interface KeyNames {
   requests(client: string): string;
   /** The samples of each process for the live view. */
   readonly samples: string;
+  /** The last process that reached the database. */
+  readonly databaseReach: string;
 }
 
 /**
@@ -33,6 +35,7 @@ export function createKeyNames(deploymentId: string, adopter?: string): KeyNames
     lockEnds: `${prefix}lock-ends`,
     probe: `${prefix}probe`,
     samples: `${prefix}samples`,
+    databaseReach: `${prefix}database-reach`,
     lastCommits: `${prefix}last-commits`,
     payment(key) {
       const record = `${ofPayments}{${key}}`;

@@ -71,6 +71,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     private readonly onReplaced: () => void,
     /** The names of the migrations that this version knows, in order. */
     private readonly migrations: readonly string[],
+    private readonly onReached: () => void = () => {},
   ) {}
 
   /** Part of every name in Redis. */
@@ -133,7 +134,10 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     if (this.stopped) return;
     this.cancelNext = this.clock.after(WATCH_EVERY_MS, () => {
       this.identify(query)
-        .then(() => this.compareBeside(query))
+        .then(() => {
+          this.onReached();
+          this.compareBeside(query);
+        })
         .catch(() => {})
         .finally(() => this.scheduleNext(query));
     });

@@ -1,0 +1,33 @@
+import { randomUUID } from 'node:crypto';
+import { redisFault } from './connection/fault.js';
+import type { RedisClient } from './connection/masters.js';
+import type { KeyNames } from './key-names.js';
+import { loadScript } from './scripts/script.js';
+
+/** As long as rule O1 says. A process that reaches the database writes each second. */
+const REACHED_FOR_MS = 10_000;
+
+/** Which process of the deployment was the last to reach the database, in one small hash that expires (rule O1). */
+export interface DatabaseReach {
+  /** This process has reached it, and may write to it. */
+  reached(): Promise<void>;
+  /** Another process has, within the last ten seconds, and this one has not since. Throws StoreUnavailable. */
+  isReachedByAnother(): Promise<boolean>;
+}
+
+export function createRedisDatabaseReach(client: RedisClient, names: KeyNames): DatabaseReach {
+  const reachDatabase = loadScript('reach-database');
+  const instance = randomUUID();
+  return {
+    async reached() {
+      await reachDatabase(client, [names.databaseReach], [instance, REACHED_FOR_MS]);
+    },
+
+    async isReachedByAnother() {
+      const last = await client.hget(names.databaseReach, 'process').catch((error: unknown) => {
+        throw redisFault(error);
+      });
+      return last !== null && last !== instance;
+    },
+  };
+}
