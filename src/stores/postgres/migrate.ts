@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
+import { CannotOpen } from '../shared/deployment.js';
 import { type FoundSchema, refuseForeign } from '../shared/found-schema.js';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
@@ -15,14 +16,22 @@ const TRIES_BEFORE_NOTICE = 4;
 const LOCK_QUERY_TIMEOUT_MS = 5_000;
 
 const TABLES = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('idempay') AND relkind = 'r'";
+/** A service may have begun to serve on it meanwhile. */
+export const IN_USE =
+  'The database of DATABASE_URL has a schema idempay already, which this transfer did not make, and nothing in it was changed. Name an empty database, or drop that schema if nothing in it is needed.';
 const LIST = 'SELECT name FROM idempay.migrations ORDER BY name';
 
 /**
  * Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction. While another process migrates
  * it waits for the lock, for as long as that takes; `onWait` is called with a sentence about the wait. Throws CannotOpen, with
- * nothing changed, if another version made the schema.
+ * nothing changed, if another version made the schema. `transfer` names the transfer that the schema is made for: no service finds the
+ * schema without that name, and a schema that is there already is refused.
  */
-export async function migrate(databaseUrl: string, onWait: (sentence: string) => void = () => {}): Promise<void> {
+export async function migrate(
+  databaseUrl: string,
+  onWait: (sentence: string) => void = () => {},
+  transfer?: string,
+): Promise<void> {
   // A connection of its own, without the pool's time limits: a migration takes as long as it takes.
   const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
   client.on('error', () => {});
@@ -31,7 +40,8 @@ export async function migrate(databaseUrl: string, onWait: (sentence: string) =>
     await takeLock(client, onWait);
     const found = await readSchema(client);
     refuseForeign(found, 'The schema idempay in the database of DATABASE_URL', 'name another database');
-    for (const file of found.pending) await apply(client, file);
+    if (transfer !== undefined && !found.isEmpty) throw new CannotOpen(IN_USE);
+    for (const [index, file] of found.pending.entries()) await apply(client, file, index === 0 ? transfer : undefined);
   } finally {
     // Releases the lock too.
     await client.end().catch(() => {});
@@ -54,10 +64,10 @@ async function takeLock(client: Client, onWait: (sentence: string) => void): Pro
 }
 
 /** Compares the schema with the files of this version. */
-export async function readSchema(client: Client): Promise<FoundSchema> {
+export async function readSchema(client: Client): Promise<FoundSchema & { readonly isEmpty?: boolean }> {
   const files = readdirSync(MIGRATIONS).sort();
   const tables = await client.query<{ relname: string }>(TABLES);
-  if (tables.rowCount === 0) return { pending: files, foreign: undefined };
+  if (tables.rowCount === 0) return { pending: files, foreign: undefined, isEmpty: true };
   const isListed = tables.rows.some(({ relname }) => relname === 'migrations');
   const { rows } = isListed ? await client.query<{ name: string }>(LIST) : { rows: [] };
   const names = rows.map(({ name }) => name);
@@ -70,10 +80,11 @@ export async function readSchema(client: Client): Promise<FoundSchema> {
   };
 }
 
-async function apply(client: Client, file: string): Promise<void> {
+async function apply(client: Client, file: string, transfer: string | undefined): Promise<void> {
   // Asked first, because the right to create schemas is needed only if the schema is not there yet.
   const { rowCount } = await client.query("SELECT FROM pg_namespace WHERE nspname = 'idempay'");
   const sql = readFileSync(new URL(file, MIGRATIONS), 'utf8');
-  await client.query(`BEGIN; ${rowCount === 0 ? 'CREATE SCHEMA idempay;' : ''} ${sql};
+  const mark = transfer === undefined ? '' : `INSERT INTO idempay.transfer VALUES (true, '${transfer}', 'COPYING');`;
+  await client.query(`BEGIN; ${rowCount === 0 ? 'CREATE SCHEMA idempay;' : ''} ${sql}; ${mark}
     INSERT INTO idempay.migrations (name) VALUES ('${file}'); COMMIT`);
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { CannotOpen } from '../../shared/deployment.js';
 import { refuseForeignFile } from '../migrate.js';
 import { DATABASE, takeExclusively } from './exclusive-folder.js';
+import { refuseLeaving } from './leaving-mark.js';
 import { type Database, openForWriting } from './sqlite.js';
 import { assertLogBelongs } from './write-ahead-log.js';
 
@@ -22,6 +23,7 @@ export function changeStopped<Result>(dataDir: string, change: (database: Databa
     assertLogBelongs(path);
     const database = openForWriting(path);
     try {
+      refuseLeaving(database, `Nothing was changed in ${dataDir}`);
       return change(database);
     } finally {
       database.close();

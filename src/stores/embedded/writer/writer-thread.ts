@@ -5,6 +5,7 @@ import { createPrivate } from '../../../platform/private-files.js';
 import { adopt, isRestored } from '../file/adoption.js';
 import { DATABASE, type ExclusiveFolder, takeExclusively } from '../file/exclusive-folder.js';
 import { LastCommit, readLastCommit } from '../file/last-commit.js';
+import { refuseLeaving } from '../file/leaving-mark.js';
 import { assertDurable, openForWriting } from '../file/sqlite.js';
 import { assertLogBelongs } from '../file/write-ahead-log.js';
 import { migrate, refuseForeignFile } from '../migrate.js';
@@ -37,6 +38,7 @@ function serve(folder: ExclusiveFolder, dataDir: string, clock: Clock, port: Mes
   const database = openForWriting(path);
   // Here, because it may take minutes: the main thread answers probes meanwhile.
   migrate(database);
+  refuseLeaving(database, `DATA_DIR ${dataDir} cannot be used`);
   const found = readLastCommit(database);
   const { remembered } = folder;
   const storeClock = new StoreClock(clock, Math.max(found.clockMs, remembered?.clockMs ?? 0));
