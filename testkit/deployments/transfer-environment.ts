@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { type Answer, ask, generateKey, sendJson, transactionIdOf } from '../client/http-client.js';
 import { keyed, listTransactions, postBatch, postTransaction, type Transaction } from '../client/transactions.js';
-import { runCommand, startCommand } from '../processes/command.js';
-import type { ProcessorInProcess } from '../processes/reference-processor.js';
+import { runCommand } from '../processes/command.js';
+import { type ProcessorInProcess, serveReferenceProcessor } from '../processes/reference-processor.js';
 import { until } from '../time/until.js';
 import { manageStores } from './deployments.js';
 import { type DistributedStores, openTestStores } from './distributed-stores.js';
@@ -14,6 +14,8 @@ const MONEY = { amount: '100.50', currency: 'USD' };
 const PENDING = { ...MONEY, returnUrl: 'https://shop.example/back' };
 const LINE = { amount: '12.50', currency: 'USD' };
 const FINISHED_DEADLINE_MS = 30_000;
+
+type Environment = Record<string, string>;
 
 /** What clients of a deployment know, before and after it moves. */
 export interface Known {
@@ -41,22 +43,34 @@ const refundOrder = (url: string, reference: string) =>
 const create = (url: string) => postTransaction(url, undefined, keyed('create-1'));
 const keyOf = ({ headers }: Answer) => String(headers['idempotency-key']);
 
-export function transferSettings(processor: ProcessorInProcess): Record<string, string> {
-  return { PROCESSOR_URL: processor.url, PROCESSOR_TIMEOUT_MS: '1000', LOCK_TTL_SECONDS: '2' };
+export type Move = Awaited<ReturnType<typeof openMove>>;
+
+/**
+ * A folder on which a service has run, and the stores that its deployment may move to, until the end of the test. The processor charges a
+ * repeated reference again, so that nothing that is sent twice goes unnoticed.
+ */
+export async function openMove(redisSettings?: readonly string[]) {
+  const processor = await serveReferenceProcessor({ behaviour: { deduplicate: false } });
+  onTestFinished(() => processor.close());
+  const stores = await openTestStores(redisSettings);
+  const move = moveBetween(await newFolder(), stores, processor);
+  await (await move.serveSource()).stop();
+  return move;
 }
 
-/** A folder with orders in every state, a refund, keys of both kinds, and a list with more transactions than one batch of a transfer. */
-export async function givenFolder(
-  processor: ProcessorInProcess,
-  rows = 0,
-): Promise<{ folder: string; known: Known; remove(): Promise<void> }> {
+async function newFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'idempay-transfer-'));
-  const stores = manageStores({ DATA_DIR: folder, ...transferSettings(processor) }, async () => {});
-  const service = await stores.serve();
-  const { url } = service;
-  const known = await knownAfterUse(url, processor, rows);
-  await stores.close();
-  return { folder, known, remove: () => rm(folder, { recursive: true, force: true }) };
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** The same with clients. `rows`: further transactions in the list. */
+export async function openUsedMove(rows = 0): Promise<Move & { known: Known }> {
+  const move = await openMove();
+  const source = await move.serveSource();
+  const known = await knownAfterUse(source.url, move.processor, rows);
+  await source.stop();
+  return { ...move, known };
 }
 
 async function knownAfterUse(url: string, processor: ProcessorInProcess, rows: number): Promise<Known> {
@@ -74,11 +88,17 @@ async function knownAfterUse(url: string, processor: ProcessorInProcess, rows: n
   const created = await create(url);
   expect(created.status, created.text).toBe(201);
   for (let left = rows; left > 0; left -= 1_000) {
-    const batch = Array.from({ length: Math.min(1_000, left) }, () => ({ fromAccount: 'C', toAccount: 'D', amount: 1 }));
+    const batch = Array.from({ length: Math.min(1_000, left) }, () => ({
+      fromAccount: 'C',
+      toAccount: 'D',
+      amount: 1,
+    }));
     expect((await postBatch(url, batch)).status).toBe(201);
   }
   const other = await postTransaction(url);
-  expect((await ask(`${url}/api/transactions/${other.json<Transaction>().transactionId}`, { method: 'DELETE' })).status).toBe(204);
+  expect(
+    (await ask(`${url}/api/transactions/${other.json<Transaction>().transactionId}`, { method: 'DELETE' })).status,
+  ).toBe(204);
   return {
     paid: { reference: 'order-16', key: keyOf(paid), transactionId: transactionIdOf(paid) },
     pending: { reference: 'order-17', key: keyOf(pending), transactionId: undefined },
@@ -126,37 +146,35 @@ async function untilPaid(url: string, reference: string): Promise<void> {
   });
 }
 
-/** A copy of the folder with stores of its own to move to, until the end of the test. */
-export async function openTransfer(folder: string, processor: ProcessorInProcess) {
-  const copy = await mkdtemp(join(tmpdir(), 'idempay-transfer-'));
-  await cp(folder, copy, { recursive: true });
-  onTestFinished(() => rm(copy, { recursive: true, force: true }));
-  const stores = await openTestStores();
-  return moveBetween(copy, stores, processor);
-}
-
-export function moveBetween(folder: string, stores: DistributedStores, processor: ProcessorInProcess) {
-  const settings = transferSettings(processor);
+function moveBetween(folder: string, stores: DistributedStores, processor: ProcessorInProcess) {
+  const settings = { PROCESSOR_URL: processor.url, PROCESSOR_TIMEOUT_MS: '1000', LOCK_TTL_SECONDS: '2' };
   const source = manageStores({ DATA_DIR: folder, ...settings }, async () => {});
   onTestFinished(() => source.close());
   const ends = { DATA_DIR: folder, ...stores.environment };
   return {
     folder,
     stores,
+    processor,
     /** A service on the folder. */
     serveSource: () => source.serve(),
-    startSource: (more: Record<string, string> = {}) => source.start(more),
+    startSource: () => source.start(),
     /** A service on the target. */
     serveTarget: () => stores.serve(settings),
-    startTarget: (more: Record<string, string> = {}) => stores.start({ ...settings, ...more }),
+    startTarget: (more: Environment = {}) => stores.start({ ...settings, ...more }),
     /** The command, with more arguments and settings. */
-    run: (more: readonly string[] = [], environment: Record<string, string> = {}) =>
+    run: (more: readonly string[] = [], environment: Environment = {}) =>
       runCommand('', ['transfer', ...more], { ...ends, ...environment }),
-    start: (more: readonly string[] = [], environment: Record<string, string> = {}) =>
-      startCommand('', ['transfer', ...more], { ...ends, ...environment }),
+    /** Another command on the folder. */
+    runOnFolder: (...parameters: string[]) => runCommand('', parameters, { DATA_DIR: folder }),
     async state(): Promise<string | undefined> {
       const [row] = await stores.sql<{ state: string }>('SELECT state FROM idempay.transfer');
       return row?.state;
+    },
+    /** The same folder, as a copy of it is. */
+    async copied(other: DistributedStores = stores) {
+      const copy = await newFolder();
+      await cp(folder, copy, { recursive: true });
+      return moveBetween(copy, other, processor);
     },
   };
 }
