@@ -21,8 +21,8 @@ const ROOMS = {
   'stores/embedded': [...FEATURES, 'stores/shared'],
   'stores/postgres': [...FEATURES, 'stores/shared'],
   'stores/redis': [...FEATURES, 'stores/shared'],
-  // The distributed deployment is what joins the two.
-  stores: [...FEATURES, 'stores/shared', 'stores/postgres', 'stores/redis'],
+  // The distributed deployment is what joins the two, and a transfer goes from the embedded one to it.
+  stores: [...FEATURES, 'stores/shared', 'stores/embedded', 'stores/postgres', 'stores/redis'],
   // They implement what features, http and stores report: for the log, as measures, in traces.
   logs: [...FEATURES, 'stores/shared'],
   metrics: [...FEATURES, 'http', 'stores/shared'],

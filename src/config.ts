@@ -56,6 +56,9 @@ export type DeploymentSettings =
       readonly migrations?: URL | undefined;
     };
 
+export type TransferEnds = Pick<Extract<DeploymentSettings, { kind: 'embedded' }>, 'dataDir'> &
+  Pick<Extract<DeploymentSettings, { kind: 'distributed' }>, 'redis' | 'databaseUrl'>;
+
 export interface PaymentSettings {
   readonly idempotencyTtlMs: number;
   readonly leaseMs: number;
@@ -122,6 +125,23 @@ export function readConfig(environment: Environment): Config {
   const config = readSettings(new Settings(environment, problems));
   if (problems.length > 0) throw new ConfigError([...problems, ...doubtsAbout(environment)]);
   return deepFreeze(config);
+}
+
+/** Both ends of `idempay transfer`: the folder of the embedded deployment, and the stores of the distributed one. Throws ConfigError. */
+export function readTransferEnds(environment: Environment): TransferEnds {
+  const problems: string[] = [];
+  const settings = new Settings(environment, problems);
+  const deployment = readDeployment(settings);
+  if (deployment.kind === 'distributed') return { ...deployment, dataDir: readDataDir(settings) };
+  if (problems.length === 0) {
+    problems.push('REDIS_URL and DATABASE_URL are not set: set them to the stores that the deployment is to move to');
+  }
+  throw new ConfigError([...problems, ...doubtsAbout(environment)]);
+}
+
+/** The folder alone. */
+export function readDataDir(settings: Settings): string {
+  return settings.text('DATA_DIR', './data');
 }
 
 /** The name of every setting with its default. */
@@ -220,7 +240,7 @@ function readDeployment(settings: Settings): DeploymentSettings {
   const redis = settings.parsed('REDIS_URL', readRedisUrl, REDIS_URL_FORMS);
   const databaseUrl = settings.parsed('DATABASE_URL', readDatabaseUrl, DATABASE_URL_FORM);
   const databasePoolSize = settings.integer('DATABASE_POOL_SIZE', 10, 2, 1_000);
-  const dataDir = settings.text('DATA_DIR', './data');
+  const dataDir = readDataDir(settings);
   for (const [present, absent] of [
     ['REDIS_URL', 'DATABASE_URL'],
     ['DATABASE_URL', 'REDIS_URL'],

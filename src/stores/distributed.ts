@@ -16,6 +16,7 @@ import { createPostgresRefundLedger } from './postgres/payments/refunds.js';
 import { createPostgresCacheEpochs } from './postgres/transactions/cache-epochs.js';
 import { SWEEP_CREATION_KEYS } from './postgres/transactions/transaction-statements.js';
 import { createPostgresTransactionStore } from './postgres/transactions/transaction-store.js';
+import { findStartableTransfer, type Transfer } from './postgres/transfer-state.js';
 import { CacheMasters } from './redis/connection/cache-masters.js';
 import { connected, connectRedis } from './redis/connection/client.js';
 import { refuseWrongRedis } from './redis/connection/start.js';
@@ -31,6 +32,7 @@ import { RememberedOutcomes } from './redis/remembered-outcomes.js';
 import { createRedisRequestCounts } from './redis/request-counts.js';
 import { createRedisSharedSamples } from './redis/shared-samples.js';
 import { createRedisTransactionCache } from './redis/transaction-cache.js';
+import { createTransferMark } from './redis/transfer-mark.js';
 import { CannotOpen, type Deployment, type Notices, type StoreEvents } from './shared/deployment.js';
 import { LastCommits } from './shared/last-commits.js';
 import { readMigrations } from './shared/migrations.js';
@@ -38,6 +40,7 @@ import { Permits } from './shared/permits.js';
 import { REPLACED } from './shared/replaced-database.js';
 import type { StoreMeasures } from './shared/store-measures.js';
 import { startSweeping } from './shared/sweep.js';
+import { startOnTransferred } from './transferred.js';
 
 /** Lists that are being sent may hold this part of the pool. */
 const SNAPSHOT_SHARE = 0.4;
@@ -84,6 +87,7 @@ export async function openDistributed(options: {
     },
   );
   let isOpen = false;
+  let transfer: Transfer | undefined;
   let processors: Deployment['processors'] = { used: [], beforeLoss: undefined };
   let hasOrders = false;
   let reportBroken: (error: Error) => void = () => {};
@@ -112,6 +116,7 @@ export async function openDistributed(options: {
         await databaseClock.start();
         await migrate(options.databaseUrl, notices.warn, migrations);
         await refuseMissingRights(database);
+        transfer = await findStartableTransfer(database);
         await identity.start(database);
       },
       (sentence, cause) => notices.warn(sentence, cause),
@@ -128,6 +133,8 @@ export async function openDistributed(options: {
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
   const names = createKeyNames(identity.deploymentId, adoptingClient(identity.adopter));
   reach = createRedisDatabaseReach(redis, names);
+  // Before anything of this deployment is read or written there.
+  const joined = transfer && (await joinTransfer(transfer));
   lastCommits.keepIn(createRedisLastCommits(redis, names));
   const reserved = Math.max(1, Math.ceil(databasePoolSize * SHARE_WITHOUT_PAYMENTS));
   const payments = createPart(
@@ -168,6 +175,19 @@ export async function openDistributed(options: {
   });
   const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
   const maxPages = Math.max(1, Math.floor(databasePoolSize * PAGE_SHARE));
+
+  async function joinTransfer(found: Transfer): Promise<{ stop(): void }> {
+    const mark = createTransferMark(redis, identity.deploymentId);
+    try {
+      return await startOnTransferred(found, { database, mark }, { clock, notices, onOther: reportBroken });
+    } catch (error) {
+      redis.disconnect();
+      databaseClock.stop();
+      await database.close();
+      throw error;
+    }
+  }
+
   const onOtherKind = (sentence: string) => reportBroken(new CannotOpen(sentence));
   return {
     id: identity.deploymentId,
@@ -209,6 +229,7 @@ export async function openDistributed(options: {
     broken,
     async close() {
       sweeping.stop();
+      joined?.stop();
       identity.stop();
       watch.stop();
       cacheMasters.stop();

@@ -29,7 +29,7 @@ export const createTransactions = (store, cache, ...others) =>
   createFeature(trapped('transactions', store), trapped('transactionCache', cache), ...others);
 
 /** A step that fails does not reach the point after it. */
-function trapped(name, port) {
+export function trapped(name, port) {
   if (name !== crashing) return port;
   let left = Number(nth);
   function reach(point) {

@@ -52,7 +52,8 @@ const PLACES: ReadonlyMap<string, string> = new Map(
 );
 export const CRASH_POINTS: readonly string[] = [...PLACES.keys()];
 
-const PRELOAD = `--import=${pathToFileURL(join(ROOT, 'testkit', 'processes', 'crash-at.mjs')).href}`;
+const preload = (file: string) => `--import=${pathToFileURL(join(ROOT, 'testkit', 'processes', file)).href}`;
+const PRELOAD = preload('crash-at.mjs');
 
 /** The environment of a service that kills itself when it reaches a point for the nth time. `at`: `point:nth`. */
 export function crashAt(at: string): { readonly NODE_OPTIONS: string; readonly CRASH_AT: string } {
@@ -60,4 +61,25 @@ export function crashAt(at: string): { readonly NODE_OPTIONS: string; readonly C
   const place = PLACES.get(point);
   if (!place) throw new Error(`'${at}' must be point:nth with nth from 1, and a point of ${CRASH_POINTS.join(', ')}`);
   return { NODE_OPTIONS: PRELOAD, CRASH_AT: `${place} ${nth}` };
+}
+
+/** The steps of `idempay transfer`, of its way back, and of the first start on its target. */
+export const TRANSFER_STEPS = {
+  transfer: [
+    'folder leave',
+    'target create',
+    'redis claim',
+    'target copy',
+    'redis issue',
+    'target copyRest',
+    'folder markCopied',
+    'target complete',
+  ],
+  cancel: ['target giveUp', 'redis release', 'folder free'],
+  start: ['redis claim', 'service startTransferred', 'redis start'],
+} as const;
+
+/** The environment of a command or service that kills itself before or after a step, when it reaches it for the nth time. */
+export function crashAtTransfer(side: 'before' | 'after', step: string, nth = 1) {
+  return { NODE_OPTIONS: preload('crash-at-transfer.mjs'), CRASH_AT: `${side} ${step} ${nth}` };
 }

@@ -1,45 +1,26 @@
-import { clearLine, cursorTo } from 'node:readline';
 import { duration } from '#idempay/cli/output/duration.js';
+import { openProgressLine } from '../progress-line.js';
 import type { Place } from './run-import.js';
 
 const SECOND_MS = 1_000;
-/** Often enough for a person, and too rarely to slow the import down. */
-const SHOW_EVERY_MS = 100;
 
 export interface Progress {
   update(place: Place): void;
   stop(): void;
 }
 
-/**
- * One line on a terminal, with the rate of this run and the time left, and nothing elsewhere. Earlier runs imported the bytes before
- * `from`.
- */
+/** The rate of this run and the time left, on a terminal. Earlier runs imported the bytes before `from`. */
 export function showProgress(bytes: number, from: number): Progress {
-  const terminal = process.stderr;
-  if (!terminal.isTTY) return { update() {}, stop() {} };
+  const line = openProgressLine();
   const startedAt = performance.now();
   let start: Place = { offset: 0, line: 1, created: 0, rejected: 0 };
-  let shownAt = Number.NEGATIVE_INFINITY;
-
-  function clear(): void {
-    cursorTo(terminal, 0);
-    clearLine(terminal, 0);
-  }
 
   return {
     update(place) {
-      if (place.offset <= from) {
-        start = place;
-        return;
-      }
-      const now = performance.now();
-      if (now - shownAt < SHOW_EVERY_MS) return;
-      shownAt = now;
-      clear();
-      terminal.write(textOf(place, (now - startedAt) / SECOND_MS).slice(0, terminal.columns - 1));
+      if (place.offset <= from) start = place;
+      else line.show(() => textOf(place, (performance.now() - startedAt) / SECOND_MS));
     },
-    stop: clear,
+    stop: line.clear,
   };
 
   function textOf(place: Place, seconds: number): string {

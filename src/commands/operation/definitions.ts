@@ -132,6 +132,24 @@ once, and never taken back. Stop every service on the store first. It asks befor
     .action(async (client, options) => (await import('./adopt.js')).adopt(process.env, client, options));
 
   program
+    .command('transfer')
+    .summary('moves the embedded deployment to Redis and PostgreSQL')
+    .description(
+      `Copies the embedded deployment in DATA_DIR to the empty stores of REDIS_URL and DATABASE_URL, and compares the copy. Stop the service first.
+From then on it serves there, and no service starts on the folder. If the command dies, run it again: it goes on where it ended.`,
+    )
+    .option('--cancel', 'gives the copy up, unless a service has started on it, and frees the folder')
+    .option('--target-is-gone', 'with --cancel: the stores are gone for ever, and are not asked')
+    .addHelpText(
+      'after',
+      examples(
+        ['DATA_DIR=./data REDIS_URL=redis://... DATABASE_URL=postgres://... idempay transfer', ''],
+        ['idempay transfer --cancel', 'back to the folder, before the first start'],
+      ),
+    )
+    .action(async (options) => (await import('./transfer.js')).transferDeployment(process.env, options));
+
+  program
     .command('simulated')
     .summary('discard: removes the payments of a trial')
     .description('The payments of the simulated processor, which moved no money.')

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
+import { CannotOpen } from '../shared/deployment.js';
 import { type FoundSchema, refuseForeign } from '../shared/found-schema.js';
 import { type Migration, readMigrations } from '../shared/migrations.js';
 
@@ -26,6 +27,9 @@ const TABLE_LOCK_PAUSE_MS = 2_000;
 const NO_LOCK = ['55P03', '40P01'];
 
 const TABLES = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('idempay') AND relkind = 'r'";
+/** A service may have begun to serve on it meanwhile. */
+export const IN_USE =
+  'The database of DATABASE_URL has a schema idempay already, which this transfer did not make, and nothing in it was changed. Name an empty database, or drop that schema if nothing in it is needed.';
 /** Lists of builds before the first release have no mode. */
 const LIST = "SELECT name, to_jsonb(applied) ->> 'mode' AS mode FROM idempay.migrations AS applied ORDER BY name";
 
@@ -33,11 +37,14 @@ const LIST = "SELECT name, to_jsonb(applied) ->> 'mode' AS mode FROM idempay.mig
  * Brings the schema `idempay` up to date with the files that `folder` has: in order, each in one transaction. While another process migrates
  * it waits for the lock, and while others use a table that a file changes it tries again, for as long as that takes; `onWait` is called with
  * a sentence about the wait. Throws CannotOpen, with nothing changed, if a later version made the schema, or an earlier one than the first.
+ * `transfer` names the transfer that the schema is made for: no service finds the schema without that name, and a schema that is there
+ * already is refused.
  */
 export async function migrate(
   databaseUrl: string,
   onWait: (sentence: string) => void = () => {},
   folder: URL = MIGRATIONS,
+  transfer?: string,
 ): Promise<void> {
   // A connection of its own, without the pool's time limits: a migration takes as long as it takes.
   const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
@@ -47,7 +54,9 @@ export async function migrate(
     await takeLock(client, onWait);
     const found = await readSchema(client, folder);
     refuseForeign(found, ...OTHER_SCHEMA);
-    for (const file of found.pending) await applyInTurn(client, file, onWait);
+    if (transfer !== undefined && !found.isEmpty) throw new CannotOpen(IN_USE);
+    for (const [index, file] of found.pending.entries())
+      await applyInTurn(client, file, onWait, index === 0 ? transfer : undefined);
   } finally {
     // Releases the lock too.
     await client.end().catch(() => {});
@@ -73,10 +82,13 @@ async function takeLock(client: Client, onWait: (sentence: string) => void): Pro
  * Compares the schema with the files that `folder` has. A version may go on with the schema of a later one, up to the first full stop, so that
  * processes can be replaced one by one.
  */
-export async function readSchema(client: Client, folder: URL = MIGRATIONS): Promise<FoundSchema> {
+export async function readSchema(
+  client: Client,
+  folder: URL = MIGRATIONS,
+): Promise<FoundSchema & { readonly isEmpty?: boolean }> {
   const files = readMigrations(folder);
   const tables = await client.query<{ relname: string }>(TABLES);
-  if (tables.rowCount === 0) return { pending: files, foreign: undefined };
+  if (tables.rowCount === 0) return { pending: files, foreign: undefined, isEmpty: true };
   const isListed = tables.rows.some(({ relname }) => relname === 'migrations');
   const { rows } = isListed ? await client.query<{ name: string; mode: string | null }>(LIST) : { rows: [] };
   // The tables and the first name come in one commit.
@@ -88,10 +100,15 @@ export async function readSchema(client: Client, folder: URL = MIGRATIONS): Prom
 }
 
 /** Applies one file, again and again until it has all of its locks. */
-async function applyInTurn(client: Client, file: Migration, onWait: (sentence: string) => void): Promise<void> {
+async function applyInTurn(
+  client: Client,
+  file: Migration,
+  onWait: (sentence: string) => void,
+  transfer: string | undefined,
+): Promise<void> {
   for (let tries = 0; ; tries += 1) {
     try {
-      return await apply(client, file);
+      return await apply(client, file, transfer);
     } catch (error) {
       await client.query('ROLLBACK');
       if (!NO_LOCK.includes(String((error as { code?: unknown }).code))) throw error;
@@ -104,11 +121,12 @@ async function applyInTurn(client: Client, file: Migration, onWait: (sentence: s
   }
 }
 
-async function apply(client: Client, { name, sql, mode }: Migration): Promise<void> {
+async function apply(client: Client, { name, sql, mode }: Migration, transfer: string | undefined): Promise<void> {
   // Asked first, because the right to create schemas is needed only if the schema is not there yet.
   const { rowCount } = await client.query("SELECT FROM pg_namespace WHERE nspname = 'idempay'");
+  const mark = transfer === undefined ? '' : `INSERT INTO idempay.transfer VALUES (true, '${transfer}', 'COPYING');`;
   // The user may have limits of its own.
   await client.query(`BEGIN; SET LOCAL lock_timeout = ${TABLE_LOCK_TIMEOUT_MS}; SET LOCAL statement_timeout = 0;
-    ${rowCount === 0 ? 'CREATE SCHEMA idempay;' : ''} ${sql};
+    ${rowCount === 0 ? 'CREATE SCHEMA idempay;' : ''} ${sql}; ${mark}
     INSERT INTO idempay.migrations (name, mode) VALUES ('${name}', '${mode}'); COMMIT`);
 }

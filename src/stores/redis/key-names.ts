@@ -16,6 +16,8 @@ export interface KeyNames {
   cached(id: number | string): { readonly entry: string; readonly fill: string; readonly marks: string };
   /** The last commits of each process in the database. */
   readonly lastCommits: string;
+  /** The name of the transfer by which the deployment came here. */
+  readonly transfer: string;
   /** How much each process has served a client in the present minute. */
   requests(client: string): string;
   /** The samples of each process for the live view. */
@@ -37,6 +39,7 @@ export function createKeyNames(deploymentId: string, adopter?: string): KeyNames
     samples: `${prefix}samples`,
     databaseReach: `${prefix}database-reach`,
     lastCommits: `${prefix}last-commits`,
+    transfer: `${prefix}transfer`,
     payment(key) {
       const record = `${ofPayments}{${key}}`;
       return { record, lock: `${record}:lock` };

@@ -5,6 +5,7 @@ import { createPrivate, syncFolderOf, syncPath } from '../../../platform/private
 import { CannotOpen } from '../../shared/deployment.js';
 import { refuseForeignFile } from '../migrate.js';
 import { markAsBackup } from './adoption.js';
+import { refuseLeaving } from './leaving-mark.js';
 import { openAlone } from './sqlite.js';
 import { databaseIn } from './stopped-database.js';
 
@@ -71,6 +72,8 @@ async function reportSize(
 function markFile(path: string): void {
   const database = openAlone(path);
   try {
+    // Asked of the copy, because a transfer may have begun after the backup. Restored, it would serve next to the target.
+    refuseLeaving(database, 'No backup was made');
     markAsBackup(database);
   } finally {
     database.close();

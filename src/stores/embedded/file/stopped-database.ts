@@ -4,6 +4,7 @@ import { CannotOpen } from '../../shared/deployment.js';
 import { refuseForeignFile } from '../migrate.js';
 import { DATABASE, takeExclusively } from './exclusive-folder.js';
 import type { CommitMark } from './last-commit.js';
+import { refuseLeaving } from './leaving-mark.js';
 import { type Database, openForWriting } from './sqlite.js';
 import { assertLogBelongs } from './write-ahead-log.js';
 
@@ -29,6 +30,7 @@ export function changeStopped<Result>(
     assertLogBelongs(path);
     const database = openForWriting(path);
     try {
+      refuseLeaving(database, `Nothing was changed in ${dataDir}`);
       return change(database, folder.remembered);
     } finally {
       database.close();

@@ -18,10 +18,13 @@ CREATE TABLE deployment (
   lost_ms                  INTEGER,                                   -- how much time was lost then, at most; NULL: not known
   -- The client that what was written without credentials belongs to, and whose references are computed without a client; 'nobody' if it
   -- is to stay nobody's (`idempay adopt`). NULL: nothing was decided.
-  adopter                  TEXT
+  adopter                  TEXT,
+  -- The name of the transfer by which the deployment leaves this folder; no service starts on it then. NULL: it does not leave.
+  transfer                 TEXT    CHECK (length(transfer) = 32),
+  is_copied                INTEGER NOT NULL CHECK (is_copied IN (0, 1))  -- the transfer's target may have started
 ) STRICT;
 
-INSERT INTO deployment VALUES (1, 0, '00000000-0000-0000-0000-000000000000', lower(hex(randomblob(8))), 0, 0, '[]', NULL, NULL, NULL);
+INSERT INTO deployment VALUES (1, 0, '00000000-0000-0000-0000-000000000000', lower(hex(randomblob(8))), 0, 0, '[]', NULL, NULL, NULL, NULL, 0);
 
 -- The key records of spec 2.1, apart from the payments because they are swept. Time-ordered keys (UUIDv7) make every insert an append, so the
 -- table needs no rowid of its own. It has no index by expiry, which each key and each payment would write: the sweep goes through all records.

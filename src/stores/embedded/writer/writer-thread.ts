@@ -5,6 +5,7 @@ import { createPrivate } from '../../../platform/private-files.js';
 import { adopt, isRestored } from '../file/adoption.js';
 import { DATABASE, type ExclusiveFolder, takeExclusively } from '../file/exclusive-folder.js';
 import { LastCommit, readLastCommit } from '../file/last-commit.js';
+import { refuseLeaving } from '../file/leaving-mark.js';
 import { assertDurable, type Database, openForWriting } from '../file/sqlite.js';
 import { assertLogBelongs } from '../file/write-ahead-log.js';
 import { migrate, refuseForeignFile } from '../migrate.js';
@@ -22,7 +23,7 @@ import {
 function run({ dataDir, wallClock, migrations }: WriterThreadData, port: MessagePort): void {
   const folder = takeExclusively(dataDir);
   try {
-    const database = openMigrated(join(dataDir, DATABASE), migrations);
+    const database = openMigrated(dataDir, migrations);
     serve(folder, database, clockFrom(wallClock), port);
   } catch (error) {
     folder.release();
@@ -31,13 +32,15 @@ function run({ dataDir, wallClock, migrations }: WriterThreadData, port: Message
 }
 
 /** In this thread, because a migration may take minutes: the main thread answers probes meanwhile. */
-function openMigrated(path: string, migrations: string | undefined): Database {
+function openMigrated(dataDir: string, migrations: string | undefined): Database {
+  const path = join(dataDir, DATABASE);
   const files = migrations === undefined ? undefined : new URL(migrations);
   createPrivate(path);
   refuseForeignFile(path, files);
   assertLogBelongs(path);
   const database = openForWriting(path);
   migrate(database, files);
+  refuseLeaving(database, `DATA_DIR ${dataDir} cannot be used`);
   return database;
 }
 

@@ -44,6 +44,14 @@ INSERT INTO idempay.deployment (only_row, id, generation, incarnation, look_up_b
 VALUES (true, right(replace(gen_random_uuid()::text, '-', ''), 16), 0, right(replace(gen_random_uuid()::text, '-', ''), 16),
   '00000000-0000-0000-0000-000000000000');
 
+-- One row if `idempay transfer` made this database, else none. `name` is the transfer's own, which is in the folder and in Redis as well.
+-- A service starts on a state of COMPLETE, which it makes STARTED, and on STARTED. COMPLETE becomes either that or GIVEN UP.
+CREATE TABLE idempay.transfer (
+  only_row boolean NOT NULL PRIMARY KEY CHECK (only_row),
+  name     text    NOT NULL CHECK (name ~ '^[0-9a-f]{32}$'),
+  state    text    NOT NULL CHECK (state IN ('COPYING', 'COMPLETE', 'STARTED', 'GIVEN UP'))
+);
+
 -- The server's timeline, which a promotion and a point-in-time recovery raise. '' where a provider does not permit the
 -- question: then a lost commit, or another server, shows that the database was replaced.
 CREATE FUNCTION idempay.timeline() RETURNS text LANGUAGE plpgsql STABLE AS $$

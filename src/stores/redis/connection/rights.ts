@@ -7,7 +7,7 @@ import type { VisitedRedis } from './visit.js';
 const NAMES = createKeyNames('doctor');
 const { record: KEY } = NAMES.payment('doctor');
 const ON_KEYS = [
-  ...['DEL', 'EXISTS', 'HDEL', 'HEXISTS', 'HGET', 'HGETALL', 'HINCRBY', 'HLEN', 'HMGET', 'HSET', 'HVALS'],
+  ...['DEL', 'EXISTS', 'HDEL', 'HEXISTS', 'HGET', 'HGETALL', 'HINCRBY', 'HLEN', 'HMGET', 'HSET', 'HSETNX', 'HVALS'],
   ...['PEXPIRE', 'PEXPIREAT', 'PTTL'],
 ] as const;
 /** Enough for every form of these. */
@@ -18,6 +18,7 @@ const MORE_PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   HINCRBY: ['a', '1'],
   HMGET: ['a'],
   HSET: ['a', '1'],
+  HSETNX: ['a', '1'],
   PEXPIRE: ['1'],
   PEXPIREAT: ['1'],
 };

@@ -1,0 +1,252 @@
+import { Client, type Notification } from 'pg';
+import { CannotOpen } from '../shared/deployment.js';
+import { refuseForeign } from '../shared/found-schema.js';
+import { CLOCKS_DIFFER_MS } from '../shared/replaced-database.js';
+import {
+  type ColumnKind,
+  sumsOf,
+  type TransferredDeployment,
+  type TransferredRow,
+  type TransferredTable,
+  textOfSums,
+} from '../shared/transferred-tables.js';
+import { ADOPT } from './connection/database-identity-statements.js';
+import { migrate, readSchema } from './migrate.js';
+import { FIND_TRANSFER, type Transfer } from './transfer-state.js';
+
+const CONNECT_TIMEOUT_MS = 5_000;
+
+/** Batches and sums take as long as they take. In each transaction, because a pooler may give the next one another session. */
+const BEGIN = `
+  BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`;
+
+/** Nothing is written after the transfer was given up, because that waits for this lock. */
+const HOLD = "SELECT FROM idempay.transfer WHERE name = $1 AND state = 'COPYING' FOR UPDATE";
+
+const COMPLETE = `
+  UPDATE idempay.transfer SET state = 'COMPLETE' WHERE name = $1 AND state IN ('COPYING', 'COMPLETE') RETURNING state`;
+
+/** A second time also if it is given up already, because that commit may not be on the standby. */
+const GIVE_UP = "UPDATE idempay.transfer SET state = 'GIVEN UP' WHERE name = $1 AND state <> 'STARTED' RETURNING state";
+
+const SET_DEPLOYMENT = `
+  UPDATE idempay.deployment SET id = sent.id, look_up_before = sent."lookUpBefore",
+    look_up_references_until = sent."lookUpReferencesUntil", adopted_at = ${timeOf('sent."adoptedAt"')},
+    lost_ms = sent."lostMs", processors = sent.processors, processors_before_loss = sent."processorsBeforeLoss"
+  FROM json_to_record($1::json) AS sent (id text, "lookUpBefore" uuid, "lookUpReferencesUntil" bigint, "adoptedAt" bigint,
+    "lostMs" float8, processors text[], "processorsBeforeLoss" text[])`;
+
+/** Columns that only PostgreSQL has. Marks of unsent payments end with the generation, so the first takeover looks up. */
+const OWN_COLUMNS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  payments: { generation: '0' },
+  payment_horizon: { only_row: 'true', removable_before: 'keys_before', seen_at: 'clock_timestamp()' },
+  transaction_list: { only_row: 'true' },
+};
+
+const ID_PAGE = 10_000;
+
+/**
+ * Connects to the database that a transfer copies into, and changes nothing there yet. Throws CannotOpen. Other faults are the driver's,
+ * and leave the last commit unknown; the next run finds it or makes it.
+ */
+export async function openTransferTarget(databaseUrl: string): Promise<TransferTarget> {
+  const client = new Client({
+    connectionString: databaseUrl,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    keepAlive: true,
+    application_name: 'idempay-transfer',
+  });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    await refuseOtherClock(client);
+    return new TransferTarget(databaseUrl, client);
+  } catch (error) {
+    await client.end().catch(() => {});
+    throw error;
+  }
+}
+
+/** The age of a charge is judged by the database's clock from now on, and with a wrong age a charge is sent again too late. */
+async function refuseOtherClock(client: Client): Promise<void> {
+  const { rows } = await client.query<{ now: number }>(
+    'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now',
+  );
+  const differMs = Math.abs((rows[0]?.now ?? 0) - Date.now());
+  if (differMs <= CLOCKS_DIFFER_MS) return;
+  throw new CannotOpen(
+    `The clocks of this machine and of PostgreSQL differ by ${Math.round(differMs / 1_000)} s, and nothing was changed. Set both by NTP, because the age of a payment decides whether it may be sent again.`,
+  );
+}
+
+/** The database of a transfer, over one connection. */
+export class TransferTarget {
+  readonly #databaseUrl: string;
+  readonly #client: Client;
+  #isStandbyWaitCancelled = false;
+
+  constructor(databaseUrl: string, client: Client) {
+    this.#databaseUrl = databaseUrl;
+    this.#client = client;
+    client.on('notice', (notice: Notification | { routine?: string }) => {
+      if ('routine' in notice && notice.routine === 'SyncRepWaitForLSN') this.#isStandbyWaitCancelled = true;
+    });
+  }
+
+  /** The transfer that made the database; 'in use' if none did. Throws CannotOpen if another version made the schema. */
+  async find(): Promise<Transfer | 'empty' | 'in use'> {
+    const schema = await readSchema(this.#client);
+    if (schema.isEmpty) return 'empty';
+    refuseForeign(schema, 'The schema idempay in the database of DATABASE_URL', 'name another database');
+    const { rows } = await this.#client.query<Transfer>(FIND_TRANSFER.text);
+    return rows[0] ?? 'in use';
+  }
+
+  /** Makes the schema, and the row of the transfer in the same commit. Throws CannotOpen if there is a schema. */
+  create(name: string): Promise<void> {
+    return migrate(this.#databaseUrl, undefined, undefined, name);
+  }
+
+  /** The key of the last row that was copied; undefined if none was. */
+  async last({ name, key }: TransferredTable): Promise<readonly string[] | undefined> {
+    const newest = key.map((column) => `${column} DESC`).join(', ');
+    const columns = key.map((column) => `${column}::text`).join(', ');
+    const text = `SELECT ${columns} FROM idempay.${name} ORDER BY ${newest} LIMIT 1`;
+    const { rows } = await this.#client.query({ text, rowMode: 'array' });
+    return rows[0] as unknown as readonly string[] | undefined;
+  }
+
+  async count({ name }: TransferredTable): Promise<number> {
+    const { rows } = await this.#inTransaction(() =>
+      this.#client.query<{ count: number }>(`SELECT count(*)::integer AS count FROM idempay.${name}`),
+    );
+    return rows[0]?.count ?? 0;
+  }
+
+  /** One commit. Throws CannotOpen if the transfer was given up. */
+  async copy(transfer: string, table: TransferredTable, rows: readonly TransferredRow[]): Promise<void> {
+    await this.#whileCopying(transfer, () => this.#insert(table, rows));
+  }
+
+  /**
+   * All that is not copied in batches, in one commit, which may be repeated. The server is written down before its deployment is: so
+   * nothing counts as lost, and another server will count as one that replaced it.
+   */
+  async copyRest(
+    transfer: string,
+    deployment: TransferredDeployment,
+    tables: ReadonlyMap<TransferredTable, readonly TransferredRow[]>,
+  ): Promise<void> {
+    await this.#whileCopying(transfer, async () => {
+      await this.#client.query(ADOPT.text, [null, 0]);
+      await this.#client.query(SET_DEPLOYMENT, [JSON.stringify(deployment)]);
+      for (const [table, rows] of tables) {
+        await this.#client.query(`DELETE FROM idempay.${table.name}`);
+        await this.#insert(table, rows);
+      }
+    });
+  }
+
+  async sums(table: TransferredTable): Promise<string> {
+    const text = sumsOf(table, `idempay.${table.name}`, integerOf);
+    return textOfSums((await this.#inTransaction(() => this.#client.query(text))).rows);
+  }
+
+  /** The ids of all transactions, rising, in pages. */
+  async *transactionIds(): AsyncGenerator<readonly number[]> {
+    for (let after = 0; ; ) {
+      const text = 'SELECT id::float8 AS id FROM idempay.transactions WHERE id > $1 ORDER BY id LIMIT $2';
+      const { rows } = await this.#client.query<{ id: number }>(text, [after, ID_PAGE]);
+      yield rows.map(({ id }) => id);
+      if (rows.length < ID_PAGE) return;
+      after = rows.at(-1)?.id ?? after;
+    }
+  }
+
+  /** From now on a service may start. Throws CannotOpen if the transfer was given up. */
+  async complete(transfer: string): Promise<void> {
+    if (!(await this.#change(COMPLETE, transfer))) throw givenUp();
+  }
+
+  /** False if a service has started: then nothing was changed. */
+  giveUp(transfer: string): Promise<boolean> {
+    return this.#change(GIVE_UP, transfer);
+  }
+
+  /** Rolls back what is not committed. */
+  async close(): Promise<void> {
+    await this.#client.end().catch(() => {});
+  }
+
+  async #change(text: string, transfer: string): Promise<boolean> {
+    this.#isStandbyWaitCancelled = false;
+    const { rowCount } = await this.#client.query(text, [transfer]);
+    if (this.#isStandbyWaitCancelled) {
+      throw new CannotOpen(
+        'The wait of PostgreSQL for its synchronous standby was cancelled, so a failover could undo this step. Run the command again.',
+      );
+    }
+    return rowCount === 1;
+  }
+
+  #whileCopying(transfer: string, write: () => Promise<void>): Promise<void> {
+    return this.#inTransaction(async () => {
+      if ((await this.#client.query(HOLD, [transfer])).rowCount !== 1) throw givenUp();
+      await write();
+    });
+  }
+
+  async #inTransaction<Result>(work: () => Promise<Result>): Promise<Result> {
+    await this.#client.query(BEGIN);
+    try {
+      const result = await work();
+      const { command } = await this.#client.query('COMMIT');
+      if (command !== 'COMMIT') throw new Error('PostgreSQL rolled a batch back');
+      return result;
+    } catch (error) {
+      await this.#client.query('ROLLBACK').catch(() => {});
+      throw error;
+    }
+  }
+
+  async #insert({ name, columns }: TransferredTable, rows: readonly TransferredRow[]): Promise<void> {
+    const own = OWN_COLUMNS[name] ?? {};
+    const kinds = Object.entries(columns);
+    const text = `
+      INSERT INTO idempay.${name} (${[...Object.keys(columns), ...Object.keys(own)].join(', ')})
+      SELECT ${[...kinds.map(([column, kind]) => readAs(column, kind)), ...Object.values(own)].join(', ')}
+      FROM json_to_recordset($1::json) AS sent (${kinds.map(([column, kind]) => `${column} ${SENT[kind]}`).join(', ')})`;
+    await this.#client.query({ name: `copy_${name}`, text, values: [JSON.stringify(rows)] });
+  }
+}
+
+const givenUp = () =>
+  new CannotOpen('This transfer was given up (idempay transfer --cancel), and nothing more was copied.');
+
+/** The type by which a value of JSON is read. */
+const SENT: Readonly<Record<ColumnKind, string>> = {
+  text: 'text',
+  uuid: 'uuid',
+  integer: 'bigint',
+  decimal: 'numeric',
+  time: 'bigint',
+  flag: 'integer',
+  json: 'text',
+};
+
+function readAs(column: string, kind: ColumnKind): string {
+  if (kind === 'time') return timeOf(column);
+  if (kind === 'flag') return `${column} = 1`;
+  return kind === 'json' ? `${column}::jsonb` : column;
+}
+
+function timeOf(ms: string): string {
+  return `'epoch'::timestamptz + ${ms} * interval '1 millisecond'`;
+}
+
+function integerOf(column: string, kind: ColumnKind): string | undefined {
+  if (kind === 'decimal') return `replace(${column}::text, '.', '')::bigint`;
+  if (kind === 'time') return `(extract(epoch FROM ${column}) * 1000)::bigint`;
+  if (kind === 'flag') return `${column}::integer`;
+  return kind === 'integer' ? column : undefined;
+}

@@ -1,0 +1,128 @@
+import { KEY_GENERATED } from '../../payments/values/payment.js';
+import { CannotOpen } from '../shared/deployment.js';
+import { connected, connectRedis } from './connection/client.js';
+import { redisFault } from './connection/fault.js';
+import type { RedisClient } from './connection/masters.js';
+import { refuseWrongRedis } from './connection/start.js';
+import type { RedisLocation } from './connection/url.js';
+import { createKeyNames } from './key-names.js';
+import { loadScript } from './scripts/script.js';
+
+/** The target's Redis is there while the command runs, or the command ends. */
+const CONNECT_LIMIT_MS = 5_000;
+/** As the client of a key: every client sees it. */
+const EVERYBODY = '';
+
+/** What Redis knows of the transfer by which a deployment came to it. */
+export interface FoundMark {
+  readonly name: string;
+  /** A service has started on the target. */
+  readonly isStarted: boolean;
+}
+
+/** The name of the transfer by which a deployment came to this Redis. Two targets of one folder would share all other names. */
+export interface TransferMark {
+  find(): Promise<FoundMark | undefined>;
+  /** Writes the name if there is none. The mark as it is then. */
+  claim(name: string): Promise<FoundMark>;
+  /** Writes down that a service has started. The name is claimed. */
+  start(): Promise<void>;
+  /** Removes the name, if it is this one. */
+  release(name: string): Promise<void>;
+}
+
+export function createTransferMark(client: RedisClient, deploymentId: string): TransferMark {
+  const mark = createKeyNames(deploymentId).transfer;
+  const asked = <Reply>(reply: Promise<Reply>) =>
+    reply.catch((error: unknown) => {
+      throw redisFault(error);
+    });
+
+  async function find(): Promise<FoundMark | undefined> {
+    const [name, started] = await asked(client.hmget(mark, 'name', 'started'));
+    return name ? { name, isStarted: Boolean(started) } : undefined;
+  }
+
+  return {
+    find,
+    async claim(name) {
+      await asked(client.hsetnx(mark, 'name', name));
+      return (await find()) ?? { name, isStarted: false };
+    },
+    async start() {
+      await asked(client.hset(mark, 'started', '1'));
+    },
+    async release(name) {
+      // Nobody else writes another name while this one is there.
+      if ((await find())?.name === name) await asked(client.del(mark));
+    },
+  };
+}
+
+/** A key that was issued and not paid. */
+export interface UnpaidKey {
+  readonly key: string;
+  readonly client: string | null;
+  readonly reference: string | null;
+  readonly attempt: number | null;
+  readonly lifeMs: number;
+}
+
+export interface TransferRedis extends TransferMark {
+  /** Issues keys again with the lives that are left to them. May be repeated. */
+  issue(keys: readonly UnpaidKey[]): Promise<void>;
+  close(): void;
+}
+
+/** Connects to the Redis of a target. Throws CannotOpen if it is not there or cannot be the right one. */
+export async function openTransferRedis(
+  location: RedisLocation,
+  deploymentId: string,
+  warn: (sentence: string) => void,
+): Promise<TransferRedis> {
+  await refuseWrongRedis(location, warn);
+  let lastError: Error | undefined;
+  const client = connectRedis(location, (error) => {
+    lastError = error;
+  });
+  const names = createKeyNames(deploymentId);
+  const issue = loadScript('issue');
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    await Promise.race([
+      connected(client),
+      new Promise<never>((_, reject) => {
+        timer = setTimeout(() => {
+          reject(new CannotOpen(`REDIS_URL: Redis cannot be reached: ${lastError?.message ?? 'no answer'}.`));
+        }, CONNECT_LIMIT_MS);
+      }),
+    ]);
+  } catch (error) {
+    client.disconnect();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+
+  return {
+    ...createTransferMark(client, deploymentId),
+    async issue(keys) {
+      await Promise.all(
+        keys.map(({ key, client: owner, reference, attempt, lifeMs }) => {
+          const values = [KEY_GENERATED, lifeMs, owner ?? EVERYBODY];
+          if (reference !== null && attempt !== null) values.push(reference, attempt);
+          return issue(client, [names.payment(key).record], values);
+        }),
+      );
+    },
+    close: () => client.disconnect(),
+  };
+}
+
+/** Throws CannotOpen if the name in Redis is another transfer's. */
+export function refuseOtherTransfer(found: FoundMark, name: string): void {
+  if (found.name === name) return;
+  throw new CannotOpen(
+    'REDIS_URL: this Redis belongs to another copy of the same deployment, and each would answer for the other. Give each copy a Redis of its own, or another database number; or empty this one if nothing serves on it.',
+  );
+}

@@ -1,0 +1,100 @@
+import { expect, test } from 'vitest';
+import { APPEND_ONLY, openTestStores } from '../../testkit/deployments/distributed-stores.js';
+import { expectKnown, openMove, openUsedMove } from '../../testkit/deployments/transfer-environment.js';
+import { until } from '../../testkit/time/until.js';
+
+const LEAVING = /idempay transfer moves this deployment/;
+/** More than one batch has. */
+const ROWS = 5_500;
+const OTHER_NAME = 'f'.repeat(32);
+const DEADLINE_MS = 30_000;
+
+test('a moved deployment answers as before, charges nothing again, and goes on with what was under way', async () => {
+  const move = await openUsedMove(ROWS);
+  const result = await move.run();
+  expect(result).toMatchObject({ code: 0, stderr: '' });
+  expect(result.stdout).toContain(`4 payments and refunds and ${ROWS + 1} transactions were copied and compared`);
+  expect(await move.state()).toBe('COMPLETE');
+  const { url } = await move.serveTarget();
+  expect(await move.state()).toBe('STARTED');
+  await expectKnown(url, move.known, move.processor);
+  // It stays where it is.
+  const again = await move.run();
+  expect(again).toMatchObject({ code: 0 });
+  expect(again.stdout).toContain('a service has started');
+});
+
+test('a folder that a deployment leaves starts no service, and no other command changes or copies it', async () => {
+  const move = await openMove();
+  expect((await move.run()).code).toBe(0);
+  await expect(move.serveSource()).rejects.toThrow(LEAVING);
+  for (const command of [['backup', `${move.folder}.copy`], ['restored'], ['simulated', 'discard', '--yes']]) {
+    const refused = await move.runOnFolder(...command);
+    expect(refused.code).not.toBe(0);
+    expect(refused.stderr).toMatch(LEAVING);
+  }
+});
+
+test('a service that runs on the folder keeps the command out, and nothing is changed', async () => {
+  const move = await openMove();
+  const source = await move.serveSource();
+  const refused = await move.run();
+  expect(refused.code).not.toBe(0);
+  expect(refused.stderr).toContain('is in use by another Idempay process');
+  await source.stop();
+  await (await move.serveSource()).stop();
+});
+
+test('a target that a service made is refused, and the folder goes on to serve', async () => {
+  const move = await openMove();
+  await (await move.serveTarget()).stop();
+  const refused = await move.run();
+  expect(refused.code).not.toBe(0);
+  expect(refused.stderr).toContain('has a schema idempay already');
+  await (await move.serveSource()).stop();
+});
+
+test('a second copy of the folder gets neither the database nor the Redis of the first one', async () => {
+  const move = await openMove();
+  const [other, withOwnDatabase] = [await move.copied(), await move.copied(await openTestStores())];
+  expect((await move.run()).code).toBe(0);
+  const refused = await other.run();
+  expect(refused.code).not.toBe(0);
+  expect(refused.stderr).toContain('has a schema idempay already');
+  const onItsRedis = await withOwnDatabase.run([], { REDIS_URL: move.stores.environment.REDIS_URL ?? '' });
+  expect(onItsRedis.code).not.toBe(0);
+  expect(onItsRedis.stderr).toContain('this Redis belongs to another copy of the same deployment');
+  // Nothing was changed yet, so each of them may go on alone.
+  await (await withOwnDatabase.serveSource()).stop();
+  expect((await withOwnDatabase.run()).code).toBe(0);
+  // Services of both on one Redis would answer for each other.
+  await (await move.serveTarget()).stop();
+  await expect(withOwnDatabase.stores.serve({ REDIS_URL: move.stores.environment.REDIS_URL ?? '' })).rejects.toThrow(
+    'this Redis belongs to another copy',
+  );
+  await withOwnDatabase.serveTarget();
+});
+
+test('a later start on the target needs no Redis, and ends if the Redis that comes is that of another copy', async () => {
+  const move = await openMove(APPEND_ONLY);
+  const { redis } = move.stores;
+  expect((await move.run()).code).toBe(0);
+  await (await move.serveTarget()).stop();
+  const { transfer } = await move.stores.keyNames();
+  const name = await redis.client.hget(transfer, 'name');
+
+  // A Redis that lost everything gets the name again.
+  await redis.client.flushall();
+  await redis.kill();
+  const service = await move.startTarget();
+  await redis.start();
+  await until('the name', DEADLINE_MS, async () => (await redis.client.hget(transfer, 'started')) === '1');
+  expect(await redis.client.hget(transfer, 'name')).toBe(name);
+  await service.stop();
+
+  await redis.client.hset(transfer, 'name', OTHER_NAME);
+  await redis.kill();
+  const other = await move.startTarget();
+  await redis.start();
+  expect(await other.ended).toMatchObject({ code: 1 });
+});
