@@ -40,8 +40,8 @@ describe('a refund through the Stripe adapter of examples/', () => {
     processor.refund({ key: of, transactionId: 'TXN1', payment: charge, ...PART, ...more });
   const lookUpOnce = (id?: string, of = reference) => processor.lookUpRefund(of, charge, PART, { id });
   /**
-   * Bug: a test failed now and then on a busy machine. Cause: a connection between two processes that had been idle may end as it is used
-   * again, which is an unknown outcome and no fault. Fix: as Idempay does, the test asks again, which gives nothing back twice.
+   * On a busy machine a connection between two processes may end as it is used again, which is an unknown outcome and no fault. As Idempay
+   * does, a test asks again then, which gives nothing back twice.
    */
   const known = <R extends { readonly state: string }>(ask: () => Promise<R>) =>
     until('an outcome that is known', FINAL_MS, async () => {
@@ -80,9 +80,10 @@ describe('a refund through the Stripe adapter of examples/', () => {
     const sent = { key: reference, transactionId: 'TXN1', payment: charge, ...PART };
     const results = await Promise.all([processor.refund(sent), elsewhere.refund(sent), processor.refund(sent)]);
     await other.kill();
-    expect(results.map(({ state }) => state)).toContain('succeeded');
-    expect(made()).toHaveLength(1);
+    // A send that comes while another one is at work is unknown.
+    for (const { state } of results) expect(['succeeded', 'unknown']).toContain(state);
     expect((await lookUp()).state).toBe('succeeded');
+    expect(made()).toHaveLength(1);
   });
 
   test('whose reply was lost, or is a fault that Stripe keeps, is found by its look-up', async () => {
