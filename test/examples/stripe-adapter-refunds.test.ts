@@ -27,16 +27,29 @@ describe('a refund through the Stripe adapter of examples/', () => {
   beforeEach(async () => {
     environment.stripe.meet({});
     [charge, reference] = [randomUUID(), randomUUID()];
-    await environment.charge(charge, USD);
+    await makeCharge(charge, USD);
     processor = processorAt({ port: Number(new URL(environment.adapterUrl).port) });
   });
 
   const intentId = () => environment.stripe.intentsOf(charge)[0]?.id as string;
   const made = (of = reference) =>
     environment.stripe.refunds().filter(({ metadata }) => metadata.idempay_reference === of);
-  const refund = (more: object = {}, of = reference) =>
+  const makeCharge = (of: string, money: typeof USD) =>
+    until('the charge is made', FINAL_MS, async () => (await environment.charge(of, money)).status === 200);
+  const refundOnce = (more: object = {}, of = reference) =>
     processor.refund({ key: of, transactionId: 'TXN1', payment: charge, ...PART, ...more });
-  const lookUp = (id?: string, of = reference) => processor.lookUpRefund(of, charge, PART, { id });
+  const lookUpOnce = (id?: string, of = reference) => processor.lookUpRefund(of, charge, PART, { id });
+  /**
+   * On a busy machine a connection between two processes may end as it is used again, which is an unknown outcome and no fault. As Idempay
+   * does, a test asks again then, which gives nothing back twice.
+   */
+  const known = <R extends { readonly state: string }>(ask: () => Promise<R>) =>
+    until('an outcome that is known', FINAL_MS, async () => {
+      const result = await ask();
+      return result.state !== 'unknown' && result;
+    });
+  const refund = (...asked: Parameters<typeof refundOnce>) => known(() => refundOnce(...asked));
+  const lookUp = (...asked: Parameters<typeof lookUpOnce>) => known(() => lookUpOnce(...asked));
 
   test('is given back once, with the reference, the transaction and the reason in its metadata', async () => {
     const result = await refund({ reason: 'a shoe came back', chargeId: intentId() });
@@ -56,8 +69,7 @@ describe('a refund through the Stripe adapter of examples/', () => {
     const result = await refund();
     environment.stripe.forgetKeys();
     await environment.restartAdapter();
-    // The first requests of a process take their time.
-    await expect.poll(() => refund(), { timeout: FINAL_MS }).toEqual(result);
+    expect(await refund()).toEqual(result);
     expect(made()).toHaveLength(1);
   });
 
@@ -68,17 +80,18 @@ describe('a refund through the Stripe adapter of examples/', () => {
     const sent = { key: reference, transactionId: 'TXN1', payment: charge, ...PART };
     const results = await Promise.all([processor.refund(sent), elsewhere.refund(sent), processor.refund(sent)]);
     await other.kill();
-    expect(results.map(({ state }) => state)).toContain('succeeded');
-    expect(made()).toHaveLength(1);
+    // A send that comes while another one is at work is unknown.
+    for (const { state } of results) expect(['succeeded', 'unknown']).toContain(state);
     expect((await lookUp()).state).toBe('succeeded');
+    expect(made()).toHaveLength(1);
   });
 
   test('whose reply was lost, or is a fault that Stripe keeps, is found by its look-up', async () => {
     environment.stripe.meet({ lostReplyRate: 1 });
-    expect((await refund()).state).toBe('unknown');
+    expect((await refundOnce()).state).toBe('unknown');
     environment.stripe.meet({ chargedAndFailedRate: 1 });
     const other = randomUUID();
-    expect((await refund({}, other)).state).toBe('unknown');
+    expect((await refundOnce({}, other)).state).toBe('unknown');
     environment.stripe.meet({});
     for (const of of [reference, other]) {
       expect((await lookUp(undefined, of)).state).toBe('succeeded');
@@ -104,7 +117,7 @@ describe('a refund through the Stripe adapter of examples/', () => {
     ['100.00', 'MGA', '3.00', 3],
   ])('of %s %s takes %s as %d of its smallest unit', async (whole, currency, amount, units) => {
     const other = randomUUID();
-    await environment.charge(other, { amount: whole, currency });
+    await makeCharge(other, { amount: whole, currency });
     const answer = await sendRefund(environment.adapterUrl, reference, {
       charge: other,
       transactionId: 'TXN1',
@@ -155,7 +168,7 @@ describe('a refund through the Stripe adapter of examples/', () => {
     const answer = await lookUpRefund(environment.adapterUrl, reference, charge);
     expect([answer.status, answer.json()]).toMatchObject([425, { reference, charge }]);
     await until('no record', FINAL_MS, async () => (await lookUp()).state === 'no record');
-    expect((await lookUp('re_0')).state).toBe('unknown');
+    expect((await lookUpOnce('re_0')).state).toBe('unknown');
     expect((await refund()).state).toBe('succeeded');
   });
 
@@ -163,16 +176,16 @@ describe('a refund through the Stripe adapter of examples/', () => {
     ['of another intent', { chargeId: 'pi_0' }],
     ['with a key that is none of Idempay', { payment: 'order-1' }],
   ])('%s is refused, and nothing is given back', async (_, more) => {
-    expect((await refund(more)).state).toBe('unknown');
+    expect((await refundOnce(more)).state).toBe('unknown');
     expect(made()).toEqual([]);
   });
 
   test('that Stripe refuses for a reason that a person can mend is no decline', async () => {
     const error = { type: 'invalid_request_error', code: 'balance_insufficient', message: 'Insufficient funds.' };
     environment.stripe.meet({ refusal: { status: 400, error } });
-    expect((await refund()).state).toBe('unknown');
+    expect((await refundOnce()).state).toBe('unknown');
     environment.stripe.meet({ refusal: { status: 402, error: { ...error, type: 'card_error' } } });
-    expect((await refund()).state).toBe('unknown');
+    expect((await refundOnce()).state).toBe('unknown');
     environment.stripe.meet({});
     expect((await refund()).state).toBe('succeeded');
   });
