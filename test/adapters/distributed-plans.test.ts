@@ -15,8 +15,10 @@ import {
   NEWEST,
   NEWEST_ATTEMPT,
   NTH_ID,
+  NTH_REFUND_ID_OF_REFERENCE,
   OF_KEYS,
   OF_REFERENCE,
+  OF_REFERENCE_WITH_REFUNDS,
   REFUNDS_OF,
   SETTLED,
   SETTLED_REFUNDS,
@@ -220,6 +222,16 @@ describe('reads and removals of payments in PostgreSQL', () => {
   ])('payments of %s are one range of one index', async (_what, statement, values, index) => {
     for (const { tables, indexes } of await plansOf(statement, values)) {
       expect({ tables, indexes }).toEqual({ tables: [], indexes: [index] });
+    }
+  });
+
+  test.each([
+    ['payments of a reference and their refunds', OF_REFERENCE_WITH_REFUNDS, [...FROM_FIRST, 'order-700']],
+    ['the id down to which a page may read them', NTH_REFUND_ID_OF_REFERENCE, [...ALL_IDS, 'order-700']],
+  ])('%s are one range for each payment', async (_what, statement, values) => {
+    for (const { tables, indexes } of await plansOf(statement, values)) {
+      expect(tables).toEqual([]);
+      expect(new Set(indexes)).toEqual(new Set(['payments_by_reference', 'payments_by_refunded']));
     }
   });
 

@@ -16,8 +16,10 @@ import {
   NEWEST,
   NEWEST_ATTEMPT,
   NTH_ID,
+  NTH_REFUND_ID_OF_REFERENCE,
   OF_KEYS,
   OF_REFERENCE,
+  OF_REFERENCE_WITH_REFUNDS,
   REFUNDS_OF,
   SETTLED,
   SETTLED_REFUNDS,
@@ -113,6 +115,17 @@ describe('the plan in SQLite', () => {
     expect(planOf(sql)).toContain(`SEARCH payments USING ${range}`);
     expect(planOf(sql)).toContain('USE TEMP B-TREE FOR ORDER BY');
     expect(planOf(sql).filter((step) => step.includes('payments'))).toHaveLength(1);
+  });
+
+  test.each([
+    ['a page', OF_REFERENCE_WITH_REFUNDS, 2],
+    ['ids that it may read', NTH_REFUND_ID_OF_REFERENCE, 1],
+  ])('of %s of refunds of a reference reads one range for each of its payments', (_what, sql, ofReference) => {
+    const reads = planOf(sql).filter((step) => step.includes('payments'));
+    const byReference = reads.filter((step) => step.endsWith('INDEX payments_by_reference (reference=?)'));
+    const rest = reads.filter((step) => !byReference.includes(step));
+    expect(byReference).toHaveLength(ofReference);
+    expect(rest).toEqual([expect.stringContaining('INDEX payments_by_refunded (refund_of=? AND transaction_id>?')]);
   });
 
   test('of counting keys that begin alike is their range', () => {

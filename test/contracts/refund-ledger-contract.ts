@@ -540,6 +540,37 @@ export function refundLedgerContract(ports: ContractPorts): void {
     expect(page.payments).toEqual([await history.find(key)]);
   });
 
+  test('10: refunds are found by the reference of their payment if their kind is named, of each client or of one, in pages', async () => {
+    year += 1;
+    const [reference, since] = [newReference(), Date.UTC(year, 5)];
+    const idAt = (n: number) => newTransactionIdOf(since + n);
+    const payments: Claim[] = [];
+    for (const [at, client] of ['key:shop', 'key:rival'].entries())
+      payments.push(await paid({ ...turn(reference, 1, { client }), transactionId: idAt(at) }));
+    const [own, rivals] = payments as [Claim, Claim];
+    const claimed: Claim[] = [];
+    for (const n of [2, 3, 4]) claimed.push(await refund(own, { transactionId: idAt(n) }));
+    const ofRival = await refund(rivals, { transactionId: idAt(5) });
+    await refund(await paid({ ...turn(newReference()), transactionId: idAt(6) }), { transactionId: idAt(7) });
+    inState(await decline(claimed[1] as Claim), 'settled');
+    const newestFirst = (claims: readonly Claim[]) => keysOf([...claims].reverse());
+    for (const limit of [1, 2, 3, 10]) {
+      for (const readLimit of [1, 2, ALL]) {
+        const found = (selection: Partial<Selection>) => listed({ reference, ...selection }, limit, readLimit);
+        expect(await found({})).toEqual(newestFirst(payments));
+        expect(await found({ kind: 'refund' })).toEqual(newestFirst([...claimed, ofRival]));
+        expect(await found({ kind: 'all' })).toEqual(newestFirst([...payments, ...claimed, ofRival]));
+        expect(await found({ kind: 'all', client: 'key:shop' })).toEqual(newestFirst([own, ...claimed]));
+        expect(await found({ kind: 'refund', client: 'key:rival' })).toEqual([ofRival.key]);
+        expect(await found({ kind: 'refund', state: 'DECLINED' })).toEqual(keysOf(claimed.slice(1, 2)));
+        expect(await found({ kind: 'all', claimedFrom: since + 1, claimedTo: since + 4 })).toEqual(
+          newestFirst([rivals, ...claimed.slice(0, 2)]),
+        );
+        expect(await found({ kind: 'all', client: 'key:sho' })).toEqual([]);
+      }
+    }
+  });
+
   /** The keys of all pages of what was settled, and all counts. */
   async function settledIn(period: Pick<SettledPeriod, 'from' | 'to' | 'kind'>, limit: number) {
     const keys: string[] = [];

@@ -65,6 +65,32 @@ describeDeployments('with AUTH=required', async (deployment) => {
     expect(await shared().processor.refundsOf(key)).toHaveLength(1);
   });
 
+  it('its client finds it by the reference, another client only its own of the same reference, and an operator both', async () => {
+    const { order, key } = await givenPaid();
+    const rivals = await sendJson(`${shared().url}/api/payment?reference=${order}`, 'POST', MONEY, rival.headers);
+    const paid = [key, String(rivals.headers['idempotency-key'])];
+    for (const client of [shop, rival])
+      expect((await refund(`reference=${order}&refund=line-2`, client)).status).toBe(200);
+    const listed = async ({ headers }: typeof shop, kind: string) => {
+      const answer = await ask(`${shared().url}/api/payments?reference=${order}&kind=${kind}`, { headers });
+      const records = answer.json<{ idempotencyKey: string; refund?: { payment: string }; client?: string }[]>();
+      return records.map(({ idempotencyKey, refund: of, client }) => [of?.payment ?? idempotencyKey, client]);
+    };
+    for (const [at, client] of [shop, rival].entries()) {
+      expect(await listed(client, 'refund')).toEqual([[paid[at], undefined]]);
+      expect(await listed(client, 'all')).toEqual([
+        [paid[at], undefined],
+        [paid[at], undefined],
+      ]);
+    }
+    const ofBoth = [
+      [paid[1], 'key:rival'],
+      [paid[0], 'key:shop'],
+    ];
+    expect(await listed(watcher, 'refund')).toEqual(ofBoth);
+    expect(await listed(watcher, 'all')).toEqual([...ofBoth, ...ofBoth]);
+  });
+
   it('an operator names the client of a reference, and the refund is one of that client', async () => {
     const { order, key } = await givenPaid();
     await sendJson(`${shared().url}/api/payment?reference=${order}`, 'POST', MONEY, rival.headers);

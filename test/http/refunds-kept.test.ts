@@ -4,12 +4,13 @@ import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, generateKey, pay, paymentStatus, sendJson } from '../../testkit/client/http-client.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
 import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
-import { changeStored } from '../../testkit/protocol/stored-rows.js';
+import { aged, changeStored } from '../../testkit/protocol/stored-rows.js';
 import { startTcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { pause } from '../../testkit/time/until.js';
 
 const LINE = { amount: '12.50', currency: 'USD' };
 const TTL_SECONDS = 2;
+const DAY_MS = 86_400_000;
 const FIRST = /^"Refund processed successfully with Transaction ID: TXN\d+"$/;
 /** The last refund was lost, and the sum that it had raised; the next start finds a database that may lack rows. */
 const REFUND_LOST = {
@@ -78,6 +79,53 @@ describeDeployments('refunds that are kept', (deployment) => {
       'declined',
       'succeeded',
     ]);
+  });
+
+  test('a day later a name gets the same answer, whatever became of its refund, and was sent once', async () => {
+    const { stores, processor } = await opened();
+    const settings = { PROCESSOR_URL: processor.url };
+    const before = await stores.serve(settings);
+    const key = await givenPaid(before.url);
+    const answers: Record<string, Answer> = {};
+    const refundWith = async (name: string, behaviour: Parameters<typeof processor.behave>[0]) => {
+      await processor.behave(behaviour);
+      answers[name] = await refund(before.url, key, name);
+      await processor.behave({ declineRate: 0, refundPendingRate: 0, lostReplyRate: 0 });
+    };
+    await refundWith('made', {});
+    await refundWith('declined', { declineRate: 1 });
+    await refundWith('pending', { refundPendingRate: 1 });
+    await refundWith('lost', { lostReplyRate: 1 });
+    expect(Object.values(answers).map(({ status }) => status)).toEqual([200, 402, 202, 504]);
+    const refundKeys = Object.values(answers).map(({ headers }) => String(headers['idempay-refund-key']));
+    await before.stop();
+    const { embedded, distributed } = aged([key, ...refundKeys], 2 * DAY_MS);
+    // The records of keys have gone by then, in the one store and in the other.
+    await flush(stores);
+    await changeStored(stores, { embedded: `${embedded}; DELETE FROM idempotency_keys`, distributed });
+    await ask(`${processor.url}/pending/${refundKeys[2]}/confirm`, { method: 'POST' });
+    // Whatever is sent again would count.
+    await processor.behave({ deduplicate: false });
+
+    const { url } = await stores.serve(settings);
+    expectError(await pay(url, key), 400);
+    for (const [name, first] of Object.entries(answers)) {
+      const isDeclined = name === 'declined';
+      await expect
+        .poll(async () => (await refund(url, key, name)).status, { timeout: 60_000, interval: 200 })
+        .toBe(isDeclined ? 402 : 200);
+      const again = await refund(url, key, name);
+      expect(again.headers['idempay-refund-key']).toBe(first.headers['idempay-refund-key']);
+      const transactionId = /TXN\d+/.exec(first.text)?.[0];
+      if (isDeclined) expect(again.text).toBe(first.text);
+      else if (name === 'made') expect(again.text).toBe(`"Transaction ID: ${transactionId}"`);
+      else expect(again.text).toMatch(/^"Transaction ID: TXN\d+"$/);
+    }
+    const statuses = (await processor.refundsOf(key)).map(({ reference, status }) => `${reference} ${status}`);
+    const [made, declined, pending, lost] = refundKeys;
+    const ends = [`${made} succeeded`, `${declined} declined`, `${pending} succeeded`, `${lost} succeeded`];
+    expect(statuses.filter((status) => !status.endsWith('pending')).sort()).toEqual(ends.sort());
+    expect((await ask(`${url}/api/payments/${key}`)).json()).toMatchObject({ refunded: '37.50' });
   });
 
   test('a payment of a former name of this account is refunded, and one of another processor is 409', async () => {

@@ -65,6 +65,34 @@ describeDeployments('a refund over HTTP', (deployment) => {
     expect(timeline.text).toContain('"event":"refunded"');
   });
 
+  it('is listed by the reference of its order if the kind is named, page by page', async () => {
+    const { order, key } = await givenPaid();
+    const keys = [key];
+    for (const name of ['line-1', 'line-2']) keys.push(refundKeyOf(await refund(`reference=${order}&refund=${name}`)));
+    await refund(`reference=${(await givenPaid()).order}&refund=line-1`);
+    const listed = async (query: string) => {
+      const answer = await ask(`${shared().url}${query}`);
+      expect(answer.status, answer.text).toBe(200);
+      const next = /<([^>]+)>; rel="next"/.exec(`${answer.headers.link}`)?.[1];
+      return { keys: answer.json<{ idempotencyKey: string }[]>().map((each) => each.idempotencyKey), next };
+    };
+    const newestFirst = keys.toReversed();
+    const ofOrder = `/api/payments?reference=${order}`;
+    for (const kind of ['', '&kind=payment']) expect((await listed(ofOrder + kind)).keys).toEqual([key]);
+    expect((await listed(`${ofOrder}&kind=refund`)).keys).toEqual(newestFirst.slice(0, 2));
+    expect((await listed(`${ofOrder}&kind=all`)).keys).toEqual(newestFirst);
+    expect((await listed(`${ofOrder}&kind=all&state=PROCESSING`)).keys).toEqual([]);
+    const paged: string[] = [];
+    for (let next: string | undefined = `${ofOrder}&kind=all&limit=1`; next !== undefined; ) {
+      const page = await listed(next);
+      paged.push(...page.keys);
+      next = page.next;
+    }
+    expect(paged).toEqual(newestFirst);
+    expect((await listed('/api/payments?reference=order-of-nobody&kind=all')).keys).toEqual([]);
+    expectError(await ask(`${shared().url}/api/payments?reference=&kind=all`), 400);
+  });
+
   it('with Prefer: return=representation is answered with its record', async () => {
     const { order } = await givenPaid();
     const answer = await refund(`reference=${order}&refund=line-2`, LINE, { Prefer: 'return=representation' });

@@ -239,7 +239,7 @@ const description: RouteDescription = {
       example: EXAMPLE_KEY.slice(0, 13),
     },
     reference: {
-      text: 'Only the attempts at this reference: all of them, of each client that may be seen.',
+      text: 'Only the attempts at this reference: all of them, of each client that may be seen. With `kind=refund` their refunds, with `kind=all` both.',
       schema: { type: 'string', pattern: '^[A-Za-z0-9._~:/@-]{1,128}$' },
       example: 'order-17',
     },

@@ -53,6 +53,10 @@ export interface NewestReads {
   ofKeys(query: NewestQuery): Promise<readonly HistoryRow[]>;
   /** Those of the reference, read as a whole: of each client at most as many as there are attempts. */
   ofReference(query: NewestQuery): Promise<readonly HistoryRow[]>;
+  /** Those of the reference, and their refunds: a payment has as many as it has minor units. */
+  ofReferenceWithRefunds(query: NewestQuery): Promise<readonly HistoryRow[]>;
+  /** The transaction id of the nth newest refund of the reference in the range; undefined if there are fewer. */
+  nthRefundIdOfReference(query: NewestQuery, n: number): Promise<string | undefined>;
   page(query: NewestQuery): Promise<readonly HistoryRow[]>;
   /** The transaction id of the nth newest row of the source in the range; undefined if there are fewer. */
   nthId(query: NewestQuery, n: number): Promise<string | undefined>;
@@ -73,7 +77,7 @@ export async function newestPage(selection: Selection, readLimit: number, reads:
   if (selection.isPending && (selection.state ?? 'PROCESSING') !== 'PROCESSING') {
     return { payments: [], next: undefined };
   }
-  if (query.reference !== null) return newestPageOf(await reads.ofReference(query), selection, undefined);
+  if (query.reference !== null) return pageOfReference(query, selection, readLimit, reads);
   if (query.keys && (await reads.countKeys(query.keys, readLimit + 1)) <= readLimit) {
     return newestPageOf(await reads.ofKeys(query), selection, undefined);
   }
@@ -83,6 +87,19 @@ export async function newestPage(selection: Selection, readLimit: number, reads:
   }
   const end = await reads.nthId(query, readLimit);
   const rows = await reads.page(end === undefined ? query : { ...query, from: end });
+  return newestPageOf(rows, selection, end);
+}
+
+/** A refund has no reference of its own: it is found by its payment. */
+async function pageOfReference(
+  query: NewestQuery,
+  selection: Selection,
+  readLimit: number,
+  reads: NewestReads,
+): Promise<NewestPage> {
+  if (query.kind === 'payment') return newestPageOf(await reads.ofReference(query), selection, undefined);
+  const end = await reads.nthRefundIdOfReference(query, readLimit);
+  const rows = await reads.ofReferenceWithRefunds(end === undefined ? query : { ...query, from: end });
   return newestPageOf(rows, selection, end);
 }
 

@@ -105,6 +105,9 @@ describe('a refund of the fake', () => {
     expect(await payments.refund({ ...LINE, name: 'line-3' })).toMatchObject({ replayed: false });
     expect(fake.refunds).toHaveLength(2);
     expect(await payments.refunds(payment)).toHaveLength(2);
+    const listed = [];
+    for await (const each of payments.list({ ...ORDER, kind: 'refund' })) listed.push(each.refund?.name);
+    expect(listed).toEqual(['line-3', 'line-2']);
   });
 
   test('meets no fault of a payment, and a payment none of a refund', async () => {

@@ -44,6 +44,11 @@ export const OF_KEYS = sortedOf('key >= ?6 AND key <= ?7');
 
 export const OF_REFERENCE = sortedOf('reference = ?11');
 
+const refundsOfReference = (reference: string) =>
+  `refund_of IN (SELECT key FROM payments WHERE reference = ${reference} AND refunded IS NOT NULL) AND ${RANGE}`;
+export const OF_REFERENCE_WITH_REFUNDS = sortedOf('reference = ?11', refundsOfReference('?11'));
+export const NTH_REFUND_ID_OF_REFERENCE = nthIdOf(refundsOfReference('?4'));
+
 export const COUNT_KEYS = `
   SELECT count(*) AS keys FROM (SELECT 1 FROM payments WHERE key >= ?1 AND key <= ?2 LIMIT ?3)`;
 
@@ -71,9 +76,10 @@ function newestOf(...ranges: readonly string[]): string {
   return `${reads.join(' UNION ALL ')} ORDER BY transaction_id DESC LIMIT ?3`;
 }
 
-function sortedOf(rows: string): string {
+function sortedOf(...ranges: readonly string[]): string {
+  const reads = ranges.map((rows) => `SELECT ${COLUMNS} FROM payments WHERE ${rows}`);
   return `
-  WITH selected AS MATERIALIZED (SELECT ${COLUMNS} FROM payments WHERE ${rows})
+  WITH selected AS MATERIALIZED (${reads.join(' UNION ALL ')})
   SELECT * FROM selected WHERE ${RANGE} AND ${FILTERS} ORDER BY transaction_id DESC LIMIT ?3`;
 }
 

@@ -37,6 +37,8 @@ export function createEmbeddedPaymentHistory(
   const nthId = preparedAll(statements.NTH_ID);
   const ofKeys = reader.prepare(statements.OF_KEYS);
   const ofReference = reader.prepare(statements.OF_REFERENCE);
+  const ofReferenceWithRefunds = reader.prepare(statements.OF_REFERENCE_WITH_REFUNDS);
+  const nthRefundIdOfReference = reader.prepare(statements.NTH_REFUND_ID_OF_REFERENCE);
   const countKeys = reader.prepare(statements.COUNT_KEYS);
   const refundsOf = reader.prepare(statements.REFUNDS_OF);
   const newestAttempt = reader.prepare(statements.NEWEST_ATTEMPT);
@@ -50,10 +52,14 @@ export function createEmbeddedPaymentHistory(
     countKeys: async ({ first, last }, atMost) => (countKeys.get(first, last, atMost) as { keys: number }).keys,
     ofKeys: async (query) => ofKeys.all(...valuesOf(query)) as HistoryRow[],
     ofReference: async (query) => ofReference.all(...valuesOf(query), query.reference) as HistoryRow[],
+    ofReferenceWithRefunds: async (query) =>
+      ofReferenceWithRefunds.all(...valuesOf(query), query.reference) as HistoryRow[],
+    async nthRefundIdOfReference({ from, below, reference }, n) {
+      return idOf(nthRefundIdOfReference.get(from, below, n, reference));
+    },
     page: async (query) => newest[query.source].all(...valuesOf(query)) as HistoryRow[],
     async nthId({ source, from, below, client }, n) {
-      const row = nthId[source].get(from, below, n, ...(source === 'ofClient' ? [client] : []));
-      return (row as Pick<HistoryRow, 'transaction_id'> | undefined)?.transaction_id;
+      return idOf(nthId[source].get(from, below, n, ...(source === 'ofClient' ? [client] : [])));
     },
   };
 
@@ -115,6 +121,8 @@ function resolutionCountsFrom(
   const aheadSeconds = Math.floor((wallMs - claimed_at_wall - (now - claimed_at)) / SECOND_MS);
   return claimed_at - Math.max(0, aheadSeconds) * SECOND_MS;
 }
+
+const idOf = (row: unknown) => (row as Pick<HistoryRow, 'transaction_id'> | undefined)?.transaction_id;
 
 function valuesOf(query: NewestQuery): (string | number | null)[] {
   const { from, below, limit, state, processor, keys, client, contentPart, kind } = query;

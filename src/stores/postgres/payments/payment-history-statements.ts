@@ -73,6 +73,15 @@ export const OF_KEYS = sortedOf('payments_of_keys', 'key >= $6 AND key <= $7');
 
 export const OF_REFERENCE = sortedOf('payments_of_reference', 'reference = $11');
 
+const refundsOfReference = (reference: string) =>
+  `refund_of IN (SELECT key FROM idempay.payments WHERE reference = ${reference} AND refunded IS NOT NULL) AND ${RANGE}`;
+export const OF_REFERENCE_WITH_REFUNDS = sortedOf(
+  'payments_of_reference_with_refunds',
+  'reference = $11',
+  refundsOfReference('$11'),
+);
+export const NTH_REFUND_ID_OF_REFERENCE = nthIdOf('nth_refund_id_of_reference', refundsOfReference('$4'));
+
 export const COUNT_KEYS: Statement = {
   name: 'count_keys',
   text: `
@@ -122,11 +131,12 @@ function newestFirst(reads: readonly string[]): string {
   return `${reads.map((read) => `(${read} ${inOrder} LIMIT $3)`).join('\n      UNION ALL ')} ${inOrder}`;
 }
 
-function sortedOf(name: string, rows: string): Statement {
+function sortedOf(name: string, ...ranges: readonly string[]): Statement {
+  const reads = ranges.map((rows) => `SELECT * FROM idempay.payments WHERE ${rows}`);
   return {
     name,
     text: `
-      WITH selected AS MATERIALIZED (SELECT * FROM idempay.payments WHERE ${rows})
+      WITH selected AS MATERIALIZED (${reads.join(' UNION ALL ')})
       SELECT ${COLUMNS} FROM selected WHERE ${RANGE} AND ${FILTERS} ORDER BY transaction_id DESC LIMIT $3`,
   };
 }

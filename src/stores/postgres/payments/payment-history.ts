@@ -19,6 +19,7 @@ import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../../shared/pa
 import { Permits } from '../../shared/permits.js';
 import type { ConfirmDurable } from '../connection/durability.js';
 import type { PostgresPart } from '../connection/part.js';
+import type { Statement } from '../connection/postgres.js';
 import * as statements from './payment-history-statements.js';
 
 interface Row extends HistoryRow {
@@ -36,6 +37,11 @@ export function createPostgresPaymentHistory(
   confirmDurable: ConfirmDurable,
   permits = new Permits(MOST_PAGES),
 ): PaymentHistory {
+  async function nthIdIn(statement: Statement, values: (string | number | null)[]): Promise<string | undefined> {
+    const [nth] = await database.read<Pick<Row, 'transaction_id'>>(statement, values);
+    return nth?.transaction_id;
+  }
+
   const newestReads: NewestReads = {
     async countKeys({ first, last }, atMost) {
       const [counted] = await database.read<{ keys: number }>(statements.COUNT_KEYS, [first, last, atMost]);
@@ -43,12 +49,13 @@ export function createPostgresPaymentHistory(
     },
     ofKeys: (query) => database.read<Row>(statements.OF_KEYS, valuesOf(query)),
     ofReference: (query) => database.read<Row>(statements.OF_REFERENCE, [...valuesOf(query), query.reference]),
+    ofReferenceWithRefunds: (query) =>
+      database.read<Row>(statements.OF_REFERENCE_WITH_REFUNDS, [...valuesOf(query), query.reference]),
+    nthRefundIdOfReference: ({ from, below, reference }, n) =>
+      nthIdIn(statements.NTH_REFUND_ID_OF_REFERENCE, [from, below, n, reference]),
     page: (query) => database.read<Row>(statements.NEWEST[query.source], valuesOf(query)),
-    async nthId({ source, from, below, client }, n) {
-      const values = [from, below, n, ...(source === 'ofClient' ? [client] : [])];
-      const [nth] = await database.read<Pick<Row, 'transaction_id'>>(statements.NTH_ID[source], values);
-      return nth?.transaction_id;
-    },
+    nthId: ({ source, from, below, client }, n) =>
+      nthIdIn(statements.NTH_ID[source], [from, below, n, ...(source === 'ofClient' ? [client] : [])]),
   };
 
   return {
