@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join, relative } from 'node:path';
 import { ROOT } from './programs.js';
@@ -52,12 +52,8 @@ function follow(stage: Stage, stages: ReadonlyMap<string, Stage>, instruction: s
       const [name = '', value = ''] = setting.split('=');
       stage.environment[name] = onMachine(stage, value);
     }
-  } else if (instruction === 'RUN') {
-    const command = onMachine(stage, text).replaceAll(/(--owner|--group)=node/g, `$1=${NODE_USER}`);
-    const { PATH, HOME } = process.env;
-    const env = { PATH, HOME, npm_config_prefer_offline: 'true', ...stage.environment };
-    execFileSync('sh', ['-c', command], { cwd, env, stdio: 'pipe' });
-  } else if (instruction === 'COPY') {
+  } else if (instruction === 'RUN') run(stage, cwd, text);
+  else if (instruction === 'COPY') {
     const [, from, paths = text] = /^--from=(\S+) (.+)$/.exec(text) ?? [];
     copy(from === undefined ? ROOT : (stages.get(from)?.root ?? ''), from === undefined, paths.split(' '), cwd);
   } else if (instruction === 'USER') stage.user = NODE_USER;
@@ -65,6 +61,14 @@ function follow(stage: Stage, stages: ReadonlyMap<string, Stage>, instruction: s
   else if (instruction === 'HEALTHCHECK') stage.healthcheck = JSON.parse(text.slice(text.indexOf('[')));
   else if (!NO_VALUE.includes(instruction))
     throw new Error(`The Dockerfile has an unknown instruction: ${instruction}`);
+}
+
+function run(stage: Stage, cwd: string, text: string): void {
+  const command = onMachine(stage, text).replaceAll(/(--owner|--group)=node/g, `$1=${NODE_USER}`);
+  const { PATH, HOME } = process.env;
+  const env = { PATH, HOME, npm_config_prefer_offline: 'true', ...stage.environment };
+  const { status, stdout, stderr } = spawnSync('sh', ['-c', command], { cwd, env, encoding: 'utf8' });
+  if (status !== 0) throw new Error(`${text}\n${stdout}${stderr}`);
 }
 
 /** The content of a folder goes to the target, and a file goes into a target that ends with a slash. */

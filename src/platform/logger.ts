@@ -32,7 +32,7 @@ export async function endProcess(logger: Logger, exitCode: number): Promise<neve
 
 async function readable(): Promise<(line: string) => string> {
   const { prettyFactory } = await import('pino-pretty');
-  return prettyFactory({ ignore: 'pid,hostname' });
+  return prettyFactory({ ignore: 'pid,hostname', singleLine: true });
 }
 
 export interface LogOutputOptions {

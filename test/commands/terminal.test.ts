@@ -15,16 +15,22 @@ const ESCAPE = '\u001b';
 describe('on a terminal', () => {
   const shared = shareService(embedded);
 
-  /** `script` of util-linux gives the command a terminal. The typed text answers its question. */
-  async function onTerminal(parameters: readonly string[], environment: Record<string, string> = {}, typed = '') {
-    const command = [process.execPath, SERVICE, ...parameters].map((word) => `'${word}'`).join(' ');
+  /** `script` of util-linux gives the command a terminal. The text is typed when the command has written `asked`. */
+  async function onTerminal(
+    parameters: readonly string[],
+    environment: Record<string, string> = {},
+    typed = '',
+    asked = '[y/N]',
+  ) {
+    // Without a shell in between, which Ctrl-C would end with a code of its own.
+    const command = `exec ${[process.execPath, SERVICE, ...parameters].map((word) => `'${word}'`).join(' ')}`;
     const env = { PATH: process.env.PATH, TERM: 'xterm', IDEMPAY_URL: shared.url, ...environment };
     const child = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'], { env });
     let output = '';
     let isAnswered = typed === '';
     child.stdout.on('data', (text) => {
       output += text;
-      if (isAnswered || !output.includes('[y/N]')) return;
+      if (isAnswered || !output.includes(asked)) return;
       isAnswered = true;
       child.stdin.write(typed);
     });
@@ -53,6 +59,17 @@ describe('on a terminal', () => {
     const record = await onTerminal(['payments', 'get', idempotencyKey], { NO_COLOR: '1' });
     expect(record.output).toContain(description);
     expect(record.output).toContain('x'.repeat(400));
+  });
+
+  it('the log of a service has one line for people for each event, and Ctrl-C ends it', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'idempay-log-'));
+    const settings = { HOST: '127.0.0.1', PORT: '0', DATA_DIR: folder, NO_COLOR: '1' };
+    const { code, output } = await onTerminal(['serve'], settings, '\u0003', 'payments are simulated');
+    await rm(folder, { recursive: true });
+    expect(code).toBe(0);
+    expect(output).toMatch(/^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: listening \{"version":"[\d.]+",.*\}\r$/m);
+    expect(output).toContain('INFO: drained');
+    expect(output).not.toContain('"level"');
   });
 
   it('a delete is asked for, and only yes does it', async () => {

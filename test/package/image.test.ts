@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { ROOT } from '../../testkit/programs.js';
 
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8');
@@ -25,10 +26,26 @@ test('every container of compose.yaml is hardened, and has the secrets of its ow
       .split(/^networks:$/m)[0]
       ?.split(/^ {2}(?=[a-z])/m)
       .slice(1) ?? [];
-  expect(containers).toHaveLength(7);
+  expect(containers).toHaveLength(8);
   for (const container of containers) expect(container).toMatch(/<<: \*hardened|\*service/);
   expect(head.match(/ops\/secrets\/[a-z]*/g)).toEqual(['ops/secrets/idempay']);
-  expect(services.match(/ops\/secrets\/[a-z]*/g)).toEqual(['ops/secrets/prometheus']);
+  expect(services.match(/ops\/secrets\/[a-z]*/g)).toEqual(['ops/secrets/prometheus', 'ops/secrets/alertmanager']);
   for (const store of ['redis', 'postgres'])
     expect(containers.find((each) => each.startsWith(`${store}:`))).toMatch(/_PASSWORD:\?set/);
+});
+
+test('the containers of compose.yaml have networks that are there, and Prometheus reaches the Alertmanager that it names', () => {
+  const { services, networks } = parse(read('compose.yaml'), { merge: true });
+  const networksOf = (name: string): string[] =>
+    [services[name].networks].flatMap((each) => (each[0] ? each : Object.keys(each)));
+  for (const name of Object.keys(services))
+    for (const network of networksOf(name)) expect(Object.keys(networks), name).toContain(network);
+  const { alerting } = parse(read('ops/prometheus/prometheus.yml'));
+  const [target] = alerting.alertmanagers[0].static_configs[0].targets;
+  expect(target).toBe('alertmanager:9093');
+  expect(networksOf('prometheus').filter((network) => networksOf('alertmanager').includes(network))).toEqual([
+    'alerts',
+  ]);
+  const { route, receivers } = parse(read('ops/alertmanager/alertmanager.yml'));
+  expect(receivers.map(({ name }: { name: string }) => name)).toEqual([route.receiver]);
 });
