@@ -199,9 +199,20 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   'src/payments/values/reference.ts': {
     'two clients have one key for the same reference':
-      "(client === undefined ? '-' : partOf(client)) + partOf(text) → (client === '' ? '-' : '') + partOf(text)",
+      "client === undefined || client === adopter ? '-' : partOf(client); → client === adopter ? '-' : '-';",
+    'the client that adopted the orders of before has new ones':
+      'client === undefined || client === adopter ? → client === undefined ?',
     'all orders that lost their number share one payment':
       "TEXT.test(text) && lostNumberIn(text) === undefined → TEXT.test(text) && lostNumberIn(text) !== 'absent value'",
+  },
+  'src/payments/values/adoption.ts': {
+    'a start with credentials makes every order new':
+      'if (adopter !== undefined || !hasOrders) → if (adopter !== undefined || hasOrders || !hasOrders)',
+    'a client with orders of its own adopts others':
+      'if (!hasReferences || client → if (hasReferences || !hasReferences || client',
+  },
+  [`${EMBEDDED}/payments/adopt.ts`]: {
+    'an adoption hides that the folder was restored': 'client, wasRestored ? 1 : 0); → client, wasRestored ? 0 : 0);',
   },
   'src/access/client-name.ts': {
     'an operator closes an order of a client that nobody can be':
@@ -235,6 +246,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'what waits for an operator is counted once': 'countAfter(OVERDUE_INTERVAL_MS) → countAfter(leaseMs * 1_000_000)',
   },
   [`${POSTGRES}/payments/ledger-statements.ts`]: {
+    'a process that does not know who adopted claims orders, in PostgreSQL':
+      "\n      AND ${knowsAdopter('adopter', '$23')} → \n      AND $23::text IS DISTINCT FROM ''",
     'a claim counts under a name that was removed, in PostgreSQL': '      AND processor = ANY (processors)\n → ',
     'a claim that settles keeps its source, in PostgreSQL': 'CASE WHEN NOT settles THEN source END → source',
     'a settlement does not erase the source, in PostgreSQL':
@@ -325,6 +338,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'coalesce(checked_start = pg_postmaster_start_time(), false) AS checked → checked_start IS NOT NULL AS checked',
   },
   [`${POSTGRES}/connection/database-identity.ts`]: {
+    'a process writes on after a full stop that it does not know':
+      '!this.migrations.includes(newestFullStop) → newestFullStop === own && newest < own',
     'commits that a restored database lacks are not missed': '.missing.has(commit)); → .missing.has(commit) && false);',
   },
   [`${REDIS}/last-commits.ts`]: {

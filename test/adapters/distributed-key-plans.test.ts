@@ -54,11 +54,11 @@ const claim: PlanValue[] = [
 const claimInFull: PlanValue[] = [
   ...[SECOND_KEYS, keys.map((_, n) => `TXN${2_000_000 + n}`), ...claim.slice(2)],
   ...[each('order-17'), each(2), keys, each(60_000), each(0), each('tok_1'), each('{"description":"Shoes"}')],
-  each(0),
+  ...[each(0), null],
 ];
 const cancellation: PlanValue[] = [
   ...[SECOND_KEYS[0] ?? '', 'TXN3000000', null, 'owner', LATER_MS, 60_000, 'order-17', 2, FIRST, 60_000, 0, 'false'],
-  ...['test', ['former']],
+  ...['test', ['former'], null],
 ];
 
 const REFUND = FIRST.replace('-7', '-8').replace('-8000-', '-9000-');

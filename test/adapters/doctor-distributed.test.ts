@@ -177,12 +177,12 @@ describe('of PostgreSQL', () => {
     await runSql(database, 'CREATE SCHEMA idempay');
     expect(await found()).toMatchObject({ 'PostgreSQL rights': 'wrong' });
     await runSql(database, 'GRANT USAGE ON SCHEMA idempay TO guest');
-    await runSql(database, 'CREATE TABLE idempay.migrations (name text)');
+    await runSql(database, 'CREATE TABLE idempay.migrations (name text, mode text)');
     expect(await found()).toMatchObject({ 'PostgreSQL rights': 'wrong', 'PostgreSQL schema': 'wrong' });
-    await runSql(database, "INSERT INTO idempay.migrations VALUES ('0001_schema.sql')");
+    await runSql(database, "INSERT INTO idempay.migrations VALUES ('0001_schema.sql', 'full stop')");
     await runSql(database, 'GRANT ALL ON idempay.migrations TO guest');
     expect(await found()).toMatchObject({ 'PostgreSQL rights': 'ok', 'PostgreSQL schema': 'ok' });
-    await runSql(database, "INSERT INTO idempay.migrations VALUES ('9999_of_tomorrow.sql')");
+    await runSql(database, "INSERT INTO idempay.migrations VALUES ('9999_of_tomorrow.sql', 'full stop')");
     expect(rowOf(await findingsOfPostgres(guest), 'PostgreSQL schema')).toMatchObject({
       verdict: 'wrong',
       found: expect.stringContaining('9999_of_tomorrow'),

@@ -9,6 +9,8 @@ import { freePort } from '../servers/server-process.js';
 import type { CodeBlock } from './code-blocks.js';
 
 const SERVER = /^(?<variables>(?:[A-Z_]+=\S+ +)*)npm (?<which>start|run processor)(?: .*)?$/;
+/** The page says that the service is to be stopped. */
+const WHILE_STOPPED = /^npx idempay adopt /;
 const DONE = '@@ done';
 
 /** Some commands of a block, up to a comment that shows what they print. */
@@ -21,7 +23,7 @@ export interface Step {
 
 /**
  * Runs the shell blocks of one document in one shell and one folder, in order, as a reader does. `npm start` and `npm run processor` start
- * the built programs, and `npm start` ends the service that runs. A page that starts none has one. Addresses with the usual ports get free
+ * the built programs, and `npm start` and `npx idempay adopt` end the service that runs. A page that starts none has one. Addresses with the usual ports get free
  * ports. Rejects with the output when a command fails.
  */
 export async function runShell(blocks: readonly CodeBlock[], folder: string): Promise<readonly Step[]> {
@@ -67,6 +69,13 @@ export async function runShell(blocks: readonly CodeBlock[], folder: string): Pr
     running.set(which, await startProgram(which === 'start' ? SERVICE : REFERENCE_PROCESSOR, { ...usual, ...given }));
   }
 
+  async function obey(command: string): Promise<void> {
+    const { variables = '', which } = SERVER.exec(command)?.groups ?? {};
+    if (WHILE_STOPPED.test(command)) await running.get('start')?.stop();
+    if (which === undefined) await execute(command);
+    else await serve(which, variables);
+  }
+
   const steps: Step[] = [];
   try {
     await execute(`idempay() { '${process.execPath}' '${SERVICE}' "$@"; }; npx() { "$@"; }
@@ -76,11 +85,7 @@ export async function runShell(blocks: readonly CodeBlock[], folder: string): Pr
       // A comment belongs to the commands above it.
       for (const part of text.split(/(?<=^#.*\n)(?!#)/m)) {
         output = '';
-        for (const command of commandsOf(local(part))) {
-          const { variables = '', which } = SERVER.exec(command)?.groups ?? {};
-          if (which === undefined) await execute(command);
-          else await serve(which, variables);
-        }
+        for (const command of commandsOf(local(part))) await obey(command);
         steps.push({ line, shown: shownOutput(local(part)), printed: output });
       }
     }
@@ -92,7 +97,7 @@ export async function runShell(blocks: readonly CodeBlock[], folder: string): Pr
   return steps;
 }
 
-/** Lines that belong together, and each start of a server. Installation and build are done before any test, so these are left out. */
+/** Lines that belong together, and each start and end of a server. Installation and build are done before any test, so these are left out. */
 function commandsOf(text: string): string[] {
   const commands: string[] = [];
   let lines: string[] = [];
@@ -100,7 +105,7 @@ function commandsOf(text: string): string[] {
     .replaceAll(/ +#.*$|^#.*$/gm, '')
     .replaceAll(/npm (ci|run build)( && | *$)/gm, '')
     .split('\n')) {
-    if (!SERVER.test(line)) lines.push(line);
+    if (!SERVER.test(line) && !WHILE_STOPPED.test(line)) lines.push(line);
     else {
       commands.push(lines.join('\n'), line);
       lines = [];

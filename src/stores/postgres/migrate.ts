@@ -23,6 +23,9 @@ const LOCK_QUERY_TIMEOUT_MS = 5_000;
 const TABLE_LOCK_TIMEOUT_MS = 1_000;
 /** Then the file is rolled back, and begun again after a pause in which what has waited behind it can run. */
 const TABLE_LOCK_PAUSE_MS = 2_000;
+/** So that a server notices within a second that the process died in the middle of a file, and gives the locks back. Absent before version 14. */
+const NOTICE_DEATH =
+  "SELECT set_config(name, '1000', true) FROM pg_settings WHERE name = 'client_connection_check_interval'";
 /** SQLSTATE: no lock within the limit, or a deadlock. */
 const NO_LOCK = ['55P03', '40P01'];
 
@@ -126,7 +129,7 @@ async function apply(client: Client, { name, sql, mode }: Migration, transfer: s
   const { rowCount } = await client.query("SELECT FROM pg_namespace WHERE nspname = 'idempay'");
   const mark = transfer === undefined ? '' : `INSERT INTO idempay.transfer VALUES (true, '${transfer}', 'COPYING');`;
   // The user may have limits of its own.
-  await client.query(`BEGIN; SET LOCAL lock_timeout = ${TABLE_LOCK_TIMEOUT_MS}; SET LOCAL statement_timeout = 0;
+  await client.query(`BEGIN; SET LOCAL lock_timeout = ${TABLE_LOCK_TIMEOUT_MS}; SET LOCAL statement_timeout = 0; ${NOTICE_DEATH};
     ${rowCount === 0 ? 'CREATE SCHEMA idempay;' : ''} ${sql}; ${mark}
     INSERT INTO idempay.migrations (name, mode) VALUES ('${name}', '${mode}'); COMMIT`);
 }
