@@ -2,6 +2,7 @@ import { Client } from 'pg';
 import { SIMULATED } from '../../../payments/values/processor-names.js';
 import { refuseRealPayments } from '../../shared/checks.js';
 import { CannotOpen } from '../../shared/deployment.js';
+import { primaryUrl } from '../connection/address.js';
 import { PROCESSOR_NAMES } from './processor-names.js';
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -28,7 +29,7 @@ const DISCARD = `
 export async function discardSimulatedPayments(databaseUrl: string): Promise<boolean> {
   // Without the pool's time limits: to remove many rows takes as long as it takes.
   const client = new Client({
-    connectionString: databaseUrl,
+    connectionString: await primaryUrl(databaseUrl),
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     application_name: 'idempay-discard',
   });
