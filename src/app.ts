@@ -14,6 +14,7 @@ import { LiveView } from './live/live-view.js';
 import { createSampler } from './live/sampler.js';
 import { createPaymentLog, type PaymentLog } from './logs/payment-log.js';
 import { StoreLog } from './logs/store-log.js';
+import { createTransactionLog } from './logs/transaction-log.js';
 import { createMetrics } from './metrics/metrics.js';
 import { createBacklogWatch } from './payments/backlog.js';
 import { isNewestOrderNobodys, tellsAmounts } from './payments/history/newest-payments.js';
@@ -25,6 +26,7 @@ import { createMovesMoney } from './payments/processors/moves-money.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
 import { backOffMs, RECOVERY_CONCURRENCY } from './payments/recovery.js';
 import { generateIdempotencyKey } from './payments/values/idempotency-key.js';
+import { ownerName } from './payments/values/owner.js';
 import { lossRefusalOf, refusalOf, warningsOf } from './payments/values/processor-names.js';
 import { createComputeKey } from './payments/values/reference.js';
 import { createComputeRefundKey } from './payments/values/refund.js';
@@ -138,6 +140,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       askProcessor,
       paymentActivity: createPaymentActivity(deployment.paymentHistory, clock),
       transactions,
+      transactionChanges: createTransactionLog(logger),
       health,
       readiness,
       metrics,
@@ -348,10 +351,10 @@ function processIdentity() {
 }
 
 /** Names each attempt of this process: no other process, before or after, makes the same name. */
-function createOwners(instance: string): () => string {
+function createOwners(instance: string): (by?: string) => string {
   let attempts = 0;
-  return () => {
+  return (by) => {
     attempts += 1;
-    return `${instance}:${attempts}`;
+    return ownerName(instance, attempts, by);
   };
 }
