@@ -24,7 +24,7 @@ const ROOMS = {
   // The distributed deployment is what joins the two, and a transfer goes from the embedded one to it.
   stores: [...FEATURES, 'stores/shared', 'stores/embedded', 'stores/postgres', 'stores/redis'],
   // They implement what features, http and stores report: for the log, as measures, in traces.
-  logs: [...FEATURES, 'stores/shared'],
+  logs: [...FEATURES, 'http', 'stores/shared'],
   metrics: [...FEATURES, 'http', 'stores/shared'],
   traces: [...FEATURES, 'http'],
   // It joins the real features as `app` does, in memory: an own ledger would be the rules of the service a second time.

@@ -14,29 +14,33 @@ import { LiveView } from './live/live-view.js';
 import { createSampler } from './live/sampler.js';
 import { createPaymentLog, type PaymentLog } from './logs/payment-log.js';
 import { StoreLog } from './logs/store-log.js';
+import { createTransactionLog } from './logs/transaction-log.js';
 import { createMetrics } from './metrics/metrics.js';
 import { createBacklogWatch } from './payments/backlog.js';
 import { isNewestOrderNobodys, tellsAmounts } from './payments/history/newest-payments.js';
 import { createPaymentActivity } from './payments/history/payment-activity.js';
 import { createPaymentArea } from './payments/payments.js';
 import type { ProcessorClient } from './payments/ports/processor.js';
-import { createAlarm, createHttpProcessor } from './payments/processors/http.js';
+import { createAlarm, createHttpProcessor, type RenewableProcessor } from './payments/processors/http.js';
 import { createMovesMoney } from './payments/processors/moves-money.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
 import { backOffMs, RECOVERY_CONCURRENCY } from './payments/recovery.js';
 import { accessRefusal, adoptingClient } from './payments/values/adoption.js';
 import { generateIdempotencyKey } from './payments/values/idempotency-key.js';
+import { ownerName } from './payments/values/owner.js';
 import { lossRefusalOf, refusalOf, warningsOf } from './payments/values/processor-names.js';
 import { createComputeKey } from './payments/values/reference.js';
 import { createComputeRefundKey } from './payments/values/refund.js';
 import { createTransactionIds } from './payments/values/transaction-id.js';
 import { type Clock, systemClock } from './platform/clock.js';
 import { reasonOf } from './platform/faults.js';
+import { followFile, readAuthorities, readSecret, type SettingFile } from './platform/setting-files.js';
 import { endsWithin } from './platform/time-limit.js';
 import { VERSION } from './platform/version.js';
 import { openDistributed } from './stores/distributed.js';
 import { openEmbedded } from './stores/embedded/open.js';
 import { FOLDER_WORDS } from './stores/embedded/payments/processor-names.js';
+import { withAuthorities } from './stores/postgres/connection/url.js';
 import { DATABASE_WORDS } from './stores/postgres/payments/processor-names.js';
 import { CannotOpen, type Deployment, type StoreEvents } from './stores/shared/deployment.js';
 import type { MeasuredStore, StoreMeasures } from './stores/shared/store-measures.js';
@@ -88,7 +92,9 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   await refuseOtherKind(config, deployment, ownNames);
   await refuseOtherAccess(config, deployment);
 
-  const measured = metrics.measured(openProcessor(config, paymentLog, clock, traces?.headers));
+  const opened = openProcessor(config, paymentLog, clock, traces?.headers);
+  const stopFollowing = followFiles(config, deployment, opened, logger);
+  const measured = metrics.measured(opened);
   const processor = traces?.processor(measured) ?? measured;
   const area = createPaymentArea({
     keys: deployment.keys,
@@ -137,6 +143,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       askProcessor,
       paymentActivity: createPaymentActivity(deployment.paymentHistory, clock),
       transactions,
+      transactionChanges: createTransactionLog(logger),
       health,
       readiness,
       metrics,
@@ -228,6 +235,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
         listener.server.closeAllConnections();
         await endsWithin(LAST_WRITES_MS, endings.stop());
         access?.close();
+        stopFollowing();
         sampler.stop();
         metrics.stop();
         await processor.close();
@@ -283,7 +291,7 @@ function openProcessor(
   log: PaymentLog,
   clock: Clock,
   traceHeaders: Traces['headers'] | undefined,
-): ProcessorClient {
+): ProcessorClient & Partial<RenewableProcessor> {
   switch (processor.kind) {
     case 'simulated':
       return createSimulatedProcessor(processor.delayMs);
@@ -298,6 +306,38 @@ function openProcessor(
       });
     }
   }
+}
+
+const ADDRESS_STAYS =
+  'only the password of the address may change while the service runs (another user is another account): restart it for anything else';
+
+/** Passwords and authorities that change while the service runs, for new connections. The function that it returns ends this. */
+function followFiles(
+  { secretFiles, authorityFiles }: Config,
+  deployment: Deployment,
+  processor: Partial<RenewableProcessor>,
+  log: Logger,
+): () => void {
+  const databaseCa = authorityFiles.find(({ name }) => name === 'DATABASE_CA_FILE');
+  const take: Readonly<Record<string, (text: string) => boolean | undefined>> = {
+    REDIS_URL_FILE: (text) => deployment.takeSecret?.('REDIS_URL', text),
+    DATABASE_URL_FILE: (text) =>
+      deployment.takeSecret?.('DATABASE_URL', databaseCa ? withAuthorities(text, databaseCa.path) : text),
+    PROCESSOR_URL_FILE: (text) => processor.takeUrl?.(text),
+    REDIS_CA_FILE: (text) => deployment.takeSecret?.('REDIS_CA', text),
+    // The driver reads it for each connection.
+    DATABASE_CA_FILE: () => true,
+    PROCESSOR_CA_FILE(text) {
+      processor.takeAuthorities?.(text);
+      return true;
+    },
+  };
+  const follow = (read: typeof readSecret) => (file: SettingFile) =>
+    followFile(file, read, (text) => (take[file.name]?.(text) ? undefined : ADDRESS_STAYS), log);
+  const ends = [...secretFiles.map(follow(readSecret)), ...authorityFiles.map(follow(readAuthorities))];
+  return () => {
+    for (const end of ends) end();
+  };
 }
 
 function sessionFacts(
@@ -322,10 +362,10 @@ function processIdentity() {
 }
 
 /** Names each attempt of this process: no other process, before or after, makes the same name. */
-function createOwners(instance: string): () => string {
+function createOwners(instance: string): (by?: string) => string {
   let attempts = 0;
-  return () => {
+  return (by) => {
     attempts += 1;
-    return `${instance}:${attempts}`;
+    return ownerName(instance, attempts, by);
   };
 }

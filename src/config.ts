@@ -13,8 +13,9 @@ import {
 } from './payments/processors/processor-url.js';
 import { SIMULATED } from './payments/values/processor-names.js';
 import { misspeltSettings } from './platform/misspelt-settings.js';
+import type { SettingFile } from './platform/setting-files.js';
 import { type Environment, Settings } from './platform/settings.js';
-import { DATABASE_URL_FORM, readDatabaseUrl } from './stores/postgres/connection/url.js';
+import { DATABASE_URL_FORM, readDatabaseUrl, withAuthorities } from './stores/postgres/connection/url.js';
 import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './stores/redis/connection/url.js';
 import { readTraces, type TraceSettings } from './traces/trace-settings.js';
 
@@ -40,6 +41,10 @@ export interface Config {
   readonly processor: ProcessorSettings;
   /** Undefined if traces are off. */
   readonly traces: TraceSettings | undefined;
+  /** Secrets that were given as files. */
+  readonly secretFiles: readonly SettingFile[];
+  /** Authorities that were given as files. */
+  readonly authorityFiles: readonly SettingFile[];
 }
 
 /**
@@ -81,6 +86,8 @@ export type ProcessorSettings =
   | {
       readonly kind: 'http';
       readonly url: string;
+      /** PEM certificates of the authorities that its certificate must come from. Undefined: those of the system. */
+      readonly ca: string | undefined;
       /** The account that is charged there. Undefined if the URL's user names it. */
       readonly account: string | undefined;
       /** Under which earlier payments of the same account were claimed (rule P14). */
@@ -163,6 +170,11 @@ function readSettings(settings: Settings): Config {
   const port = settings.integer('PORT', 8080, 0, 65_535);
   const drainDelayMs = settings.integer('DRAIN_DELAY_SECONDS', 0, 0, 3_600) * SECOND_MS;
   const payments = readPayments(settings);
+  const authorities = {
+    redis: settings.authorities('REDIS_CA_FILE'),
+    database: settings.authorities('DATABASE_CA_FILE'),
+    processor: settings.authorities('PROCESSOR_CA_FILE'),
+  };
   const config: Config = {
     host,
     port,
@@ -175,12 +187,14 @@ function readSettings(settings: Settings): Config {
     trustedNetworks: readProxies(settings),
     access: readAccess(settings, host),
     logLevel: settings.choice('LOG_LEVEL', 'info', LOG_LEVELS),
-    deployment: readDeployment(settings),
+    deployment: readDeployment(settings, authorities),
     payments,
     transactionCacheTtlMs:
       settings.integer('TRANSACTION_CACHE_TTL_SECONDS', 300, 1, Math.floor(MAX_TIMER_MS / SECOND_MS)) * SECOND_MS,
-    processor: readProcessor(settings, payments.leaseMs),
+    processor: readProcessor(settings, payments.leaseMs, authorities.processor),
     traces: readTraces(settings),
+    secretFiles: settings.secretFiles,
+    authorityFiles: Object.values(authorities).filter((file) => file !== undefined),
   };
   refuseMissing(settings);
   return config;
@@ -236,9 +250,24 @@ function readProxies(settings: Settings): readonly string[] | undefined {
   return networks;
 }
 
-function readDeployment(settings: Settings): DeploymentSettings {
+function readDeployment(
+  settings: Settings,
+  authorities: { readonly redis: SettingFile | undefined; readonly database: SettingFile | undefined },
+): DeploymentSettings {
   const redis = settings.parsed('REDIS_URL', readRedisUrl, REDIS_URL_FORMS);
   const databaseUrl = settings.parsed('DATABASE_URL', readDatabaseUrl, DATABASE_URL_FORM);
+  if (redis && !redis.tls && authorities.redis) {
+    settings.problem('REDIS_CA_FILE is set, and REDIS_URL is without TLS: write rediss');
+  }
+  if (
+    databaseUrl &&
+    authorities.database &&
+    /[?&](sslmode=(disable|no-verify|prefer)|sslrootcert=)/.test(databaseUrl)
+  ) {
+    settings.problem(
+      'DATABASE_CA_FILE is set: remove sslrootcert from DATABASE_URL, and set sslmode=verify-full there',
+    );
+  }
   const databasePoolSize = settings.integer('DATABASE_POOL_SIZE', 10, 2, 1_000);
   const dataDir = readDataDir(settings);
   for (const [present, absent] of [
@@ -250,7 +279,12 @@ function readDeployment(settings: Settings): DeploymentSettings {
     }
   }
   return redis && databaseUrl
-    ? { kind: 'distributed', redis, databaseUrl, databasePoolSize }
+    ? {
+        kind: 'distributed',
+        redis: { ...redis, ca: authorities.redis?.text },
+        databaseUrl: authorities.database ? withAuthorities(databaseUrl, authorities.database.path) : databaseUrl,
+        databasePoolSize,
+      }
     : { kind: 'embedded', dataDir };
 }
 
@@ -276,7 +310,7 @@ function readPayments(settings: Settings): PaymentSettings {
 }
 
 /** Every setting is checked; one that belongs to the other processor is valid and unused. */
-function readProcessor(settings: Settings, leaseMs: number): ProcessorSettings {
+function readProcessor(settings: Settings, leaseMs: number, authorities: SettingFile | undefined): ProcessorSettings {
   const url = settings.parsed(
     'PROCESSOR_URL',
     (text) => (text === SIMULATED || readProcessorUrl(text) ? text : undefined),
@@ -291,12 +325,24 @@ function readProcessor(settings: Settings, leaseMs: number): ProcessorSettings {
   if (url === undefined || url === SIMULATED) {
     return { kind: 'simulated', isNamed: url === SIMULATED, delayMs, dedupMs };
   }
+  if (authorities && !url.startsWith('https:')) {
+    settings.problem('PROCESSOR_CA_FILE is set, and PROCESSOR_URL is without TLS: write https');
+  }
   if (timeoutMs > leaseMs - COMMIT_MARGIN_MS) {
     settings.problem(
       `PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS, by at least ${COMMIT_MARGIN_MS} ms: a call must end within its lease`,
     );
   }
-  return { kind: 'http', url, account, formerNames, isLossAccepted: accept !== undefined, timeoutMs, dedupMs };
+  return {
+    kind: 'http',
+    url,
+    ca: authorities?.text,
+    account,
+    formerNames,
+    isLossAccepted: accept !== undefined,
+    timeoutMs,
+    dedupMs,
+  };
 }
 
 function deepFreeze<T extends object>(value: T): T {

@@ -24,13 +24,14 @@ const LIMIT_MS = 5_000;
 /** Looks up a reference that nobody ever charged, as a takeover does (docs/reference/processor.md). Charges nothing. */
 export async function examineProcessor(settings: {
   url: string;
+  ca?: string | undefined;
   timeoutMs: number;
   /** The key of a payment that was completed at it. Undefined if none is known. */
   charged?: string | undefined;
 }): Promise<readonly Finding[]> {
   // The configuration was read, so the URL has its form.
   const location = readProcessorUrl(settings.url) as ProcessorLocation;
-  const exchanges = createExchanges(location.origin, Math.min(settings.timeoutMs, LIMIT_MS), 1);
+  const exchanges = createExchanges(location.origin, Math.min(settings.timeoutMs, LIMIT_MS), 1, { ca: settings.ca });
   const startedAt = performance.now();
   const key = randomUUID();
   const reply = await exchanges.ask(addressed(location, lookUpQuestion(key)));

@@ -6,6 +6,7 @@ import type { Config } from '../config.js';
 import { type CertificateFiles, readCertificate } from '../http/connections/certificate-files.js';
 import { type Finding, noAnswer, verdictOf } from '../platform/finding.js';
 import { isLoopback, isOpenToOthers } from '../platform/loopback.js';
+import { CERTIFICATE, type SettingFile } from '../platform/setting-files.js';
 
 const DAY_MS = 86_400_000;
 /** Time to make another one. */
@@ -37,6 +38,8 @@ export function examineSettings(
       ? examineKeyFile(access.apiKeysFile, nowMs, access.tokens !== undefined)
       : []),
     ...(certificateFiles ? examineCertificate(certificateFiles, nowMs) : [judgeMissingTls(config)]),
+    ...config.secretFiles.map(judgeSecretFile),
+    ...config.authorityFiles.map((file) => judgeAuthorities(file, nowMs)),
     judgeProcessor(config),
     ...judgeAccount(config),
     judgeRetention(config),
@@ -134,6 +137,29 @@ function examineCertificate(files: CertificateFiles, nowMs: number): Finding[] {
   } catch (error) {
     return [noAnswer('TLS certificate', (error as Error).message, 'without it the service does not start')];
   }
+}
+
+function judgeSecretFile({ name, path }: SettingFile): Finding {
+  const mode = statSync(path).mode & 0o777;
+  return {
+    verdict: verdictOf((mode & 0o002) !== 0, (mode & 0o004) !== 0),
+    what: `${name} mode`,
+    found: mode.toString(8),
+    wanted: '600, or 640',
+    why: 'a user who can read it has the password, and a user who can write it can stop payments',
+  };
+}
+
+function judgeAuthorities({ name, text }: SettingFile, nowMs: number): Finding {
+  const certificates = (text.match(CERTIFICATE) ?? []).map((pem) => new X509Certificate(pem));
+  const endsAtMs = Math.max(...certificates.map(({ validTo }) => Date.parse(validTo)));
+  return {
+    verdict: verdictOf(endsAtMs <= nowMs, endsAtMs <= nowMs + EXPIRES_SOON_MS),
+    what: name,
+    found: `${certificates.length} certificates, the last valid to ${new Date(endsAtMs).toISOString()}`,
+    wanted: 'one that is valid for 14 days or more',
+    why: 'after that time no new connection is made',
+  };
 }
 
 function judgeMissingTls({ host, trustedNetworks }: Config): Finding {

@@ -5,6 +5,7 @@ import type { Clock } from '../platform/clock.js';
 import { type Finding, noAnswer } from '../platform/finding.js';
 import { within } from '../platform/time-limit.js';
 import { FOLDER_CHECKS, nearestExisting, newestChargeIn } from '../stores/embedded/file/checks.js';
+import { primaryUrl } from '../stores/postgres/connection/address.js';
 import { type Ask, NEWEST_CHARGE, POSTGRES_CHECKS, SETTINGS } from '../stores/postgres/connection/checks.js';
 import { askSessionLimits, type SessionLimits, setUpSession } from '../stores/postgres/connection/session.js';
 import { wordsFor } from '../stores/postgres/connection/start.js';
@@ -109,7 +110,7 @@ export function examinePostgres(
 /** Does not wait for its end: a server that hangs would not close its side. The end of the process does, at the latest. */
 async function onConnection<Result>(url: string, use: (client: Client) => Promise<Result>): Promise<Result> {
   const client = new Client({
-    connectionString: url,
+    connectionString: await primaryUrl(url),
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: QUERY_TIMEOUT_MS,
     application_name: 'idempay-doctor',

@@ -64,6 +64,7 @@ import { deleteTransaction } from './transactions/delete-transaction.js';
 import { getTransaction } from './transactions/get-transaction.js';
 import { listTransactions } from './transactions/list-transactions.js';
 import { searchTransactions } from './transactions/search-transactions.js';
+import type { TransactionChanges } from './transactions/transaction-changes.js';
 
 /** As long as a header section may be, so that an over-long id or key is answered by its route. */
 const MAX_PARAMETER_LENGTH = 16_384;
@@ -76,6 +77,8 @@ declare module 'fastify' {
 }
 
 export interface Features {
+  /** If it is omitted, nobody is told. */
+  readonly transactionChanges?: TransactionChanges;
   readonly payments: Payments;
   readonly paymentRecords: PaymentRecords;
   readonly unpaidKeys: Pick<UnpaidKeys, 'take'>;

@@ -32,9 +32,9 @@ export function createPaymentLog(logger: Logger, storeLog: Pick<StoreLog, 'refus
     },
     known: ({ transactionId, processor, epoch }, by, state) =>
       logger.info({ transactionId, processor, execution: epoch, by, state }, 'the outcome of a payment is known now'),
-    resolved: (payment, state) =>
+    resolved: (payment, state, by) =>
       logger.info(
-        { transactionId: payment?.transactionId, processor: payment?.processor, state },
+        { transactionId: payment?.transactionId, processor: payment?.processor, state, client: by },
         'an operator resolved a payment',
       ),
     unseen: (ms) =>

@@ -51,6 +51,12 @@ export type CancelPayment = (named: NamedPayment, only?: 'attempt') => Promise<C
 
 const CANCELLED = { state: 'cancelled' } as const;
 
+/** The scope that was asked for, and the client that asked. */
+interface AskedEnding {
+  readonly only: 'attempt' | undefined;
+  readonly by: string | undefined;
+}
+
 export function createCancelPayment(
   context: Pick<
     PaymentContext,
@@ -81,48 +87,44 @@ export function createCancelPayment(
   return cancelPayment;
 
   async function cancelPayment(named: NamedPayment, only?: 'attempt'): Promise<CancelAnswer> {
-    const { key, client, reference } = named;
-    const owner = newOwner();
+    const { key, client, reference, by } = named;
+    const asked: AskedEnding = { only, by };
+    const owner = newOwner(by);
     const makes = reference && { reference, lifeMs: recordLifeMs };
-    const asked = { key, owner, leaseMs, fingerprint: CANCELLATION, client, makes };
-    const begun = await keys.begin(asked).catch((fault: unknown) => {
+    const attempt = { key, owner, leaseMs, fingerprint: CANCELLATION, client, makes };
+    const begun = await keys.begin(attempt).catch((fault: unknown) => {
       // The lock may be held although the reply was lost.
       if (isUnknown(fault)) void endings.release(key, owner);
       throw fault;
     });
     switch (begun.state) {
       case 'taken':
-        return cancelWithLock(key, owner, begun, only);
+        return cancelWithLock(key, owner, begun, asked);
       case 'final':
-        return ofOutcome(key, begun.final, only);
+        return ofOutcome(key, begun.final, asked);
       case 'locked':
-        return ofRow(key, await ledger.find(key), only, begun);
+        return ofRow(key, await ledger.find(key), asked, begun);
       case 'absent': {
         const found = await ledger.find(key, client);
         if (found.state === 'final') await endings.finish(key, owner, found.final);
-        return isIdle(found) ? end({ key, client }, owner, only) : ofRow(key, found, only);
+        return isIdle(found) ? end({ key, client }, owner, asked) : ofRow(key, found, asked);
       }
     }
   }
 
-  async function cancelWithLock(
-    key: string,
-    owner: string,
-    taken: Taken,
-    only: 'attempt' | undefined,
-  ): Promise<CancelAnswer> {
-    const closed = await (only ? findOnly(key, owner, taken) : close(key, owner, taken)).catch(
+  async function cancelWithLock(key: string, owner: string, taken: Taken, asked: AskedEnding): Promise<CancelAnswer> {
+    const closed = await (asked.only ? findOnly(key, owner, taken) : close(key, owner, taken)).catch(
       async (fault: unknown) => {
         await endings.release(key, owner);
         throw fault;
       },
     );
     // `end` releases the lock.
-    if (isIdle(closed)) return end({ key, client: taken.client }, owner, only);
+    if (isIdle(closed)) return end({ key, client: taken.client }, owner, asked);
     if (closed.state === 'cancelled') await endings.forget(key, owner);
     else if (closed.state === 'final') await endings.finish(key, owner, closed.final);
     else await endings.release(key, owner);
-    return ofClosed(key, closed, taken.reference?.attempt ?? 1, only);
+    return ofClosed(key, closed, taken.reference?.attempt ?? 1, asked);
   }
 
   async function close(key: string, owner: string, taken: Taken): Promise<CancelResult | FoundAtProcessor> {
@@ -157,34 +159,34 @@ export function createCancelPayment(
   async function end(
     { key, client }: Pick<NamedPayment, 'key' | 'client'>,
     owner: string,
-    only: 'attempt' | undefined,
+    asked: AskedEnding,
   ): Promise<CancelAnswer> {
     if (!places.take(client)) {
       await endings.release(key, owner);
       return inProgress(0);
     }
     try {
-      return await endInPlace(key, owner, only);
+      return await endInPlace(key, owner, asked);
     } finally {
       places.giveBack(client);
     }
   }
 
-  async function endInPlace(key: string, owner: string, only: 'attempt' | undefined): Promise<CancelAnswer> {
+  async function endInPlace(key: string, owner: string, asked: AskedEnding): Promise<CancelAnswer> {
     const askedAt = clock.monotonic();
-    const claim = await beginEnding(key, owner, only ?? 'order').catch(async (fault: unknown) => {
+    const claim = await beginEnding(key, owner, asked.only ?? 'order').catch(async (fault: unknown) => {
       await endings.release(key, owner);
       throw fault;
     });
     if (claim === undefined || 'state' in claim) {
       await endings.release(key, owner);
-      return claim ?? ofRow(key, await ledger.find(key), only);
+      return claim ?? ofRow(key, await ledger.find(key), asked);
     }
     const result = await carryOut(claim, askedAt, 'cancellation');
     switch (result.state) {
       case 'settled':
       case 'finished elsewhere':
-        return ofOutcome(key, result.final, only);
+        return ofOutcome(key, result.final, asked);
       case 'cannot be ended':
         return result;
       case 'cancelled':
@@ -282,7 +284,7 @@ export function createCancelPayment(
     key: string,
     closed: CancelResult | FoundAtProcessor,
     attempt: number,
-    only: 'attempt' | undefined,
+    asked: AskedEnding,
   ): Promise<CancelAnswer> {
     switch (closed.state) {
       case 'cancelled':
@@ -293,7 +295,7 @@ export function createCancelPayment(
       case 'other processor before loss':
         return closed;
       case 'final':
-        return ofOutcome(key, closed.final, only);
+        return ofOutcome(key, closed.final, asked);
       case 'under way':
         return inProgress(closed.remainingMs);
       case 'pending':
@@ -314,12 +316,12 @@ export function createCancelPayment(
   async function ofRow(
     key: string,
     found: FindResult,
-    only: 'attempt' | undefined,
+    asked: AskedEnding,
     lock?: { readonly remainingMs: number },
   ): Promise<CancelAnswer> {
     switch (found.state) {
       case 'final':
-        return ofOutcome(key, found.final, only);
+        return ofOutcome(key, found.final, asked);
       case 'cancelled':
         return found;
       case 'under way':
@@ -335,21 +337,21 @@ export function createCancelPayment(
     }
   }
 
-  async function ofOutcome(key: string, { outcome }: FinalOutcome, only: 'attempt' | undefined): Promise<CancelAnswer> {
+  async function ofOutcome(key: string, { outcome }: FinalOutcome, asked: AskedEnding): Promise<CancelAnswer> {
     if (outcome.state === 'COMPLETED') return { state: 'completed', transactionId: outcome.transactionId };
-    return only ? CANCELLED : afterDecline(key);
+    return asked.only ? CANCELLED : afterDecline(key, asked.by);
   }
 
   /**
    * An attempt that was ended, or the last one, leaves nothing to close, and neither does an attempt that was followed by a cancellation.
    * If the order was ended, the attempt after this one is closed, because an earlier request may have died before that.
    */
-  async function afterDecline(key: string): Promise<CancelAnswer> {
+  async function afterDecline(key: string, by: string | undefined): Promise<CancelAnswer> {
     const { reference: text, attempt, client, ending } = (await history.find(key)) ?? {};
     if (text === undefined || attempt === undefined) return ending ? CANCELLED : { state: 'declined' };
     if (attempt === LAST_ATTEMPT) return CANCELLED;
     const reference = { text, attempt: attempt + 1, client };
-    const next = { key: computeKey(reference), client, reference };
+    const next = { key: computeKey(reference), client, reference, by };
     if (ending === 'order') return cancelPayment(next);
     return (await ledger.find(next.key)).state === 'cancelled' ? CANCELLED : { state: 'declined' };
   }

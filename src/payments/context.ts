@@ -26,7 +26,7 @@ export interface PaymentContext {
   readonly computeRefundKey: ComputeRefundKey;
   readonly newTransactionId: () => string;
   /** Names one attempt; no other process, before or after, makes the same name. */
-  readonly newOwner: () => string;
+  readonly newOwner: (by?: string) => string;
   readonly events: PaymentEvents;
   readonly counts: PaymentCounts;
 }
@@ -52,7 +52,7 @@ export interface PaymentEvents {
   /** A repeat, recovery, or the look-up for an operator found out what had been left unclear. */
   known?(claim: Claim, origin: Origin, state: Outcome['state']): void;
   /** An operator wrote the outcome; the payment is undefined if it could not be read back. */
-  resolved?(payment: ChargedPayment | undefined, state: Outcome['state']): void;
+  resolved?(payment: ChargedPayment | undefined, state: Outcome['state'], by: string | undefined): void;
   /**
    * The processor answered one outcome of a payment, and its row is final with another: an operator resolved it wrongly, the
    * processor changed its answer, or the row was lost and the payment cancelled since. The service cannot correct that.

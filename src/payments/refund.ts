@@ -98,7 +98,7 @@ export function createRefundPayment(
     const found = await refunds.findRefund(key);
     if (found.state !== 'absent')
       return { key, payment: payment.key, ...(await ofRow(key, found, named.client, requested)) };
-    return begin(key, payment, named.client, requested);
+    return begin(key, payment, named, requested);
   };
 
   /** A reference stands for its attempt that was paid: an attempt only follows a decline, so that is the newest one. */
@@ -110,7 +110,7 @@ export function createRefundPayment(
   async function begin(
     key: string,
     payment: PaymentRecord,
-    client: string | undefined,
+    { client, by }: NamedPayment,
     requested: RequestedRefund,
   ): Promise<RefundAnswer> {
     if (payment.state !== 'COMPLETED') return { state: 'not completed', payment };
@@ -119,7 +119,7 @@ export function createRefundPayment(
     const obstacle = processor.contract < CONTRACT_OF_ENDINGS ? await obstacleOfContract(payment) : undefined;
     if (obstacle) return obstacle;
     if (!places.take(client)) return { state: 'busy', retryAfterSeconds: 1 };
-    return inPlace(client, claimAndGiveBack(key, payment, client, requested));
+    return inPlace(client, claimAndGiveBack(key, payment, { client, by }, requested));
   }
 
   /** The adapter is asked about the charge, and the contract of that reply decides: nothing was written yet. */
@@ -132,7 +132,7 @@ export function createRefundPayment(
   async function claimAndGiveBack(
     key: string,
     payment: ClaimedPayment,
-    client: string | undefined,
+    { client, by }: Pick<NamedPayment, 'client' | 'by'>,
     requested: RequestedRefund,
   ): Promise<RefundAnswer> {
     const { amount, currency, name, reason } = requested;
@@ -140,7 +140,7 @@ export function createRefundPayment(
     const claimed = await refunds.claimRefund({
       key,
       refund: { payment: payment.key, name, reason, chargeId: payment.processorId },
-      owner: newOwner(),
+      owner: newOwner(by),
       transactionId: newTransactionId(),
       amount,
       currency,

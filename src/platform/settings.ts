@@ -1,14 +1,27 @@
+import { readAuthorities, readSecret, type SettingFile } from './setting-files.js';
+
 export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Settings that may have a password or a key. Each can be given as the file that NAME_FILE names, too. */
+const SECRETS: readonly string[] = ['REDIS_URL', 'DATABASE_URL', 'PROCESSOR_URL', 'OTEL_EXPORTER_OTLP_HEADERS'];
 
 /** Typed look-ups that collect problems instead of throwing at the first. An empty setting counts as unset (G3). */
 export class Settings {
   /** The default of everything that was asked for, in that order. */
   readonly defaults = new Map<string, string>();
+  /** The files of secrets, as they were read. */
+  readonly secretFiles: SettingFile[] = [];
+  private readonly values: Record<string, string | undefined>;
+  /** Secrets that are given and cannot be read. */
+  private readonly unreadable = new Set<string>();
 
   constructor(
-    private readonly environment: Environment,
+    environment: Environment,
     private readonly problems: string[],
-  ) {}
+  ) {
+    this.values = { ...environment };
+    for (const name of SECRETS) this.readSecretFile(name);
+  }
 
   problem(sentence: string): void {
     this.problems.push(sentence);
@@ -41,7 +54,7 @@ export class Settings {
   }
 
   has(name: string): boolean {
-    return this.raw(name) !== undefined;
+    return this.unreadable.has(name) || this.raw(name) !== undefined;
   }
 
   /** The setting's own text is kept out of the problem: it may hold a password. */
@@ -53,9 +66,43 @@ export class Settings {
     return value;
   }
 
+  /** The PEM certificates of the file that the setting names. */
+  authorities(name: string): SettingFile | undefined {
+    const path = this.raw(name);
+    if (path === undefined) return undefined;
+    const read = readAuthorities(path);
+    if ('text' in read) return { name, path, text: read.text };
+    this.problem(`${name}: ${path} ${read.problem}`);
+    return undefined;
+  }
+
   private raw(name: string, fallback = 'unset'): string | undefined {
     if (!this.defaults.has(name)) this.defaults.set(name, fallback);
-    const raw = this.environment[name]?.trim();
+    const fileName = fileNameOf(name);
+    if (SECRETS.includes(name) && !this.defaults.has(fileName)) this.defaults.set(fileName, 'unset');
+    const raw = this.values[name]?.trim();
     return raw === '' ? undefined : raw;
   }
+
+  private readSecretFile(name: string): void {
+    const fileName = fileNameOf(name);
+    const path = this.values[fileName]?.trim();
+    if (!path) return;
+    if (this.values[name]?.trim()) {
+      this.problem(`${name} and ${fileName} are both set: remove one of them`);
+      return;
+    }
+    const read = readSecret(path);
+    if ('problem' in read) {
+      this.unreadable.add(name);
+      this.problem(`${fileName}: ${path} ${read.problem}`);
+      return;
+    }
+    this.values[name] = read.text;
+    this.secretFiles.push({ name: fileName, path, text: read.text });
+  }
+}
+
+function fileNameOf(name: string): string {
+  return `${name}_FILE`;
 }

@@ -22,6 +22,7 @@ function codeOf(error: unknown): string {
   return typeof code === 'string' ? code : '';
 }
 
-/** For the person who started the service; the settings' name stands before it. */
-export const CERTIFICATE_ADVICE =
-  'Name the authority that signed the certificate in NODE_EXTRA_CA_CERTS, and the host as the certificate has it.';
+/** For the person who started the service; the name of the address stands before it. `setting`: the one that names authorities. */
+export function certificateAdvice(setting: string): string {
+  return `Name the authority that signed the certificate in ${setting} or NODE_EXTRA_CA_CERTS, and the host as the certificate has it.`;
+}

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { adoptingClient } from '../payments/values/adoption.js';
 import type { Clock } from '../platform/clock.js';
+import { DatabaseAddress } from './postgres/connection/address.js';
 import { DatabaseClock } from './postgres/connection/database-clock.js';
 import { DatabaseIdentity } from './postgres/connection/database-identity.js';
 import { createConfirmDurable } from './postgres/connection/durability.js';
@@ -18,9 +19,9 @@ import { SWEEP_CREATION_KEYS } from './postgres/transactions/transaction-stateme
 import { createPostgresTransactionStore } from './postgres/transactions/transaction-store.js';
 import { findStartableTransfer, type Transfer } from './postgres/transfer-state.js';
 import { CacheMasters } from './redis/connection/cache-masters.js';
-import { connected, connectRedis } from './redis/connection/client.js';
+import { connected, connectRedis, renewAccess } from './redis/connection/client.js';
 import { refuseWrongRedis } from './redis/connection/start.js';
-import type { RedisLocation } from './redis/connection/url.js';
+import { type RedisLocation, readRedisUrl, renewedLocation } from './redis/connection/url.js';
 import { watchRedis } from './redis/connection/watch.js';
 import { createRedisDatabaseReach, type DatabaseReach } from './redis/database-reach.js';
 import { createKeyNames } from './redis/key-names.js';
@@ -74,6 +75,8 @@ export async function openDistributed(options: {
   migrations?: URL | undefined;
 }): Promise<Deployment> {
   const { clock, notices, databasePoolSize, events, measures } = options;
+  const address = new DatabaseAddress(options.databaseUrl);
+  const location = { ...options.redis };
   const lastCommits = new LastCommits(clock);
   const { migrations = MIGRATIONS } = options;
   let reach: DatabaseReach | undefined;
@@ -95,7 +98,7 @@ export async function openDistributed(options: {
     reportBroken = resolve;
   });
   const database = new Postgres(
-    options.databaseUrl,
+    address,
     databasePoolSize,
     // A start that waits for PostgreSQL logs its own line.
     (fault) => isOpen && events?.failed('PostgreSQL', fault),
@@ -109,12 +112,12 @@ export async function openDistributed(options: {
   );
   const databaseClock = new DatabaseClock(database, clock);
   try {
-    await refuseWrongRedis(options.redis, (sentence) => notices.warn(sentence));
+    await refuseWrongRedis(location, (sentence) => notices.warn(sentence));
     await untilPostgresIsThere(
       async () => {
         await database.start();
         await databaseClock.start();
-        await migrate(options.databaseUrl, notices.warn, migrations);
+        await migrate(address.url, notices.warn, migrations);
         await refuseMissingRights(database);
         transfer = await findStartableTransfer(database);
         await identity.start(database);
@@ -129,7 +132,7 @@ export async function openDistributed(options: {
   }
 
   isOpen = true;
-  const redis = connectRedis(options.redis, (error) => events?.failed('Redis', error), notices.warn);
+  const redis = connectRedis(location, (error) => events?.failed('Redis', error), notices.warn);
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
   const names = createKeyNames(identity.deploymentId, adoptingClient(identity.adopter));
   reach = createRedisDatabaseReach(redis, names);
@@ -219,6 +222,14 @@ export async function openDistributed(options: {
         await identity.ping();
       },
       isReachedByAnother: reach.isReachedByAnother,
+    },
+    takeSecret(name, text) {
+      if (name === 'DATABASE_URL') return address.take(text);
+      const { ca } = location;
+      const found = name === 'REDIS_CA' ? { ...location, ca: text } : { ...location, ...readRedisUrl(text), ca };
+      const renewed = renewedLocation(location, found);
+      if (renewed) renewAccess(redis, Object.assign(location, renewed));
+      return renewed !== undefined;
     },
     requestCounts: createRedisRequestCounts(redis, names, measures),
     sharedSamples: createRedisSharedSamples(redis, names, watch.roomForFills, measures),

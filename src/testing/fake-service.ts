@@ -62,7 +62,7 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
     computeKey: createComputeKey(DEPLOYMENT_ID),
     computeRefundKey: createComputeRefundKey(DEPLOYMENT_ID),
     newTransactionId: createTransactionIds(now),
-    newOwner: randomUUID,
+    newOwner: () => randomUUID(),
     events: { fault() {}, unknown() {}, contradiction() {}, overdue() {}, unseen() {} },
   });
   const answering: Answering = {

@@ -16,6 +16,8 @@ export async function openTraces(
   log: () => Pick<Logger, 'info' | 'warn'>,
 ): Promise<Traces | undefined> {
   if (!settings) return undefined;
+  // OpenTelemetry reads it from there, and no further.
+  if (settings.headers !== undefined) process.env.OTEL_EXPORTER_OTLP_HEADERS = settings.headers;
   const { createTraces } = await import('./traces.js').catch(refuseMissingPackages);
   return createTraces(settings, {
     down: (reason) => log().warn({ reason }, 'traces cannot be exported; the service goes on without them'),

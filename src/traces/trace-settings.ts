@@ -8,6 +8,8 @@ export interface TraceSettings {
   readonly sampler: SamplerName;
   /** The part of the traces that a sampler by ratio keeps. */
   readonly samplerRatio: number;
+  /** Headers of each export, as OpenTelemetry writes them. Undefined if there are none. */
+  readonly headers?: string | undefined;
 }
 
 const SAMPLERS = [
@@ -30,7 +32,8 @@ export function readTraces(settings: Settings): TraceSettings | undefined {
   const serviceName = settings.text('OTEL_SERVICE_NAME', 'idempay');
   const sampler = settings.choice('OTEL_TRACES_SAMPLER', 'parentbased_always_on', SAMPLERS);
   const samplerRatio = settings.parsed('OTEL_TRACES_SAMPLER_ARG', readRatio, RATIO_FORM) ?? 1;
-  return endpoint === undefined ? undefined : { endpoint, serviceName, sampler, samplerRatio };
+  const headers = settings.optional('OTEL_EXPORTER_OTLP_HEADERS');
+  return endpoint === undefined ? undefined : { endpoint, serviceName, sampler, samplerRatio, headers };
 }
 
 function readEndpoint(text: string): string | undefined {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/platform/clock.js';
+import { DatabaseAddress } from '#idempay/stores/postgres/connection/address.js';
 import { DatabaseClock } from '#idempay/stores/postgres/connection/database-clock.js';
 import { createConfirmDurable } from '#idempay/stores/postgres/connection/durability.js';
 import { Postgres } from '#idempay/stores/postgres/connection/postgres.js';
@@ -22,7 +23,7 @@ describe('an epoch of the cache', () => {
     stores = await openSqlStores();
     // It makes the tables. It must not run on, because it would begin epochs of its own.
     await (await openDistributedPortsOn(stores)).close();
-    database = new Postgres(stores.databaseUrl, 4, () => {});
+    database = new Postgres(new DatabaseAddress(stores.databaseUrl), 4, () => {});
     const clock = new DatabaseClock(database, systemClock);
     await clock.synchronize();
     transactions = createPostgresTransactionStore(database, clock, createConfirmDurable(database, systemClock), {

@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { DatabaseAddress } from '#idempay/stores/postgres/connection/address.js';
 import { Postgres, type Statement } from '#idempay/stores/postgres/connection/postgres.js';
 import {
   ABANDON,
@@ -141,7 +142,7 @@ describe('statements by key in PostgreSQL use the primary key', () => {
     for (const table of TABLES) {
       await stores.client.query(`ALTER TABLE idempay.${table} SET (autovacuum_enabled = false)`);
     }
-    const database = new Postgres(stores.databaseUrl, 1, () => {});
+    const database = new Postgres(new DatabaseAddress(stores.databaseUrl), 1, () => {});
     onTestFinished(() => database.close());
     const connection = await database.connect();
     onTestFinished(() => connection.release());

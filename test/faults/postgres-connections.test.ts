@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
+import { DatabaseAddress } from '#idempay/stores/postgres/connection/address.js';
 import { Postgres } from '#idempay/stores/postgres/connection/postgres.js';
 import { gate } from '../../testkit/concurrency.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
@@ -16,7 +17,7 @@ test('a new connection that cannot be checked in time costs a bounded wait, and 
   const stored = await createSharedDatabase();
   onTestFinished(() => stored.drop());
   const check = gate();
-  const database = new Postgres(stored.url, 1, () => {}, { onConnect: () => check.opened });
+  const database = new Postgres(new DatabaseAddress(stored.url), 1, () => {}, { onConnect: () => check.opened });
   // While the check has not ended.
   await expect(database.write(ONE)).rejects.toMatchObject({ name: 'StoreUnavailable', effect: 'unchanged' });
   check.open();
@@ -31,7 +32,7 @@ test('a new connection that cannot be checked in time costs a bounded wait, and 
 test('each session has the time limits of statements and locks, and learns within seconds of a host that died', async () => {
   const stored = await createSharedDatabase();
   onTestFinished(() => stored.drop());
-  const database = new Postgres(stored.url, 1, () => {});
+  const database = new Postgres(new DatabaseAddress(stored.url), 1, () => {});
   const names = [
     ...['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'],
     ...['tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count', 'tcp_user_timeout'],
@@ -64,7 +65,7 @@ test('a server that ends while a connection is being verified costs a request, n
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const database = new Postgres(`postgres://idempay@127.0.0.1:${port}/idempay`, 2, () => {});
+  const database = new Postgres(new DatabaseAddress(`postgres://idempay@127.0.0.1:${port}/idempay`), 2, () => {});
   onTestFinished(async () => {
     await database.close();
     server.close();

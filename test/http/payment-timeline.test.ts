@@ -34,7 +34,7 @@ describeDeployments('GET /api/payments/{key}/timeline', (deployment) => {
     const key = await generateKey(shared.url);
     const { createdAt } = await shownPaymentOf(shared.url, key);
     const { state, events, omitted, next } = await timelineOf(shared.url, key);
-    const issued = { at: createdAt, event: 'issued', execution: null, process: null, detail: null };
+    const issued = { at: createdAt, event: 'issued', execution: null, process: null, by: null, detail: null };
     expect({ state, events, omitted }).toEqual({ state: 'PENDING', events: [issued], omitted: 0 });
     expect(next).toMatchObject({ what: 'pay', text: expect.stringMatching(/^The key is issued/) });
     expect(msOf(next.at)).toBe(msOf(createdAt) + DAY_MS);
@@ -46,7 +46,7 @@ describeDeployments('GET /api/payments/{key}/timeline', (deployment) => {
     const { state, events, next } = await timelineOf(shared.url, key);
     const process = events[1]?.process;
     expect(process).toMatch(/^[0-9a-f-]{36}$/);
-    const first = { execution: 1, process, detail: null };
+    const first = { execution: 1, process, by: null, detail: null };
     expect(events.slice(1)).toEqual([
       { ...first, at: claimedAt, event: 'claimed' },
       { ...first, at: null, event: 'charged' },

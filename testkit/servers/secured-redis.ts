@@ -17,6 +17,15 @@ export async function startSecuredRedis(authority: string) {
   const port = await freePort();
   const { client, close } = await startRedis(tlsSettings(port, certificatesIn(dirname(authority))));
   await client.call('ACL', 'SETUSER', 'idempay', 'on', `>${PASSWORD}`, ...RIGHTS.split(' '));
+  await client.call('ACL', 'SETUSER', 'admin', 'on', `>${PASSWORD}`, '+@all');
+  await client.auth('admin', PASSWORD);
   await client.call('ACL', 'SETUSER', 'default', '-@all', '+ping', '+info', '+@connection');
-  return { url: `rediss://idempay:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}`, close };
+  return {
+    url: `rediss://idempay:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}`,
+    close,
+    /** Present connections stay, as with any change of a password. */
+    changePassword: (password: string) => client.call('ACL', 'SETUSER', 'idempay', 'resetpass', `>${password}`),
+    /** Of the service's user. */
+    closeConnections: () => client.call('CLIENT', 'KILL', 'USER', 'idempay'),
+  };
 }

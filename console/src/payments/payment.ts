@@ -14,6 +14,7 @@ export interface TimelineEvent {
   readonly event: string;
   readonly execution?: number | null;
   readonly process: string | null;
+  readonly by?: string | null;
   readonly detail: string | null;
 }
 

@@ -70,7 +70,7 @@ interface Properties {
 }
 
 function Event({
-  event: { at, event, execution = null, process, detail },
+  event: { at, event, execution = null, process, by = null, detail },
   titles,
   after,
   state,
@@ -96,6 +96,11 @@ function Event({
             {process !== null && (
               <span class="muted">
                 by <code title={`Process ${process}`}>{process.slice(0, SHORT_ID)}</code>
+              </span>
+            )}
+            {by !== null && (
+              <span class="muted">
+                for <bdi>{by}</bdi>
               </span>
             )}
             <span class="event-time">{at === null ? <span class="muted">in between</span> : <Time at={at} />}</span>

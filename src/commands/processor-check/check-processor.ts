@@ -12,6 +12,7 @@ import {
 import { sourceProblem } from '../../payments/values/content.js';
 import { type Money, readMoney } from '../../payments/values/money.js';
 import { safeJson } from '../../platform/safe-json.js';
+import { Settings } from '../../platform/settings.js';
 import { CONTRACT } from './contract.js';
 import { isNameless, openProbe, type Probe, type ProbeSettings } from './probe.js';
 import { type Check, runChecks, type Verdict } from './run-checks.js';
@@ -50,7 +51,8 @@ export async function checkProcessor(
   options: CheckOptions,
   pace: Partial<Pick<ProbeSettings, 'leastCutMs' | 'leastWatchMs'>> = {},
 ): Promise<ExitCode> {
-  const location = locationOf(url ?? process.env.PROCESSOR_URL);
+  const settings = readProcessorSettings(url);
+  const location = locationOf(settings.url);
   const money = moneyOf(options);
   const { source, decliningSource, confirmingSource, restartCommand, payerCommand } = options;
   refuseBadSource('--source', source);
@@ -66,6 +68,7 @@ export async function checkProcessor(
 
   const probe = openProbe({
     location,
+    ca: settings.ca,
     money,
     source,
     decliningSource,
@@ -196,6 +199,22 @@ const LOOK =
 
 const countOf = (checks: readonly Check[], verdict: Verdict) =>
   checks.filter((check) => check.verdict === verdict).length;
+
+/** `PROCESSOR_URL` and its file, if no URL was given, and `PROCESSOR_CA_FILE`. */
+function readProcessorSettings(url: string | undefined): {
+  readonly url: string | undefined;
+  readonly ca: string | undefined;
+} {
+  const problems: string[] = [];
+  const settings = new Settings(
+    url === undefined ? process.env : { ...process.env, PROCESSOR_URL_FILE: undefined },
+    problems,
+  );
+  const authorities = settings.authorities('PROCESSOR_CA_FILE');
+  const [problem] = problems.filter((each) => each.startsWith('PROCESSOR_'));
+  if (problem !== undefined) throw new UsageError(`${problem}.`);
+  return { url: url ?? settings.optional('PROCESSOR_URL'), ca: authorities?.text };
+}
 
 function locationOf(url: string | undefined): ProcessorLocation {
   if (!url) throw new UsageError('Say which adapter: its URL as an argument, or PROCESSOR_URL.');

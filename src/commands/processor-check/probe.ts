@@ -50,6 +50,8 @@ const TOLD_AT_PAUSE_MS = 16 * FIRST_PAUSE_MS;
 
 export interface ProbeSettings {
   readonly location: ProcessorLocation;
+  /** As `PROCESSOR_CA_FILE` has it. */
+  readonly ca?: string | undefined;
   readonly money: Money;
   readonly source?: string | undefined;
   readonly decliningSource?: string | undefined;
@@ -137,7 +139,7 @@ export type Probe = ReturnType<typeof openProbe>;
 /** Speaks to a processor as the service does, and remembers what it charged and what was answered. Nothing here rejects. */
 export function openProbe(settings: ProbeSettings) {
   const { location, money, timeoutMs, deadlineMs, announce } = settings;
-  const exchanges = createExchanges(location.origin, timeoutMs, AT_ONCE);
+  const exchanges = createExchanges(location.origin, timeoutMs, AT_ONCE, { ca: settings.ca });
   const newTransactionId = createTransactionIds(Date.now);
   const payments: CheckedPayment[] = [];
   const refunds: CheckedRefund[] = [];

@@ -48,7 +48,7 @@ export function cancelPayment(
       const { payment } = request;
       if (!payment) throw publicErrors.invalidIdempotencyKey();
       const judged = judgeOwner(request, reply, payment.reference);
-      const cancel = () => payments.cancel(payment, scopeOf(request.query));
+      const cancel = () => payments.cancel({ ...payment, by: request.caller?.client }, scopeOf(request.query));
       const cancelled = judged ? judged.then(cancel) : cancel();
       answerWith(reply, cancelled, (answer) => {
         if (answer.state !== 'cancelled') {

@@ -111,6 +111,10 @@ const description: RouteDescription = {
               },
               execution: { type: ['integer', 'null'], minimum: 1, description: '1 is the first claim.' },
               process: { type: ['string', 'null'], description: 'The `instance` of the process, where it is known.' },
+              by: {
+                type: ['string', 'null'],
+                description: 'For operators: the client that asked for a cancellation, a refund or a resolution.',
+              },
               detail: { type: ['string', 'null'] },
             }),
           },

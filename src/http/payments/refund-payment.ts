@@ -66,7 +66,7 @@ export function refundPayment(
       const { payment } = request;
       if (!payment) throw publicErrors.refundOfNoPayment(false);
       const judged = judgeOwner(request, reply, payment.reference);
-      const refund = () => payments.refund(payment, requested);
+      const refund = () => payments.refund({ ...payment, by: request.caller?.client }, requested);
       const refunding = judged ? judged.then(refund) : refund();
       answerWith(reply, refunding, (answer) => answerRefund(request, reply, answer));
     },

@@ -45,20 +45,25 @@ export function resolvePayment(
       refuseUnknownParameters(request.query, []);
       const verdict = readVerdict(requiredBody(request));
       const condition = writeCondition(request.headers);
-      answerWith(reply, resolveIf(condition, keyIn(request.params), verdict), (answer) => {
+      answerWith(reply, resolveIf(condition, keyIn(request.params), verdict, request.caller?.client), (answer) => {
         sendPayment(reply, operatorsJson(resolvedPayment(answer)));
       });
     },
   );
 
   /** Checked just before (RFC 9110 13.2.1). The statement that resolves decides about later changes. */
-  async function resolveIf(condition: TagCondition | undefined, key: string, verdict: Verdict): Promise<ResolveAnswer> {
+  async function resolveIf(
+    condition: TagCondition | undefined,
+    key: string,
+    verdict: Verdict,
+    by: string | undefined,
+  ): Promise<ResolveAnswer> {
     if (condition) {
       const payment = await records.findOperation(key);
       if (!payment) return { state: 'not found' };
       if (!condition(paymentTag(operatorsJson(payment)))) throw publicErrors.preconditionFailed('payment');
     }
-    return records.resolve(key, verdict);
+    return records.resolve(key, verdict, by);
   }
 }
 

@@ -12,12 +12,19 @@ import type { JsonBody } from '../requests/json-body.js';
 import { writeCondition } from '../requests/preconditions.js';
 import { accepted, requiredMembers } from './new-transaction.js';
 import { sendTransaction, shownTransaction } from './shown-transaction.js';
+import type { TransactionChanges } from './transaction-changes.js';
 import { idErrors, idParameter, readTransactionId, TransactionPath } from './transaction-path.js';
 
 const Query = Type.Object({ newStatus: Type.Optional(Type.String()) });
 
 /** Spec 4.3, rule T5. */
-export function changeStatus(server: FastifyInstance, { transactions }: { readonly transactions: Transactions }): void {
+export function changeStatus(
+  server: FastifyInstance,
+  {
+    transactions,
+    transactionChanges,
+  }: { readonly transactions: Transactions; readonly transactionChanges?: TransactionChanges },
+): void {
   server.withTypeProvider<TypeBoxTypeProvider>().put(
     '/api/transactions/:id/status',
     {
@@ -30,6 +37,7 @@ export function changeStatus(server: FastifyInstance, { transactions }: { readon
       answerWith(reply, transactions.changeStatus(id, status, writeCondition(request.headers)), (change) => {
         switch (change.state) {
           case 'done':
+            if (request.caller) transactionChanges?.changed(request.caller.client, change.transaction);
             sendTransaction(reply, change.transaction);
             return;
           case 'not found':

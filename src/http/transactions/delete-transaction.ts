@@ -6,12 +6,16 @@ import { publicErrors } from '../errors/public-errors.js';
 import { REQUEST_HEADERS } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { writeCondition } from '../requests/preconditions.js';
+import type { TransactionChanges } from './transaction-changes.js';
 import { idErrors, idParameter, readTransactionId, TransactionPath } from './transaction-path.js';
 
 /** Spec 4.3. */
 export function deleteTransaction(
   server: FastifyInstance,
-  { transactions }: { readonly transactions: Transactions },
+  {
+    transactions,
+    transactionChanges,
+  }: { readonly transactions: Transactions; readonly transactionChanges?: TransactionChanges },
 ): void {
   server.withTypeProvider<TypeBoxTypeProvider>().delete(
     '/api/transactions/:id',
@@ -24,6 +28,7 @@ export function deleteTransaction(
       answerWith(reply, transactions.remove(id, writeCondition(request.headers)), (result) => {
         if (result === 'not found') throw publicErrors.transactionNotFound(text);
         if (result === 'precondition failed') throw publicErrors.preconditionFailed('transaction');
+        if (request.caller) transactionChanges?.removed(request.caller.client, id as number);
         reply.code(204).send();
       });
     },

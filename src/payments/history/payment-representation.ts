@@ -75,11 +75,12 @@ export function timelineJson({ key, state, events, omitted, next }: Timeline): s
   return JSON.stringify({
     idempotencyKey: key,
     state,
-    events: events.map(({ at, event, execution, process, detail }) => ({
+    events: events.map(({ at, event, execution, process, by, detail }) => ({
       at: isoTime(at),
       event,
       execution: execution ?? null,
       process: process ?? null,
+      by: by ?? null,
       detail: detail ?? null,
     })),
     omitted,

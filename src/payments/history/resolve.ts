@@ -22,8 +22,8 @@ export type ResolveAnswer =
   | { readonly state: 'too early'; readonly retryAfterSeconds: number; readonly isPending: boolean }
   | { readonly state: 'not found' };
 
-/** Writes the outcome that an operator found out for a payment that the service cannot find out itself. */
-export type Resolve = (key: string, verdict: Verdict) => Promise<ResolveAnswer>;
+/** Writes the outcome that an operator found out for a payment that the service cannot find out itself. `by`: the client that asks. */
+export type Resolve = (key: string, verdict: Verdict, by?: string) => Promise<ResolveAnswer>;
 
 export type ResolveContext = Pick<
   PaymentContext,
@@ -40,9 +40,9 @@ export function createResolve(context: ResolveContext): Resolve {
    * after it: the row is final, and the next begin or look finds it there and repairs the key record. Given twice: the second finds the
    * first one's verdict.
    */
-  return async function resolve(key, { state, reason }) {
-    const refund = (await finishByLookUp(key))?.refund;
-    const owner = newOwner();
+  return async function resolve(key, { state, reason }, by) {
+    const refund = (await finishByLookUp(key, by))?.refund;
+    const owner = newOwner(by);
     const kept = keptReason(reason, await ledger.payerOf(key));
     const resolved = await ledger.resolve({ key, owner, state, reason: kept, dedupMs, idempotencyTtlMs });
     switch (resolved.state) {
@@ -51,10 +51,10 @@ export function createResolve(context: ResolveContext): Resolve {
         // The commit is known, so the verdict stands, also when the key store fails now. A refund has no record there.
         if (!refund) await endings.finish(key, owner, resolved.final);
         const shown = await shownAfterwards(key).catch((fault: unknown) => {
-          events.resolved?.(undefined, state);
+          events.resolved?.(undefined, state, by);
           throw fault;
         });
-        events.resolved?.(shown?.state === 'CANCELLED' ? undefined : shown, state);
+        events.resolved?.(shown?.state === 'CANCELLED' ? undefined : shown, state, by);
         return { state: 'resolved', payment: shown };
       }
       case 'settled before': {
@@ -76,13 +76,14 @@ export function createResolve(context: ResolveContext): Resolve {
   };
 
   /** Finishes the payment if its processor knows the outcome; sends nothing. Resolves to the payment as it was before. */
-  async function finishByLookUp(key: string): Promise<PaymentRecord | undefined> {
+  async function finishByLookUp(key: string, by: string | undefined): Promise<PaymentRecord | undefined> {
     const payment = await history.find(key);
-    if (payment?.state === 'PROCESSING' && [name, ...formerNames].includes(payment.processor)) await lookUp(payment);
+    if (payment?.state === 'PROCESSING' && [name, ...formerNames].includes(payment.processor))
+      await lookUp(payment, by);
     return payment;
   }
 
-  async function lookUp(payment: ClaimedPayment): Promise<void> {
+  async function lookUp(payment: ClaimedPayment, asker: string | undefined): Promise<void> {
     const { key } = payment;
     // A row that was claimed after a loss may have another amount than was charged: `carryOut` compares the two.
     const isMoneyKnown = !(await ledger.mayBeLost(key));
@@ -90,7 +91,7 @@ export function createResolve(context: ResolveContext): Resolve {
     if (found.state !== 'succeeded' && found.state !== 'declined') return;
     const answered = found.state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
     const askedAt = clock.monotonic();
-    const owner = newOwner();
+    const owner = newOwner(asker);
     const isPending = payment.pendingUntil !== undefined;
     const by = { key, owner, leaseMs, processor: name, formerProcessors: formerNames };
     const claim = await ledger.takeOver({ ...by, isPending });

@@ -4,6 +4,7 @@ import type { PaymentEvent, PaymentLife } from '../ports/payment-history.js';
 import { shownProcessor } from '../processors/processor-url.js';
 import { isComputed } from '../values/computed-key.js';
 import { keyTimeOf } from '../values/idempotency-key.js';
+import { ownerParts } from '../values/owner.js';
 import { type ExecutionNote, isVisibleTo } from '../values/payment.js';
 
 /** Undefined if `PaymentRecords.get` is: also for another client's key, with the same calls to the stores. */
@@ -78,6 +79,8 @@ export interface TimelineEvent {
   readonly execution?: number | undefined;
   /** The name of the process. */
   readonly process?: string | undefined;
+  /** The client that asked for it: of a cancellation, a refund or a resolution, for a caller who sees all payments. */
+  readonly by?: string | undefined;
   readonly detail?: string | undefined;
 }
 
@@ -104,14 +107,18 @@ export function timelineOf(
   const { payment, omitted } = life;
   const events = client === undefined ? life.events : life.events.map(withoutCause);
   const owners = ownersOf(life);
-  const of = (execution: number) => ({ execution, process: processOf(owners.get(execution)) });
+  const of = (execution: number): Actor => {
+    const owner = owners.get(execution);
+    const { process, by } = owner === undefined ? {} : ownerParts(owner);
+    return { execution, process, ...(client === undefined && { by }) };
+  };
   return {
     key: payment.key,
     state: payment.state,
     events: [
       ...issuedEvents(payment.key),
       payment.state === 'CANCELLED'
-        ? { at: payment.claimedAt, event: 'cancelled', process: of(1).process }
+        ? { at: payment.claimedAt, event: 'cancelled', process: of(1).process, by: of(1).by }
         : { at: payment.claimedAt, event: 'claimed', ...of(1) },
       ...events.flatMap((event) => stepsOf(event, of(event.execution), of(event.execution - 1).process)),
       ...endOf(life, of(life.epoch)),
@@ -137,12 +144,7 @@ function ownersOf({ epoch, owner, events }: PaymentLife): ReadonlyMap<number, st
   return owner === undefined ? owners : owners.set(epoch, owner);
 }
 
-/** An owner is named `process:execution`. */
-function processOf(owner: string | undefined): string | undefined {
-  return owner?.replace(/:\d+$/, '');
-}
-
-type Actor = Pick<TimelineEvent, 'execution' | 'process'>;
+type Actor = Pick<TimelineEvent, 'execution' | 'process' | 'by'>;
 
 function stepsOf(event: PaymentEvent, actor: Actor, before: string | undefined): TimelineEvent[] {
   const { at } = event;
@@ -188,7 +190,7 @@ function endOf({ payment, events }: PaymentLife, actor: Actor): TimelineEvent[] 
   const { state, settledAt: at, reason, resolution } = payment;
   if (at === undefined || state === 'CANCELLED') return [];
   if (resolution !== undefined) {
-    return [{ at, event: 'resolved', process: actor.process, detail: `${state}: ${resolution}` }];
+    return [{ at, event: 'resolved', process: actor.process, by: actor.by, detail: `${state}: ${resolution}` }];
   }
   const settled: TimelineEvent = { at, event: 'settled', ...actor, detail: reason ? `${state}: ${reason}` : state };
   const last = events.at(-1);

@@ -26,6 +26,8 @@ export interface Exchanges {
   ask(question: Question): Promise<Reply>;
   /** Later questions get new connections. An old one ends with the reply that it waits for. */
   renew(): void;
+  /** Later questions get new connections, to a server with a certificate of these authorities (PEM). */
+  trust(authorities: string): void;
   /** Closes the connections; a request that is still under way gets an incomplete reply. */
   close(): Promise<void>;
 }
@@ -38,10 +40,13 @@ export function createExchanges(
   origin: string,
   timeoutMs: number,
   connections: number,
-  clock: Clock = systemClock,
+  { clock = systemClock, ca }: { readonly clock?: Clock; readonly ca?: string | undefined } = {},
 ): Exchanges {
   // Shared by the pools, so that TLS sessions are resumed.
-  const connect = buildConnector({ timeout: timeoutMs });
+  let connect = connectorWith(ca);
+  function connectorWith(authorities: string | undefined) {
+    return buildConnector({ timeout: timeoutMs, ...(authorities !== undefined && { ca: authorities }) });
+  }
   const openPool = () =>
     new Pool(origin, {
       connections,
@@ -133,6 +138,10 @@ export function createExchanges(
   return {
     ask,
     renew,
+    trust(authorities) {
+      connect = connectorWith(authorities);
+      renew();
+    },
     async close() {
       await Promise.all([pool, ...retired].map((each) => each.destroy()));
     },

@@ -30,6 +30,13 @@ const TYPICAL_MS = 1_000;
 /** A wrong setting fails every payment: often enough to be seen at once, too seldom to bury the rest of the log. */
 const ALARM_EVERY_MS = 10_000;
 
+/** A processor whose password, and the authorities of whose certificate, may change while the service runs. */
+export interface RenewableProcessor extends ProcessorClient {
+  /** Takes the password of this URL. Returns false if anything else differs, and changes nothing then. */
+  takeUrl(text: string): boolean;
+  takeAuthorities(text: string): void;
+}
+
 /**
  * A processor reached over HTTP; `docs/reference/processor.md` is its contract. Only a whole reply that says so is an outcome; everything
  * else is unknown, and nothing is ever sent twice here.
@@ -45,6 +52,8 @@ const ALARM_EVERY_MS = 10_000;
  */
 export function createHttpProcessor(settings: {
   url: string;
+  /** PEM certificates of the authorities that its certificate must come from. Undefined: those of the system. */
+  ca?: string | undefined;
   /** `PROCESSOR_ACCOUNT`. Undefined if the URL's user names the account. */
   account?: string | undefined;
   formerNames?: readonly string[] | undefined;
@@ -56,9 +65,10 @@ export function createHttpProcessor(settings: {
   sourceNotRead?: (() => void) | undefined;
   /** Headers of the trace under way, sent with each request; undefined if traces are off. */
   traceHeaders?: (() => Record<string, string>) | undefined;
-}): ProcessorClient {
+}): RenewableProcessor {
   const {
     url,
+    ca,
     account,
     formerNames = [],
     timeoutMs,
@@ -68,10 +78,11 @@ export function createHttpProcessor(settings: {
     sourceNotRead,
     traceHeaders,
   } = settings;
-  const location = readProcessorUrl(url, account);
-  if (!location) throw new TypeError('the URL of a processor must have passed readProcessorUrl');
-  const { name, origin } = location;
-  const exchanges = createExchanges(origin, timeoutMs, connections);
+  const first = readProcessorUrl(url, account);
+  if (!first) throw new TypeError('the URL of a processor must have passed readProcessorUrl');
+  const { name, origin } = first;
+  let location = first;
+  const exchanges = createExchanges(origin, timeoutMs, connections, { ca });
   let isDown = false;
   let isWarned = false;
   let movesMoney: boolean | null = null;
@@ -148,6 +159,16 @@ export function createHttpProcessor(settings: {
     },
 
     close: exchanges.close,
+
+    takeUrl(text) {
+      const found = readProcessorUrl(text, account);
+      // Another user is another account, also if PROCESSOR_ACCOUNT names it.
+      if (!found || found.name !== name || new URL(text).username !== new URL(url).username) return false;
+      location = found;
+      return true;
+    },
+
+    takeAuthorities: exchanges.trust,
   };
 }
 

@@ -15,6 +15,8 @@ export interface NamedPayment {
   /** The client that asks. If it is undefined, every key is visible. */
   readonly client?: string | undefined;
   readonly reference?: Reference | undefined;
+  /** The client that sends the request; for an operator it may be another one. Undefined without `AUTH`. */
+  readonly by?: string | undefined;
 }
 
 /** Makes the idempotency key of a reference: always the same one in one deployment, a UUIDv8. */

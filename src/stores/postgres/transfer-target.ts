@@ -10,6 +10,7 @@ import {
   type TransferredTable,
   textOfSums,
 } from '../shared/transferred-tables.js';
+import { primaryUrl } from './connection/address.js';
 import { ADOPT } from './connection/database-identity-statements.js';
 import { migrate, readSchema } from './migrate.js';
 import { FIND_TRANSFER, type Transfer } from './transfer-state.js';
@@ -50,8 +51,9 @@ const ID_PAGE = 10_000;
  * and leave the last commit unknown; the next run finds it or makes it.
  */
 export async function openTransferTarget(databaseUrl: string): Promise<TransferTarget> {
+  const primary = await primaryUrl(databaseUrl);
   const client = new Client({
-    connectionString: databaseUrl,
+    connectionString: primary,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
     application_name: 'idempay-transfer',
@@ -60,7 +62,7 @@ export async function openTransferTarget(databaseUrl: string): Promise<TransferT
   try {
     await client.connect();
     await refuseOtherClock(client);
-    return new TransferTarget(databaseUrl, client);
+    return new TransferTarget(primary, client);
   } catch (error) {
     await client.end().catch(() => {});
     throw error;

@@ -29,6 +29,11 @@ export interface Deployment {
   readonly transactionCache: TransactionCache;
   readonly keyValueStore: KeyValueStoreReport;
   readonly storeOfRecord: StoreOfRecordReport;
+  /**
+   * Takes the password of an address, or the authorities of Redis, for new connections. Returns false if anything else differs, and
+   * changes nothing then.
+   */
+  takeSecret?(name: 'REDIS_URL' | 'REDIS_CA' | 'DATABASE_URL', text: string): boolean;
   /** Only if there may be other processes. */
   readonly requestCounts?: SharedRequestCounts;
   readonly sharedSamples?: SharedSamples;

@@ -5,6 +5,7 @@ import { CannotOpen } from '../../shared/deployment.js';
 import type { Commit, LastCommits } from '../../shared/last-commits.js';
 import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
 import { STATEMENT_TIMEOUT_MS } from '../../shared/time-limits.js';
+import { AddressedClient, type DatabaseAddress } from './address.js';
 import { IS_READ_ONLY, LimitWatch, type SessionStart, WATCH_LIMITS_EVERY_MS } from './session.js';
 
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -90,7 +91,7 @@ export class Postgres {
 
   /** `onFailed` is called for each call that failed because the server is down or takes no writes. */
   constructor(
-    private readonly url: string,
+    private readonly address: DatabaseAddress,
     private readonly size: number,
     private readonly onFailed: (fault: StoreUnavailable) => void,
     {
@@ -106,7 +107,7 @@ export class Postgres {
     this.measures = measures;
     this.lastCommits = lastCommits;
     this.pool = new Pool({
-      connectionString: url,
+      Client: address.clientClass(),
       max: size,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       query_timeout: QUERY_TIMEOUT_MS,
@@ -203,8 +204,8 @@ export class Postgres {
 
   /** If none can be opened, what was known stays: calls report a server that is down. */
   private async judgeNewSession(): Promise<void> {
-    const connection = { connectionString: this.url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS };
-    const client = new Client({ ...connection, query_timeout: CONNECT_TIMEOUT_MS, application_name: 'idempay' });
+    const limits = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, query_timeout: CONNECT_TIMEOUT_MS };
+    const client = new Client({ connectionString: this.address.url, ...limits, application_name: 'idempay' });
     client.on('error', ignore);
     try {
       await client.connect();
@@ -260,7 +261,9 @@ export class Postgres {
   private async setUp(client: PoolClient): Promise<void> {
     const session = await this.limits.setUp(client, CONNECT_TIMEOUT_MS);
     this.judge(session);
-    if (session.standby) throw new StandbyRefused(STANDBY);
+    if (!session.standby) return;
+    if (client instanceof AddressedClient) client.leave();
+    throw new StandbyRefused(STANDBY);
   }
 
   private failed(fault: StoreUnavailable): StoreUnavailable {

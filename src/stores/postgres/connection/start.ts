@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { reasonOf } from '../../../platform/faults.js';
 import { warningsIn } from '../../../platform/finding.js';
-import { CERTIFICATE_ADVICE, isCertificateFault } from '../../../platform/tls-fault.js';
+import { certificateAdvice, isCertificateFault } from '../../../platform/tls-fault.js';
 import { CannotOpen } from '../../shared/deployment.js';
 import { type Ask, examineRights, judgeDurability, RIGHTS_ADVICE, SETTINGS } from './checks.js';
 import { type Postgres, StandbyRefused } from './postgres.js';
@@ -90,7 +90,7 @@ export function wordsFor(error: unknown): string {
 function adviceFor(cause: Error): string {
   const advice = ADVICE[codeOf(cause) ?? ''];
   if (advice) return advice;
-  if (isCertificateFault(cause)) return CERTIFICATE_ADVICE;
+  if (isCertificateFault(cause)) return certificateAdvice('DATABASE_CA_FILE');
   if (cause instanceof StandbyRefused) return 'Name the primary in DATABASE_URL.';
   if (/password/i.test(cause.message)) return 'Set a password: postgres://user:password@host/database.';
   if (/SSL/.test(cause.message)) return 'Turn TLS on at the server, or remove sslmode from DATABASE_URL.';

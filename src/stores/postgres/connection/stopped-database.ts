@@ -2,6 +2,7 @@ import { Client } from 'pg';
 import { CannotOpen } from '../../shared/deployment.js';
 import { refuseForeign } from '../../shared/found-schema.js';
 import { OTHER_SCHEMA, readSchema } from '../migrate.js';
+import { primaryUrl } from './address.js';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 /** Sessions of services; a pooler may hide some. */
@@ -21,7 +22,7 @@ export async function changeStopped<Result>(
 ): Promise<Result> {
   // Without the pool's time limits: to change many rows takes as long as it takes.
   const client = new Client({
-    connectionString: databaseUrl,
+    connectionString: await primaryUrl(databaseUrl),
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     application_name: name,
   });

@@ -1,13 +1,32 @@
 /** The expected form, for the error message. */
-export const DATABASE_URL_FORM = 'postgres://user:password@host:5432/database';
+export const DATABASE_URL_FORM =
+  'postgres://user:password@host:5432/database (several hosts with commas between; target_session_attrs is primary or read-write)';
 
-/** The text itself, which the driver reads; undefined when it is no URL of PostgreSQL. */
+const AUTHORITY = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/;
+/** Everything else may lead to a standby, which nothing can be written to. */
+const PRIMARY_ONLY = ['primary', 'read-write'];
+
+/** The text itself, which the driver reads host by host; undefined when it is no URL of PostgreSQL. */
 export function readDatabaseUrl(text: string): string | undefined {
-  return URL.canParse(text) && ['postgres:', 'postgresql:'].includes(new URL(text).protocol) ? text : undefined;
+  const [, start = '', hosts = '', rest = ''] = AUTHORITY.exec(text) ?? [];
+  const urls = hosts.split(',').map((host) => `${start}${host}${rest}`);
+  if (!urls.every((url) => URL.canParse(url) && ['postgres:', 'postgresql:'].includes(new URL(url).protocol))) {
+    return undefined;
+  }
+  if (hosts.includes(',') && hosts.split(',').includes('')) return undefined;
+  const wanted = new URL(urls[0] ?? '').searchParams.get('target_session_attrs');
+  return wanted === null || PRIMARY_ONLY.includes(wanted) ? text : undefined;
 }
 
 /** The URL without user, password and parameters, which may hold a password as well; for logs. */
 export function databaseName(url: string): string {
-  const { protocol, host, pathname } = new URL(url);
-  return `${protocol}//${host}${pathname}`;
+  const [, start = '', hosts = '', rest = ''] = AUTHORITY.exec(url) ?? [];
+  const [first = ''] = hosts.split(',');
+  const { protocol, pathname } = new URL(`${start}${first}${rest}`);
+  return `${protocol}//${hosts}${pathname}`;
+}
+
+/** The same URL, whose server must have a certificate of the authorities in this file. The driver reads the file for each connection. */
+export function withAuthorities(url: string, caFile: string): string {
+  return `${url}${url.includes('?') ? '&' : '?'}sslrootcert=${encodeURIComponent(caFile)}`;
 }

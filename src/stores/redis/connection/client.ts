@@ -4,7 +4,7 @@ import { withoutCommand } from './fault.js';
 import { watchMaster } from './master-watch.js';
 import { mastersOf, type RedisClient } from './masters.js';
 import { Sentinels, sentinelConnector } from './sentinels.js';
-import type { RedisLocation } from './url.js';
+import { type RedisLocation, tlsOf } from './url.js';
 
 /** A reply later than this is unknown. Far above any healthy reply, short enough that a request is answered within a second. */
 const COMMAND_TIMEOUT_MS = 900;
@@ -30,7 +30,7 @@ export function connectRedis(
   const shared: RedisOptions = {
     username: location.username,
     password: location.password,
-    ...(location.tls ? { tls: {} } : {}),
+    ...(location.tls ? { tls: { ...tlsOf(location) } } : {}),
     commandTimeout: COMMAND_TIMEOUT_MS,
     connectTimeout: CONNECT_TIMEOUT_MS,
     socketTimeout: SILENCE_TIMEOUT_MS,
@@ -61,7 +61,7 @@ function createClient(location: RedisLocation, shared: RedisOptions, warn: (sent
           ...alone,
           db: location.database,
           // Not the connector of ioredis, which stops for good when a failover is announced while it asks a Sentinel.
-          Connector: sentinelConnector(sentinels, location.tls),
+          Connector: sentinelConnector(sentinels, location),
           // A master that was demoted while we stayed connected refuses writes: leave it and ask the Sentinels again.
           reconnectOnError: (error) => error.message.startsWith('READONLY'),
         }),
@@ -102,6 +102,16 @@ function connectMasters(cluster: Cluster): Cluster {
  */
 function withScripts(server: Redis): Redis {
   return server.on('ready', () => teachScripts(server));
+}
+
+/** For the next connections; present ones stay. */
+export function renewAccess(client: RedisClient, location: RedisLocation): void {
+  const options = client instanceof Cluster ? [client.options.redisOptions] : [client.options];
+  const nodes = client instanceof Cluster ? client.nodes('all').map((node) => node.options) : [];
+  for (const each of [...options, ...nodes]) {
+    if (each)
+      Object.assign(each, { password: location.password, ...(location.tls && { tls: { ...tlsOf(location) } }) });
+  }
 }
 
 export function reconnectDelayMs(attempt: number): number {

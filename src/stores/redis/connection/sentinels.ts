@@ -4,7 +4,7 @@ import { connect as connectOverTls } from 'node:tls';
 import { AbstractConnector, type Redis, type RedisOptions } from 'ioredis';
 import type { CannotOpen } from '../../shared/deployment.js';
 import { messageOf } from './fault.js';
-import type { RedisLocation, RedisNode } from './url.js';
+import { type RedisLocation, type RedisNode, tlsOf } from './url.js';
 import { askServer, connectionTo, refusalBehind, wrongRedis } from './visit.js';
 
 /** A Sentinel that has not answered by then counts as silent: the others must not wait for it. */
@@ -98,7 +98,7 @@ export class Sentinels {
       if ('master' in answer) return undefined;
       const { node, silence, error } = answer;
       const [, problem = '', advice] = REFUSALS.find(([words]) => words.test(silence)) ?? [];
-      return advice ? wrongRedis(node, problem + silence, advice) : refusalBehind(error, node, this.location.tls);
+      return advice ? wrongRedis(node, problem + silence, advice) : refusalBehind(error, node, this.location);
     });
     return (await Promise.all(refusals)).filter((refusal) => refusal !== undefined);
   }
@@ -106,7 +106,7 @@ export class Sentinels {
   /** For a connection to a Sentinel. */
   options(node: RedisNode): RedisOptions {
     const limits = { connectTimeout: ANSWER_LIMIT_MS, commandTimeout: ANSWER_LIMIT_MS };
-    return { ...connectionTo(node, this.location.tls), ...limits };
+    return { ...connectionTo(node, this.location), ...limits };
   }
 
   private async askOne(node: RedisNode): Promise<SentinelAnswer> {
@@ -138,7 +138,10 @@ export class Sentinels {
 }
 
 /** Connects ioredis to the master that the Sentinels name, and asks all of them again for each new connection. */
-export function sentinelConnector(sentinels: Sentinels, tls: boolean): NonNullable<RedisOptions['Connector']> {
+export function sentinelConnector(
+  sentinels: Sentinels,
+  location: Pick<RedisLocation, 'tls' | 'ca'>,
+): NonNullable<RedisOptions['Connector']> {
   return class extends AbstractConnector {
     constructor(options: unknown) {
       super((options as { readonly disconnectTimeout: number }).disconnectTimeout);
@@ -150,7 +153,8 @@ export function sentinelConnector(sentinels: Sentinels, tls: boolean): NonNullab
       // Undefined only for a client that was closed for good, which must not connect again.
       if (!master || !this.connecting) throw new Error('Connection is closed.');
       const { host, port } = master;
-      const stream = tls ? connectOverTls({ host, port }) : createConnection({ host, port });
+      const tls = tlsOf(location);
+      const stream = tls ? connectOverTls({ host, port, ...tls }) : createConnection({ host, port });
       this.stream = stream;
       sentinels.connectedTo(master, stream);
       stream.once('error', (error) => {

@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+
 /** The location of Redis, from `REDIS_URL`. The documented forms are in `docs/operations/deployment.md`. */
 export type RedisLocation =
   | ({ readonly topology: 'standalone'; readonly node: RedisNode; readonly database: number } & RedisAccess)
@@ -18,6 +20,8 @@ interface RedisAccess {
   readonly tls: boolean;
   readonly username: string | undefined;
   readonly password: string | undefined;
+  /** PEM certificates of the authorities that its server may have its certificate from. Undefined: those of the system. */
+  readonly ca?: string | undefined;
 }
 
 /** The expected form, for the error message. */
@@ -60,6 +64,20 @@ export function readRedisUrl(text: string): RedisLocation | undefined {
     case 'cluster':
       return segments.length > 0 ? undefined : { topology, nodes, ...access };
   }
+}
+
+/** Options of a connection with TLS; undefined if it has none. */
+export function tlsOf({ tls, ca }: Pick<RedisAccess, 'tls' | 'ca'>): { ca?: string } | undefined {
+  return tls ? (ca === undefined ? {} : { ca }) : undefined;
+}
+
+/** The password and the authorities of another location; undefined if anything else differs. */
+export function renewedLocation(
+  present: RedisLocation,
+  found: RedisLocation,
+): Pick<RedisAccess, 'password' | 'ca'> | undefined {
+  const { password, ca } = found;
+  return isDeepStrictEqual({ ...present, password, ca }, { ...found, password, ca }) ? { password, ca } : undefined;
 }
 
 /** The URL without user and password, for logs. */

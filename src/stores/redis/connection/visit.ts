@@ -1,10 +1,10 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import { pageAt } from '../../../platform/manual.js';
-import { CERTIFICATE_ADVICE, isCertificateFault } from '../../../platform/tls-fault.js';
+import { certificateAdvice, isCertificateFault } from '../../../platform/tls-fault.js';
 import { CannotOpen } from '../../shared/deployment.js';
 import { messageOf, withoutCommand } from './fault.js';
 import { infoOf, type RedisInfo } from './info.js';
-import type { RedisLocation, RedisNode } from './url.js';
+import { type RedisLocation, type RedisNode, tlsOf } from './url.js';
 
 /** Shorter than for serving: a start waits for it. */
 const CONNECT_TIMEOUT_MS = 1_500;
@@ -52,20 +52,23 @@ export async function visit<T>(
   location: RedisLocation,
   look: (visited: VisitedRedis) => Promise<T>,
 ): Promise<T | undefined> {
-  const asked = await askServer(connectionTo(node, location.tls), async (server) =>
+  const asked = await askServer(connectionTo(node, location), async (server) =>
     look({ server, node, location, ...(await enter(server, node, location)) }),
   );
   if ('answer' in asked) return asked.answer;
-  const refusal = await refusalBehind(asked.error, node, location.tls);
+  const refusal = await refusalBehind(asked.error, node, location);
   if (refusal) throw refusal;
   return undefined;
 }
 
+type Transport = Pick<RedisLocation, 'tls' | 'ca'>;
+
 /** For one connection that asks something and is not kept. */
-export function connectionTo(node: RedisNode, tls: boolean): RedisOptions {
+export function connectionTo(node: RedisNode, location: Transport): RedisOptions {
+  const tls = tlsOf(location);
   return {
     ...node,
-    ...(tls ? { tls: {} } : {}),
+    ...(tls && { tls }),
     lazyConnect: true,
     retryStrategy: () => null,
     enableReadyCheck: false,
@@ -103,11 +106,16 @@ export async function askServer<T>(
 }
 
 /** The refusal that only another `REDIS_URL` can fix; undefined for a server that is down or busy. */
-export async function refusalBehind(error: unknown, node: RedisNode, tls: boolean): Promise<CannotOpen | undefined> {
+export async function refusalBehind(
+  error: unknown,
+  node: RedisNode,
+  { tls }: Transport,
+): Promise<CannotOpen | undefined> {
   if (error instanceof CannotOpen) return error;
   const advice = adviceFor(messageOf(error));
   if (advice) return wrongRedis(node, messageOf(error), advice);
-  if (isCertificateFault(error)) return wrongRedis(node, messageOf(error), CERTIFICATE_ADVICE.replace(/\.$/, ''));
+  if (isCertificateFault(error))
+    return wrongRedis(node, messageOf(error), certificateAdvice('REDIS_CA_FILE').replace(/\.$/, ''));
   if (!isUnanswered(error) || !(await answersOver(node, !tls))) return undefined;
   return tls
     ? wrongRedis(node, 'it does not speak TLS', 'Write redis:// instead of rediss://, or turn TLS on at the server')
@@ -125,7 +133,7 @@ function isUnanswered(error: unknown): boolean {
 /** Any answer counts, also a refusal. Nothing secret is sent, so the certificate is not checked. */
 async function answersOver(node: RedisNode, tls: boolean): Promise<boolean> {
   const transport = tls ? { tls: { rejectUnauthorized: false } } : {};
-  const asked = await askServer({ ...connectionTo(node, false), ...transport }, (server) => server.ping());
+  const asked = await askServer({ ...connectionTo(node, { tls: false }), ...transport }, (server) => server.ping());
   return 'answer' in asked || (asked.error as Error).name === 'ReplyError';
 }
 

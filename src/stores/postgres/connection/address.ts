@@ -1,0 +1,128 @@
+import { Client, type ClientConfig } from 'pg';
+import { readDatabaseUrl } from './url.js';
+
+const CONNECT_TIMEOUT_MS = 2_000;
+
+/** The parts of `DATABASE_URL`. The text between them stays as it is, because the driver reads it. */
+const FORM = /^(postgres(?:ql)?:\/\/)(?:([^/?#:@]*)(?::([^/?#]*))?@)?([^/?#@]*)(.*)$/;
+
+/**
+ * The address of the database as new connections use it. With several hosts a connection that fails, or leads to a standby, makes the next
+ * one go to the next host, until one is the primary.
+ */
+export class DatabaseAddress {
+  private parts: readonly string[];
+  private hosts: readonly string[];
+  private turn = 0;
+
+  /** `url` was accepted by `readDatabaseUrl`. */
+  constructor(url: string) {
+    this.parts = partsOf(url);
+    this.hosts = (this.parts[3] ?? '').split(',');
+  }
+
+  /** The host whose turn it is, with its port. */
+  get host(): string {
+    return this.hosts[this.turn] ?? '';
+  }
+
+  /** For one connection. */
+  get url(): string {
+    const [scheme, user, password, , rest] = this.parts;
+    const login = user === '' && password === '' ? '' : `${user}${password === '' ? '' : `:${password}`}@`;
+    return `${scheme}${login}${this.host}${rest}`;
+  }
+
+  get hostCount(): number {
+    return this.hosts.length;
+  }
+
+  /** This host is not the primary, or is down. A late failure of a host that was left already changes nothing. */
+  leave(host: string): void {
+    if (host === this.host) this.turn = (this.turn + 1) % this.hosts.length;
+  }
+
+  /** Takes the password of this URL. Returns false if anything else differs, and changes nothing then. */
+  take(url: string): boolean {
+    if (readDatabaseUrl(url) === undefined) return false;
+    const parts = partsOf(url);
+    if (parts.some((part, index) => index !== PASSWORD && part !== this.parts[index])) return false;
+    this.parts = parts;
+    return true;
+  }
+
+  /** For a pool: each client connects to the present address. */
+  clientClass(): typeof Client {
+    const address = this;
+    return class extends AddressedClient {
+      constructor(config?: ClientConfig) {
+        super({ ...config, connectionString: address.url }, address, address.host);
+      }
+    } as typeof Client;
+  }
+}
+
+const PASSWORD = 2;
+
+/** Tells its address if it does not get through. */
+export class AddressedClient extends Client {
+  constructor(
+    config: ClientConfig,
+    private readonly address: DatabaseAddress,
+    private readonly at: string,
+  ) {
+    super(config);
+  }
+
+  override connect(): Promise<Client>;
+  override connect(callback: (error: Error) => void): void;
+  override connect(callback?: (error: Error) => void): Promise<Client> | undefined {
+    const connecting = super.connect().catch((error: unknown) => {
+      this.leave();
+      throw error;
+    }) as Promise<Client>;
+    if (!callback) return connecting;
+    connecting.then(() => (callback as (error?: Error) => void)(), callback);
+    return undefined;
+  }
+
+  /** It is not the primary's. */
+  leave(): void {
+    this.address.leave(this.at);
+  }
+}
+
+/**
+ * For a program that connects once: the URL of the host that is the primary. If there is none, that of the first, so that its failure is
+ * reported. With one host it asks nothing.
+ */
+export async function primaryUrl(url: string): Promise<string> {
+  const address = new DatabaseAddress(url);
+  if (address.hostCount === 1) return url;
+  const first = address.url;
+  for (let tried = 0; tried < address.hostCount; tried += 1) {
+    if (await isPrimary(address.url)) return address.url;
+    address.leave(address.host);
+  }
+  return first;
+}
+
+async function isPrimary(url: string): Promise<boolean> {
+  const limits = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, query_timeout: CONNECT_TIMEOUT_MS };
+  const client = new Client({ connectionString: url, ...limits, application_name: 'idempay-look' });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
+    return rows[0]?.standby === false;
+  } catch {
+    return false;
+  } finally {
+    client.end().catch(() => {});
+  }
+}
+
+function partsOf(url: string): readonly string[] {
+  const [, ...parts] = FORM.exec(url) ?? [];
+  return parts.map((part) => part ?? '');
+}

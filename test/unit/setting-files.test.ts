@@ -1,0 +1,138 @@
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { ConfigError, readConfig } from '#idempay/config.js';
+import { makeCertificates } from '../../testkit/servers/certificates.js';
+
+const folder = await mkdtemp(join(tmpdir(), 'idempay-secrets-'));
+const certificates = await makeCertificates();
+afterAll(() => Promise.all([rm(folder, { recursive: true }), certificates.remove()]));
+
+const PROCESSOR = 'https://shop:not-this-one@processor.example/v1';
+let files = 0;
+
+async function fileWith(content: string | Uint8Array): Promise<string> {
+  files += 1;
+  const path = join(folder, `${files}`);
+  await writeFile(path, content);
+  return path;
+}
+
+function problemsOf(environment: Record<string, string>): readonly string[] {
+  try {
+    readConfig(environment);
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+}
+
+describe('a secret in a file', () => {
+  test.each([
+    ['with one newline at its end', `${PROCESSOR}\n`],
+    ['without a newline', PROCESSOR],
+  ])('is the value of its setting: %s', async (_what, content) => {
+    const config = readConfig({ PROCESSOR_URL_FILE: await fileWith(content) });
+    expect(config.processor).toMatchObject({ kind: 'http', url: PROCESSOR });
+  });
+
+  test('is found behind the links of a mounted secret, and counts as a setting that is set', async () => {
+    const data = join(folder, '..data');
+    await symlink(await fileWith(`${PROCESSOR}\n`), data);
+    const path = join(folder, 'processor-url');
+    await symlink(data, path);
+    const config = readConfig({ PROCESSOR_URL_FILE: path, REQUIRED_SETTINGS: 'PROCESSOR_URL' });
+    expect(config.processor).toMatchObject({ url: PROCESSOR });
+  });
+
+  test('and its setting together are refused; an empty one of them counts as unset', async () => {
+    const path = await fileWith(PROCESSOR);
+    expect(problemsOf({ PROCESSOR_URL: PROCESSOR, PROCESSOR_URL_FILE: path })).toEqual([
+      'PROCESSOR_URL and PROCESSOR_URL_FILE are both set: remove one of them',
+    ]);
+    expect(problemsOf({ PROCESSOR_URL: ' ', PROCESSOR_URL_FILE: path })).toEqual([]);
+    expect(problemsOf({ PROCESSOR_URL: PROCESSOR, PROCESSOR_URL_FILE: '' })).toEqual([]);
+  });
+
+  test.each<[what: string, make: () => Promise<string>, sentence: RegExp]>([
+    ['that is missing', async () => join(folder, 'nothing'), /does not exist$/],
+    ['below something that is no folder', async () => join(await fileWith('x'), 'y'), /does not exist$/],
+    ['that is a folder', async () => folder, /is a folder$/],
+    ['that is no regular file', async () => '/dev/null', /is not a regular file$/],
+    ['that is empty', () => fileWith(''), /is empty$/],
+    ['of a newline alone', () => fileWith('\n'), /is empty$/],
+    ['with two newlines', () => fileWith(`${PROCESSOR}\n\n`), /several lines/],
+    ['of Windows', () => fileWith(`${PROCESSOR}\r\n`), /CR LF/],
+    ['with a byte order mark', () => fileWith(`\uFEFF${PROCESSOR}`), /byte order mark/],
+    ['in UTF-16', () => fileWith(Buffer.from(`\uFEFF${PROCESSOR}`, 'utf16le')), /not UTF-8/],
+    ['with a NUL', () => fileWith(`${PROCESSOR}\0`), /control characters/],
+    ['that is too long', () => fileWith(PROCESSOR.padEnd(1024 * 1024 + 1, 'x')), /longer than 1048576 bytes$/],
+  ])('%s is refused with a sentence that has nothing of it', async (_what, make, sentence) => {
+    const problems = problemsOf({ PROCESSOR_URL_FILE: await make() });
+    expect(problems).toEqual([expect.stringMatching(/^PROCESSOR_URL_FILE: \//)]);
+    expect(problems[0]).toMatch(sentence);
+    expect(problems[0]).not.toContain('not-this-one');
+  });
+
+  test('that is wrong is the only problem of the stores, and its form is checked as that of the setting', async () => {
+    const DATABASE_URL = 'postgres://host/idempay';
+    expect(problemsOf({ DATABASE_URL, REDIS_URL_FILE: join(folder, 'nothing') })).toHaveLength(1);
+    expect(problemsOf({ DATABASE_URL, REDIS_URL_FILE: await fileWith('http://:not-this-one@host') })).toEqual([
+      expect.stringMatching(/^REDIS_URL must have the form /),
+    ]);
+  });
+});
+
+describe('authorities in a file', () => {
+  const STORES = { REDIS_URL: 'rediss://host', DATABASE_URL: 'postgres://host/idempay?sslmode=verify-full' };
+
+  test('are those of the store or the processor that they are for', async () => {
+    const path = certificates.authority;
+    const { deployment, processor } = readConfig({
+      ...STORES,
+      PROCESSOR_URL: PROCESSOR,
+      REDIS_CA_FILE: path,
+      DATABASE_CA_FILE: path,
+      PROCESSOR_CA_FILE: path,
+    });
+    const ca = expect.stringContaining('BEGIN CERTIFICATE');
+    expect(processor).toMatchObject({ ca });
+    expect(deployment).toMatchObject({
+      redis: { ca },
+      databaseUrl: `${STORES.DATABASE_URL}&sslrootcert=${encodeURIComponent(path)}`,
+    });
+  });
+
+  test.each<[what: string, settings: () => Promise<Record<string, string>>, sentence: RegExp]>([
+    ['a key', async () => ({ REDIS_CA_FILE: certificates.key }), /has no PEM certificate/],
+    ['nothing', async () => ({ DATABASE_CA_FILE: join(folder, 'none') }), /does not exist/],
+    [
+      'a damaged certificate',
+      async () => ({
+        PROCESSOR_CA_FILE: await fileWith('-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'),
+      }),
+      /cannot be read/,
+    ],
+    ['an authority, for Redis without TLS', async () => plain('REDIS', 'redis://host'), /write rediss/],
+    ['an authority, for a processor without TLS', async () => plain('PROCESSOR', 'http://host'), /write https/],
+    [
+      'an authority, for PostgreSQL without TLS',
+      async () => plain('DATABASE', 'postgres://host/idempay?sslmode=disable'),
+      /sslmode=verify-full/,
+    ],
+  ])('are refused if the file has %s', async (_what, settings, sentence) => {
+    expect(problemsOf({ ...STORES, ...(await settings()) })).toEqual([expect.stringMatching(sentence)]);
+  });
+
+  function plain(name: string, url: string) {
+    return { [`${name}_URL`]: url, [`${name}_CA_FILE`]: certificates.authority };
+  }
+});
+
+test('a folder in place of a file of authorities is refused', async () => {
+  const path = join(folder, 'ca');
+  await mkdir(path);
+  expect(problemsOf({ PROCESSOR_CA_FILE: path })).toEqual([`PROCESSOR_CA_FILE: ${path} is a folder`]);
+});
