@@ -76,7 +76,7 @@ test('a second copy of the folder gets neither the database nor the Redis of the
 });
 
 test('a later start on the target needs no Redis, and ends if the Redis that comes is that of another copy', async () => {
-  const move = await openMove(APPEND_ONLY);
+  const move = await openMove(await openTestStores(APPEND_ONLY));
   const { redis } = move.stores;
   expect((await move.run()).code).toBe(0);
   await (await move.serveTarget()).stop();

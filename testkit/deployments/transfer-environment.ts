@@ -44,15 +44,16 @@ const create = (url: string) => postTransaction(url, undefined, keyed('create-1'
 const keyOf = ({ headers }: Answer) => String(headers['idempotency-key']);
 
 export type Move = Awaited<ReturnType<typeof openMove>>;
+export type UsedMove = Move & { readonly known: Known };
 
 /**
  * A folder on which a service has run, and the stores that its deployment may move to, until the end of the test. The processor charges a
  * repeated reference again, so that nothing that is sent twice goes unnoticed.
  */
-export async function openMove(redisSettings?: readonly string[]) {
+export async function openMove(given?: DistributedStores) {
   const processor = await serveReferenceProcessor({ behaviour: { deduplicate: false } });
   onTestFinished(() => processor.close());
-  const stores = await openTestStores(redisSettings);
+  const stores = given ?? (await openTestStores());
   const move = moveBetween(await newFolder(), stores, processor);
   await (await move.serveSource()).stop();
   return move;
@@ -65,8 +66,8 @@ async function newFolder(): Promise<string> {
 }
 
 /** The same with clients. `rows`: further transactions in the list. */
-export async function openUsedMove(rows = 0): Promise<Move & { known: Known }> {
-  const move = await openMove();
+export async function openUsedMove(rows = 0, given?: DistributedStores): Promise<UsedMove> {
+  const move = await openMove(given);
   const source = await move.serveSource();
   const known = await knownAfterUse(source.url, move.processor, rows);
   await source.stop();
