@@ -138,7 +138,7 @@ export function readConfig(environment: Environment): Config {
 export function readTransferEnds(environment: Environment): TransferEnds {
   const problems: string[] = [];
   const settings = new Settings(environment, problems);
-  const deployment = readDeployment(settings);
+  const deployment = readDeployment(settings, readAuthorities(settings));
   if (deployment.kind === 'distributed') return { ...deployment, dataDir: readDataDir(settings) };
   if (problems.length === 0) {
     problems.push('REDIS_URL and DATABASE_URL are not set: set them to the stores that the deployment is to move to');
@@ -170,11 +170,7 @@ function readSettings(settings: Settings): Config {
   const port = settings.integer('PORT', 8080, 0, 65_535);
   const drainDelayMs = settings.integer('DRAIN_DELAY_SECONDS', 0, 0, 3_600) * SECOND_MS;
   const payments = readPayments(settings);
-  const authorities = {
-    redis: settings.authorities('REDIS_CA_FILE'),
-    database: settings.authorities('DATABASE_CA_FILE'),
-    processor: settings.authorities('PROCESSOR_CA_FILE'),
-  };
+  const authorities = readAuthorities(settings);
   const config: Config = {
     host,
     port,
@@ -250,10 +246,17 @@ function readProxies(settings: Settings): readonly string[] | undefined {
   return networks;
 }
 
-function readDeployment(
-  settings: Settings,
-  authorities: { readonly redis: SettingFile | undefined; readonly database: SettingFile | undefined },
-): DeploymentSettings {
+type Authorities = Readonly<Record<'redis' | 'database' | 'processor', SettingFile | undefined>>;
+
+function readAuthorities(settings: Settings): Authorities {
+  return {
+    redis: settings.authorities('REDIS_CA_FILE'),
+    database: settings.authorities('DATABASE_CA_FILE'),
+    processor: settings.authorities('PROCESSOR_CA_FILE'),
+  };
+}
+
+function readDeployment(settings: Settings, authorities: Authorities): DeploymentSettings {
   const redis = settings.parsed('REDIS_URL', readRedisUrl, REDIS_URL_FORMS);
   const databaseUrl = settings.parsed('DATABASE_URL', readDatabaseUrl, DATABASE_URL_FORM);
   if (redis && !redis.tls && authorities.redis) {

@@ -207,7 +207,7 @@ async function withEnds<Result>(
   try {
     const target = await openTransferTarget(databaseUrl);
     try {
-      const redis = await openTransferRedis(location, folder.deployment.id, warn);
+      const redis = await openTransferRedis(location, folder.deployment, warn);
       try {
         return await work({ folder, target, redis });
       } finally {

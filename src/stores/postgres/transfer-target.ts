@@ -33,9 +33,10 @@ const GIVE_UP = "UPDATE idempay.transfer SET state = 'GIVEN UP' WHERE name = $1 
 const SET_DEPLOYMENT = `
   UPDATE idempay.deployment SET id = sent.id, look_up_before = sent."lookUpBefore",
     look_up_references_until = sent."lookUpReferencesUntil", adopted_at = ${timeOf('sent."adoptedAt"')},
-    lost_ms = sent."lostMs", processors = sent.processors, processors_before_loss = sent."processorsBeforeLoss"
+    lost_ms = sent."lostMs", processors = sent.processors, processors_before_loss = sent."processorsBeforeLoss",
+    adopter = sent.adopter
   FROM json_to_record($1::json) AS sent (id text, "lookUpBefore" uuid, "lookUpReferencesUntil" bigint, "adoptedAt" bigint,
-    "lostMs" float8, processors text[], "processorsBeforeLoss" text[])`;
+    "lostMs" float8, processors text[], "processorsBeforeLoss" text[], adopter text)`;
 
 /** Columns that only PostgreSQL has. Marks of unsent payments end with the generation, so the first takeover looks up. */
 const OWN_COLUMNS: Readonly<Record<string, Readonly<Record<string, string>>>> = {

@@ -1,5 +1,7 @@
+import { adoptingClient } from '../../payments/values/adoption.js';
 import { KEY_GENERATED } from '../../payments/values/payment.js';
 import { CannotOpen } from '../shared/deployment.js';
+import type { TransferredDeployment } from '../shared/transferred-tables.js';
 import { connected, connectRedis } from './connection/client.js';
 import { redisFault } from './connection/fault.js';
 import type { RedisClient } from './connection/masters.js';
@@ -77,7 +79,7 @@ export interface TransferRedis extends TransferMark {
 /** Connects to the Redis of a target. Throws CannotOpen if it is not there or cannot be the right one. */
 export async function openTransferRedis(
   location: RedisLocation,
-  deploymentId: string,
+  { id, adopter }: Pick<TransferredDeployment, 'id' | 'adopter'>,
   warn: (sentence: string) => void,
 ): Promise<TransferRedis> {
   await refuseWrongRedis(location, warn);
@@ -85,7 +87,7 @@ export async function openTransferRedis(
   const client = connectRedis(location, (error) => {
     lastError = error;
   });
-  const names = createKeyNames(deploymentId);
+  const names = createKeyNames(id, adoptingClient(adopter));
   const issue = loadScript('issue');
   let timer: NodeJS.Timeout | undefined;
   try {
@@ -105,7 +107,7 @@ export async function openTransferRedis(
   }
 
   return {
-    ...createTransferMark(client, deploymentId),
+    ...createTransferMark(client, id),
     async issue(keys) {
       await Promise.all(
         keys.map(({ key, client: owner, reference, attempt, lifeMs }) => {

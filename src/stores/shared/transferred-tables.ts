@@ -157,6 +157,8 @@ export interface TransferredDeployment {
   readonly processors: readonly string[];
   readonly processorsBeforeLoss: readonly string[] | null;
   readonly lostMs: number | null;
+  /** Of what was written without credentials; null: nothing was decided. */
+  readonly adopter: string | null;
 }
 
 /** Large sums are kept exact in two parts, neither of which reaches the largest integer of a database. */

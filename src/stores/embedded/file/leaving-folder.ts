@@ -50,7 +50,7 @@ const PAYMENT_VALUES: Readonly<Record<string, string>> = {
 
 const DEPLOYMENT = `
   SELECT id, look_up_before AS lookUpBefore, look_up_references_until AS lookUpReferencesUntil, nullif(adopted_at, 0) AS adoptedAt,
-    lost_ms AS lostMs
+    lost_ms AS lostMs, adopter
   FROM deployment`;
 
 const ISSUED_KEYS = `
