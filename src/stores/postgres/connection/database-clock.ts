@@ -69,7 +69,6 @@ export class DatabaseClock {
     if (this.isAsking) return;
     this.isAsking = true;
     await this.synchronize().catch(() => {});
-    if (this.wasSetBack) await this.reportSetBack().catch(() => {});
     this.isAsking = false;
   }
 
@@ -87,6 +86,7 @@ export class DatabaseClock {
     const first = this.offsetMs === undefined;
     if (row && askedAt > this.newest.askedAt) this.newest = { askedAt, offsetMs: row.now - askedAt };
     if (row && (first || answeredAt - askedAt < SLOW_REPLY_MS)) this.offsetMs = row.now - answeredAt;
+    if (this.wasSetBack) await this.reportSetBack().catch(() => {});
   }
   /** The clock was read between the question and the answer, so each of these gives a limit of how far it is ahead of ours. */
   private compare(now: number, askedAt: number, answeredAt: number): void {
