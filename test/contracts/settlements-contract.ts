@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { OperationKind } from '#idempay/payments/ports/payment-history.js';
 import type { SettlementBound, SettlementPlace, SettlementQuestion } from '#idempay/payments/ports/settlements.js';
@@ -79,6 +80,8 @@ export function settlementsContract(ports: ContractPorts): void {
     const seen: string[] = [];
     let place: SettlementPlace = begin;
     const read = async () => {
+      // A store in the process reads without waiting for anything.
+      await setImmediate();
       const bound = (await settlements.look()) ?? begin;
       const page = await pageAfter(place, { bound, limit: 7 });
       place = page.next;
