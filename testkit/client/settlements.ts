@@ -3,7 +3,8 @@ import { type Ask, ask } from './http-client.js';
 import type { ShownPayment } from './payment-records.js';
 
 export interface ShownSettlements {
-  readonly settlements: readonly ShownPayment[];
+  /** `client` only for operators. */
+  readonly settlements: readonly (ShownPayment & { readonly client?: string })[];
   readonly next: string;
 }
 
@@ -25,21 +26,14 @@ export const waitForSettlements = (
   more: { query?: string; headers?: Ask['headers'] } = {},
 ) => readSettlements(url, `after=${after}${more.query ?? ''}`, { Prefer: 'wait=30', ...more.headers });
 
-/** Follows the feed until all of these keys were shown; returns all keys in their order, with repeats. */
-export async function followUntil(
-  urlOf: () => string,
-  after: string,
-  wanted: () => readonly string[],
-  isOver: () => boolean,
-) {
-  const keys: string[] = [];
-  let cursor = after;
-  const isComplete = () => isOver() && wanted().every((key) => keys.includes(key));
-  while (!isComplete()) {
-    const page = await readSettlements(urlOf(), `after=${cursor}&limit=7`, { Prefer: 'wait=1' }).catch(() => undefined);
-    if (!page) continue;
-    keys.push(...page.settlements.map(({ idempotencyKey }) => idempotencyKey));
-    cursor = page.next;
+/** Reads on until the settlement with this key is shown, which must be in the feed once. */
+export async function untilShown(url: string, after: string, key: string, headers: Ask['headers'] = {}) {
+  let next = after;
+  for (;;) {
+    const page = await waitForSettlements(url, next, { headers });
+    next = page.next;
+    const [record, ...more] = page.settlements.filter(({ idempotencyKey }) => idempotencyKey === key);
+    expect(more).toEqual([]);
+    if (record) return { record, next };
   }
-  return keys;
 }
