@@ -24,6 +24,7 @@ const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
   NotAuthorizedError: EXIT.notAuthorized,
   NotFoundError: EXIT.notFound,
   ConflictError: EXIT.conflict,
+  SettlementsGoneError: EXIT.conflict,
   MismatchError: EXIT.conflict,
   UnexpectedAnswerError: EXIT.unexpectedAnswer,
   OutputError: EXIT.outputFailed,

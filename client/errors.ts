@@ -295,3 +295,19 @@ export class ConflictError extends IdempayError {
 export class UnexpectedAnswerError extends IdempayError {
   override readonly name = 'UnexpectedAnswerError';
 }
+
+/**
+ * The place in the feed of settlements is of no use any more (410): rows may be lost or a clock was set back, or the service has removed
+ * settlements after it (`type` tells which). Follow again with `from`. Settlements that were seen may come again, with the same key and state.
+ */
+export class SettlementsGoneError extends IdempayError {
+  override readonly name = 'SettlementsGoneError';
+  constructor(
+    message: string,
+    /** The time to begin again from (RFC 3339), so that nothing is missing that the service still has. */
+    readonly from: string,
+    details: ErrorDetails,
+  ) {
+    super(message, details);
+  }
+}

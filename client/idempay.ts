@@ -3,11 +3,13 @@ import { createRequests } from './http/requests.js';
 import { createTransport } from './http/transport.js';
 import { createPayments, type Payments } from './payments/payments.js';
 import { type IdempayOptions, readSettings } from './settings.js';
+import { createSettlements, type Settlements } from './settlements/settlements.js';
 import { createTransactions, type Transactions } from './transactions/transactions.js';
 
 /** A client of one service. It holds no connections of its own, and needs no closing. */
 export class Idempay {
   readonly payments: Payments;
+  readonly settlements: Settlements;
   readonly transactions: Transactions;
 
   /** Throws an InvalidRequestError that names the option that is wrong. */
@@ -17,6 +19,7 @@ export class Idempay {
     const requests = createRequests(transport, settings);
     const change = createChanges(settings, transport, requests);
     this.payments = createPayments(settings, transport, requests, change);
+    this.settlements = createSettlements(settings, requests);
     this.transactions = createTransactions(settings, requests, change);
   }
 }

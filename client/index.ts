@@ -27,6 +27,7 @@ export type {
 } from './payments/refund.js';
 export type * from './representations.js';
 export type { Fetch, IdempayOptions, TokenSource } from './settings.js';
+export type { SettlementFilter, SettlementPage, Settlements } from './settlements/settlements.js';
 export type {
   ChangeOptions,
   CreateBatchResult,

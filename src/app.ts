@@ -101,6 +101,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     ledger: deployment.ledger,
     refunds: deployment.refunds,
     history: deployment.paymentHistory,
+    settlements: deployment.settlements,
     processor,
     rules: { ...config.payments, dedupMs: config.processor.dedupMs },
     recoverAfterMs: backOffMs,
@@ -124,6 +125,8 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   );
 
   const { payments, records: paymentRecords, findTimeline, askProcessor, recovery, retention, waiting, endings } = area;
+  const { settlementFeed } = area;
+  metrics.showFeed(settlementFeed);
   const transactions = createTransactions(deployment.transactions, deployment.transactionCache, {
     counts: metrics.transactions,
     idempotencyTtlMs: config.payments.idempotencyTtlMs,
@@ -139,6 +142,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       payments,
       paymentRecords,
       unpaidKeys,
+      settlementFeed,
       findTimeline,
       askProcessor,
       paymentActivity: createPaymentActivity(deployment.paymentHistory, clock),
@@ -216,6 +220,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       // A connection whose last answer went out after the drain began would otherwise idle until its time-out.
       const closeIdle = setInterval(() => listener.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
       waiting.close();
+      settlementFeed.close();
       // The framework first: it then ends each connection with its answer.
       const connections = server.close().then(() => listener.close());
       const background = Promise.all([recovery.stop(), retention.stop(), backlog.stop()]);

@@ -2,6 +2,7 @@ import { type Command, Option } from '@commander-js/extra-typings';
 import { pageAt } from '#idempay/platform/manual.js';
 import { MEMBERS } from '#idempay/statements/columns.js';
 import { examples, KEY, KEY_UNLESS_REFERENCE, OPTIONS, REFERENCE } from '../arguments.js';
+import { wholeNumber } from '../connection.js';
 
 const AMOUNT = new Option('--amount <amount>', 'a decimal number such as 100.50').makeOptionMandatory();
 const CURRENCY = new Option('--currency <code>', 'an ISO 4217 code such as USD').makeOptionMandatory();
@@ -120,6 +121,42 @@ export function addPaymentCommands(program: Command): void {
     .action(async (options) => {
       process.exitCode = await (await import('./refund.js')).refund(options);
     });
+
+  program
+    .command('settlements')
+    .summary('shows payments and refunds as they end')
+    .description(
+      'Shows the payments and refunds that ended, in that order: those of the credential, and for operators all of them. With --follow it\ngoes on until it is ended, and waits for the next ones. With --cursor-file it goes on where it stopped: the place is kept after it was\nshown, so that each settlement is shown at least once. Exit code 8: the place is of no use any more; the message has the --from to\nbegin again with.',
+    )
+    .option('--follow', 'goes on, and waits for the next settlements')
+    .option('--after <cursor>', 'begins after this place; now: with the next settlement')
+    .option('--from <time>', 'settled at this day or moment (UTC), or later: 2026-11-20, 2026-11-20T13:00:00Z')
+    .option('--cursor-file <file>', 'keeps the place, and begins there if it exists')
+    .addOption(
+      new Option('--kind <kind>', 'only payments, only refunds, or all (default)').choices([
+        'payment',
+        'refund',
+        'all',
+      ] as const),
+    )
+    .option('--client <name>', 'for operators: only settlements of this client, such as key:shop')
+    .addOption(
+      new Option('--limit <count>', 'settlements of a page, at most 1000').argParser((text) =>
+        wholeNumber('--limit', text, 1, 1_000),
+      ),
+    )
+    .addOption(OPTIONS.json)
+    .addOption(OPTIONS.url)
+    .addOption(OPTIONS.apiKeyFile)
+    .addOption(OPTIONS.deadline)
+    .addHelpText(
+      'after',
+      examples(
+        ['idempay settlements --follow --after now', 'what ends from now on'],
+        ['idempay settlements --follow --cursor-file settlements.cursor --json | ./finish-orders', 'none is left out'],
+      ),
+    )
+    .action(async (options) => (await import('./settlements.js')).showSettlements(options));
 
   const payments = program
     .command('payments')

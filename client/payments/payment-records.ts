@@ -204,7 +204,8 @@ function plainKey(key: string): string {
     .toLowerCase();
 }
 
-function momentOf(name: string, moment: string | Date | undefined): string | undefined {
+/** As the service takes it. Throws an InvalidRequestError. */
+export function momentOf(name: string, moment: string | Date | undefined): string | undefined {
   if (!(moment instanceof Date)) return moment;
   if (Number.isNaN(moment.getTime())) throw new InvalidRequestError(`'${name}' must be a valid Date, or text.`);
   return moment.toISOString();

@@ -13,6 +13,7 @@ import type { Activity } from '../payments/history/payment-activity.js';
 import type { PaymentRecords } from '../payments/history/payment-records.js';
 import type { FindTimeline } from '../payments/history/timeline.js';
 import type { Payments } from '../payments/payments.js';
+import type { SettlementFeed } from '../payments/settlement-feed.js';
 import type { StoreUnavailable } from '../platform/faults.js';
 import type { Transactions } from '../transactions/transactions.js';
 import { fixedHeaders } from './connections/fixed-headers.js';
@@ -37,6 +38,7 @@ import { generateKey } from './payments/generate-key.js';
 import { getPayment } from './payments/get-payment.js';
 import { listPayments } from './payments/list-payments.js';
 import { listRefunds } from './payments/list-refunds.js';
+import { listSettlements } from './payments/list-settlements.js';
 import { pay } from './payments/pay.js';
 import { paymentActivity } from './payments/payment-activity.js';
 import { paymentStatus } from './payments/payment-status.js';
@@ -82,6 +84,7 @@ export interface Features {
   readonly payments: Payments;
   readonly paymentRecords: PaymentRecords;
   readonly unpaidKeys: Pick<UnpaidKeys, 'take'>;
+  readonly settlementFeed: Pick<SettlementFeed, 'read'>;
   readonly findTimeline: FindTimeline;
   readonly askProcessor: AskProcessor;
   readonly paymentActivity: () => Promise<Activity>;
@@ -121,6 +124,7 @@ const ENDPOINTS: readonly ((app: FastifyInstance, context: EndpointContext) => v
   exportPayments,
   getPayment,
   listRefunds,
+  listSettlements,
   resolvePayment,
   paymentTimeline,
   processorAnswer,

@@ -4,12 +4,13 @@ import type { Look } from '../live/sample.js';
 import { createPaymentCounts, type PaymentCounts } from '../payments/payment-counts.js';
 import type { Backlog, PendingBacklog } from '../payments/ports/ledger.js';
 import type { ProcessorClient } from '../payments/ports/processor.js';
+import type { SettlementFeed } from '../payments/settlement-feed.js';
 import { VERSION } from '../platform/version.js';
 import type { MeasuredStore, StoreMeasures } from '../stores/shared/store-measures.js';
 import { createTransactionCounts, type TransactionCounts } from '../transactions/transaction-counts.js';
 import { Exposition } from './exposition.js';
 import { measureHttp } from './http-requests.js';
-import { showBacklog, showPayments, showPending } from './payments.js';
+import { showBacklog, showFeed, showPayments, showPending } from './payments.js';
 import { memoryBytes, showProcess } from './process-use.js';
 import { measureProcessor } from './processor-calls.js';
 import { measureStores, showStores } from './stores.js';
@@ -27,6 +28,7 @@ export interface Metrics {
   measured(processor: ProcessorClient): ProcessorClient;
   showBacklog(latest: () => Backlog | undefined): void;
   showPending(latest: () => PendingBacklog | undefined): void;
+  showFeed(feed: Pick<SettlementFeed, 'behindMs'>): void;
   /** The part of it that the live view shows, from the same numbers as the text. */
   look(): Look;
   stop(): void;
@@ -66,6 +68,7 @@ export function createMetrics(
       showBacklog(exposition, latest);
     },
     showPending: (latest) => showPending(exposition, latest),
+    showFeed: (feed) => showFeed(exposition, payments, feed),
     look() {
       const backlog = latestBacklog();
       return {

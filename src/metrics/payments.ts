@@ -1,5 +1,6 @@
 import type { PaymentCounts } from '../payments/payment-counts.js';
 import type { Backlog, PendingBacklog } from '../payments/ports/ledger.js';
+import type { SettlementFeed } from '../payments/settlement-feed.js';
 import { type Exposition, readingsOf } from './exposition.js';
 
 /** Payments besides the answers: settled ones by their origin, payments under way, and payments that wait for recovery. */
@@ -71,5 +72,24 @@ export function showPending(exposition: Exposition, latest: () => PendingBacklog
     'idempay_payments_pending_past_until',
     'Of the pending payments, those whose end the processor expected before now: if they stay, look at the processor.',
     shown(({ pastUntil }) => pastUntil),
+  );
+}
+
+/** Readers of the feed of settlements in this process, and how old the bound is up to which they read. */
+export function showFeed(
+  exposition: Exposition,
+  counts: Pick<PaymentCounts, 'feedReaders'>,
+  feed: Pick<SettlementFeed, 'behindMs'>,
+): void {
+  exposition.gauge('idempay_settlement_readers', 'Requests that wait for a settlement now.', () => [
+    [{}, counts.feedReaders],
+  ]);
+  exposition.gauge(
+    'idempay_settlements_behind_seconds',
+    'Since the time up to which settlements are shown was moved last. If it grows, a commit waits for its standby, or somebody else has changed payments and not committed; absent while nobody waits.',
+    () => {
+      const behindMs = feed.behindMs();
+      return behindMs === undefined ? [] : [[{}, behindMs / 1000]];
+    },
   );
 }

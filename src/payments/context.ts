@@ -5,6 +5,7 @@ import type { Ledger } from './ports/ledger.js';
 import type { PaymentHistory } from './ports/payment-history.js';
 import type { Processor } from './ports/processor.js';
 import type { RefundLedger } from './ports/refund-ledger.js';
+import type { Settlements } from './ports/settlements.js';
 import type { Claim, Origin, Outcome } from './values/payment.js';
 import type { ComputeKey } from './values/reference.js';
 import type { ComputeRefundKey } from './values/refund.js';
@@ -15,6 +16,7 @@ export interface PaymentContext {
   readonly ledger: Ledger;
   readonly refunds: RefundLedger;
   readonly history: PaymentHistory;
+  readonly settlements: Settlements;
   readonly processor: Processor;
   readonly rules: PaymentRules;
   /** How long recovery leaves a payment alone whose outcome is still unknown at that age. */

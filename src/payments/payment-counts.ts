@@ -19,6 +19,8 @@ export interface PaymentCounts {
   attemptsOfRecovery: number;
   /** At this moment: requests that wait for another attempt. */
   waiters: number;
+  /** At this moment: requests that wait for a settlement. */
+  feedReaders: number;
 }
 
 export function createPaymentCounts(): PaymentCounts {
@@ -30,6 +32,7 @@ export function createPaymentCounts(): PaymentCounts {
     attemptsOfRequests: 0,
     attemptsOfRecovery: 0,
     waiters: 0,
+    feedReaders: 0,
   };
 }
 

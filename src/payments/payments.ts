@@ -25,6 +25,7 @@ import { createPendingLooks } from './pending.js';
 import { createRecovery, type Recovery } from './recovery.js';
 import { createRefundPayment, type RefundPayment } from './refund.js';
 import { createRetention, type Retention } from './retention.js';
+import { SettlementFeed } from './settlement-feed.js';
 import { createTurnOf } from './turn.js';
 import type { FinalOutcome } from './values/payment.js';
 import type { ComputeKey, NamedPayment, Reference } from './values/reference.js';
@@ -39,6 +40,7 @@ export interface PaymentArea {
   readonly recovery: Recovery;
   readonly retention: Retention;
   readonly waiting: Waiting;
+  readonly settlementFeed: SettlementFeed;
   readonly endings: Pick<AttemptEndings, 'stop'>;
 }
 
@@ -104,6 +106,7 @@ export function createPaymentArea(
     recovery: createRecovery(parts),
     retention: createRetention(ledger, rules.retentionMs, clock, keyTimes, events),
     waiting,
+    settlementFeed: new SettlementFeed(context.settlements, clock, counts),
     endings,
   };
 }

@@ -14,6 +14,8 @@ import { createPostgresLedger } from './postgres/payments/ledger.js';
 import { createPostgresPaymentHistory } from './postgres/payments/payment-history.js';
 import { readProcessorNames } from './postgres/payments/processor-names.js';
 import { createPostgresRefundLedger } from './postgres/payments/refunds.js';
+import { CLOCK_IS_BEHIND, CLOCK_WENT_BACK } from './postgres/payments/settlement-read-statements.js';
+import { createPostgresSettlements } from './postgres/payments/settlement-reads.js';
 import { createPostgresCacheEpochs } from './postgres/transactions/cache-epochs.js';
 import { SWEEP_CREATION_KEYS } from './postgres/transactions/transaction-statements.js';
 import { createPostgresTransactionStore } from './postgres/transactions/transaction-store.js';
@@ -110,7 +112,7 @@ export async function openDistributed(options: {
       refusal: () => identity.refusal,
     },
   );
-  const databaseClock = new DatabaseClock(database, clock);
+  const databaseClock = new DatabaseClock(database, clock, () => database.writeHoweverLate(CLOCK_WENT_BACK));
   try {
     await refuseWrongRedis(location, (sentence) => notices.warn(sentence));
     await untilPostgresIsThere(
@@ -150,6 +152,7 @@ export async function openDistributed(options: {
   await untilPostgresIsThere(
     async () => {
       await identity.watch(database, payments);
+      await database.writeHoweverLate(CLOCK_IS_BEHIND);
       // Rows that this look found to be lost have changed them.
       processors = await readProcessorNames(database);
       ({ hasOrders } = await readAdoption(database));
@@ -203,6 +206,7 @@ export async function openDistributed(options: {
     }),
     refunds: createPostgresRefundLedger(payments, databaseClock, confirmDurable, onOtherKind),
     paymentHistory: createPostgresPaymentHistory(payments, confirmDurable, new Permits(maxPages)),
+    settlements: createPostgresSettlements(payments, confirmDurable, new Permits(maxPages)),
     transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
       maxSnapshots,
       pagePermits: new Permits(maxPages),

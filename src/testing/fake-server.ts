@@ -17,7 +17,14 @@ import { SILENT } from './silent.js';
 export interface Answering {
   readonly features: Pick<
     Features,
-    'payments' | 'paymentRecords' | 'findTimeline' | 'askProcessor' | 'paymentActivity' | 'transactions' | 'health'
+    | 'payments'
+    | 'paymentRecords'
+    | 'settlementFeed'
+    | 'findTimeline'
+    | 'askProcessor'
+    | 'paymentActivity'
+    | 'transactions'
+    | 'health'
   >;
   readonly apiKey: string | undefined;
 }
@@ -58,6 +65,7 @@ export function createFakeServer(access: 'none' | 'required'): FakeServer {
     {
       payments: eachOf(() => features().payments),
       paymentRecords: eachOf(() => features().paymentRecords),
+      settlementFeed: eachOf(() => features().settlementFeed),
       findTimeline: (...given) => features().findTimeline(...given),
       askProcessor: (...given) => features().askProcessor(...given),
       paymentActivity: () => features().paymentActivity(),

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { createHealth } from '../health/health.js';
 import { createPaymentActivity } from '../payments/history/payment-activity.js';
 import { createPaymentArea } from '../payments/payments.js';
+import { SettlementFeed } from '../payments/settlement-feed.js';
 import { generateIdempotencyKey } from '../payments/values/idempotency-key.js';
 import { createComputeKey } from '../payments/values/reference.js';
 import { createComputeRefundKey } from '../payments/values/refund.js';
@@ -46,13 +47,14 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
   const processing = new AsyncLocalStorage<FakeProcessing>();
   const processor = createFakeProcessor(() => processing.getStore(), now);
   const stores = openInMemory(clock);
-  const { keys, ledger, refunds, paymentHistory: history } = stores;
+  const { keys, ledger, refunds, paymentHistory: history, settlements } = stores;
   const idempotencyTtlMs = keyLifeMs;
   const area = createPaymentArea({
     keys,
     ledger,
     refunds,
     history,
+    settlements,
     processor,
     rules: { payloadMismatch, idempotencyTtlMs, leaseMs: LEASE_MS, maxInFlight: MOST_IN_FLIGHT, dedupMs: DEDUP_MS },
     recoverAfterMs: () => 0,
@@ -69,6 +71,8 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
     features: {
       payments: area.payments,
       paymentRecords: area.records,
+      // A test's own clock may stand still.
+      settlementFeed: new SettlementFeed(settlements, systemClock),
       findTimeline: area.findTimeline,
       askProcessor: area.askProcessor,
       paymentActivity: createPaymentActivity(history, clock),

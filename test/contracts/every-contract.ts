@@ -12,6 +12,7 @@ import { ledgerTurnsContract } from './ledger-turns-contract.js';
 import { paymentHistoryContract } from './payment-history-contract.js';
 import { paymentLifeContract } from './payment-life-contract.js';
 import { refundLedgerContract } from './refund-ledger-contract.js';
+import { settlementsContract } from './settlements-contract.js';
 import { transactionCacheContract } from './transaction-cache-contract.js';
 import { transactionCreationContract } from './transaction-creation-contract.js';
 import { transactionSearchContract } from './transaction-search-contract.js';
@@ -43,5 +44,6 @@ export function describeEveryContract(deployment: string, open: OpenPorts): void
     describe('the ledger turns contract', async () => ledgerTurnsContract(await sharePorts(open)));
     describe('the ledger retention contract', async () => ledgerRetentionContract(await sharePorts(open)));
     describe('the refund ledger contract', async () => refundLedgerContract(await sharePorts(open)));
+    describe('the settlements contract', async () => settlementsContract(await sharePorts(open)));
   });
 }

@@ -23,6 +23,7 @@ describe("another client's key (rule A5)", () => {
     ledger: recorded(ports.ledger, calls),
     refunds: recorded(ports.refunds, calls),
     paymentHistory: recorded(ports.paymentHistory, calls),
+    settlements: ports.settlements,
   });
   const { payments, records, findTimeline, processor } = process;
 

@@ -52,7 +52,7 @@ export type Composition = ReturnType<typeof compose>;
  * the same ports are two processes of one deployment.
  */
 export function compose(
-  ports: Pick<Ports, 'keys' | 'ledger' | 'refunds' | 'paymentHistory'>,
+  ports: Pick<Ports, 'keys' | 'ledger' | 'refunds' | 'paymentHistory' | 'settlements'>,
   { recoverAfterMs = () => 0, clock = systemClock, ...settings }: Settings = {},
   processor = new RecordingProcessor(newProcessorName(), settings.dedupMs),
 ) {
@@ -78,6 +78,7 @@ export function compose(
     ledger: ledger.port,
     refunds: refunds.port,
     history: ports.paymentHistory,
+    settlements: ports.settlements,
     processor,
     rules: { ...lives, payloadMismatch: 'replay', maxInFlight: 10_000, retentionMs: undefined, ...settings },
     recoverAfterMs,

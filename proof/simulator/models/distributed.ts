@@ -4,6 +4,8 @@ import { createConfirmDurable } from '#idempay/stores/postgres/connection/durabi
 import { createPostgresLedger } from '#idempay/stores/postgres/payments/ledger.js';
 import { createPostgresPaymentHistory } from '#idempay/stores/postgres/payments/payment-history.js';
 import { createPostgresRefundLedger } from '#idempay/stores/postgres/payments/refunds.js';
+import { CLOCK_WENT_BACK } from '#idempay/stores/postgres/payments/settlement-read-statements.js';
+import { createPostgresSettlements } from '#idempay/stores/postgres/payments/settlement-reads.js';
 import { createPostgresCacheEpochs } from '#idempay/stores/postgres/transactions/cache-epochs.js';
 import { createPostgresTransactionStore } from '#idempay/stores/postgres/transactions/transaction-store.js';
 import { CacheMasters } from '#idempay/stores/redis/connection/cache-masters.js';
@@ -42,7 +44,7 @@ export async function openDistributedModel(
   const { clock } = settings;
   const database = connectPostgres(postgres, lines.postgres);
   const client = connectRedis(redis, lines.redis);
-  const databaseClock = new DatabaseClock(database, clock);
+  const databaseClock = new DatabaseClock(database, clock, () => database.writeHoweverLate(CLOCK_WENT_BACK));
   await databaseClock.synchronize();
   let isOpen = true;
   const keepSynchronized = async () => {
@@ -68,6 +70,7 @@ export async function openDistributedModel(
     ledger: createPostgresLedger(database, databaseClock, confirmDurable),
     refunds: createPostgresRefundLedger(database, databaseClock, confirmDurable),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
+    settlements: createPostgresSettlements(database, confirmDurable),
     transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
       maxSnapshots: MAX_SNAPSHOTS,
     }),

@@ -29,4 +29,5 @@ export const ROUTINE: ReadonlySet<string> = new Set([
   ...'note_elapsed begin_hour retention_time old_hour forget_hours advance_horizon remove_settled'.split(' '),
   ...'takeOverDue noteElapsed removeSettled'.split(' '),
   ...'cache_epoch cache_epoch_of'.split(' '),
+  ...'settlement_clock settlement_writers settlement_ends'.split(' '),
 ]);

@@ -5,7 +5,7 @@ import type { PostgresServer, Rows, Tables, Values } from './postgres-server.js'
 
 /** Statements whose first value is no key. */
 const ABOUT_NO_KEY =
-  /^(cache_epoch_of|create_transactions|find_creation|sweep_|list_|removals_since|newest_|payments_of_|nth_|settled_|count_|note_|begin_|old_|take_over_abandoned|forget_hours|advance_horizon|remove_settled)/;
+  /^(cache_epoch_of|create_transactions|find_creation|sweep_|list_|removals_since|newest_|payments_of_|nth_|settle(d|ment|ments)_|count_|note_|begin_|old_|take_over_abandoned|forget_hours|advance_horizon|remove_settled)/;
 
 /** The part of the pool of connections that the adapters use, over a line to a modelled server. */
 export function connectPostgres(server: PostgresServer, line: Line): Postgres {

@@ -8,6 +8,7 @@ import { adopted, type Loss, mayBeLost, NEVER_LOST } from './loss.js';
 import { PAYMENT_STATEMENTS, type StoredPayment } from './payment-statements.js';
 import { REFUND_STATEMENTS } from './refund-statements.js';
 import { createRetention, RETENTION_STATEMENTS, type Retention } from './retention-statements.js';
+import { begunIncarnation, type Incarnation, SETTLEMENT_STATEMENTS } from './settlement-statements.js';
 import { TRANSACTION_STATEMENTS } from './transaction-statements.js';
 
 export type Values = readonly unknown[];
@@ -25,6 +26,9 @@ export interface Tables {
   /** The deployment's row has them. */
   processors: readonly string[];
   loss: Loss;
+  incarnations: readonly Incarnation[];
+  /** The statements under way that change payments: their commits are still to come. */
+  readonly writers: Set<string>;
 }
 
 type Locks = readonly (string | number)[];
@@ -42,6 +46,7 @@ const STATEMENTS: Statements = {
   ...PAYMENT_STATEMENTS,
   ...REFUND_STATEMENTS,
   ...RETENTION_STATEMENTS,
+  ...SETTLEMENT_STATEMENTS,
   ...TRANSACTION_STATEMENTS,
   ...CREATION_STATEMENTS,
   database_now: (_tables, _values, [now]) => [{ now }],
@@ -69,6 +74,10 @@ function locksOf(name: string, values: Values): Locks {
   return name === 'remove_transaction' ? [first as number, 'the list'] : [];
 }
 
+/** The others lock no table of payments. */
+const CHANGES_PAYMENTS =
+  /^(claim|cancel|take_over|begin_|due_|move_|renew|abandon|leave|settle|resolve|remove_settled)(?!.*hour)/;
+
 interface PostgresSettings {
   /** Its wall clock: milliseconds since the epoch. */
   readonly now: () => number;
@@ -87,6 +96,7 @@ export class PostgresServer {
   private readonly waiting = new Map<string | number, (() => void)[]>();
   /** One more with each restore, which ends the connections. */
   private restores = 0;
+  private executions = 0;
 
   constructor(private readonly settings: PostgresSettings) {
     this.tables = {
@@ -99,6 +109,8 @@ export class PostgresServer {
       cache: { epoch: 0, masters: [] },
       processors: [],
       loss: NEVER_LOST,
+      incarnations: begunIncarnation({ incarnations: [], loss: NEVER_LOST }, settings.now()),
+      writers: new Set(),
     };
   }
 
@@ -112,7 +124,10 @@ export class PostgresServer {
     return () => {
       this.restores += 1;
       this.waiting.clear();
-      Object.assign(this.tables, kept, { loss: adopted(kept, this.tables.loss, this.settings.now()) });
+      this.tables.writers.clear();
+      const now = this.settings.now();
+      const loss = adopted(kept, this.tables.loss, now);
+      Object.assign(this.tables, kept, { loss, incarnations: begunIncarnation({ ...kept, loss }, now) });
     };
   }
 
@@ -135,7 +150,12 @@ export class PostgresServer {
     const at: number[] = [];
     const { restores } = this;
     const isCut = () => this.restores !== restores;
+    this.executions += 1;
+    const writer = `${this.executions}/1`;
+    // Before it reads the clock.
+    if (CHANGES_PAYMENTS.test(name)) this.tables.writers.add(writer);
     const free = () => {
+      this.tables.writers.delete(writer);
       for (const key of held) this.free(key);
     };
     const commit = () => {

@@ -20,6 +20,8 @@ export interface Retention {
   keysBefore: string;
   removableBefore: string;
   seenAt: number | null;
+  /** The latest settlement that was removed; null if none was. */
+  removedUntil: number | null;
 }
 
 const BEFORE_ALL = '00000000-0000-0000-0000-000000000000';
@@ -27,7 +29,7 @@ const BEFORE_ALL = '00000000-0000-0000-0000-000000000000';
 export function createRetention(now: number): Retention {
   const clock = { lowest_key_ms: Math.floor(now), clock_ms: Math.floor(now) };
   const hour = { hour: 1, from_ms: 0, until_ms: 0, ...clock, unseen_ms: 0, confirmed: false };
-  return { hours: [hour], keysBefore: BEFORE_ALL, removableBefore: BEFORE_ALL, seenAt: now };
+  return { hours: [hour], keysBefore: BEFORE_ALL, removableBefore: BEFORE_ALL, seenAt: now, removedUntil: null };
 }
 
 export const currentHour = ({ hours }: Retention) => hours.at(-1) as Hour;
@@ -138,6 +140,8 @@ export const RETENTION_STATEMENTS: Statements = {
     const whole = [...single.filter(({ key }) => !isLocked(key)), ...attempts.filter(isRemovable)];
     const removable = whole.flatMap((row) => [row, ...refundsOf(row)]);
     for (const { key } of removable) payments.delete(key);
+    const latest = Math.max(retention.removedUntil ?? -Infinity, ...removable.map((row) => Number(row.settled_at)));
+    if (removable.length > 0) retention.removedUntil = latest;
     const last = looked.length === limit ? looked.at(-1) : undefined;
     return [{ removed: removable.length, settledAtUs: last?.us ?? null, key: last?.row.key ?? null }];
   },

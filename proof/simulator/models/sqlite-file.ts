@@ -14,6 +14,7 @@ import { migrate } from '#idempay/stores/embedded/migrate.js';
 import { createEmbeddedLedger } from '#idempay/stores/embedded/payments/ledger.js';
 import { createEmbeddedPaymentHistory } from '#idempay/stores/embedded/payments/payment-history.js';
 import { createEmbeddedRefundLedger } from '#idempay/stores/embedded/payments/refunds.js';
+import { createEmbeddedSettlements } from '#idempay/stores/embedded/payments/settlement-reads.js';
 import { Reader } from '#idempay/stores/embedded/reader.js';
 import { StoreClock } from '#idempay/stores/embedded/store-clock.js';
 import { createEmbeddedTransactionCache } from '#idempay/stores/embedded/transaction-cache.js';
@@ -126,6 +127,7 @@ export class SqliteFile {
       ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
       refunds: createEmbeddedRefundLedger(writer, reader, storeClock, clock.now),
       paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now, clock.now),
+      settlements: createEmbeddedSettlements(writer, reader, clock.monotonic),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache: createEmbeddedTransactionCache(FOR_EVER, counters, REMEMBERED),
       async close() {},

@@ -66,6 +66,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
         ledger: ports.ledger,
         refunds: ports.refunds,
         history: ports.paymentHistory,
+        settlements: ports.settlements,
         processor: remote,
       },
       rules: { idempotencyTtlMs, leaseMs, payloadMismatch, maxInFlight, dedupMs, retentionMs },

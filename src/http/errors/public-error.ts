@@ -26,6 +26,8 @@ export class PublicError extends Error {
     /** Headers that belong to the error, such as `Retry-After` or `Allow`. */
     readonly headers: Readonly<Record<string, string>> = {},
     cause?: unknown,
+    /** More members of the form of RFC 9457. */
+    readonly members: Readonly<Record<string, string>> = {},
   ) {
     super(message, cause === undefined ? undefined : { cause });
   }
@@ -72,7 +74,7 @@ export function formOf(error: PublicError, accept: string | undefined, told?: To
 export type Told = { readonly charge: Charge } | { readonly refund: Charge };
 
 /** The members of RFC 9457 3.1, and what is told of the payment or the refund. */
-export function problemBody({ problem, status, message: detail }: PublicError, told?: Told) {
+export function problemBody({ problem, status, message: detail, members }: PublicError, told?: Told) {
   // A relative reference (RFC 9457 3.1.1), so that it holds wherever the service is served.
-  return { type: `/problems#${problem.name}`, title: problem.title, status, detail, ...told };
+  return { type: `/problems#${problem.name}`, title: problem.title, status, detail, ...members, ...told };
 }

@@ -150,6 +150,9 @@ const LOOK_UP_RETRY_SECONDS = 1;
 /** On the 404 of a payment's record: what is certain of its key. */
 const KEY_STATE_HEADER = 'Idempay-Key-State';
 
+/** On the 410s of the feed of settlements: the time to begin again from. */
+const SETTLEMENTS_FROM_HEADER = 'Idempay-Settlements-From';
+
 /** The reason, for programs, on each 422 and on some 409 about a reference or a cancellation. */
 const ATTEMPT_STATE_HEADER = 'Idempay-Attempt-State';
 export const ATTEMPT_STATES = [
@@ -173,6 +176,7 @@ interface Said {
   readonly text: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly cause?: unknown;
+  readonly members?: Readonly<Record<string, string>>;
   /** For an entry of several statuses. */
   readonly status?: number;
 }
@@ -675,6 +679,26 @@ const CATALOGUE = {
   }),
 
   // Operators' requests about payments.
+  settlementsIncarnation: entry({
+    status: 410,
+    title: 'The feed of settlements has begun anew, because rows may be lost or a clock was set back.',
+    action:
+      'Begin again with the time in Idempay-Settlements-From as `from`. Settlements that come again have the same keys.',
+    message: (from: string) =>
+      beginAgain(
+        from,
+        'Settlements before this cursor may not have been shown: rows may be lost, or a clock was set back.',
+      ),
+    examples: { settlementsIncarnation: ['2026-11-20T12:50:02.000000Z'] },
+  }),
+  settlementsRemoved: entry({
+    status: 410,
+    title: 'Retention has removed settlements after this place of the feed.',
+    action:
+      'Begin again with the time in Idempay-Settlements-From as `from`. Settlements between are not shown any more; an export made before may have them.',
+    message: (from: string) => beginAgain(from, 'Settlements after this place were removed by PAYMENT_RETENTION_DAYS.'),
+    examples: { settlementsRemoved: ['2026-11-20T13:00:02.000001Z'] },
+  }),
   paymentFinal: entry({
     status: 409,
     title: 'The payment is final, so it cannot be resolved.',
@@ -1135,8 +1159,14 @@ function entry<Of>(the: Of): Of {
   return the;
 }
 
-function errorOf(problem: Problem, { text, headers, cause, status = Number(problem.status) }: Said): PublicError {
-  return new PublicError(problem, status, text, headers, cause);
+function errorOf(problem: Problem, said: Said): PublicError {
+  const { text, headers, cause, status = Number(problem.status), members } = said;
+  return new PublicError(problem, status, text, headers, cause, members);
+}
+
+function beginAgain(from: string, why: string): Said {
+  const text = `${why} Begin again with from=${from}: some settlements then come again, with the same keys.`;
+  return { text, headers: { [SETTLEMENTS_FROM_HEADER]: from }, members: { from } };
 }
 
 function after(seconds: number, text: string): Said {

@@ -166,5 +166,11 @@ export const ERROR_HEADERS: Readonly<Record<string, ResponseHeader>> = {
     { enum: ATTEMPT_STATES },
     'superseded',
   ),
+  'Idempay-Settlements-From': always(
+    'Idempay-Settlements-From',
+    'The time to begin the feed again from (`from`), so that no settlement is missing.',
+    { type: 'string', format: 'date-time' },
+    '2026-11-20T13:00:00.000000Z',
+  ),
   Allow: always('Allow', 'The methods of this path.', { type: 'string' }, 'GET, HEAD'),
 };

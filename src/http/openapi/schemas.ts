@@ -3,6 +3,7 @@ import { StoreStatistics, StoreStatus, StoreValue } from '../operations/key-valu
 import { LiveSamplesSchema } from '../operations/live.js';
 import { ReadinessSchema } from '../operations/probes.js';
 import { SessionSchema } from '../operations/session.js';
+import { SettlementPageSchema } from '../payments/list-settlements.js';
 import { CurrencySchema, PaymentRequestSchema } from '../payments/pay.js';
 import { RefundRequestSchema } from '../payments/refund-payment.js';
 import { ResolutionSchema } from '../payments/resolve-payment.js';
@@ -12,7 +13,7 @@ import { CreatedTransactionsSchema, NewTransactionsSchema } from '../transaction
 import { NewTransactionSchema } from '../transactions/new-transaction.js';
 import { FoundTransactionSchema } from '../transactions/search-transactions.js';
 import { TransactionSchema, TransactionStatusSchema } from '../transactions/shown-transaction.js';
-import { whole } from './json-schema.js';
+import { moment, whole } from './json-schema.js';
 import type { JsonSchema } from './route-description.js';
 
 const Problem = whole(
@@ -51,6 +52,7 @@ const ProblemDetails = {
       description:
         'The same of a refund: whether the money was given back under this name. If absent, it is `unknown`.',
     },
+    from: { ...moment, description: 'For the feed of settlements: the time to begin again from.' },
   },
   additionalProperties: false,
 };
@@ -61,6 +63,7 @@ export const SCHEMAS = {
   ProblemDetails,
   Payment: PaymentSchema,
   PendingPayment: PendingPaymentSchema,
+  SettlementPage: SettlementPageSchema,
   Currency: CurrencySchema,
   PaymentRequest: PaymentRequestSchema,
   RefundRequest: RefundRequestSchema,

@@ -172,7 +172,8 @@ function processorNamed(text: string): string {
   throw publicErrors.invalidRequest("'processor' must be the name of a processor, as a payment shows it.");
 }
 
-function momentOf(name: string, text: string): number {
+/** Milliseconds since the epoch; throws the 400 that names the parameter. */
+export function momentOf(name: string, text: string): number {
   // In a query an unescaped plus sign arrives as a space.
   const plain = text.replace(' ', '+');
   const isWritten = DAY.test(plain) || MOMENT.test(plain);

@@ -27,7 +27,7 @@ import { AT_MOST_15_DIGITS, NOT_ALL_ZEROS } from '../openapi/json-schema.js';
 import { type RouteDescription, refusedBodies } from '../openapi/route-description.js';
 import { visibleClient } from '../requests/access-check.js';
 import { requiredBody } from '../requests/body-parser.js';
-import { whenClientIsGone } from '../requests/client-gone.js';
+import { clientGone } from '../requests/client-gone.js';
 import { type JsonBody, type JsonMember, membersOf } from '../requests/json-body.js';
 import type { HttpMeasures } from '../requests/measures.js';
 import { preferredWaitSeconds, prefersAsync } from '../requests/prefer.js';
@@ -173,13 +173,6 @@ type Answered = PayAnswer & { readonly record?: string };
 /** Only a caller that understands pending payments gets a 202 (rule P24): a payer is present, or the request prefers it. */
 function takesPending({ headers }: FastifyRequest, asked: PaymentRequest): boolean {
   return ('content' in asked && asked.content?.returnUrl !== undefined) || prefersAsync(headers.prefer);
-}
-
-/** Aborted when the connection ends before the answer. */
-function clientGone(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  whenClientIsGone(reply, () => gone.abort());
-  return gone.signal;
 }
 
 function paidIn(answer: PayAnswer): Paid | undefined {

@@ -70,6 +70,6 @@ function admit(request: FastifyRequest, result: AuthenticationResult, scopes: re
 }
 
 /** The client whose idempotency keys the request may see: undefined for all keys (rule A5). */
-export function visibleClient({ caller }: FastifyRequest): string | undefined {
+export function visibleClient({ caller }: Pick<FastifyRequest, 'caller'>): string | undefined {
   return caller?.scopes.has('operations') ? undefined : caller?.client;
 }

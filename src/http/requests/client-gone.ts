@@ -22,6 +22,13 @@ export function whenClientIsGone({ request, raw }: FastifyReply, then: () => voi
   });
 }
 
+/** Aborted when the connection ends before the answer. */
+export function clientGone(reply: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  whenClientIsGone(reply, () => gone.abort());
+  return gone.signal;
+}
+
 function follow(socket: Socket): Set<() => void> {
   const steps = new Set<() => void>();
   stepsBySocket.set(socket, steps);

@@ -12,6 +12,7 @@ import { migrate } from './migrate.js';
 import { createEmbeddedLedger } from './payments/ledger.js';
 import { createEmbeddedPaymentHistory } from './payments/payment-history.js';
 import { createEmbeddedRefundLedger } from './payments/refunds.js';
+import { createEmbeddedSettlements } from './payments/settlement-reads.js';
 import { Reader, type Snapshots } from './reader.js';
 import { StoreClock } from './store-clock.js';
 import { createEmbeddedTransactionCache } from './transaction-cache.js';
@@ -60,6 +61,7 @@ export function openInMemory(clock: Clock): InMemory {
     ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
     refunds: createEmbeddedRefundLedger(writer, reader, storeClock, clock.now),
     paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now, clock.now),
+    settlements: createEmbeddedSettlements(writer, reader, clock.monotonic, 0),
     transactions: createEmbeddedTransactionStore(writer, reader, clock),
     transactionCache,
     keyValueStore,

@@ -13,6 +13,7 @@ import { createEmbeddedLedger } from './payments/ledger.js';
 import { createEmbeddedPaymentHistory } from './payments/payment-history.js';
 import { readProcessorNames } from './payments/processor-names.js';
 import { createEmbeddedRefundLedger } from './payments/refunds.js';
+import { createEmbeddedSettlements } from './payments/settlement-reads.js';
 import { Reader } from './reader.js';
 import { watchStoreClock } from './store-clock.js';
 import { createEmbeddedTransactionCache } from './transaction-cache.js';
@@ -73,6 +74,7 @@ export async function openEmbedded(options: {
       ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
       refunds: createEmbeddedRefundLedger(writer, reader, storeClock, clock.now),
       paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now, clock.now),
+      settlements: createEmbeddedSettlements(writer, reader, clock.monotonic),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache,
       keyValueStore,

@@ -5,6 +5,7 @@ import type { KeyStore } from '../../payments/ports/key-store.js';
 import type { Ledger } from '../../payments/ports/ledger.js';
 import type { PaymentHistory } from '../../payments/ports/payment-history.js';
 import type { RefundLedger } from '../../payments/ports/refund-ledger.js';
+import type { Settlements } from '../../payments/ports/settlements.js';
 import type { Adoption } from '../../payments/values/adoption.js';
 import type { ClaimedProcessors } from '../../payments/values/processor-names.js';
 import type { Clock } from '../../platform/clock.js';
@@ -25,6 +26,7 @@ export interface Deployment {
   readonly ledger: Ledger;
   readonly refunds: RefundLedger;
   readonly paymentHistory: PaymentHistory;
+  readonly settlements: Settlements;
   readonly transactions: TransactionStore;
   readonly transactionCache: TransactionCache;
   readonly keyValueStore: KeyValueStoreReport;

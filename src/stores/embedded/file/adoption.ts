@@ -48,7 +48,11 @@ const PROCESSORS_BEFORE_LOSS = `
 export const FORGET_UNSENT = `
   UPDATE payments SET unsent_epoch = NULL WHERE state = 'PROCESSING' AND pending_until IS NULL AND unsent_epoch IS NOT NULL`;
 
-/** All consequences of rows that may be lost, in one commit. Running it twice only leaves another gap in the ids. */
+/** Another incarnation of the feed of settlements, from now on. */
+export const beginIncarnation = (nowMs: string) => `
+  INSERT INTO settlement_incarnations SELECT max(number) + 1, lower(hex(randomblob(8))), ${nowMs} FROM settlement_incarnations`;
+
+/** All consequences of rows that may be lost, in one commit. Running it twice only leaves another gap in the ids, and another incarnation. */
 const adoptionBefore = (key: string, nowMs: number) => `
   BEGIN IMMEDIATE;
   ${FORGET_UNSENT};
@@ -58,6 +62,7 @@ const adoptionBefore = (key: string, nowMs: number) => `
     lost_ms = ${nowMs} - (SELECT claimed_at FROM payments ORDER BY transaction_id DESC LIMIT 1),
     look_up_references_until = (SELECT max(until_ms) FROM retention_hours) + ${LOOK_UP_REFERENCES_MS},
     processors_before_loss = ${PROCESSORS_BEFORE_LOSS};
+  ${beginIncarnation(`${nowMs}`)};
   UPDATE last_commit SET incarnation = '${newIncarnation()}', number = number + 1, adopted = incarnation;
   COMMIT`;
 

@@ -160,10 +160,22 @@ CREATE INDEX payments_by_reference ON payments (reference, client, attempt) WHER
 -- One row. Keys below `keys_before` are never claimed any more, so the rows of such keys may be removed.
 CREATE TABLE payment_horizon (
   only_row    INTEGER NOT NULL PRIMARY KEY CHECK (only_row = 1),
-  keys_before TEXT    NOT NULL CHECK (length(keys_before) = 36)
+  keys_before TEXT    NOT NULL CHECK (length(keys_before) = 36),
+  -- The latest settlement that was removed: a reader of the feed that has not passed it has missed some. NULL: none was.
+  removed_until INTEGER
 ) STRICT;
 
-INSERT INTO payment_horizon VALUES (1, '00000000-0000-0000-0000-000000000000');
+INSERT INTO payment_horizon VALUES (1, '00000000-0000-0000-0000-000000000000', NULL);
+
+-- The incarnations of the feed of settlements (docs/engineering/decisions/0084): another one begins when rows may be lost. A reader of an
+-- earlier one begins again before the first beginning that it has not seen.
+CREATE TABLE settlement_incarnations (
+  number      INTEGER NOT NULL PRIMARY KEY,
+  incarnation TEXT    NOT NULL UNIQUE CHECK (length(incarnation) = 16),
+  began_at    INTEGER NOT NULL             -- ms since the epoch
+) STRICT;
+
+INSERT INTO settlement_incarnations VALUES (1, lower(hex(randomblob(8))), CAST(unixepoch('subsec') * 1000 AS INTEGER));
 
 -- Time as running processes saw it pass, by their monotonic clocks; what is removed is judged by it and by no wall clock
 -- (docs/engineering/decisions/0017). In rows of about an hour, the last of which grows. Its first one begins here.

@@ -1,4 +1,5 @@
 import { refuseRealPayments } from '../../shared/checks.js';
+import { beginIncarnation } from '../file/adoption.js';
 import { changeStopped } from '../file/stopped-database.js';
 import { migrate } from '../migrate.js';
 import { ERASE_ALL_SOURCES } from './payment-sources.js';
@@ -10,6 +11,7 @@ const DISCARD = `
   DELETE FROM payments;
   DELETE FROM idempotency_keys;
   ${ERASE_ALL_SOURCES};
+  ${beginIncarnation('(SELECT clock_ms FROM last_commit)')};
   UPDATE deployment SET processors = '[]';
   UPDATE last_commit SET number = number + 1, key_records = 0;
   COMMIT`;

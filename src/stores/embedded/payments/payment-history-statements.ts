@@ -1,7 +1,7 @@
 import { MOST_REFUNDS } from '../../../payments/ports/payment-history.js';
 import type { NewestSource } from '../../shared/payment-history.js';
 
-const COLUMNS =
+export const COLUMNS =
   'key, state, transaction_id, amount, currency, client, processor, epoch, claimed_at, settled_at, reason, resolution, reference, attempt, content, pending_until, ending, processor_id, refund_of, refund_name, refund_reason, refund_charge_id, refunded';
 
 export const FIND = `SELECT ${COLUMNS} FROM payments WHERE key = ?`;

@@ -7,6 +7,9 @@ const HORIZON = 'SELECT keys_before FROM payment_horizon';
 
 const RAISE_HORIZON = 'UPDATE payment_horizon SET keys_before = ? WHERE keys_before < ?';
 
+/** For readers of the feed: the latest settlement that was removed. */
+const NOTE_REMOVED = 'UPDATE payment_horizon SET removed_until = max(ifnull(removed_until, 0), ?)';
+
 /** The last hour of at least this age, which counts the time that an operator confirmed, and the lowest key time after it. */
 const OLD_HOUR = `
   SELECT hour, keys_from_ms FROM (
@@ -25,7 +28,7 @@ export const OLD_PAYMENTS = `
   SELECT key, settled_at, settled_hour, expires_at, reference, client, refunded, refund_of FROM payments
   WHERE (settled_at, key) > (?, ?) AND settled_at < ? ORDER BY settled_at, key LIMIT ?`;
 
-const REMOVE = 'DELETE FROM payments WHERE key = ?';
+const REMOVE = 'DELETE FROM payments WHERE key = ? RETURNING settled_at';
 
 /** A row that is under way, too young, or still repeated. */
 const isKept = (row: string, hour: string, now: string) =>
@@ -42,13 +45,14 @@ export const HAS_KEPT_ATTEMPT = `
   SELECT EXISTS (SELECT 1 FROM payments AS other WHERE other.reference = ?1 AND other.client IS ?2
     AND (${isKept('other', '?3', '?4')} OR (other.refunded IS NOT NULL AND ${hasKeptRefund('other.key', '?3', '?4')}))) AS kept`;
 
-export const REMOVE_REFUNDS = 'DELETE FROM payments WHERE refund_of = ?';
+export const REMOVE_REFUNDS = 'DELETE FROM payments WHERE refund_of = ? RETURNING settled_at';
 
 export const REMOVE_REFUNDS_OF_REFERENCE = `
   DELETE FROM payments WHERE refund_of IN (
-    SELECT key FROM payments WHERE reference = ?1 AND client IS ?2 AND refunded IS NOT NULL)`;
+    SELECT key FROM payments WHERE reference = ?1 AND client IS ?2 AND refunded IS NOT NULL)
+  RETURNING settled_at`;
 
-const REMOVE_REFERENCE = 'DELETE FROM payments WHERE reference = ?1 AND client IS ?2';
+const REMOVE_REFERENCE = 'DELETE FROM payments WHERE reference = ?1 AND client IS ?2 RETURNING settled_at';
 
 interface OldPayment {
   readonly key: string;
@@ -95,20 +99,22 @@ export function createPaymentHorizon(database: Database, storeClock: () => numbe
     return { hour: old.hour, settledBefore: old.keys_from_ms, after: { settled_at: -1, key: '' } };
   }
 
-  const changed = ({ changes }: { readonly changes: number | bigint }) => Number(changes);
+  const noteRemoved = database.prepare(NOTE_REMOVED);
   const isTrue = (row: unknown) => (row as { readonly kept: number }).kept === 1;
 
-  /** The number of removed rows. A payment, its refunds and all attempts at its reference are removed together, or none of them is. */
-  function removeOld({ key, reference, client, refunded, refund_of }: OldPayment, hour: number, now: number): number {
-    if (refund_of !== null) return 0;
+  /** The removed rows. A payment, its refunds and all attempts at its reference are removed together, or none of them is. */
+  function removeOld(
+    { key, reference, client, refunded, refund_of }: OldPayment,
+    hour: number,
+    now: number,
+  ): unknown[] {
+    if (refund_of !== null) return [];
     if (reference !== null) {
-      if (isTrue(hasKeptAttempt.get(reference, client, hour, now))) return 0;
-      const refunds = changed(removeRefundsOfReference.run(reference, client));
-      return refunds + changed(removeReference.run(reference, client));
+      if (isTrue(hasKeptAttempt.get(reference, client, hour, now))) return [];
+      return [...removeRefundsOfReference.all(reference, client), ...removeReference.all(reference, client)];
     }
-    if (key >= keysBefore || (refunded !== null && isTrue(hasKeptRefund.get(key, hour, now)))) return 0;
-    const refunds = refunded === null ? 0 : changed(removeRefunds.run(key));
-    return refunds + changed(remove.run(key));
+    if (key >= keysBefore || (refunded !== null && isTrue(hasKeptRefund.get(key, hour, now)))) return [];
+    return [...(refunded === null ? [] : removeRefunds.all(key)), ...remove.all(key)];
   }
 
   return {
@@ -127,13 +133,13 @@ export function createPaymentHorizon(database: Database, storeClock: () => numbe
         const now = storeClock();
         const { hour, settledBefore, after } = current;
         const looked = oldPayments.all(after.settled_at, after.key, settledBefore, limit) as unknown as OldPayment[];
-        let removed = 0;
-        for (const row of looked) {
-          if (row.settled_hour <= hour && row.expires_at <= now) removed += removeOld(row, hour, now);
-        }
+        const removed = looked.flatMap((row) =>
+          row.settled_hour <= hour && row.expires_at <= now ? removeOld(row, hour, now) : [],
+        ) as Pick<OldPayment, 'settled_at'>[];
+        if (removed.length > 0) noteRemoved.run(Math.max(...removed.map(({ settled_at }) => settled_at)));
         const last = looked.at(-1);
         pass = last && looked.length === limit ? { ...current, after: last } : undefined;
-        return { removed, more: pass !== undefined };
+        return { removed: removed.length, more: pass !== undefined };
       },
     },
   };

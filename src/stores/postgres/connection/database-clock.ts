@@ -14,6 +14,11 @@ const NOW: Statement = {
   text: 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now',
 };
 
+/** If the clock lost more than this against ours, it was set back. Smaller steps are harmless (`settlement-reads.ts`). */
+const SET_BACK_MS = 50;
+/** Two clocks may run apart by this part of the time, with some reserve. */
+const MOST_DRIFT = 0.001;
+
 /**
  * Translates our monotonic clock into the database's, so that the database itself can check a deadline of ours when it
  * executes a statement, however long we were paused before.
@@ -22,6 +27,9 @@ export class DatabaseClock {
   private offsetMs: number | undefined;
   /** When the newest question was asked that was answered, and how large the offset is at most. */
   private newest = { askedAt: Number.NEGATIVE_INFINITY, offsetMs: 0 };
+  /** The clock was at least so far ahead of ours when this answer had come. */
+  private least = { answeredAt: Number.NEGATIVE_INFINITY, offsetMs: Number.NEGATIVE_INFINITY };
+  private wasSetBack = false;
   private isAsking = false;
   private timer: NodeJS.Timeout | undefined;
 
@@ -29,6 +37,8 @@ export class DatabaseClock {
     private readonly database: Postgres,
     /** Ours, which is translated. */
     readonly clock: Clock,
+    /** Called when the database's clock was set back; again with the next question if it rejects. */
+    private readonly onSetBack: () => Promise<unknown> = async () => {},
   ) {}
 
   /** Throws when the database cannot be asked. */
@@ -62,13 +72,28 @@ export class DatabaseClock {
     this.isAsking = false;
   }
 
+  private async reportSetBack(): Promise<void> {
+    await this.onSetBack();
+    this.wasSetBack = false;
+  }
+
   /** Measures the offset now. Also called after a refusal as too late, which an old offset may have caused. */
   async synchronize(): Promise<void> {
     const askedAt = this.clock.monotonic();
     const [row] = await this.database.read<{ now: number }>(NOW);
     const answeredAt = this.clock.monotonic();
+    if (row) this.compare(row.now, askedAt, answeredAt);
     const first = this.offsetMs === undefined;
     if (row && askedAt > this.newest.askedAt) this.newest = { askedAt, offsetMs: row.now - askedAt };
     if (row && (first || answeredAt - askedAt < SLOW_REPLY_MS)) this.offsetMs = row.now - answeredAt;
+    if (this.wasSetBack) await this.reportSetBack().catch(() => {});
+  }
+  /** The clock was read between the question and the answer, so each of these gives a limit of how far it is ahead of ours. */
+  private compare(now: number, askedAt: number, answeredAt: number): void {
+    const { least } = this;
+    const leastMs = least.offsetMs - Math.max(0, answeredAt - least.answeredAt) * MOST_DRIFT;
+    const isSetBack = askedAt >= least.answeredAt && now - askedAt < leastMs - SET_BACK_MS;
+    if (isSetBack) this.wasSetBack = true;
+    if (isSetBack || now - answeredAt > leastMs) this.least = { answeredAt, offsetMs: now - answeredAt };
   }
 }

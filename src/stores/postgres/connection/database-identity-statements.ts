@@ -77,9 +77,16 @@ export const CHECKED: Statement = {
     WHERE ${START} = $1 AND checked_start IS DISTINCT FROM pg_postmaster_start_time()`,
 };
 
+/** Begins another incarnation of the feed of settlements, under a condition on all of its rows. If another process begins one at the same moment, that one is enough. */
+export const beginIncarnation = (condition: string) => `
+    INSERT INTO idempay.settlement_incarnations (number, incarnation, began_at)
+    SELECT max(number) + 1, right(replace(gen_random_uuid()::text, '-', ''), 16), clock_timestamp()
+    FROM idempay.settlement_incarnations HAVING ${condition} ON CONFLICT DO NOTHING`;
+
 /** A restore of a dump fills one table after the other, and makes the primary key of a table when that is filled. */
 const IS_RESTORED = `NOT EXISTS (
-        SELECT FROM unnest(ARRAY['idempay.payments', 'idempay.payment_horizon', 'idempay.transactions',
+        SELECT FROM unnest(ARRAY['idempay.payments', 'idempay.payment_horizon', 'idempay.settlement_incarnations',
+          'idempay.transactions',
           'idempay.transaction_list', 'idempay.creation_keys']::regclass[]) AS filled (id)
         WHERE NOT EXISTS (SELECT FROM pg_index WHERE indrelid = filled.id AND indisprimary))`;
 
@@ -130,7 +137,8 @@ export const ADOPT: Statement = {
         adopted_at = CASE WHEN deployment.timeline IS NULL THEN adopted_at ELSE clock_timestamp() END
       FROM (${LIVE}) AS live, (SELECT generation FROM idempay.deployment) AS before
       WHERE (${SEEN} IS DISTINCT FROM ${FOUND} OR deployment.incarnation = $1) AND ${IS_RESTORED}
-      RETURNING look_up_before, (deployment.generation - before.generation) * ${GAP}::bigint AS gap)
+      RETURNING look_up_before, (deployment.generation - before.generation) * ${GAP}::bigint AS gap),
+    begun AS (${beginIncarnation('EXISTS (SELECT FROM adopted)')})
     UPDATE idempay.transaction_list
     SET last_id = last_id + gap, version = version + gap, last_removal_version = version + gap
     FROM adopted WHERE look_up_before > '00000000-0000-0000-0000-000000000000'`,

@@ -192,11 +192,23 @@ CREATE TABLE idempay.payment_horizon (
   only_row         boolean     NOT NULL PRIMARY KEY CHECK (only_row),
   keys_before      uuid        NOT NULL,
   removable_before uuid        NOT NULL CHECK (removable_before <= keys_before),
-  seen_at          timestamptz                             -- `keys_before` was visible to everybody; NULL: not known yet
+  seen_at          timestamptz,                            -- `keys_before` was visible to everybody; NULL: not known yet
+  -- The latest settlement that was removed: a reader of the feed that has not passed it has missed some. NULL: none was.
+  removed_until    timestamptz
 );
 
-INSERT INTO idempay.payment_horizon
+INSERT INTO idempay.payment_horizon (only_row, keys_before, removable_before, seen_at)
 VALUES (true, '00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000', now());
+
+-- The incarnations of the feed of settlements (docs/engineering/decisions/0084): another one begins when rows may be lost, and when the
+-- clock of the server went back. A reader of an earlier one begins again before the first beginning that it has not seen.
+CREATE TABLE idempay.settlement_incarnations (
+  number      integer     NOT NULL PRIMARY KEY,
+  incarnation text        NOT NULL UNIQUE CHECK (incarnation ~ '^[0-9a-f]{16}$'),
+  began_at    timestamptz NOT NULL
+);
+
+INSERT INTO idempay.settlement_incarnations VALUES (1, right(replace(gen_random_uuid()::text, '-', ''), 16), now());
 
 -- Time as running processes saw it pass, by their monotonic clocks; what is removed is judged by it and by no wall clock
 -- (docs/engineering/decisions/0017). In rows of about an hour, the last of which grows. Its first one begins here.

@@ -1,16 +1,19 @@
 import { SIMULATED } from '../../../payments/values/processor-names.js';
 import { refuseRealPayments } from '../../shared/checks.js';
+import { beginIncarnation } from '../connection/database-identity-statements.js';
 import { changeStopped } from '../connection/stopped-database.js';
 import { PROCESSOR_NAMES } from './processor-names.js';
 
 /**
  * The lock waits for the claims under way, and each claim that waits for it sees what is written here: that its processor is not
  * registered. With another id, nothing in Redis counts any more, although it has records of the removed payments until they expire;
- * and keys of references are others. One commit: a death before it leaves everything, and a second run finds nothing to remove.
+ * and keys of references are others. Readers of the feed begin again. One commit: a death before it leaves everything, and a second run finds
+ * nothing to remove.
  */
 const DISCARD = `
   LOCK TABLE idempay.payments IN SHARE ROW EXCLUSIVE MODE;
   DELETE FROM idempay.payments;
+  ${beginIncarnation('true')};
   UPDATE idempay.deployment SET processors = '{}', id = right(replace(gen_random_uuid()::text, '-', ''), 16)`;
 
 /**

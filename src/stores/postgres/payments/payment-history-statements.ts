@@ -2,7 +2,7 @@ import type { NewestSource } from '../../shared/payment-history.js';
 import type { Statement } from '../connection/postgres.js';
 import { UNSENT_OF_NOW } from './ledger-statements.js';
 
-const COLUMNS = `
+export const COLUMNS = `
   key, state, transaction_id, amount::text AS amount, currency, client, processor, epoch, reason, resolution, reference, attempt, content, ending, processor_id,
   refund_of, refund_name, refund_reason, refund_charge_id, refunded::float8 AS refunded,
   floor(extract(epoch FROM claimed_at) * 1000)::float8 AS claimed_at,

@@ -58,7 +58,7 @@ const HAS_OLD_REFUNDS = `(payment.refunded IS NULL OR coalesce((
  * is only claimed after the one before it ended, so the last one decides, and it may not be under way. Their keys have no time, so they
  * were all settled before the time of the horizon: by that it is known which rows may have been removed (`IS_MISSING`). The same holds
  * for refunds: a payment goes with all of them in one statement, or stays, and a refund never goes by itself. A payment as old as this is not
- * refunded any more (`RefundAttempt.lateMs`).
+ * refunded any more (`RefundAttempt.lateMs`). The latest removed settlement is noted for readers of the feed.
  */
 export const REMOVE_SETTLED: Statement = {
   name: 'remove_settled',
@@ -85,7 +85,10 @@ export const REMOVE_SETTLED: Statement = {
       DELETE FROM idempay.payments WHERE key = ANY (ARRAY(
         SELECT key FROM locked UNION ALL SELECT key FROM idempay.payments WHERE refund_of = ANY (ARRAY(
           SELECT key FROM locked WHERE refunded IS NOT NULL))))
-      RETURNING 1
+      RETURNING settled_at
+    ), noted AS (
+      UPDATE idempay.payment_horizon SET removed_until = latest
+      FROM (SELECT max(settled_at) AS latest FROM removed) AS last WHERE latest > coalesce(removed_until, '-infinity')
     )
     SELECT (SELECT count(*) FROM removed)::integer AS removed,
       (SELECT floor(extract(epoch FROM settled_at) * 1000000)::float8 FROM looked OFFSET $5::integer - 1) AS "settledAtUs",
