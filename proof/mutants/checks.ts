@@ -50,6 +50,7 @@ const MODELLED = [
 
 /** The tests that are nearest to a file, for a check that takes seconds: the first pattern that matches counts. */
 const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
+  [/^src\/stores\/(.*\/)?(transfer|leaving)/, ['commands/transfer.test', 'commands/transfer-cancelled']],
   [
     /^src\/stores\/postgres\/(payments\/(ledger-|refund|claims|settlements)|connection\/database-identity-)/,
     [

@@ -1,7 +1,8 @@
-/** The permissions of a client (rule A4). `operations` may also see every client's payments. */
+/** The permissions of a client (rule A4). `operations` and `payments:read:all` also see every client's payments; the latter changes none. */
 export const SCOPES = [
   'payments:write',
   'payments:read',
+  'payments:read:all',
   'refunds:write',
   'transactions:read',
   'transactions:write',

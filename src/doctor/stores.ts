@@ -87,22 +87,25 @@ async function examineServer(node: RedisNode, location: RedisLocation, clock: Cl
  * empty messages to the log of the server, as the service does. Never rejects: an unreachable server is a finding.
  */
 export function examinePostgres(
-  url: string,
+  databaseUrl: string,
   poolSize: number,
   processors: readonly string[],
   clock: Clock,
 ): Promise<readonly Finding[]> {
-  const askLimits = () => limitsOfSessions(url);
-  const cancel = (pid: number) => cancelSession(url, pid);
   return collectFindings(
     SERVER_LIMIT_MS,
-    (findings) =>
-      onConnection(url, async (client) => {
+    async (findings) => {
+      // All questions are to one host.
+      const url = await primaryUrl(databaseUrl);
+      const askLimits = () => limitsOfSessions(url);
+      const cancel = (pid: number) => cancelSession(url, pid);
+      await onConnection(url, async (client) => {
         const ask: Ask = async ({ text }) => (await client.query(text)).rows[0] ?? {};
         const settings = await ask(SETTINGS);
         const examined = { client, ask, settings, url, poolSize, processors, clock, askLimits, cancel };
         await examine(POSTGRES_CHECKS, examined, findings);
-      }),
+      });
+    },
     { what: 'PostgreSQL', why: 'without PostgreSQL nothing can be paid', wordsFor },
   );
 }

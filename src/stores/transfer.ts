@@ -9,8 +9,8 @@ import { openTransferRedis, refuseOtherTransfer, type TransferRedis } from './re
 import { CannotOpen } from './shared/deployment.js';
 import { LONG_TABLES, SHORT_TABLES, type TransferredTable } from './shared/transferred-tables.js';
 
-/** Some megabytes of JSON: enough for the commit to be a small part of the time, and little for the memory of both sides. */
-const BATCH = 5_000;
+/** A megabyte of JSON, and 25 if each payment has as much content as it may: the commit is a small part of the time even so. */
+const BATCH = 2_000;
 /** Short enough for the time limit of a command of Redis. */
 const KEY_BATCH = 500;
 const NAME_BYTES = 16;

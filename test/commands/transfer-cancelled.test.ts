@@ -111,3 +111,17 @@ test('only the last target of a folder can be completed, and only that may be ta
   expect((await move.run(['--cancel'], elsewhere)).code).toBe(0);
   await expectKnown((await move.serveSource()).url, move.known, move.processor);
 });
+
+test('a copy that differs from the folder is never complete', async () => {
+  const move = await openUsedMove();
+  expect(await move.run([], crashAtTransfer('before', 'target copyRest'))).toMatchObject({ signal: 'SIGKILL' });
+  await move.stores.sql(
+    "UPDATE idempay.payments SET amount = amount + 1 WHERE reference = 'order-16' AND state = 'COMPLETED'",
+  );
+  const refused = await move.run();
+  expect(refused.code).not.toBe(0);
+  expect(refused.stderr).toContain('The copy of payments differs from DATA_DIR');
+  await expect(move.serveTarget()).rejects.toThrow('has not copied everything');
+  expect((await move.run(['--cancel'])).code).toBe(0);
+  await expectKnown((await move.serveSource()).url, move.known, move.processor);
+});

@@ -1,8 +1,13 @@
+import { join } from 'node:path';
+import { DatabaseSync } from '@photostructure/sqlite';
 import { expect, test } from 'vitest';
+import { sendJson } from '../../testkit/client/http-client.js';
+import { scrape } from '../../testkit/client/metrics.js';
 import { APPEND_ONLY, openTestStores } from '../../testkit/deployments/distributed-stores.js';
 import { expectKnown, openMove, openUsedMove } from '../../testkit/deployments/transfer-environment.js';
 import { until } from '../../testkit/time/until.js';
 
+const MONEY = { amount: '100.50', currency: 'USD' };
 const LEAVING = /idempay transfer moves this deployment/;
 /** More than one batch has. */
 const ROWS = 5_500;
@@ -13,7 +18,7 @@ test('a moved deployment answers as before, charges nothing again, and goes on w
   const move = await openUsedMove(ROWS);
   const result = await move.run();
   expect(result).toMatchObject({ code: 0, stderr: '' });
-  expect(result.stdout).toContain(`4 payments and refunds and ${ROWS + 1} transactions were copied and compared`);
+  expect(result.stdout).toContain(`5 payments and refunds and ${ROWS + 1} transactions were copied and compared`);
   expect(await move.state()).toBe('COMPLETE');
   const { url } = await move.serveTarget();
   expect(await move.state()).toBe('STARTED');
@@ -22,6 +27,29 @@ test('a moved deployment answers as before, charges nothing again, and goes on w
   const again = await move.run();
   expect(again).toMatchObject({ code: 0 });
   expect(again.stdout).toContain('a service has started');
+});
+
+test('the first start looks up before it charges, also if the folder knows that nothing was sent', async () => {
+  const move = await openMove();
+  const source = await move.serveSource();
+  await move.processor.kill();
+  const tried = await sendJson(`${source.url}/api/payment?reference=order-21`, 'POST', MONEY);
+  expect(tried.status, tried.text).toBe(503);
+  await source.stop();
+  const database = new DatabaseSync(join(move.folder, 'idempay.sqlite'));
+  expect(database.prepare('SELECT unsent_epoch = epoch AS unsent FROM payments').all()).toEqual([{ unsent: 1 }]);
+  database.close();
+  expect((await move.run()).code).toBe(0);
+  await move.processor.restart();
+  const { url } = await move.serveTarget();
+  const paid = await until('the payment', DEADLINE_MS, async () => {
+    const answer = await sendJson(`${url}/api/payment?reference=order-21`, 'POST', MONEY);
+    return answer.status === 200 && answer;
+  });
+  const calls = (await scrape(url)).filter(({ name }) => name === 'idempay_processor_call_seconds_count');
+  const lookUps = calls.filter(({ labels }) => labels.call === 'look_up').reduce((sum, { value }) => sum + value, 0);
+  expect(lookUps).toBeGreaterThan(0);
+  expect(await move.processor.chargesOf(String(paid.headers['idempotency-key']))).toHaveLength(1);
 });
 
 test('a folder that a deployment leaves starts no service, and no other command changes or copies it', async () => {

@@ -24,7 +24,7 @@ const operator = credentialOf('operator', ['operations']);
 const owner = credentialOf('owner', [...PAYER, 'operations']);
 /** Has paid, and is in the file no more. */
 const former = credentialOf('former', PAYER);
-const holders = new Map(SCOPES.map((scope) => [scope, credentialOf(`only-${scope.replace(':', '-')}`, [scope])]));
+const holders = new Map(SCOPES.map((scope) => [scope, credentialOf(`only-${scope.replaceAll(':', '-')}`, [scope])]));
 const ALL = keyFileOf(shop, rival, operator, owner, ...holders.values());
 
 /** As the server itself declares them; nothing of it is started. */

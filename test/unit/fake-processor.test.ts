@@ -52,7 +52,8 @@ test('an ending at the fake processor holds before, during and after a charge', 
 });
 
 test('a refund at the fake processor is given back once, and never more than was charged', async () => {
-  const fake = fakeWith(undefined, { decline: 'no' });
+  const fake = fakeWith({ decline: 'no' });
+  await fake.charge({ ...CHARGE, key: 'other' });
   await fake.charge(CHARGE);
   const refund = {
     key: 'f1',
@@ -74,7 +75,6 @@ test('a refund at the fake processor is given back once, and never more than was
     { key: 'f1', payment: KEY, amount: '3.00', reason: 'returned' },
     { key: 'f3', amount: '2.00' },
   ]);
-  await fake.charge({ ...CHARGE, key: 'other' });
   for (const more of [{ payment: 'other' }, { currency: 'USD' }, { payment: 'none' }]) {
     const refused = await fake.refund({ ...refund, ...more, key: JSON.stringify(more), amount: '0.01' });
     expect(refused).toEqual({ state: 'declined', reason: 'there is no such charge' });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError, readConfig } from '#idempay/config.js';
-import { databaseName } from '#idempay/stores/postgres/connection/url.js';
+import { DatabaseAddress } from '#idempay/stores/postgres/connection/address.js';
+import { databaseName, readDatabaseUrl } from '#idempay/stores/postgres/connection/url.js';
 import { type RedisLocation, readRedisUrl, redisName } from '#idempay/stores/redis/connection/url.js';
 
 const OPEN = { tls: false, username: undefined, password: undefined };
@@ -79,4 +80,37 @@ test('a URL is named in the log without user, password and parameters', () => {
   expect(redisName(cluster(USER) as RedisLocation)).toBe('rediss+cluster://host:6379');
   const url = 'postgres://user:secret@host:5433/shop?password=secret&sslmode=verify-full';
   expect(databaseName(url)).toBe('postgres://host:5433/shop');
+});
+
+test('a DATABASE_URL may name several hosts, of which only the primary is wanted, and is named in the log with them', () => {
+  const url = 'postgres://user:secret@one:5432,two:5433/shop';
+  for (const accepted of [url, `${url}?target_session_attrs=primary`, `${url}?target_session_attrs=read-write`]) {
+    expect(readDatabaseUrl(accepted)).toBe(accepted);
+    expect(databaseName(accepted)).toBe('postgres://one:5432,two:5433/shop');
+  }
+  for (const refused of ['any', 'standby', 'prefer-standby', 'read-only']) {
+    expect(readDatabaseUrl(`${url}?target_session_attrs=${refused}`)).toBeUndefined();
+  }
+  expect(readDatabaseUrl('postgres://user:secret@one,,two/shop')).toBeUndefined();
+});
+
+test('an address goes from host to host, and takes another password and nothing else', () => {
+  const address = new DatabaseAddress('postgres://user:secret@one:5432,[::1]:5433/shop?sslmode=verify-full');
+  expect(address.url).toBe('postgres://user:secret@one:5432/shop?sslmode=verify-full');
+  address.leave('one:5432');
+  // Another connection that failed at the same host, later.
+  address.leave('one:5432');
+  expect(address.url).toBe('postgres://user:secret@[::1]:5433/shop?sslmode=verify-full');
+  expect(address.take('postgres://user:p%40ss@one:5432,[::1]:5433/shop?sslmode=verify-full')).toBe(true);
+  expect(address.url).toBe('postgres://user:p%40ss@[::1]:5433/shop?sslmode=verify-full');
+  for (const other of [
+    'postgres://other:x@one:5432,[::1]:5433/shop?sslmode=verify-full',
+    'postgres://user:x@one:5432/shop?sslmode=verify-full',
+    'postgres://user:x@one:5432,[::1]:5433/other?sslmode=verify-full',
+    'postgres://user:x@one:5432,[::1]:5433/shop?sslmode=disable',
+    'postgres://user:x@one:5432,[::1]:5433/shop?sslmode=verify-full&password=x',
+  ]) {
+    expect(address.take(other), other).toBe(false);
+  }
+  expect(address.url).toContain(':p%40ss@');
 });

@@ -38,8 +38,8 @@ interface Order {
 /** Calls of clients whose answers must be the same at both ends of a transfer. */
 const payOrder = (url: string, reference: string, body: object = MONEY) =>
   sendJson(`${url}/api/payment?reference=${reference}`, 'POST', body);
-const refundOrder = (url: string, reference: string) =>
-  sendJson(`${url}/api/refund?reference=${reference}&refund=line-2`, 'POST', LINE);
+const refundOrder = (url: string, reference: string, name = 'line-2') =>
+  sendJson(`${url}/api/refund?reference=${reference}&refund=${name}`, 'POST', LINE);
 const create = (url: string) => postTransaction(url, undefined, keyed('create-1'));
 const keyOf = ({ headers }: Answer) => String(headers['idempotency-key']);
 
@@ -84,6 +84,7 @@ async function knownAfterUse(url: string, processor: ProcessorInProcess, rows: n
   await processor.behave({ pendingRate: 0, lostReplyRate: 1 });
   const unclear = await payOrder(url, 'order-18');
   expect(unclear.status, unclear.text).toBe(504);
+  expect((await refundOrder(url, 'order-16', 'line-3')).status).toBe(504);
   await processor.behave({ lostReplyRate: 0 });
   const unpaidKey = await generateKey(url);
   const created = await create(url);
@@ -137,7 +138,10 @@ export async function expectKnown(
   for (const key of [paid.key, pending.key, unclear.key, unpaidKey]) {
     expect(await processor.chargesOf(key)).toHaveLength(1);
   }
-  expect(await processor.refundsOf(paid.key)).toHaveLength(1);
+  await until('the refund', FINISHED_DEADLINE_MS, async () => {
+    return (await refundOrder(url, paid.reference, 'line-3')).status === 200;
+  });
+  expect(await processor.refundsOf(paid.key)).toHaveLength(2);
 }
 
 async function untilPaid(url: string, reference: string): Promise<void> {

@@ -3,6 +3,7 @@ import { createHttp, type Http } from '../http/http.js';
 export type Scope =
   | 'payments:write'
   | 'payments:read'
+  | 'payments:read:all'
   | 'refunds:write'
   | 'transactions:read'
   | 'transactions:write'

@@ -19,20 +19,20 @@ export const VIEWS: readonly View[] = [
   {
     name: 'payments',
     label: 'Payments',
-    scopes: ['payments:read', 'operations'],
+    scopes: ['payments:read', 'operations', 'payments:read:all'],
     load: () => import('../payments/payments-view.js'),
   },
   {
     name: 'payment',
     label: 'Payment',
-    scopes: ['payments:read', 'operations'],
+    scopes: ['payments:read', 'operations', 'payments:read:all'],
     within: 'payments',
     load: () => import('../payments/payment-view.js'),
   },
   {
     name: 'reconciliation',
     label: 'Reconciliation',
-    scopes: ['operations'],
+    scopes: ['operations', 'payments:read:all'],
     load: () => import('../reconciliation/reconciliation-view.js'),
   },
   {

@@ -3,7 +3,7 @@ import { Time } from '../parts/time.js';
 import type { Looked } from './use-payment-pages.js';
 
 /** The places where a text was looked for, how far, and the results. */
-export function LookedIn({ looked, isOperator }: { looked: readonly Looked[]; isOperator: boolean }) {
+export function LookedIn({ looked, seesAll }: { looked: readonly Looked[]; seesAll: boolean }) {
   return (
     <div class="muted note" role="status" aria-label="What was searched">
       <ul class="looked-in">
@@ -13,7 +13,9 @@ export function LookedIn({ looked, isOperator }: { looked: readonly Looked[]; is
             {!one.isWhole && ' so far'}
           </li>
         ))}
-        {!isOperator && <li>Descriptions and metadata are searched for operators only.</li>}
+        {!seesAll && (
+          <li>Descriptions and metadata are searched with the scope operations or payments:read:all only.</li>
+        )}
       </ul>
     </div>
   );

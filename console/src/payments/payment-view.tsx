@@ -36,7 +36,7 @@ function OnePayment({ name: key, access, refund }: { name: string; access: Acces
   const [resolved, setResolved] = useState<ResolutionResult>();
   /** The result of an ending that a person asked for here. */
   const [ended, setEnded] = useState<string>();
-  const watched = usePayment(http, key, isDeciding);
+  const watched = usePayment(http, key, { isPaused: isDeciding, seesTimeline: may('payments:read', 'operations') });
   const { seen, timeline, isUnknown, problem, timelineProblem, again } = watched;
   const payment = seen?.payment;
   const others = useOtherAttempts(http, payment);

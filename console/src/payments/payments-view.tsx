@@ -30,8 +30,8 @@ export default function PaymentsView(properties: ViewProperties) {
   const [closing, setClosing] = useState<Partial<Order>>();
   const [isExporting, setExporting] = useState(false);
   const filters = filtersOf(route);
-  const isOperator = may('operations');
-  const pages = usePaymentPages(http, sourcesOf(filters, isOperator, Date.now()));
+  const seesAll = may('operations', 'payments:read:all');
+  const pages = usePaymentPages(http, sourcesOf(filters, seesAll, Date.now()));
   const { payments, hasMore, isLoading, problem } = pages;
   const mayClose = may('payments:write', 'operations');
   const closeOrder = mayClose ? () => setClosing({ reference: orderNumberIn(filters) }) : undefined;
@@ -45,7 +45,7 @@ export default function PaymentsView(properties: ViewProperties) {
               Close an order…
             </button>
           )}
-          {isOperator && (
+          {seesAll && (
             <button type="button" onClick={() => setExporting(true)}>
               Export…
             </button>
@@ -65,8 +65,12 @@ export default function PaymentsView(properties: ViewProperties) {
       )}
       {isExporting && <ExportDialog http={http} close={() => setExporting(false)} />}
       <FilterForm filters={filters} />
-      {!isOperator && <p class="muted note">These are your own payments. All payments need the scope operations.</p>}
-      {filters.search !== '' && <LookedIn looked={pages.looked} isOperator={isOperator} />}
+      {!seesAll && (
+        <p class="muted note">
+          These are your own payments. All payments need the scope operations or payments:read:all.
+        </p>
+      )}
+      {filters.search !== '' && <LookedIn looked={pages.looked} seesAll={seesAll} />}
       {payments.length > 0 && (
         <div class="panel payment-rows">
           <Table caption={captionOf(filters)} columns={COLUMNS} rows={payments} keyOf={(row) => row.idempotencyKey} />

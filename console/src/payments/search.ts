@@ -29,7 +29,7 @@ const isOrderNumber = (text: string): boolean => ORDER_NUMBER.test(text) && !LOS
  * The possible meanings of a typed text: an order number, or the beginning of a key or of a transaction id. For operators also a
  * description or a value of the metadata, in a range of days. Each is looked for, one after the other.
  */
-export function sourcesOf(filters: Filters, isOperator: boolean, nowMs: number): readonly Source[] {
+export function sourcesOf(filters: Filters, seesAll: boolean, nowMs: number): readonly Source[] {
   const { search: text, reference, find, ...others } = filters;
   if (text === '') return [{ looksIn: 'payments', query: { reference, find, ...others } }];
   const sources: Source[] = [];
@@ -41,7 +41,7 @@ export function sourcesOf(filters: Filters, isOperator: boolean, nowMs: number):
   else if (isWholeKey(text) || KEY_DIGITS.test(text.replaceAll('-', ''))) {
     sources.push({ looksIn: 'keys', query: { ...others, find: text } });
   }
-  if (isOperator && !isOfRefunds && [...text].length <= MOST_CONTENT_CODE_POINTS) {
+  if (seesAll && !isOfRefunds && [...text].length <= MOST_CONTENT_CODE_POINTS) {
     sources.push({
       looksIn: 'content',
       query: { ...others, content: text, from: others.from || usualFrom(others.to, nowMs) },

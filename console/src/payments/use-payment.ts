@@ -34,7 +34,11 @@ export interface WatchedPayment {
  * Polls while the payment is not final and the page is visible, with the tags of the last answers. `isPaused`: a person is deciding on
  * what is shown now.
  */
-export function usePayment(http: Http, key: string, isPaused: boolean): WatchedPayment {
+export function usePayment(
+  http: Http,
+  key: string,
+  { isPaused, seesTimeline }: { isPaused: boolean; seesTimeline: boolean },
+): WatchedPayment {
   const [look, setLook] = useState<Look>({});
   const last = useRef<Look>({});
   const [round, setRound] = useState(0);
@@ -54,7 +58,7 @@ export function usePayment(http: Http, key: string, isPaused: boolean): WatchedP
     async function watch() {
       if (isAsking || document.hidden) return;
       isAsking = true;
-      const next = await lookAt(http, key, last.current, controller.signal);
+      const next = await lookAt(http, key, last.current, seesTimeline, controller.signal);
       isAsking = false;
       if (!next) return;
       last.current = next;
@@ -85,11 +89,17 @@ export function usePayment(http: Http, key: string, isPaused: boolean): WatchedP
 }
 
 /** Returns undefined if the request was aborted. If no newer data came, the earlier data stays. */
-async function lookAt(http: Http, key: string, before: Look, signal: AbortSignal): Promise<Look | undefined> {
+async function lookAt(
+  http: Http,
+  key: string,
+  before: Look,
+  seesTimeline: boolean,
+  signal: AbortSignal,
+): Promise<Look | undefined> {
   const path = `api/payments/${encodeURIComponent(key)}`;
   const [payment, timeline] = await Promise.allSettled([
     read<Payment>(http, path, before.payment, signal),
-    read<Timeline>(http, `${path}/timeline`, before.timeline, signal),
+    seesTimeline ? read<Timeline>(http, `${path}/timeline`, before.timeline, signal) : undefined,
   ]);
   if (signal.aborted) return undefined;
   if (payment.status === 'rejected') {

@@ -34,7 +34,7 @@ export function exportPayments(
     '/api/payments/export',
     {
       schema: { querystring: Query },
-      config: { scopes: ['operations'], description },
+      config: { scopes: ['operations', 'payments:read:all'], description },
     },
     (request, reply) => {
       refuseUnknownParameters(request.query, PARAMETERS);

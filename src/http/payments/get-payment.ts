@@ -6,7 +6,7 @@ import { answerWith } from '../errors/errors.js';
 import { EXAMPLE_KEY, publicErrors } from '../errors/public-errors.js';
 import { ETAG, REQUEST_HEADERS, REVALIDATE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
-import { visibleClient } from '../requests/access-check.js';
+import { readableClient } from '../requests/access-check.js';
 import { evaluateRead, sendNotModified } from '../requests/preconditions.js';
 import {
   examplePayment,
@@ -33,12 +33,12 @@ export function getPayment(
       schema: { params: PaymentPath },
       config: {
         operation: 'payment status',
-        scopes: ['payments:read', 'operations'],
+        scopes: ['payments:read', 'operations', 'payments:read:all'],
         description,
       },
     },
     (request, reply) => {
-      const client = visibleClient(request);
+      const client = readableClient(request);
       answerWith(reply, shownOrRefused(keyIn(request.params, publicErrors.recordNotFound), client), (payment) => {
         const json = paymentJson(payment, client);
         switch (evaluateRead(request.headers, paymentTag(json))) {

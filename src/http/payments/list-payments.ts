@@ -12,7 +12,7 @@ import { answerWith } from '../errors/errors.js';
 import { EXAMPLE_KEY, publicErrors } from '../errors/public-errors.js';
 import { always, linkToNextPage, NO_STORE, sometimes } from '../openapi/headers.js';
 import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
-import { visibleClient } from '../requests/access-check.js';
+import { readableClient } from '../requests/access-check.js';
 import { pageAfter, refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import { referenceRefusal } from './named-payment.js';
@@ -60,11 +60,11 @@ export function listPayments(
     '/api/payments',
     {
       schema: { querystring: Query },
-      config: { scopes: ['payments:read', 'operations'], description },
+      config: { scopes: ['payments:read', 'operations', 'payments:read:all'], description },
     },
     (request, reply) => {
       refuseUnknownParameters(request.query, PARAMETERS);
-      const client = visibleClient(request);
+      const client = readableClient(request);
       const selection = { ...readSelection(request.query, client), reader: clientOf(request) };
       answerWith(reply, records.list(selection), ({ payments, next }) => {
         if (selection.content !== undefined) {
@@ -90,7 +90,8 @@ export function listPayments(
  * payments of others.
  */
 export function readSelection(query: ListQuery, client?: string): Selection {
-  if (query.content !== undefined && client !== undefined) throw publicErrors.scopeMissing(['operations']);
+  if (query.content !== undefined && client !== undefined)
+    throw publicErrors.scopeMissing(['operations', 'payments:read:all']);
   const selection: Selection = {
     client,
     kind: kindAsked(query.kind),

@@ -7,7 +7,7 @@ import { answerWith } from '../errors/errors.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
-import { visibleClient } from '../requests/access-check.js';
+import { readableClient } from '../requests/access-check.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { exampleRefund, keyIn, keyParameter, PaymentPath } from './shown-payment.js';
 
@@ -22,11 +22,15 @@ export function listRefunds(
     '/api/payments/:key/refunds',
     {
       schema: { params: PaymentPath },
-      config: { operation: 'payment status', scopes: ['payments:read', 'operations'], description },
+      config: {
+        operation: 'payment status',
+        scopes: ['payments:read', 'operations', 'payments:read:all'],
+        description,
+      },
     },
     (request, reply) => {
       refuseUnknownParameters(request.query, []);
-      const client = visibleClient(request);
+      const client = readableClient(request);
       answerWith(reply, records.refundsOf(keyIn(request.params), client), (refunds) => {
         if (!refunds) throw publicErrors.paymentNotFound();
         reply

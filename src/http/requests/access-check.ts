@@ -69,6 +69,14 @@ function admit(request: FastifyRequest, result: AuthenticationResult, scopes: re
   }
 }
 
+/**
+ * The client whose payments a record, a list or an export shows: undefined for all payments. Only for reading: a caller with
+ * `payments:read:all` changes its own payments at most.
+ */
+export function readableClient(request: FastifyRequest): string | undefined {
+  return request.caller?.scopes.has('payments:read:all') ? undefined : visibleClient(request);
+}
+
 /** The client whose idempotency keys the request may see: undefined for all keys (rule A5). */
 export function visibleClient({ caller }: Pick<FastifyRequest, 'caller'>): string | undefined {
   return caller?.scopes.has('operations') ? undefined : caller?.client;

@@ -26,7 +26,11 @@ export function RefundDetails({ access: { http, may }, refund, isDeciding, decid
   const key = refund.idempotencyKey;
   const path = `api/payments/${encodeURIComponent(key)}/timeline`;
   // The record is another object after each look, and while it is under way its next step changes with the time.
-  const timeline = useAnswer(async (signal) => (await http.ask<Timeline>(path, { signal })).body, [http, refund]);
+  const seesTimeline = may('payments:read', 'operations');
+  const timeline = useAnswer(
+    async (signal) => (seesTimeline ? (await http.ask<Timeline>(path, { signal })).body : undefined),
+    [http, refund],
+  );
   const life = timeline.answer;
   const isForOperator = refund.state === 'PROCESSING' && may('operations') && life?.next.what !== 'under way';
 
@@ -66,7 +70,7 @@ export function RefundDetails({ access: { http, may }, refund, isDeciding, decid
         )}
       </dl>
       {timeline.problem && <ErrorState sentence={timeline.problem} />}
-      {!life && !timeline.problem && <LoadingState what="the timeline" />}
+      {seesTimeline && !life && !timeline.problem && <LoadingState what="the timeline" />}
       {life && <TimelineList life={life} state={refund.state} of="refund" />}
       {(isForOperator || isDeciding) && (
         <Resolution

@@ -15,6 +15,7 @@ import { FOLDER_WORDS, readProcessorNames } from '../payments/processor-names.js
 import { NOTICEABLE_MS } from '../store-clock.js';
 import { canLockIn, DATABASE } from './exclusive-folder.js';
 import { readLastCommit } from './last-commit.js';
+import { readMark } from './leaving-mark.js';
 import { type Database, isSqliteTooOld, LEAST_SQLITE_VERSION, openUnchanged, sqliteVersion } from './sqlite.js';
 
 const MEGABYTE = 1_000_000;
@@ -69,6 +70,7 @@ export const FOLDER_CHECKS: readonly Check<ExaminedFolder>[] = [
   examineLock,
   examineSyncs,
   ({ folder }) => examineSchema('SQLite', () => readDatabase(folder, readSchema)),
+  examineLeaving,
   examineStoreClock,
   examineProcessors,
   examineLostNumbers,
@@ -186,6 +188,22 @@ async function examineSyncs({ folder, existing }: ExaminedFolder): Promise<Findi
     found: `${milliseconds(typicalMs)}, at most ${milliseconds(longestMs)} (${SYNCS} writes)`,
     wanted: `less than ${SLOW_SYNC_MS} ms`,
     why: 'each payment waits for two commits, which others share',
+  };
+}
+
+/** Other rows say what is wrong with the file. */
+function examineLeaving({ folder }: ExaminedFolder): Finding | [] {
+  try {
+    if (!readDatabase(folder, readMark)) return [];
+  } catch {
+    return [];
+  }
+  return {
+    verdict: 'wrong',
+    what: 'DATA_DIR transfer',
+    found: 'idempay transfer moves the deployment away',
+    wanted: 'a deployment that stays',
+    why: 'no service starts here: serve on the target, or run idempay transfer --cancel',
   };
 }
 

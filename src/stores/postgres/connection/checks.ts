@@ -17,6 +17,7 @@ import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '../../shared/time-limits.
 import { readSchema } from '../migrate.js';
 import { COUNT_PAID } from '../payments/payment-history-statements.js';
 import { DATABASE_WORDS, readProcessorNames } from '../payments/processor-names.js';
+import { FIND_TRANSFER } from '../transfer-state.js';
 import { CONFIRM } from './durability.js';
 import type { Statement } from './postgres.js';
 import { endsInTime, type SessionLimits } from './session.js';
@@ -103,6 +104,7 @@ export const POSTGRES_CHECKS: readonly Check<ExaminedPostgres>[] = [
   examineTransport,
   examineRights,
   ({ client }) => examineSchema('PostgreSQL', () => readSchema(client)),
+  examineTransfer,
   examineProcessors,
   examineCommits,
   examineLostNumbers,
@@ -249,6 +251,24 @@ async function examineProcessors({ client, processors }: ExaminedPostgres): Prom
     const claimed = await readProcessorNames({ read });
     const paid = paidCountsOf(await read<PaidRow>(COUNT_PAID, [MOST_LOOKED_AT]));
     return judgeProcessors(processors, claimed, paid, DATABASE_WORDS);
+  } catch (error) {
+    if (NO_TABLE.has((error as { code?: string }).code ?? '')) return [];
+    throw error;
+  }
+}
+
+/** A start is refused for the same states. */
+async function examineTransfer({ ask }: ExaminedPostgres): Promise<Finding | []> {
+  try {
+    const { state } = await ask(FIND_TRANSFER);
+    if (state === undefined) return [];
+    return {
+      verdict: verdictOf(state === 'COPYING' || state === 'GIVEN UP'),
+      what: 'PostgreSQL transfer',
+      found: String(state).toLowerCase(),
+      wanted: 'complete or started',
+      why: 'no service starts on a copy that idempay transfer has not finished, or has given up',
+    };
   } catch (error) {
     if (NO_TABLE.has((error as { code?: string }).code ?? '')) return [];
     throw error;

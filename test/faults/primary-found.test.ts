@@ -1,0 +1,104 @@
+import dns from 'node:dns';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { untilFullService } from '../../testkit/client/full-service.js';
+import { pay } from '../../testkit/client/http-client.js';
+import { expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
+import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
+import { findingsOfPostgres, rowOf } from '../../testkit/deployments/doctor.js';
+import { startPgbouncer } from '../../testkit/servers/pgbouncer.js';
+import { startStandby } from '../../testkit/servers/standby.js';
+import { TcpProxy } from '../../testkit/servers/tcp-proxy.js';
+
+const DATABASE = 'idempay';
+const NAME = 'database.test';
+
+interface Servers {
+  readonly stores: Awaited<ReturnType<typeof openStoppableStores>>;
+  readonly standby: Awaited<ReturnType<typeof startStandby>>;
+}
+
+/** The address of the service, and what leads it to the new primary; nothing if the address does so by itself. */
+interface Form {
+  readonly url: string;
+  readonly lead?: () => void;
+}
+
+const throughWire = ({ stores }: Servers) => stores.wires.environment.DATABASE_URL;
+
+const FORMS: readonly [name: string, open: (servers: Servers) => Form | Promise<Form>][] = [
+  [
+    'several hosts in the address',
+    ({ stores, standby }) => ({
+      // The standby is named first: it is passed over from the start on.
+      url: `postgres://idempay@127.0.0.1:${standby.port},127.0.0.1:${stores.postgres.port}/${DATABASE}?target_session_attrs=primary`,
+    }),
+  ],
+  [
+    'an address that moves',
+    (servers) => ({
+      url: throughWire(servers),
+      lead: () => servers.stores.wires.postgres.leadTo(servers.standby.port),
+    }),
+  ],
+  [
+    'a pooler in session mode whose server moves',
+    async (servers) => {
+      const pgbouncer = await startPgbouncer(throughWire(servers));
+      onTestFinished(() => pgbouncer.close());
+      return { url: pgbouncer.url, lead: () => servers.stores.wires.postgres.leadTo(servers.standby.port) };
+    },
+  ],
+  [
+    'a name in DNS',
+    async ({ stores, standby }) => {
+      const { port } = stores.postgres;
+      // The same port at another address, as a name in DNS has no port.
+      const listener = createServer({ noDelay: true }).listen(port, '127.0.0.2');
+      await once(listener, 'listening');
+      const other = new TcpProxy(listener, standby.port);
+      let address = '127.0.0.1';
+      const { lookup } = dns;
+      const lookUps = vi.spyOn(dns, 'lookup').mockImplementation(((name: string, options: dns.LookupOptions, done) => {
+        if (name !== NAME) return lookup(name, options, done);
+        return options.all ? done(null, [{ address, family: 4 }]) : done(null, address, 4);
+      }) as (...parameters: [string, dns.LookupOptions, (...found: unknown[]) => void]) => void as typeof dns.lookup);
+      onTestFinished(async () => {
+        lookUps.mockRestore();
+        await other.close();
+      });
+      return {
+        url: `postgres://idempay@${NAME}:${port}/${DATABASE}`,
+        lead() {
+          address = '127.0.0.2';
+        },
+      };
+    },
+  ],
+];
+
+/** docs/operations/failover.md tells of each form. */
+test.each(FORMS)('the new primary is found after a failover by %s', async (_name, open) => {
+  const stores = await openStoppableStores();
+  const standby = await startStandby(stores.postgres);
+  onTestFinished(async () => {
+    await stores.close();
+    await standby.close();
+  });
+  const { url: databaseUrl, lead } = await open({ stores, standby });
+  const { url, stop } = await stores.serve({ DATABASE_URL: databaseUrl });
+  const { key, transactionId } = await givenPaid(url);
+  await expect.poll(() => standby.has(DATABASE, `SELECT FROM idempay.payments WHERE key = '${key}'`)).toBe(true);
+
+  await stores.postgres.stopImmediately();
+  await standby.promote();
+  lead?.();
+  await untilFullService(url);
+  expectReplay(await pay(url, key), transactionId);
+  const row = await standby.has(DATABASE, `SELECT FROM idempay.payments WHERE key = '${key}' AND state = 'COMPLETED'`);
+  expect(row).toBe(true);
+  const findings = await findingsOfPostgres(databaseUrl);
+  expect(rowOf(findings, 'PostgreSQL schema')).toMatchObject({ verdict: 'ok' });
+  await stop();
+});
