@@ -56,10 +56,15 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
     [
       'contracts/distributed',
       'adapters/distributed-re',
+      'adapters/distributed-settlements',
       'adapters/declined-ages',
       'adapters/live-leases',
       'adapters/pending-rows',
     ],
+  ],
+  [
+    /^src\/stores\/postgres\/(payments\/settlement-read|connection\/database-clock)|^src\/stores\/shared\/settlement-reads/,
+    ['contracts/distributed', 'adapters/distributed-settlements'],
   ],
   [
     /^src\/stores\/postgres\/payments\/retention/,

@@ -292,7 +292,7 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: time that nobody saw ages payments unconfirmed, in SQLite':
       'CASE WHEN confirmed THEN unseen_ms ELSE 0 END → unseen_ms',
     "condition: another client's rows of an order are removed, in SQLite":
-      "WHERE reference = ?1 AND client IS ?2'; → WHERE reference = ?1 AND ?2 IS ?2';",
+      'WHERE reference = ?1 AND client IS ?2 RETURNING → WHERE reference = ?1 AND ?2 IS ?2 RETURNING',
     "condition: another client's attempts keep an order's rows, in SQLite":
       'other.reference = ?1 AND other.client IS ?2\n → other.reference = ?1\n',
     'condition: the young attempt at an order is removed, in SQLite':
@@ -300,9 +300,9 @@ export const CONDITIONS: Readonly<Record<string, Readonly<Record<string, string 
     'condition: an order that is still repeated is removed, in SQLite':
       ' OR ${row}.expires_at > ${now})` →  OR ${now} < 0)`',
     'condition: a young payment is removed, in SQLite':
-      'if (row.settled_hour <= hour && row.expires_at <= now) → if (row.expires_at <= now)',
+      'row.settled_hour <= hour && row.expires_at <= now ? → row.expires_at <= now ?',
     'condition: a payment that is still repeated is removed, in SQLite':
-      'if (row.settled_hour <= hour && row.expires_at <= now) → if (row.settled_hour <= hour)',
+      'row.settled_hour <= hour && row.expires_at <= now ? → row.settled_hour <= hour ?',
   },
   [`${EMBEDDED}/transactions/transaction-creations.ts`]: {
     "condition: another client's key of a create is known, in SQLite":

@@ -1,6 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the edits are source text
 
 import { CONDITIONS } from './conditions.js';
+import { FEED } from './feed.js';
 import { PENDING } from './pending.js';
 
 /** One text in a file and what replaces it; the text must be there exactly once. */
@@ -568,16 +569,15 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'age by the wall clock: a payment settled by a late clock is removed at once, in SQLite':
       'row.settled_hour <= hour &&  → ',
     'the rows of a reference are removed one by one, in SQLite': [
-      'if (isTrue(hasKeptAttempt.get(reference, client, hour, now))) return 0; → ',
-      'changed(removeReference.run(reference, client)) → changed(remove.run(key))',
+      'if (isTrue(hasKeptAttempt.get(reference, client, hour, now))) return []; → ',
+      '...removeReference.all(reference, client) → ...remove.all(key)',
     ],
     'a payment is removed although a refund of it stays, in SQLite':
-      '|| (refunded !== null && isTrue(hasKeptRefund.get(key, hour, now)))) return 0; → ) return 0;',
+      '|| (refunded !== null && isTrue(hasKeptRefund.get(key, hour, now)))) return []; → ) return [];',
     'an order is removed although a refund of it stays, in SQLite':
       'other.refunded IS NOT NULL AND ${hasKeptRefund → other.refunded < 0 AND ${hasKeptRefund',
-    'a refund is removed before its payment, in SQLite': 'if (refund_of !== null) return 0; → ',
-    'a payment is removed and its refunds stay, in SQLite':
-      'refunded === null ? 0 : changed(removeRefunds.run(key)) → 0',
+    'a refund is removed before its payment, in SQLite': 'if (refund_of !== null) return []; → ',
+    'a payment is removed and its refunds stay, in SQLite': 'refunded === null ? [] : removeRefunds.all(key) → []',
   },
   [`${POSTGRES}/payments/refund-statements.ts`]: {
     'a claim of a refund does not raise the sum, in PostgreSQL':
@@ -801,7 +801,12 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
 };
 
-const ALL = [...Object.entries(EDITS), ...Object.entries(CONDITIONS), ...Object.entries(PENDING)];
+const ALL = [
+  ...Object.entries(EDITS),
+  ...Object.entries(CONDITIONS),
+  ...Object.entries(PENDING),
+  ...Object.entries(FEED),
+];
 
 export const MUTANTS: readonly Mutant[] = [
   ...new Set(ALL.map(([, mutants]) => mutants).flatMap((mutants) => Object.keys(mutants))),

@@ -188,6 +188,22 @@ export class Processes<Service> {
     });
   }
 
+  /** Work of a process that no client waits for over the network, without a line in a trace; undefined if it fails, or the process ends. */
+  look<T>(index: number, work: (service: Service) => Promise<T>): Promise<T | undefined> {
+    const process = this.memberOf(index);
+    const { opened, waiting } = process;
+    return new Promise((resolve) => {
+      const cut = () => resolve(undefined);
+      if (!process.alive || !opened || process.isDraining) return cut();
+      waiting.add(cut);
+      const begin = () =>
+        void work(opened.service)
+          .then(resolve, cut)
+          .finally(() => waiting.delete(cut));
+      this.simulation.after(0, process, begin);
+    });
+  }
+
   private memberOf(index: number): Member<Service> {
     return this.members[index] as Member<Service>;
   }

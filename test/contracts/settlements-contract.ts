@@ -26,6 +26,7 @@ const WRITERS = 8;
  *  4. A page ends when it has read as much as it may, and the next one goes on there. 5. Without a place the oldest one comes first.
  *  6. After retention has removed something, a place before it is refused, with a time from which nothing is missing.
  *  7. `ends` tells the client and the kind of all that was settled. 8. A place of another incarnation is refused, with a time before it.
+ *  9. A settlement of the very time of the bound is not shown, because another one of this time may still be committed.
  */
 export function settlementsContract(ports: ContractPorts): void {
   const { ledger, refunds, settlements, paymentHistory: history } = ports;
@@ -188,6 +189,15 @@ export function settlementsContract(ports: ContractPorts): void {
     const own = ends.filter((end) => end.client === client).map(({ kind }) => kind);
     expect(own).toEqual(['payment', 'refund']);
     expect(await settlements.ends(bound.atUs, bound.atUs)).toEqual([]);
+  });
+
+  test('9: a settlement of the very time of the bound is not shown', async () => {
+    const begin = await boundNow();
+    const [key] = await settledOf([await given.claim()]);
+    const settledAt = (await history.find(key as string))?.settledAt as number;
+    const bound = { ...begin, atUs: settledAt * 1_000 };
+    expect((await allAfter(begin, { bound })).keys).not.toContain(key);
+    expect((await allAfter(begin, { bound: await boundNow() })).keys).toContain(key);
   });
 
   test('8: a place of another incarnation is refused, with a time before the place', async () => {

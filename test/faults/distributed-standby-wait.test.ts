@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, describe, expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { untilOutcome } from '../../testkit/client/full-service.js';
-import { type Answer, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
+import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import { expectReplay } from '../../testkit/client/payment-answers.js';
 import { createdIn, draft, idsOf, listTransactions, newAccount, postBatch } from '../../testkit/client/transactions.js';
 import { alongside } from '../../testkit/concurrency.js';
@@ -43,8 +43,15 @@ describe('a synchronous standby that is down, while the waits for it are cancell
       await expectNoOutcomes(url, key, () => first);
       // Committed here and seen by everybody, which is what made it look acknowledged.
       expect(await rowsOf(key)).toMatchObject([{ state: 'COMPLETED' }]);
+      // The feed shows it to nobody before the standby has it.
+      for (let repeat = 0; repeat < REPEATS; repeat += 1) {
+        expect((await ask(`${url}/api/settlements`, { headers: { Prefer: 'wait=1' } })).text).not.toContain(key);
+      }
     });
     await expectOnePayment(url, key);
+    await until('the feed to show it', DEADLINE_MS, async () =>
+      (await ask(`${url}/api/settlements`)).text.includes(key),
+    );
   });
 
   it('lets no create with a key be acknowledged, nor a repeat, and leaves one set of rows when it is back', async () => {

@@ -87,6 +87,7 @@ const OPERATION_IDS = [
   'getWholeDescription',
   'listPayments',
   'listRefunds',
+  'listSettlements',
   'listTransactions',
   'pay',
   'refund',

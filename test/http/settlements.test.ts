@@ -30,7 +30,7 @@ const REFUSED: readonly [query: string, message: RegExp][] = [
   [`after=${Buffer.from('0123456789abcdef.1e3').toString('base64url')}`, /^'after' must be/],
   ['from=', /^'from' must be/],
   ['from=2026-02-30', /^'from' must be/],
-  ['after=now&from=2026-11-20', /^Send 'after' or 'from'/],
+  ['after=now&from=2026-11-20', /^'after' has a place already/],
   ['kind=refunds', /^'kind' must be one of payment, refund, all/],
   ['limit=1001', /^'limit' must be a whole number from 1 to 1000/],
   ['limit=0', /^'limit' must be/],

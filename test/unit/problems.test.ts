@@ -64,7 +64,8 @@ const NAMES = [
   ...['refund-of-no-payment', 'refund-of-other-currency', 'refund-of-other-processor', 'refund-of-unpaid'],
   ...['refund-outcome-unknown', 'refund-too-early', 'refund-too-large', 'refund-too-late', 'refunds-not-supported'],
   ...['refunds-unchecked', 'refused'],
-  ...['repeated-header', 'resolution-too-early', 'rows-lost', 'scope-missing', 'starting', 'store-of-record-away'],
+  ...['repeated-header', 'resolution-too-early', 'rows-lost', 'scope-missing'],
+  ...['settlements-incarnation', 'settlements-removed', 'starting', 'store-of-record-away'],
   ...['store-outcome-unknown', 'store-unavailable', 'store-unreachable', 'too-many-bodies', 'too-many-connections'],
   ...[
     'too-many-lists',
@@ -118,6 +119,7 @@ describe('each error of the catalogue', () => {
       title,
       status: error.status,
       detail: error.message,
+      ...error.members,
     };
     expect(JSON.parse(text)).toEqual(body);
     for (const told of [{ charge: 'none' }, { refund: 'made' }] as const) {

@@ -5,6 +5,7 @@ import { setBackMs } from '../faults.js';
 import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import { checkAnswers } from './answer-checker.js';
+import { checkFeed } from './feed-checker.js';
 import { attemptName, attemptOf, EPOCH_MS, nameOf, orderOf } from './keys.js';
 import { checkAfterLoss } from './loss-checker.js';
 import { FAULTS_END_MS } from './plan.js';
@@ -36,6 +37,7 @@ export function checkPayments(history: PaymentHistory): string[] {
     ...rows.flatMap((row) => checkRow(row, history).map((text) => `${row.key}: ${text}`)),
     ...checkOrders(history),
     ...checkRefunds(all, history),
+    ...checkFeed(history),
     ...removed.flatMap(({ row, at }) => {
       const keptMs = at - (row.finalAt ?? at);
       return keptMs < retentionMs ? [`${row.key}: was removed after ${keptMs} ms`] : [];

@@ -43,6 +43,8 @@ const CERTAIN_PLANS = 4;
 const LOSING_PLANS = 4;
 /** One in this many plans has charges that wait for their payers. */
 const WAITING_PLANS = 3;
+/** One in this many plans has a reader of the feed of settlements. */
+const READ_PLANS = 4;
 const HOUR_MS = 3_600_000;
 const LONGEST_MS = 40_000;
 
@@ -50,7 +52,9 @@ export function planPayments(seed: number) {
   const random = seededRandom(seed);
   const certain = seed % CERTAIN_PLANS === 1 ? CERTAIN : { isCertain: false };
   const usual = { ...shapeOf(random), ...certain, ...(seed % LOSING_PLANS === 3 && losing(random.fork())) };
-  const shape = { ...usual, waits: waitsOf(seed, usual) };
+  // What retention removes is not shown any more.
+  const isRead = seed % READ_PLANS === 0 && usual.retentionMs === undefined;
+  const shape = { ...usual, isRead, waits: waitsOf(seed, usual) };
   const scripts = Array.from({ length: 20 + random.below(80) }, (_, number) => {
     const script = scriptOf(number, random.fork(), shape);
     return { ...script, refunds: refundsOf(seed, script, shape) };

@@ -9,6 +9,7 @@ import type { Process } from '../simulation.js';
 import type { SimulatedPorts } from '../stores.js';
 import { createWorld, type Sabotage } from '../world.js';
 import { createPaymentClients } from './clients.js';
+import { createFeedReader } from './feed-reader.js';
 import { computeKey, computeRefundKey, keyOf } from './keys.js';
 import { FAULTS_END_MS, type PaymentPlan } from './plan.js';
 import { createSimulatedProcessor, LATEST_AFTER_LOSS_TIMEOUTS, LATEST_ARRIVAL_TIMEOUTS } from './processor.js';
@@ -39,6 +40,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   const { simulation, processes, stores } = world;
   const processor = createSimulatedProcessor(world, promiseOf(plan));
   const clients = createPaymentClients(world, plan);
+  const feed = shape.isRead ? createFeedReader(world) : undefined;
   /** When an operator first decided about a payment. */
   const verdicts = new Map<string, number>();
   const nameOf = (client: number) => `k${client}`;
@@ -135,11 +137,17 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
     }
   }
 
+  function isAllShown(): boolean {
+    const shown = new Set(feed?.shown.map(({ key }) => key));
+    return [...stores.payments.byKey.keys()].every((key) => shown.has(key));
+  }
+
   async function stopWhenDone(): Promise<void> {
     const isBusy = () => simulation.time <= simulation.busyUntil || !clients.haveTheirAnswers();
     // A process whose pause ends with the faults wakes now, and has not heard of anything yet.
     do await simulation.wait(LOOK_EVERY_MS);
     while (isBusy() || unfinished().length > 0);
+    await feed?.catchUp(isAllShown);
     if (retentionMs !== undefined) await standStill();
     simulation.stop();
   }
@@ -158,6 +166,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   processes.start();
   clients.begin();
   faults.plan(plan);
+  feed?.follow();
   if (shape.eagerOperator) work();
   const endFaults = () => {
     faults.end();
@@ -171,7 +180,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   processes.end();
   stores.close();
   const bugs = [...processes.bugs, ...stores.payments.broken];
-  return { plan, simulation, stores, processor, clients, faults, verdicts, bugs };
+  return { plan, simulation, stores, processor, clients, faults, verdicts, bugs, feed };
 }
 
 /**

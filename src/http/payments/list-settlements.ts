@@ -78,7 +78,7 @@ export function readFeedQuestion(
   request: Pick<FastifyRequest, 'caller'>,
 ): FeedQuestion {
   if (after !== undefined && from !== undefined) {
-    throw publicErrors.invalidRequest("Send 'after' or 'from', and not both: 'after' has a place already.");
+    throw publicErrors.invalidRequest("'after' has a place already: send it or 'from', and not both.");
   }
   return {
     after: after === undefined || after === 'now' ? (after ?? fromOf(from)) : positionOf(after),

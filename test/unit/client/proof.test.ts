@@ -75,6 +75,8 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   refundTooLate: [publicErrors.refundTooLate()],
   refundOfOtherProcessor: [publicErrors.refundOfOtherProcessor('acme')],
   refundsNotSupported: [publicErrors.refundsNotSupported()],
+  settlementsIncarnation: [publicErrors.settlementsIncarnation('2026-11-20T12:50:02.000000Z')],
+  settlementsRemoved: [publicErrors.settlementsRemoved('2026-11-20T13:00:02.000001Z')],
   paymentFinal: [publicErrors.paymentFinal('COMPLETED')],
   resolutionTooEarly: [publicErrors.resolutionTooEarly(1, false), publicErrors.resolutionTooEarly(1, true)],
   otherProcessor: [publicErrors.otherProcessor('one')],

@@ -1,0 +1,70 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Idempay, SettlementsGoneError } from '@idempay/client';
+import { expect, onTestFinished, test } from 'vitest';
+import { failureOf } from '../../testkit/client-library/scripted-fetch.js';
+import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { startCommand } from '../../testkit/processes/command.js';
+import { runCommandHere } from '../../testkit/processes/command-in-process.js';
+import { until } from '../../testkit/time/until.js';
+
+const DEADLINE_MS = 20_000;
+const PAYMENT = { amount: '100.50', currency: 'USD' };
+/** A cursor of a feed that no service has. */
+const FOREIGN = Buffer.from('fedcba9876543210.1763640000000000').toString('base64url');
+
+describeOneDeployment('settlements of the client and the command', (deployment) => {
+  const service = shareService(deployment);
+  const client = () => new Idempay({ baseUrl: service.url });
+
+  test('the client follows from a place that the caller keeps, and is told when the place is of no use any more', async () => {
+    const { settlements, payments } = client();
+    const { next } = await settlements.page({ after: 'now' });
+    const { key } = await payments.pay(PAYMENT);
+    let kept = next;
+    for await (const page of settlements.follow({ after: kept })) {
+      kept = page.next;
+      if (page.settlements.some(({ idempotencyKey }) => idempotencyKey === key)) break;
+    }
+    const later = await payments.pay(PAYMENT);
+    for await (const page of settlements.follow({ after: kept })) {
+      const keys = page.settlements.map(({ idempotencyKey }) => idempotencyKey);
+      expect(keys).not.toContain(key);
+      if (keys.includes(later.key)) break;
+    }
+    const gone = await failureOf(SettlementsGoneError, settlements.page({ after: FOREIGN }));
+    expect(gone).toMatchObject({ status: 410, type: '/problems#settlements-incarnation' });
+    expect(
+      (await settlements.page({ from: gone.from })).settlements.map(({ idempotencyKey }) => idempotencyKey),
+    ).toContain(key);
+  });
+
+  test('the command goes on where it was killed, with a file of its own, and ends with 8 at a place of no use', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'idempay-settlements-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, 'cursor');
+    const { payments } = client();
+    const follow = ['settlements', '--follow', '--cursor-file', file, '--json'];
+    const shownBy = async (key: string, end: 'kill' | 'interrupt') => {
+      const command = startCommand(service.url, follow);
+      await until('the settlement to be shown', DEADLINE_MS, () => command.output.stdout.includes(key));
+      const { next } = await client().settlements.page({ after: readFileSync(file, 'utf8').trim() });
+      expect(next).toMatch(/^[\w-]+$/);
+      command[end]();
+      return command.result;
+    };
+    const first = await payments.pay(PAYMENT);
+    await shownBy(first.key, 'kill');
+    const second = await payments.pay(PAYMENT);
+    expect((await shownBy(second.key, 'interrupt')).code).toBe(0);
+    writeFileSync(file, FOREIGN);
+    const refused = await runCommandHere(service.url, ['settlements', '--cursor-file', file]);
+    expect(refused).toMatchObject({ code: 8, stderr: expect.stringContaining('from=') });
+    writeFileSync(file, 'no cursor!');
+    expect(await runCommandHere(service.url, ['settlements', '--cursor-file', file])).toMatchObject({ code: 1 });
+    const page = await runCommandHere(service.url, ['settlements', '--limit', '1']);
+    expect(page).toMatchObject({ code: 0, stderr: expect.stringMatching(/^--after [\w-]+\n$/) });
+  });
+});
