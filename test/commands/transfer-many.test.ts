@@ -26,7 +26,7 @@ const FILL = `
   UPDATE last_commit SET number = number + 1;
   COMMIT`;
 
-test(`${ROWS} payments and as many transactions move, with the same list tag`, WITHOUT_LIMIT, async () => {
+test(`${ROWS} payments and as many transactions move`, WITHOUT_LIMIT, async () => {
   const moved = await openMove();
   const database = new DatabaseSync(join(moved.folder, 'idempay.sqlite'));
   database.exec(FILL);

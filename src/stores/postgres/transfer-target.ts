@@ -38,7 +38,7 @@ const SET_DEPLOYMENT = `
   FROM json_to_record($1::json) AS sent (id text, "lookUpBefore" uuid, "lookUpReferencesUntil" bigint, "adoptedAt" bigint,
     "lostMs" float8, processors text[], "processorsBeforeLoss" text[], adopter text)`;
 
-/** Columns that only PostgreSQL has. Marks of unsent payments end with the generation, so the first takeover looks up. */
+/** Columns that only PostgreSQL has. Marks of unsent payments end with the generation, so a cancellation asks the processor as well. */
 const OWN_COLUMNS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   payments: { generation: '0' },
   payment_horizon: { only_row: 'true', removable_before: 'keys_before', seen_at: 'clock_timestamp()' },
