@@ -295,3 +295,19 @@ export class ConflictError extends IdempayError {
 export class UnexpectedAnswerError extends IdempayError {
   override readonly name = 'UnexpectedAnswerError';
 }
+
+/**
+ * A webhook that must not be acted on. Answer it with an error, so that Idempay sends it again after you have corrected the cause.
+ * `signature`: signed with none of the secrets. `too-old` and `too-new`: signed, but more than five minutes away from this machine's clock;
+ * somebody may send a message of before again. `headers`: one is missing, malformed, or there twice. `body`: it was parsed, or is empty;
+ * `secrets`: one is malformed; correct your receiver. `event`: signed, but not by Idempay.
+ */
+export class InvalidWebhookError extends IdempayError {
+  override readonly name = 'InvalidWebhookError';
+  constructor(
+    message: string,
+    readonly why: 'signature' | 'too-old' | 'too-new' | 'headers' | 'body' | 'secrets' | 'event',
+  ) {
+    super(message);
+  }
+}
