@@ -111,7 +111,7 @@ describe('the shop of examples/, told by webhooks', () => {
   });
 
   test('changes nothing for an order that it does not know, or whose payment is that of another client', async () => {
-    const { reference, payment } = await orderAndLeave('refuse');
+    const { payment } = await orderAndLeave('refuse');
     const before = await lines();
     const others = [
       { ...payment, reference: 'order-of-nobody' },

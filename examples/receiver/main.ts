@@ -62,7 +62,7 @@ async function finish(event: WebhookEvent): Promise<void> {
 function workOn({ type, data }: WebhookEvent): string {
   const money = `${data.amount} ${data.currency}`;
   if (type === 'payment.completed') return `paid: ${data.reference}, ${money}`;
-  if (type === 'refund.completed') return `given back: ${data.reference}, ${data.refund?.name}, ${money}`;
+  if (type === 'refund.completed') return `given back: ${data.refund?.name} of ${data.refund?.payment}, ${money}`;
   // Nothing was paid; or a newer service sends what this program does not know.
   return '';
 }

@@ -19,9 +19,11 @@ const MINUTE_MS = 60_000;
 const EVENTS = 20;
 const KILLS = 4;
 
+const keyOf = (order: number) => `0193a5b4-7c1e-7000-8000-${`${order}`.padStart(12, '0')}`;
+
 /** The message about an order; `state` is in the type, the record and the id. */
 function messageOf(order: number, kind = 'payment', state = 'completed') {
-  const idempotencyKey = `0193a5b4-7c1e-7000-8000-${`${order}`.padStart(12, '0')}`;
+  const idempotencyKey = keyOf(order);
   const data = {
     idempotencyKey,
     state: state.toUpperCase(),
@@ -59,8 +61,8 @@ describe.each(['TypeScript', 'Python'])('the receiver of examples/ in %s', (lang
   function start(secrets = SECRET): Promise<Service> {
     const environment: Environment = { PORT: '0', EVENTS: events(), WEBHOOK_SECRETS: secrets };
     return isPython
-      ? startProgram(join(ROOT, 'examples/webhook-receiver/receiver.py'), environment, IN_PYTHON)
-      : examples.start('webhook-receiver', environment);
+      ? startProgram(join(ROOT, 'examples/receiver/receiver.py'), environment, IN_PYTHON)
+      : examples.start('receiver', environment);
   }
   /** The results of all work that was done, one for each time. */
   const works = () => (isPython ? worksInTable() : worksInFolder());
@@ -99,7 +101,7 @@ describe.each(['TypeScript', 'Python'])('the receiver of examples/ in %s', (lang
     expect(await send(message)).toBe(204);
     expect(await send(messageOf(2, 'refund'))).toBe(204);
     // The work on the later event shows that the earlier one had its turn again.
-    await untilDone('given back: order-2, line-2, 24.90 EUR', paidText(1));
+    await untilDone(`given back: line-2 of ${keyOf(2)}, 24.90 EUR`, paidText(1));
   });
 
   test('answers 204 to events that need no work, and to those that it does not know', async () => {

@@ -62,7 +62,7 @@ def work_on(books, id, event):
     data = event["data"]
     texts = {
         "payment.completed": "paid: {reference}, {amount} {currency}",
-        "refund.completed": "given back: {reference}, {refund[name]}, {amount} {currency}",
+        "refund.completed": "given back: {refund[name]} of {refund[payment]}, {amount} {currency}",
     }
     # Any other type: nothing was paid; or a newer service sends what this program does not know.
     if event["type"] in texts:
