@@ -297,10 +297,10 @@ export class UnexpectedAnswerError extends IdempayError {
 }
 
 /**
- * A webhook that must not be acted on. Answer it with an error, so that Idempay sends it again after you have corrected the cause.
- * `signature`: signed with none of the secrets. `too-old` and `too-new`: signed, but more than five minutes away from this machine's clock;
- * somebody may send a message of before again. `headers`: one is missing, malformed, or there twice. `body`: it was parsed, or is empty;
- * `secrets`: one is malformed; correct your receiver. `event`: signed, but not by Idempay.
+ * A webhook that must not be acted on. Answer it with an error: if it is real, Idempay sends it again after you have corrected the cause.
+ * `signature`: it is signed with none of the secrets. `too-old` and `too-new`: it is signed, but more than five minutes away from the clock of
+ * this machine, so somebody may have sent an old message again. `headers`, `body` and `secrets`: your receiver gave something that is missing
+ * or malformed, such as a body that was parsed. `event`: it is signed, but is no event of Idempay.
  */
 export class InvalidWebhookError extends IdempayError {
   override readonly name = 'InvalidWebhookError';

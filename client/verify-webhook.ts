@@ -25,7 +25,7 @@ export type WebhookHeaders =
   | { get(name: string): string | null }
   | Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** Room for clocks that differ. A delivery is signed when it is sent, so a repeat is never older than the network is slow. */
+/** Room for clocks that differ. Each delivery is signed when it is sent, so a message that comes again after hours is not old. */
 const TOLERANCE_SECONDS = 300;
 /** 24 to 64 bytes in base64. */
 const SECRET = /^whsec_([A-Za-z0-9+/]{32,86}={0,2})$/;
@@ -49,7 +49,8 @@ export async function verifyWebhook(
     throw new InvalidWebhookError("'webhook-timestamp' must be a number of seconds.", 'headers');
   // A proxy may write two signatures as two headers, which are then joined by a comma.
   const signatures = someHeader(headers, 'webhook-signature').join(' ').split(/,?\s+/);
-  const expected = await Promise.all(keys.map((key) => signatureOf(key, `${id}.${timestamp}.`, bytes)));
+  const content = signedContent(`${id}.${timestamp}.`, bytes);
+  const expected = await Promise.all(keys.map((key) => signatureOf(key, content)));
   if (!expected.some((each) => signatures.some((signature) => isSame(signature, each)))) {
     throw new InvalidWebhookError(
       'The message is signed with none of the secrets. Give those that its endpoint has in WEBHOOKS_FILE, and the body as it arrived: JSON that is parsed and written again is another text.',
@@ -111,17 +112,21 @@ function someHeader(headers: WebhookHeaders, name: string): readonly string[] {
   throw new InvalidWebhookError(`'${name}' is missing. Give the headers of the request as they arrived.`, 'headers');
 }
 
-async function signatureOf(key: Uint8Array<ArrayBuffer>, head: string, body: Uint8Array): Promise<string> {
+function signedContent(head: string, body: Uint8Array): Uint8Array<ArrayBuffer> {
   const begin = new TextEncoder().encode(head);
   const content = new Uint8Array(begin.length + body.length);
   content.set(begin);
   content.set(body, begin.length);
-  const hmac = await crypto.subtle.importKey('raw', key, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
-  const signature = new Uint8Array(await crypto.subtle.sign('HMAC', hmac, content));
+  return content;
+}
+
+async function signatureOf(secret: Uint8Array<ArrayBuffer>, content: Uint8Array<ArrayBuffer>): Promise<string> {
+  const key = await crypto.subtle.importKey('raw', secret, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+  const signature = new Uint8Array(await crypto.subtle.sign('HMAC', key, content));
   return `v1,${btoa(String.fromCharCode(...signature))}`;
 }
 
-/** In constant time: however long it takes, that says nothing about the signature. */
+/** In constant time, so that a forger does not learn from it how much of a signature is right. */
 function isSame(given: string, expected: string): boolean {
   let difference = given.length ^ expected.length;
   for (let at = 0; at < expected.length; at += 1) difference |= given.charCodeAt(at) ^ expected.charCodeAt(at);

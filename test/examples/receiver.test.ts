@@ -139,6 +139,15 @@ describe.each(['TypeScript', 'Python'])('the receiver of examples/ in %s', (lang
     await untilDone(paidText(10));
   });
 
+  test('answers no 2xx to an event that it cannot keep', async () => {
+    await rm(events(), { recursive: true, force: true });
+    expect(await send(messageOf(14)).catch(() => 'no answer')).toBe(isPython ? 'no answer' : 500);
+    await receiver.kill();
+    receiver = await start();
+    expect(await send(messageOf(14))).toBe(204);
+    await untilDone(paidText(14));
+  });
+
   test('killed again and again, it does the work of each event once that it has answered', async () => {
     const random = seededRandom(seedFrom('RECEIVER_SEED'));
     const deliver = async (order: number) => {
