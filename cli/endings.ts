@@ -27,6 +27,7 @@ const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
   SettlementsGoneError: EXIT.conflict,
   MismatchError: EXIT.conflict,
   UnexpectedAnswerError: EXIT.unexpectedAnswer,
+  InvalidWebhookError: EXIT.mistake,
   OutputError: EXIT.outputFailed,
   StatementError: EXIT.unreadable,
   UnreachableProcessorError: EXIT.unavailable,

@@ -263,6 +263,22 @@ export class UnavailableError extends IdempayError {
   }
 }
 
+/**
+ * A webhook that must not be acted on. Answer it with an error: if it is real, Idempay sends it again after you have corrected the cause.
+ * `signature`: it is signed with none of the secrets. `too-old` and `too-new`: it is signed, but more than five minutes away from the clock of
+ * this machine, so somebody may have sent an old message again. `headers`, `body` and `secrets`: your receiver gave something that is missing
+ * or malformed, such as a body that was parsed. `event`: it is signed, but is no event of Idempay.
+ */
+export class InvalidWebhookError extends IdempayError {
+  override readonly name = 'InvalidWebhookError';
+  constructor(
+    message: string,
+    readonly why: 'signature' | 'too-old' | 'too-new' | 'headers' | 'body' | 'secrets' | 'event',
+  ) {
+    super(message);
+  }
+}
+
 /** No valid credentials (401), or without the scope (403). Nothing was done. Give the client others. */
 export class NotAuthorizedError extends IdempayError {
   override readonly name = 'NotAuthorizedError';

@@ -38,3 +38,4 @@ export type {
   TransactionSearchFilter,
   Transactions,
 } from './transactions/transactions.js';
+export { verifyWebhook, type WebhookEvent, type WebhookHeaders } from './verify-webhook.js';

@@ -9,6 +9,7 @@ import { finishOrders } from './open-orders.ts';
 import { addOrder, findOrder, type Order, type OrderLine } from './orders.ts';
 import { orderPage, payersActs, startPage } from './pages.ts';
 import { endPayment, payOrder, type Standing, standingOf } from './payments.ts';
+import { webhooks } from './webhooks.ts';
 
 const {
   IDEMPAY_URL = 'http://127.0.0.1:8080',
@@ -18,6 +19,8 @@ const {
   SHOP_URL,
   /** The seconds between two looks at the open orders. */
   LOOK_SECONDS = '5',
+  /** The secrets of the shop's endpoint at Idempay, with a space between them. If omitted, the shop takes no webhooks. */
+  WEBHOOK_SECRETS,
   /** One of the two, if the processor is told who pays. */
   TEST_CARDS,
   STRIPE_PUBLISHABLE_KEY,
@@ -92,6 +95,8 @@ app.post<{ Params: { id: string }; Body: { attempt: number } }>(
     return reply.redirect(`/orders/${order.id}`, 303);
   },
 );
+
+if (WEBHOOK_SECRETS) app.register(webhooks(idempay, WEBHOOK_SECRETS.split(' ')));
 
 /** A page that is shown again must ask again. Other browsers see the state of the order, and have no buttons. */
 function show(request: FastifyRequest, reply: FastifyReply, order: Order, standing: Standing): FastifyReply {

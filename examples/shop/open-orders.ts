@@ -1,6 +1,6 @@
 import type { Idempay } from '@idempay/client';
-import { openOrders, saveOrder } from './orders.ts';
-import { endPayment, standingOf } from './payments.ts';
+import { type Order, openOrders, saveOrder } from './orders.ts';
+import { endPayment, type Standing, standingOf } from './payments.ts';
 
 /** An order that is not paid after a day is given up. */
 const ORDER_LIFE_MS = 86_400_000;
@@ -10,12 +10,16 @@ const ORDER_LIFE_MS = 86_400_000;
  * order is paid nevertheless. The look asks for payments that were begun, and begins none.
  */
 export async function finishOrders(idempay: Idempay): Promise<void> {
-  for (const order of await openOrders()) {
-    const standing = await standingOf(idempay, order);
-    const { attempt } = standing;
-    const isGivenUp = attempt !== undefined && order.orderedAtMs + ORDER_LIFE_MS < Date.now();
-    const { end } = isGivenUp ? await endPayment(idempay, order, { attempt }) : standing;
-    // The goods leave here. In a database this is an update of an open order, so that only one server sends them.
-    if (end) await saveOrder({ ...order, end });
-  }
+  for (const order of await openOrders()) await finishOrder(idempay, order);
+}
+
+/** The state of the order at Idempay. If that is an end, the order ends here. */
+export async function finishOrder(idempay: Idempay, order: Order): Promise<Standing> {
+  const standing = await standingOf(idempay, order);
+  const { attempt } = standing;
+  const isGivenUp = attempt !== undefined && order.orderedAtMs + ORDER_LIFE_MS < Date.now();
+  const { end } = isGivenUp ? await endPayment(idempay, order, { attempt }) : standing;
+  // The goods leave here. In a database this is an update of an open order, so that only one server sends them.
+  if (end) await saveOrder({ ...order, end });
+  return standing;
 }

@@ -774,6 +774,13 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'the client believes any 404 that a key was never charged':
       'answer.status === 404 && provenMessageOf(answer)?.startsWith(ABSENT) → answer.status === 404',
   },
+  'client/verify-webhook.ts': {
+    'a webhook is taken with any signature': 'if (!expected.some( → if (expected.length === 0 && !expected.some(',
+    'a webhook is taken at any later time':
+      'refuseOtherTimes(Number(timestamp)); → refuseOtherTimes(Math.max(Number(timestamp), Date.now() / 1_000));',
+    'a webhook is taken with a secret that nobody keeps': "if (text !== '') return → if (text !== null) return",
+    'the id of a webhook is not signed': 'signedContent(`${id}.${timestamp}.` → signedContent(`${timestamp}.`',
+  },
   'client/http/proof.ts': {
     'the members of an error prove that it is of the service': '|| !hasOwnHeader(headers) → ',
     'the header of an error proves that it is of the service, whatever it says':

@@ -9,7 +9,7 @@ const PRINTED: Readonly<Record<string, RegExp>> = {
   'docs/guides/getting-started.md': /^paid: TXN\d+\n$/,
   'docs/guides/refunds.md': /^TXN\d+, sent 2 times, replayed: true\nnot refunded \(too-much\), left: 47\.40\n$/,
   'docs/reference/client.md':
-    /^TXN\d+ false 1\nTXN\d+\nCANCELLED 1\n1 COMPLETED\nTXN\d+ false\nline-2 12\.50 COMPLETED\nTXN\d+ false 1\npaid: TXN\d+\nCOMPLETED 100\.50 TXN[\s\S]*\n5 1\n/,
+    /^TXN\d+ false 1\nTXN\d+\nCANCELLED 1\n1 COMPLETED\nTXN\d+ false\nline-2 12\.50 COMPLETED\nTXN\d+ false 1\npaid: TXN\d+\nCOMPLETED 100\.50 TXN[\s\S]*\nsignature The message is signed with none[\s\S]*\n5 1\n/,
 };
 
 describe('the samples in TypeScript', () => {

@@ -20,8 +20,17 @@ const run = promisify(execFile);
 
 const VERSIONS = ['20', '22', '24'];
 
-/** Pays twice with one reference, and reads a list. The same in Node.js and in a page; prints what it found. */
-const PROGRAM = `import { Idempay, InvalidRequestError } from '@idempay/client';
+/**
+ * Pays twice with one reference, reads a list, and verifies the example of Standard Webhooks, whose only fault is its age. The same in Node.js
+ * and in a page; prints what it found.
+ */
+const PROGRAM = `import { Idempay, InvalidRequestError, verifyWebhook } from '@idempay/client';
+
+const webhook = new Headers({
+  'webhook-id': 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+  'webhook-timestamp': '1614265330',
+  'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+});
 
 export async function payTwice(baseUrl, reference) {
   const { payments, transactions } = new Idempay({ baseUrl });
@@ -32,10 +41,12 @@ export async function payTwice(baseUrl, reference) {
   let listed = 0;
   for await (const each of transactions.search({ to: 'bob' })) if (each.transactionId === transaction.transactionId) listed += 1;
   const refused = await payments.pay({ amount: 'x', currency: 'EUR' }).catch((error) => error instanceof InvalidRequestError);
-  return [first.transactionId === again.transactionId, again.replayed, state, listed, refused].join(' ');
+  const verified = verifyWebhook(webhook, '{"test": 2432232314}', ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw']);
+  const why = await verified.catch((error) => error.why);
+  return [first.transactionId === again.transactionId, again.replayed, state, listed, refused, why].join(' ');
 }
 `;
-const PRINTED = 'true true COMPLETED 1 true';
+const PRINTED = 'true true COMPLETED 1 true too-old';
 
 describe('the package of the client, installed in an empty folder', () => {
   const service = shareService(embedded);

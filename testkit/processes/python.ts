@@ -7,3 +7,6 @@ export async function requirePython(): Promise<void> {
     throw new Error('Python 3 is needed for the samples in Python: apt-get install python3', { cause });
   });
 }
+
+/** A launcher for `startProgram`: the program is one in Python. The process id stays its own. */
+export const IN_PYTHON = ['sh', '-c', 'exec python3 "$1"'];

@@ -1,0 +1,197 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { ask } from '../../testkit/client/http-client.js';
+import { SECRET, signedWebhook } from '../../testkit/client/signed-webhook.js';
+import { compileExamples, type Examples } from '../../testkit/processes/examples.js';
+import { IN_PYTHON, requirePython } from '../../testkit/processes/python.js';
+import { type Environment, type Service, startProgram } from '../../testkit/processes/service.js';
+import { ROOT } from '../../testkit/programs.js';
+import { seededRandom, seedFrom } from '../../testkit/random.js';
+import { pause, until } from '../../testkit/time/until.js';
+
+const run = promisify(execFile);
+const OTHER_SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+const MINUTE_MS = 60_000;
+const EVENTS = 20;
+const KILLS = 4;
+
+const keyOf = (order: number) => `0193a5b4-7c1e-7000-8000-${`${order}`.padStart(12, '0')}`;
+
+/** The message about an order; `state` is in the type, the record and the id. */
+function messageOf(order: number, kind = 'payment', state = 'completed') {
+  const idempotencyKey = keyOf(order);
+  const data = {
+    idempotencyKey,
+    state: state.toUpperCase(),
+    reference: `order-${order}`,
+    amount: '24.90',
+    currency: 'EUR',
+    transactionId: 'TXN1795170621886000522918',
+    description: 'Bücher 📚',
+    ...(kind === 'refund' && { refund: { name: 'line-2', payment: idempotencyKey, reason: null } }),
+  };
+  const body = JSON.stringify({ type: `${kind}.${state}`, timestamp: '2026-11-29T12:00:00.000Z', data });
+  return { id: `${idempotencyKey}.${state}`, body };
+}
+const paidText = (order: number) => `paid: order-${order}, 24.90 EUR`;
+
+describe.each(['TypeScript', 'Python'])('the receiver of examples/ in %s', (language) => {
+  let examples: Examples;
+  let folder: string;
+  let receiver: Service;
+  beforeAll(async () => {
+    [examples] = await Promise.all([compileExamples(), requirePython()]);
+  });
+  afterAll(() => examples?.remove());
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'idempay-receiver-'));
+    receiver = await start();
+  });
+  afterEach(async () => {
+    await receiver?.kill();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const isPython = language === 'Python';
+  const events = () => join(folder, 'events');
+  function start(secrets = SECRET): Promise<Service> {
+    const environment: Environment = { PORT: '0', EVENTS: events(), WEBHOOK_SECRETS: secrets };
+    return isPython
+      ? startProgram(join(ROOT, 'examples/receiver/receiver.py'), environment, IN_PYTHON)
+      : examples.start('receiver', environment);
+  }
+  /** The results of all work that was done, one for each time. */
+  const works = () => (isPython ? worksInTable() : worksInFolder());
+  async function worksInFolder(): Promise<readonly string[]> {
+    const names = (await readdir(events())).filter((name) => name.endsWith('.done'));
+    const texts = await Promise.all(names.map((name) => readFile(join(events(), name), 'utf8')));
+    return texts.filter(Boolean).toSorted();
+  }
+  async function worksInTable(): Promise<readonly string[]> {
+    const program = `import json, sqlite3, sys; print(json.dumps([text for text, in sqlite3.connect(sys.argv[1]).execute("SELECT text FROM books ORDER BY text")]))`;
+    return JSON.parse((await run('python3', ['-c', program, events()])).stdout);
+  }
+  const untilDone = (...texts: string[]) =>
+    until(`the work to be ${texts}`, 20_000, async () => (await works()).length >= texts.length).then(async () =>
+      expect(await works()).toEqual(texts.toSorted()),
+    );
+  const post = (headers: Readonly<Record<string, string | string[]>>, body: string, path = '/webhooks/idempay') =>
+    ask(`${receiver.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'content-length': `${Buffer.byteLength(body)}`, ...headers },
+      body,
+    });
+  const send = async (
+    { id, body }: ReturnType<typeof messageOf>,
+    options?: Parameters<typeof signedWebhook>[2],
+  ): Promise<number> => (await post(signedWebhook(id, body, options).headers, body)).status;
+
+  test('keeps an event, and does its work once, although it comes again at the same time and later', async () => {
+    const message = messageOf(1);
+    const statuses = await Promise.all(Array.from({ length: 8 }, () => send(message)));
+    expect(new Set(statuses)).toEqual(new Set([204]));
+    await untilDone(paidText(1));
+    expect(await send(message)).toBe(204);
+    await receiver.kill();
+    receiver = await start();
+    expect(await send(message)).toBe(204);
+    expect(await send(messageOf(2, 'refund'))).toBe(204);
+    // The work on the later event shows that the earlier one had its turn again.
+    await untilDone(`given back: line-2 of ${keyOf(2)}, 24.90 EUR`, paidText(1));
+  });
+
+  test('answers 204 to events that need no work, and to those that it does not know', async () => {
+    for (const message of [messageOf(3, 'payment', 'declined'), messageOf(4, 'payment', 'disputed')])
+      expect(await send(message)).toBe(204);
+    expect(await send(messageOf(5))).toBe(204);
+    await untilDone(paidText(5));
+  });
+
+  test('takes the old and the new secret during a change', async () => {
+    await receiver.kill();
+    receiver = await start(`${SECRET} ${OTHER_SECRET}`);
+    expect(await send(messageOf(6), { secrets: [SECRET] })).toBe(204);
+    expect(await send(messageOf(7), { secrets: [OTHER_SECRET] })).toBe(204);
+    await receiver.kill();
+    receiver = await start(OTHER_SECRET);
+    expect(await send(messageOf(8), { secrets: [SECRET, OTHER_SECRET] })).toBe(204);
+    await untilDone(paidText(6), paidText(7), paidText(8));
+  });
+
+  test('keeps nothing that is forged, old, changed or malformed, and goes on', async () => {
+    const message = messageOf(9);
+    const { headers, body } = signedWebhook(message.id, message.body);
+    expect(await send(message, { secrets: [OTHER_SECRET] })).toBe(400);
+    for (const minutes of [-6, 6]) expect(await send(message, { atMs: Date.now() + minutes * MINUTE_MS })).toBe(400);
+    expect((await post(headers, body.replace('24.90', '2.490'))).status).toBe(400);
+    expect((await post(headers, '')).status).toBe(400);
+    expect((await post({}, body)).status).toBe(400);
+    for (const timestamp of ['', '\u00b2', '1e9', '9'.repeat(5_000)])
+      expect((await post({ ...headers, 'webhook-timestamp': timestamp }, body)).status).toBe(400);
+    for (const signature of ['', 'v1', 'v1,', 'v1,\u00e9', headers['webhook-signature'].slice(3)])
+      expect((await post({ ...headers, 'webhook-signature': signature }, body)).status).toBe(400);
+    expect((await post(headers, body, '/webhooks')).status).toBe(404);
+    expect(await send(messageOf(10))).toBe(204);
+    await untilDone(paidText(10));
+  });
+
+  test('answers no 2xx to an event that it cannot keep', async () => {
+    await rm(events(), { recursive: true, force: true });
+    expect(await send(messageOf(14)).catch(() => 'no answer')).toBe(isPython ? 'no answer' : 500);
+    await receiver.kill();
+    receiver = await start();
+    expect(await send(messageOf(14))).toBe(204);
+    await untilDone(paidText(14));
+  });
+
+  test('killed again and again, it does the work of each event once that it has answered', async () => {
+    const random = seededRandom(seedFrom('RECEIVER_SEED'));
+    const deliver = async (order: number) => {
+      // As Idempay: again until it is taken.
+      const isTaken = async () => (await send(messageOf(order)).catch(() => 0)) === 204;
+      await until(`event ${order} to be taken`, 60_000, isTaken);
+    };
+    const deliveries = Promise.all(
+      Array.from({ length: EVENTS }, async (_, order) => {
+        await pause(random.below(1_500));
+        await deliver(order);
+      }),
+    );
+    for (let kill = 0; kill < KILLS; kill += 1) {
+      await pause(random.below(400));
+      await receiver.kill();
+      receiver = await start();
+    }
+    await deliveries;
+    // Some had answered only after the last start, and are killed before their work.
+    await receiver.kill();
+    receiver = await start();
+    await untilDone(...Array.from({ length: EVENTS }, (_, order) => paidText(order)));
+  });
+
+  test('takes nothing if a secret is missing or malformed', async () => {
+    for (const secrets of ['', 'whsec_', SECRET.slice(6), `${SECRET} whsec_AAAA`]) {
+      await receiver.kill();
+      const started = start(secrets);
+      if (isPython) {
+        await expect(started).rejects.toThrow('WEBHOOK_SECRETS must be');
+      } else {
+        receiver = await started;
+        expect(await send(messageOf(11))).toBe(400);
+      }
+    }
+  });
+
+  test('is not held up by an event that it cannot work on', async () => {
+    const { id } = messageOf(12);
+    for (const body of ['no JSON', '[]', '{}']) expect(await send({ id, body })).toBe(400);
+    const withoutReference = messageOf(12).body.replace('"reference":"order-12",', '');
+    expect(await send({ id, body: withoutReference })).toBe(204);
+    expect(await send(messageOf(13))).toBe(204);
+    await until('the work on the other event', 20_000, async () => (await works()).includes(paidText(13)));
+  });
+});
