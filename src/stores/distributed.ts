@@ -16,6 +16,7 @@ import { createPostgresSettlements } from './postgres/payments/settlement-reads.
 import { createPostgresCacheEpochs } from './postgres/transactions/cache-epochs.js';
 import { SWEEP_CREATION_KEYS } from './postgres/transactions/transaction-statements.js';
 import { createPostgresTransactionStore } from './postgres/transactions/transaction-store.js';
+import { createPostgresEndpointRows } from './postgres/webhooks/endpoint-rows.js';
 import { CacheMasters } from './redis/connection/cache-masters.js';
 import { connected, connectRedis } from './redis/connection/client.js';
 import { refuseWrongRedis } from './redis/connection/start.js';
@@ -160,6 +161,7 @@ export async function openDistributed(options: {
     refunds: createPostgresRefundLedger(payments, databaseClock, confirmDurable, onOtherKind),
     paymentHistory: createPostgresPaymentHistory(payments, confirmDurable, new Permits(maxPages)),
     settlements: createPostgresSettlements(payments, confirmDurable, new Permits(maxPages)),
+    endpointRows: createPostgresEndpointRows(payments),
     transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
       maxSnapshots,
       pagePermits: new Permits(maxPages),

@@ -254,7 +254,7 @@ describe('the connections to a processor', () => {
     }) as (...parameters: [string, dns.LookupOptions, (...result: unknown[]) => void]) => void as typeof dns.lookup);
     onTestFinished(() => lookUps.mockRestore());
     const clock = new HandClock(0);
-    const exchanges = createExchanges(`http://processor.test:${server.port}`, 20_000, 2, clock);
+    const exchanges = createExchanges(`http://processor.test:${server.port}`, 20_000, 2, { clock });
     onTestFinished(() => exchanges.close());
     const ask = async (path: string) => {
       const { complete } = await exchanges.ask({ method: 'GET', path, headers: {} });

@@ -38,10 +38,12 @@ export function createExchanges(
   origin: string,
   timeoutMs: number,
   connections: number,
-  clock: Clock = systemClock,
+  {
+    clock = systemClock,
+    // Shared by the pools, so that TLS sessions are resumed.
+    connect = buildConnector({ timeout: timeoutMs }),
+  }: { readonly clock?: Clock; readonly connect?: buildConnector.connector } = {},
 ): Exchanges {
-  // Shared by the pools, so that TLS sessions are resumed.
-  const connect = buildConnector({ timeout: timeoutMs });
   const openPool = () =>
     new Pool(origin, {
       connections,
