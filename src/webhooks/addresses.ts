@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /** Ranges that an endpoint with `private` may be in, besides public addresses. */
@@ -17,7 +18,7 @@ const IPV4_BYTES = 4;
  * Why no connection may be made to this address, or undefined if one may. `isPrivate`: the endpoint may have an address that is not public.
  */
 export function refusalOfAddress(address: string, isPrivate: boolean): string | undefined {
-  if (!ipaddr.isValid(address)) return 'it is no address';
+  if (isIP(address) === 0) return 'it is no address';
   const found = carriedTo(ipaddr.process(address));
   const range =
     found instanceof ipaddr.IPv6 && found.range() === 'unicast' && !found.match(GLOBAL) ? 'reserved' : found.range();
@@ -29,7 +30,7 @@ export function refusalOfAddress(address: string, isPrivate: boolean): string | 
 
 /** Loopback, as a connection without TLS needs it. */
 export function isLoopbackAddress(address: string): boolean {
-  return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
+  return isIP(address) !== 0 && ipaddr.process(address).range() === 'loopback';
 }
 
 function carriedTo(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 {
