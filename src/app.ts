@@ -43,6 +43,7 @@ import type { MeasuredStore, StoreMeasures } from './stores/shared/store-measure
 import type { Traces } from './traces/traces.js';
 import { createTransactions } from './transactions/transactions.js';
 import { openEndpointFile } from './webhooks/endpoint-file.js';
+import { createWebhookOperations } from './webhooks/operations.js';
 import { createWebhooks } from './webhooks/webhooks.js';
 
 /** How long a start waits for the first round of recovery before it serves. It never waits for a processor over the network. */
@@ -134,6 +135,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     random: Math.random,
     events: createWebhookLog(logger, storeLog),
   });
+  if (endpointFile) metrics.showWebhooks(webhooks.counts);
   const transactions = createTransactions(deployment.transactions, deployment.transactionCache, {
     counts: metrics.transactions,
     idempotencyTtlMs: config.payments.idempotencyTtlMs,
@@ -150,6 +152,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       paymentRecords,
       unpaidKeys,
       settlementFeed,
+      webhookOperations: createWebhookOperations(deployment.endpointRows),
       findTimeline,
       askProcessor,
       paymentActivity: createPaymentActivity(deployment.paymentHistory, clock),

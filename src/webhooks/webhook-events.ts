@@ -18,6 +18,7 @@ export interface WebhookEvents {
 export interface WebhookCounts {
   /** By this process. The numbers below are known only then. */
   isServed: boolean;
+  isStopped: boolean;
   /** Since the oldest settlement that is not taken; 0 if there is none. */
   behindMs: number;
   setAside: number;

@@ -3,14 +3,12 @@ import type { RereadFile } from '../platform/reread-file.js';
 import { MOST_OPEN } from './delivery-window.js';
 import type { Endpoint } from './endpoint-file.js';
 import { EndpointRun, LEASE_MS, RENEW_EVERY_MS, type RunParts, SET_ASIDE_AT_ONCE } from './endpoint-run.js';
-import type { EndpointRow, EndpointRows, SetAside } from './ports/endpoint-rows.js';
 import { createReceivers, type Receivers } from './receivers.js';
 import type { WebhookCounts } from './webhook-events.js';
 
 /** The file was read again meanwhile. */
 const LOOK_AT_FILE_MS = 1_000;
 const RETRY_AFTER_FAULT_MS = 1_000;
-const MOST_LISTED = 1_000;
 /** Everything that is under way to one endpoint: deliveries, one beyond them, and those that are set aside. */
 const CONNECTIONS = MOST_OPEN + 1 + SET_ASIDE_AT_ONCE;
 
@@ -21,12 +19,6 @@ export interface Webhooks {
   stop(): Promise<void>;
   /** By the names of endpoints that this process has tried to serve. */
   readonly counts: ReadonlyMap<string, WebhookCounts>;
-  readonly operations: WebhookOperations;
-}
-
-/** The endpoints for operators. Undefined, or false, if there is no such endpoint. */
-export interface WebhookOperations extends Pick<EndpointRows, 'list' | 'start' | 'stop' | 'resend'> {
-  find(name: string): Promise<{ readonly endpoint: EndpointRow; readonly setAside: readonly SetAside[] } | undefined>;
 }
 
 interface Server {
@@ -69,7 +61,7 @@ export function createWebhooks(
 
   function serve(first: Endpoint): Server {
     const { name, client } = first;
-    const count = { isServed: false, behindMs: 0, setAside: 0, deliveries: { taken: 0, refused: 0 } };
+    const count = { isServed: false, isStopped: false, behindMs: 0, setAside: 0, deliveries: { taken: 0, refused: 0 } };
     counts.set(name, count);
     const present = () => file?.current.find((endpoint) => endpoint.name === name) ?? first;
     const over = new AbortController();
@@ -79,6 +71,7 @@ export function createWebhooks(
       const lease = { name, owner: newOwner() };
       const askedAt = clock.monotonic();
       const taken = await rows.take({ ...lease, client, leaseMs: LEASE_MS });
+      count.isStopped = taken.state === 'stopped';
       if (taken.state === 'new') {
         const { next: position } = await bound();
         await rows.begin({ name, client, position });
@@ -141,16 +134,6 @@ export function createWebhooks(
       servers.clear();
       await Promise.all(ending);
       await receivers.close();
-    },
-    operations: {
-      list: rows.list,
-      start: rows.start,
-      stop: rows.stop,
-      resend: rows.resend,
-      async find(name) {
-        const endpoint = await rows.find(name);
-        return endpoint && { endpoint, setAside: await rows.listSetAside(name, MOST_LISTED) };
-      },
     },
   };
 }
