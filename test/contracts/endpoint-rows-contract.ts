@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { FeedPosition } from '#idempay/payments/settlement-feed.js';
-import type { EndpointRows } from '#idempay/webhooks/ports/endpoint-rows.js';
+import type { EndpointRows, SetAside } from '#idempay/webhooks/ports/endpoint-rows.js';
 import { inState, newKey, newOwner } from '../../testkit/protocol/payment-attempts.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
@@ -70,7 +70,7 @@ export function endpointRowsContract({ endpointRows: rows, pass }: ContractPorts
     expect(await rows.setAside(former, aside(newKey()))).toBe('ok');
     await pass(1);
     inState(await take(name), 'taken');
-    const [{ key }] = (await rows.listSetAside(name, 10)) as [{ key: string }];
+    const [{ key }] = (await rows.listSetAside(name, 10)) as readonly [SetAside];
     expect(await rows.advance(former, at(99))).toBe('stale');
     expect(await rows.setAside(former, aside(newKey()))).toBe('stale');
     expect(await rows.refusedAgain(former, { key, cause: 'x', retryMs: 0, giveUpMs: 0 })).toBe('stale');
