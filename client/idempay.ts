@@ -4,11 +4,14 @@ import { createTransport } from './http/transport.js';
 import { createPayments, type Payments } from './payments/payments.js';
 import { type IdempayOptions, readSettings } from './settings.js';
 import { createTransactions, type Transactions } from './transactions/transactions.js';
+import { createWebhooks, type Webhooks } from './webhooks/webhooks.js';
 
 /** A client of one service. It holds no connections of its own, and needs no closing. */
 export class Idempay {
   readonly payments: Payments;
   readonly transactions: Transactions;
+  /** For operators. */
+  readonly webhooks: Webhooks;
 
   /** Throws an InvalidRequestError that names the option that is wrong. */
   constructor(options: IdempayOptions) {
@@ -18,5 +21,6 @@ export class Idempay {
     const change = createChanges(settings, transport, requests);
     this.payments = createPayments(settings, transport, requests, change);
     this.transactions = createTransactions(settings, requests, change);
+    this.webhooks = createWebhooks(requests, change);
   }
 }

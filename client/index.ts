@@ -37,3 +37,4 @@ export type {
   TransactionSearchFilter,
   Transactions,
 } from './transactions/transactions.js';
+export type { Webhooks } from './webhooks/webhooks.js';

@@ -13,7 +13,7 @@ import { CreatedTransactionsSchema, NewTransactionsSchema } from '../transaction
 import { NewTransactionSchema } from '../transactions/new-transaction.js';
 import { FoundTransactionSchema } from '../transactions/search-transactions.js';
 import { TransactionSchema, TransactionStatusSchema } from '../transactions/shown-transaction.js';
-import { WebhookSchema } from '../webhooks/webhooks.js';
+import { WebhookDetailsSchema, WebhookSchema } from '../webhooks/webhooks.js';
 import { moment, whole } from './json-schema.js';
 import type { JsonSchema } from './route-description.js';
 
@@ -77,6 +77,7 @@ export const SCHEMAS = {
   NewTransactions: NewTransactionsSchema,
   StatusChange: StatusChangeSchema,
   Webhook: WebhookSchema,
+  WebhookDetails: WebhookDetailsSchema,
   Session: SessionSchema,
   StoreStatus,
   StoreValue,

@@ -118,6 +118,23 @@ const MEMBERS = {
 
 export const WebhookSchema = whole(MEMBERS, 'An endpoint that is told of settlements.');
 
+export const WebhookDetailsSchema = whole(
+  {
+    ...MEMBERS,
+    settlements: {
+      type: 'array',
+      description: 'Set aside, the longest first.',
+      items: whole({
+        idempotencyKey: { type: 'string', format: 'uuid' },
+        cause: { type: 'string', description: 'Why it was refused last. Nothing of an answer but its status.' },
+        setAsideAt: moment,
+        nextTryAt: orNull({ ...moment, description: 'Once an hour for three days; null: only by hand.' }),
+      }),
+    },
+  },
+  'An endpoint, with the settlements that are set aside.',
+);
+
 const EXAMPLE = {
   name: 'shop',
   client: 'key:shop',
@@ -173,19 +190,7 @@ const reading: RouteDescription = {
       headers: [NO_STORE],
       content: {
         mediaType: 'application/json',
-        schema: whole({
-          ...MEMBERS,
-          settlements: {
-            type: 'array',
-            description: 'Set aside, the longest first.',
-            items: whole({
-              idempotencyKey: { type: 'string', format: 'uuid' },
-              cause: { type: 'string', description: 'Why it was refused last. Nothing of an answer but its status.' },
-              setAsideAt: moment,
-              nextTryAt: orNull({ ...moment, description: 'Once an hour for three days; null: only by hand.' }),
-            }),
-          },
-        }),
+        schema: { $ref: '#/components/schemas/WebhookDetails' },
         examples: {
           endpoint: {
             ...EXAMPLE,
