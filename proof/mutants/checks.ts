@@ -50,6 +50,8 @@ const MODELLED = [
 
 /** The tests that are nearest to a file, for a check that takes seconds: the first pattern that matches counts. */
 const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
+  [/^src\/stores\/(postgres|embedded)\/webhooks\//, ['contracts/endpoint-rows']],
+  [/^src\/webhooks\//, ['unit/webhook-']],
   [
     /^src\/stores\/postgres\/(payments\/(ledger-|refund|claims|settlements)|connection\/database-identity-)/,
     [

@@ -2,6 +2,7 @@
 
 import { CONDITIONS } from './conditions.js';
 import { PENDING } from './pending.js';
+import { WEBHOOKS } from './webhooks.js';
 
 /** One text in a file and what replaces it; the text must be there exactly once. */
 export interface Edit {
@@ -767,7 +768,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
 };
 
-const ALL = [...Object.entries(EDITS), ...Object.entries(CONDITIONS), ...Object.entries(PENDING)];
+const ALL = [EDITS, CONDITIONS, PENDING, WEBHOOKS].flatMap((part) => Object.entries(part));
 
 export const MUTANTS: readonly Mutant[] = [
   ...new Set(ALL.map(([, mutants]) => mutants).flatMap((mutants) => Object.keys(mutants))),

@@ -242,4 +242,69 @@ describe('two processes (distributed)', () => {
     const after = await paid(first.url);
     await until('the first to tell it', DEADLINE_MS, () => receiver.idsTaken().has(idOf(after)));
   });
+
+  async function givenServed() {
+    const receiver = await givenReceiver();
+    const file = await writeEndpointFile([receiver.endpoint]);
+    onTestFinished(file.remove);
+    const stores = await openTestStores();
+    const { url, logs } = await stores.serve({ WEBHOOKS_FILE: file.path });
+    await until('the endpoint to be served', DEADLINE_MS, async () => {
+      await paid(url);
+      return receiver.taken.length > 0;
+    });
+    return { receiver, stores, url, logged: (text: string) => logs.some(({ msg }) => msg?.includes(text)) };
+  }
+
+  test('after rows may be lost, it gets the last ten minutes once more, and misses nothing', async () => {
+    const { receiver, stores, url, logged } = await givenServed();
+    const before = [await paid(url), await paid(url)];
+    await until('both', DEADLINE_MS, () => before.every((key) => receiver.idsTaken().has(idOf(key))));
+    await stores.sql(
+      "INSERT INTO idempay.settlement_incarnations SELECT max(number) + 1, '0123456789abcdef', clock_timestamp() FROM idempay.settlement_incarnations",
+    );
+    const after = await paid(url);
+    await until('all of them again', DEADLINE_MS, () =>
+      before.every((key) => receiver.taken.filter((id) => id === idOf(key)).length > 1),
+    );
+    await until('the last', DEADLINE_MS, () => receiver.idsTaken().has(idOf(after)));
+    expect(logged('rows may be lost')).toBe(true);
+  });
+
+  test('an endpoint that retention has passed goes on with the oldest that is left, with an alarm', async () => {
+    const { receiver, stores, url, logged } = await givenServed();
+    const post = (verb: string) => ask(`${url}/api/webhooks/shop/${verb}`, { method: 'POST' });
+    expect((await post('stop')).status).toBe(200);
+    await until('the stop', DEADLINE_MS, async () =>
+      (await scrape(url)).some(({ name, value }) => name === 'idempay_webhook_stopped' && value === 1),
+    );
+    const removed = await paid(url);
+    await stores.sql('UPDATE idempay.payment_horizon SET removed_until = clock_timestamp()');
+    const left = await paid(url);
+    expect((await post('start')).status).toBe(200);
+    await until('what is left', DEADLINE_MS, () => receiver.idsTaken().has(idOf(left)));
+    expect(logged('PAYMENT_RETENTION_DAYS removed settlements')).toBe(true);
+    expect(receiver.idsTaken().has(idOf(removed))).toBe(false);
+  });
+
+  test('without an endpoint no statement of webhooks or of the feed is sent', async () => {
+    const file = await writeEndpointFile([]);
+    onTestFinished(file.remove);
+    const stores = await openTestStores();
+    const withEmptyFile: Readonly<Record<string, string>> = { WEBHOOKS_FILE: file.path };
+    for (const settings of [{}, withEmptyFile]) {
+      const { url, stop } = await stores.serve(settings);
+      await inParallel(20, 4, async () => void (await paid(url)));
+      const operations = (await scrape(url)).flatMap(({ name, labels }) =>
+        name === 'idempay_store_round_trip_seconds_count' && labels.store === 'postgresql' ? [labels.operation] : [],
+      );
+      expect(operations.some((operation) => operation?.includes('claim'))).toBe(true);
+      // A start asks once if the clock is behind.
+      const asked = operations.filter((operation) => operation !== 'settlement_clock_is_behind');
+      expect(asked.filter((operation) => /endpoint|settlement_|settlements_|set_aside/.test(`${operation}`))).toEqual(
+        [],
+      );
+      await stop();
+    }
+  });
 });

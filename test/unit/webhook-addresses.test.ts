@@ -142,7 +142,7 @@ describe('a connection to a receiver', () => {
     expect(receiver.received).toHaveLength(1);
   });
 
-  test('a name with a public and a private address is only connected to at the public one', async () => {
+  test('a name gets nothing if none of its addresses is allowed', async () => {
     const { receiver, send, answers } = await given();
     // 192.0.2.0/24 is for documents, and ::7f00:1 is no global address.
     answers.push(['192.0.2.1', '127.0.0.1', '::1', '::7f00:1']);
