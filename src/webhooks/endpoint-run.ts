@@ -93,13 +93,14 @@ export class EndpointRun {
   private async serve(): Promise<void> {
     const renewing = this.repeat(RENEW_EVERY_MS, () => this.renew());
     const saving = this.repeat(SAVE_EVERY_MS, () => this.save());
-    const trying = this.repeat(RENEW_EVERY_MS, () => this.trySetAside());
+    // A stop does not wait for it: what it has not written is tried once more.
+    void this.repeat(RENEW_EVERY_MS, () => this.trySetAside());
     while (!this.isOver) {
       this.step();
       await this.untilWoken(this.mayStillSend() ? this.window.nextDueAt() - this.now() : RENEW_EVERY_MS);
     }
     this.over.abort();
-    await Promise.all([renewing, saving, trying]);
+    await Promise.all([renewing, saving]);
     await this.lastAnswers();
     this.show();
     this.counts.isServed = false;
