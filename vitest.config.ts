@@ -43,6 +43,7 @@ const LONG_TESTS = [
   'test/faults/refunds.test.ts',
   'test/faults/store-log.test.ts',
   'test/faults/waiters.test.ts',
+  'test/faults/webhooks.test.ts',
   'test/faults/wrong-settings.test.ts',
   'test/http/broken-connections.test.ts',
   'test/http/live.test.ts',

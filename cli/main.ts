@@ -4,6 +4,7 @@ import { addPaymentCommands } from './payments/definitions.js';
 import { createProgram } from './program.js';
 import { runCommand } from './run-command.js';
 import { addTransactionCommands } from './transactions/definitions.js';
+import { addWebhookCommands } from './webhooks/definitions.js';
 
 /** Not `idempay`, because that is the command of the service, and both may be installed in one folder. */
 nameCommand('idempay-cli');
@@ -19,6 +20,7 @@ await runCommand(parameters.length > 0 ? parameters : ['--help'], async () =>
     addCommands: (program) => {
       addPaymentCommands(program);
       addTransactionCommands(program);
+      addWebhookCommands(program);
     },
   }),
 );

@@ -39,3 +39,4 @@ export type {
   Transactions,
 } from './transactions/transactions.js';
 export { verifyWebhook, type WebhookEvent, type WebhookHeaders } from './verify-webhook.js';
+export type { Webhooks } from './webhooks/webhooks.js';

@@ -46,3 +46,8 @@ export type Transaction = Schemas['Transaction'];
 export type FoundTransaction = Schemas['FoundTransaction'];
 export type TransactionStatus = Schemas['TransactionStatus'];
 export type NewTransaction = Schemas['NewTransaction'];
+
+/** An endpoint that the service tells how payments and refunds ended. */
+export type Webhook = Schemas['Webhook'];
+/** With the settlements that are set aside. */
+export type WebhookDetails = Schemas['WebhookDetails'];

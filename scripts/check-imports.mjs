@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { parseCircular, parseDependencyTree } from 'dpdm';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const FEATURES = ['payments', 'transactions', 'access', 'health', 'limits', 'live'];
+const FEATURES = ['payments', 'transactions', 'access', 'health', 'limits', 'live', 'webhooks'];
 /** The rooms that each room may import besides itself. `platform` may be imported everywhere. */
 const ROOMS = {
   platform: [],
@@ -14,6 +14,8 @@ const ROOMS = {
   access: [],
   limits: [],
   live: [],
+  // It delivers what the feed of settlements shows.
+  webhooks: ['payments', 'access'],
   // It reads and writes a key and an entry as a client would.
   health: ['payments', 'transactions'],
   http: FEATURES,
@@ -37,7 +39,9 @@ const PACKAGES = {
   ioredis: ['stores/redis'],
   pg: ['stores/postgres', 'doctor'],
   '@photostructure/sqlite': ['stores/embedded'],
-  undici: ['payments'],
+  undici: ['payments', 'webhooks'],
+  standardwebhooks: ['webhooks'],
+  'ipaddr.js': ['webhooks'],
   // An operator's command talks to a service as a client does; the service itself never calls one.
   '#idempay/cli': ['commands'],
   '#idempay/client': ['commands'],

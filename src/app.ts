@@ -15,6 +15,7 @@ import { createSampler } from './live/sampler.js';
 import { createPaymentLog, type PaymentLog } from './logs/payment-log.js';
 import { StoreLog } from './logs/store-log.js';
 import { createTransactionLog } from './logs/transaction-log.js';
+import { createWebhookLog } from './logs/webhook-log.js';
 import { createMetrics } from './metrics/metrics.js';
 import { createBacklogWatch } from './payments/backlog.js';
 import { isNewestOrderNobodys, tellsAmounts } from './payments/history/newest-payments.js';
@@ -46,6 +47,9 @@ import { CannotOpen, type Deployment, type StoreEvents } from './stores/shared/d
 import type { MeasuredStore, StoreMeasures } from './stores/shared/store-measures.js';
 import type { Traces } from './traces/traces.js';
 import { createTransactions } from './transactions/transactions.js';
+import { openEndpointFile } from './webhooks/endpoint-file.js';
+import { createWebhookOperations } from './webhooks/operations.js';
+import { createWebhooks } from './webhooks/webhooks.js';
 
 const WORDS = { embedded: FOLDER_WORDS, distributed: DATABASE_WORDS } as const;
 /** How long a start waits for the first round of recovery before it serves. It never waits for a processor over the network. */
@@ -79,9 +83,14 @@ export interface App {
 export async function createApp(config: Config, logger: Logger, listener: Listener, traces?: Traces): Promise<App> {
   const clock = traces?.clock(systemClock) ?? systemClock;
   const access = config.access.kind === 'required' ? createAccess(config.access, clock, logger) : undefined;
+  const endpointFile =
+    config.webhooksFile === undefined
+      ? undefined
+      : openEndpointFile(config.webhooksFile, (sentence) => logger.error(sentence));
   const storeLog = new StoreLog(logger, clock);
   const paymentLog = createPaymentLog(logger, storeLog);
   const instance = randomUUID();
+  const newOwner = createOwners(instance);
   const metrics = createMetrics(
     config.deployment.kind,
     listener.connections,
@@ -111,7 +120,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     computeKey: createComputeKey(deployment.id, adoptingClient(deployment.adoption.adopter)),
     computeRefundKey: createComputeRefundKey(deployment.id),
     newTransactionId: createTransactionIds(clock.now),
-    newOwner: createOwners(instance),
+    newOwner,
     events: paymentLog,
     counts: metrics.payments,
     traceAttempts: traces?.attempts,
@@ -127,6 +136,15 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   const { payments, records: paymentRecords, findTimeline, askProcessor, recovery, retention, waiting, endings } = area;
   const { settlementFeed } = area;
   metrics.showFeed(settlementFeed);
+  const webhooks = createWebhooks(endpointFile, newOwner, {
+    rows: deployment.endpointRows,
+    feed: settlementFeed,
+    history: deployment.paymentHistory,
+    clock,
+    random: Math.random,
+    events: createWebhookLog(logger, storeLog),
+  });
+  if (endpointFile) metrics.showWebhooks(webhooks.counts);
   const transactions = createTransactions(deployment.transactions, deployment.transactionCache, {
     counts: metrics.transactions,
     idempotencyTtlMs: config.payments.idempotencyTtlMs,
@@ -143,6 +161,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       paymentRecords,
       unpaidKeys,
       settlementFeed,
+      webhookOperations: createWebhookOperations(deployment.endpointRows),
       findTimeline,
       askProcessor,
       paymentActivity: createPaymentActivity(deployment.paymentHistory, clock),
@@ -209,6 +228,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       if (config.processor.kind === 'http') tryAmounts();
       backlog.start();
       sampler.start();
+      webhooks.start();
       await server.ready();
       listener.serve(server.routing);
     },
@@ -223,7 +243,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       settlementFeed.close();
       // The framework first: it then ends each connection with its answer.
       const connections = server.close().then(() => listener.close());
-      const background = Promise.all([recovery.stop(), retention.stop(), backlog.stop()]);
+      const background = Promise.all([recovery.stop(), retention.stop(), backlog.stop(), webhooks.stop()]);
       // Connections first: an open connection may still bring a request.
       const ended = Promise.all([connections.then(() => server.requestsUnderWay.ended()), background]);
       try {

@@ -39,6 +39,8 @@ export interface Config {
   readonly payments: PaymentSettings;
   readonly transactionCacheTtlMs: number;
   readonly processor: ProcessorSettings;
+  /** The file of endpoints that are told of settlements. Undefined if there is none. */
+  readonly webhooksFile: string | undefined;
   /** Undefined if traces are off. */
   readonly traces: TraceSettings | undefined;
   /** Secrets that were given as files. */
@@ -188,6 +190,7 @@ function readSettings(settings: Settings): Config {
     transactionCacheTtlMs:
       settings.integer('TRANSACTION_CACHE_TTL_SECONDS', 300, 1, Math.floor(MAX_TIMER_MS / SECOND_MS)) * SECOND_MS,
     processor: readProcessor(settings, payments.leaseMs, authorities.processor),
+    webhooksFile: settings.optional('WEBHOOKS_FILE'),
     traces: readTraces(settings),
     secretFiles: settings.secretFiles,
     authorityFiles: Object.values(authorities).filter((file) => file !== undefined),

@@ -15,6 +15,7 @@ import { databaseName } from './stores/postgres/connection/url.js';
 import { redisName } from './stores/redis/connection/url.js';
 import { CannotOpen } from './stores/shared/deployment.js';
 import { openTraces, TracesNotInstalled } from './traces/open.js';
+import { WebhooksFileError } from './webhooks/endpoint-file.js';
 
 /** A process group gets a signal twice: from the terminal and from npm (rule G4). */
 const SAME_SIGNAL_MS = 2_000;
@@ -22,7 +23,7 @@ const SAME_SIGNAL_MS = 2_000;
 const BROKEN_DRAIN_MS = 1_000;
 
 /** Their messages are sentences for the person who started it. */
-const START_REFUSALS = [ConfigError, CannotOpen, KeyFileError, CertificateError, TracesNotInstalled];
+const START_REFUSALS = [ConfigError, CannotOpen, KeyFileError, WebhooksFileError, CertificateError, TracesNotInstalled];
 
 /** Serves until a signal, and ends the process: with 0 after a drain, with 1 and a sentence when it cannot serve. */
 export async function serve(): Promise<void> {

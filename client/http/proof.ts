@@ -79,7 +79,7 @@ const SENTENCES: Readonly<Record<number, RegExp>> = {
   401: /^(?:Send an API key or a token: |The API key or token is unknown, )/,
   402: /^(?:Payment|Refund) declined: /,
   403: /^(?:Your API key or token lacks the scope |Without AUTH a page of another site may not )/,
-  404: /^(?:Transaction not found for id: \d+$|No payment found (?:for this Idempotency-Key[.,]|that could be refunded\.)|No payment found\. Rows were lost, |There is nothing at this path\.)/,
+  404: /^(?:Transaction not found for id: \d+$|No payment found (?:for this Idempotency-Key[.,]|that could be refunded\.)|No payment found\. Rows were lost, |Webhook '[^']*' not found\.$|There is nothing at this path\.)/,
   405: /^This path does not take that method\./,
   409: /^(?:Payment is already being processed\.$|Attempt \d+ is (?:still being processed|pending), |The payment cannot be ended at the processor |The payment is [A-Z]+, which is final: |The service may still find out the outcome |The payment was claimed with the processor |The transaction is [A-Z]+, which is final: |The refund is already being processed\.$|The payment is not completed yet, |The record of the payment is about to be removed, |The payment was charged by the processor )/,
   410: /^(?:The payment was cancelled\. No charge will be sent |The payment is cancelled, but the processor charged it\. |Settlements (?:before this cursor may not |after this place were ))/,

@@ -51,6 +51,8 @@ const MODELLED = [
 /** The tests that are nearest to a file, for a check that takes seconds: the first pattern that matches counts. */
 const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
   [/^src\/stores\/(.*\/)?(transfer|leaving)/, ['commands/transfer.test', 'commands/transfer-cancelled']],
+  [/^src\/stores\/(postgres|embedded)\/webhooks\//, ['contracts/endpoint-rows']],
+  [/^src\/webhooks\//, ['unit/webhook-']],
   [
     /^src\/stores\/postgres\/(payments\/(ledger-|refund|claims|settlements)|connection\/database-identity-)/,
     [

@@ -3,6 +3,7 @@
 import { CONDITIONS } from './conditions.js';
 import { FEED } from './feed.js';
 import { PENDING } from './pending.js';
+import { WEBHOOKS } from './webhooks.js';
 
 /** One text in a file and what replaces it; the text must be there exactly once. */
 export interface Edit {
@@ -805,12 +806,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
 };
 
-const ALL = [
-  ...Object.entries(EDITS),
-  ...Object.entries(CONDITIONS),
-  ...Object.entries(PENDING),
-  ...Object.entries(FEED),
-];
+const ALL = [EDITS, CONDITIONS, PENDING, FEED, WEBHOOKS].flatMap((part) => Object.entries(part));
 
 export const MUTANTS: readonly Mutant[] = [
   ...new Set(ALL.map(([, mutants]) => mutants).flatMap((mutants) => Object.keys(mutants))),

@@ -2,6 +2,7 @@ import type { Command } from '@commander-js/extra-typings';
 import { addPaymentCommands } from '#idempay/cli/payments/definitions.js';
 import * as cli from '#idempay/cli/program.js';
 import { addTransactionCommands } from '#idempay/cli/transactions/definitions.js';
+import { addWebhookCommands } from '#idempay/cli/webhooks/definitions.js';
 import { VERSION } from '../platform/version.js';
 import { addImportCommand } from './import/definition.js';
 import { addOperationCommands } from './operation/definitions.js';
@@ -18,6 +19,7 @@ export function createProgram(settings: ReadonlyMap<string, string> = new Map())
     addCommands: (all) => {
       addPaymentCommands(all);
       addTransactionCommands(all, addImportCommand);
+      addWebhookCommands(all);
       addOperationCommands(all);
     },
   });

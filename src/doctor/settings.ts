@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import type { AccessSettings } from '../access/access-settings.js';
 import { apiKeysIn } from '../access/key-file-edits.js';
 import type { Config } from '../config.js';
@@ -7,6 +7,7 @@ import { type CertificateFiles, readCertificate } from '../http/connections/cert
 import { type Finding, noAnswer, verdictOf } from '../platform/finding.js';
 import { isLoopback, isOpenToOthers } from '../platform/loopback.js';
 import { CERTIFICATE, type SettingFile } from '../platform/setting-files.js';
+import { endpointsIn } from '../webhooks/endpoint-file.js';
 
 const DAY_MS = 86_400_000;
 /** Time to make another one. */
@@ -43,6 +44,7 @@ export function examineSettings(
     judgeProcessor(config),
     ...judgeAccount(config),
     judgeRetention(config),
+    ...(config.webhooksFile === undefined ? [] : examineWebhooks(config.webhooksFile)),
     judgeLogLevel(config),
   ];
 }
@@ -206,6 +208,31 @@ function judgeRetention({ payments }: Config): Finding {
     wanted: 'the period that your law requires',
     why: 'without it the store grows for ever',
   };
+}
+
+function examineWebhooks(path: string): Finding[] {
+  try {
+    const endpoints = endpointsIn(readFileSync(path, 'utf8'));
+    const mode = statSync(path).mode & 0o777;
+    return [
+      {
+        verdict: verdictOf(false, endpoints.length === 0),
+        what: 'webhooks',
+        found: endpoints.map(({ name }) => name).join(', ') || 'none',
+        wanted: 'the receivers of settlements',
+        why: 'nobody else is told how payments ended',
+      },
+      {
+        verdict: verdictOf((mode & 0o006) !== 0),
+        what: 'WEBHOOKS_FILE mode',
+        found: mode.toString(8),
+        wanted: '600, or 640',
+        why: 'a user who can read a secret can sign messages; a user who can write it can send them elsewhere',
+      },
+    ];
+  } catch (error) {
+    return [noAnswer('WEBHOOKS_FILE', (error as Error).message, 'without it the service does not start')];
+  }
 }
 
 function judgeLogLevel({ logLevel }: Config): Finding {

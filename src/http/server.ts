@@ -16,6 +16,7 @@ import type { Payments } from '../payments/payments.js';
 import type { SettlementFeed } from '../payments/settlement-feed.js';
 import type { StoreUnavailable } from '../platform/faults.js';
 import type { Transactions } from '../transactions/transactions.js';
+import type { WebhookOperations } from '../webhooks/operations.js';
 import { fixedHeaders } from './connections/fixed-headers.js';
 import type { Listener } from './connections/listener.js';
 import { headProblem, isForThisMachine } from './connections/request-head.js';
@@ -67,6 +68,7 @@ import { getTransaction } from './transactions/get-transaction.js';
 import { listTransactions } from './transactions/list-transactions.js';
 import { searchTransactions } from './transactions/search-transactions.js';
 import type { TransactionChanges } from './transactions/transaction-changes.js';
+import { webhooks } from './webhooks/webhooks.js';
 
 /** As long as a header section may be, so that an over-long id or key is answered by its route. */
 const MAX_PARAMETER_LENGTH = 16_384;
@@ -85,6 +87,7 @@ export interface Features {
   readonly paymentRecords: PaymentRecords;
   readonly unpaidKeys: Pick<UnpaidKeys, 'take'>;
   readonly settlementFeed: Pick<SettlementFeed, 'read'>;
+  readonly webhookOperations: WebhookOperations;
   readonly findTimeline: FindTimeline;
   readonly askProcessor: AskProcessor;
   readonly paymentActivity: () => Promise<Activity>;
@@ -136,6 +139,7 @@ const ENDPOINTS: readonly ((app: FastifyInstance, context: EndpointContext) => v
   createTransaction,
   createTransactions,
   searchTransactions,
+  webhooks,
   keyValueStore,
   probes,
   metricsText,

@@ -8,6 +8,7 @@ import type { SettlementFeed } from '../payments/settlement-feed.js';
 import { VERSION } from '../platform/version.js';
 import type { MeasuredStore, StoreMeasures } from '../stores/shared/store-measures.js';
 import { createTransactionCounts, type TransactionCounts } from '../transactions/transaction-counts.js';
+import type { WebhookCounts } from '../webhooks/webhook-events.js';
 import { Exposition } from './exposition.js';
 import { measureHttp } from './http-requests.js';
 import { showBacklog, showFeed, showPayments, showPending } from './payments.js';
@@ -15,6 +16,7 @@ import { memoryBytes, showProcess } from './process-use.js';
 import { measureProcessor } from './processor-calls.js';
 import { measureStores, showStores } from './stores.js';
 import { showTransactions } from './transactions.js';
+import { showWebhooks } from './webhooks.js';
 
 /** Everything that one process measures. Each part is an interface of the code that it measures. */
 export interface Metrics {
@@ -29,6 +31,8 @@ export interface Metrics {
   showBacklog(latest: () => Backlog | undefined): void;
   showPending(latest: () => PendingBacklog | undefined): void;
   showFeed(feed: Pick<SettlementFeed, 'behindMs'>): void;
+  /** By the names of endpoints. */
+  showWebhooks(counts: ReadonlyMap<string, WebhookCounts>): void;
   /** The part of it that the live view shows, from the same numbers as the text. */
   look(): Look;
   stop(): void;
@@ -69,6 +73,7 @@ export function createMetrics(
     },
     showPending: (latest) => showPending(exposition, latest),
     showFeed: (feed) => showFeed(exposition, payments, feed),
+    showWebhooks: (counts) => showWebhooks(exposition, counts),
     look() {
       const backlog = latestBacklog();
       return {

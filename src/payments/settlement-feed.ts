@@ -2,8 +2,14 @@ import type { Clock } from '../platform/clock.js';
 import { StoreUnavailable } from '../platform/faults.js';
 import { FairPlaces } from './fair-places.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
-import type { OperationKind, PaymentRecord } from './ports/payment-history.js';
-import { MOST_ENDS, type SettlementBound, type SettlementPlace, type Settlements } from './ports/settlements.js';
+import type { OperationKind } from './ports/payment-history.js';
+import {
+  MOST_ENDS,
+  type Settlement,
+  type SettlementBound,
+  type SettlementPlace,
+  type Settlements,
+} from './ports/settlements.js';
 import type { Patience } from './waiting.js';
 
 /** While somebody waits, the bound is moved so often: with its distance from the clock, a settlement is shown within half a second. */
@@ -39,7 +45,7 @@ export interface FeedQuestion {
 
 /** A page may be empty and have another position. `fromUs`: the time to begin again from, in microseconds since the epoch. */
 export type FeedPage =
-  | { readonly state: 'page'; readonly settlements: readonly PaymentRecord[]; readonly next: FeedPosition }
+  | { readonly state: 'page'; readonly settlements: readonly Settlement[]; readonly next: FeedPosition }
   /** Settlements before the position may not have been shown, because rows were lost or a clock was set back. */
   | { readonly state: 'other incarnation'; readonly fromUs: number }
   /** Retention has removed settlements after the position. */

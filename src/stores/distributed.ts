@@ -20,6 +20,7 @@ import { createPostgresCacheEpochs } from './postgres/transactions/cache-epochs.
 import { SWEEP_CREATION_KEYS } from './postgres/transactions/transaction-statements.js';
 import { createPostgresTransactionStore } from './postgres/transactions/transaction-store.js';
 import { findStartableTransfer, type Transfer } from './postgres/transfer-state.js';
+import { createPostgresEndpointRows } from './postgres/webhooks/endpoint-rows.js';
 import { CacheMasters } from './redis/connection/cache-masters.js';
 import { connected, connectRedis, renewAccess } from './redis/connection/client.js';
 import { refuseWrongRedis } from './redis/connection/start.js';
@@ -207,6 +208,7 @@ export async function openDistributed(options: {
     refunds: createPostgresRefundLedger(payments, databaseClock, confirmDurable, onOtherKind),
     paymentHistory: createPostgresPaymentHistory(payments, confirmDurable, new Permits(maxPages)),
     settlements: createPostgresSettlements(payments, confirmDurable, new Permits(maxPages)),
+    endpointRows: createPostgresEndpointRows(payments),
     transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
       maxSnapshots,
       pagePermits: new Permits(maxPages),

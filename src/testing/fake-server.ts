@@ -20,6 +20,7 @@ export interface Answering {
     | 'payments'
     | 'paymentRecords'
     | 'settlementFeed'
+    | 'webhookOperations'
     | 'findTimeline'
     | 'askProcessor'
     | 'paymentActivity'
@@ -66,6 +67,7 @@ export function createFakeServer(access: 'none' | 'required'): FakeServer {
       payments: eachOf(() => features().payments),
       paymentRecords: eachOf(() => features().paymentRecords),
       settlementFeed: eachOf(() => features().settlementFeed),
+      webhookOperations: eachOf(() => features().webhookOperations),
       findTimeline: (...given) => features().findTimeline(...given),
       askProcessor: (...given) => features().askProcessor(...given),
       paymentActivity: () => features().paymentActivity(),

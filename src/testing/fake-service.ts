@@ -11,6 +11,7 @@ import { createTransactionIds } from '../payments/values/transaction-id.js';
 import { type Clock, systemClock } from '../platform/clock.js';
 import { openInMemory } from '../stores/embedded/open-in-memory.js';
 import { createTransactions } from '../transactions/transactions.js';
+import { createWebhookOperations } from '../webhooks/operations.js';
 import type { SentRequest, WholeAnswer } from './fake-connection.js';
 import { createFakeProcessor, type FakeProcessing, type FakeProcessor } from './fake-processor.js';
 import { type Answering, type AskedOperation, createFakeServer, type FakeServer } from './fake-server.js';
@@ -73,6 +74,7 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
       paymentRecords: area.records,
       // A test's own clock may stand still.
       settlementFeed: new SettlementFeed(settlements, systemClock),
+      webhookOperations: createWebhookOperations(stores.endpointRows),
       findTimeline: area.findTimeline,
       askProcessor: area.askProcessor,
       paymentActivity: createPaymentActivity(history, clock),

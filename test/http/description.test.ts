@@ -84,15 +84,20 @@ const OPERATION_IDS = [
   'getStoreStatus',
   'getStoreValue',
   'getTransaction',
+  'getWebhook',
   'getWholeDescription',
   'listPayments',
   'listRefunds',
   'listSettlements',
   'listTransactions',
+  'listWebhooks',
   'pay',
   'refund',
+  'resendWebhook',
   'resolvePayment',
   'searchTransactions',
+  'startWebhook',
+  'stopWebhook',
 ];
 
 describe('the description', () => {

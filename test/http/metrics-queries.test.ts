@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { readSamples, type Sample } from '../../testkit/client/metrics.js';
 import { givenTransaction, listTransactions, readTransaction } from '../../testkit/client/transactions.js';
-import { DEPLOYMENTS, embedded, type Stores } from '../../testkit/deployments/deployments.js';
+import { DEPLOYMENTS, embedded } from '../../testkit/deployments/deployments.js';
+import { startWebhookReceiver, writeEndpointFile } from '../../testkit/servers/webhook-receiver.js';
 import { until } from '../../testkit/time/until.js';
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
@@ -35,20 +36,27 @@ describe('what is asked of the metrics', () => {
   let samples: Sample[] = [];
   const families = new Set<string>();
   const helpOf = new Map<string, string>();
-  const opened: Stores[] = [];
+  const opened: { close(): Promise<unknown> }[] = [];
 
   beforeAll(async () => {
+    const receiver = await startWebhookReceiver();
+    const file = await writeEndpointFile([receiver.endpoint]);
+    opened.push(receiver, { close: file.remove });
     // On a topology too: some series are of the embedded deployment only.
     for (const deployment of new Set([embedded, ...DEPLOYMENTS])) {
       const stores = await deployment.open();
       opened.push(stores);
-      const { url } = await stores.serve();
+      const { url } = await stores.serve({ WEBHOOKS_FILE: file.path });
       await pay(url, await generateKey(url));
       await readTransaction(url, (await givenTransaction(url)).transactionId);
       await listTransactions(url);
-      const text = await until('the backlog to be seen', SEEN_DEADLINE_MS, async () => {
+      const text = await until('the backlog and the webhook to be seen', SEEN_DEADLINE_MS, async () => {
         const shown = (await ask(`${url}/metrics`)).text;
-        return /^idempay_recovery_backlog_payments /m.test(shown) && shown;
+        return (
+          [/^idempay_recovery_backlog_payments /m, /^idempay_webhook_behind_seconds/m].every((seen) =>
+            seen.test(shown),
+          ) && shown
+        );
       });
       samples = [...samples, ...readSamples(text)];
       for (const [, name = ''] of text.matchAll(/^# TYPE (\w+) /gm)) families.add(name);

@@ -52,6 +52,7 @@ describe('the settings', () => {
       },
       transactionCacheTtlMs: 300_000,
       processor: { kind: 'simulated', isNamed: false, delayMs: 0, dedupMs: 72_000_000 },
+      webhooksFile: undefined,
       traces: undefined,
     });
     for (const empty of ['', ' \t']) {

@@ -83,7 +83,14 @@ const NAMES = [
     'unknown-route',
     'unknown-transfer-coding',
   ],
-  ...['unknown-version', 'unreadable-body', 'unsupported-media-type', 'uri-too-long', 'without-reference'],
+  ...[
+    'unknown-version',
+    'unreadable-body',
+    'unsupported-media-type',
+    'uri-too-long',
+    'webhook-not-found',
+    'without-reference',
+  ],
 ];
 
 test('the types of errors have stable names', () => {

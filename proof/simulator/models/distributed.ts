@@ -8,6 +8,7 @@ import { CLOCK_WENT_BACK } from '#idempay/stores/postgres/payments/settlement-re
 import { createPostgresSettlements } from '#idempay/stores/postgres/payments/settlement-reads.js';
 import { createPostgresCacheEpochs } from '#idempay/stores/postgres/transactions/cache-epochs.js';
 import { createPostgresTransactionStore } from '#idempay/stores/postgres/transactions/transaction-store.js';
+import { createPostgresEndpointRows } from '#idempay/stores/postgres/webhooks/endpoint-rows.js';
 import { CacheMasters } from '#idempay/stores/redis/connection/cache-masters.js';
 import { createKeyNames } from '#idempay/stores/redis/key-names.js';
 import { createRedisKeyStore } from '#idempay/stores/redis/key-store.js';
@@ -71,6 +72,7 @@ export async function openDistributedModel(
     refunds: createPostgresRefundLedger(database, databaseClock, confirmDurable),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
     settlements: createPostgresSettlements(database, confirmDurable),
+    endpointRows: createPostgresEndpointRows(database),
     transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
       maxSnapshots: MAX_SNAPSHOTS,
     }),

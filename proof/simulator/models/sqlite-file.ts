@@ -20,6 +20,7 @@ import { StoreClock } from '#idempay/stores/embedded/store-clock.js';
 import { createEmbeddedTransactionCache } from '#idempay/stores/embedded/transaction-cache.js';
 import { TRANSACTION_COLUMNS } from '#idempay/stores/embedded/transactions/transaction-statements.js';
 import { createEmbeddedTransactionStore } from '#idempay/stores/embedded/transactions/transaction-store.js';
+import { createEmbeddedEndpointRows } from '#idempay/stores/embedded/webhooks/endpoint-rows.js';
 import { createBatchCommits } from '#idempay/stores/embedded/writer/batch-commits.js';
 import {
   createWriteOperations,
@@ -128,6 +129,7 @@ export class SqliteFile {
       refunds: createEmbeddedRefundLedger(writer, reader, storeClock, clock.now),
       paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now, clock.now),
       settlements: createEmbeddedSettlements(writer, reader, clock.monotonic),
+      endpointRows: createEmbeddedEndpointRows(writer, reader, storeClock),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache: createEmbeddedTransactionCache(FOR_EVER, counters, REMEMBERED),
       async close() {},

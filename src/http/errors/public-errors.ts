@@ -47,6 +47,10 @@ const UNAVAILABLE = {
     unknown:
       'The store failed while the outcome was being stored, so it may or may not be stored. Send the same outcome again: it is stored once.',
   },
+  'change webhook': {
+    unchanged: 'The webhook cannot be changed at the moment; nothing was changed. Retry in a few seconds.',
+    unknown: 'It is not known whether the webhook was changed. Send the same again.',
+  },
   'create transaction': {
     unchanged: 'The transaction cannot be created at the moment; nothing was changed. Retry in a few seconds.',
     unknown:
@@ -910,6 +914,13 @@ const CATALOGUE = {
     title: 'The Expect header asks for something unknown.',
     action: 'Leave it out.',
     message: 'Send no Expect header, or Expect: 100-continue.',
+  }),
+  webhookNotFound: entry({
+    status: 404,
+    title: 'No endpoint of this name was ever served.',
+    action: 'GET /api/webhooks has all of them. One that is new in WEBHOOKS_FILE is there within seconds.',
+    message: (name: string) => `Webhook '${name}' not found.`,
+    examples: { webhookNotFound: ['shop'] },
   }),
   keyNotFound: entry({
     status: 404,

@@ -125,6 +125,7 @@ export const TAGS = {
     'Payments as they are kept: by key, as a list, as a daily export, and their resolution by an operator.',
   Transactions:
     'Transactions between accounts, with entity tags. Their ids are numbers of 15 digits and have nothing to do with those of payments.',
+  Webhooks: 'The endpoints that are told how payments and refunds ended.',
   Health: 'The key-value store.',
   Operations: 'Probes and metrics of the process.',
   Description: 'This description, and the page that shows it.',

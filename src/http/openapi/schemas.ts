@@ -13,6 +13,7 @@ import { CreatedTransactionsSchema, NewTransactionsSchema } from '../transaction
 import { NewTransactionSchema } from '../transactions/new-transaction.js';
 import { FoundTransactionSchema } from '../transactions/search-transactions.js';
 import { TransactionSchema, TransactionStatusSchema } from '../transactions/shown-transaction.js';
+import { WebhookDetailsSchema, WebhookSchema } from '../webhooks/webhooks.js';
 import { moment, whole } from './json-schema.js';
 import type { JsonSchema } from './route-description.js';
 
@@ -75,6 +76,8 @@ export const SCHEMAS = {
   NewTransaction: NewTransactionSchema,
   NewTransactions: NewTransactionsSchema,
   StatusChange: StatusChangeSchema,
+  Webhook: WebhookSchema,
+  WebhookDetails: WebhookDetailsSchema,
   Session: SessionSchema,
   StoreStatus,
   StoreValue,

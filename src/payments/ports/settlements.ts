@@ -49,10 +49,13 @@ export interface SettlementQuestion {
   readonly reader?: string | undefined;
 }
 
+/** `settledAtUs`: with its key, its place. */
+export type Settlement = PaymentRecord & { readonly settledAtUs: number };
+
 export type SettlementPage =
   | {
       readonly state: 'page';
-      readonly settlements: readonly PaymentRecord[];
+      readonly settlements: readonly Settlement[];
       /** The place of the next page. It names the key of a settlement of this page, or none. */
       readonly next: SettlementPlace;
       /** Everything below the bound was read. */

@@ -40,10 +40,16 @@ export function createExchanges(
   origin: string,
   timeoutMs: number,
   connections: number,
-  { clock = systemClock, ca }: { readonly clock?: Clock; readonly ca?: string | undefined } = {},
+  options: {
+    readonly clock?: Clock;
+    readonly ca?: string | undefined;
+    /** In place of one that trusts `ca`. */
+    readonly connect?: buildConnector.connector;
+  } = {},
 ): Exchanges {
+  const { clock = systemClock } = options;
   // Shared by the pools, so that TLS sessions are resumed.
-  let connect = connectorWith(ca);
+  let connect = options.connect ?? connectorWith(options.ca);
   function connectorWith(authorities: string | undefined) {
     return buildConnector({ timeout: timeoutMs, ...(authorities !== undefined && { ca: authorities }) });
   }

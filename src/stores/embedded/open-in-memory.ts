@@ -17,6 +17,7 @@ import { Reader, type Snapshots } from './reader.js';
 import { StoreClock } from './store-clock.js';
 import { createEmbeddedTransactionCache } from './transaction-cache.js';
 import { createEmbeddedTransactionStore } from './transactions/transaction-store.js';
+import { createEmbeddedEndpointRows } from './webhooks/endpoint-rows.js';
 import { createBatchCommits } from './writer/batch-commits.js';
 import { createWriteOperations, type WriteBatch, type WriteResults } from './writer/write-operations.js';
 import { Writer, type WriterThread } from './writer/writer.js';
@@ -62,6 +63,7 @@ export function openInMemory(clock: Clock): InMemory {
     refunds: createEmbeddedRefundLedger(writer, reader, storeClock, clock.now),
     paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now, clock.now),
     settlements: createEmbeddedSettlements(writer, reader, clock.monotonic, 0),
+    endpointRows: createEmbeddedEndpointRows(writer, reader, storeClock),
     transactions: createEmbeddedTransactionStore(writer, reader, clock),
     transactionCache,
     keyValueStore,

@@ -18,6 +18,7 @@ import { Reader } from './reader.js';
 import { watchStoreClock } from './store-clock.js';
 import { createEmbeddedTransactionCache } from './transaction-cache.js';
 import { createEmbeddedTransactionStore } from './transactions/transaction-store.js';
+import { createEmbeddedEndpointRows } from './webhooks/endpoint-rows.js';
 import { Writer } from './writer/writer.js';
 
 const SWEEP_KEYS_EVERY_MS = 1_000;
@@ -75,6 +76,7 @@ export async function openEmbedded(options: {
       refunds: createEmbeddedRefundLedger(writer, reader, storeClock, clock.now),
       paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now, clock.now),
       settlements: createEmbeddedSettlements(writer, reader, clock.monotonic),
+      endpointRows: createEmbeddedEndpointRows(writer, reader, storeClock),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache,
       keyValueStore,

@@ -11,6 +11,7 @@ import type { ClaimedProcessors } from '../../payments/values/processor-names.js
 import type { Clock } from '../../platform/clock.js';
 import type { TransactionCache } from '../../transactions/ports/transaction-cache.js';
 import type { TransactionStore } from '../../transactions/ports/transaction-store.js';
+import type { EndpointRows } from '../../webhooks/ports/endpoint-rows.js';
 
 /** The adapters of one deployment, open and ready. */
 export interface Deployment {
@@ -27,6 +28,7 @@ export interface Deployment {
   readonly refunds: RefundLedger;
   readonly paymentHistory: PaymentHistory;
   readonly settlements: Settlements;
+  readonly endpointRows: EndpointRows;
   readonly transactions: TransactionStore;
   readonly transactionCache: TransactionCache;
   readonly keyValueStore: KeyValueStoreReport;

@@ -41,7 +41,7 @@ export async function settlementPageOf(
   if (bound.incarnation !== incarnation) return { state: 'bound is over' };
   if (after && after.atUs < oldestUs) return { state: 'removed', fromUs: oldestUs };
   const read = rows.filter((row): row is SettlementRow & { readonly key: string } => row.key !== null);
-  const settlements = read.map(recordOf);
+  const settlements = read.map((row) => ({ ...recordOf(row), settledAtUs: row.place_us }));
   const last = read.at(-1);
   if (last && read.length >= limit) {
     return { state: 'page', settlements, next: { atUs: last.place_us, key: last.key }, isLast: false };

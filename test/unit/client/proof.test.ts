@@ -83,6 +83,7 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   invalidCreationKey: [publicErrors.invalidCreationKey()],
   creationMismatch: [publicErrors.creationMismatch()],
   transactionNotFound: [publicErrors.transactionNotFound('7')],
+  webhookNotFound: [publicErrors.webhookNotFound('shop')],
   invalidTransactionId: [publicErrors.invalidTransactionId()],
   transactionFinal: [publicErrors.transactionFinal('FAILED')],
   preconditionFailed: [publicErrors.preconditionFailed('transaction'), publicErrors.preconditionFailed('payment')],

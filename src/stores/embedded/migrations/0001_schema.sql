@@ -177,6 +177,29 @@ CREATE TABLE settlement_incarnations (
 
 INSERT INTO settlement_incarnations VALUES (1, lower(hex(randomblob(8))), CAST(unixepoch('subsec') * 1000 AS INTEGER));
 
+-- How far the settlements were delivered to each endpoint of `WEBHOOKS_FILE`, and by whom (docs/engineering/decisions/0085). A row whose endpoint
+-- is in no file any more stays, because a file may be wrong for a while.
+CREATE TABLE webhook_endpoints (
+  name        TEXT    NOT NULL PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64),
+  client      TEXT,                        -- only settlements of this client; NULL: of all
+  stopped_by  TEXT    CHECK (stopped_by IN ('receiver', 'operator')),  -- NULL: it is served
+  incarnation TEXT    NOT NULL,            -- everything up to this position of the feed was taken, or is set aside
+  at_us       INTEGER NOT NULL,
+  key         TEXT    CHECK (length(key) = 36),  -- NULL: before all settlements of this microsecond
+  owner       TEXT,                        -- the run that serves it; NULL: none
+  lease_until INTEGER NOT NULL             -- ms since the epoch, as all times here
+) STRICT, WITHOUT ROWID;
+
+-- Settlements that an endpoint refused again and again while it took others.
+CREATE TABLE webhook_set_aside (
+  endpoint     TEXT    NOT NULL,
+  key          TEXT    NOT NULL CHECK (length(key) = 36),
+  cause        TEXT    NOT NULL,
+  set_aside_at INTEGER NOT NULL,
+  next_try_at  INTEGER,                    -- NULL: it is only kept
+  PRIMARY KEY (endpoint, key)
+) STRICT, WITHOUT ROWID;
+
 -- Time as running processes saw it pass, by their monotonic clocks; what is removed is judged by it and by no wall clock
 -- (docs/engineering/decisions/0017). In rows of about an hour, the last of which grows. Its first one begins here.
 CREATE TABLE retention_hours (

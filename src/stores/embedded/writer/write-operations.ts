@@ -10,6 +10,7 @@ import { createSettlements } from '../payments/settlements.js';
 import type { SentTime } from '../store-clock.js';
 import { createTransactionChanges } from '../transactions/transaction-changes.js';
 import { createTransactionCreations } from '../transactions/transaction-creations.js';
+import { createEndpointWrites } from '../webhooks/endpoint-row-writes.js';
 
 /**
  * Every operation that changes the database. They exist in the writer thread only; the main thread sees their types. `storeClock`
@@ -42,6 +43,7 @@ export function createWriteOperations(
     ...createTransactionCreations(database, storeClock, retentionTime.heldClock),
     ...createTransactionChanges(database),
     ...createProcessorNameWrites(database),
+    ...createEndpointWrites(database, storeClock),
     /** Answers when the writer does: for the health check. */
     ping(): void {},
     /** Succeeds when commits succeed: the disk has room, and no other program holds the lock. */

@@ -87,7 +87,7 @@ export const beginIncarnation = (condition: string) => `
 const IS_RESTORED = `NOT EXISTS (
         SELECT FROM unnest(ARRAY['idempay.payments', 'idempay.payment_horizon', 'idempay.settlement_incarnations',
           'idempay.transactions',
-          'idempay.transaction_list', 'idempay.creation_keys']::regclass[]) AS filled (id)
+          'idempay.transaction_list', 'idempay.creation_keys', 'idempay.webhook_endpoints', 'idempay.webhook_set_aside']::regclass[]) AS filled (id)
         WHERE NOT EXISTS (SELECT FROM pg_index WHERE indrelid = filled.id AND indisprimary))`;
 
 /** A transaction id begins with the microsecond of its first claim. */

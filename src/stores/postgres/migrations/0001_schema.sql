@@ -210,6 +210,29 @@ CREATE TABLE idempay.settlement_incarnations (
 
 INSERT INTO idempay.settlement_incarnations VALUES (1, right(replace(gen_random_uuid()::text, '-', ''), 16), now());
 
+-- How far the settlements were delivered to each endpoint of `WEBHOOKS_FILE`, and by whom (docs/engineering/decisions/0085). A row whose endpoint
+-- is in no file any more stays, because a file may be wrong for a while.
+CREATE TABLE idempay.webhook_endpoints (
+  name        text        COLLATE "C" NOT NULL PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64),
+  client      text        COLLATE "C",               -- only settlements of this client; NULL: of all
+  stopped_by  text        CHECK (stopped_by IN ('receiver', 'operator')),  -- NULL: it is served
+  incarnation text        NOT NULL,                  -- everything up to this position of the feed was taken, or is set aside
+  at_us       bigint      NOT NULL,
+  key         uuid,                                  -- NULL: before all settlements of this microsecond
+  owner       text,                                  -- the run that serves it; NULL: none
+  lease_until timestamptz NOT NULL
+) WITH (fillfactor = 50);
+
+-- Settlements that an endpoint refused again and again while it took others.
+CREATE TABLE idempay.webhook_set_aside (
+  endpoint     text        COLLATE "C" NOT NULL,
+  key          uuid        NOT NULL,
+  cause        text        NOT NULL,
+  set_aside_at timestamptz NOT NULL,
+  next_try_at  timestamptz,                          -- NULL: it is only kept
+  PRIMARY KEY (endpoint, key)
+);
+
 -- Time as running processes saw it pass, by their monotonic clocks; what is removed is judged by it and by no wall clock
 -- (docs/engineering/decisions/0017). In rows of about an hour, the last of which grows. Its first one begins here.
 CREATE TABLE idempay.retention_hours (
