@@ -16,7 +16,8 @@ export const WEBHOOKS: Readonly<Record<string, Readonly<Record<string, string | 
       'AND (endpoint.owner IS NULL OR endpoint.lease_until <= clock_timestamp())\n → AND endpoint.lease_until IS NOT NULL\n',
   },
   [`${EMBEDDED}/endpoint-row-writes.ts`]: {
-    'webhooks: an earlier owner writes, in SQLite': 'row.owner === owner && row.stopped_by → row.stopped_by',
+    'webhooks: an earlier owner writes, in SQLite':
+      "row.owner === owner && row.stopped_by → (row.owner === owner || owner !== '') && row.stopped_by",
     'webhooks: a stopped endpoint is served, in SQLite':
       'isFree && row.client === client && row.stopped_by === null; → isFree && row.client === client;',
     'webhooks: an endpoint has two owners, in SQLite': 'row.lease_until <= now; → row.lease_until > now;',
@@ -26,8 +27,9 @@ export const WEBHOOKS: Readonly<Record<string, Readonly<Record<string, string | 
   'src/webhooks/delivery-window.ts': {
     'webhooks: the position passes a message that was not taken': 'place && !place.open; place = → place; place =',
     'webhooks: a receiver that is down sets everything aside':
-      'if (this.lastTakenAt >= open.comparedSince) → if (open.comparedSince >= 0)',
-    'webhooks: a message is set aside within a minute': ' && now - open.countedSince >= SET_ASIDE_AFTER_MS; → ;',
+      'if (this.lastTakenAt >= open.comparedSince) → if (this.lastTakenAt >= open.comparedSince || open.refusals > 0)',
+    'webhooks: a message is set aside within a minute':
+      'now - open.countedSince >= SET_ASIDE_AFTER_MS; → now - open.countedSince >= SET_ASIDE_AFTER_MS / 10;',
     'webhooks: any number is under way': 'this.open.size < MOST_OPEN && this → this',
   },
   'src/webhooks/endpoint-run.ts': {
@@ -38,7 +40,7 @@ export const WEBHOOKS: Readonly<Record<string, Readonly<Record<string, string | 
   },
   'src/webhooks/addresses.ts': {
     'webhooks: an address of IPv6 that carries one of IPv4 is public':
-      ' && !found.match(GLOBAL) →  && found.match(NAT64)',
+      ' && !found.match(GLOBAL) →  && !found.match(GLOBAL) && found.match(NAT64)',
     'webhooks: NAT64 leads anywhere':
       "if (METADATA.has(found.toString())) → if (range !== 'unicast' && address.startsWith('64:')) return undefined;\n  if (METADATA.has(found.toString()))",
     'webhooks: a private address is public':

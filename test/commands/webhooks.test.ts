@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { Idempay } from '#idempay/client';
+import { scrape } from '../../testkit/client/metrics.js';
 import { givenPaid } from '../../testkit/client/payment-answers.js';
 import { openTestStores } from '../../testkit/deployments/distributed-stores.js';
 import { runCommandHere } from '../../testkit/processes/command-in-process.js';
@@ -27,6 +28,10 @@ test('an operator sees, stops and starts an endpoint, and sends again what is se
   expect(await printed('list')).toMatch(/^shop\t\t0\t20\S+\t\n$/);
 
   expect(JSON.parse(await printed('stop', 'shop', '--json'))).toMatchObject({ name: 'shop', stoppedBy: 'operator' });
+  // The run that serves it notices within seconds.
+  await until('the stop', DEADLINE_MS, async () =>
+    (await scrape(url)).some(({ name, value }) => name === 'idempay_webhook_stopped' && value === 1),
+  );
   const { key } = await givenPaid(url);
   await stores.sql("INSERT INTO idempay.webhook_set_aside VALUES ('shop', $1, 'it answered 500', now(), NULL)", [key]);
   expect(await printed('set-aside', 'shop')).toMatch(new RegExp(`^${key}\t20\\S+\t\tit answered 500\n$`));
