@@ -100,7 +100,7 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
     'ending: of an abandoned attempt only there is nothing':
       "return { state: 'under way', fingerprint: '', remainingMs: 0 };\n    if (found → return { state: 'nothing to end' };\n    if (found",
     'ending: of an attempt only closes one that was never begun':
-      'await (only ? findOnly(key, owner, taken) : close(key, owner, taken)).catch( → await close(key, owner, taken).catch(',
+      'await (asked.only ? findOnly(key, owner, taken) : close(key, owner, taken)).catch( → await close(key, owner, taken).catch(',
     'ending: of an attempt only never asks about a lost row':
       "if (!(await ledger.mayBeLost(key))) return { state: 'nothing → if (key) return { state: 'nothing",
     'ending: of an attempt whose row may be lost, no answer is nothing to end':
@@ -139,7 +139,7 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
     'ending: a closed order is told as declined':
       "=== 'cancelled' ? CANCELLED : { state: 'declined' } → === 'expired' ? CANCELLED : { state: 'declined' }",
     'ending: of a declined attempt only is refused':
-      'return only ? CANCELLED : afterDecline(key) → return afterDecline(key)',
+      'return asked.only ? CANCELLED : afterDecline(key, asked.by) → return afterDecline(key, asked.by)',
     'ending: a pending payment is at work for ever':
       'return found.payment.remainingMs === 0 → return found.payment.remainingMs < 0',
   },

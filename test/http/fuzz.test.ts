@@ -20,7 +20,7 @@ import { WITHOUT_LIMIT } from '../../testkit/time/patience.js';
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 2_000);
 
 const everything = credentialOf('everything', SCOPES);
-const others = SCOPES.map((scope) => credentialOf(`only-${scope.replace(':', '-')}`, [scope]));
+const others = SCOPES.map((scope) => credentialOf(`only-${scope.replaceAll(':', '-')}`, [scope]));
 const KEY_FILE = keyFileOf(everything, ...others);
 const CHECKED: Credentials = {
   whole: everything.headers,
