@@ -274,7 +274,7 @@ const TWICE = /^'(.*)' in the querystring may be sent only once\.$/s;
 export function textShape(message: string): string {
   return message
     .replace(/^Payment declined: .*/s, 'Payment declined: ')
-    .replace(/^Key '.*' not found\.$/s, "Key '' not found.")
+    .replace(/^(Key|Webhook) '.*' not found\.$/s, "$1 '' not found.")
     .replace(TWICE, "'' in the querystring may be sent only once.")
     .replace(/'.*?' (is not a query parameter|appears in the body|appears more than once)/s, "'' $1")
     .replace(/Use [A-Z, ]+\.$/, 'Use GET.')
