@@ -748,13 +748,21 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'if (folder.sums(table) !== → if (table.key.length > 9 && folder.sums(table) !==',
     'a folder is freed although a service has started on the target':
       'if (!(await target.giveUp(mark.name))) throw started(); → await target.giveUp(mark.name);',
-    'a folder is freed although another target may have started': 'if (!isOurs && mark.isCopied) → if (false)',
+    'a folder is freed although another target may have started': 'if (mark?.isCopied) throw → if (false) throw',
+    'a copy of a leaving folder is freed without its target': 'if (mark && isRestored) throw → if (false) throw',
   },
   'src/stores/embedded/file/leaving-folder.ts': {
     'a folder that is taken back is no restore': 'is_copied = 0, is_backup = 1 → is_copied = 0',
   },
   'src/stores/postgres/transfer-state.ts': {
     'a target that was restored to before its start lacks nothing': 'if (wasStarted) → if (wasStarted && !transfer)',
+  },
+  'src/stores/postgres/transfer-target.ts': {
+    'readers of the feed pass over a clock that is behind':
+      'beginIncarnation(`clock_timestamp() <= → beginIncarnation(`false AND clock_timestamp() <=',
+  },
+  'src/stores/transferred.ts': {
+    'a target that was given up, and set back, serves': 'if (found.isGivenUp) throw → if (false) throw',
   },
   'src/stores/redis/transfer-mark.ts': {
     'two copies of a folder share a Redis': 'if (found.name === name) return; → if (found.name !== "") return;',

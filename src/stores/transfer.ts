@@ -17,6 +17,9 @@ const NAME_BYTES = 16;
 /** More rows than any table here has that is copied at once. */
 const ALL = 10_000_000;
 
+const COPY_OF_LEAVING =
+  'DATA_DIR is a copy of a folder that was leaving, and a service may have started on its target since. Set REDIS_URL and DATABASE_URL to that target. If it is gone for ever, take the folder back with idempay transfer --cancel --target-is-gone.';
+
 const OTHER_TARGET =
   'DATA_DIR was copied to another target than DATABASE_URL names, and a service may have started there. Set REDIS_URL and DATABASE_URL to that target. If it is gone for ever, take the folder back with idempay transfer --cancel --target-is-gone.';
 
@@ -62,10 +65,12 @@ async function begin({ folder, target, redis }: Ends): Promise<string | 'complet
   const { mark } = folder;
   const found = await target.find();
   if (found === 'empty') {
-    if (mark?.isCopied) throw new CannotOpen(OTHER_TARGET);
+    refuseOtherTarget(folder);
     const name = randomBytes(NAME_BYTES).toString('hex');
     const other = await redis.find();
     if (other) refuseOtherTransfer(other, mark?.name ?? name);
+    await target.refuseUnwritable();
+    folder.migrate();
     if (mark) await redis.release(mark.name);
     await folder.leave(name);
     await target.create(name);
@@ -74,20 +79,36 @@ async function begin({ folder, target, redis }: Ends): Promise<string | 'complet
   if (found === 'in use' || found.name !== mark?.name) throw new CannotOpen(mark?.isCopied ? OTHER_TARGET : IN_USE);
   switch (found.state) {
     case 'COPYING':
+      folder.migrate();
       return claim(redis, found.name);
     case 'COMPLETE':
+      await claim(redis, found.name);
       return 'complete before';
     case 'STARTED':
       return 'started before';
     case 'GIVEN UP':
-      throw new CannotOpen('This transfer was given up: run idempay transfer --cancel again, which frees DATA_DIR.');
+      throw givenUp();
   }
 }
 
+/**
+ * No target can start whose copy was not noted, and none will be noted without the folder's present name. A copy of the folder does not know
+ * what was noted later. Throws CannotOpen.
+ */
+function refuseOtherTarget({ mark, isRestored }: LeavingFolder): void {
+  if (mark?.isCopied) throw new CannotOpen(OTHER_TARGET);
+  if (mark && isRestored) throw new CannotOpen(COPY_OF_LEAVING);
+}
+
 async function claim(redis: TransferRedis, name: string): Promise<string> {
-  refuseOtherTransfer(await redis.claim(name), name);
+  const found = await redis.claim(name);
+  if (found.isGivenUp) throw givenUp();
+  refuseOtherTransfer(found, name);
   return name;
 }
+
+const givenUp = () =>
+  new CannotOpen('This transfer was given up: run idempay transfer --cancel again, which frees DATA_DIR.');
 
 async function copyAll({ folder, target, redis }: Ends, name: string, progress: TransferProgress): Promise<void> {
   const counts = new Map(LONG_TABLES.map((table) => [table, folder.count(table)]));
@@ -103,6 +124,7 @@ async function copyAll({ folder, target, redis }: Ends, name: string, progress: 
   await target.copyRest(name, folder.deployment, rest);
   for (const table of [...LONG_TABLES, ...SHORT_TABLES]) await compare(folder, target, table);
   await compareTags(folder, target);
+  await target.beginSettlementsBehind(folder.clockMs);
   await folder.markCopied();
   await target.complete(name);
 }
@@ -168,14 +190,12 @@ export function cancelTransfer(settings: TransferSettings, progress: Pick<Transf
     if (!mark) throw notLeaving();
     const found = await target.find();
     const isOurs = typeof found === 'object' && found.name === mark.name;
-    // No target can start whose copy was not noted, and none will be noted without this name.
-    if (!isOurs && mark.isCopied) throw new CannotOpen(OTHER_TARGET);
     if (isOurs) {
       const known = await redis.find();
       if (known?.name === mark.name && known.isStarted) throw started();
       if (!(await target.giveUp(mark.name))) throw started();
-    }
-    await redis.release(mark.name);
+    } else refuseOtherTarget(folder);
+    await redis.giveUp(mark.name);
     await folder.free();
   });
 }

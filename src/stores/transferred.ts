@@ -2,7 +2,7 @@ import type { Clock } from '../platform/clock.js';
 import { StoreUnavailable } from '../platform/faults.js';
 import type { Postgres } from './postgres/connection/postgres.js';
 import { untilPostgresIsThere } from './postgres/connection/start.js';
-import { startTransferred, type Transfer } from './postgres/transfer-state.js';
+import { givenUpTarget, startTransferred, type Transfer } from './postgres/transfer-state.js';
 import { refuseOtherTransfer, type TransferMark } from './redis/transfer-mark.js';
 import type { CannotOpen, Notices } from './shared/deployment.js';
 import { REPLACED } from './shared/replaced-database.js';
@@ -22,9 +22,13 @@ export async function startOnTransferred(
   let stopped = false;
   let cancelNext = () => {};
 
-  /** Redis first: if it knows of a start that the database does not know of, the database was restored. */
+  /**
+   * Redis first: if it knows of a start that the database does not know of, the database was restored; and if the transfer was given up
+   * there, its folder serves, whatever the database was set back to. It is asked again after the start, which a cancel may have overtaken.
+   */
   async function join(): Promise<void> {
     const found = await mark.claim(name);
+    if (found.isGivenUp) throw givenUpTarget();
     refuseOtherTransfer(found, name);
     await untilPostgresIsThere(
       async () => {
@@ -32,7 +36,8 @@ export async function startOnTransferred(
       },
       (sentence, cause) => notices.warn(sentence, cause),
     );
-    await mark.start();
+    const { isGivenUp } = await mark.start(name);
+    if (isGivenUp) throw givenUpTarget();
   }
 
   function joinLater(): void {

@@ -1,3 +1,5 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { sendJson, transactionIdOf } from '../../testkit/client/http-client.js';
 import { openStoppableStores, openTestStores } from '../../testkit/deployments/distributed-stores.js';
@@ -37,12 +39,30 @@ test('a transfer that was taken back leaves a folder that serves, and that can b
   // The folder was restored, as far as anybody can tell.
   expect(source.logs).toContainEqual(REPLACED);
   await payNew(source.url, 'order-19');
+  // A failover lost the commit that gave the target up, or the database was restored.
+  await move.stores.sql("UPDATE idempay.transfer SET state = 'COMPLETE'");
+  await expect(move.serveTarget()).rejects.toThrow('was given up');
+  expect(await move.state()).toBe('COMPLETE');
   await source.stop();
   // The database was given up, and the Redis is free.
   expect((await move.run()).stderr).toContain('has a schema idempay already');
   await move.stores.sql('DROP SCHEMA idempay CASCADE');
   expect(await move.run()).toMatchObject({ code: 0, stderr: '' });
   await expectKnown((await move.serveTarget()).url, move.known, move.processor);
+});
+
+test('a way back that Redis knows of is not forgotten by a database that was set back', async () => {
+  const move = await openUsedMove();
+  expect((await move.run()).code).toBe(0);
+  expect(await move.run(['--cancel'], crashAtTransfer('before', 'folder free'))).toMatchObject({ signal: 'SIGKILL' });
+  for (const state of ['COMPLETE', 'COPYING']) {
+    await move.stores.sql(`UPDATE idempay.transfer SET state = '${state}'`);
+    const refused = await move.run();
+    expect(refused.code).not.toBe(0);
+    expect(refused.stderr).toContain('This transfer was given up');
+  }
+  expect(await move.run(['--cancel'])).toMatchObject({ code: 0, stderr: '' });
+  await expectKnown((await move.serveSource()).url, move.known, move.processor);
 });
 
 test('an order that was paid at a target which is gone is looked up, and not charged again', async () => {
@@ -110,6 +130,22 @@ test('only the last target of a folder can be completed, and only that may be ta
   await expect(move.serveSource()).rejects.toThrow(LEAVING);
   expect((await move.run(['--cancel'], elsewhere)).code).toBe(0);
   await expectKnown((await move.serveSource()).url, move.known, move.processor);
+});
+
+test('a copy of a leaving folder is neither freed nor moved without the target that the folder may have gone to', async () => {
+  const move = await openUsedMove();
+  expect(await move.run([], crashAtTransfer('after', 'target copyRest'))).toMatchObject({ signal: 'SIGKILL' });
+  const copy = await move.copied(await openTestStores());
+  // Databases are copied; who holds a folder is not.
+  await rm(join(copy.folder, 'lock.sqlite'));
+  expect(await move.run()).toMatchObject({ code: 0, stderr: '' });
+  for (const more of [['--cancel'], []]) {
+    const refused = await copy.run(more);
+    expect(refused.code).not.toBe(0);
+    expect(refused.stderr).toContain('is a copy of a folder that was leaving');
+  }
+  await expect(copy.serveSource()).rejects.toThrow(LEAVING);
+  await expectKnown((await move.serveTarget()).url, move.known, move.processor);
 });
 
 test('a copy that differs from the folder is never complete', async () => {

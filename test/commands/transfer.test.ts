@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { expect, test } from 'vitest';
-import { sendJson } from '../../testkit/client/http-client.js';
+import { ask, sendJson } from '../../testkit/client/http-client.js';
 import { scrape } from '../../testkit/client/metrics.js';
+import { readSettlements, untilShown } from '../../testkit/client/settlements.js';
 import { APPEND_ONLY, openTestStores } from '../../testkit/deployments/distributed-stores.js';
 import { expectKnown, openMove, openUsedMove } from '../../testkit/deployments/transfer-environment.js';
 import { until } from '../../testkit/time/until.js';
@@ -81,6 +82,61 @@ test('a target that a service made is refused, and the folder goes on to serve',
   expect(refused.stderr).toContain('has a schema idempay already');
   await (await move.serveSource()).stop();
 });
+
+test.each([
+  ['read only', 'default_transaction_read_only TO on'],
+  ['may not make the schema', 'role TO pg_read_all_data'],
+])('a target that cannot be written (%s) is refused before the folder is left', async (words, setting) => {
+  const move = await openMove();
+  await move.stores.sql(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET ${setting}', current_database()); END $$`);
+  const refused = await move.run();
+  expect(refused.code).not.toBe(0);
+  expect(refused.stderr).toContain(words);
+  await (await move.serveSource()).stop();
+});
+
+test('readers of the feed of settlements go on at the target', async () => {
+  const move = await openMove();
+  const source = await move.serveSource();
+  const pay = async (url: string, reference: string) => {
+    const paid = await sendJson(`${url}/api/payment?reference=${reference}`, 'POST', MONEY);
+    expect(paid.status, paid.text).toBe(200);
+    return String(paid.headers['idempotency-key']);
+  };
+  const { next } = await readSettlements(source.url, 'after=now');
+  const first = await untilShown(source.url, next, await pay(source.url, 'order-1'));
+  const unread = await pay(source.url, 'order-2');
+  await source.stop();
+  changeFile(move.folder, 'UPDATE payment_horizon SET removed_until = 1000');
+  expect((await move.run()).code).toBe(0);
+  const [horizon] = await move.stores.sql(
+    'SELECT extract(epoch FROM removed_until)::integer AS seconds FROM idempay.payment_horizon',
+  );
+  expect(horizon).toEqual({ seconds: 1 });
+  const { url } = await move.serveTarget();
+  const second = await untilShown(url, first.next, unread);
+  await untilShown(url, second.next, await pay(url, 'order-3'));
+  const page = await readSettlements(url, `after=${first.next}&limit=1`);
+  expect(page.settlements.map(({ idempotencyKey }) => idempotencyKey)).toEqual([unread]);
+});
+
+test('a reader of the feed begins again if it has read further than the clock of the target', async () => {
+  const move = await openMove();
+  const source = await move.serveSource();
+  const { next } = await readSettlements(source.url, 'after=now');
+  await source.stop();
+  changeFile(move.folder, 'UPDATE last_commit SET clock_ms = clock_ms + 3600000');
+  expect((await move.run()).code).toBe(0);
+  const { url } = await move.serveTarget();
+  expect((await ask(`${url}/api/settlements?after=${next}`)).status).toBe(410);
+});
+
+/** As a commit of the service does. */
+function changeFile(folder: string, change: string): void {
+  const database = new DatabaseSync(join(folder, 'idempay.sqlite'));
+  database.exec(`BEGIN; ${change}; UPDATE last_commit SET number = number + 1; COMMIT`);
+  database.close();
+}
 
 test('a second copy of the folder gets neither the database nor the Redis of the first one', async () => {
   const move = await openMove();

@@ -72,10 +72,11 @@ export const TRANSFER_STEPS = {
     'target copy',
     'redis issue',
     'target copyRest',
+    'target beginSettlementsBehind',
     'folder markCopied',
     'target complete',
   ],
-  cancel: ['target giveUp', 'redis release', 'folder free'],
+  cancel: ['target giveUp', 'redis giveUp', 'folder free'],
   start: ['redis claim', 'service startTransferred', 'redis start'],
 } as const;
 

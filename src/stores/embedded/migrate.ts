@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { DatabaseSync } from '@photostructure/sqlite';
+import { CannotOpen } from '../shared/deployment.js';
 import { type FoundSchema, refuseForeign } from '../shared/found-schema.js';
 import { readMigrations } from '../shared/migrations.js';
 import type { Database } from './file/sqlite.js';
@@ -26,6 +27,14 @@ export function migrate(database: Database, folder: URL = MIGRATIONS): void {
   for (const { name, sql } of found.pending) {
     database.exec(`BEGIN IMMEDIATE; ${sql}; ${NOTE_COMMIT}; PRAGMA user_version = ${numberOf(name)}; COMMIT`);
   }
+}
+
+/** Throws CannotOpen if there is no schema yet, or another version made it. Changes nothing. */
+export function refuseForeignSchema(database: Database, folder: URL = MIGRATIONS): void {
+  const found = readSchema(database, folder);
+  refuseForeign(found, ...IN_DATA_DIR);
+  if (found.pending.length < readMigrations(folder).length) return;
+  throw new CannotOpen("The database in DATA_DIR has nothing in it yet: set DATA_DIR to the service's.");
 }
 
 /** Compares the database with the files of this version. */

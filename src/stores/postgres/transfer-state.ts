@@ -27,13 +27,16 @@ export async function findStartableTransfer(database: Postgres): Promise<Transfe
         'DATABASE_URL: idempay transfer has not copied everything into this database yet. Run it again: it goes on where it ended.',
       );
     case 'GIVEN UP':
-      throw new CannotOpen(
-        'DATABASE_URL: the transfer into this database was given up (idempay transfer --cancel), and its folder serves again. Drop the schema idempay, or name another database.',
-      );
+      throw givenUpTarget();
     default:
       return transfer;
   }
 }
+
+export const givenUpTarget = () =>
+  new CannotOpen(
+    'DATABASE_URL: the transfer into this database was given up (idempay transfer --cancel), and its folder serves again. Drop the schema idempay, or name another database.',
+  );
 
 /**
  * The first start: from then on the transfer cannot be given up. Throws CannotOpen if it is. `wasStarted`: Redis knew of a start before

@@ -11,7 +11,8 @@ import {
   textOfSums,
 } from '../shared/transferred-tables.js';
 import { primaryUrl } from './connection/address.js';
-import { ADOPT } from './connection/database-identity-statements.js';
+import { RIGHTS_ADVICE } from './connection/checks.js';
+import { ADOPT, beginIncarnation } from './connection/database-identity-statements.js';
 import { migrate, readSchema } from './migrate.js';
 import { FIND_TRANSFER, type Transfer } from './transfer-state.js';
 
@@ -46,6 +47,15 @@ const OWN_COLUMNS: Readonly<Record<string, Readonly<Record<string, string>>>> = 
 };
 
 const ID_PAGE = 10_000;
+
+/** The schema is made in the database, or in a schema of that name that another user made for us. */
+const WRITABLE = `
+  SELECT pg_is_in_recovery() AS "isStandby", current_setting('transaction_read_only') = 'on' AS "isReadOnly",
+    coalesce(has_schema_privilege(to_regnamespace('idempay')::oid, 'CREATE'),
+      has_database_privilege(current_database(), 'CREATE')) AS "mayCreate"`;
+
+/** Settlements get their times from this server's clock from now on, and readers have read up to `$1`. */
+const BEGIN_BEHIND = beginIncarnation(`clock_timestamp() <= ${timeOf('$1::float8')}`);
 
 /**
  * Connects to the database that a transfer copies into, and changes nothing there yet. Throws CannotOpen. Other faults are the driver's,
@@ -96,13 +106,29 @@ export class TransferTarget {
     });
   }
 
-  /** The transfer that made the database; 'in use' if none did. Throws CannotOpen if another version made the schema. */
-  async find(): Promise<Transfer | 'empty' | 'in use'> {
-    const schema = await readSchema(this.#client);
+  /**
+   * The transfer that made the database; 'in use' if none did. Throws CannotOpen if another version made the schema. `migrations`: a folder
+   * in place of this version's files.
+   */
+  async find(migrations?: URL): Promise<Transfer | 'empty' | 'in use'> {
+    const schema = await readSchema(this.#client, migrations);
     if (schema.isEmpty) return 'empty';
     refuseForeign(schema, 'The schema idempay in the database of DATABASE_URL', 'name another database');
     const { rows } = await this.#client.query<Transfer>(FIND_TRANSFER.text);
-    return rows[0] ?? 'in use';
+    if (!rows[0]) return 'in use';
+    if (schema.pending.length > 0) throw earlierVersion();
+    return rows[0];
+  }
+
+  /** Throws CannotOpen if this user cannot make the schema here. Nothing is changed. */
+  async refuseUnwritable(): Promise<void> {
+    const { rows } = await this.#client.query<Record<'isStandby' | 'isReadOnly' | 'mayCreate', boolean>>(WRITABLE);
+    const { isStandby, isReadOnly, mayCreate } = rows[0] ?? {};
+    if (isStandby) throw unwritable('the server is a standby. Name the primary');
+    if (isReadOnly) {
+      throw unwritable('the user or the database is set to read only (default_transaction_read_only). Turn that off');
+    }
+    if (!mayCreate) throw unwritable(`the user may not make the schema idempay. ${RIGHTS_ADVICE}`);
   }
 
   /** Makes the schema, and the row of the transfer in the same commit. Throws CannotOpen if there is a schema. */
@@ -153,6 +179,14 @@ export class TransferTarget {
   async sums(table: TransferredTable): Promise<string> {
     const text = sumsOf(table, `idempay.${table.name}`, integerOf);
     return textOfSums((await this.#inTransaction(() => this.#client.query(text))).rows);
+  }
+
+  /**
+   * For the feed of settlements, after the comparison: if this server's clock is behind `clockMs`, the folder's last time, another incarnation
+   * begins. Otherwise a reader would pass over the settlements of the time in between.
+   */
+  async beginSettlementsBehind(clockMs: number): Promise<void> {
+    await this.#inTransaction(() => this.#client.query(BEGIN_BEHIND, [clockMs]));
   }
 
   /** The ids of all transactions, rising, in pages. */
@@ -222,6 +256,14 @@ export class TransferTarget {
     await this.#client.query({ name: `copy_${name}`, text, values: [JSON.stringify(rows)] });
   }
 }
+
+const unwritable = (found: string) =>
+  new CannotOpen(`DATABASE_URL: nothing can be copied there, and nothing was changed: ${found}.`);
+
+const earlierVersion = () =>
+  new CannotOpen(
+    'An earlier version of Idempay began the transfer into the database of DATABASE_URL, and nothing was changed. Go on with that version, or take the folder back with it (idempay transfer --cancel).',
+  );
 
 const givenUp = () =>
   new CannotOpen('This transfer was given up (idempay transfer --cancel), and nothing more was copied.');

@@ -22,15 +22,23 @@ export interface FoundMark {
   readonly isStarted: boolean;
 }
 
+/** A mark that was asked for by the name of a transfer. */
+export interface ClaimedMark extends FoundMark {
+  /** The transfer of this name was given up. */
+  readonly isGivenUp: boolean;
+}
+
 /** The name of the transfer by which a deployment came to this Redis. Two targets of one folder would share all other names. */
 export interface TransferMark {
   find(): Promise<FoundMark | undefined>;
-  /** Writes the name if there is none. The mark as it is then. */
-  claim(name: string): Promise<FoundMark>;
-  /** Writes down that a service has started. The name is claimed. */
-  start(): Promise<void>;
+  /** Writes the name if there is none, and this one was not given up. The mark as it is then. */
+  claim(name: string): Promise<ClaimedMark>;
+  /** Writes down that a service has started. The name is claimed. The mark as it is then. */
+  start(name: string): Promise<ClaimedMark>;
   /** Removes the name, if it is this one. */
   release(name: string): Promise<void>;
+  /** Removes it for ever: the row of the target may be set back to before it was given up, and its folder serves by then. */
+  giveUp(name: string): Promise<void>;
 }
 
 export function createTransferMark(client: RedisClient, deploymentId: string): TransferMark {
@@ -40,23 +48,43 @@ export function createTransferMark(client: RedisClient, deploymentId: string): T
       throw redisFault(error);
     });
 
+  /** The names that were given up stay next to the present one, which may be another by then. */
+  const givenUp = (name: string) => `given_up:${name}`;
+
   async function find(): Promise<FoundMark | undefined> {
     const [name, started] = await asked(client.hmget(mark, 'name', 'started'));
     return name ? { name, isStarted: Boolean(started) } : undefined;
   }
 
+  async function findAs(name: string): Promise<ClaimedMark> {
+    const [found, isGivenUp] = [await find(), await asked(client.hexists(mark, givenUp(name)))];
+    return { ...(found ?? { name, isStarted: false }), isGivenUp: isGivenUp === 1 };
+  }
+
+  async function release(name: string): Promise<void> {
+    // Nobody else writes another name while this one is there.
+    if ((await find())?.name === name) await asked(client.hdel(mark, 'name', 'started'));
+  }
+
   return {
     find,
     async claim(name) {
+      const known = await findAs(name);
+      if (known.isGivenUp) return known;
       await asked(client.hsetnx(mark, 'name', name));
-      return (await find()) ?? { name, isStarted: false };
+      const claimed = await findAs(name);
+      // It was given up at the same moment.
+      if (claimed.isGivenUp) await release(name);
+      return claimed;
     },
-    async start() {
+    async start(name) {
       await asked(client.hset(mark, 'started', '1'));
+      return findAs(name);
     },
-    async release(name) {
-      // Nobody else writes another name while this one is there.
-      if ((await find())?.name === name) await asked(client.del(mark));
+    release,
+    async giveUp(name) {
+      await asked(client.hset(mark, givenUp(name), '1'));
+      await release(name);
     },
   };
 }

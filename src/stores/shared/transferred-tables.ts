@@ -101,7 +101,15 @@ const RETENTION_HOURS: TransferredTable = {
 const PAYMENT_HORIZON: TransferredTable = {
   name: 'payment_horizon',
   key: [],
-  columns: { keys_before: 'uuid' },
+  columns: { keys_before: 'uuid', removed_until: 'time' },
+  comparedBy: [],
+};
+
+/** So that readers of the feed of settlements go on where they are. */
+const SETTLEMENT_INCARNATIONS: TransferredTable = {
+  name: 'settlement_incarnations',
+  key: ['number'],
+  columns: { number: 'integer', incarnation: 'text', began_at: 'time' },
   comparedBy: [],
 };
 
@@ -139,6 +147,7 @@ export const LONG_TABLES: readonly TransferredTable[] = [PAYMENTS, TRANSACTIONS,
 export const SHORT_TABLES: readonly TransferredTable[] = [
   RETENTION_HOURS,
   PAYMENT_HORIZON,
+  SETTLEMENT_INCARNATIONS,
   TRANSACTION_LIST,
   TRANSACTION_REMOVALS,
 ];

@@ -7,7 +7,7 @@ import {
   type TransferredTable,
   textOfSums,
 } from '../../shared/transferred-tables.js';
-import { migrate, refuseForeignFile } from '../migrate.js';
+import { migrate, refuseForeignFile, refuseForeignSchema } from '../migrate.js';
 import { readProcessorNames } from '../payments/processor-names.js';
 import { StoreClock } from '../store-clock.js';
 import { adopt, isRestored } from './adoption.js';
@@ -57,17 +57,20 @@ const ISSUED_KEYS = `
   SELECT key, client, reference, attempt, expires_at - ?1 AS lifeMs FROM idempotency_keys
   WHERE key > ?2 AND value = 'KEY GENERATED' AND expires_at > ?1 ORDER BY key LIMIT ?3`;
 
-/** Takes the folder of a deployment that is to leave it, or leaves it already. Throws CannotOpen. */
-export function openLeavingFolder(dataDir: string): LeavingFolder {
+/**
+ * Takes the folder of a deployment that is to leave it, or leaves it already, and changes nothing. Throws CannotOpen. `migrations`: a folder
+ * in place of this version's files.
+ */
+export function openLeavingFolder(dataDir: string, migrations?: URL): LeavingFolder {
   const path = databaseIn(dataDir);
   const folder = takeExclusively(dataDir);
   try {
-    refuseForeignFile(path);
+    refuseForeignFile(path, migrations);
     assertLogBelongs(path);
     const database = openForWriting(path);
     try {
-      migrate(database);
-      return new LeavingFolder(folder, database);
+      refuseForeignSchema(database, migrations);
+      return new LeavingFolder(folder, database, migrations);
     } catch (error) {
       database.close();
       throw error;
@@ -82,11 +85,13 @@ export function openLeavingFolder(dataDir: string): LeavingFolder {
 export class LeavingFolder {
   readonly #folder: ExclusiveFolder;
   readonly #database: Database;
+  readonly #migrations: URL | undefined;
   readonly #clock: StoreClock;
 
-  constructor(folder: ExclusiveFolder, database: Database) {
+  constructor(folder: ExclusiveFolder, database: Database, migrations?: URL) {
     this.#folder = folder;
     this.#database = database;
+    this.#migrations = migrations;
     const { clockMs } = readLastCommit(database);
     this.#clock = new StoreClock(systemClock, Math.max(clockMs, folder.remembered?.clockMs ?? 0));
   }
@@ -101,9 +106,24 @@ export class LeavingFolder {
     return { ...row, processors: used, processorsBeforeLoss: beforeLoss ?? null };
   }
 
+  /** The time of the last commit: no settlement is later, and no reader has read further. Milliseconds since the epoch. */
+  get clockMs(): number {
+    return readLastCommit(this.#database).clockMs;
+  }
+
+  /** It lacks what was written after it was copied. */
+  get isRestored(): boolean {
+    return isRestored(this.#database, readLastCommit(this.#database), this.#folder.remembered);
+  }
+
+  /** Brings the schema up to date, before anything is read that an earlier version may not have. The number of the last commit stays. */
+  migrate(): void {
+    migrate(this.#database, this.#migrations);
+  }
+
   /** The first commit of a transfer. A folder that is a restored copy is adopted first, because only a start or this can tell. */
   leave(name: string): void {
-    if (!this.mark && isRestored(this.#database, readLastCommit(this.#database), this.#folder.remembered)) {
+    if (!this.mark && this.isRestored) {
       adopt(this.#database, this.#clock.now());
       this.#remember();
     }
