@@ -574,12 +574,15 @@ export function countSettled(isOne: (row: StoredPayment) => boolean): Statements
 type Filters = readonly (string | null)[];
 
 /** A null leaves nothing out. */
-export function newest(isOne: (row: StoredPayment, reference?: string | null) => boolean): Statements[string] {
+export function newest(
+  isOne: (row: StoredPayment, reference: string | null | undefined, tables: Tables) => boolean,
+): Statements[string] {
   return (tables, [from, below, limit, ...filters]: [string, string, number, ...Filters]) => {
     const [state, processor, first, last, client, contentPart, kind, reference] = filters;
     return newestIn(tables, from, below)
       .filter(
-        (row) => isOne(row, reference) && (state === 'PENDING' ? isPending(row) : (state ?? row.state) === row.state),
+        (row) =>
+          isOne(row, reference, tables) && (state === 'PENDING' ? isPending(row) : (state ?? row.state) === row.state),
       )
       .filter((row) => (processor ?? row.processor) === row.processor && (client ?? row.client) === row.client)
       .filter(({ key }) => key >= (first ?? key) && key <= (last ?? key))
@@ -590,10 +593,10 @@ export function newest(isOne: (row: StoredPayment, reference?: string | null) =>
   };
 }
 
-export function nthId(isOne: (row: StoredPayment, client: unknown) => boolean): Statements[string] {
-  return (tables, [from, below, n, client]: [string, string, number, unknown]) =>
+export function nthId(isOne: (row: StoredPayment, value: unknown, tables: Tables) => boolean): Statements[string] {
+  return (tables, [from, below, n, value]: [string, string, number, unknown]) =>
     newestIn(tables, from, below)
-      .filter((row) => isOne(row, client))
+      .filter((row) => isOne(row, value, tables))
       .slice(n - 1, n)
       .map(({ transaction_id }) => ({ transaction_id }));
 }

@@ -116,6 +116,13 @@ export const REFUND_STATEMENTS: Statements = {
 
   newest_refunds: newest(isRefund),
   nth_refund_id: nthId(isRefund),
+  payments_of_reference_with_refunds: newest(
+    (row, reference, tables) => row.reference === reference || isRefundOf(tables, row, reference),
+  ),
+  nth_refund_id_of_reference: nthId((row, reference, tables) => isRefundOf(tables, row, reference)),
   settled_refunds: settledPage(isRefund),
   count_settled_refunds: countSettled(isRefund),
 };
+
+const isRefundOf = ({ payments }: Tables, { refund_of }: StoredPayment, reference: unknown) =>
+  refund_of !== null && payments.get(refund_of)?.reference === reference;
