@@ -286,14 +286,17 @@ describe('adoption while a process of PostgreSQL was not seen', async () => {
     // At once, before its look at the database, the claim finds that this process does not know who adopted.
     expect((await order(required.url, 'order-1', shop.headers)).status).toBe(503);
     expect((await order(open.url, 'order-2')).status).toBe(503);
-    await until('both to be out of service, and to say why', DEADLINE_MS, async () => {
-      const states = await Promise.all([required, open].map(({ url }) => ask(`${url}/readyz`)));
-      const said = [required, open].map(({ logs }) => JSON.stringify(logs).includes(ADOPTED));
-      return states.every(({ status }) => status === 503) && said.every(Boolean);
-    });
+    await until('both to say why', DEADLINE_MS, () =>
+      [required, open].every(({ logs }) => JSON.stringify(logs).includes(ADOPTED)),
+    );
     expect(await processor.charges()).toHaveLength(1);
 
     const { url } = await stores.serve({ ...real, ...keys.environment });
+    // Bug: the test asked before. As long as no process reaches the database, each counts as ready, because no other could do better.
+    await until('both to be out of service', DEADLINE_MS, async () => {
+      const states = await Promise.all([required, open].map((service) => ask(`${service.url}/readyz`)));
+      return states.every(({ status }) => status === 503);
+    });
     const again = await order(url, 'order-1', shop.headers);
     expect([again.status, transactionIdOf(again) === transactionIdOf(paid)]).toEqual([200, adopter === 'key:shop']);
     expect((await order(url, 'order-2', shop.headers)).status).toBe(200);
