@@ -302,7 +302,7 @@ async function refuseOtherKind(
 
 /** Orders that were paid with credentials, or without, must not become new ones. Throws CannotOpen. */
 async function refuseOtherAccess({ access, deployment: { kind } }: Config, deployment: Deployment) {
-  await refuse(deployment, accessRefusal(access.kind, deployment.adoption, WORDS[kind].place));
+  await refuse(deployment, await accessRefusal(access.kind, deployment.adoption, WORDS[kind].place));
 }
 
 async function refuse(deployment: Deployment, refusal: string | undefined): Promise<void> {

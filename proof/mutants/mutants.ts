@@ -210,6 +210,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/payments/values/adoption.ts': {
     'a start with credentials makes every order new':
       'if (adopter !== undefined || !hasOrders) → if (adopter !== undefined || hasOrders || !hasOrders)',
+    "a start without credentials makes the orders new that stay nobody's":
+      'if (adopter !== undefined) { → if (adoptingClient(adopter) !== undefined) {',
+    'a start without credentials makes the orders of clients new':
+      'if (!(await hasOrdersOfClients())) → if (await hasOrdersOfClients().then(() => true))',
     'a client with orders of its own adopts others':
       'if (!hasReferences || client → if (hasReferences || !hasReferences || client',
   },
@@ -536,6 +540,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
 `,
   },
   [`${EMBEDDED}/key-store.ts`]: {
+    'a client pays the key of an order from without credentials, in SQLite':
+      'return record.reference !== undefined && record.client === undefined; → return record.reference === null;',
     'unlock without token, in memory':
       '?.owner === owner && locks → ?.owner !== undefined && owner !== undefined && locks',
     'a record is replayed after its expiry, in memory':
@@ -547,6 +553,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   [`${REDIS}/scripts/release.lua`]: {
     'unlock without token, in Redis': 'if lock[1] ~= ARGV[1] then → if not lock[1] then',
+  },
+  [`${REDIS}/scripts/begin.lua`]: {
+    'a client pays the key of an order from without credentials, in Redis':
+      "and client == '' and record[6] and → and client == nil and record[6] and",
   },
   [`${REDIS}/scripts/finish.lua`]: {
     "another client's outcome is told where there was no record, in Redis": ",\n  'client', ARGV[7]) → )",

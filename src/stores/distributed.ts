@@ -9,7 +9,7 @@ import { createPart } from './postgres/connection/part.js';
 import { Postgres } from './postgres/connection/postgres.js';
 import { refuseMissingRights, untilPostgresIsThere, warnOfLostCommits } from './postgres/connection/start.js';
 import { MIGRATIONS, migrate } from './postgres/migrate.js';
-import { readAdoption } from './postgres/payments/adopt.js';
+import { hasOrdersOfClients, hasUnownedOrders } from './postgres/payments/adopt.js';
 import { createPostgresLedger } from './postgres/payments/ledger.js';
 import { createPostgresPaymentHistory } from './postgres/payments/payment-history.js';
 import { readProcessorNames } from './postgres/payments/processor-names.js';
@@ -156,7 +156,7 @@ export async function openDistributed(options: {
       await database.writeHoweverLate(CLOCK_IS_BEHIND);
       // Rows that this look found to be lost have changed them.
       processors = await readProcessorNames(database);
-      ({ hasOrders } = await readAdoption(database));
+      hasOrders = await hasUnownedOrders(database);
     },
     (sentence, cause) => notices.warn(sentence, cause),
   );
@@ -203,7 +203,7 @@ export async function openDistributed(options: {
     ledger: createPostgresLedger(payments, databaseClock, confirmDurable, {
       measures,
       onOtherKind,
-      adopter: adoptingClient(identity.adopter),
+      adopter: identity.adopter,
     }),
     refunds: createPostgresRefundLedger(payments, databaseClock, confirmDurable, onOtherKind),
     paymentHistory: createPostgresPaymentHistory(payments, confirmDurable, new Permits(maxPages)),
@@ -241,7 +241,7 @@ export async function openDistributed(options: {
     sharedSamples: createRedisSharedSamples(redis, names, watch.roomForFills, measures),
     keyMemoryUsed: watch.memoryUsed,
     processors,
-    adoption: { adopter: identity.adopter, hasOrders },
+    adoption: { adopter: identity.adopter, hasOrders, hasOrdersOfClients: () => hasOrdersOfClients(database) },
     // Either server may come back. Only payments of the other kind, made since the start, end the process (rule P14).
     broken,
     async close() {

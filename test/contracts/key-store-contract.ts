@@ -30,7 +30,8 @@ import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
  * 16. What follows a lock that died may be announced to nobody, until it is watched. 17. A key of a client is absent for every other.
  * 18. Who names the reference begins on its key without a record, with its client; what is taken, locked or final stays so.
  * 19. A computed key that is issued again keeps its value, and without one lives for as long again. Who begins on it by the key
- *     alone learns its reference. 20. `forget` removes the record, and the lock of its owner alone, whose end it announces.
+ *     alone learns its reference; without a client it is absent for every client. 20. `forget` removes the record, and the lock of its
+ *     owner alone, whose end it announces.
  * Only what was settled is finished, as the protocol does: a deployment may write the record's value where it settles.
  */
 export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
@@ -266,7 +267,9 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
       await keys.issue(key, LONG_MS, { client, reference });
       await pass(SHORT_LIFE_MS);
       expect(await keys.look(key)).toMatchObject({ state: 'generated', reference: { attempt: 1 } });
-      if (client) expect(await keys.look(key, 'key:rival')).toEqual({ state: 'absent' });
+      const rival = { owner: newOwner(), leaseMs: LONG_MS, fingerprint: '100.50 USD', client: 'key:rival' };
+      expect(await keys.begin({ key, ...rival })).toEqual({ state: 'absent' });
+      expect(await keys.look(key, 'key:rival')).toEqual({ state: 'absent' });
       expect(await begin(key)).toMatchObject({ state: 'taken', client, reference });
       // A key that is locked stays so.
       await keys.issue(key, LONG_MS, { client, reference });

@@ -7,6 +7,8 @@ export interface Adoption {
   readonly adopter: string | undefined;
   /** There are orders without a client. */
   readonly hasOrders: boolean;
+  /** True if there are orders of clients. It looks only when asked, because with credentials nothing depends on it. */
+  hasOrdersOfClients(): Promise<boolean>;
 }
 
 /** The client whose references are computed as references without credentials; undefined if there is none. */
@@ -18,17 +20,17 @@ export function adoptingClient(adopter: string | null | undefined): string | und
  * Why a service must not start with this access, in one sentence: references would be computed in another way than those that are paid, so
  * that the same orders would be charged again. `place`: the store, in words.
  */
-export function accessRefusal(
+export async function accessRefusal(
   access: 'none' | 'required',
-  { adopter, hasOrders }: Adoption,
+  { adopter, hasOrders, hasOrdersOfClients }: Adoption,
   place: string,
-): string | undefined {
+): Promise<string | undefined> {
   if (access === 'none') {
-    const client = adoptingClient(adopter);
-    return (
-      client &&
-      `Everything in ${place} that was written without credentials belongs to ${client} since 'idempay adopt'. Set AUTH=required, or name another store.`
-    );
+    if (adopter !== undefined) {
+      return `Everything in ${place} that was written without credentials belongs to ${adopter} since 'idempay adopt'. Set AUTH=required, or name another store.`;
+    }
+    if (!(await hasOrdersOfClients())) return undefined;
+    return `Orders in ${place} were paid with credentials, and without AUTH each of them would be a new order, and charged again. Set AUTH=required, or name another store.`;
   }
   if (adopter !== undefined || !hasOrders) return undefined;
   return `Orders in ${place} were paid without credentials, and with AUTH=required each of them would be a new order, and charged again. Stop every service on it and run 'idempay adopt key:NAME' with the client that goes on with them, or 'idempay adopt ${NOBODY}' if they may all be paid again.`;

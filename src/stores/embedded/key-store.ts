@@ -66,7 +66,7 @@ export function createEmbeddedKeyStore(
     const lock = locks.get(key);
     const record = find(key);
     // Another client's key is judged before the lock: not even a 409 may tell that it exists.
-    if (!isVisibleTo(asker, record?.client ?? lock?.client)) {
+    if (!isVisibleTo(asker, record?.client ?? lock?.client) || isFromWithoutCredentials(asker, record)) {
       counters.misses += 1;
       return { state: 'absent' };
     }
@@ -201,6 +201,15 @@ export function createEmbeddedKeyStore(
       endings.notify(key);
     },
   };
+}
+
+/**
+ * The reference of a client that asks has another key: this one was generated without credentials, and paid by it the order would be paid
+ * twice.
+ */
+function isFromWithoutCredentials(asker: string | undefined, record: IssuedKey | FinalOutcome | undefined): boolean {
+  if (asker === undefined || record === undefined || record.outcome) return false;
+  return record.reference !== undefined && record.client === undefined;
 }
 
 function generated({ client, reference }: IssuedKey): LookResult {

@@ -7,6 +7,9 @@ import { migrate } from '../migrate.js';
 
 const ADOPTION = `
   SELECT adopter, EXISTS (SELECT 1 FROM payments WHERE client IS NULL AND reference IS NOT NULL) AS hasOrders FROM deployment`;
+/** The order is that of an index which has no payment without a client, so that such payments are not read. */
+const ORDER_OF_CLIENT = `
+  SELECT 1 FROM payments WHERE client IS NOT NULL AND reference IS NOT NULL ORDER BY client, transaction_id LIMIT 1`;
 const ADOPTABLE = `
   SELECT adopter, EXISTS (SELECT 1 FROM payments WHERE client = ? AND reference IS NOT NULL) AS hasReferences FROM deployment`;
 const ADOPT_PAYMENTS = 'UPDATE payments SET client = ? WHERE client IS NULL';
@@ -24,7 +27,11 @@ const COMMIT_NUMBER = 'UPDATE last_commit SET number = number + 1, key_records =
 
 export function readAdoption(database: { prepare(sql: string): { get(): unknown } }): Adoption {
   const { adopter, hasOrders } = database.prepare(ADOPTION).get() as { adopter: string | null; hasOrders: number };
-  return { adopter: adopter ?? undefined, hasOrders: hasOrders === 1 };
+  return {
+    adopter: adopter ?? undefined,
+    hasOrders: hasOrders === 1,
+    hasOrdersOfClients: async () => database.prepare(ORDER_OF_CLIENT).get() !== undefined,
+  };
 }
 
 /**

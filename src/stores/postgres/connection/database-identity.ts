@@ -1,6 +1,5 @@
 import type { PoolClient, QueryResultRow } from 'pg';
 import type { StoreOfRecordReport } from '../../../health/store-reports.js';
-import { adoptingClient } from '../../../payments/values/adoption.js';
 import type { Clock } from '../../../platform/clock.js';
 import { StoreUnavailable } from '../../../platform/faults.js';
 import { CannotOpen } from '../../shared/deployment.js';
@@ -220,8 +219,8 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     if (newestFullStop !== null && !this.migrations.includes(newestFullStop)) {
       return `A later version has migrated the database (${newestFullStop}), and this version can write nothing to it. Stop the process, and start the later version.`;
     }
-    if (adoptingClient(adopter) !== adoptingClient(this.adoptedBy)) {
-      return "The orders without a client were given to another client by 'idempay adopt', or by a restore. Restart the process.";
+    if ((adopter ?? undefined) !== this.adoptedBy) {
+      return "The orders without a client were given to another client, or left to nobody, by 'idempay adopt' or by a restore. Restart the process.";
     }
     return undefined;
   }

@@ -1,13 +1,19 @@
-import { type Adoptable, type Adoption, adoptionRefusal, NOBODY } from '../../../payments/values/adoption.js';
+import { type Adoptable, adoptionRefusal, NOBODY } from '../../../payments/values/adoption.js';
 import { CannotOpen } from '../../shared/deployment.js';
 import type { Postgres, Statement } from '../connection/postgres.js';
 import { changeStopped } from '../connection/stopped-database.js';
 
-const ADOPTION: Statement = {
-  name: 'adoption',
+const UNOWNED_ORDER: Statement = {
+  name: 'unowned_order',
+  text: 'SELECT 1 FROM idempay.payments WHERE client IS NULL AND reference IS NOT NULL ORDER BY transaction_id LIMIT 1',
+};
+
+/** The order is that of an index which has no payment without a client, so that such payments are not read. */
+const ORDER_OF_CLIENT: Statement = {
+  name: 'order_of_client',
   text: `
-    SELECT adopter, EXISTS (SELECT FROM idempay.payments WHERE client IS NULL AND reference IS NOT NULL) AS "hasOrders"
-    FROM idempay.deployment`,
+    SELECT 1 FROM idempay.payments WHERE client IS NOT NULL AND reference IS NOT NULL
+    ORDER BY client, transaction_id LIMIT 1`,
 };
 
 /** The row of the deployment is locked first, so that of two adoptions one sees the other. */
@@ -25,9 +31,14 @@ const ADOPT_CREATIONS = `
     WHERE own.client = $1 AND (own.endpoint, own.key) = (nobodys.endpoint, nobodys.key))`;
 const DECIDE = 'UPDATE idempay.deployment SET adopter = $1';
 
-export async function readAdoption(database: Pick<Postgres, 'read'>): Promise<Adoption> {
-  const [row] = await database.read<{ adopter: string | null; hasOrders: boolean }>(ADOPTION);
-  return { adopter: row?.adopter ?? undefined, hasOrders: row?.hasOrders ?? false };
+/** True if there are orders without a client. */
+export async function hasUnownedOrders(database: Pick<Postgres, 'read'>): Promise<boolean> {
+  return (await database.read(UNOWNED_ORDER)).length > 0;
+}
+
+/** True if there are orders of clients. */
+export async function hasOrdersOfClients(database: Pick<Postgres, 'read'>): Promise<boolean> {
+  return (await database.read(ORDER_OF_CLIENT)).length > 0;
 }
 
 /**
@@ -38,7 +49,6 @@ export async function readAdoption(database: Pick<Postgres, 'read'>): Promise<Ad
  */
 export function adoptUnowned(databaseUrl: string, client: string): Promise<number | undefined> {
   return changeStopped(databaseUrl, 'idempay-adopt', async (database) => {
-    await database.query('BEGIN');
     const locked = await database.query<Pick<Adoptable, 'adopter'>>(LOCK);
     await database.query(LOCK_PAYMENTS);
     const found = await database.query<Pick<Adoptable, 'hasReferences'>>(HAS_REFERENCES, [client]);
@@ -54,7 +64,6 @@ export function adoptUnowned(databaseUrl: string, client: string): Promise<numbe
       await database.query(ADOPT_CREATIONS, [client]);
     }
     await database.query(DECIDE, [client]);
-    await database.query('COMMIT');
     return adopted;
   });
 }

@@ -24,14 +24,12 @@ const DISCARD = `
  */
 export async function discardSimulatedPayments(databaseUrl: string): Promise<boolean> {
   return changeStopped(databaseUrl, 'idempay-discard', async (client) => {
-    await client.query('BEGIN');
     // Locked until the end, so that no process registers another processor meanwhile.
     const found = await client.query<{ processors: string[] }>(`${PROCESSOR_NAMES.text} FOR UPDATE`);
     const used = found.rows[0]?.processors ?? [];
     refuseRealPayments(used);
     if (!used.includes(SIMULATED)) return false;
     await client.query(DISCARD);
-    await client.query('COMMIT');
     return true;
   });
 }

@@ -1,6 +1,5 @@
 import type { QueryResultRow } from 'pg';
 import { type DueFirst, RESOLVABLE_AFTER_CLAIM_MS, RESOLVABLE_AFTER_UNTIL_MS } from '../../../payments/ports/ledger.js';
-import { NOBODY } from '../../../payments/values/adoption.js';
 import type { Commit } from '../../shared/last-commits.js';
 import { FIRST_COMPUTED_KEY } from '../../shared/replaced-database.js';
 import { GENERATION, ON_KNOWN_DATABASE } from '../connection/database-identity-statements.js';
@@ -107,9 +106,12 @@ function isAfterLoss(waitMs: string): string {
   return `clock_timestamp() >= adopted_at + ${waitMs} * interval '1 millisecond'`;
 }
 
-/** A process that does not know who adopted the orders without a client computes the keys of that client's references in another way. */
+/**
+ * A process that does not know who adopted the orders without a client computes the keys of that client's references in another way. If
+ * they stay nobody's, a process without credentials would compute the keys of all of them in another way.
+ */
 function knowsAdopter(adopter: string, known: string): string {
-  return `nullif(${adopter}, '${NOBODY}') IS NOT DISTINCT FROM ${known}::text`;
+  return `${adopter} IS NOT DISTINCT FROM ${known}::text`;
 }
 
 function isTurnAfter(previousKey: string, lateMs: string): string {

@@ -11,6 +11,9 @@ local record = redis.call('HMGET', KEYS[1], 'value', 'fingerprint', 'reason', 'e
 local client = record[5] or lock[4] or ''
 if ARGV[5] ~= '' and client ~= '' and client ~= ARGV[5] then return {'absent'} end
 
+-- The reference of a client has another key: this one is from without credentials, and paid by it the order would be paid twice.
+if ARGV[5] ~= '' and client == '' and record[6] and record[1] == ARGV[4] then return {'absent'} end
+
 if lock[1] and lock[1] ~= ARGV[1] then
   -- A server that has no room for that still returns what it found.
   if ARGV[6] == 'watch' then redis.pcall('HSET', KEYS[2], 'watched', 1) end
