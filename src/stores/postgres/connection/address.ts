@@ -51,6 +51,11 @@ export class DatabaseAddress {
     return true;
   }
 
+  /** For one connection, to the host whose turn it is. */
+  client(config: ClientConfig): AddressedClient {
+    return new AddressedClient({ ...config, connectionString: this.url }, this, this.host);
+  }
+
   /** For a pool: each client connects to the present address. */
   clientClass(): typeof Client {
     const address = this;
