@@ -1,5 +1,5 @@
 import { Client, type ClientConfig } from 'pg';
-import { readDatabaseUrl } from './url.js';
+import { readDatabaseUrl, withoutAuthorities } from './url.js';
 
 const CONNECT_TIMEOUT_MS = 2_000;
 
@@ -15,8 +15,14 @@ export class DatabaseAddress {
   private hosts: readonly string[];
   private turn = 0;
 
-  /** `url` was accepted by `readDatabaseUrl`. */
-  constructor(url: string) {
+  /**
+   * `url` was accepted by `readDatabaseUrl`. `authorities`: the PEM certificates of the file that `withAuthorities` named in it. They are kept
+   * here, because the driver would read the file for each connection, and throw while the file is missing.
+   */
+  constructor(
+    url: string,
+    private authorities?: string,
+  ) {
     this.parts = partsOf(url);
     this.hosts = (this.parts[3] ?? '').split(',');
   }
@@ -51,19 +57,30 @@ export class DatabaseAddress {
     return true;
   }
 
+  /** Takes the new content of the file of authorities, for new connections. Returns false if the address has none. */
+  takeAuthorities(text: string): boolean {
+    if (this.authorities === undefined) return false;
+    this.authorities = text;
+    return true;
+  }
+
   /** For one connection, to the host whose turn it is. */
-  client(config: ClientConfig): AddressedClient {
-    return new AddressedClient({ ...config, connectionString: this.url }, this, this.host);
+  client(config: ClientConfig = {}): AddressedClient {
+    return new (this.clientClass())(config);
   }
 
   /** For a pool: each client connects to the present address. */
-  clientClass(): typeof Client {
+  clientClass(): new (config?: ClientConfig) => AddressedClient {
     const address = this;
     return class extends AddressedClient {
       constructor(config?: ClientConfig) {
-        super({ ...config, connectionString: address.url }, address, address.host);
+        const { url, authorities: ca } = address;
+        const connectionString = ca === undefined ? url : withoutAuthorities(url);
+        super({ ...config, connectionString }, address, address.host);
+        // The driver prefers the URL to its option `ssl`, and the URL can only name a file.
+        if (ca !== undefined) Object.assign(this.ssl, { ca });
       }
-    } as typeof Client;
+    };
   }
 }
 
