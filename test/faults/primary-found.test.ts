@@ -2,6 +2,7 @@ import dns from 'node:dns';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { discardSimulatedPayments } from '#idempay/stores/postgres/payments/discard-simulated.js';
 import { untilFullService } from '../../testkit/client/full-service.js';
 import { pay } from '../../testkit/client/http-client.js';
 import { expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
@@ -152,4 +153,22 @@ test('a start with several hosts waits until a standby is the primary', async ()
   const { url, stop } = await starting;
   await untilFullService(url);
   await stop();
+});
+
+/** Bug: a command took the first host that was a primary, also one that a failover had replaced and that came back. */
+test('a command refuses two primaries, and takes two names of one server', async () => {
+  const { stores, standby } = await openServers();
+  const { url, stop } = await stores.serve();
+  const { key } = await givenPaid(url);
+  await stop();
+  const ofKey = `SELECT FROM idempay.payments WHERE key = '${key}'`;
+  await expect.poll(() => standby.has(DATABASE, ofKey)).toBe(true);
+  await standby.promote();
+  const [old, promoted] = [`127.0.0.1:${stores.postgres.port}`, `127.0.0.1:${standby.port}`];
+  const discard = (hosts: string) => discardSimulatedPayments(`postgres://idempay@${hosts}/${DATABASE}`);
+  await expect(discard(`${old},${promoted}`)).rejects.toThrow(`${old} and ${promoted} are both primaries`);
+  expect(await stores.sql(ofKey)).toHaveLength(1);
+  expect(await standby.has(DATABASE, ofKey)).toBe(true);
+  expect(await discard(`${promoted},localhost:${standby.port}`)).toBe(true);
+  expect(await standby.has(DATABASE, ofKey)).toBe(false);
 });
