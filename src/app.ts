@@ -193,6 +193,11 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     return undefined;
   }
 
+  function endReadiness(): void {
+    readiness.startDraining();
+    deployment.storeOfRecord.leave?.();
+  }
+
   return {
     processorName: processor.traits.name,
     broken: deployment.broken,
@@ -213,10 +218,10 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       listener.serve(server.routing);
     },
 
-    endReadiness: readiness.startDraining,
+    endReadiness,
 
     async drain(limitMs = DRAIN_LIMIT_MS) {
-      readiness.startDraining();
+      endReadiness();
       // A connection whose last answer went out after the drain began would otherwise idle until its time-out.
       const closeIdle = setInterval(() => listener.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
       waiting.close();

@@ -228,6 +228,7 @@ export async function openDistributed(options: {
         await identity.ping();
       },
       isReachedByAnother: reach.isReachedByAnother,
+      leave: reach.leave,
     },
     takeSecret(name, text) {
       if (name === 'DATABASE_URL') return address.take(text);
