@@ -212,6 +212,11 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     return undefined;
   }
 
+  function endReadiness(): void {
+    readiness.startDraining();
+    deployment.storeOfRecord.leave?.();
+  }
+
   return {
     processorName: processor.traits.name,
     broken: deployment.broken,
@@ -233,10 +238,10 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       listener.serve(server.routing);
     },
 
-    endReadiness: readiness.startDraining,
+    endReadiness,
 
     async drain(limitMs = DRAIN_LIMIT_MS) {
-      readiness.startDraining();
+      endReadiness();
       // A connection whose last answer went out after the drain began would otherwise idle until its time-out.
       const closeIdle = setInterval(() => listener.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
       waiting.close();
@@ -285,8 +290,8 @@ function openDeployment(
     case 'embedded':
       return openEmbedded({ dataDir: deployment.dataDir, migrations, ...common });
     case 'distributed': {
-      const { redis, databaseUrl, databasePoolSize } = deployment;
-      return openDistributed({ redis, databaseUrl, databasePoolSize, migrations, ...common });
+      const { redis, databaseUrl, databaseCa, databasePoolSize } = deployment;
+      return openDistributed({ redis, databaseUrl, databaseCa, databasePoolSize, migrations, ...common });
     }
   }
 }
@@ -335,6 +340,7 @@ function openProcessor(
 
 const ADDRESS_STAYS =
   'only the password of the address may change while the service runs (another user is another account): restart it for anything else';
+const READ_ONCE = 'the file counts at the start only: restart the service to use its new content';
 
 /** Passwords and authorities that change while the service runs, for new connections. The function that it returns ends this. */
 function followFiles(
@@ -350,15 +356,16 @@ function followFiles(
       deployment.takeSecret?.('DATABASE_URL', databaseCa ? withAuthorities(text, databaseCa.path) : text),
     PROCESSOR_URL_FILE: (text) => processor.takeUrl?.(text),
     REDIS_CA_FILE: (text) => deployment.takeSecret?.('REDIS_CA', text),
-    // The driver reads it for each connection.
-    DATABASE_CA_FILE: () => true,
+    DATABASE_CA_FILE: (text) => deployment.takeSecret?.('DATABASE_CA', text),
     PROCESSOR_CA_FILE(text) {
       processor.takeAuthorities?.(text);
       return true;
     },
   };
-  const follow = (read: typeof readSecret) => (file: SettingFile) =>
-    followFile(file, read, (text) => (take[file.name]?.(text) ? undefined : ADDRESS_STAYS), log);
+  const follow = (read: typeof readSecret) => (file: SettingFile) => {
+    const refusal = file.name.endsWith('_URL_FILE') ? ADDRESS_STAYS : READ_ONCE;
+    return followFile(file, read, (text) => (take[file.name]?.(text) ? undefined : refusal), log);
+  };
   const ends = [...secretFiles.map(follow(readSecret)), ...authorityFiles.map(follow(readAuthorities))];
   return () => {
     for (const end of ends) end();

@@ -59,6 +59,8 @@ export type DeploymentSettings =
       readonly kind: 'distributed';
       readonly redis: RedisLocation;
       readonly databaseUrl: string;
+      /** The content of the file that `databaseUrl` names for its authorities. */
+      readonly databaseCa?: string | undefined;
       readonly databasePoolSize: number;
       readonly migrations?: URL | undefined;
     };
@@ -289,6 +291,7 @@ function readDeployment(settings: Settings, authorities: Authorities): Deploymen
         kind: 'distributed',
         redis: { ...redis, ca: authorities.redis?.text },
         databaseUrl: authorities.database ? withAuthorities(databaseUrl, authorities.database.path) : databaseUrl,
+        databaseCa: authorities.database?.text,
         databasePoolSize,
       }
     : { kind: 'embedded', dataDir };

@@ -35,4 +35,6 @@ export interface StoreOfRecordReport {
    * asked. May hang: the caller sets the limit.
    */
   isReachedByAnother?(): Promise<boolean>;
+  /** The process will end: it says no more to others that it can use it. */
+  leave?(): void;
 }

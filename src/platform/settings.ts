@@ -72,7 +72,7 @@ export class Settings {
     if (path === undefined) return undefined;
     const read = readAuthorities(path);
     if ('text' in read) return { name, path, text: read.text };
-    this.problem(`${name}: ${path} ${read.problem}`);
+    this.problem(fileProblem(name, path, read.problem));
     return undefined;
   }
 
@@ -95,12 +95,17 @@ export class Settings {
     const read = readSecret(path);
     if ('problem' in read) {
       this.unreadable.add(name);
-      this.problem(`${fileName}: ${path} ${read.problem}`);
+      this.problem(fileProblem(fileName, path, read.problem));
       return;
     }
     this.values[name] = read.text;
     this.secretFiles.push({ name: fileName, path, text: read.text });
   }
+}
+
+/** A URL in the place of the path may hold a password, and is kept out. */
+function fileProblem(name: string, path: string, problem: string): string {
+  return path.includes('://') ? `${name} names a URL, not a file` : `${name}: ${path} ${problem}`;
 }
 
 function fileNameOf(name: string): string {

@@ -68,6 +68,8 @@ const SWEEP_CREATION_KEYS_EVERY_MS = 60_000;
 export async function openDistributed(options: {
   redis: RedisLocation;
   databaseUrl: string;
+  /** The content of the file of authorities that `databaseUrl` names. */
+  databaseCa?: string | undefined;
   databasePoolSize: number;
   transactionCacheTtlMs: number;
   clock: Clock;
@@ -78,7 +80,7 @@ export async function openDistributed(options: {
   migrations?: URL | undefined;
 }): Promise<Deployment> {
   const { clock, notices, databasePoolSize, events, measures } = options;
-  const address = new DatabaseAddress(options.databaseUrl);
+  const address = new DatabaseAddress(options.databaseUrl, options.databaseCa);
   const location = { ...options.redis };
   const lastCommits = new LastCommits(clock);
   const { migrations = MIGRATIONS } = options;
@@ -228,12 +230,13 @@ export async function openDistributed(options: {
         await identity.ping();
       },
       isReachedByAnother: reach.isReachedByAnother,
+      leave: reach.leave,
     },
     takeSecret(name, text) {
       if (name === 'DATABASE_URL') return address.take(text);
-      const { ca } = location;
-      const found = name === 'REDIS_CA' ? { ...location, ca: text } : { ...location, ...readRedisUrl(text), ca };
-      const renewed = renewedLocation(location, found);
+      if (name === 'DATABASE_CA') return address.takeAuthorities(text);
+      const [found, ca] = name === 'REDIS_CA' ? [location, text] : [readRedisUrl(text), location.ca];
+      const renewed = found && renewedLocation(location, { ...found, ca });
       if (renewed) renewAccess(redis, Object.assign(location, renewed));
       return renewed !== undefined;
     },

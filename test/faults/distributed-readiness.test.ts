@@ -63,6 +63,21 @@ test('a process that lost PostgreSQL is not ready while another one reaches it, 
   await Promise.all(lost.map(({ stop }) => stop()));
 });
 
+/** Bug: a process that drained still counted as one that reaches PostgreSQL, so the others left although it took no requests. */
+test('a process that drains does not count as one that reaches PostgreSQL', async () => {
+  const wire = await startTcpProxy(stores.postgres.port);
+  onTestFinished(() => wire.close());
+  const draining = await stores.start({ DRAIN_DELAY_SECONDS: '3600' });
+  const lost = await stores.serve({ DATABASE_URL: wire.through(stores.databaseUrl) });
+  await untilAll('both to be ready', [draining.url, lost.url], 'up');
+  wire.cutOff();
+  await untilAll('the one to leave', [lost.url], undefined);
+  draining.signal('SIGTERM');
+  await untilAll('the one to be degraded', [lost.url], 'away');
+  await draining.kill();
+  await lost.stop();
+});
+
 test('all processes are degraded without PostgreSQL, because it helps nobody if all of them leave, and leave without Redis', async () => {
   const services = await Promise.all([stores.serve(), stores.serve()]);
   const urls = services.map(({ url }) => url);

@@ -2,6 +2,7 @@ import dns from 'node:dns';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { discardSimulatedPayments } from '#idempay/stores/postgres/payments/discard-simulated.js';
 import { untilFullService } from '../../testkit/client/full-service.js';
 import { pay } from '../../testkit/client/http-client.js';
 import { expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
@@ -9,10 +10,14 @@ import { openStoppableStores } from '../../testkit/deployments/distributed-store
 import { findingsOfPostgres, rowOf } from '../../testkit/deployments/doctor.js';
 import { startPgbouncer } from '../../testkit/servers/pgbouncer.js';
 import { startStandby } from '../../testkit/servers/standby.js';
-import { TcpProxy } from '../../testkit/servers/tcp-proxy.js';
+import { startTcpProxy, TcpProxy } from '../../testkit/servers/tcp-proxy.js';
+import { until } from '../../testkit/time/until.js';
 
 const DATABASE = 'idempay';
 const NAME = 'database.test';
+const DEADLINE_MS = 30_000;
+/** In the start-up message of each connection. */
+const START_OF_SESSION = 'client_encoding';
 
 interface Servers {
   readonly stores: Awaited<ReturnType<typeof openStoppableStores>>;
@@ -80,12 +85,7 @@ const FORMS: readonly [name: string, open: (servers: Servers) => Form | Promise<
 
 /** docs/operations/failover.md tells of each form. */
 test.each(FORMS)('the new primary is found after a failover by %s', async (_name, open) => {
-  const stores = await openStoppableStores();
-  const standby = await startStandby(stores.postgres);
-  onTestFinished(async () => {
-    await stores.close();
-    await standby.close();
-  });
+  const { stores, standby } = await openServers();
   const { url: databaseUrl, lead } = await open({ stores, standby });
   const { url, stop } = await stores.serve({ DATABASE_URL: databaseUrl });
   const { key, transactionId } = await givenPaid(url);
@@ -101,4 +101,74 @@ test.each(FORMS)('the new primary is found after a failover by %s', async (_name
   const findings = await findingsOfPostgres(databaseUrl);
   expect(rowOf(findings, 'PostgreSQL schema')).toMatchObject({ verdict: 'ok' });
   await stop();
+});
+
+async function openServers(): Promise<Servers> {
+  const stores = await openStoppableStores();
+  const standby = await startStandby(stores.postgres);
+  onTestFinished(async () => {
+    await stores.close();
+    await standby.close();
+  });
+  return { stores, standby };
+}
+
+/**
+ * Bug: a process that met the standby before it was promoted never asked it again, although the address has several hosts.
+ * Cause: without connections every request was refused, and the look of each second asked the host whose turn it was, without an end.
+ * Fix: a look that fails, or that meets a standby, leaves the host as any other connection does.
+ */
+test('a standby of several hosts that is promoted after it was met is found', async () => {
+  const { stores, standby } = await openServers();
+  const wire = await startTcpProxy(standby.port);
+  onTestFinished(() => wire.close());
+  const hosts = `127.0.0.1:${wire.port},127.0.0.1:${stores.postgres.port}`;
+  const { url, stop } = await stores.serve({ DATABASE_URL: `postgres://idempay@${hosts}/${DATABASE}` });
+  await givenPaid(url);
+
+  const met = wire.count(START_OF_SESSION);
+  await stores.postgres.stopImmediately();
+  // Twice: the first time another connection may have been on its way to either host.
+  await until('two meetings with the standby', DEADLINE_MS, () => met() >= 2);
+  await standby.promote();
+  await untilFullService(url);
+  await stop();
+});
+
+/** The start asks twice a second, each host in turn: this many meetings take longer than its patience with the standby of one host. */
+const MEETINGS = 8;
+
+test('a start with several hosts waits until a standby is the primary', async () => {
+  const { stores, standby } = await openServers();
+  await (await stores.serve()).stop();
+  await expect.poll(() => standby.has(DATABASE, 'SELECT FROM idempay.deployment')).toBe(true);
+  await stores.postgres.stopImmediately();
+  const wire = await startTcpProxy(standby.port);
+  onTestFinished(() => wire.close());
+  const met = wire.count(START_OF_SESSION);
+  const hosts = `127.0.0.1:${stores.postgres.port},127.0.0.1:${wire.port}`;
+  const starting = stores.serve({ DATABASE_URL: `postgres://idempay@${hosts}/${DATABASE}` });
+  await Promise.race([starting, until('meetings with the standby', DEADLINE_MS, () => met() >= MEETINGS)]);
+  await standby.promote();
+  const { url, stop } = await starting;
+  await untilFullService(url);
+  await stop();
+});
+
+/** Bug: a command took the first host that was a primary, also one that a failover had replaced and that came back. */
+test('a command refuses two primaries, and takes two names of one server', async () => {
+  const { stores, standby } = await openServers();
+  const { url, stop } = await stores.serve();
+  const { key } = await givenPaid(url);
+  await stop();
+  const ofKey = `SELECT FROM idempay.payments WHERE key = '${key}'`;
+  await expect.poll(() => standby.has(DATABASE, ofKey)).toBe(true);
+  await standby.promote();
+  const [old, promoted] = [`127.0.0.1:${stores.postgres.port}`, `127.0.0.1:${standby.port}`];
+  const discard = (hosts: string) => discardSimulatedPayments(`postgres://idempay@${hosts}/${DATABASE}`);
+  await expect(discard(`${old},${promoted}`)).rejects.toThrow(`${old} and ${promoted} are both primaries`);
+  expect(await stores.sql(ofKey)).toHaveLength(1);
+  expect(await standby.has(DATABASE, ofKey)).toBe(true);
+  expect(await discard(`${promoted},localhost:${standby.port}`)).toBe(true);
+  expect(await standby.has(DATABASE, ofKey)).toBe(false);
 });

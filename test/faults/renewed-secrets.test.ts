@@ -12,6 +12,7 @@ import { describeDeployments, manageStores } from '../../testkit/deployments/dep
 import type { LogLine } from '../../testkit/processes/service.js';
 import { makeCertificates, PASSWORD } from '../../testkit/servers/certificates.js';
 import { runSql } from '../../testkit/servers/postgres.js';
+import { startRedis } from '../../testkit/servers/redis.js';
 import { startSecuredPostgres } from '../../testkit/servers/secured-postgres.js';
 import { startSecuredRedis } from '../../testkit/servers/secured-redis.js';
 import { until } from '../../testkit/time/until.js';
@@ -90,8 +91,71 @@ test('passwords of Redis and PostgreSQL change while the service runs, and no ot
       expect.stringMatching(/only the password .* may change .* previous content stays in use/),
     ]);
   }
+  // A text that is no address at all, such as one that is half written.
+  await secret.write({ redis: '#', database: '#', ca: authority });
+  await Promise.all([untilLogged(logs, 'REDIS_URL_FILE', 3), untilLogged(logs, 'DATABASE_URL_FILE', 3)]);
+  await untilFullService(url);
+  for (const name of ['REDIS_URL_FILE', 'DATABASE_URL_FILE']) {
+    expect(linesOf(logs, name)[2]).toMatch(/previous content stays in use/);
+  }
   const text = JSON.stringify(logs);
   for (const password of [PASSWORD, NEW_PASSWORD, encoded]) expect(text).not.toContain(password);
+});
+
+/**
+ * Bug: new connections to PostgreSQL used a file of authorities whose content was refused, and a missing one threw in the pool.
+ * Cause: the driver read the file that the URL named for each connection.
+ * Fix: the service gives each connection the text that it accepted last.
+ */
+test('authorities of PostgreSQL change while the service runs, and only a file that can be read takes their place', async () => {
+  const [postgres, redis, others] = await Promise.all([
+    startSecuredPostgres(['fsync=off']),
+    startRedis(),
+    makeCertificates(),
+  ]);
+  onTestFinished(async () => {
+    await Promise.all([redis.close(), postgres.close(), others.remove()]);
+  });
+  const file = 'DATABASE_CA_FILE';
+  const secret = await mountSecret();
+  const ca = await readFile(postgres.authority, 'utf8');
+  await secret.write({ ca });
+  const settings = { REDIS_URL: redis.url, DATABASE_URL: postgres.userUrl, [file]: secret.path('ca') };
+  const stores = manageStores(settings, async () => {});
+  onTestFinished(() => stores.close());
+  const { url, logs } = await stores.serve();
+  const closeConnections = () =>
+    runSql(postgres.adminUrl, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'");
+
+  const unusable: Record<string, string>[] = [{}, { ca: 'no certificate' }];
+  for (const [index, values] of unusable.entries()) {
+    await secret.write(values);
+    await untilLogged(logs, file, index + 1);
+    expect(linesOf(logs, file)[index]).toMatch(/previous content stays in use/);
+    await closeConnections();
+    await untilFullService(url);
+  }
+
+  await secret.write({ ca: await readFile(others.authority, 'utf8') });
+  await untilLogged(logs, file, 3);
+  await closeConnections();
+  await until('a refused certificate', DEADLINE_MS, () => logs.some((line) => /certificate/.test(String(line.reason))));
+  await secret.write({ ca });
+  await untilFullService(url);
+});
+
+describeDeployments('headers for traces in a file', (deployment) => {
+  test('count at the start only, and the log says so', async () => {
+    const stores = await deployment.open();
+    onTestFinished(() => stores.close());
+    const secret = await mountSecret();
+    await secret.write({ headers: `authorization=${PASSWORD}` });
+    const file = 'OTEL_EXPORTER_OTLP_HEADERS_FILE';
+    const { logs } = await stores.serve({ [file]: secret.path('headers') });
+    await secret.write({ headers: 'authorization=another' });
+    await untilLogged(logs, file, 1);
+    expect(linesOf(logs, file)).toEqual([expect.stringMatching(/counts at the start only.* previous content stays/)]);
+  });
 });
 
 describeDeployments('the address of a processor in a file', (deployment) => {

@@ -76,6 +76,15 @@ describe('a secret in a file', () => {
     expect(problems[0]).not.toContain('not-this-one');
   });
 
+  test.each(['REDIS_URL_FILE', 'DATABASE_URL_FILE', 'REDIS_CA_FILE', 'DATABASE_CA_FILE'])(
+    'that is a URL in the place of the path is refused without the URL (%s)',
+    (name) => {
+      const sentence = `${name} names a URL, not a file`;
+      expect(problemsOf({ [name]: 'rediss://user:not-this-one@host' })).toContain(sentence);
+      expect(problemsOf({ [name]: 'rediss://user:not-this-one@host' }).join()).not.toContain('not-this-one');
+    },
+  );
+
   test('that is wrong is the only problem of the stores, and its form is checked as that of the setting', async () => {
     const DATABASE_URL = 'postgres://host/idempay';
     expect(problemsOf({ DATABASE_URL, REDIS_URL_FILE: join(folder, 'nothing') })).toHaveLength(1);

@@ -11,6 +11,8 @@ const REACHED_FOR_MS = 10_000;
 export interface DatabaseReach {
   /** This process has reached it, and may write to it. */
   reached(): Promise<void>;
+  /** The process will end, so `reached` says nothing any more. */
+  leave(): void;
   /** Another process has, within the last ten seconds, and this one has not since. Throws StoreUnavailable. */
   isReachedByAnother(): Promise<boolean>;
 }
@@ -18,9 +20,15 @@ export interface DatabaseReach {
 export function createRedisDatabaseReach(client: RedisClient, names: KeyNames): DatabaseReach {
   const reachDatabase = loadScript('reach-database');
   const instance = randomUUID();
+  let isLeaving = false;
   return {
     async reached() {
+      if (isLeaving) return;
       await reachDatabase(client, [names.databaseReach], [instance, REACHED_FOR_MS]);
+    },
+
+    leave() {
+      isLeaving = true;
     },
 
     async isReachedByAnother() {

@@ -34,10 +34,10 @@ export interface Deployment {
   readonly keyValueStore: KeyValueStoreReport;
   readonly storeOfRecord: StoreOfRecordReport;
   /**
-   * Takes the password of an address, or the authorities of Redis, for new connections. Returns false if anything else differs, and
-   * changes nothing then.
+   * Takes the password of an address, or the authorities of a server, for new connections. Returns false if anything else differs, or the
+   * text has another form, and changes nothing then.
    */
-  takeSecret?(name: 'REDIS_URL' | 'REDIS_CA' | 'DATABASE_URL', text: string): boolean;
+  takeSecret?(name: 'REDIS_URL' | 'REDIS_CA' | 'DATABASE_URL' | 'DATABASE_CA', text: string): boolean;
   /** Only if there may be other processes. */
   readonly requestCounts?: SharedRequestCounts;
   readonly sharedSamples?: SharedSamples;

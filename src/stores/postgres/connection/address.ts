@@ -1,5 +1,6 @@
 import { Client, type ClientConfig } from 'pg';
-import { readDatabaseUrl } from './url.js';
+import { CannotOpen } from '../../shared/deployment.js';
+import { readDatabaseUrl, withoutAuthorities } from './url.js';
 
 const CONNECT_TIMEOUT_MS = 2_000;
 
@@ -15,8 +16,14 @@ export class DatabaseAddress {
   private hosts: readonly string[];
   private turn = 0;
 
-  /** `url` was accepted by `readDatabaseUrl`. */
-  constructor(url: string) {
+  /**
+   * `url` was accepted by `readDatabaseUrl`. `authorities`: the PEM certificates of the file that `withAuthorities` named in it. They are kept
+   * here, because the driver would read the file for each connection, and throw while the file is missing.
+   */
+  constructor(
+    url: string,
+    private authorities?: string,
+  ) {
     this.parts = partsOf(url);
     this.hosts = (this.parts[3] ?? '').split(',');
   }
@@ -51,14 +58,30 @@ export class DatabaseAddress {
     return true;
   }
 
+  /** Takes the new content of the file of authorities, for new connections. Returns false if the address has none. */
+  takeAuthorities(text: string): boolean {
+    if (this.authorities === undefined) return false;
+    this.authorities = text;
+    return true;
+  }
+
+  /** For one connection, to the host whose turn it is. */
+  client(config: ClientConfig = {}): AddressedClient {
+    return new (this.clientClass())(config);
+  }
+
   /** For a pool: each client connects to the present address. */
-  clientClass(): typeof Client {
+  clientClass(): new (config?: ClientConfig) => AddressedClient {
     const address = this;
     return class extends AddressedClient {
       constructor(config?: ClientConfig) {
-        super({ ...config, connectionString: address.url }, address, address.host);
+        const { url, authorities: ca } = address;
+        const connectionString = ca === undefined ? url : withoutAuthorities(url);
+        super({ ...config, connectionString }, address, address.host);
+        // The driver prefers the URL to its option `ssl`, and the URL can only name a file.
+        if (ca !== undefined) Object.assign(this.ssl, { ca });
       }
-    } as typeof Client;
+    };
   }
 }
 
@@ -94,29 +117,44 @@ export class AddressedClient extends Client {
 
 /**
  * For a program that connects once: the URL of the host that is the primary. If there is none, that of the first, so that its failure is
- * reported. With one host it asks nothing.
+ * reported. With one host it asks nothing. Throws CannotOpen if two servers are primaries, because the program must not change a stale one.
  */
 export async function primaryUrl(url: string): Promise<string> {
   const address = new DatabaseAddress(url);
   if (address.hostCount === 1) return url;
   const first = address.url;
-  for (let tried = 0; tried < address.hostCount; tried += 1) {
-    if (await isPrimary(address.url)) return address.url;
-    address.leave(address.host);
+  /** Several names may lead to one server. */
+  const primaries = new Map<string, DatabaseHost>();
+  for (let asked = 0; asked < address.hostCount; asked += 1) {
+    const { host, url: hostUrl } = address;
+    const start = await startOfPrimary(hostUrl);
+    if (start !== undefined && !primaries.has(start)) primaries.set(start, { host, url: hostUrl });
+    address.leave(host);
   }
-  return first;
+  const [primary, other] = primaries.values();
+  if (primary && other) {
+    throw new CannotOpen(
+      `DATABASE_URL: ${primary.host} and ${other.host} are both primaries, and nothing was changed. Stop the one that a failover has replaced, or name only the other one.`,
+    );
+  }
+  return primary?.url ?? first;
 }
 
-async function isPrimary(url: string): Promise<boolean> {
+type DatabaseHost = Pick<DatabaseAddress, 'host' | 'url'>;
+
+/** The time at which the server started, to the microsecond; undefined if it is no primary, or does not answer. */
+async function startOfPrimary(url: string): Promise<string | undefined> {
   const limits = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, query_timeout: CONNECT_TIMEOUT_MS };
   const client = new Client({ connectionString: url, ...limits, application_name: 'idempay-look' });
   client.on('error', () => {});
   try {
     await client.connect();
-    const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
-    return rows[0]?.standby === false;
+    const { rows } = await client.query<{ standby: boolean; start: string }>(
+      'SELECT pg_is_in_recovery() AS standby, extract(epoch FROM pg_postmaster_start_time())::text AS start',
+    );
+    return rows[0]?.standby === false ? rows[0].start : undefined;
   } catch {
-    return false;
+    return undefined;
   } finally {
     client.end().catch(() => {});
   }

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client, type Notification, Pool, type PoolClient, type QueryResultRow } from 'pg';
+import { type Notification, Pool, type PoolClient, type QueryResultRow } from 'pg';
 import { StoreUnavailable } from '../../../platform/faults.js';
 import { CannotOpen } from '../../shared/deployment.js';
 import type { Commit, LastCommits } from '../../shared/last-commits.js';
@@ -62,6 +62,11 @@ type ReadOnlyRow = Omit<SessionStart, 'mark'>;
 /** Connected to a server that follows another one, which nothing can be written to. */
 export class StandbyRefused extends Error {
   override readonly name = 'StandbyRefused';
+
+  /** `hostCount`: the hosts of the address. Of several, another one may be the primary, or become it. */
+  constructor(readonly hostCount: number) {
+    super(STANDBY);
+  }
 }
 
 interface PostgresOptions {
@@ -202,16 +207,22 @@ export class Postgres {
     if (refusal) this.failed(refusal);
   }
 
-  /** If none can be opened, what was known stays: calls report a server that is down. */
+  /**
+   * If none can be opened, what was known stays: calls report a server that is down. With several hosts the next look asks the next host,
+   * because no other connection may be opened meanwhile.
+   */
   private async judgeNewSession(): Promise<void> {
     const limits = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, query_timeout: CONNECT_TIMEOUT_MS };
-    const client = new Client({ connectionString: this.address.url, ...limits, application_name: 'idempay' });
+    const client = this.address.client({ ...limits, application_name: 'idempay' });
     client.on('error', ignore);
     try {
       await client.connect();
-      this.judge((await client.query<ReadOnlyRow>(ASK_READ_ONLY)).rows[0]);
+      const session = (await client.query<ReadOnlyRow>(ASK_READ_ONLY)).rows[0];
+      this.judge(session);
+      if (session?.standby) client.leave();
     } catch {
       // It is asked again in a second.
+      client.leave();
     } finally {
       client.end().catch(ignore);
     }
@@ -229,7 +240,7 @@ export class Postgres {
     }
     // A pool without sessions would open one for each request, and each would be refused. `start` looks for itself.
     if (this.readOnly === STANDBY && this.watching && this.pool.totalCount === 0) {
-      throw this.failed(new StoreUnavailable('unchanged', STANDBY));
+      throw this.failed(new StoreUnavailable('unchanged', STANDBY, new StandbyRefused(this.address.hostCount)));
     }
     const connecting = this.pool.connect();
     let timer: NodeJS.Timeout | undefined;
@@ -263,7 +274,7 @@ export class Postgres {
     this.judge(session);
     if (!session.standby) return;
     if (client instanceof AddressedClient) client.leave();
-    throw new StandbyRefused(STANDBY);
+    throw new StandbyRefused(this.address.hostCount);
   }
 
   private failed(fault: StoreUnavailable): StoreUnavailable {

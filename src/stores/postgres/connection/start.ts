@@ -7,7 +7,7 @@ import { type Ask, examineRights, judgeDurability, RIGHTS_ADVICE, SETTINGS } fro
 import { type Postgres, StandbyRefused } from './postgres.js';
 
 const TRY_AGAIN_MS = 500;
-/** A failover makes a standby the primary within this time; after it a standby is a wrong setting. */
+/** A failover makes a standby the primary within this time; after it a standby is a wrong setting, if the address names no other host. */
 const STANDBY_PATIENCE_MS = 3_000;
 
 /**
@@ -63,6 +63,7 @@ const DOWN_STATES = /^(08|40|53|57|58|XX)...$/;
 const DOWN_WORDS = /timeout|terminated/i;
 
 function isDown(cause: Error): boolean {
+  if (cause instanceof StandbyRefused) return cause.hostCount > 1;
   const code = codeOf(cause);
   if (code === undefined) return DOWN_WORDS.test(cause.message);
   // ENOENT of a certificate file is a wrong setting; only a missing socket file (`connect`) may appear later.

@@ -30,3 +30,8 @@ export function databaseName(url: string): string {
 export function withAuthorities(url: string, caFile: string): string {
   return `${url}${url.includes('?') ? '&' : '?'}sslrootcert=${encodeURIComponent(caFile)}`;
 }
+
+/** The same URL for a connection that is given the text of the file. TLS stays on, and the driver lets the last `sslmode` count. */
+export function withoutAuthorities(url: string): string {
+  return url.replace(/(?<=[?&])sslrootcert=[^&]*/, 'sslmode=verify-full');
+}
