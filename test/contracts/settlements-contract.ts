@@ -29,7 +29,7 @@ const WRITERS = 8;
  *  9. A settlement of the very time of the bound is not shown, because another one of this time may still be committed.
  */
 export function settlementsContract(ports: ContractPorts): void {
-  const { ledger, refunds, settlements, paymentHistory: history } = ports;
+  const { ledger, refunds, settlements, paymentHistory: history, pass } = ports;
   const given = paymentSteps(ports);
   const refundOf = refundsWith(ports.id);
 
@@ -68,6 +68,14 @@ export function settlementsContract(ports: ContractPorts): void {
     } while (!page.isLast);
     expect(times).toEqual(times.toSorted((a, b) => a - b));
     return { keys, next };
+  }
+
+  /** Each at a time of its own, a millisecond in SQLite: a page may read more rows than one time has, or it does not move on. */
+  async function settledInTurn(claims: readonly Claim[]): Promise<void> {
+    for (const claim of claims) {
+      await given.settled(claim);
+      await pass(1);
+    }
   }
 
   const settledOf = async (claims: readonly Claim[]) => {
@@ -127,7 +135,7 @@ export function settlementsContract(ports: ContractPorts): void {
     const clients = ['key:a', 'key:b', undefined, 'key:b', 'key:a', 'key:b', 'key:a'];
     const claims: Claim[] = [];
     for (const client of clients) claims.push(await given.claim({ client }));
-    await settledOf(claims);
+    await settledInTurn(claims);
     const refund = await givenRefund(refunds, refundOf(claims[0] as Claim));
     await given.settled(refund);
     const bound = await boundNow();
@@ -160,7 +168,7 @@ export function settlementsContract(ports: ContractPorts): void {
 
   test('4: a page that may read few rows is empty and moves on', async () => {
     const begin = await boundNow();
-    await settledOf(await given.claims(5, { client: 'key:many' }));
+    await settledInTurn(await given.claims(5, { client: 'key:many' }));
     const [own] = await settledOf([await given.claim({ client: 'key:one' })]);
     const bound = await boundNow();
     const first = await pageAfter(begin, { bound, client: 'key:one', readLimit: 3 });

@@ -44,6 +44,7 @@ export interface SettlementQuestion {
   /** Both kinds if it is undefined. */
   readonly kind: OperationKind | undefined;
   readonly limit: number;
+  /** More than are settled at one time, or the next page begins where this one did. */
   readonly readLimit: number;
   /** The client that reads: clients are served one after the other. If omitted, nobody in particular. */
   readonly reader?: string | undefined;
