@@ -276,6 +276,8 @@ const description: RouteDescription = {
     'refundTooLate',
     'refundOfOtherProcessor',
     'refundsNotSupported',
+    // The operation has a 501 of its own, so the one of every request stands next to it.
+    'unknownTransferCoding',
     'refundsUnchecked',
     'tooManyRefunds',
     'refundNotSent',
