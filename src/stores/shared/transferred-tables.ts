@@ -113,6 +113,30 @@ const SETTLEMENT_INCARNATIONS: TransferredTable = {
   comparedBy: [],
 };
 
+/** So that each endpoint is told of what it was not told of yet. */
+const WEBHOOK_ENDPOINTS: TransferredTable = {
+  name: 'webhook_endpoints',
+  key: ['name'],
+  columns: {
+    name: 'text',
+    client: 'text',
+    stopped_by: 'text',
+    incarnation: 'text',
+    at_us: 'integer',
+    key: 'uuid',
+    owner: 'text',
+    lease_until: 'time',
+  },
+  comparedBy: [],
+};
+
+const WEBHOOK_SET_ASIDE: TransferredTable = {
+  name: 'webhook_set_aside',
+  key: ['endpoint', 'key'],
+  columns: { endpoint: 'text', key: 'uuid', cause: 'text', set_aside_at: 'time', next_try_at: 'time' },
+  comparedBy: [],
+};
+
 const TRANSACTION_LIST: TransferredTable = {
   name: 'transaction_list',
   key: [],
@@ -148,6 +172,8 @@ export const SHORT_TABLES: readonly TransferredTable[] = [
   RETENTION_HOURS,
   PAYMENT_HORIZON,
   SETTLEMENT_INCARNATIONS,
+  WEBHOOK_ENDPOINTS,
+  WEBHOOK_SET_ASIDE,
   TRANSACTION_LIST,
   TRANSACTION_REMOVALS,
 ];
