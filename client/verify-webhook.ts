@@ -80,7 +80,7 @@ function keysOf(secrets: readonly string[]): readonly Uint8Array<ArrayBuffer>[] 
 }
 
 function bytesOf(body: string | Uint8Array): Uint8Array {
-  // Not `instanceof`, which is false for the bytes of another realm, such as those of a test environment.
+  // `instanceof` is false for bytes that another realm made, such as a test environment.
   const isBytes = ArrayBuffer.isView(body);
   if (!isBytes && typeof body !== 'string') {
     throw new InvalidWebhookError(

@@ -90,7 +90,7 @@ export type ProcessorSettings =
   | {
       readonly kind: 'http';
       readonly url: string;
-      /** PEM certificates of the authorities that its certificate must come from. Undefined: those of the system. */
+      /** The certificates (PEM) of the authorities that the server is trusted by. The authorities of the system if it is undefined. */
       readonly ca: string | undefined;
       /** The account that is charged there. Undefined if the URL's user names it. */
       readonly account: string | undefined;

@@ -2,7 +2,7 @@ import type { Turn, TurnRefusal } from './ports/ledger.js';
 import type { PaymentRecord } from './ports/payment-history.js';
 import type { ComputeKey, Reference } from './values/reference.js';
 
-/** For this time the row of a decline is safe from removal when an attempt follows it, and that of a refunded payment: longer than any claim takes. */
+/** Retention removes neither a decline that an attempt follows nor a refunded payment for this time, which is longer than any claim takes. */
 const SAFE_FROM_REMOVAL_MS = 3_600_000;
 
 /** A payment that was settled longer ago, by the time of retention, is removed soon. Undefined if rows are kept for ever. */

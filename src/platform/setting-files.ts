@@ -19,7 +19,7 @@ export interface SettingFile {
 
 type ReadResult = { readonly text: string } | { readonly problem: string };
 
-/** The value of a secret: the text of the file without one newline at its end. No problem has any of the text. */
+/** The value of a secret: the text of the file without one newline at its end. A problem never quotes the text. */
 export function readSecret(path: string): ReadResult {
   const read = readText(path);
   if ('problem' in read) return read;

@@ -17,13 +17,13 @@ const SAVE_EVERY_MS = 200;
 const SAVE_AT_REST_MS = 60_000;
 const PAGE = 100;
 const READ_WAIT_MS = 30_000;
-/** Between pages that bring nothing. */
+/** The pause between pages that bring nothing. */
 const EMPTY_PAGE_PAUSE_MS = 200;
 const RETRY_AFTER_FAULT_MS = 1_000;
 const MOST_SET_ASIDE = 1_000;
 const SET_ASIDE_RETRY_MS = 3_600_000;
 const SET_ASIDE_GIVE_UP_MS = 3 * 86_400_000;
-/** Of those that are set aside, at the same time. */
+/** Messages that are set aside and tried again at the same time. */
 export const SET_ASIDE_AT_ONCE = 10;
 /** A stop waits so long for answers; what is not answered then comes once more. */
 const LAST_ANSWERS_MS = 2_000;

@@ -36,7 +36,7 @@ export async function accessRefusal(
   return `Orders in ${place} were paid without credentials, and with AUTH=required each of them would be a new order, and charged again. Stop every service on it and run 'idempay adopt key:NAME' with the client that goes on with them, or 'idempay adopt ${NOBODY}' if they may all be paid again.`;
 }
 
-/** What a store says of the client that is to adopt what has no client. */
+/** The state of a store before a client adopts the rows that have no client. */
 export interface Adoptable {
   readonly adopter: string | null;
   /** It has orders of its own. */

@@ -14,7 +14,7 @@ export interface RefundPart {
 /** Makes the key of a refund: always the same one for a payment and a name in one deployment, a UUIDv8. */
 export type ComputeRefundKey = (paymentKey: string, name: string) => string;
 
-/** Keeps the texts of refunds apart from those of references, which begin with the deployment's own length. */
+/** This prefix keeps the texts of refunds apart from the texts of references, which begin with a number. */
 const DOMAIN = 'refund';
 
 /** As `createComputeKey` makes the key of a reference. docs/reference/refunds.md has a test vector. */

@@ -185,14 +185,14 @@ export type TransferredRow = Readonly<Record<string, string | number | null>>;
 export interface TransferredDeployment {
   readonly id: string;
   readonly lookUpBefore: string;
-  /** Of the time that was seen, milliseconds. */
+  /** A moment of the time that processes have seen pass, in milliseconds. */
   readonly lookUpReferencesUntil: number;
   /** Milliseconds since the epoch; null: never. */
   readonly adoptedAt: number | null;
   readonly processors: readonly string[];
   readonly processorsBeforeLoss: readonly string[] | null;
   readonly lostMs: number | null;
-  /** Of what was written without credentials; null: nothing was decided. */
+  /** The client that what was written without credentials belongs to; null if nothing was decided. */
   readonly adopter: string | null;
 }
 

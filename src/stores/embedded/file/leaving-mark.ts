@@ -3,7 +3,7 @@ import type { Database } from './sqlite.js';
 
 /** The mark of a folder that its deployment leaves, or has left (docs/engineering/decisions/0081). */
 export interface LeavingMark {
-  /** Of the transfer. */
+  /** The random name of the transfer. */
   readonly name: string;
   /** Its target may have started, so only the target's row can say that it has not. */
   readonly isCopied: boolean;

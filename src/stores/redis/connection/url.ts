@@ -20,7 +20,7 @@ interface RedisAccess {
   readonly tls: boolean;
   readonly username: string | undefined;
   readonly password: string | undefined;
-  /** PEM certificates of the authorities that its server may have its certificate from. Undefined: those of the system. */
+  /** The certificates (PEM) of the authorities that the server is trusted by. The authorities of the system if it is undefined. */
   readonly ca?: string | undefined;
 }
 
