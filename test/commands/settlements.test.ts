@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Idempay, SettlementsGoneError } from '@idempay/client';
@@ -50,6 +50,8 @@ describeOneDeployment('settlements of the client and the command', (deployment) 
     const shownBy = async (key: string, end: 'kill' | 'interrupt') => {
       const command = startCommand(service.url, follow);
       await until('the settlement to be shown', DEADLINE_MS, () => command.output.stdout.includes(key));
+      // A page is shown before its cursor is kept, so that a kill between them repeats a settlement instead of losing it.
+      await until('the cursor to be kept', DEADLINE_MS, () => existsSync(file));
       const { next } = await client().settlements.page({ after: readFileSync(file, 'utf8').trim() });
       expect(next).toMatch(/^[\w-]+$/);
       command[end]();
