@@ -1,15 +1,19 @@
 // `npm run bench -- document`: the newest results of each row as tables between the markers of docs/engineering/performance.md. A part
-// without results stays as it is, so a run may be renewed alone.
-import { readFile, writeFile } from 'node:fs/promises';
+// without results stays as it is, so a run may be renewed alone. Then it prints how much of `src` has changed since the commit of each table of
+// the documents, so that the person who makes a release sees which tables are old.
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ROOT } from '../testkit/programs.js';
 import type { GrowthRow } from './growth/measures.js';
 import { growthTables } from './growth/tables.js';
-import { type LatencyRow, newestResults, type RateRow, type Row, type SavedRun } from './results.js';
-import { capital } from './statistics.js';
-import { latencyTable, peerTable, ratioTable, shortTable, targetSentence } from './tables.js';
+import { git, type LatencyRow, newestResults, type RateRow, type Row, type SavedRun } from './results.js';
+import { capital, roundedTable } from './statistics.js';
+import { latencyTable, peerTable, ratioTable, shortTable, targetSentence, whenOf } from './tables.js';
 
-const DOCUMENT = join(ROOT, 'docs', 'engineering', 'performance.md');
+const DOCUMENTS = join(ROOT, 'docs');
+const DOCUMENT = join(DOCUMENTS, 'engineering', 'performance.md');
+const HEADING = /^#+ (.*)$/;
+const COMMIT = /\bcommit ([0-9a-f]{8})\b/g;
 /** Shorter trials are not shown. */
 const LEAST = { rounds: 3, seconds: 2 };
 
@@ -30,6 +34,33 @@ export async function writeDocument(): Promise<void> {
   console.log(
     `Written to docs/engineering/performance.md: ${written.join(', ') || 'nothing, there are no results of whole runs'}`,
   );
+  console.log(`\n${await ageTable()}`);
+}
+
+/** A line for each part of a document that names the commit that its figures were measured at. */
+async function ageTable(): Promise<string> {
+  const lines = new Map<string, string[]>();
+  for (const page of (await readdir(DOCUMENTS, { recursive: true }))
+    .filter((name) => name.endsWith('.md'))
+    .toSorted()) {
+    let heading = '';
+    for (const line of (await readFile(join(DOCUMENTS, page), 'utf8')).split('\n')) {
+      heading = HEADING.exec(line)?.[1] ?? heading;
+      for (const [, commit = ''] of line.matchAll(COMMIT)) {
+        const part = [page, heading, commit];
+        lines.set(part.join(), [...part, changesSince(commit)]);
+      }
+    }
+  }
+  return roundedTable(['page', 'part', 'measured at', 'changed in src since'], [...lines.values()]);
+}
+
+function changesSince(commit: string): string {
+  try {
+    return git('diff', '-M', '--shortstat', commit, '--', 'src') || 'nothing';
+  } catch {
+    return 'unknown: this clone does not have the commit';
+  }
 }
 
 const isLongEnough = ({ rounds, seconds }: { rounds: readonly unknown[]; seconds: number }) =>
@@ -46,9 +77,8 @@ function ifAny(runs: readonly unknown[], paragraphs: () => readonly string[]): r
 function measuredWhen<R extends Row>(runs: readonly SavedRun<R>[], extent: (row: R) => string): string {
   return runs
     .map(({ deployment, machine, rows }) => {
-      const days = [...new Set(rows.map(({ measuredAt }) => measuredAt.slice(0, 10)))].toSorted();
       const extents = [...new Set(rows.map(extent))].filter(Boolean);
-      const how = [...days, `Node.js ${machine.node.slice(1)}`, `${machine.processors} processors`, ...extents];
+      const how = [whenOf(rows), `Node.js ${machine.node.slice(1)}`, `${machine.processors} processors`, ...extents];
       return `${capital(deployment)}: ${how.join(', ')}.`;
     })
     .join(' ');

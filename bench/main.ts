@@ -8,7 +8,8 @@
 //   npm run bench -- pending [deployment]            ordinary payments next to a hundred thousand that wait at the processor
 //   npm run bench -- order-index [count]             what computed keys cost PostgreSQL, with none, a million and ten million payments
 //   npm run bench -- scaling [PROCESSES [MASTERS]]   what an operation costs, with 1 to 3 processes and Redis masters (scaling.ts)
-//   npm run bench -- document                        the newest results as tables of docs/engineering/performance.md
+//   npm run bench -- document                        the newest results as tables of docs/engineering/performance.md, and what
+//                                                  has changed in src since the commit of each table of the documents
 //
 // The deployment is `embedded` if none is named; the other one is `distributed`, on its own Redis and PostgreSQL.
 //

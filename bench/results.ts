@@ -1,4 +1,5 @@
 // Files of results: one for each run, not in the repository. `npm run bench -- document` reads them.
+import { execFileSync } from 'node:child_process';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { availableParallelism, cpus } from 'node:os';
 import { join } from 'node:path';
@@ -15,6 +16,8 @@ export interface Row {
   readonly name: string;
   /** ISO 8601. */
   readonly measuredAt: string;
+  /** The version that was measured; written with the results. */
+  readonly commit?: string;
 }
 
 /** The results of one server in one round. */
@@ -64,8 +67,19 @@ export async function writeResults<R extends Row>(run: Run<R>, startedAt = new D
   await mkdir(join(ROOT, FOLDER), { recursive: true });
   const name = join(FOLDER, `${startedAt.toISOString().replaceAll(':', '-')}-${run.kind}-${run.deployment}.json`);
   const machine = { node: process.version, processor: cpus()[0]?.model, processors: availableParallelism() };
-  await writeFile(join(ROOT, name), `${JSON.stringify({ ...run, startedAt, machine }, null, 2)}\n`);
+  const commit = commitOfThisTree();
+  const rows = run.rows.map((row) => ({ commit, ...row }));
+  await writeFile(join(ROOT, name), `${JSON.stringify({ ...run, rows, startedAt, machine }, null, 2)}\n`);
   return name;
+}
+
+/** The abbreviated commit of the sources, followed by `-changed` if they differ from it. */
+export function commitOfThisTree(): string {
+  return git('describe', '--always', '--abbrev=8', '--exclude=*', '--dirty=-changed');
+}
+
+export function git(...parameters: readonly string[]): string {
+  return execFileSync('git', parameters, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
 }
 
 /** The newest result of each row of each deployment, because a run may be made in pieces. A row that is not whole does not count. */

@@ -15,6 +15,7 @@ import { join } from 'node:path';
 import type { Opened } from '../testkit/opened.js';
 import { ROOT } from '../testkit/programs.js';
 import type { Options } from './options.js';
+import { commitOfThisTree } from './results.js';
 import {
   CELLS,
   type CellName,
@@ -59,7 +60,7 @@ async function readModel(): Promise<Model> {
 }
 
 async function renewModel(opened: Opened, options: Options): Promise<void> {
-  const model: Record<string, unknown> = { at: new Date().toISOString() };
+  const model: Record<string, unknown> = { at: new Date().toISOString(), commit: commitOfThisTree() };
   for (const [kind, shape] of Object.entries(MODELLED)) {
     const measured = await measureTopology(opened, shape, options);
     model[kind] = measured;

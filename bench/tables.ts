@@ -1,6 +1,6 @@
 // From the rounds of runs to tables. A ratio is taken within a round, because the servers of one round met the same minute.
 import type { Deployment } from './options.js';
-import type { Answered, LatencyRow, RateRow, Round, Run } from './results.js';
+import type { Answered, LatencyRow, RateRow, Round, Row, Run } from './results.js';
 import { median, roundedTable, type Spread, spread, sumOf } from './statistics.js';
 
 const HTTP_ROW = 'first payment over HTTP';
@@ -65,6 +65,13 @@ export function ratioTable(runs: readonly RateRun[]): string {
     ['row', ...head],
     names.map((name) => [name, ...ratios.flatMap((all) => ratioCells(all.find((each) => each.name === name)))]),
   );
+}
+
+/** The days on which rows were measured, and the commits that were measured. */
+export function whenOf(rows: readonly Row[]): string {
+  const days = new Set(rows.map(({ measuredAt }) => measuredAt.slice(0, 10)));
+  const commits = new Set(rows.flatMap(({ commit }) => (commit === undefined ? [] : [`commit ${commit}`])));
+  return [...days, ...commits].toSorted().join(', ');
 }
 
 /** How many targets of the ratios are met, and which are not. */

@@ -1,5 +1,6 @@
 import type { Run } from '../results.js';
 import { capital, median, roundedTable } from '../statistics.js';
+import { whenOf } from '../tables.js';
 import type { Costs, GrowthRow, Sweep } from './measures.js';
 
 /** After the start of the service its engine compiles. */
@@ -11,7 +12,7 @@ const PARTS = { service: 'CPU us', redis: 'of Redis', postgres: 'of PostgreSQL' 
 export function growthTables({ deployment, rows }: Run<GrowthRow>): string[] {
   const steps = rows.toSorted((a, b) => a.count - b.count);
   const filled = steps.filter(({ count }) => count > 0);
-  const title = `${capital(deployment)}, ${steps.at(-1)?.measuredAt.slice(0, 10)}:`;
+  const title = `${capital(deployment)}, ${whenOf(rows)}:`;
   const tables = [rateTable(steps, deployment === 'embedded' ? ['service'] : ['service', 'redis', 'postgres'])];
   if (filled.length > 0) tables.push(byteTable(filled), sweepTable(filled));
   return [title, ...tables];
