@@ -12,7 +12,7 @@ import {
   CLIENT,
   COMPUTED_KEY,
   cancellationErrors,
-  createJudgeOwner,
+  createWithJudgedOwner,
   nameBy,
   PAYMENT_KEY,
   scopeOf,
@@ -30,7 +30,7 @@ export function cancelPayment(
     access,
   }: { readonly payments: Payments; readonly paymentRecords: PaymentRecords; readonly access: Access | undefined },
 ): void {
-  const judgeOwner = createJudgeOwner(access, records);
+  const withJudgedOwner = createWithJudgedOwner(access, records);
 
   app.post(
     '/api/payment-cancellation',
@@ -47,9 +47,9 @@ export function cancelPayment(
     (request, reply) => {
       const { payment } = request;
       if (!payment) throw publicErrors.invalidIdempotencyKey();
-      const judged = judgeOwner(request, reply, payment.reference);
-      const cancel = () => payments.cancel({ ...payment, by: request.caller?.client }, scopeOf(request.query));
-      const cancelled = judged ? judged.then(cancel) : cancel();
+      const cancelled = withJudgedOwner(request, reply, payment.reference, () =>
+        payments.cancel({ ...payment, by: request.caller?.client }, scopeOf(request.query)),
+      );
       answerWith(reply, cancelled, (answer) => {
         if (answer.state !== 'cancelled') {
           return refuse(payments, reply, cancelRefusalOf(answer, payment.reference?.attempt), payment);

@@ -11,7 +11,7 @@ import type { RouteDescription } from '../openapi/route-description.js';
 import {
   CLIENT,
   COMPUTED_KEY,
-  createJudgeOwner,
+  createWithJudgedOwner,
   isAttemptNamed,
   KEY_HEADER,
   keyHeaderOf,
@@ -26,6 +26,12 @@ import {
 import { createPaidRecord, PREFER, PREFERENCE_APPLIED, refuse, sendPaid, sentenceOrRecord } from './payment-answers.js';
 import { examplePayment } from './shown-payment.js';
 
+/** The payment that was asked about, and its outcome if it has one. */
+interface Found {
+  readonly payment: NamedPayment;
+  readonly final: FinalOutcome | undefined;
+}
+
 /** Spec 4.1. */
 export function paymentStatus(
   app: FastifyInstance,
@@ -35,7 +41,7 @@ export function paymentStatus(
     access,
   }: { readonly payments: Payments; readonly paymentRecords: PaymentRecords; readonly access: Access | undefined },
 ): void {
-  const judgeOwner = createJudgeOwner(access, records);
+  const withJudgedOwner = createWithJudgedOwner(access, records);
   const paidRecord = createPaidRecord((key, client) => records.get(key, client));
 
   app.get(
@@ -53,31 +59,27 @@ export function paymentStatus(
     (request, reply) => {
       const { payment } = request;
       if (!payment) throw publicErrors.paymentNotFound();
-      const answer = () => {
-        if (payment.reference && !isAttemptNamed(request)) answerNewest(request, reply, payment as NamedReference);
-        else
-          answerWith(reply, payments.outcome(payment.key, payment.client), (final) =>
-            sendStatus(reply, payment, final),
-          );
-      };
-      const judged = judgeOwner(request, reply, payment.reference);
-      if (judged) answerWith(reply, judged, answer);
-      else answer();
+      const asked = withJudgedOwner(request, reply, payment.reference, () =>
+        payment.reference && !isAttemptNamed(request)
+          ? outcomeOfNewest(request, reply, payment as NamedReference)
+          : outcomeOf(payment),
+      );
+      answerWith(reply, asked, (found) => sendStatus(reply, found));
     },
   );
 
-  function answerNewest(request: FastifyRequest, reply: FastifyReply, first: NamedReference): void {
-    answerWith(reply, payments.newestOutcome(first), ({ key, final }) => {
-      refuseOtherKey(keyHeaderOf(request), key);
-      return sendStatus(reply.header(KEY_HEADER, key), { ...first, key }, final);
-    });
+  async function outcomeOf(payment: NamedPayment): Promise<Found> {
+    return { payment, final: await payments.outcome(payment.key, payment.client) };
   }
 
-  async function sendStatus(
-    reply: FastifyReply,
-    payment: NamedPayment,
-    final: FinalOutcome | undefined,
-  ): Promise<void> {
+  async function outcomeOfNewest(request: FastifyRequest, reply: FastifyReply, first: NamedReference): Promise<Found> {
+    const { key, final } = await payments.newestOutcome(first);
+    refuseOtherKey(keyHeaderOf(request), key);
+    reply.header(KEY_HEADER, key);
+    return { payment: { ...first, key }, final };
+  }
+
+  async function sendStatus(reply: FastifyReply, { payment, final }: Found): Promise<void> {
     if (final?.outcome.state !== 'COMPLETED') return refuse(payments, reply, publicErrors.paymentNotFound(), payment);
     const { transactionId } = final.outcome;
     return sendPaid(paidRecord, reply, {

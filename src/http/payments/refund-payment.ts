@@ -19,7 +19,7 @@ import { prefersRepresentation } from '../requests/prefer.js';
 import {
   CLIENT,
   COMPUTED_KEY,
-  createJudgeOwner,
+  createWithJudgedOwner,
   KEY_HEADER,
   nameBy,
   PAYMENT_KEY,
@@ -45,7 +45,7 @@ export function refundPayment(
     access,
   }: { readonly payments: Payments; readonly paymentRecords: PaymentRecords; readonly access: Access | undefined },
 ): void {
-  const judgeOwner = createJudgeOwner(access, records);
+  const withJudgedOwner = createWithJudgedOwner(access, records);
 
   app.post(
     '/api/refund',
@@ -65,9 +65,9 @@ export function refundPayment(
       const requested = { name, ...readRefund(requiredBody(request)) };
       const { payment } = request;
       if (!payment) throw publicErrors.refundOfNoPayment(false);
-      const judged = judgeOwner(request, reply, payment.reference);
-      const refund = () => payments.refund({ ...payment, by: request.caller?.client }, requested);
-      const refunding = judged ? judged.then(refund) : refund();
+      const refunding = withJudgedOwner(request, reply, payment.reference, () =>
+        payments.refund({ ...payment, by: request.caller?.client }, requested),
+      );
       answerWith(reply, refunding, (answer) => answerRefund(request, reply, answer));
     },
   );
