@@ -13,11 +13,12 @@ import { whole } from '../openapi/json-schema.js';
 import type { RequestHeader, RouteDescription } from '../openapi/route-description.js';
 import { visibleClient } from '../requests/access-check.js';
 import { clientGone } from '../requests/client-gone.js';
+import { sendJson } from '../requests/json-answer.js';
 import { preferredWaitSeconds } from '../requests/prefer.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import { momentOf } from './list-payments.js';
-import { sendJson, withPreference } from './payment-answers.js';
+import { withPreference } from './payment-answers.js';
 import { completed, examplePayment } from './shown-payment.js';
 
 const DEFAULT_LIMIT = 100;

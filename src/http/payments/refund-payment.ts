@@ -14,6 +14,7 @@ import { always, NO_STORE, REPLAYED, RETRY_AFTER, sometimes } from '../openapi/h
 import { type RouteDescription, refusedBodies } from '../openapi/route-description.js';
 import { visibleClient } from '../requests/access-check.js';
 import { requiredBody } from '../requests/body-parser.js';
+import { sendJson } from '../requests/json-answer.js';
 import { type JsonBody, membersOf } from '../requests/json-body.js';
 import { prefersRepresentation } from '../requests/prefer.js';
 import {
@@ -29,7 +30,7 @@ import {
   refundNameIn,
 } from './named-payment.js';
 import { AMOUNT, decimalsByCurrency, type Members, moneyIn, REFUSED_MONEY } from './pay.js';
-import { PREFER, PREFERENCE_APPLIED, sendJson, sendText, sentenceOrRecord, withPreference } from './payment-answers.js';
+import { PREFER, PREFERENCE_APPLIED, sendText, sentenceOrRecord, withPreference } from './payment-answers.js';
 import { exampleRefund, PENDING_UNTIL_MS } from './shown-payment.js';
 
 /** The key of the refund, which names it to an operator, and at the processor. */
