@@ -1,6 +1,6 @@
 import type { PaymentHistory } from '../payments/ports/payment-history.js';
 import type { FeedPosition, SettlementFeed } from '../payments/settlement-feed.js';
-import type { Clock } from '../platform/clock.js';
+import { type Clock, sleep } from '../platform/clock.js';
 import { type Delivery, DeliveryWindow } from './delivery-window.js';
 import type { Endpoint } from './endpoint-file.js';
 import { messageOf } from './message.js';
@@ -313,17 +313,7 @@ export class EndpointRun {
   }
 
   private pause(ms: number): Promise<void> {
-    if (this.isOver) return Promise.resolve();
-    return new Promise((resolve) => {
-      const { signal } = this.over;
-      const end = () => {
-        cancel();
-        signal.removeEventListener('abort', end);
-        resolve();
-      };
-      const cancel = this.parts.clock.after(ms, end);
-      signal.addEventListener('abort', end, { once: true });
-    });
+    return sleep(this.parts.clock, ms, this.over.signal);
   }
 
   private fault(fault: unknown): void {

@@ -1,4 +1,4 @@
-import type { Clock } from '../platform/clock.js';
+import { sleep } from '../platform/clock.js';
 import type { RereadFile } from '../platform/reread-file.js';
 import { MOST_OPEN } from './delivery-window.js';
 import type { Endpoint } from './endpoint-file.js';
@@ -110,7 +110,7 @@ export function createWebhooks(
           parts.events.fault(fault);
           return RETRY_AFTER_FAULT_MS;
         });
-        if (!over.signal.aborted) await pause(clock, pauseMs, over.signal);
+        await sleep(clock, pauseMs, over.signal);
       }
     }
 
@@ -136,16 +136,4 @@ export function createWebhooks(
       await receivers.close();
     },
   };
-}
-
-function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      cancel();
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const cancel = clock.after(ms, end);
-    signal.addEventListener('abort', end, { once: true });
-  });
 }
