@@ -156,7 +156,7 @@ async function copyTable(
 
 async function copyKeys(folder: LeavingFolder, redis: TransferRedis): Promise<void> {
   for (let after = ''; ; ) {
-    const keys = folder.issuedKeys(after, KEY_BATCH);
+    const keys = folder.unpaidKeys(after, KEY_BATCH);
     await redis.issue(keys);
     if (keys.length < KEY_BATCH) return;
     after = keys.at(-1)?.key ?? after;

@@ -13,7 +13,7 @@ import {
 import { primaryUrl } from './connection/address.js';
 import { RIGHTS_ADVICE } from './connection/checks.js';
 import { ADOPT, beginIncarnation } from './connection/database-identity-statements.js';
-import { migrate, readSchema } from './migrate.js';
+import { migrate, OTHER_SCHEMA, readSchema } from './migrate.js';
 import { FIND_TRANSFER, type Transfer } from './transfer-state.js';
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -113,7 +113,7 @@ export class TransferTarget {
   async find(migrations?: URL): Promise<Transfer | 'empty' | 'in use'> {
     const schema = await readSchema(this.#client, migrations);
     if (schema.isEmpty) return 'empty';
-    refuseForeign(schema, 'The schema idempay in the database of DATABASE_URL', 'name another database');
+    refuseForeign(schema, ...OTHER_SCHEMA);
     const { rows } = await this.#client.query<Transfer>(FIND_TRANSFER.text);
     if (!rows[0]) return 'in use';
     if (schema.pending.length > 0) throw earlierVersion();

@@ -181,6 +181,16 @@ export const SHORT_TABLES: readonly TransferredTable[] = [
 /** A row as it travels: the value of each column as the embedded database has it. */
 export type TransferredRow = Readonly<Record<string, string | number | null>>;
 
+/** A key that was issued, and was not paid when the folder was left. */
+export interface UnpaidKey {
+  readonly key: string;
+  readonly client: string | null;
+  readonly reference: string | null;
+  readonly attempt: number | null;
+  /** The time for which it may still be paid. */
+  readonly lifeMs: number;
+}
+
 /** The bounds and names in the row of the deployment, which both databases keep in their own forms. Times as in a row. */
 export interface TransferredDeployment {
   readonly id: string;
