@@ -104,11 +104,11 @@ export function createPay(
     fingerprint: string | undefined,
     lock?: RunningAttempt,
   ): Promise<PayAnswer> {
-    return conflictWith(named, await ledger.find(named.key), fingerprint, lock);
+    return answerByRow(named, await ledger.find(named.key), fingerprint, lock);
   }
 
-  /** The refusal by a row that was just read. */
-  async function conflictWith(
+  /** The answer by a row that was just read. */
+  async function answerByRow(
     named: NamedPayment,
     found: FindResult,
     fingerprint: string | undefined,
@@ -193,7 +193,7 @@ export function createPay(
       case 'pending':
       case 'cancelled':
       case 'expired':
-        return conflictWith(named, found, fingerprint);
+        return answerByRow(named, found, fingerprint);
       case 'abandoned':
         return fingerprint ? takeOver({ named, owner: newOwner(), fingerprint, askedAt }) : SOON;
       case 'absent':
@@ -242,7 +242,7 @@ export function createPay(
       case 'cancelled':
       case 'under way':
       case 'pending':
-        return conflictWith(named, found, fingerprint);
+        return answerByRow(named, found, fingerprint);
       case 'abandoned':
         return takeOver({ ...attempt, askedAt });
     }
@@ -260,7 +260,7 @@ export function createPay(
     });
     if (found.state === 'final') await endings.finish(key, owner, found.final);
     else await endings.release(key, owner);
-    return found.state === 'absent' ? busy() : conflictWith(named, found, fingerprint);
+    return found.state === 'absent' ? busy() : answerByRow(named, found, fingerprint);
   }
 
   async function counted(client: string | undefined, answer: Promise<PayAnswer>): Promise<PayAnswer> {
@@ -326,7 +326,7 @@ export function createPay(
       case 'under way':
       case 'pending':
         await endings.release(key, owner);
-        return conflictWith(attempt.named, claimed, fingerprint);
+        return answerByRow(attempt.named, claimed, fingerprint);
       case 'cancelled':
         await endings.forget(key, owner);
         return { state: 'cancelled' };
