@@ -1,4 +1,5 @@
 import type { Clock } from '../platform/clock.js';
+import type { PaymentCounts } from './payment-counts.js';
 
 /** While a client was refused so recently, the others get no more than their shares. */
 const CONTENDED_MS = 1_000;
@@ -42,6 +43,22 @@ export function createPlacesInFlight(maxInFlight: number, clock: Clock): PlacesI
       },
     },
   };
+}
+
+/** Awaits an attempt of a request in the place that it has taken, and gives the place back. */
+export async function inPlace<Result>(
+  places: Places,
+  client: string | undefined,
+  counts: Pick<PaymentCounts, 'attemptsOfRequests'>,
+  attempt: Promise<Result>,
+): Promise<Result> {
+  counts.attemptsOfRequests += 1;
+  try {
+    return await attempt;
+  } finally {
+    counts.attemptsOfRequests -= 1;
+    places.giveBack(client);
+  }
 }
 
 /**

@@ -2,7 +2,7 @@ import { StoreUnavailable } from '../platform/faults.js';
 import type { PaymentContext } from './context.js';
 import { claimTermsOf } from './context.js';
 import type { CarryOut, ExecutionResult, KnownOutcome } from './execution.js';
-import type { PlacesInFlight } from './fair-places.js';
+import { inPlace, type PlacesInFlight } from './fair-places.js';
 import type { PendingLooks } from './pending.js';
 import type { FindResult } from './ports/ledger.js';
 import type { ClaimedPayment, PaymentRecord } from './ports/payment-history.js';
@@ -119,7 +119,7 @@ export function createRefundPayment(
     const obstacle = processor.contract < CONTRACT_OF_ENDINGS ? await obstacleOfContract(payment) : undefined;
     if (obstacle) return obstacle;
     if (!places.take(client)) return { state: 'busy', retryAfterSeconds: 1 };
-    return inPlace(client, claimAndGiveBack(key, payment, { client, by }, requested));
+    return inPlace(places, client, counts, claimAndGiveBack(key, payment, { client, by }, requested));
   }
 
   /** The adapter is asked about the charge, and the contract of that reply decides: nothing was written yet. */
@@ -223,7 +223,7 @@ export function createRefundPayment(
     if (pending.fingerprint !== fingerprintOf(requested)) return { state: 'other amount' };
     if (pending.remainingMs > 0 || !names.includes(pending.processor)) return stillPending(pending);
     if (!places.take(client)) return stillPending(pending);
-    return inPlace(client, askAbout(pending, client, requested));
+    return inPlace(places, client, counts, askAbout(pending, client, requested));
   }
 
   async function askAbout(
@@ -245,7 +245,7 @@ export function createRefundPayment(
   }
 
   async function takeOver(key: string, client: string | undefined, requested: RequestedRefund): Promise<RefundState> {
-    return places.take(client) ? inPlace(client, takeOverRow(key, client, requested)) : SOON;
+    return places.take(client) ? inPlace(places, client, counts, takeOverRow(key, client, requested)) : SOON;
   }
 
   async function takeOverRow(
@@ -286,16 +286,6 @@ export function createRefundPayment(
   function stillPending(pending: PendingPayment): RefundState {
     const { payment, retryAfterSeconds } = pendingLooks.answer(pending);
     return { state: 'pending', untilMs: payment.untilMs, retryAfterSeconds };
-  }
-
-  async function inPlace<T>(client: string | undefined, work: Promise<T>): Promise<T> {
-    counts.attemptsOfRequests += 1;
-    try {
-      return await work;
-    } finally {
-      counts.attemptsOfRequests -= 1;
-      places.giveBack(client);
-    }
   }
 }
 
