@@ -24,7 +24,7 @@ interface RefundContent {
   readonly amount: string;
   /** The currency of the payment. */
   readonly currency: string;
-  /** For the processor, and in the record: up to 255 characters. */
+  /** A text for the processor and for the record, of up to 255 characters. */
   readonly reason?: string | undefined;
 }
 
@@ -62,7 +62,7 @@ export interface RefundedResult {
 /** The processor has accepted it, and takes time. The same call, with the same name, finds its outcome. */
 export interface PendingRefundResult {
   readonly state: 'pending';
-  /** When the processor expects its end (RFC 3339). It may move. */
+  /** The time at which the processor expects the end (RFC 3339). It may move. */
   readonly until: string;
   /** Call again then. */
   readonly retryAfterSeconds: number | undefined;

@@ -19,13 +19,13 @@ export interface RequestedRefund extends Money {
 }
 
 export type RefundAnswer =
-  /** With the keys of the refund and of its payment: an answer about the row of the refund. */
+  /** An answer about the row of the refund, with the keys of the refund and of its payment. */
   | ({ readonly key: string; readonly payment: string } & RefundState)
   /** Nothing was written. */
   | NoRefund;
 
 type RefundState =
-  /** By this request, or, as `isRepeat` says, by one before. */
+  /** The refund ended by this request, or by an earlier one if `isRepeat`. */
   | { readonly state: 'final'; readonly outcome: Outcome; readonly isRepeat: boolean }
   /** `untilMs`: when the processor expects its end; milliseconds since the epoch. */
   | { readonly state: 'pending'; readonly untilMs: number; readonly retryAfterSeconds: number }
@@ -41,7 +41,7 @@ type NoRefund =
   | { readonly state: 'no payment'; readonly mayBeLost: boolean }
   | { readonly state: 'not completed'; readonly payment: PaymentRecord }
   | { readonly state: 'other currency'; readonly currency: string }
-  /** `left`: of the payment, in its currency. */
+  /** `left`: the part of the payment that was not given back, in its currency. */
   | { readonly state: 'too much'; readonly left: string; readonly currency: string }
   /** This instance has another processor, or another account there. */
   | { readonly state: 'other processor'; readonly processor: string }

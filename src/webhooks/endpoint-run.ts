@@ -11,9 +11,9 @@ import type { WebhookCounts, WebhookEvents } from './webhook-events.js';
 /** Another process takes over within this time after this one has died. */
 export const LEASE_MS = 10_000;
 export const RENEW_EVERY_MS = 3_000;
-/** What was taken in this time before a crash is delivered once more. */
+/** A delivery that was taken in this time before a crash is sent once more. */
 const SAVE_EVERY_MS = 200;
-/** At rest: so that retention does not pass an endpoint that has nothing to deliver. */
+/** The position is saved at rest too, so that retention does not pass an endpoint that has nothing to deliver. */
 const SAVE_AT_REST_MS = 60_000;
 const PAGE = 100;
 const READ_WAIT_MS = 30_000;
@@ -169,7 +169,7 @@ export class EndpointRun {
     }
   }
 
-  /** What was read before may be lost by now. */
+  /** Rows that were read before may be lost by now. */
   private beginEarlier(): void {
     this.parts.events.beganEarlier(this.lease.name);
     this.window = new DeliveryWindow(this.parts.random);

@@ -17,7 +17,7 @@ export interface Webhooks {
   start(): void;
   /** Begins nothing more, and gives the leases back. */
   stop(): Promise<void>;
-  /** By the names of endpoints that this process has tried to serve. */
+  /** The counts by the names of the endpoints that this process has tried to serve. */
   readonly counts: ReadonlyMap<string, WebhookCounts>;
 }
 

@@ -114,7 +114,7 @@ function fromOf(text: string | undefined): FeedQuestion['after'] {
   return { fromUs: momentOf('from', text) * US_PER_MS + Number(digits.padEnd(3, '0')) };
 }
 
-/** To the microsecond, so that a reader which begins there misses nothing. */
+/** The text has microseconds, so that a reader which begins there misses nothing. */
 function momentText(us: number): string {
   const ms = Math.floor(us / US_PER_MS);
   const digits = String(us - ms * US_PER_MS).padStart(3, '0');

@@ -82,7 +82,7 @@ function keyOf(text: string | undefined): string | undefined {
   throw publicErrors.invalidRequest("'key' must be the key of a settlement that is set aside.");
 }
 
-/** Always with every member; null if it has no value. */
+/** An endpoint with every member, which is null if it has no value. */
 function shown({ name, client, stoppedBy, deliveredUntilUs, setAside }: EndpointRow) {
   const deliveredUntil = isoTime(Math.floor(deliveredUntilUs / US_PER_MS));
   return { name, client: client ?? null, stoppedBy: stoppedBy ?? null, deliveredUntil, setAside };

@@ -12,10 +12,10 @@ import { loadScript } from './scripts/script.js';
 
 /** The target's Redis is there while the command runs, or the command ends. */
 const CONNECT_LIMIT_MS = 5_000;
-/** As the client of a key: every client sees it. */
+/** The client of a key that every client sees. */
 const EVERYBODY = '';
 
-/** What Redis knows of the transfer by which a deployment came to it. */
+/** The transfer by which a deployment came to this Redis, as Redis knows it. */
 export interface FoundMark {
   readonly name: string;
   /** A service has started on the target. */

@@ -1,4 +1,4 @@
-/** How a value of the embedded database becomes one of PostgreSQL. A time is in milliseconds since the epoch, and a flag is 1 or 0. */
+/** The kind of a value, which says how PostgreSQL reads it. A time is in milliseconds since the epoch, and a flag is 1 or 0. */
 export type ColumnKind = 'text' | 'uuid' | 'integer' | 'decimal' | 'time' | 'flag' | 'json';
 
 /** A table that `idempay transfer` copies, with the columns that both databases have. */
@@ -105,7 +105,7 @@ const PAYMENT_HORIZON: TransferredTable = {
   comparedBy: [],
 };
 
-/** So that readers of the feed of settlements go on where they are. */
+/** Readers of the feed of settlements go on where they are. */
 const SETTLEMENT_INCARNATIONS: TransferredTable = {
   name: 'settlement_incarnations',
   key: ['number'],
@@ -113,7 +113,7 @@ const SETTLEMENT_INCARNATIONS: TransferredTable = {
   comparedBy: [],
 };
 
-/** So that each endpoint is told of what it was not told of yet. */
+/** Each endpoint goes on behind the settlements that it was told of. */
 const WEBHOOK_ENDPOINTS: TransferredTable = {
   name: 'webhook_endpoints',
   key: ['name'],
