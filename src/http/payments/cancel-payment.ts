@@ -1,7 +1,4 @@
 import type { FastifyInstance } from 'fastify';
-import type { Access } from '../../access/access.js';
-import type { PaymentRecords } from '../../payments/history/payment-records.js';
-import type { Payments } from '../../payments/payments.js';
 import { answerWith } from '../errors/errors.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { NO_STORE } from '../openapi/headers.js';
@@ -14,6 +11,7 @@ import {
   cancellationErrors,
   createWithJudgedOwner,
   nameBy,
+  type OperatedContext,
   PAYMENT_KEY,
   scopeOf,
   turnErrors,
@@ -24,11 +22,7 @@ import { cancelRefusalOf } from './refusals.js';
 /** Rules P22 and P25. */
 export function cancelPayment(
   app: FastifyInstance,
-  {
-    payments,
-    paymentRecords: records,
-    access,
-  }: { readonly payments: Payments; readonly paymentRecords: PaymentRecords; readonly access: Access | undefined },
+  { payments, paymentRecords: records, access }: OperatedContext,
 ): void {
   const withJudgedOwner = createWithJudgedOwner(access, records);
 

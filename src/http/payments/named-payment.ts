@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import type { Access } from '../../access/access.js';
 import { isClient } from '../../access/client-name.js';
 import type { PaymentRecords } from '../../payments/history/payment-records.js';
+import type { Payments } from '../../payments/payments.js';
 import { isKeyHeaderMissing, readKeyHeader } from '../../payments/values/idempotency-key.js';
 import {
   type ComputeKey,
@@ -221,6 +222,13 @@ function askedClient({ caller }: Pick<FastifyRequest, 'caller'>, named: unknown)
 /** Node joins a header that was sent twice with a comma, so there is only ever one string. */
 export function keyHeaderOf(request: FastifyRequest): string | undefined {
   return request.headers['idempotency-key'] as string | undefined;
+}
+
+/** The parts of a route at which an operator may name the reference of a client. */
+export interface OperatedContext {
+  readonly payments: Payments;
+  readonly paymentRecords: PaymentRecords;
+  readonly access: Access | undefined;
 }
 
 /**

@@ -1,7 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Access } from '../../access/access.js';
-import type { PaymentRecords } from '../../payments/history/payment-records.js';
-import type { Payments } from '../../payments/payments.js';
 import type { FinalOutcome } from '../../payments/values/payment.js';
 import type { NamedPayment } from '../../payments/values/reference.js';
 import { answerWith } from '../errors/errors.js';
@@ -18,6 +15,7 @@ import {
   type NamedReference,
   nameBy,
   OPERATED_REFERENCE,
+  type OperatedContext,
   OperatedReferenceQuery,
   operatedReferenceErrors,
   PAYMENT_KEY,
@@ -35,11 +33,7 @@ interface Found {
 /** Spec 4.1. */
 export function paymentStatus(
   app: FastifyInstance,
-  {
-    payments,
-    paymentRecords: records,
-    access,
-  }: { readonly payments: Payments; readonly paymentRecords: PaymentRecords; readonly access: Access | undefined },
+  { payments, paymentRecords: records, access }: OperatedContext,
 ): void {
   const withJudgedOwner = createWithJudgedOwner(access, records);
   const paidRecord = createPaidRecord((key, client) => records.get(key, client));

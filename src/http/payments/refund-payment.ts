@@ -1,9 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Access } from '../../access/access.js';
 import type { Charge } from '../../payments/history/charge.js';
-import type { PaymentRecords } from '../../payments/history/payment-records.js';
 import { paymentJson } from '../../payments/history/payment-representation.js';
-import type { Payments } from '../../payments/payments.js';
 import type { RefundAnswer, RequestedRefund } from '../../payments/refund.js';
 import { textProblem } from '../../payments/values/content.js';
 import type { Money } from '../../payments/values/money.js';
@@ -23,6 +20,7 @@ import {
   createWithJudgedOwner,
   KEY_HEADER,
   nameBy,
+  type OperatedContext,
   PAYMENT_KEY,
   REFUND,
   RefundQuery,
@@ -40,11 +38,7 @@ const MOST_REASON = 255;
 /** Rule P26. */
 export function refundPayment(
   app: FastifyInstance,
-  {
-    payments,
-    paymentRecords: records,
-    access,
-  }: { readonly payments: Payments; readonly paymentRecords: PaymentRecords; readonly access: Access | undefined },
+  { payments, paymentRecords: records, access }: OperatedContext,
 ): void {
   const withJudgedOwner = createWithJudgedOwner(access, records);
 
