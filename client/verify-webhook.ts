@@ -44,7 +44,7 @@ export async function verifyWebhook(
   const bytes = bytesOf(body);
   const id = soleHeader(headers, 'webhook-id');
   const timestamp = soleHeader(headers, 'webhook-timestamp');
-  // Nothing but digits: then id, time and body are told apart in the signed text, although an id has a full stop.
+  // Only digits are allowed, so that the signed text has one reading, although an id may have a full stop.
   if (!/^\d+$/.test(timestamp))
     throw new InvalidWebhookError("'webhook-timestamp' must be a number of seconds.", 'headers');
   // A proxy may write two signatures as two headers, which are then joined by a comma.

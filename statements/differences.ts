@@ -41,7 +41,7 @@ export interface Difference {
 
 export interface Group {
   count: number;
-  /** The sum of completed payments: a decline moves no money. The sums of refunds are what was given back, without a sign. */
+  /** The sum of completed payments: a decline moves no money. The sums of refunds have no sign. */
   readonly ours: Totals;
   readonly theirs: Totals;
 }

@@ -18,7 +18,7 @@ interface Refused {
 
 export type Places = Pick<FairPlaces, 'take' | 'giveBack'>;
 
-/** The places of what is in flight in this process, for requests. */
+/** The places of the attempts that requests have in flight in this process. */
 export interface PlacesInFlight {
   readonly payments: Places;
   /** At most a quarter of the same places, so that payers do not wait while many refunds are made or many orders are closed. */

@@ -25,7 +25,7 @@ const SET_ASIDE_RETRY_MS = 3_600_000;
 const SET_ASIDE_GIVE_UP_MS = 3 * 86_400_000;
 /** Messages that are set aside and tried again at the same time. */
 export const SET_ASIDE_AT_ONCE = 10;
-/** A stop waits so long for answers; what is not answered then comes once more. */
+/** A stop waits for answers for this time. A message without an answer comes once more. */
 const LAST_ANSWERS_MS = 2_000;
 
 export interface RunParts {
@@ -93,7 +93,7 @@ export class EndpointRun {
   private async serve(): Promise<void> {
     const renewing = this.repeat(RENEW_EVERY_MS, () => this.renew());
     const saving = this.repeat(SAVE_EVERY_MS, () => this.save());
-    // A stop does not wait for it: what it has not written is tried once more.
+    // A stop does not wait for it, because a try that was not written is made once more.
     void this.repeat(RENEW_EVERY_MS, () => this.trySetAside());
     while (!this.isOver) {
       this.step();
@@ -131,7 +131,7 @@ export class EndpointRun {
     this.show();
   }
 
-  /** Tasks never throw: a fault is told, and what they did not do is done again. */
+  /** A task never throws: its fault is reported, and the rest of its work is done again. */
   private begin(task: () => Promise<void>): void {
     this.underWay += 1;
     task()
@@ -258,7 +258,7 @@ export class EndpointRun {
     this.wake();
   }
 
-  /** The position moves only behind what was taken or set aside. */
+  /** The position moves only behind deliveries that were taken or set aside. */
   private async save(isLast = false): Promise<void> {
     const moved = this.window.moved();
     if (moved) this.toSave = moved;

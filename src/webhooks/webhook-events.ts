@@ -1,6 +1,6 @@
 /** Events that an operator may have to know of. Each names the endpoint. */
 export interface WebhookEvents {
-  /** A store did not do what was asked; it is asked again. */
+  /** A store has failed, and is asked again. */
   fault(fault: unknown): void;
   setAside(endpoint: string, cause: string): void;
   /** `most` settlements are set aside, so the others wait. */

@@ -6,7 +6,7 @@ import { EndpointRun, LEASE_MS, RENEW_EVERY_MS, type RunParts, SET_ASIDE_AT_ONCE
 import { createReceivers, type Receivers } from './receivers.js';
 import type { WebhookCounts } from './webhook-events.js';
 
-/** The file was read again meanwhile. */
+/** The pause between two looks at the endpoints of the file, which is read again as often. */
 const LOOK_AT_FILE_MS = 1_000;
 const RETRY_AFTER_FAULT_MS = 1_000;
 /** Everything that is under way to one endpoint: deliveries, one beyond them, and those that are set aside. */

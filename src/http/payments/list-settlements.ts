@@ -123,7 +123,7 @@ function momentText(us: number): string {
 
 const CURSOR = /^([0-9a-f]{16})\.(\d{1,16})(?:\.(.{36}))?$/;
 
-/** A position in a form that nobody takes for anything else. */
+/** The cursor of a position. It is opaque, so that no client computes with it. */
 function cursorFor({ incarnation, atUs, key }: FeedPosition): string {
   return Buffer.from([incarnation, atUs, ...(key === undefined ? [] : [key])].join('.')).toString('base64url');
 }

@@ -15,7 +15,7 @@ export interface Settlements {
   /** Up to `limit` settlements between a place and the bound, in order. At most about `readLimit` rows are read for them. */
   page(question: SettlementQuestion): Promise<SettlementPage>;
 
-  /** The clients and kinds of what was settled in [from, below), of at most `MOST_ENDS` rows: if there are as many, there may be others. */
+  /** The clients and kinds of the settlements in [from, below), of at most `MOST_ENDS` rows: if there are as many, there may be others. */
   ends(fromUs: number, belowUs: number): Promise<readonly SettlementEnd[]>;
 }
 

@@ -28,7 +28,7 @@ const HOLD = "SELECT FROM idempay.transfer WHERE name = $1 AND state = 'COPYING'
 const COMPLETE = `
   UPDATE idempay.transfer SET state = 'COMPLETE' WHERE name = $1 AND state IN ('COPYING', 'COMPLETE') RETURNING state`;
 
-/** A second time also if it is given up already, because that commit may not be on the standby. */
+/** The change is made a second time too, because the first commit may not be on the standby. */
 const GIVE_UP = "UPDATE idempay.transfer SET state = 'GIVEN UP' WHERE name = $1 AND state <> 'STARTED' RETURNING state";
 
 const SET_DEPLOYMENT = `

@@ -202,7 +202,7 @@ export interface TransferredDeployment {
   readonly processors: readonly string[];
   readonly processorsBeforeLoss: readonly string[] | null;
   readonly lostMs: number | null;
-  /** The client that what was written without credentials belongs to; null if nothing was decided. */
+  /** The client that has adopted the rows without credentials; null if nothing was decided. */
   readonly adopter: string | null;
 }
 

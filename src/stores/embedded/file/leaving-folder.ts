@@ -23,7 +23,7 @@ const ID_PAGE = 10_000;
 
 const LEAVE = 'UPDATE deployment SET transfer = ?, is_copied = 0';
 const MARK_COPIED = 'UPDATE deployment SET is_copied = 1 WHERE transfer IS NOT NULL';
-/** A restore: the target, or what was done with it, may have charged since. */
+/** The next start treats the folder as restored, because services on the target may have charged since. */
 const FREE = 'UPDATE deployment SET transfer = NULL, is_copied = 0, is_backup = 1';
 const NUMBER_COMMIT = 'UPDATE last_commit SET number = number + 1';
 
@@ -102,7 +102,7 @@ export class LeavingFolder {
     return readLastCommit(this.#database).clockMs;
   }
 
-  /** It lacks what was written after it was copied. */
+  /** True if the folder lacks commits that followed the copy of it. */
   get isRestored(): boolean {
     return isRestored(this.#database, readLastCommit(this.#database), this.#folder.remembered);
   }
