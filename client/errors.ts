@@ -158,9 +158,9 @@ export class NotCancelledError extends PaymentError {
  */
 export class NotRefundedError extends PaymentError<string | undefined> {
   override readonly name = 'NotRefundedError';
-  /** For `too-much`: what the payment has left, such as `'12.50'`. */
+  /** The amount that the payment has left, such as `'12.50'`. Undefined unless `why` is `too-much`. */
   readonly left: string | undefined;
-  /** For `too-much` and `other-currency`: the currency of the payment. */
+  /** The currency of the payment. Undefined unless `why` is `too-much` or `other-currency`. */
   readonly currency: string | undefined;
   constructor(
     message: string,

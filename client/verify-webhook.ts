@@ -44,7 +44,7 @@ export async function verifyWebhook(
   const bytes = bytesOf(body);
   const id = soleHeader(headers, 'webhook-id');
   const timestamp = soleHeader(headers, 'webhook-timestamp');
-  // Nothing but digits: then id, time and body are told apart in the signed text, although an id has a full stop.
+  // Only digits are allowed, so that the signed text has one reading, although an id may have a full stop.
   if (!/^\d+$/.test(timestamp))
     throw new InvalidWebhookError("'webhook-timestamp' must be a number of seconds.", 'headers');
   // A proxy may write two signatures as two headers, which are then joined by a comma.
@@ -126,14 +126,14 @@ async function signatureOf(secret: Uint8Array<ArrayBuffer>, content: Uint8Array<
   return `v1,${btoa(String.fromCharCode(...signature))}`;
 }
 
-/** In constant time, so that a forger does not learn from it how much of a signature is right. */
+/** The comparison takes constant time, so that a forger does not learn from it how much of a signature is right. */
 function isSame(given: string, expected: string): boolean {
   let difference = given.length ^ expected.length;
   for (let at = 0; at < expected.length; at += 1) difference |= given.charCodeAt(at) ^ expected.charCodeAt(at);
   return difference === 0;
 }
 
-/** Only for a message that is signed: the time of another one proves nothing about a clock. */
+/** The time is judged after the signature, because the time of a message that is not signed proves nothing. */
 function refuseOtherTimes(signedAt: number): void {
   const seconds = Math.floor(Date.now() / 1_000) - signedAt;
   if (Math.abs(seconds) <= TOLERANCE_SECONDS) return;

@@ -12,7 +12,7 @@ export interface SettledPayment {
   readonly transactionId: string;
   readonly claimedAt: string | null;
   readonly settledAt: string | null;
-  /** Only of a refund: the key of the payment of which it gives a part back, and its name there. */
+  /** The key of the payment that a refund gives back, and the name of the refund. Undefined for a payment. */
   readonly refund?: { readonly payment: string; readonly name: string } | undefined;
 }
 
@@ -33,15 +33,15 @@ export interface Difference {
   readonly differs: readonly string[];
   readonly ours: SettledPayment | undefined;
   readonly theirs: StatementRow | undefined;
-  /** For a payment whose line could not be read: that line. */
+  /** The line of a payment that could not be read. */
   readonly unread: UnreadRow | undefined;
-  /** For a duplicate: the line that counts. */
+  /** The line that counts, if this one is a duplicate. */
   readonly firstLine: number | undefined;
 }
 
 export interface Group {
   count: number;
-  /** The sum of completed payments: a decline moves no money. The sums of refunds are what was given back, without a sign. */
+  /** The sum of completed payments: a decline moves no money. The sums of refunds have no sign. */
   readonly ours: Totals;
   readonly theirs: Totals;
 }

@@ -36,7 +36,7 @@ export class Refunds {
   foundByPayment = 0;
   /** Refunds that no line names. */
   private readonly unnamed: Candidate[] = [];
-  /** By the key of a payment; undefined if it is not known. */
+  /** The names of each payment by its key; undefined if the payment is not known. */
   private readonly names = new Map<string, PaymentNames | undefined>();
   private readonly lineIds: ReadonlySet<string>;
 

@@ -98,7 +98,7 @@ export function addPaymentCommands(program: Command): void {
     )
     .option('--reference <text>', 'the order that was paid: order-17')
     .option('--key <key>', 'or the idempotency key of the payment')
-    .option('--client <name>', 'for operators: whose reference it is, such as key:shop')
+    .addOption(REFERENCE.client)
     .requiredOption('--name <text>', 'your own name of this refund, such as line-2')
     .addOption(AMOUNT)
     .addOption(CURRENCY)

@@ -115,7 +115,7 @@ async function* chunksOf(payments: AsyncIterable<Payment>): AsyncGenerator<reado
   yield chunk;
 }
 
-/** By an order number a statement may name the payment of another day. A payment that is removed meanwhile has no names. */
+/** A statement may name the payment of another day by its order number. A payment that is removed meanwhile has no names. */
 async function namesOf(key: string, payments: Payments, call: CallOptions): Promise<PaymentNames | undefined> {
   try {
     const { reference, transactionId } = await payments.get(key, call);

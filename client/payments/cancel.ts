@@ -1,13 +1,14 @@
 import { type IdempayError, InvalidRequestError, UnknownChangeError } from '../errors.js';
 import { causedBy } from '../http/answers.js';
 import type { Call, CallOptions } from '../http/call.js';
-import { type GivenUp, repeat, whyGivenUp } from '../http/repeat.js';
+import { type GivenUp, whyGivenUp } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
 import type { Outgoing, Transport } from '../http/transport.js';
 import { refuseUnknown } from '../refuse-unknown.js';
 import type { Settings } from '../settings.js';
+import { repeatAttempts } from './attempts.js';
 import { KEY } from './idempotency-keys.js';
-import { type Cancelled, type PaymentAnswer, readCancelAnswer } from './payment-answers.js';
+import { readCancelAnswer } from './payment-answers.js';
 import {
   type AskedPayment,
   askedReference,
@@ -37,8 +38,6 @@ export interface CancelResult {
 const KEY_MEMBER = new Set(['key']);
 const CANCELLED_MEMBERS = new Set([...REFERENCE_MEMBERS, 'only']);
 
-type Ended = Exclude<PaymentAnswer<Cancelled>, { state: 'again' }>;
-
 /** Closes a payment that is not to be made. Repeated like a payment: it is cancelled once, or paid, and never both. */
 export class Canceller {
   constructor(
@@ -51,21 +50,18 @@ export class Canceller {
     const asked = askedIn(target);
     const request = requestOf(target, asked);
     return this.requests.within(options, async (call) => {
-      let mayBeDone = false;
-      let named = asked;
-      const end = await repeat<Ended>(this.settings, call, async () => {
-        const result = await this.transport.send(call, request);
-        const answer = readCancelAnswer(result, named);
-        if (result.state === 'answered') named = withKeyOf(result, named);
-        if (answer.state !== 'again') return { state: 'done', value: answer };
-        mayBeDone ||= answer.mayHaveArrived;
-        return answer;
+      const end = await repeatAttempts(this.settings, call, {
+        asked,
+        send: () => this.transport.send(call, request),
+        read: readCancelAnswer,
+        withKeysOf: withKeyOf,
       });
-      if (end.state === 'given up') throw mayBeDone ? unknownAtEnd(call, end) : unavailable(call, end);
+      const { mayHaveArrived } = end;
+      if (end.state === 'given up') throw mayHaveArrived ? unknownAtEnd(call, end) : unavailable(call, end);
       const { value } = end;
       if (value.state === 'cancelled')
         return { key: value.key, ...(value.client !== undefined && { client: value.client }) };
-      throw value.state !== 'final' && mayBeDone ? refusedAfterwards(value.error) : value.error;
+      throw value.state !== 'final' && mayHaveArrived ? refusedAfterwards(value.error) : value.error;
     });
   }
 }

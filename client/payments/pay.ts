@@ -1,15 +1,16 @@
 import { type IdempayError, InvalidRequestError, UnavailableError, UnknownOutcomeError } from '../errors.js';
 import { causedBy } from '../http/answers.js';
 import { type Call, type CallOptions, unlessAborted } from '../http/call.js';
-import { type GivenUp, repeat, whyGivenUp } from '../http/repeat.js';
+import { type GivenUp, whyGivenUp } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
 import type { Outgoing, Transport } from '../http/transport.js';
 import { refuseUnknown } from '../refuse-unknown.js';
 import type { PaymentRequest, PresentPaymentRequest } from '../representations.js';
 import type { Settings } from '../settings.js';
+import { repeatAttempts } from './attempts.js';
 import { type IdempotencyKeys, KEY } from './idempotency-keys.js';
 import type { PaidMoney } from './money.js';
-import { type Paid, type PaymentAnswer, type Pending, readPaymentAnswer } from './payment-answers.js';
+import { readPaymentAnswer } from './payment-answers.js';
 import { ofKey, paymentIn } from './payment-records.js';
 import {
   type AskedPayment,
@@ -79,8 +80,6 @@ export interface PendingResult {
 }
 
 type Wanted = PaymentRequest | PresentPaymentRequest;
-
-type Ended = Exclude<PaymentAnswer<Paid | Pending>, { state: 'again' }> & { readonly attempts: number };
 
 /** How long the service is asked to wait for a payment under way; more would only hold connections. */
 const LONGEST_WAIT_SECONDS = 10;
@@ -152,16 +151,14 @@ export class Payer {
     arrivedBefore: boolean,
   ): Promise<Settled | PendingResult> {
     const body = JSON.stringify(payment);
-    let mayHaveArrived = arrivedBefore;
-    let named = asked;
-    const end = await repeat<Ended>(this.settings, call, async (attempts) => {
-      const result = await this.transport.send(call, this.#requestOf(call, asked, body));
-      const answer = readPaymentAnswer(result, named, attempts, payment.returnUrl !== undefined);
-      if (result.state === 'answered') named = withKeyOf(result, named);
-      if (answer.state !== 'again') return { state: 'done', value: { ...answer, attempts } };
-      mayHaveArrived ||= answer.mayHaveArrived;
-      return answer;
+    const end = await repeatAttempts(this.settings, call, {
+      asked,
+      arrivedBefore,
+      send: () => this.transport.send(call, this.#requestOf(call, asked, body)),
+      read: (result, named, attempts) => readPaymentAnswer(result, named, attempts, payment.returnUrl !== undefined),
+      withKeysOf: withKeyOf,
     });
+    const { named, mayHaveArrived } = end;
     if (end.state === 'given up') throw mayHaveArrived ? unknownAtEnd(call, named, end) : unavailable(call, end);
     const { value } = end;
     switch (value.state) {

@@ -100,7 +100,7 @@ export class PaymentRecords {
     });
   }
 
-  /** Each names this payment: a list of another one would look like a payment that nothing was given back of. */
+  /** The list counts only if each refund names this payment, because an answer about another one could hide what was given back. */
   refunds(key: string, options: CallOptions): Promise<readonly Payment[]> {
     const path = `${ofKey(key).path}/refunds`;
     return this.requests.send(options, { method: 'GET', path }, (answer) => {
@@ -204,7 +204,7 @@ function plainKey(key: string): string {
     .toLowerCase();
 }
 
-/** As the service takes it. Throws an InvalidRequestError. */
+/** The moment as the service takes it. Throws an InvalidRequestError. */
 export function momentOf(name: string, moment: string | Date | undefined): string | undefined {
   if (!(moment instanceof Date)) return moment;
   if (Number.isNaN(moment.getTime())) throw new InvalidRequestError(`'${name}' must be a valid Date, or text.`);

@@ -1,14 +1,15 @@
 import { type IdempayError, InvalidRequestError, UnknownOutcomeError } from '../errors.js';
 import { causedBy } from '../http/answers.js';
 import type { Call, CallOptions } from '../http/call.js';
-import { type GivenUp, repeat, whyGivenUp } from '../http/repeat.js';
+import { type GivenUp, whyGivenUp } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
 import type { Outgoing, Transport } from '../http/transport.js';
 import { refuseUnknown } from '../refuse-unknown.js';
 import type { Settings } from '../settings.js';
+import { repeatAttempts } from './attempts.js';
 import { KEY } from './idempotency-keys.js';
 import { checkedReference, checkedRefundName, namesReference } from './references.js';
-import { type AskedRefund, type RefundAnswer, readRefundAnswer, withRefundKeyOf } from './refund-answers.js';
+import { type AskedRefund, readRefundAnswer, withRefundKeyOf } from './refund-answers.js';
 
 /** A part of a payment, or all of it, to be given back once. */
 export type RefundRequest = RefundContent & (RefundedReference | RefundedKey);
@@ -23,7 +24,7 @@ interface RefundContent {
   readonly amount: string;
   /** The currency of the payment. */
   readonly currency: string;
-  /** For the processor, and in the record: up to 255 characters. */
+  /** A text for the processor and for the record, of up to 255 characters. */
   readonly reason?: string | undefined;
 }
 
@@ -61,15 +62,13 @@ export interface RefundedResult {
 /** The processor has accepted it, and takes time. The same call, with the same name, finds its outcome. */
 export interface PendingRefundResult {
   readonly state: 'pending';
-  /** When the processor expects its end (RFC 3339). It may move. */
+  /** The time at which the processor expects the end (RFC 3339). It may move. */
   readonly until: string;
   /** Call again then. */
   readonly retryAfterSeconds: number | undefined;
   readonly key: string;
   readonly attempts: number;
 }
-
-type Ended = Exclude<RefundAnswer, { state: 'again' }> & { readonly attempts: number };
 
 /** One refund of a payment, with any fault on the way. */
 export class Refunder {
@@ -83,16 +82,13 @@ export class Refunder {
     const asked = askedIn(refund);
     const request = requestOf(refund, asked);
     return this.requests.within(options, async (call) => {
-      let mayHaveArrived = false;
-      let named = asked;
-      const end = await repeat<Ended>(this.settings, call, async (attempts) => {
-        const result = await this.transport.send(call, request);
-        const answer = readRefundAnswer(result, named);
-        if (result.state === 'answered') named = withRefundKeyOf(result, named);
-        if (answer.state !== 'again') return { state: 'done', value: { ...answer, attempts } };
-        mayHaveArrived ||= answer.mayHaveArrived;
-        return answer;
+      const end = await repeatAttempts(this.settings, call, {
+        asked,
+        send: () => this.transport.send(call, request),
+        read: readRefundAnswer,
+        withKeysOf: withRefundKeyOf,
       });
+      const { named, mayHaveArrived } = end;
       if (end.state === 'given up') throw mayHaveArrived ? unknownAtEnd(call, named, end) : unavailable(call, end);
       const { value } = end;
       if (value.state === 'refunded') return { ...value, ...moneyOf(refund) };

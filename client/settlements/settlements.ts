@@ -62,7 +62,7 @@ export function createSettlements(settings: Settings, requests: Requests): Settl
   }
 
   async function* follow(filter: SettlementFilter, options: CallOptions): AsyncGenerator<SettlementPage> {
-    // Without a wait, so that a wrong address or credential is told at once.
+    // The first request does not wait, so that it reports a wrong address or credential at once.
     let page = await read(filter, options);
     for (;;) {
       yield page;

@@ -742,8 +742,12 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'await snapshot.firstRemovedSince(known.version) → Number.POSITIVE_INFINITY',
   },
   'client/payments/pay.ts': {
-    'the client repeats with a new key':
-      '(call, asked, body)); → (call, attempts > 1 ? { key: await this.keys.take(call) } : asked, body));',
+    'the client repeats with a new key': `() => this.transport.send(call, this.#requestOf(call, asked, body)),
+→ ((sent) => async () => {
+        sent += 1;
+        const named = sent > 1 ? { key: await this.keys.take(call) } : asked;
+        return this.transport.send(call, this.#requestOf(call, named, body));
+      })(0),`,
     'the client pays with a new key after a 400': `return outcomeOfRefusedKey(
 → if (call) return this.#settle(call, { key: await this.keys.take(call) }, payment, false);
         return outcomeOfRefusedKey(`,
@@ -777,8 +781,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/stores/redis/transfer-mark.ts': {
     'two copies of a folder share a Redis': 'if (found.name === name) return; → if (found.name !== "") return;',
   },
-  'client/payments/cancel.ts': {
-    'the client forgets that a cancellation may have arrived': 'mayBeDone ||= answer → mayBeDone = answer',
+  'client/payments/attempts.ts': {
+    'the client forgets that an attempt may have arrived': 'mayHaveArrived ||= answer → mayHaveArrived = answer',
   },
   'client/payments/payment-answers.ts': {
     'a refusal that is not about the content ends a payment as if nothing had been sent':

@@ -54,7 +54,7 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
     'pending: a repeat cannot settle': '...ofProcessor, isPending: true }); → ...ofProcessor });',
     'pending: a repeat asks again for the outcome that it has': "'repeat', outcome); → 'repeat');",
     'pending: a refused claim keeps the lock':
-      'await endings.release(key, owner);\n        return conflictWith(attempt.named → return conflictWith(attempt.named',
+      'await endings.release(key, owner);\n        return answerByRow(attempt.named → return answerByRow(attempt.named',
     'ending: a repeat that asked for an end that cannot be is told as unknown':
       "return SOON;\n      case 'cancelled': → return { state: 'unknown' };\n      case 'cancelled':",
   },

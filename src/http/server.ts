@@ -81,7 +81,7 @@ declare module 'fastify' {
 }
 
 export interface Features {
-  /** If it is omitted, nobody is told. */
+  /** If omitted, changes are not reported. */
   readonly transactionChanges?: TransactionChanges;
   readonly payments: Payments;
   readonly paymentRecords: PaymentRecords;

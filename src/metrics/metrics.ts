@@ -31,7 +31,7 @@ export interface Metrics {
   showBacklog(latest: () => Backlog | undefined): void;
   showPending(latest: () => PendingBacklog | undefined): void;
   showFeed(feed: Pick<SettlementFeed, 'behindMs'>): void;
-  /** By the names of endpoints. */
+  /** `counts` has the name of each endpoint. */
   showWebhooks(counts: ReadonlyMap<string, WebhookCounts>): void;
   /** The part of it that the live view shows, from the same numbers as the text. */
   look(): Look;

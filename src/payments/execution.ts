@@ -265,7 +265,7 @@ export function createCarryOut(
   ): Promise<SettleResult> {
     const id = 'id' in result ? result.id : undefined;
     const claim = id === undefined ? claimed : { ...claimed, processorId: id };
-    if (!note) return ledger.settle(claim, outcome, idempotencyTtlMs, note);
+    if (!note) return ledger.settle(claim, outcome, idempotencyTtlMs);
     if (result.state === 'superseded') {
       return ledger.settleAfterLoss(claim, { outcome, idempotencyTtlMs, note, resolution: knownBy(result.by) });
     }

@@ -1,4 +1,5 @@
 import type { Clock } from '../platform/clock.js';
+import type { PaymentCounts } from './payment-counts.js';
 
 /** While a client was refused so recently, the others get no more than their shares. */
 const CONTENDED_MS = 1_000;
@@ -17,7 +18,7 @@ interface Refused {
 
 export type Places = Pick<FairPlaces, 'take' | 'giveBack'>;
 
-/** The places of what is in flight in this process, for requests. */
+/** The places of the attempts that requests have in flight in this process. */
 export interface PlacesInFlight {
   readonly payments: Places;
   /** At most a quarter of the same places, so that payers do not wait while many refunds are made or many orders are closed. */
@@ -42,6 +43,22 @@ export function createPlacesInFlight(maxInFlight: number, clock: Clock): PlacesI
       },
     },
   };
+}
+
+/** Awaits an attempt of a request in the place that it has taken, and gives the place back. */
+export async function inPlace<Result>(
+  places: Places,
+  client: string | undefined,
+  counts: Pick<PaymentCounts, 'attemptsOfRequests'>,
+  attempt: Promise<Result>,
+): Promise<Result> {
+  counts.attemptsOfRequests += 1;
+  try {
+    return await attempt;
+  } finally {
+    counts.attemptsOfRequests -= 1;
+    places.giveBack(client);
+  }
 }
 
 /**

@@ -3,7 +3,7 @@ import { type Answers, mismatch, type PayAnswer, type RefusedTurn, type RunningA
 import type { AttemptEndings } from './attempt-endings.js';
 import { claimTermsOf, type PaymentContext } from './context.js';
 import { type CarryOut, type ExecutionResult, type KnownOutcome, outcomeOf } from './execution.js';
-import type { PlacesInFlight } from './fair-places.js';
+import { inPlace, type PlacesInFlight } from './fair-places.js';
 import { knownAttemptOf, mayHideOwnRow } from './lost-attempts.js';
 import type { PendingLooks } from './pending.js';
 import type { LookResult, Taken } from './ports/key-store.js';
@@ -104,11 +104,11 @@ export function createPay(
     fingerprint: string | undefined,
     lock?: RunningAttempt,
   ): Promise<PayAnswer> {
-    return conflictWith(named, await ledger.find(named.key), fingerprint, lock);
+    return answerByRow(named, await ledger.find(named.key), fingerprint, lock);
   }
 
-  /** The refusal by a row that was just read. */
-  async function conflictWith(
+  /** The answer by a row that was just read. */
+  async function answerByRow(
     named: NamedPayment,
     found: FindResult,
     fingerprint: string | undefined,
@@ -132,7 +132,7 @@ export function createPay(
     if (![ofProcessor.processor, ...ofProcessor.formerProcessors].includes(payment.processor))
       return { state: 'unknown' };
     if (!places.take(client)) return { state: 'pending without answer' };
-    return counted(client, askAboutPending(named, payment, fingerprint));
+    return inPlace(places, client, counts, askAboutPending(named, payment, fingerprint));
   }
 
   async function askAboutPending(
@@ -193,7 +193,7 @@ export function createPay(
       case 'pending':
       case 'cancelled':
       case 'expired':
-        return conflictWith(named, found, fingerprint);
+        return answerByRow(named, found, fingerprint);
       case 'abandoned':
         return fingerprint ? takeOver({ named, owner: newOwner(), fingerprint, askedAt }) : SOON;
       case 'absent':
@@ -223,7 +223,7 @@ export function createPay(
         return payFromRow(attempt);
       case 'taken':
         if (!places.take(client)) return refuseForLoad(attempt);
-        return counted(client, claimAndPay(attempt, requested, begun));
+        return inPlace(places, client, counts, claimAndPay(attempt, requested, begun));
     }
   }
 
@@ -242,7 +242,7 @@ export function createPay(
       case 'cancelled':
       case 'under way':
       case 'pending':
-        return conflictWith(named, found, fingerprint);
+        return answerByRow(named, found, fingerprint);
       case 'abandoned':
         return takeOver({ ...attempt, askedAt });
     }
@@ -260,17 +260,7 @@ export function createPay(
     });
     if (found.state === 'final') await endings.finish(key, owner, found.final);
     else await endings.release(key, owner);
-    return found.state === 'absent' ? busy() : conflictWith(named, found, fingerprint);
-  }
-
-  async function counted(client: string | undefined, answer: Promise<PayAnswer>): Promise<PayAnswer> {
-    counts.attemptsOfRequests += 1;
-    try {
-      return await answer;
-    } finally {
-      counts.attemptsOfRequests -= 1;
-      places.giveBack(client);
-    }
+    return found.state === 'absent' ? busy() : answerByRow(named, found, fingerprint);
   }
 
   /**
@@ -326,7 +316,7 @@ export function createPay(
       case 'under way':
       case 'pending':
         await endings.release(key, owner);
-        return conflictWith(attempt.named, claimed, fingerprint);
+        return answerByRow(attempt.named, claimed, fingerprint);
       case 'cancelled':
         await endings.forget(key, owner);
         return { state: 'cancelled' };
@@ -377,7 +367,7 @@ export function createPay(
   /** Takes over a payment whose owner is dead (protocol, step 3), within the limit of attempts in flight. */
   async function takeOver(attempt: Attempt): Promise<PayAnswer> {
     const { client } = attempt.named;
-    return places.take(client) ? counted(client, takeOverRow(attempt)) : SOON;
+    return places.take(client) ? inPlace(places, client, counts, takeOverRow(attempt)) : SOON;
   }
 
   async function takeOverRow(attempt: Attempt): Promise<PayAnswer> {

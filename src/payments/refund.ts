@@ -2,7 +2,7 @@ import { StoreUnavailable } from '../platform/faults.js';
 import type { PaymentContext } from './context.js';
 import { claimTermsOf } from './context.js';
 import type { CarryOut, ExecutionResult, KnownOutcome } from './execution.js';
-import type { PlacesInFlight } from './fair-places.js';
+import { inPlace, type PlacesInFlight } from './fair-places.js';
 import type { PendingLooks } from './pending.js';
 import type { FindResult } from './ports/ledger.js';
 import type { ClaimedPayment, PaymentRecord } from './ports/payment-history.js';
@@ -19,13 +19,13 @@ export interface RequestedRefund extends Money {
 }
 
 export type RefundAnswer =
-  /** With the keys of the refund and of its payment: an answer about the row of the refund. */
+  /** An answer about the row of the refund, with the keys of the refund and of its payment. */
   | ({ readonly key: string; readonly payment: string } & RefundState)
   /** Nothing was written. */
   | NoRefund;
 
 type RefundState =
-  /** By this request, or, as `isRepeat` says, by one before. */
+  /** The refund ended by this request, or by an earlier one if `isRepeat`. */
   | { readonly state: 'final'; readonly outcome: Outcome; readonly isRepeat: boolean }
   /** `untilMs`: when the processor expects its end; milliseconds since the epoch. */
   | { readonly state: 'pending'; readonly untilMs: number; readonly retryAfterSeconds: number }
@@ -41,7 +41,7 @@ type NoRefund =
   | { readonly state: 'no payment'; readonly mayBeLost: boolean }
   | { readonly state: 'not completed'; readonly payment: PaymentRecord }
   | { readonly state: 'other currency'; readonly currency: string }
-  /** `left`: of the payment, in its currency. */
+  /** `left`: the part of the payment that was not given back, in its currency. */
   | { readonly state: 'too much'; readonly left: string; readonly currency: string }
   /** This instance has another processor, or another account there. */
   | { readonly state: 'other processor'; readonly processor: string }
@@ -119,7 +119,7 @@ export function createRefundPayment(
     const obstacle = processor.contract < CONTRACT_OF_ENDINGS ? await obstacleOfContract(payment) : undefined;
     if (obstacle) return obstacle;
     if (!places.take(client)) return { state: 'busy', retryAfterSeconds: 1 };
-    return inPlace(client, claimAndGiveBack(key, payment, { client, by }, requested));
+    return inPlace(places, client, counts, claimAndGiveBack(key, payment, { client, by }, requested));
   }
 
   /** The adapter is asked about the charge, and the contract of that reply decides: nothing was written yet. */
@@ -223,7 +223,7 @@ export function createRefundPayment(
     if (pending.fingerprint !== fingerprintOf(requested)) return { state: 'other amount' };
     if (pending.remainingMs > 0 || !names.includes(pending.processor)) return stillPending(pending);
     if (!places.take(client)) return stillPending(pending);
-    return inPlace(client, askAbout(pending, client, requested));
+    return inPlace(places, client, counts, askAbout(pending, client, requested));
   }
 
   async function askAbout(
@@ -245,7 +245,7 @@ export function createRefundPayment(
   }
 
   async function takeOver(key: string, client: string | undefined, requested: RequestedRefund): Promise<RefundState> {
-    return places.take(client) ? inPlace(client, takeOverRow(key, client, requested)) : SOON;
+    return places.take(client) ? inPlace(places, client, counts, takeOverRow(key, client, requested)) : SOON;
   }
 
   async function takeOverRow(
@@ -286,16 +286,6 @@ export function createRefundPayment(
   function stillPending(pending: PendingPayment): RefundState {
     const { payment, retryAfterSeconds } = pendingLooks.answer(pending);
     return { state: 'pending', untilMs: payment.untilMs, retryAfterSeconds };
-  }
-
-  async function inPlace<T>(client: string | undefined, work: Promise<T>): Promise<T> {
-    counts.attemptsOfRequests += 1;
-    try {
-      return await work;
-    } finally {
-      counts.attemptsOfRequests -= 1;
-      places.giveBack(client);
-    }
   }
 }
 

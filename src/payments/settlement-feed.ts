@@ -95,7 +95,7 @@ export class SettlementFeed {
     return this.waiting.size === 0 ? undefined : this.clock.monotonic() - this.boundAt;
   }
 
-  /** At the beginning of a drain: ends all waits, and begins no more. */
+  /** Ends all waits when a drain begins, and begins no more. */
   close(): void {
     this.isClosed = true;
     for (const reader of this.waiting) reader.end(false);
@@ -139,7 +139,7 @@ export class SettlementFeed {
     if (now && this.waiting.size > 0) await this.wake(before, now);
   }
 
-  /** Only readers for which something was settled, because each of them then reads a page of its own. */
+  /** Wakes only readers for which something was settled, because each of them then reads a page of its own. */
   private async wake(before: SettlementBound | undefined, now: SettlementBound): Promise<void> {
     const isSame = before?.incarnation === now.incarnation;
     const ends = isSame ? await this.settlements.ends(before.atUs, now.atUs).catch(() => undefined) : undefined;

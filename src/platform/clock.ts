@@ -17,7 +17,16 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves `ms` from now. */
-export function sleep(clock: Clock, ms: number): Promise<void> {
-  return new Promise((resolve) => clock.after(ms, resolve));
+/** Resolves `ms` from now, or as soon as the signal is aborted. */
+export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  if (signal?.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = () => {
+      cancel();
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const cancel = clock.after(ms, end);
+    signal?.addEventListener('abort', end, { once: true });
+  });
 }

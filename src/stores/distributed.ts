@@ -141,7 +141,7 @@ export async function openDistributed(options: {
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
   const names = createKeyNames(identity.deploymentId, adoptingClient(identity.adopter));
   reach = createRedisDatabaseReach(redis, names);
-  // Before anything of this deployment is read or written there.
+  // The transfer is joined before anything of this deployment is read or written in Redis.
   const joined = transfer && (await joinTransfer(transfer));
   lastCommits.keepIn(createRedisLastCommits(redis, names));
   const reserved = Math.max(1, Math.ceil(databasePoolSize * SHARE_WITHOUT_PAYMENTS));

@@ -14,7 +14,7 @@ const BATCH = 2_000;
 /** Short enough for the time limit of a command of Redis. */
 const KEY_BATCH = 500;
 const NAME_BYTES = 16;
-/** More rows than any table here has that is copied at once. */
+/** The limit for a table that is copied at once, which is above the rows of each such table. */
 const ALL = 10_000_000;
 
 const COPY_OF_LEAVING =
@@ -156,7 +156,7 @@ async function copyTable(
 
 async function copyKeys(folder: LeavingFolder, redis: TransferRedis): Promise<void> {
   for (let after = ''; ; ) {
-    const keys = folder.issuedKeys(after, KEY_BATCH);
+    const keys = folder.unpaidKeys(after, KEY_BATCH);
     await redis.issue(keys);
     if (keys.length < KEY_BATCH) return;
     after = keys.at(-1)?.key ?? after;

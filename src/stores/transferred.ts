@@ -1,4 +1,4 @@
-import type { Clock } from '../platform/clock.js';
+import { type Clock, sleep } from '../platform/clock.js';
 import { StoreUnavailable } from '../platform/faults.js';
 import type { Postgres } from './postgres/connection/postgres.js';
 import { untilPostgresIsThere } from './postgres/connection/start.js';
@@ -60,7 +60,7 @@ export async function startOnTransferred(
       if (!reported) notices.warn('The first start after a transfer waits until Redis can be reached', error);
       reported = true;
     }
-    await new Promise<void>((resolve) => void clock.after(TRY_AGAIN_MS, resolve));
+    await sleep(clock, TRY_AGAIN_MS);
   }
   return {
     stop() {

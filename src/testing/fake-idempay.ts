@@ -58,7 +58,7 @@ export type FakeFault =
    * For `pay` and `refund`: it is pending until `confirm` or `refuse` is called. A cancellation ends a payment, too.
    */
   | { readonly pending: FakePending }
-  /** For `pay` and `refund`: carried out, but the processor's reply is lost. 504; the next repeat finds the charge, or the refund. */
+  /** `pay` and `refund` are carried out, but the processor's reply is lost: 504, and the next repeat finds the charge or the refund. */
   | 'unknown';
 
 type Messages = Readonly<Record<number, (by: NamedBy) => PublicError>>;
@@ -71,7 +71,7 @@ const MESSAGES: Messages = {
 const REFUND_MESSAGES: Messages = {
   ...MESSAGES,
   409: () => publicErrors.refundInProgress(1),
-  // As with an adapter of contract 1 or 2.
+  // An adapter of contract 1 or 2 has this answer.
   501: () => publicErrors.refundsNotSupported(),
   504: () => publicErrors.refundOutcomeUnknown(),
 };

@@ -12,7 +12,7 @@ export type FakeProcessing = { readonly decline: string } | { readonly pending: 
 
 export interface FakeProcessor extends ProcessorClient {
   readonly charges: FakeCharge[];
-  /** In the order in which they were made. All of one charge are never more than it. */
+  /** The refunds in the order in which they were made. All refunds of a charge together never exceed it. */
   readonly refunds: FakeRefund[];
   /** The charges that wait for their payer, in the order in which they came. */
   readonly pending: readonly FakeCharge[];

@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js';
 
 /** Ranges that an endpoint with `private` may be in, besides public addresses. */
 const PRIVATE = new Set(['loopback', 'linkLocal', 'private', 'uniqueLocal', 'carrierGradeNat']);
-/** What clouds tell a machine of itself, with its credentials. No receiver is there. */
+/** Addresses at which a cloud gives a machine its own data and credentials. No receiver is there. */
 const METADATA = new Set([
   ...['169.254.169.254', '169.254.170.2', '169.254.170.23', '100.100.100.200'],
   ...['fd00:ec2::254', 'fd00:ec2::23', 'fd20:ce::254'],

@@ -22,13 +22,13 @@ export interface Delivery {
 
 interface OpenDelivery extends Delivery {
   isSending: boolean;
-  /** When it may be tried, by the monotonic clock, as all times here. */
+  /** The time of its next try, by the monotonic clock, as all times here. */
   dueAt: number;
   refusals: number;
   /** Refusals while others were taken, and the first of these. */
   counted: number;
   countedSince: number;
-  /** Since then a delivery that was taken makes the next refusal count. */
+  /** A delivery that was taken after this time makes the next refusal count. */
   comparedSince: number;
 }
 
@@ -65,7 +65,7 @@ export class DeliveryWindow {
     return this.open.keys().next().value;
   }
 
-  /** Each was refused at least once, so that one beyond them should tell if the receiver takes anything. */
+  /** True if each open delivery was refused, so that only one beyond them can tell if the receiver takes anything. */
   mayProbe(now: number): boolean {
     if (this.open.size < MOST_OPEN || this.places.length - this.first >= MOST_TAKEN) return false;
     if (now - this.probedAt < PROBE_EVERY_MS) return false;
@@ -97,7 +97,7 @@ export class DeliveryWindow {
     this.lastTakenAt = now;
   }
 
-  /** Those whose time has come. They count as being sent until `taken`, `refused` or `pass`. */
+  /** The deliveries whose time has come. They count as being sent until `taken`, `refused` or `pass`. */
   takeDue(now: number): readonly Delivery[] {
     const due: OpenDelivery[] = [];
     for (const { open } of this.open.values()) {

@@ -6,7 +6,7 @@ import { openRereadFile, type RereadFile } from '../platform/reread-file.js';
 
 /** More than anybody needs; each has a lease to renew and pages to read. */
 const MOST_ENDPOINTS = 100;
-/** As the names of clients; it is a part of paths, labels and rows. */
+/** The alphabet of clients' names, because a name is a part of paths, labels and rows. */
 export const ENDPOINT_NAME = /^[A-Za-z0-9._-]{1,64}$/;
 /** Standard Webhooks: 24 to 64 bytes in base64. */
 const SECRET = /^whsec_[A-Za-z0-9+/]+={0,2}$/;
@@ -33,7 +33,7 @@ export interface Endpoint {
   readonly url: string;
   /** Only settlements of this client. If omitted, of all clients. */
   readonly client?: string;
-  /** Each signs; two during a change. */
+  /** Each secret signs. There are two during a change. */
   readonly secrets: readonly string[];
   /** The receiver may have a loopback, link-local or private address. If omitted, it must be public. */
   readonly private?: true;

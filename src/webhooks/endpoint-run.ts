@@ -1,6 +1,6 @@
 import type { PaymentHistory } from '../payments/ports/payment-history.js';
 import type { FeedPosition, SettlementFeed } from '../payments/settlement-feed.js';
-import type { Clock } from '../platform/clock.js';
+import { type Clock, sleep } from '../platform/clock.js';
 import { type Delivery, DeliveryWindow } from './delivery-window.js';
 import type { Endpoint } from './endpoint-file.js';
 import { messageOf } from './message.js';
@@ -11,9 +11,9 @@ import type { WebhookCounts, WebhookEvents } from './webhook-events.js';
 /** Another process takes over within this time after this one has died. */
 export const LEASE_MS = 10_000;
 export const RENEW_EVERY_MS = 3_000;
-/** What was taken in this time before a crash is delivered once more. */
+/** A delivery that was taken in this time before a crash is sent once more. */
 const SAVE_EVERY_MS = 200;
-/** At rest: so that retention does not pass an endpoint that has nothing to deliver. */
+/** The position is saved at rest too, so that retention does not pass an endpoint that has nothing to deliver. */
 const SAVE_AT_REST_MS = 60_000;
 const PAGE = 100;
 const READ_WAIT_MS = 30_000;
@@ -25,7 +25,7 @@ const SET_ASIDE_RETRY_MS = 3_600_000;
 const SET_ASIDE_GIVE_UP_MS = 3 * 86_400_000;
 /** Messages that are set aside and tried again at the same time. */
 export const SET_ASIDE_AT_ONCE = 10;
-/** A stop waits so long for answers; what is not answered then comes once more. */
+/** A stop waits for answers for this time. A message without an answer comes once more. */
 const LAST_ANSWERS_MS = 2_000;
 
 export interface RunParts {
@@ -93,7 +93,7 @@ export class EndpointRun {
   private async serve(): Promise<void> {
     const renewing = this.repeat(RENEW_EVERY_MS, () => this.renew());
     const saving = this.repeat(SAVE_EVERY_MS, () => this.save());
-    // A stop does not wait for it: what it has not written is tried once more.
+    // A stop does not wait for it, because a try that was not written is made once more.
     void this.repeat(RENEW_EVERY_MS, () => this.trySetAside());
     while (!this.isOver) {
       this.step();
@@ -131,7 +131,7 @@ export class EndpointRun {
     this.show();
   }
 
-  /** Tasks never throw: a fault is told, and what they did not do is done again. */
+  /** A task never throws: its fault is reported, and the rest of its work is done again. */
   private begin(task: () => Promise<void>): void {
     this.underWay += 1;
     task()
@@ -169,7 +169,7 @@ export class EndpointRun {
     }
   }
 
-  /** What was read before may be lost by now. */
+  /** Rows that were read before may be lost by now. */
   private beginEarlier(): void {
     this.parts.events.beganEarlier(this.lease.name);
     this.window = new DeliveryWindow(this.parts.random);
@@ -258,7 +258,7 @@ export class EndpointRun {
     this.wake();
   }
 
-  /** The position moves only behind what was taken or set aside. */
+  /** The position moves only behind deliveries that were taken or set aside. */
   private async save(isLast = false): Promise<void> {
     const moved = this.window.moved();
     if (moved) this.toSave = moved;
@@ -313,17 +313,7 @@ export class EndpointRun {
   }
 
   private pause(ms: number): Promise<void> {
-    if (this.isOver) return Promise.resolve();
-    return new Promise((resolve) => {
-      const { signal } = this.over;
-      const end = () => {
-        cancel();
-        signal.removeEventListener('abort', end);
-        resolve();
-      };
-      const cancel = this.parts.clock.after(ms, end);
-      signal.addEventListener('abort', end, { once: true });
-    });
+    return sleep(this.parts.clock, ms, this.over.signal);
   }
 
   private fault(fault: unknown): void {

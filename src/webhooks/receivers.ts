@@ -8,7 +8,7 @@ import { isLoopbackAddress, refusalOfAddress } from './addresses.js';
 import type { Endpoint } from './endpoint-file.js';
 import { type Message, signedHeaders } from './message.js';
 
-/** From the call to the head of the answer: the time that Standard Webhooks recommends at least. */
+/** The limit from the call to the head of the answer, which Standard Webhooks recommends at least. */
 const TIMEOUT_MS = 15_000;
 
 /** Taken: the receiver answered 2xx. Gone: it answered 410, and wants nothing more. */
@@ -24,7 +24,7 @@ export interface Receivers {
   close(): Promise<void>;
 }
 
-/** As `dns.lookup` with `all`. A test has one of its own. */
+/** A function like `dns.lookup` with `all`. A test has one of its own. */
 export type Resolve = (
   hostname: string,
   options: LookupAllOptions,

@@ -1,9 +1,9 @@
 /** Events that an operator may have to know of. Each names the endpoint. */
 export interface WebhookEvents {
-  /** A store did not do what was asked; it is asked again. */
+  /** A store has failed, and is asked again. */
   fault(fault: unknown): void;
   setAside(endpoint: string, cause: string): void;
-  /** So many are set aside that the others wait. */
+  /** `most` settlements are set aside, so the others wait. */
   standsStill(endpoint: string, most: number): void;
   stoppedByReceiver(endpoint: string): void;
   /** Settlements were removed before they were delivered. */
@@ -14,12 +14,12 @@ export interface WebhookEvents {
   setAsideRemoved(endpoint: string): void;
 }
 
-/** What this process knows of one endpoint. */
+/** The state of one endpoint, as this process knows it. */
 export interface WebhookCounts {
-  /** By this process. The numbers below are known only then. */
+  /** True if this process serves it. The numbers below are known only then. */
   isServed: boolean;
   isStopped: boolean;
-  /** Since the oldest settlement that is not taken; 0 if there is none. */
+  /** The age of the oldest settlement that is not taken; 0 if there is none. */
   behindMs: number;
   setAside: number;
   /** Tries by this process. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../platform/clock.js';
+import { sleep } from '../platform/clock.js';
 import type { RereadFile } from '../platform/reread-file.js';
 import { MOST_OPEN } from './delivery-window.js';
 import type { Endpoint } from './endpoint-file.js';
@@ -6,7 +6,7 @@ import { EndpointRun, LEASE_MS, RENEW_EVERY_MS, type RunParts, SET_ASIDE_AT_ONCE
 import { createReceivers, type Receivers } from './receivers.js';
 import type { WebhookCounts } from './webhook-events.js';
 
-/** The file was read again meanwhile. */
+/** The pause between two looks at the endpoints of the file, which is read again as often. */
 const LOOK_AT_FILE_MS = 1_000;
 const RETRY_AFTER_FAULT_MS = 1_000;
 /** Everything that is under way to one endpoint: deliveries, one beyond them, and those that are set aside. */
@@ -17,7 +17,7 @@ export interface Webhooks {
   start(): void;
   /** Begins nothing more, and gives the leases back. */
   stop(): Promise<void>;
-  /** By the names of endpoints that this process has tried to serve. */
+  /** The counts by the names of the endpoints that this process has tried to serve. */
   readonly counts: ReadonlyMap<string, WebhookCounts>;
 }
 
@@ -110,7 +110,7 @@ export function createWebhooks(
           parts.events.fault(fault);
           return RETRY_AFTER_FAULT_MS;
         });
-        if (!over.signal.aborted) await pause(clock, pauseMs, over.signal);
+        await sleep(clock, pauseMs, over.signal);
       }
     }
 
@@ -136,16 +136,4 @@ export function createWebhooks(
       await receivers.close();
     },
   };
-}
-
-function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      cancel();
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const cancel = clock.after(ms, end);
-    signal.addEventListener('abort', end, { once: true });
-  });
 }

@@ -75,5 +75,5 @@ export async function payFor(url: string, reference: string, amount: string, cur
   return String(paid.headers['idempotency-key']);
 }
 
-/** In units of the second decimal. */
+/** The amount in units of the second decimal. */
 export const unitsOf = (amount: string): number => Math.round(Number(amount) * 100);

@@ -17,7 +17,7 @@ const FINISHED_DEADLINE_MS = 30_000;
 
 type Environment = Record<string, string>;
 
-/** What clients of a deployment know, before and after it moves. */
+/** The results that clients of a deployment know, before and after it moves. */
 export interface Known {
   readonly paid: Order;
   readonly pending: Order;

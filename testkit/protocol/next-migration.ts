@@ -9,7 +9,7 @@ export const NEXT = '0002_next.sql';
 export type Mode = 'Full stop' | 'Side by side';
 type Kind = 'embedded' | 'postgres';
 
-/** As a later version may change tables that each payment writes. */
+/** A change of tables that each payment writes, such as a later version may have. */
 const CHANGE: Readonly<Record<Kind, string>> = {
   embedded: 'ALTER TABLE payments ADD COLUMN note TEXT; ALTER TABLE deployment ADD COLUMN note TEXT',
   postgres: 'ALTER TABLE idempay.payments ADD COLUMN note text; ALTER TABLE idempay.deployment ADD COLUMN note text',

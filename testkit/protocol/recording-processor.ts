@@ -153,7 +153,7 @@ export class RecordingProcessor implements Processor {
     return isOther ? { state: 'unknown', cause: 'the reply names another amount' } : known;
   }
 
-  /** As `charge`: it gives back each time that it is asked to. An adapter of an earlier contract gives nothing back. */
+  /** Gives back each time that it is asked to, as `charge` charges each time. An adapter of an earlier contract gives nothing back. */
   async refund(refund: Refund): Promise<RefundResult | NotSent> {
     const { outcome, answerLost = false, after } = this.refundPlans.shift() ?? { outcome: 'succeeded' };
     if (outcome === 'not sent') return { state: 'not sent', cause: 'no connection could be made' };

@@ -25,7 +25,7 @@ export async function startSecuredRedis(authority: string) {
     close,
     /** Present connections stay, as with any change of a password. */
     changePassword: (password: string) => client.call('ACL', 'SETUSER', 'idempay', 'resetpass', `>${password}`),
-    /** Of the service's user. */
+    /** Closes the connections of the service's user. */
     closeConnections: () => client.call('CLIENT', 'KILL', 'USER', 'idempay'),
   };
 }

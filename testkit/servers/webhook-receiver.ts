@@ -81,7 +81,7 @@ export async function startWebhookReceiver(name = 'shop') {
     taken,
     unsigned,
     idsTaken: () => new Set(taken),
-    /** From now on. */
+    /** Answers so from now on. */
     answer(next: AnswerMessage): void {
       answer = next;
     },

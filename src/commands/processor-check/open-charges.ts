@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { CONTRACT_OF_ENDINGS } from '../../payments/ports/processor.js';
 import { isStillAtWork } from '../../payments/processors/messages.js';
 import type { Answer, CheckedPayment } from './probe.js';
-import { broken, type Judgement, kept, type Row, type Run, said, skipped } from './run-checks.js';
+import { broken, type Judgement, kept, type Row, type Run, rowOfContract3, said, skipped } from './run-checks.js';
 
 /**
  * The rows about charges that are pending or ended (contract 3). The rows ask an adapter of an earlier contract for none of this. Some
@@ -31,15 +30,7 @@ const GIVE_PAYER = 'give a --payer-command that confirms or refuses as its payer
 const NOTHING_PENDING = 'Not checked: no charge of this run is pending.';
 
 function row(check: string, judge: (run: Run) => Promise<Judgement>): Row {
-  return {
-    check,
-    judge(run) {
-      const { contract } = run.probe;
-      if (contract >= CONTRACT_OF_ENDINGS) return judge(run);
-      const named = contract === 0 ? 'names no contract' : `names contract ${contract}`;
-      return skipped(`Not checked: the adapter ${named}, and charges are pending and ended since the third one.`);
-    },
-  };
+  return rowOfContract3(check, 'charges are pending and ended', judge);
 }
 
 async function endingBefore(run: Run): Promise<Judgement> {

@@ -369,7 +369,7 @@ export function openProbe(settings: ProbeSettings) {
     /** The same as soon as the adapter is there again. */
     refundReached: (refund: CheckedRefund) =>
       askUntil(() => lookUpRefund(refund), refund, deadlineMs, isFromRunningAdapter),
-    /** As `chargeAndWait`. */
+    /** Does with a refund what `chargeAndWait` does with a charge. */
     async refundAndWait(refund: CheckedRefund): Promise<LostReply> {
       await refundAnnounced(refund);
       const afterMs = Math.min(Math.max(settings.leastWatchMs, 2 * chargeMs), timeoutMs);
@@ -404,7 +404,7 @@ function newReference(): string {
   return generateIdempotencyKey().slice(0, -CHECK_REFERENCE_END.length) + CHECK_REFERENCE_END;
 }
 
-/** As the service computes the key of a refund: its first digit is `f`, and its version 8. */
+/** A reference in the form of the keys that the service computes for refunds: the first digit is `f`, and the version 8. */
 function newRefundReference(): string {
   const reference = newReference();
   return `f${reference.slice(1, 14)}8${reference.slice(15)}`;

@@ -1,7 +1,6 @@
-import { CONTRACT_OF_ENDINGS } from '../../payments/ports/processor.js';
 import { isStillAtWork } from '../../payments/processors/messages.js';
 import type { Answer, CheckedPayment, CheckedRefund } from './probe.js';
-import { broken, type Judgement, kept, type Row, type Run, said, skipped } from './run-checks.js';
+import { broken, type Judgement, kept, type Row, type Run, rowOfContract3, said, skipped } from './run-checks.js';
 
 /**
  * The rows about refunds (contract 3). They give back what the run has charged before. An adapter of an earlier contract, and one that has
@@ -24,15 +23,7 @@ const GIVEN_TWICE = 'The payer gets the money back twice.';
 const NO_REFUND = 'Not checked: no refund of this run was made.';
 
 function row(check: string, judge: (run: Run) => Promise<Judgement>): Row {
-  return {
-    check,
-    judge(run) {
-      const { contract } = run.probe;
-      if (contract >= CONTRACT_OF_ENDINGS) return judge(run);
-      const named = contract === 0 ? 'names no contract' : `names contract ${contract}`;
-      return skipped(`Not checked: the adapter ${named}, and there are refunds since the third one.`);
-    },
-  };
+  return rowOfContract3(check, 'there are refunds', judge);
 }
 
 async function refundOnce(run: Run): Promise<Judgement> {

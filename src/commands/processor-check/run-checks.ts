@@ -1,3 +1,4 @@
+import { CONTRACT_OF_ENDINGS } from '../../payments/ports/processor.js';
 import type { Reply } from '../../payments/processors/exchange.js';
 import { isStillAtWork } from '../../payments/processors/messages.js';
 import { readMoney } from '../../payments/values/money.js';
@@ -128,6 +129,22 @@ export function said({ result, detail }: Answer): string {
     default:
       return result.state;
   }
+}
+
+/**
+ * A row about a promise that came with the third contract. An adapter of an earlier contract is asked for none of it. `since`: the clause
+ * that names the promise.
+ */
+export function rowOfContract3(check: string, since: string, judge: (run: Run) => Promise<Judgement>): Row {
+  return {
+    check,
+    judge(run) {
+      const { contract } = run.probe;
+      if (contract >= CONTRACT_OF_ENDINGS) return judge(run);
+      const named = contract === 0 ? 'names no contract' : `names contract ${contract}`;
+      return skipped(`Not checked: the adapter ${named}, and ${since} since the third one.`);
+    },
+  };
 }
 
 /** Runs the rows in order. After an end, rows are skipped. Throws what a row throws. */

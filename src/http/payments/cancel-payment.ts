@@ -1,7 +1,4 @@
 import type { FastifyInstance } from 'fastify';
-import type { Access } from '../../access/access.js';
-import type { PaymentRecords } from '../../payments/history/payment-records.js';
-import type { Payments } from '../../payments/payments.js';
 import { answerWith } from '../errors/errors.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { NO_STORE } from '../openapi/headers.js';
@@ -12,8 +9,9 @@ import {
   CLIENT,
   COMPUTED_KEY,
   cancellationErrors,
-  createJudgeOwner,
+  createWithJudgedOwner,
   nameBy,
+  type OperatedContext,
   PAYMENT_KEY,
   scopeOf,
   turnErrors,
@@ -24,13 +22,9 @@ import { cancelRefusalOf } from './refusals.js';
 /** Rules P22 and P25. */
 export function cancelPayment(
   app: FastifyInstance,
-  {
-    payments,
-    paymentRecords: records,
-    access,
-  }: { readonly payments: Payments; readonly paymentRecords: PaymentRecords; readonly access: Access | undefined },
+  { payments, paymentRecords: records, access }: OperatedContext,
 ): void {
-  const judgeOwner = createJudgeOwner(access, records);
+  const withJudgedOwner = createWithJudgedOwner(access, records);
 
   app.post(
     '/api/payment-cancellation',
@@ -47,9 +41,9 @@ export function cancelPayment(
     (request, reply) => {
       const { payment } = request;
       if (!payment) throw publicErrors.invalidIdempotencyKey();
-      const judged = judgeOwner(request, reply, payment.reference);
-      const cancel = () => payments.cancel({ ...payment, by: request.caller?.client }, scopeOf(request.query));
-      const cancelled = judged ? judged.then(cancel) : cancel();
+      const cancelled = withJudgedOwner(request, reply, payment.reference, () =>
+        payments.cancel({ ...payment, by: request.caller?.client }, scopeOf(request.query)),
+      );
       answerWith(reply, cancelled, (answer) => {
         if (answer.state !== 'cancelled') {
           return refuse(payments, reply, cancelRefusalOf(answer, payment.reference?.attempt), payment);

@@ -14,6 +14,7 @@ import {
   keyIn,
   keyParameter,
   PaymentPath,
+  READ_BY_KEY,
   sendPayment,
   shown,
   shownPayment,
@@ -31,11 +32,7 @@ export function getPayment(
     '/api/payments/:key',
     {
       schema: { params: PaymentPath },
-      config: {
-        operation: 'payment status',
-        scopes: ['payments:read', 'operations', 'payments:read:all'],
-        description,
-      },
+      config: { ...READ_BY_KEY, description },
     },
     (request, reply) => {
       const client = readableClient(request);

@@ -13,6 +13,7 @@ import { EXAMPLE_KEY, publicErrors } from '../errors/public-errors.js';
 import { always, linkToNextPage, NO_STORE, sometimes } from '../openapi/headers.js';
 import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
 import { readableClient } from '../requests/access-check.js';
+import { sendJson } from '../requests/json-answer.js';
 import { pageAfter, refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import { referenceRefusal } from './named-payment.js';
@@ -74,10 +75,7 @@ export function listPayments(
         if (next !== undefined) {
           reply.header('link', `<${pageAfter('/api/payments', request.query, cursorFor(next))}>; rel="next"`);
         }
-        reply
-          .header('content-type', 'application/json; charset=utf-8')
-          .header('cache-control', 'no-store')
-          .send(`[${payments.map((payment) => paymentJson(payment, client)).join(',')}]`);
+        sendJson(reply, `[${payments.map((payment) => paymentJson(payment, client)).join(',')}]`);
       });
     },
   );

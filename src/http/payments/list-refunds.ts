@@ -8,8 +8,9 @@ import { publicErrors } from '../errors/public-errors.js';
 import { NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { readableClient } from '../requests/access-check.js';
+import { sendJson } from '../requests/json-answer.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
-import { exampleRefund, keyIn, keyParameter, PaymentPath } from './shown-payment.js';
+import { exampleRefund, keyIn, keyParameter, PaymentPath, READ_BY_KEY } from './shown-payment.js';
 
 /** The refunds of one payment (rule P26). */
 export function listRefunds(
@@ -22,21 +23,14 @@ export function listRefunds(
     '/api/payments/:key/refunds',
     {
       schema: { params: PaymentPath },
-      config: {
-        operation: 'payment status',
-        scopes: ['payments:read', 'operations', 'payments:read:all'],
-        description,
-      },
+      config: { ...READ_BY_KEY, description },
     },
     (request, reply) => {
       refuseUnknownParameters(request.query, []);
       const client = readableClient(request);
       answerWith(reply, records.refundsOf(keyIn(request.params), client), (refunds) => {
         if (!refunds) throw publicErrors.paymentNotFound();
-        reply
-          .header('content-type', 'application/json; charset=utf-8')
-          .header('cache-control', 'no-store')
-          .send(`[${refunds.map((refund) => paymentJson(refund, client)).join(',')}]`);
+        sendJson(reply, `[${refunds.map((refund) => paymentJson(refund, client)).join(',')}]`);
       });
     },
   );

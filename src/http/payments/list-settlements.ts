@@ -13,11 +13,12 @@ import { whole } from '../openapi/json-schema.js';
 import type { RequestHeader, RouteDescription } from '../openapi/route-description.js';
 import { visibleClient } from '../requests/access-check.js';
 import { clientGone } from '../requests/client-gone.js';
+import { sendJson } from '../requests/json-answer.js';
 import { preferredWaitSeconds } from '../requests/prefer.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import { momentOf } from './list-payments.js';
-import { sendJson, withPreference } from './payment-answers.js';
+import { withPreference } from './payment-answers.js';
 import { completed, examplePayment } from './shown-payment.js';
 
 const DEFAULT_LIMIT = 100;
@@ -113,7 +114,7 @@ function fromOf(text: string | undefined): FeedQuestion['after'] {
   return { fromUs: momentOf('from', text) * US_PER_MS + Number(digits.padEnd(3, '0')) };
 }
 
-/** To the microsecond, so that a reader which begins there misses nothing. */
+/** The text has microseconds, so that a reader which begins there misses nothing. */
 function momentText(us: number): string {
   const ms = Math.floor(us / US_PER_MS);
   const digits = String(us - ms * US_PER_MS).padStart(3, '0');
@@ -122,7 +123,7 @@ function momentText(us: number): string {
 
 const CURSOR = /^([0-9a-f]{16})\.(\d{1,16})(?:\.(.{36}))?$/;
 
-/** A position in a form that nobody takes for anything else. */
+/** The cursor of a position. It is opaque, so that no client computes with it. */
 function cursorFor({ incarnation, atUs, key }: FeedPosition): string {
   return Buffer.from([incarnation, atUs, ...(key === undefined ? [] : [key])].join('.')).toString('base64url');
 }

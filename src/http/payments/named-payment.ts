@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import type { Access } from '../../access/access.js';
 import { isClient } from '../../access/client-name.js';
 import type { PaymentRecords } from '../../payments/history/payment-records.js';
+import type { Payments } from '../../payments/payments.js';
 import { isKeyHeaderMissing, readKeyHeader } from '../../payments/values/idempotency-key.js';
 import {
   type ComputeKey,
@@ -223,17 +224,28 @@ export function keyHeaderOf(request: FastifyRequest): string | undefined {
   return request.headers['idempotency-key'] as string | undefined;
 }
 
+/** The parts of a route at which an operator may name the reference of a client. */
+export interface OperatedContext {
+  readonly payments: Payments;
+  readonly paymentRecords: PaymentRecords;
+  readonly access: Access | undefined;
+}
+
 /**
- * Judges whose reference an operator means, before anything is asked of its payment. Rejects with the refusal. Undefined for every other
- * caller, which means its own.
+ * Calls `act` once it is certain whose reference an operator means, or rejects with the refusal. Every other caller means its own, so that
+ * `act` is called at once.
  */
-export type JudgeOwner = (
+export type WithJudgedOwner = <Result>(
   request: FastifyRequest,
   reply: FastifyReply,
   reference: Reference | undefined,
-) => Promise<void> | undefined;
+  act: () => Promise<Result>,
+) => Promise<Result>;
 
-export function createJudgeOwner(access: Access | undefined, records: Pick<PaymentRecords, 'newestOf'>): JudgeOwner {
+export function createWithJudgedOwner(
+  access: Access | undefined,
+  records: Pick<PaymentRecords, 'newestOf'>,
+): WithJudgedOwner {
   /** A name with a mistake in it would close nothing, and be answered as if it had. */
   async function refuseUnknown(request: FastifyRequest, client: string): Promise<void> {
     if (client === request.caller?.client || access?.clients().includes(client)) return;
@@ -248,13 +260,14 @@ export function createJudgeOwner(access: Access | undefined, records: Pick<Payme
     if (other) throw publicErrors.referenceOfAnotherClient(client, other.client);
   }
 
-  return (request, reply, reference) => {
+  return async (request, reply, reference, act) => {
     const { caller, query } = request;
-    if (reference?.client === undefined || !caller?.scopes.has('operations')) return undefined;
+    if (reference?.client === undefined || !caller?.scopes.has('operations')) return act();
     const { text, client } = reference;
     const isNamed = (query as Readonly<Record<string, unknown>>).client !== undefined;
-    const judged = isNamed ? refuseUnknown(request, client) : refuseOthers(request, text, client);
-    return judged.then(() => void reply.header(CLIENT_HEADER, encodeURI(client)));
+    await (isNamed ? refuseUnknown(request, client) : refuseOthers(request, text, client));
+    reply.header(CLIENT_HEADER, encodeURI(client));
+    return act();
   };
 }
 

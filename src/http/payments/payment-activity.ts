@@ -4,6 +4,7 @@ import { answerWith } from '../errors/errors.js';
 import { NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';
+import { sendJson } from '../requests/json-answer.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 
 /** How many payments were settled in the last 24 hours, for a chart. */
@@ -14,10 +15,7 @@ export function paymentActivity(
   app.get('/api/payments/activity', { config: { scopes: ['operations'], description } }, (request, reply) => {
     refuseUnknownParameters(request.query, []);
     answerWith(reply, activity(), (counted) => {
-      reply
-        .header('content-type', 'application/json; charset=utf-8')
-        .header('cache-control', 'no-store')
-        .send(JSON.stringify(counted));
+      sendJson(reply, JSON.stringify(counted));
     });
   });
 }

@@ -11,6 +11,7 @@ import { always, sometimes } from '../openapi/headers.js';
 import type { RequestHeader } from '../openapi/route-description.js';
 import { prefersProblem } from '../requests/accept.js';
 import { visibleClient } from '../requests/access-check.js';
+import { sendJson } from '../requests/json-answer.js';
 import { prefersAsync, prefersRepresentation } from '../requests/prefer.js';
 
 // Rule P1: every answer of spec 4.1 is JSON text that no cache may store.
@@ -97,12 +98,8 @@ export function withPreference(reply: FastifyReply, applied: string): FastifyRep
 }
 
 /** A JSON document of one string (spec 2.4). The texts are ours and hold nothing that would need escaping. */
-export function sendText(reply: FastifyReply, text: string): FastifyReply {
-  return sendJson(reply, `"${text}"`);
-}
-
-export function sendJson(reply: FastifyReply, json: string): FastifyReply {
-  return reply.header('content-type', 'application/json; charset=utf-8').header('cache-control', 'no-store').send(json);
+export function sendText(reply: FastifyReply, text: string): void {
+  sendJson(reply, `"${text}"`);
 }
 
 export const PREFER: RequestHeader = {

@@ -1,7 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Access } from '../../access/access.js';
-import type { PaymentRecords } from '../../payments/history/payment-records.js';
-import type { Payments } from '../../payments/payments.js';
 import type { FinalOutcome } from '../../payments/values/payment.js';
 import type { NamedPayment } from '../../payments/values/reference.js';
 import { answerWith } from '../errors/errors.js';
@@ -11,13 +8,14 @@ import type { RouteDescription } from '../openapi/route-description.js';
 import {
   CLIENT,
   COMPUTED_KEY,
-  createJudgeOwner,
+  createWithJudgedOwner,
   isAttemptNamed,
   KEY_HEADER,
   keyHeaderOf,
   type NamedReference,
   nameBy,
   OPERATED_REFERENCE,
+  type OperatedContext,
   OperatedReferenceQuery,
   operatedReferenceErrors,
   PAYMENT_KEY,
@@ -26,16 +24,18 @@ import {
 import { createPaidRecord, PREFER, PREFERENCE_APPLIED, refuse, sendPaid, sentenceOrRecord } from './payment-answers.js';
 import { examplePayment } from './shown-payment.js';
 
+/** The payment that was asked about, and its outcome if it has one. */
+interface Found {
+  readonly payment: NamedPayment;
+  readonly final: FinalOutcome | undefined;
+}
+
 /** Spec 4.1. */
 export function paymentStatus(
   app: FastifyInstance,
-  {
-    payments,
-    paymentRecords: records,
-    access,
-  }: { readonly payments: Payments; readonly paymentRecords: PaymentRecords; readonly access: Access | undefined },
+  { payments, paymentRecords: records, access }: OperatedContext,
 ): void {
-  const judgeOwner = createJudgeOwner(access, records);
+  const withJudgedOwner = createWithJudgedOwner(access, records);
   const paidRecord = createPaidRecord((key, client) => records.get(key, client));
 
   app.get(
@@ -53,31 +53,27 @@ export function paymentStatus(
     (request, reply) => {
       const { payment } = request;
       if (!payment) throw publicErrors.paymentNotFound();
-      const answer = () => {
-        if (payment.reference && !isAttemptNamed(request)) answerNewest(request, reply, payment as NamedReference);
-        else
-          answerWith(reply, payments.outcome(payment.key, payment.client), (final) =>
-            sendStatus(reply, payment, final),
-          );
-      };
-      const judged = judgeOwner(request, reply, payment.reference);
-      if (judged) answerWith(reply, judged, answer);
-      else answer();
+      const asked = withJudgedOwner(request, reply, payment.reference, () =>
+        payment.reference && !isAttemptNamed(request)
+          ? outcomeOfNewest(request, reply, payment as NamedReference)
+          : outcomeOf(payment),
+      );
+      answerWith(reply, asked, (found) => sendStatus(reply, found));
     },
   );
 
-  function answerNewest(request: FastifyRequest, reply: FastifyReply, first: NamedReference): void {
-    answerWith(reply, payments.newestOutcome(first), ({ key, final }) => {
-      refuseOtherKey(keyHeaderOf(request), key);
-      return sendStatus(reply.header(KEY_HEADER, key), { ...first, key }, final);
-    });
+  async function outcomeOf(payment: NamedPayment): Promise<Found> {
+    return { payment, final: await payments.outcome(payment.key, payment.client) };
   }
 
-  async function sendStatus(
-    reply: FastifyReply,
-    payment: NamedPayment,
-    final: FinalOutcome | undefined,
-  ): Promise<void> {
+  async function outcomeOfNewest(request: FastifyRequest, reply: FastifyReply, first: NamedReference): Promise<Found> {
+    const { key, final } = await payments.newestOutcome(first);
+    refuseOtherKey(keyHeaderOf(request), key);
+    reply.header(KEY_HEADER, key);
+    return { payment: { ...first, key }, final };
+  }
+
+  async function sendStatus(reply: FastifyReply, { payment, final }: Found): Promise<void> {
     if (final?.outcome.state !== 'COMPLETED') return refuse(payments, reply, publicErrors.paymentNotFound(), payment);
     const { transactionId } = final.outcome;
     return sendPaid(paidRecord, reply, {

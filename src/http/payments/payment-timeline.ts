@@ -9,6 +9,7 @@ import { NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { visibleClient } from '../requests/access-check.js';
+import { sendJson } from '../requests/json-answer.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { completed, keyIn, keyParameter, PaymentPath, STATES } from './shown-payment.js';
 
@@ -33,10 +34,7 @@ export function paymentTimeline(
       refuseUnknownParameters(request.query, []);
       answerWith(reply, findTimeline(keyIn(request.params), visibleClient(request)), (timeline) => {
         if (!timeline) throw publicErrors.paymentNotFound();
-        reply
-          .header('content-type', 'application/json; charset=utf-8')
-          .header('cache-control', 'no-store')
-          .send(timelineJson(timeline));
+        sendJson(reply, timelineJson(timeline));
       });
     },
   );

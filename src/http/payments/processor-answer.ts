@@ -7,6 +7,7 @@ import { EXAMPLE_KEY, publicErrors } from '../errors/public-errors.js';
 import { NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';
+import { sendJson } from '../requests/json-answer.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { keyIn, keyParameter, PaymentPath } from './shown-payment.js';
 
@@ -32,10 +33,7 @@ export function processorAnswer(
         if (known.state === 'not found') throw publicErrors.paymentNotFound();
         if (known.state === 'busy') throw publicErrors.tooManyLookUps();
         if (known.state === 'of another processor') throw publicErrors.otherProcessor(known.processor);
-        reply
-          .header('content-type', 'application/json; charset=utf-8')
-          .header('cache-control', 'no-store')
-          .send(processorAnswerJson(key, known));
+        sendJson(reply, processorAnswerJson(key, known));
       });
     },
   );

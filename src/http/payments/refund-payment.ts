@@ -1,9 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Access } from '../../access/access.js';
 import type { Charge } from '../../payments/history/charge.js';
-import type { PaymentRecords } from '../../payments/history/payment-records.js';
 import { paymentJson } from '../../payments/history/payment-representation.js';
-import type { Payments } from '../../payments/payments.js';
 import type { RefundAnswer, RequestedRefund } from '../../payments/refund.js';
 import { textProblem } from '../../payments/values/content.js';
 import type { Money } from '../../payments/values/money.js';
@@ -14,14 +11,16 @@ import { always, NO_STORE, REPLAYED, RETRY_AFTER, sometimes } from '../openapi/h
 import { type RouteDescription, refusedBodies } from '../openapi/route-description.js';
 import { visibleClient } from '../requests/access-check.js';
 import { requiredBody } from '../requests/body-parser.js';
+import { sendJson } from '../requests/json-answer.js';
 import { type JsonBody, membersOf } from '../requests/json-body.js';
 import { prefersRepresentation } from '../requests/prefer.js';
 import {
   CLIENT,
   COMPUTED_KEY,
-  createJudgeOwner,
+  createWithJudgedOwner,
   KEY_HEADER,
   nameBy,
+  type OperatedContext,
   PAYMENT_KEY,
   REFUND,
   RefundQuery,
@@ -29,7 +28,7 @@ import {
   refundNameIn,
 } from './named-payment.js';
 import { AMOUNT, decimalsByCurrency, type Members, moneyIn, REFUSED_MONEY } from './pay.js';
-import { PREFER, PREFERENCE_APPLIED, sendJson, sendText, sentenceOrRecord, withPreference } from './payment-answers.js';
+import { PREFER, PREFERENCE_APPLIED, sendText, sentenceOrRecord, withPreference } from './payment-answers.js';
 import { exampleRefund, PENDING_UNTIL_MS } from './shown-payment.js';
 
 /** The key of the refund, which names it to an operator, and at the processor. */
@@ -39,13 +38,9 @@ const MOST_REASON = 255;
 /** Rule P26. */
 export function refundPayment(
   app: FastifyInstance,
-  {
-    payments,
-    paymentRecords: records,
-    access,
-  }: { readonly payments: Payments; readonly paymentRecords: PaymentRecords; readonly access: Access | undefined },
+  { payments, paymentRecords: records, access }: OperatedContext,
 ): void {
-  const judgeOwner = createJudgeOwner(access, records);
+  const withJudgedOwner = createWithJudgedOwner(access, records);
 
   app.post(
     '/api/refund',
@@ -65,9 +60,9 @@ export function refundPayment(
       const requested = { name, ...readRefund(requiredBody(request)) };
       const { payment } = request;
       if (!payment) throw publicErrors.refundOfNoPayment(false);
-      const judged = judgeOwner(request, reply, payment.reference);
-      const refund = () => payments.refund({ ...payment, by: request.caller?.client }, requested);
-      const refunding = judged ? judged.then(refund) : refund();
+      const refunding = withJudgedOwner(request, reply, payment.reference, () =>
+        payments.refund({ ...payment, by: request.caller?.client }, requested),
+      );
       answerWith(reply, refunding, (answer) => answerRefund(request, reply, answer));
     },
   );

@@ -24,6 +24,12 @@ export const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED', 'CANCELLED'] as co
 /** `/api/payments/{key}` */
 export const PaymentPath = Type.Object({ key: Type.String() });
 
+/** A payment and its refunds are shown to its client, to operators, and to those who may read all payments. */
+export const READ_BY_KEY = {
+  operation: 'payment status',
+  scopes: ['payments:read', 'operations', 'payments:read:all'],
+} as const;
+
 /** The key in a path, in any case, as in the header of a payment. Throws `notFound`, a 404, for text that is no key. */
 export function keyIn({ key }: { key: string }, notFound = publicErrors.paymentNotFound): string {
   const header = readKeyHeader(key);

@@ -9,6 +9,7 @@ import { NO_STORE, REPLAYED, sometimes } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { requiredBody } from '../requests/body-parser.js';
+import { sendJson } from '../requests/json-answer.js';
 import { type JsonBody, type RowsMember, readJsonBody } from '../requests/json-body.js';
 import { CONDITIONS, CREATION_ERRORS, CREATION_HEADERS, create, refuseInvalidKey, WITH_A_KEY } from './creation.js';
 import { requiredMembers, WRONG_TRANSACTIONS } from './new-transaction.js';
@@ -40,10 +41,7 @@ export function createTransactions(
     (request, reply) => {
       const wanted = readNewTransactions(requiredBody(request));
       create(transactions, request, reply, 'batch', wanted, (created) => {
-        reply
-          .header('content-type', 'application/json; charset=utf-8')
-          .header('cache-control', 'no-store')
-          .send(`{"${BATCH_ROWS.name}":[${created.map(transactionJson).join(',')}]}`);
+        sendJson(reply, `{"${BATCH_ROWS.name}":[${created.map(transactionJson).join(',')}]}`);
       });
     },
   );

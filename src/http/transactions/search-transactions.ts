@@ -16,6 +16,7 @@ import { linkToNextPage, NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { quoted } from '../requests/entity-tags.js';
+import { sendJson } from '../requests/json-answer.js';
 import { pageAfter, refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import { EXAMPLE_TRANSACTION, transactionMembers } from './shown-transaction.js';
@@ -45,10 +46,7 @@ export function searchTransactions(
           if (found.next !== undefined) {
             reply.header('link', `<${pageAfter(PATH, request.query, String(found.next))}>; rel="next"`);
           }
-          reply
-            .header('content-type', 'application/json; charset=utf-8')
-            .header('cache-control', 'no-store')
-            .send(`[${found.transactions.map(foundTransactionJson).join(',')}]`);
+          sendJson(reply, `[${found.transactions.map(foundTransactionJson).join(',')}]`);
         });
       },
     );

@@ -1,6 +1,6 @@
 import type { Transaction } from '../../transactions/transaction.js';
 
-/** Is told who has changed a transaction that exists. Nobody is known without `AUTH`. */
+/** Hears which client has changed a transaction that exists. Without `AUTH` there are no clients, so it hears nothing. */
 export interface TransactionChanges {
   changed(client: string, transaction: Transaction): void;
   removed(client: string, transactionId: number): void;

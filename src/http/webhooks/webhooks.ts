@@ -1,5 +1,5 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { isoTime } from '../../payments/history/payment-representation.js';
 import { UUID } from '../../payments/values/idempotency-key.js';
@@ -11,6 +11,7 @@ import { EXAMPLE_KEY, publicErrors } from '../errors/public-errors.js';
 import { NO_STORE } from '../openapi/headers.js';
 import { moment, orNull, whole } from '../openapi/json-schema.js';
 import type { AnswerDescription, ParameterDescription, RouteDescription } from '../openapi/route-description.js';
+import { sendJson } from '../requests/json-answer.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 
 const NamePath = Type.Object({ name: Type.String() });
@@ -29,7 +30,7 @@ export function webhooks(
 
   app.get('/api/webhooks', { config: { scopes: ['operations'], description: listing } }, (request, reply) => {
     refuseUnknownParameters(request.query, []);
-    answerWith(reply, operations.list(), (rows) => sendJson(reply, { webhooks: rows.map(shown) }));
+    answerWith(reply, operations.list(), (rows) => sendJson(reply, safeJson({ webhooks: rows.map(shown) })));
   });
 
   app.get(
@@ -40,7 +41,7 @@ export function webhooks(
       const { name } = request.params;
       answerWith(reply, operations.find(name), (found) => {
         if (!found) throw publicErrors.webhookNotFound(name);
-        sendJson(reply, { ...shown(found.endpoint), settlements: found.setAside.map(shownSetAside) });
+        sendJson(reply, safeJson({ ...shown(found.endpoint), settlements: found.setAside.map(shownSetAside) }));
       });
     },
   );
@@ -57,7 +58,7 @@ export function webhooks(
       );
       answerWith(reply, changed, (endpoint) => {
         if (!endpoint) throw publicErrors.webhookNotFound(name);
-        sendJson(reply, shown(endpoint));
+        sendJson(reply, safeJson(shown(endpoint)));
       });
     });
   }
@@ -70,7 +71,7 @@ export function webhooks(
       const { name } = request.params;
       answerWith(reply, operations.resend(name, keyOf(request.query.key)), (count) => {
         if (count === undefined) throw publicErrors.webhookNotFound(name);
-        sendJson(reply, { resent: count });
+        sendJson(reply, safeJson({ resent: count }));
       });
     },
   );
@@ -81,7 +82,7 @@ function keyOf(text: string | undefined): string | undefined {
   throw publicErrors.invalidRequest("'key' must be the key of a settlement that is set aside.");
 }
 
-/** Always with every member; null if it has no value. */
+/** An endpoint with every member, which is null if it has no value. */
 function shown({ name, client, stoppedBy, deliveredUntilUs, setAside }: EndpointRow) {
   const deliveredUntil = isoTime(Math.floor(deliveredUntilUs / US_PER_MS));
   return { name, client: client ?? null, stoppedBy: stoppedBy ?? null, deliveredUntil, setAside };
@@ -89,13 +90,6 @@ function shown({ name, client, stoppedBy, deliveredUntilUs, setAside }: Endpoint
 
 function shownSetAside({ key, cause, setAsideAt, nextTryAt }: SetAside) {
   return { idempotencyKey: key, cause, setAsideAt: isoTime(setAsideAt), nextTryAt: isoTime(nextTryAt) };
-}
-
-function sendJson(reply: FastifyReply, body: object): void {
-  reply
-    .header('content-type', 'application/json; charset=utf-8')
-    .header('cache-control', 'no-store')
-    .send(safeJson(body));
 }
 
 const MEMBERS = {

@@ -28,7 +28,7 @@ export class ExportTotals {
     }
   }
 
-  /** The text of the line, without its end. Only what is COMPLETED has moved money, so only that is summed. */
+  /** The text of the line, without its end. Only COMPLETED rows have moved money, so only they are summed. */
   json(): string {
     const refundSums = this.kind === 'payment' ? undefined : inOrder(this.refundSums);
     return JSON.stringify({ end: true, count: this.count, sums: inOrder(this.sums), refundSums });

@@ -171,7 +171,7 @@ export interface NewestPage {
 export interface SettledPeriod {
   readonly from: number;
   readonly to: number;
-  /** As of a `Selection`. */
+  /** The same as in a `Selection`. */
   readonly kind?: OperationKind | 'all' | undefined;
   /** `next` of the page before. */
   readonly after: string | undefined;

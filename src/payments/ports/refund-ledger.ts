@@ -33,7 +33,7 @@ export interface RefundAttempt extends Money, OfProcessor {
   /** The whole payment as it was read before: its row must have this amount, and the sum must stay at or below `chargedUnits`. */
   readonly charged: Money;
   readonly chargedUnits: number;
-  /** As in `Turn`: a payment that was settled longer ago is removed soon, and cannot be refunded any more. */
+  /** The same as in `Turn`: a payment that was settled longer ago is removed soon, and cannot be refunded any more. */
   readonly lateMs: number | undefined;
   /** The last moment, by our monotonic clock: a claim that the store executes later is refused. */
   readonly claimBy: number;

@@ -15,7 +15,7 @@ export interface Settlements {
   /** Up to `limit` settlements between a place and the bound, in order. At most about `readLimit` rows are read for them. */
   page(question: SettlementQuestion): Promise<SettlementPage>;
 
-  /** The clients and kinds of what was settled in [from, below), of at most `MOST_ENDS` rows: if there are as many, there may be others. */
+  /** The clients and kinds of the settlements in [from, below), of at most `MOST_ENDS` rows: if there are as many, there may be others. */
   ends(fromUs: number, belowUs: number): Promise<readonly SettlementEnd[]>;
 }
 
@@ -37,14 +37,14 @@ export interface SettlementPlace {
 export interface SettlementQuestion {
   /** The place, with the incarnation that it is from. If omitted, the oldest settlement that retention has left. */
   readonly after?: (SettlementPlace & { readonly incarnation: string }) | undefined;
-  /** As `look` returned it. */
+  /** The bound that `look` returned. */
   readonly bound: SettlementBound;
   /** Only settlements of this client; of all clients if it is undefined. */
   readonly client: string | undefined;
   /** Both kinds if it is undefined. */
   readonly kind: OperationKind | undefined;
   readonly limit: number;
-  /** More than are settled at one time, or the next page begins where this one did. */
+  /** The limit must exceed the settlements of one microsecond, or the next page begins where this one did. */
   readonly readLimit: number;
   /** The client that reads: clients are served one after the other. If omitted, nobody in particular. */
   readonly reader?: string | undefined;

@@ -1,4 +1,4 @@
-/** The decision that what was written without credentials stays nobody's. No client has this name, because each has a prefix. */
+/** The decision that rows which were written without credentials stay without a client. No client has this name, because each has a prefix. */
 export const NOBODY = 'nobody';
 
 /** Decides to whom the orders belong that were written without credentials, as a store had it when it was opened. */

@@ -17,7 +17,7 @@ export function computedKeyOf(text: string): string {
   ].join('-');
 }
 
-/** With its length in bytes before it, so that no two lists of parts share a text. */
+/** A part has its length in bytes before it, so that no two lists of parts share a text. */
 export function partOf(text: string): string {
   return `${Buffer.byteLength(text)}:${text}`;
 }

@@ -93,12 +93,12 @@ export function fingerprintOfRefused({ money }: MoneyProblem): string | undefine
   return money && fingerprintOf(money);
 }
 
-/** In minor units of the currency: at most 15 digits, so exact as a number. */
+/** The amount in minor units of the currency, which a number holds exactly because it has at most 15 digits. */
 export function unitsOf({ amount }: Money): number {
   return Number(amount.replace('.', ''));
 }
 
-/** As an amount is written: `units` minor units of the currency. */
+/** The text of an amount that has `units` minor units of the currency. */
 export function amountOfUnits(units: number, currency: string): string {
   const decimals = ENDED_CURRENCIES.get(currency)?.decimals ?? MINOR_UNITS.get(currency) ?? 0;
   const digits = String(units).padStart(decimals + 1, '0');

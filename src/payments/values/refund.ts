@@ -17,7 +17,7 @@ export type ComputeRefundKey = (paymentKey: string, name: string) => string;
 /** This prefix keeps the texts of refunds apart from the texts of references, which begin with a number. */
 const DOMAIN = 'refund';
 
-/** As `createComputeKey` makes the key of a reference. docs/reference/refunds.md has a test vector. */
+/** The key of a refund is made as `createComputeKey` makes the key of a reference. docs/reference/refunds.md has a test vector. */
 export function createComputeRefundKey(deploymentId: string): ComputeRefundKey {
   const start = DOMAIN + partOf(deploymentId);
   return (paymentKey, name) => computedKeyOf(start + partOf(paymentKey) + partOf(name));

@@ -21,9 +21,9 @@ const LOCK_QUERY_TIMEOUT_MS = 5_000;
  * than the time after which payments are given up (`STATEMENT_TIMEOUT_MS`).
  */
 const TABLE_LOCK_TIMEOUT_MS = 1_000;
-/** Then the file is rolled back, and begun again after a pause in which what has waited behind it can run. */
+/** The pause before a file that was rolled back is begun again. Statements that waited behind it run meanwhile. */
 const TABLE_LOCK_PAUSE_MS = 2_000;
-/** So that a server notices within a second that the process died in the middle of a file, and gives the locks back. Absent before version 14. */
+/** The server notices within a second that the process died in the middle of a file, and gives the locks back. Versions before 14 lack it. */
 const NOTICE_DEATH =
   "SELECT set_config(name, '1000', true) FROM pg_settings WHERE name = 'client_connection_check_interval'";
 /** SQLSTATE: no lock within the limit, or a deadlock. */

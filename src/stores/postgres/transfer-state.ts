@@ -47,7 +47,7 @@ export async function startTransferred(database: Postgres, wasStarted: boolean):
   if (transfer?.state !== 'COMPLETE') return false;
   if (wasStarted) {
     const [row] = await database.read<{ incarnation: string; generation: number }>(IDENTIFY);
-    // Before the start, so that a death between the two leaves this to the next start.
+    // This precedes the start, so that a death between the two leaves both to the next start.
     await database.writeHoweverLate(ADOPT, [row?.incarnation ?? null, row?.generation ?? 0]);
   }
   // Another process may have started it meanwhile.

@@ -13,7 +13,7 @@ import {
 import { primaryUrl } from './connection/address.js';
 import { RIGHTS_ADVICE } from './connection/checks.js';
 import { ADOPT, beginIncarnation } from './connection/database-identity-statements.js';
-import { migrate, readSchema } from './migrate.js';
+import { migrate, OTHER_SCHEMA, readSchema } from './migrate.js';
 import { FIND_TRANSFER, type Transfer } from './transfer-state.js';
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -28,7 +28,7 @@ const HOLD = "SELECT FROM idempay.transfer WHERE name = $1 AND state = 'COPYING'
 const COMPLETE = `
   UPDATE idempay.transfer SET state = 'COMPLETE' WHERE name = $1 AND state IN ('COPYING', 'COMPLETE') RETURNING state`;
 
-/** A second time also if it is given up already, because that commit may not be on the standby. */
+/** The change is made a second time too, because the first commit may not be on the standby. */
 const GIVE_UP = "UPDATE idempay.transfer SET state = 'GIVEN UP' WHERE name = $1 AND state <> 'STARTED' RETURNING state";
 
 const SET_DEPLOYMENT = `
@@ -113,7 +113,7 @@ export class TransferTarget {
   async find(migrations?: URL): Promise<Transfer | 'empty' | 'in use'> {
     const schema = await readSchema(this.#client, migrations);
     if (schema.isEmpty) return 'empty';
-    refuseForeign(schema, 'The schema idempay in the database of DATABASE_URL', 'name another database');
+    refuseForeign(schema, ...OTHER_SCHEMA);
     const { rows } = await this.#client.query<Transfer>(FIND_TRANSFER.text);
     if (!rows[0]) return 'in use';
     if (schema.pending.length > 0) throw earlierVersion();

@@ -4,10 +4,10 @@ import type { RedisClient } from './connection/masters.js';
 import type { KeyNames } from './key-names.js';
 import { loadScript } from './scripts/script.js';
 
-/** As long as rule O1 says. A process that reaches the database writes each second. */
+/** The time that rule O1 gives. A process that reaches the database writes each second. */
 const REACHED_FOR_MS = 10_000;
 
-/** Which process of the deployment was the last to reach the database, in one small hash that expires (rule O1). */
+/** The process of the deployment that was the last to reach the database, in one small hash that expires (rule O1). */
 export interface DatabaseReach {
   /** This process has reached it, and may write to it. */
   reached(): Promise<void>;

@@ -27,7 +27,7 @@ export interface KeyNames {
 }
 
 /**
- * `adopter`: the client that adopted what was written without credentials. Records from before name no client, or another reference's key,
+ * `adopter`: the client that adopted the rows without credentials. Records from before name no client, or another reference's key,
  * so none of them counts any more.
  */
 export function createKeyNames(deploymentId: string, adopter?: string): KeyNames {

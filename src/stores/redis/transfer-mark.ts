@@ -1,7 +1,7 @@
 import { adoptingClient } from '../../payments/values/adoption.js';
 import { KEY_GENERATED } from '../../payments/values/payment.js';
 import { CannotOpen } from '../shared/deployment.js';
-import type { TransferredDeployment } from '../shared/transferred-tables.js';
+import type { TransferredDeployment, UnpaidKey } from '../shared/transferred-tables.js';
 import { connected, connectRedis } from './connection/client.js';
 import { redisFault } from './connection/fault.js';
 import type { RedisClient } from './connection/masters.js';
@@ -12,10 +12,10 @@ import { loadScript } from './scripts/script.js';
 
 /** The target's Redis is there while the command runs, or the command ends. */
 const CONNECT_LIMIT_MS = 5_000;
-/** As the client of a key: every client sees it. */
+/** The client of a key that every client sees. */
 const EVERYBODY = '';
 
-/** What Redis knows of the transfer by which a deployment came to it. */
+/** The transfer by which a deployment came to this Redis, as Redis knows it. */
 export interface FoundMark {
   readonly name: string;
   /** A service has started on the target. */
@@ -87,15 +87,6 @@ export function createTransferMark(client: RedisClient, deploymentId: string): T
       await release(name);
     },
   };
-}
-
-/** A key that was issued and not paid. */
-export interface UnpaidKey {
-  readonly key: string;
-  readonly client: string | null;
-  readonly reference: string | null;
-  readonly attempt: number | null;
-  readonly lifeMs: number;
 }
 
 export interface TransferRedis extends TransferMark {

@@ -49,11 +49,11 @@ export interface KeyRange {
 export interface NewestReads {
   /** How many payments have such a key; counts no further than `atMost`. */
   countKeys(keys: KeyRange, atMost: number): Promise<number>;
-  /** Those whose key is in `keys`, read as a whole. */
+  /** The payments whose key is in `keys`, read as a whole. */
   ofKeys(query: NewestQuery): Promise<readonly HistoryRow[]>;
-  /** Those of the reference, read as a whole: of each client at most as many as there are attempts. */
+  /** The payments of the reference, read as a whole: each client has at most as many as there are attempts. */
   ofReference(query: NewestQuery): Promise<readonly HistoryRow[]>;
-  /** Those of the reference, and their refunds: a payment has as many as it has minor units. */
+  /** The payments of the reference and their refunds, of which a payment has at most as many as it has minor units. */
   ofReferenceWithRefunds(query: NewestQuery): Promise<readonly HistoryRow[]>;
   /** The transaction id of the nth newest refund of the reference in the range; undefined if there are fewer. */
   nthRefundIdOfReference(query: NewestQuery, n: number): Promise<string | undefined>;

@@ -1,4 +1,4 @@
-/** How a value of the embedded database becomes one of PostgreSQL. A time is in milliseconds since the epoch, and a flag is 1 or 0. */
+/** The kind of a value, which says how PostgreSQL reads it. A time is in milliseconds since the epoch, and a flag is 1 or 0. */
 export type ColumnKind = 'text' | 'uuid' | 'integer' | 'decimal' | 'time' | 'flag' | 'json';
 
 /** A table that `idempay transfer` copies, with the columns that both databases have. */
@@ -105,7 +105,7 @@ const PAYMENT_HORIZON: TransferredTable = {
   comparedBy: [],
 };
 
-/** So that readers of the feed of settlements go on where they are. */
+/** Readers of the feed of settlements go on where they are. */
 const SETTLEMENT_INCARNATIONS: TransferredTable = {
   name: 'settlement_incarnations',
   key: ['number'],
@@ -113,7 +113,7 @@ const SETTLEMENT_INCARNATIONS: TransferredTable = {
   comparedBy: [],
 };
 
-/** So that each endpoint is told of what it was not told of yet. */
+/** Each endpoint goes on behind the settlements that it was told of. */
 const WEBHOOK_ENDPOINTS: TransferredTable = {
   name: 'webhook_endpoints',
   key: ['name'],
@@ -181,6 +181,16 @@ export const SHORT_TABLES: readonly TransferredTable[] = [
 /** A row as it travels: the value of each column as the embedded database has it. */
 export type TransferredRow = Readonly<Record<string, string | number | null>>;
 
+/** A key that was issued, and was not paid when the folder was left. */
+export interface UnpaidKey {
+  readonly key: string;
+  readonly client: string | null;
+  readonly reference: string | null;
+  readonly attempt: number | null;
+  /** The time for which it may still be paid. */
+  readonly lifeMs: number;
+}
+
 /** The bounds and names in the row of the deployment, which both databases keep in their own forms. Times as in a row. */
 export interface TransferredDeployment {
   readonly id: string;
@@ -192,7 +202,7 @@ export interface TransferredDeployment {
   readonly processors: readonly string[];
   readonly processorsBeforeLoss: readonly string[] | null;
   readonly lostMs: number | null;
-  /** The client that what was written without credentials belongs to; null if nothing was decided. */
+  /** The client that has adopted the rows without credentials; null if nothing was decided. */
   readonly adopter: string | null;
 }
 

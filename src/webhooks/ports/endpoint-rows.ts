@@ -22,7 +22,7 @@ export interface EndpointRows {
   /** Everything up to this position was taken, or is set aside. */
   advance(lease: Lease, position: FeedPosition): Promise<LeaseResult>;
 
-  /** Keeps a settlement apart, so that the position can pass it. A second time changes nothing. Full: `mostSetAside` are. */
+  /** Keeps a settlement apart, so that the position can pass it. A second time changes nothing. `full`: there are `mostSetAside` already. */
   setAside(
     lease: Lease,
     refused: { readonly key: string; readonly cause: string; readonly retryMs: number; readonly mostSetAside: number },
@@ -82,7 +82,7 @@ export type TakeResult =
 export interface EndpointRow {
   readonly name: string;
   readonly client: string | undefined;
-  /** Who has stopped it; undefined if it is served. */
+  /** The one who has stopped it. Undefined if it is served. */
   readonly stoppedBy: 'receiver' | 'operator' | undefined;
   /** Settlements before this time were taken, or are set aside. Microseconds since the epoch. */
   readonly deliveredUntilUs: number;
@@ -91,7 +91,7 @@ export interface EndpointRow {
 
 export interface SetAside {
   readonly key: string;
-  /** Why it was refused last. */
+  /** The cause of the last refusal. */
   readonly cause: string;
   readonly setAsideAt: number;
   /** Undefined if it is only kept, until it is sent again by hand. */

@@ -6,6 +6,7 @@ import {
   type TransferredRow,
   type TransferredTable,
   textOfSums,
+  type UnpaidKey,
 } from '../../shared/transferred-tables.js';
 import { migrate, refuseForeignFile, refuseForeignSchema } from '../migrate.js';
 import { readProcessorNames } from '../payments/processor-names.js';
@@ -20,19 +21,9 @@ import { assertLogBelongs } from './write-ahead-log.js';
 
 const ID_PAGE = 10_000;
 
-/** A key that was issued, and was not paid when the folder was left. */
-export interface IssuedKey {
-  readonly key: string;
-  readonly client: string | null;
-  readonly reference: string | null;
-  readonly attempt: number | null;
-  /** How long it may still be paid. */
-  readonly lifeMs: number;
-}
-
 const LEAVE = 'UPDATE deployment SET transfer = ?, is_copied = 0';
 const MARK_COPIED = 'UPDATE deployment SET is_copied = 1 WHERE transfer IS NOT NULL';
-/** A restore: the target, or what was done with it, may have charged since. */
+/** The next start treats the folder as restored, because services on the target may have charged since. */
 const FREE = 'UPDATE deployment SET transfer = NULL, is_copied = 0, is_backup = 1';
 const NUMBER_COMMIT = 'UPDATE last_commit SET number = number + 1';
 
@@ -53,7 +44,7 @@ const DEPLOYMENT = `
     lost_ms AS lostMs, adopter
   FROM deployment`;
 
-const ISSUED_KEYS = `
+const UNPAID_KEYS = `
   SELECT key, client, reference, attempt, expires_at - ?1 AS lifeMs FROM idempotency_keys
   WHERE key > ?2 AND value = 'KEY GENERATED' AND expires_at > ?1 ORDER BY key LIMIT ?3`;
 
@@ -111,7 +102,7 @@ export class LeavingFolder {
     return readLastCommit(this.#database).clockMs;
   }
 
-  /** It lacks what was written after it was copied. */
+  /** True if the folder lacks commits that followed the copy of it. */
   get isRestored(): boolean {
     return isRestored(this.#database, readLastCommit(this.#database), this.#folder.remembered);
   }
@@ -168,8 +159,8 @@ export class LeavingFolder {
     }
   }
 
-  issuedKeys(after: string, limit: number): IssuedKey[] {
-    return this.#database.prepare(ISSUED_KEYS).all(this.#clock.now(), after, limit) as unknown as IssuedKey[];
+  unpaidKeys(after: string, limit: number): UnpaidKey[] {
+    return this.#database.prepare(UNPAID_KEYS).all(this.#clock.now(), after, limit) as unknown as UnpaidKey[];
   }
 
   close(): void {

@@ -35,8 +35,8 @@ export function readAdoption(database: { prepare(sql: string): { get(): unknown 
 }
 
 /**
- * Gives a client what was written without credentials, in one commit: a death before it leaves everything, and a second run finds it done.
- * NOBODY leaves it nobody's. Returns how many payments the client was given; undefined if it had adopted before. Throws CannotOpen, with
+ * Gives a client the rows that were written without credentials, in one commit: a death before it leaves everything, and a second run finds it done.
+ * NOBODY leaves them without a client. Returns how many payments the client was given; undefined if it had adopted before. Throws CannotOpen, with
  * nothing changed, if another client has adopted, if the client has references of its own, or if a service runs on the folder.
  */
 export function adoptUnowned(dataDir: string, client: string): number | undefined {

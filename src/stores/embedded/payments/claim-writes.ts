@@ -45,7 +45,7 @@ export function createClaimWrites(writer: Writer, reader: Reader, clock: Clock) 
       registered.add(processor);
     },
 
-    /** By the store's clock. */
+    /** The end of the claim by the store's clock. */
     claimBefore({ claimBy }: Pick<ClaimAttempt, 'claimBy'>): number {
       return Math.floor(clock.now() + claimBy - clock.monotonic());
     },

@@ -1,7 +1,7 @@
 /** Raises the sum of a payment, which the same commit has found to be refundable. */
 export const RAISE_SUM = 'UPDATE payments SET refunded = coalesce(refunded, 0) + ? WHERE key = ?';
 
-/** Without ON CONFLICT: a second row of a refund fails, and takes back the sum that its claim raised. */
+/** The statement has no ON CONFLICT, so that a second row of a refund fails and takes back the sum that its claim raised. */
 export const INSERT_REFUND = `
   INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at,
     claimed_at_wall, state, refund_of, refund_name, refund_units, refund_reason, refund_charge_id)

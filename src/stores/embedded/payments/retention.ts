@@ -7,7 +7,7 @@ const HORIZON = 'SELECT keys_before FROM payment_horizon';
 
 const RAISE_HORIZON = 'UPDATE payment_horizon SET keys_before = ? WHERE keys_before < ?';
 
-/** For readers of the feed: the latest settlement that was removed. */
+/** The latest settlement that was removed, for readers of the feed. */
 const NOTE_REMOVED = 'UPDATE payment_horizon SET removed_until = max(ifnull(removed_until, 0), ?)';
 
 /** The last hour of at least this age, which counts the time that an operator confirmed, and the lowest key time after it. */

@@ -18,7 +18,7 @@ const IS_OF_KIND: Record<OperationKind | 'all', string> = {
   refund: ' AND refund_of IS NOT NULL',
 };
 
-/** Before it, retention may have removed some. */
+/** Retention may have removed settlements before this time. */
 const OLDEST_LEFT = 'ifnull((SELECT removed_until + 0.001 FROM payment_horizon), 0)';
 
 /**

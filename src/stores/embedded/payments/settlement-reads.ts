@@ -48,7 +48,7 @@ export function createEmbeddedSettlements(
 
     async page(question) {
       const { kind, client, limit, readLimit } = question;
-      // With a filter more rows are read than the page has.
+      // A filter reads more rows than its page has.
       await reader.listReads.wait(question.reader, client === undefined && kind === undefined ? limit / PAGE : 1);
       const start = startOf(question);
       const values = [start.atUs, start.key, question.bound.atUs, client ?? null, limit, readLimit];

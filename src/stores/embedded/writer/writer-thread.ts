@@ -31,7 +31,7 @@ function run({ dataDir, wallClock, migrations }: WriterThreadData, port: Message
   }
 }
 
-/** In this thread, because a migration may take minutes: the main thread answers probes meanwhile. */
+/** The migration runs in this thread, because it may take minutes and the main thread answers probes meanwhile. */
 function openMigrated(dataDir: string, migrations: string | undefined): Database {
   const path = join(dataDir, DATABASE);
   const files = migrations === undefined ? undefined : new URL(migrations);

@@ -33,7 +33,7 @@ export class DatabaseAddress {
     return this.hosts[this.turn] ?? '';
   }
 
-  /** For one connection. */
+  /** The URL of the next connection. */
   get url(): string {
     const [scheme, user, password, , rest] = this.parts;
     const login = user === '' && password === '' ? '' : `${user}${password === '' ? '' : `:${password}`}@`;
@@ -65,12 +65,12 @@ export class DatabaseAddress {
     return true;
   }
 
-  /** For one connection, to the host whose turn it is. */
+  /** A client of one connection, to the host whose turn it is. */
   client(config: ClientConfig = {}): AddressedClient {
     return new (this.clientClass())(config);
   }
 
-  /** For a pool: each client connects to the present address. */
+  /** The class of a pool's clients, each of which connects to the present address. */
   clientClass(): new (config?: ClientConfig) => AddressedClient {
     const address = this;
     return class extends AddressedClient {

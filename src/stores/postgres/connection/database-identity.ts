@@ -79,7 +79,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     return this.id;
   }
 
-  /** The client that has adopted what was written without credentials, or NOBODY, as it was at the start. */
+  /** The client that has adopted the rows without credentials, or NOBODY, as it was at the start. */
   get adopter(): string | undefined {
     return this.adoptedBy;
   }

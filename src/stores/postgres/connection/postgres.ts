@@ -76,7 +76,7 @@ interface PostgresOptions {
   readonly onServed?: () => void;
   readonly measures?: StoreMeasures | undefined;
   readonly lastCommits?: LastCommits;
-  /** Why nothing may be written, for as long as there is a reason. */
+  /** The reason why nothing may be written. Undefined if there is none. */
   readonly refusal?: () => StoreUnavailable | undefined;
 }
 

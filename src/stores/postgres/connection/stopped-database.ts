@@ -11,7 +11,7 @@ const SERVICES = `
   SELECT count(*)::integer AS sessions FROM pg_stat_activity
   WHERE datname = current_database() AND application_name = 'idempay'`;
 
-/** To change many rows takes as long as it takes, also if the role or the database has limits. Some of them are of later versions. */
+/** A change of many rows has no time limit, also if the role or the database sets one. Some limits exist only in later versions. */
 const WITHOUT_LIMITS = `
   SELECT set_config(name, '0', true) FROM pg_settings
   WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`;

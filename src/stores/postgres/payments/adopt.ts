@@ -16,7 +16,7 @@ const ORDER_OF_CLIENT: Statement = {
     ORDER BY client, transaction_id LIMIT 1`,
 };
 
-/** The row of the deployment is locked first, so that of two adoptions one sees the other. */
+/** The row of the deployment is locked first, so that the second of two adoptions sees the first one. */
 const LOCK = 'SELECT adopter FROM idempay.deployment FOR UPDATE';
 /** Waits for the claims under way. A claim that waits for this lock sees who adopted, because its statement begins after it. */
 const LOCK_PAYMENTS = 'LOCK TABLE idempay.payments IN SHARE ROW EXCLUSIVE MODE';
@@ -42,8 +42,8 @@ export async function hasOrdersOfClients(database: Pick<Postgres, 'read'>): Prom
 }
 
 /**
- * Gives a client what was written without credentials, in one commit: a death before it leaves everything, and a second run finds it done.
- * NOBODY leaves it nobody's. Returns how many payments the client was given; undefined if it had adopted before. Throws CannotOpen, with
+ * Gives a client the rows that were written without credentials, in one commit: a death before it leaves everything, and a second run finds it done.
+ * NOBODY leaves them without a client. Returns how many payments the client was given; undefined if it had adopted before. Throws CannotOpen, with
  * nothing changed, if another client has adopted, if the client has references of its own, or if a service runs on the database. No claim
  * of a service that was not seen counts before that service was started anew.
  */

@@ -109,7 +109,7 @@ export function createPostgresRefundLedger(
       const registering = processorNames.register(attempt.processor);
       if (registering) await registering;
       const first = await claimOnce(attempt);
-      // As when another refund was declined after the first statement.
+      // The part is free again, as when another refund was declined after the first statement.
       const last = first === FREE ? await claimOnce(attempt) : first;
       if (last !== FREE) return last;
       clock.synchronize().catch(() => {});

@@ -39,7 +39,7 @@ const IS_OF_KIND: Record<OperationKind | 'all', { readonly read: string; readonl
   refund: { read: ' AND refund_name IS NOT NULL', shown: '' },
 };
 
-/** Before it, retention may have removed some; NULL if it has removed nothing. */
+/** Retention may have removed settlements before this time. NULL if it has removed nothing. */
 const OLDEST_LEFT = `(SELECT removed_until + interval '1 microsecond' FROM idempay.payment_horizon)`;
 
 /**
@@ -88,7 +88,7 @@ export const BEGAN_AFTER: Statement = {
 
 export const CLOCK_WENT_BACK: Statement = { name: 'settlement_clock_went_back', text: beginIncarnation('true') };
 
-/** For a start: the clock is behind a time that was written before. */
+/** A start begins another incarnation if the clock is behind a time that was written before. */
 export const CLOCK_IS_BEHIND: Statement = {
   name: 'settlement_clock_is_behind',
   text: beginIncarnation(`clock_timestamp() < greatest(

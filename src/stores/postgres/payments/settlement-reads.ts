@@ -12,7 +12,7 @@ import * as statements from './settlement-read-statements.js';
  * (`database-clock.ts`).
  */
 const BEHIND_CLOCK_US = 200_000;
-/** Pages that are read at once, if nobody says otherwise. */
+/** The number of pages that are read at the same time by default. */
 const MOST_PAGES = 4;
 /** A prepared transaction has no process. */
 const PREPARED = '-1/';

@@ -1,6 +1,6 @@
 import type { Statement } from '../connection/postgres.js';
 
-/** Its own, or nobody's: free, or of an owner that did not lengthen it. Each takes the row of `webhook_endpoints`. */
+/** True if the lease is the owner's own, is free, or was not lengthened by another owner. Each takes the row of `webhook_endpoints`. */
 const isFree = (owner: string) => `(owner IS NULL OR owner = ${owner} OR lease_until <= clock_timestamp())`;
 /** Everything that an owner writes is fenced by it. */
 const IS_OWNED = 'name = $1 AND owner = $2 AND stopped_by IS NULL';

@@ -104,7 +104,7 @@ function withScripts(server: Redis): Redis {
   return server.on('ready', () => teachScripts(server));
 }
 
-/** For the next connections; present ones stay. */
+/** The next connections use the new access, and present ones stay. */
 export function renewAccess(client: RedisClient, location: RedisLocation): void {
   const options = client instanceof Cluster ? [client.options.redisOptions] : [client.options];
   const nodes = client instanceof Cluster ? client.nodes('all').map((node) => node.options) : [];
