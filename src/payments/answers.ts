@@ -3,6 +3,7 @@ import type { FindResult, Ledger, OtherBeforeLoss, TurnRefusal } from './ports/l
 import type { PaymentHistory, PaymentRecord } from './ports/payment-history.js';
 import type { Action } from './ports/processor.js';
 import { isComputed } from './values/computed-key.js';
+import { UNKNOWN_FINGERPRINT } from './values/money.js';
 import type { FinalOutcome, PendingPayment } from './values/payment.js';
 import type { ComputeKey, NamedPayment, Reference } from './values/reference.js';
 
@@ -177,6 +178,7 @@ export function createAnswers(context: {
 
   /** A request without payable content (`undefined`) matches no payment (rule P6). Orders are always compared (P18). */
   function differs(key: string, stored: string, requested: string | undefined): boolean {
+    if (stored === UNKNOWN_FINGERPRINT) return false;
     return (payloadMismatch === 'reject' || isComputed(key)) && stored !== requested;
   }
 
