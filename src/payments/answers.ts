@@ -90,6 +90,8 @@ export interface Answers {
     fingerprint: string | undefined,
     lock?: RunningAttempt,
   ): Promise<PayAnswer>;
+  /** Until an execution probably ends: at least 1, at most what remains of its lease (rule P5). */
+  retryAfterSeconds(running: Pick<RunningAttempt, 'heldMs' | 'remainingMs'>): number;
   /** A first payment beyond the limit of payments in flight (rule P16). */
   busy(): PayAnswer;
   /** True if the stored payment is another than the requested one and mismatches are rejected. */
@@ -169,11 +171,10 @@ export function createAnswers(context: {
     return { state: 'in progress', retryAfterSeconds: retryAfterSeconds(running) };
   }
 
-  /** Until the attempt probably ends: at least 1, at most what remains of its lease (rule P5). */
-  function retryAfterSeconds(running: { heldMs: number; remainingMs: number }): number {
-    const expectedMs = durations.medianMs() - running.heldMs;
+  function retryAfterSeconds({ heldMs, remainingMs }: Pick<RunningAttempt, 'heldMs' | 'remainingMs'>): number {
+    const expectedMs = durations.medianMs() - heldMs;
     const expectedSeconds = Math.ceil((expectedMs - CLIENT_LATENCY_MS) / 1000);
-    return Math.max(1, Math.min(expectedSeconds, Math.floor(running.remainingMs / 1000)));
+    return Math.max(1, Math.min(expectedSeconds, Math.floor(remainingMs / 1000)));
   }
 
   /** A request without payable content (`undefined`) matches no payment (rule P6). Orders are always compared (P18). */
@@ -187,7 +188,7 @@ export function createAnswers(context: {
     return { state: 'busy', retryAfterSeconds: Math.max(1, Math.ceil(durations.medianMs() / 1000)) };
   }
 
-  return { replay, conflictWith, busy, differs, took: (ms) => durations.add(ms) };
+  return { replay, conflictWith, retryAfterSeconds, busy, differs, took: (ms) => durations.add(ms) };
 }
 
 function referenceOf(record: PaymentRecord | undefined): Reference | undefined {
