@@ -100,6 +100,14 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       "case 'no record':\n      case 'unknown': → case 'no record':\n        return takeOverRow(pending.key, client, requested, { state: 'declined', reason: 'no record' });\n      case 'unknown':",
     'a refund that may be lost is refused as too much, and nothing is asked':
       'if (!(await ledger.mayBeLost(key))) return answer; → if (key !== undefined) return answer;',
+    'a refund that may be lost is refused as too much although the processor did not say':
+      "return state === 'no record' || state === 'declined' ? answer → return state === 'no record' || state === 'declined' || state === 'unknown' ? answer",
+    'a refund that may be lost is refused as too much although it is pending':
+      "return state === 'no record' || state === 'declined' ? answer → return state !== 'succeeded' && state !== 'unknown' ? answer",
+    'a refund of a lost payment is told that there never was one':
+      'mayBeLost: await ledger.mayBeLost(named.key) → mayBeLost: false',
+    'a refund of a payment that is lost before its claim is told that there never was one':
+      'mayBeLost: await ledger.mayBeLost(payment.key) → mayBeLost: false',
     'a refund is claimed before it is known that the adapter knows refunds':
       'processor.contract < CONTRACT_OF_ENDINGS ? await → processor.contract < 0 ? await',
     'a refund is refunded': 'return payment && !payment.refund && → return payment &&',
@@ -273,6 +281,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     RETURNING key, owner`,
     'an attempt is claimed whatever the one before it is, in PostgreSQL':
       "      AND (previous_key IS NULL OR ${isTurnAfter('previous_key', 'late_ms')})\n → ",
+    'a lost attempt is bound to the amount that was asked for the attempt after it, in PostgreSQL':
+      "ELSE '${UNKNOWN_FINGERPRINT}' END → ELSE $6::text END",
     'the first claim of a reference charges without a look-up after rows were lost, in PostgreSQL':
       'look_up_references_until > (SELECT max(until_ms) FROM idempay.retention_hours) → look_up_references_until < 0',
     'a settlement after a loss without owner, in PostgreSQL':
@@ -413,6 +423,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'age === undefined || age.ms >= lateMs → age !== undefined && age.ms >= lateMs',
     'an attempt with a record is claimed without the missing ones before it, in SQLite':
       'if (rows[index]) continue; → if (rows[index] || number > 0) continue;',
+    'a lost attempt is bound to the amount that was asked for the attempt after it, in SQLite':
+      'const fingerprint = UNKNOWN_FINGERPRINT; → const fingerprint = attempt.fingerprint || UNKNOWN_FINGERPRINT;',
     'the claim of a lost row begins anew by the wall clock, in SQLite':
       'mayBeLost ? Math.min(wallMs - (now - claimedAt), claimedAt) : wallMs → wallMs',
     'a claim that settles keeps its source, in SQLite': 'if (source !== null && !final) → if (source !== null)',
@@ -487,6 +499,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${EMBEDDED}/file/adoption.ts`]: {
     'a second loss permits what was paid after the first one, in SQLite':
       'OR processor IN (SELECT value FROM json_each(processors_before_loss)) → OR processor IS NOT NULL',
+    'an operation that was unsent before a loss counts as unsent after it, in SQLite':
+      'AND pending_until IS NULL AND unsent_epoch IS NOT NULL` → AND pending_until IS NULL AND unsent_epoch < 0`',
   },
   'src/payments/context.ts': {
     'an order and a cancellation wait for the lease alone after rows were lost':
@@ -504,6 +518,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'lookUpNext(turn?.reference)] → lookUpNext(undefined)]',
     'an attempt is cancelled although the next one cannot be looked up':
       "if (next.state === 'unknown') return { state: 'unknown' }; → if (next.state === 'unknown') return ledger.cancel({ ...cancellation, isLookedUp: true });",
+    'an attempt whose row may be lost is cancelled without a look-up':
+      "Promise.all([processor.lookUp(key), lookUpNext(turn?.reference)]) → Promise.all([{ state: 'no record' } as LookUpResult, lookUpNext(turn?.reference)])",
+    'an attempt whose row may be lost is cancelled although the processor did not say':
+      "if (found.state !== 'no record' && found.state !== 'pending') return → if (found.state !== 'no record' && found.state !== 'pending' && found.state !== 'unknown') return",
   },
   [`${POSTGRES}/payments/claims.ts`]: {
     'an attempt with a record is claimed without the missing ones before it, in PostgreSQL':
@@ -626,6 +644,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   [`${POSTGRES}/payments/refunds.ts`]: {
     'a payment is found as a refund, in PostgreSQL': 'return row && row.refund_of !== null ? row → return row ? row',
+    'a refund whose reply was lost is sent without a look-up where it cannot be asked whether rows were lost':
+      'may_be_lost: known?.mayBeLost ?? true → may_be_lost: known?.mayBeLost ?? false',
+    'a refund whose reply was lost is sent without a look-up after rows were lost':
+      'may_be_lost: known?.mayBeLost ?? true → may_be_lost: known === undefined',
   },
   [`${EMBEDDED}/payments/refund-statements.ts`]: {
     'a claim of a refund does not raise the sum, in SQLite':

@@ -124,6 +124,12 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
       "'order').catch(async (fault: unknown) => {\n      await endings.release(key, owner);\n → 'order').catch(async (fault: unknown) => {\n",
     'ending: a lost row of a pending payment is cancelled unasked':
       "return found.state === 'pending'\n      ? → return found.state === 'pending' && found.untilMs < 0\n      ?",
+    'ending: of an attempt out of turn, nobody asks about its lost row':
+      'if (!mayHideOwnRow(refused) || !(await ledger.mayBeLost(key))) return refused; → if (mayHideOwnRow(refused) || key) return refused;',
+    'ending: of an attempt out of turn, a lost row that is pending is told as charged':
+      "if (found.state === 'pending') return adopt(cancellation, found);\n    if (found → if (found",
+    'ending: of an attempt out of turn, a lost row is told as one that never was':
+      "return refused.previous === 'absent' ? { ...refused, previous: 'may be lost' } : refused; → return refused;",
     'ending: a lost row is claimed with an amount that nobody named':
       "if (!charged) return { state: 'unknown' }; → charged ??= { amount: '0.01', currency: 'USD' };",
     'ending: the attempts before a lost row are not written': 'shortLossMs, knownAtProcessor, → shortLossMs,',

@@ -114,8 +114,10 @@ export class ObservedPayments {
       this.byKey.delete(name);
       if (!before) continue;
       this.stored.set(key, before);
-      // A final row is never written again, so that an earlier state of a row is not final.
-      this.byKey.set(name, { ...seen, ...before, key: name, finalAt: undefined, expiresAt: undefined });
+      // Of a final row only the sum of its refunds is written again, so that an earlier state of another row is not final.
+      const later = before.state === 'PROCESSING' && { finalAt: undefined, expiresAt: undefined };
+      const pendingFrom = before.pending_until === null ? undefined : seen.pendingFrom;
+      this.byKey.set(name, { ...seen, ...before, key: name, pendingFrom, ...later });
     }
   }
 

@@ -3,6 +3,7 @@ import type { FindResult, Ledger, OtherBeforeLoss, TurnRefusal } from './ports/l
 import type { PaymentHistory, PaymentRecord } from './ports/payment-history.js';
 import type { Action } from './ports/processor.js';
 import { isComputed } from './values/computed-key.js';
+import { UNKNOWN_FINGERPRINT } from './values/money.js';
 import type { FinalOutcome, PendingPayment } from './values/payment.js';
 import type { ComputeKey, NamedPayment, Reference } from './values/reference.js';
 
@@ -89,6 +90,8 @@ export interface Answers {
     fingerprint: string | undefined,
     lock?: RunningAttempt,
   ): Promise<PayAnswer>;
+  /** Until an execution probably ends: at least 1, at most what remains of its lease (rule P5). */
+  retryAfterSeconds(running: Pick<RunningAttempt, 'heldMs' | 'remainingMs'>): number;
   /** A first payment beyond the limit of payments in flight (rule P16). */
   busy(): PayAnswer;
   /** True if the stored payment is another than the requested one and mismatches are rejected. */
@@ -168,15 +171,15 @@ export function createAnswers(context: {
     return { state: 'in progress', retryAfterSeconds: retryAfterSeconds(running) };
   }
 
-  /** Until the attempt probably ends: at least 1, at most what remains of its lease (rule P5). */
-  function retryAfterSeconds(running: { heldMs: number; remainingMs: number }): number {
-    const expectedMs = durations.medianMs() - running.heldMs;
+  function retryAfterSeconds({ heldMs, remainingMs }: Pick<RunningAttempt, 'heldMs' | 'remainingMs'>): number {
+    const expectedMs = durations.medianMs() - heldMs;
     const expectedSeconds = Math.ceil((expectedMs - CLIENT_LATENCY_MS) / 1000);
-    return Math.max(1, Math.min(expectedSeconds, Math.floor(running.remainingMs / 1000)));
+    return Math.max(1, Math.min(expectedSeconds, Math.floor(remainingMs / 1000)));
   }
 
   /** A request without payable content (`undefined`) matches no payment (rule P6). Orders are always compared (P18). */
   function differs(key: string, stored: string, requested: string | undefined): boolean {
+    if (stored === UNKNOWN_FINGERPRINT) return false;
     return (payloadMismatch === 'reject' || isComputed(key)) && stored !== requested;
   }
 
@@ -185,7 +188,7 @@ export function createAnswers(context: {
     return { state: 'busy', retryAfterSeconds: Math.max(1, Math.ceil(durations.medianMs() / 1000)) };
   }
 
-  return { replay, conflictWith, busy, differs, took: (ms) => durations.add(ms) };
+  return { replay, conflictWith, retryAfterSeconds, busy, differs, took: (ms) => durations.add(ms) };
 }
 
 function referenceOf(record: PaymentRecord | undefined): Reference | undefined {

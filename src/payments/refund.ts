@@ -1,4 +1,5 @@
 import { StoreUnavailable } from '../platform/faults.js';
+import type { Answers } from './answers.js';
 import type { PaymentContext } from './context.js';
 import { claimTermsOf } from './context.js';
 import type { CarryOut, ExecutionResult, KnownOutcome } from './execution.js';
@@ -78,13 +79,14 @@ export function createRefundPayment(
     | 'events'
     | 'counts'
   > & {
+    answers: Pick<Answers, 'retryAfterSeconds'>;
     carryOut: CarryOut;
     pendingLooks: Pick<PendingLooks, 'ask' | 'answer'>;
     placesInFlight: PlacesInFlight;
   },
 ): RefundPayment {
   const { ledger, refunds, history, processor, clock, computeRefundKey, newOwner, newTransactionId, events } = context;
-  const { carryOut, pendingLooks, counts } = context;
+  const { answers, carryOut, pendingLooks, counts } = context;
   const places = context.placesInFlight.refundsAndEndings;
   const { leaseMs } = context.rules;
   const { ofProcessor } = claimTermsOf(context);
@@ -191,6 +193,11 @@ export function createRefundPayment(
     return state === 'no record' || state === 'declined' ? answer : { key, payment: payment.key, state: 'unknown' };
   }
 
+  /** A refund takes about as long as a payment, because the same processor answers. Its lease is all that tells of its beginning. */
+  function retryAfterSeconds(remainingMs: number): number {
+    return answers.retryAfterSeconds({ heldMs: leaseMs - remainingMs, remainingMs });
+  }
+
   /** A refund that was claimed before. */
   async function ofRow(
     key: string,
@@ -203,7 +210,7 @@ export function createRefundPayment(
         return ofFinal(found.final, requested, true);
       case 'under way':
         if (found.fingerprint !== fingerprintOf(requested)) return { state: 'other amount' };
-        return { state: 'in progress', retryAfterSeconds: Math.max(1, Math.ceil(found.remainingMs / 1000)) };
+        return { state: 'in progress', retryAfterSeconds: retryAfterSeconds(found.remainingMs) };
       case 'pending':
         return ofPending(found.payment, client, requested);
       case 'abandoned':

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { RefundAttempt } from '#idempay/payments/ports/refund-ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { executionOf } from '../../testkit/deployments/distributed-stores.js';
 import {
@@ -6,11 +7,13 @@ import {
   DECLINED,
   givenClaim,
   givenSettled,
+  inState,
   LONG_MS,
   newKeyOf,
   newOwner,
 } from '../../testkit/protocol/payment-attempts.js';
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
+import { refundsWith } from '../../testkit/protocol/refund-attempts.js';
 import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
 import { untilPast } from '../../testkit/time/until.js';
@@ -118,6 +121,40 @@ describe('a claim whose reply is lost on its way from PostgreSQL', () => {
     const lost = wire.loseReply(executionOf('claim'));
     await expect(ledger.claim(claimAttempt({ key }))).rejects.toMatchObject({ effect: 'unknown' });
     await lost;
+  });
+});
+
+describe('a claim of a refund whose reply is lost on its way from PostgreSQL', () => {
+  let attempt: RefundAttempt;
+  beforeEach(async () => {
+    const paid = await givenClaim(ledger);
+    await givenSettled(ledger, paid);
+    attempt = refundsWith(ports.id)(paid);
+  });
+
+  test('is read back, and is the first claim of its name', async () => {
+    const lost = wire.loseReply(executionOf('claim_refund'));
+    const { claim } = inState(await ports.refunds.claimRefund(attempt), 'claimed');
+    await lost;
+    expect(claim).toMatchObject({ epoch: 1, unsent: true });
+    expect(claim.mayBeLost).toBeUndefined();
+    expect(await history.find(attempt.refund.payment)).toMatchObject({ refundedUnits: attempt.units });
+  });
+
+  /** Otherwise it would be sent without a look-up, although a lost row of it may have given the money back. */
+  test('may be lost after rows were lost', async () => {
+    await sql(`UPDATE idempay.deployment SET look_up_references_until = ${Number.MAX_SAFE_INTEGER}`);
+    const lost = wire.loseReply(executionOf('claim_refund'));
+    const { claim } = inState(await ports.refunds.claimRefund(attempt), 'claimed');
+    await lost;
+    expect(claim).toMatchObject({ epoch: 1, unsent: false, mayBeLost: true });
+  });
+
+  test('may be lost when the question whether rows may be lost gets no answer', async () => {
+    const lost = Promise.all([wire.loseReply(executionOf('claim_refund')), wire.loseReply(executionOf('may_be_lost'))]);
+    const { claim } = inState(await ports.refunds.claimRefund(attempt), 'claimed');
+    await lost;
+    expect(claim).toMatchObject({ epoch: 1, unsent: false, mayBeLost: true });
   });
 });
 

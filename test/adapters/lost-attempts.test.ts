@@ -176,6 +176,21 @@ describe.each(WAYS)('after rows were lost (%s)', (_, openRestored) => {
     expect(chargesOf(first, second, third, fourth)).toEqual([0, 0, 1, 0]);
   });
 
+  /**
+   * Bug: a repeat of attempt 1, for the amount that it always had, was refused as another amount. Cause: the missing row was inserted with the
+   * amount that a request for attempt 2 named after the loss. Fix: nobody knows the amount of a missing row, so it has no fingerprint, and no
+   * request is another payment.
+   */
+  test('a lost attempt is not bound to the amount that was asked for the attempt after it', async () => {
+    const text = newReference();
+    const [first, second] = [order(text), order(text, 2)];
+    await chargedBefore(second);
+    expect(await process.payments.pay(second, OTHER_MONEY)).toEqual({ state: 'reference mismatch' });
+    for (const money of [MONEY, OTHER_MONEY])
+      expect(await process.payments.pay(first, money)).toMatchObject({ state: 'superseded', newest: { attempt: 2 } });
+    expect(chargesOf(first, second)).toEqual([0, 1]);
+  });
+
   test('a repeat by the key alone finds its attempt too, after generate-key', async () => {
     const text = newReference();
     const second = order(text, 2);

@@ -35,6 +35,7 @@ const LOSS_COUNTS = [
   'answers: superseded at processor',
   'cancellations: charged before',
   'answers: too soon',
+  'refunds: no payment',
 ];
 const REFERENCES = 'payments of references, attempt ';
 const TRANSACTION_COUNTS = ['hits', 'misses', 'crashes', 'losses', 'drains', 'answers: set', 'answers: list'];
@@ -96,29 +97,62 @@ describe('the simulator', () => {
   });
 });
 
-/** Only one plan in three has charges that wait for their payers. */
+/** Only one plan in three has charges that wait for their payers, and one in twelve loses rows as well. */
 const WAITING_SEEDS = Array.from({ length: 60 }, (_, index) => 3 * index + 2);
+const LOSING_SEEDS = Array.from({ length: 60 }, (_, index) => 12 * index + 11);
 
 describe('the simulator with charges that wait', () => {
   test.each([
-    ['a ledger that forgets that a payment is pending', forgetPending, /was sent after it was pending/],
+    ['a ledger that forgets that a payment is pending', forgetPending, WAITING_SEEDS, /was sent after it was pending/],
     [
       'a ledger that does not ask about the attempt before',
       grantTurns,
+      WAITING_SEEDS,
       /was begun while the attempt before it could be charged/,
     ],
-  ])('finds %s', async (_what, sabotage, violation) => {
+    [
+      'a ledger that does not say that a refund may be lost',
+      hideLostRefunds,
+      LOSING_SEEDS,
+      /^refund .* was sent again without a look-up/,
+    ],
+    [
+      'a ledger that closes a lost payment without a look-up',
+      closeUnasked,
+      LOSING_SEEDS,
+      /was told to be cancelled, and was charged/,
+    ],
+  ] as const)('finds %s', async (_what, sabotage, seeds, violation) => {
     const environment = ENVIRONMENTS.payments(sabotage);
     const found: string[] = [];
-    for (const seed of WAITING_SEEDS) {
+    for (const seed of seeds) {
       found.push(...(await runSeed(environment, seed)).violations);
       if (found.some((text) => violation.test(text))) return;
     }
-    expect.fail(
-      `no history of ${WAITING_SEEDS.length} shows it, and these are shown: ${[...new Set(found)].join(', ')}`,
-    );
+    expect.fail(`no history of ${seeds.length} shows it, and these are shown: ${[...new Set(found)].join(', ')}`);
   });
 });
+
+function hideLostRefunds({ postgres }: Stores): void {
+  if (!postgres) return;
+  const execute = postgres.execute.bind(postgres);
+  postgres.execute = (statement, ...rest) => {
+    if (statement.name !== 'claim_refund') return execute(statement, ...rest);
+    const { loss } = postgres.tables;
+    postgres.tables.loss = { ...loss, lookUpReferencesUntilMs: 0 };
+    const result = execute(statement, ...rest);
+    postgres.tables.loss = loss;
+    return result;
+  };
+}
+
+function closeUnasked({ postgres }: Stores): void {
+  if (!postgres) return;
+  const execute = postgres.execute.bind(postgres);
+  // The parameter says if the processor was asked.
+  postgres.execute = (statement, values, ...rest) =>
+    execute(statement, statement.name === 'cancel' ? values.with(11, true) : values, ...rest);
+}
 
 function forgetPending({ postgres }: Stores): void {
   if (!postgres) return;

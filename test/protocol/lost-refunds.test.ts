@@ -1,5 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Composition, compose, computeRefundKey, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import {
+  type Composition,
+  compose,
+  computeRefundKey,
+  MONEY,
+  orderOf,
+} from '../../testkit/protocol/payment-composition.js';
 import { openRestoredFolder, type Restored } from '../../testkit/protocol/restored-folder.js';
 
 /** Rows of refunds were lost with a restore: the processor is asked before anything is sent, or refused (rule P26). */
@@ -61,6 +67,33 @@ test.each(['succeeded', 'pending'] as const)(
     expect(processor.refunds).toHaveLength(1);
   },
 );
+
+test('a refund is not refused as too much while the processor does not say what became of it', async () => {
+  const { payments, processor, key, lost } = await givenPaid();
+  await payments.refund({ key }, LINE);
+  processor.planRefundLookUp({ state: 'unknown', cause: 'it is down' });
+  expect(await payments.refund({ key }, LOST)).toEqual({ key: lost, payment: key, state: 'unknown' });
+  expect(processor.refunds).toHaveLength(1);
+});
+
+const NO_PAYMENT = { state: 'no payment', mayBeLost: true };
+
+test('a refund of a payment whose row may be lost says so', async () => {
+  const { payments, processor } = compose(restored.ports);
+  expect(await payments.refund(orderOf(), LINE)).toEqual(NO_PAYMENT);
+  expect([processor.refunds, processor.refundLookUps]).toEqual([[], []]);
+});
+
+test('a refund says so too if the row was lost after it was read', async () => {
+  const before = await openRestoredFolder();
+  onTestFinished(() => before.close());
+  const { payments, processor } = compose(before.ports);
+  const order = orderOf();
+  expect(await payments.pay(order, MONEY)).toMatchObject({ state: 'processed' });
+  const after = compose({ ...restored.ports, paymentHistory: before.ports.paymentHistory }, {}, processor);
+  expect(await after.payments.refund(order, LINE)).toEqual(NO_PAYMENT);
+  expect([processor.refunds, processor.refundLookUps]).toEqual([[], []]);
+});
 
 test('a refund that was never made is refused as too much', async () => {
   const { payments, processor, key } = await givenPaid();

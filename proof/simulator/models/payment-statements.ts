@@ -1,5 +1,6 @@
 import { RESOLVABLE_AFTER_CLAIM_MS, RESOLVABLE_AFTER_UNTIL_MS } from '#idempay/payments/ports/ledger.js';
 import { keyTimeOf, lowestKeyAt } from '#idempay/payments/values/idempotency-key.js';
+import { UNKNOWN_FINGERPRINT } from '#idempay/payments/values/money.js';
 import type { EndingScope } from '#idempay/payments/values/payment.js';
 import { StatementRefused } from '#idempay/stores/postgres/connection/postgres.js';
 import type { PaymentRow } from '#idempay/stores/postgres/payments/payment-row.js';
@@ -409,7 +410,6 @@ export const PAYMENT_STATEMENTS: Statements = {
           attempt: attempts[index],
           amount,
           currency,
-          fingerprint,
           client,
           processor,
         },
@@ -418,6 +418,7 @@ export const PAYMENT_STATEMENTS: Statements = {
         ...(isClaimed
           ? {
               state: 'PROCESSING',
+              fingerprint,
               owner,
               lease_until: now + Number(leaseMs),
               reason: null,
@@ -425,7 +426,15 @@ export const PAYMENT_STATEMENTS: Statements = {
               source,
               content,
             }
-          : { state: 'DECLINED', owner: '', lease_until: 0, reason, resolution, content: null }),
+          : {
+              state: 'DECLINED',
+              fingerprint: UNKNOWN_FINGERPRINT,
+              owner: '',
+              lease_until: 0,
+              reason,
+              resolution,
+              content: null,
+            }),
         ...(isClaimed
           ? { settled_at: null, settled_hour: null, expires_at: null }
           : endedAt(now, ttlMs as number, tables)),

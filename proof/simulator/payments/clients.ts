@@ -189,6 +189,18 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     }
   }
 
+  /** Each name is used again, sometimes for another amount. */
+  function refundAfterLoss(one: Issued): void {
+    for (const [number, planned] of (one.script.refunds ?? []).entries()) {
+      const random = simulation.stream(`refund ${number} of ${one.key} after a loss at ${simulation.time}`);
+      if (random.below(2) === 0) continue;
+      const amount = random.below(4) === 0 ? random.pick(AMOUNTS) : planned.amount;
+      const instance = random.below(processes.size);
+      const again = () => refund(one, { ...planned, amount, instance, repeats: 3 }, random);
+      simulation.after(random.below(random.pick(AFTER_LOSS_MS)), processes.clients, again);
+    }
+  }
+
   async function send(
     { key, uuid, reference }: Issued,
     sent: Asked,
@@ -360,8 +372,9 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
         simulation.after(random.below(REPEAT_WITHIN_MS), processes.clients, send);
       }
     },
-    /** Rows were lost: some pay again, another amount or another attempt at their order, and some cancel it. */
+    /** Rows were lost: some pay again, another amount or another attempt at their order, and some cancel it. Some repeat a refund. */
     askAfterLoss() {
+      for (const one of refunding) refundAfterLoss(one);
       const scripts = new Set(issued.map(({ script }) => script));
       for (const script of scripts) {
         const random = simulation.stream(`client ${script.number} after a loss at ${simulation.time}`);

@@ -3,6 +3,7 @@ import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import { type Asked, describe, type Issued, isAskedAgain, isFinal } from './clients.js';
 import { attemptName, attemptOf, nameOf, orderOf } from './keys.js';
+import { checkRefundsAfterLoss } from './lost-refund-checker.js';
 import type { PaymentHistory } from './run.js';
 
 /** From the end of a wait after a loss to its answer. */
@@ -18,7 +19,8 @@ export function checkAfterLoss(history: PaymentHistory): string[] {
   return [
     ...history.bugs.map((bug) => `a bug: ${bug}`),
     ...checkCharges(history),
-    ...[...stores.payments.byKey.values()].flatMap((row) => checkRow(row, history)),
+    ...[...stores.payments.byKey.values()].flatMap((row) => (row.refund_of === null ? checkRow(row, history) : [])),
+    ...checkRefundsAfterLoss(history),
     ...clients.issued.flatMap((issued) => checkAnswers(issued, history).map((text) => `${issued.key}: ${text}`)),
     ...stores.recordedOutcomes().flatMap(([key = '', value]) => {
       const name = nameOf(key);
@@ -31,7 +33,7 @@ export function checkAfterLoss(history: PaymentHistory): string[] {
 const outcomeIn = ({ state, transaction_id }: ObservedPayment) => (state === 'COMPLETED' ? transaction_id : DECLINED);
 
 /** The row that is there, and those that were lost. */
-const rowsOf = (name: string, { stores: { payments } }: PaymentHistory): ObservedPayment[] =>
+export const rowsOf = (name: string, { stores: { payments } }: PaymentHistory): ObservedPayment[] =>
   [payments.byKey.get(name) ?? [], payments.lost.filter(({ key }) => key === name)].flat();
 
 const chargesOf = (name: string, { processor }: PaymentHistory) => processor.charges.filter(({ key }) => key === name);
@@ -42,7 +44,10 @@ type SentCharge = PaymentHistory['processor']['charges'][number];
  * An operator who looked at the processor before it was sent cannot know of it (`references.md`, "Not promised"). A verdict that was lost is no
  * excuse.
  */
-function couldNotKnow({ key, sentAt }: SentCharge, { verdicts, stores }: PaymentHistory): boolean {
+export function couldNotKnow(
+  { key, sentAt }: Pick<SentCharge, 'key' | 'sentAt'>,
+  { verdicts, stores }: PaymentHistory,
+): boolean {
   const isLost = stores.payments.lost.some((row) => row.key === key && row.resolution !== null);
   return !isLost && (verdicts.get(key) ?? Infinity) <= sentAt;
 }
@@ -108,7 +113,10 @@ function checkAnswers(issued: Issued, history: PaymentHistory): string[] {
   const all = [asked, cancelled, inquiries, orderInquiries, chargeInquiries].flat();
   return [
     ...asked.flatMap((request) => [...checkPaid(request, issued, history), ...checkRefused(request, issued, history)]),
-    ...cancelled.flatMap((request) => checkRefused(request, issued, history)),
+    ...cancelled.flatMap((request) => [
+      ...checkRefused(request, issued, history),
+      ...checkCancelled(request, issued, history),
+    ]),
     ...inquiries.flatMap(({ answer, answeredAt = 0 }) => {
       if (typeof answer !== 'object') return [];
       return isOutcome(answer.outcome, key, answeredAt, history) ? [] : ['an inquiry was told of an outcome of no row'];
@@ -131,6 +139,12 @@ function checkAnswers(issued: Issued, history: PaymentHistory): string[] {
 function checkPaid(request: Asked, { key, reference, asked }: Issued, history: PaymentHistory): string[] {
   const { answer, answeredAt = 0, amount, kind } = request;
   if (typeof answer !== 'object') return [];
+  if (answer.state === 'cancelled') {
+    const isClosed = rowsOf(key, history).some(
+      ({ state, finalAt = Infinity }) => state === 'CANCELLED' && finalAt <= answeredAt,
+    );
+    return whatIsTrue({ 'a payer was told that it is cancelled, and it is not': !isClosed });
+  }
   const rejects = history.plan.shape.payloadMismatch === 'reject' || reference !== undefined;
   const isTheSame = asked.every((other) => other.amount === amount && other.kind !== 'pay nonsense');
   if (answer.state.endsWith('mismatch')) {
@@ -165,6 +179,36 @@ function isOutcome(
   );
 }
 
+/**
+ * Checks an acknowledged cancellation: its row says so, and nothing of the order is charged, or nothing of the attempt if only that was ended.
+ * If the row that says so is lost afterwards, a later charge breaks no promise (`references.md`, "Not promised").
+ */
+function checkCancelled(
+  { answer, answeredAt = 0, only }: Issued['cancelled'][number],
+  { key, reference }: Issued,
+  history: PaymentHistory,
+): string[] {
+  if (typeof answer !== 'object' || answer.state !== 'cancelled') return [];
+  const { processor, faults, stores } = history;
+  const next = reference && attemptName(orderOf(key), reference.attempt + 1);
+  const isSaid = ({ state, finalAt = Infinity }: ObservedPayment) => state === 'CANCELLED' && finalAt <= answeredAt;
+  const isClosed = (name: string) => rowsOf(name, history).some(isSaid);
+  const ended = rowsOf(key, history).find(
+    ({ state, finalAt = Infinity }) => state === 'DECLINED' && finalAt <= answeredAt,
+  );
+  const isEnded = ended !== undefined && (next ? only === 'attempt' || isClosed(next) : ended.ending !== null);
+  const mayBeForgotten =
+    faults.restores.some((at) => at >= answeredAt) &&
+    stores.payments.lost.some((row) => [key, next].includes(row.key) && row.finalAt !== undefined);
+  const isAbout = (charge: SentCharge) => (only ? charge.key === key : isOf(charge, key, history));
+  return whatIsTrue({
+    'was told to be cancelled, and is not': !isClosed(key) && !isEnded,
+    'was told to be cancelled, and was charged': processor.charges.some(
+      (charge) => isAbout(charge) && (charge.sentAt < answeredAt || !mayBeForgotten),
+    ),
+  });
+}
+
 /** The answer to a payer or a cancellation about a payment that is not made by the request. */
 function checkRefused(
   { answer, sentAt, answeredAt = 0 }: Asked | Issued['cancelled'][number],
@@ -180,10 +224,6 @@ function checkRefused(
   const wasRestored = faults.restores.some((at) => at <= answeredAt);
   const waitMs = plan.shape.leaseMs + plan.shape.processorTimeoutMs + SLACK_MS;
   return whatIsTrue({
-    'was told to be cancelled, and is not': state === 'cancelled' && !isEnded('CANCELLED'),
-    'was told to be cancelled, and its order was charged':
-      state === 'cancelled' &&
-      processor.charges.some((charge) => charge.sentAt < answeredAt && isOf(charge, key, history)),
     'was told to be completed, and is not': state === 'completed' && !isEnded('COMPLETED'),
     'was told to be declined, and is not': state === 'declined' && !isEnded('DECLINED'),
     'was told of a next attempt that the processor does not know':

@@ -72,7 +72,15 @@ interface KnownCharge {
 const OLD_CONTRACT = 1;
 const NO_CONTRACT = { state: 'unknown', cause: 'an old instance' } as const;
 interface KnownRefund {
+  readonly refund: Refund;
   result: RefundResult;
+}
+
+/** A step of a refund that the order of sends is judged by: a send, a send that surely never left, or a look-up that found no record. */
+export interface RefundStep {
+  readonly key: string;
+  readonly at: number;
+  readonly step: 'sent' | 'not sent' | 'no record';
 }
 
 const ENDED = { state: 'declined', reason: 'ended' } as const;
@@ -96,11 +104,10 @@ export function createSimulatedProcessor(
   /** The refunds that were made. Each is known for ever. */
   const refunds: (Refund & { readonly sentAt: number })[] = [];
   const knownRefunds = new Map<string, KnownRefund>();
-  /** Refunds that may have arrived since the last look-up that found no record. */
-  const sentRefunds = new Set<string>();
-  const broken: string[] = [];
-  /** A charge of one of them is declined, whenever it arrives. */
-  const ended = new Set<string>();
+  const refundSteps: RefundStep[] = [];
+  const noteStep = (key: string, step: RefundStep['step']) => refundSteps.push({ key, at: simulation.time, step });
+  /** A charge of one of them is declined, whenever it arrives. With the time of its ending. */
+  const ended = new Map<string, number>();
   /** Until when something about a reference may still be on its way or at work. */
   const busyUntil = new Map<string, number>();
   const machine = {
@@ -108,7 +115,7 @@ export function createSimulatedProcessor(
     charges,
     sends,
     refunds,
-    broken,
+    refundSteps,
     verdictOn,
     knowsSince,
     isPendingAt,
@@ -149,21 +156,21 @@ export function createSimulatedProcessor(
     }
   }
 
-  /** A refund arrives. What is more than is left of the charge is declined. */
+  /** A refund arrives. What is more than is left of the charge is declined, and another amount under a known reference is refused. */
   function giveBack(refund: Refund, sentAt: number, done: (result: RefundResult) => void): void {
     const { key, payment } = refund;
     const random = simulation.rng(key);
     const before = knownRefunds.get(key);
     if (before) {
       simulation.count('refunds deduplicated');
-      done(before.result);
+      done(answerOf(before, refund));
       return;
     }
     if (random.fraction() < machine.behaviour.fails) {
       done({ state: 'unknown', cause: 'the processor failed' });
       return;
     }
-    const record: KnownRefund = { result: { state: 'unknown', cause: 'still at work' } };
+    const record: KnownRefund = { refund, result: { state: 'unknown', cause: 'still at work' } };
     knownRefunds.set(key, record);
     const isDeclined = random.fraction() < machine.behaviour.declines;
     const worksMs = random.fraction() * machine.behaviour.latencyMs;
@@ -189,11 +196,16 @@ export function createSimulatedProcessor(
     });
   }
 
-  function lookUpRefund(key: string): LookUpResult {
+  function lookUpRefund(key: string, money: Money): LookUpResult {
     const record = knownRefunds.get(key);
-    if (record) return record.result;
-    sentRefunds.delete(key);
+    if (record) return answerOf(record, money);
+    noteStep(key, 'no record');
     return { state: 'no record' };
+  }
+
+  /** Every reply about a refund names its amount, and a reply of another amount is not believed. */
+  function answerOf({ refund, result }: KnownRefund, { amount }: Money): RefundResult {
+    return refund.amount === amount ? result : { state: 'unknown', cause: `the answer names ${refund.amount}` };
   }
 
   /** The time for which a charge waits; undefined for a charge that does not wait. */
@@ -229,12 +241,16 @@ export function createSimulatedProcessor(
     if (record?.result.state === 'unknown') return record.result;
     if (record?.result.state === 'succeeded' || record?.result.state === 'declined') return record.result;
     if (record && waits && random.fraction() < waits.cannotEnd) return { state: 'cannot be ended' };
-    ended.add(key);
+    noteEnding(key);
     if (record?.pending) record.pending.until = Math.min(record.pending.until, simulation.time);
     if (record) record.result = ENDED;
+    return ENDED;
+  }
+
+  function noteEnding(key: string): void {
+    ended.set(key, ended.get(key) ?? simulation.time);
     simulation.count('charges ended');
     simulation.note(`CHARGE ${key} is ended`);
-    return ENDED;
   }
 
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: the answers of a look-up in their order.
@@ -257,7 +273,7 @@ export function createSimulatedProcessor(
     const random = simulation.rng(`asking ${key}`);
     if (waits && random.fraction() < waits.forgets) return { state: 'no record' };
     const untilMs = EPOCH_MS + simulation.time + random.fraction() * (waits?.longestMs ?? 0);
-    return { state: 'pending', untilMs, charged: { amount, currency } };
+    return { state: 'pending', untilMs, ...(tellsAmounts && { charged: { amount, currency } }) };
   }
 
   /** True if a payer could confirm it then. */
@@ -268,7 +284,7 @@ export function createSimulatedProcessor(
 
   /** Since when it has a record of the reference. */
   function knowsSince(key: string): number {
-    return known.get(key)?.at ?? Infinity;
+    return Math.min(known.get(key)?.at ?? Infinity, ended.get(key) ?? Infinity);
   }
 
   function stayBusy(key: string, ms: number): void {
@@ -366,15 +382,14 @@ export function createSimulatedProcessor(
         const sentAt = simulation.time;
         const asked = { ...given, key: nameOf(given.key), payment: nameOf(given.payment) };
         const { key } = asked;
-        if (sentRefunds.has(key)) broken.push(`${key}: was sent again without a look-up`);
-        sentRefunds.add(key);
+        noteStep(key, 'sent');
         const serve = (done: (result: RefundResult) => void) => giveBack(asked, sentAt, done);
         const answer = await ask('gives back', key, serve, 'not sent');
-        if (answer.state === 'not sent') sentRefunds.delete(key);
+        if (answer.state === 'not sent') noteStep(key, 'not sent');
         return answer;
       },
-      lookUpRefund(key) {
-        const answer = (done: (result: LookUpResult) => void) => done(lookUpRefund(nameOf(key)));
+      lookUpRefund(key, _payment, money) {
+        const answer = (done: (result: LookUpResult) => void) => done(lookUpRefund(nameOf(key), money));
         return ask('asks about', nameOf(key), answer, 'unknown');
       },
       async end(ending) {

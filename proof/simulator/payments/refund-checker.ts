@@ -16,14 +16,33 @@ const OF_RETENTION: readonly string[] = ['too old', 'no payment'];
 /** Rule P26: `rows` are those of payments and refunds, also those that were removed. */
 export function checkRefunds(rows: readonly ObservedPayment[], history: PaymentHistory): string[] {
   return [
-    ...history.processor.broken,
+    ...checkSends(history),
     ...rows.flatMap((row) => (row.refund_of === null ? checkSum(row, rows) : checkRefund(row, history))),
     ...history.clients.issued.flatMap((issued) => checkAnswers(issued, history)),
   ];
 }
 
+/**
+ * A refund is sent again only after a look-up that found no record. After a restore, an execution whose row was lost may send until its lease
+ * has ended, next to one that has looked up: the processor gives back once for both.
+ */
+export function checkSends({ processor, faults, plan }: PaymentHistory): string[] {
+  const sentAt = new Map<string, number>();
+  return processor.refundSteps.flatMap(({ key, at, step }) => {
+    const before = sentAt.get(key);
+    if (step !== 'sent') {
+      sentAt.delete(key);
+      return [];
+    }
+    sentAt.set(key, at);
+    if (before === undefined) return [];
+    const isOfLostRow = faults.restores.some((lostAt) => before >= lostAt && before <= lostAt + plan.shape.leaseMs);
+    return isOfLostRow ? [] : [`${key}: was sent again without a look-up`];
+  });
+}
+
 /** The sum of a payment is that of its refunds that are not declined. A payment and its refunds are removed together. */
-function checkSum(
+export function checkSum(
   { key, refunded, claimed, firstThereAt }: ObservedPayment,
   rows: readonly ObservedPayment[],
 ): string[] {

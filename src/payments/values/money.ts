@@ -83,6 +83,9 @@ export function readNamedMoney(amount: unknown, currencyCode: unknown): Money | 
   return 'problem' in read ? (read.money ?? read) : read;
 }
 
+/** The fingerprint of a payment whose amount nobody knows, because its row was lost: no request is another payment. */
+export const UNKNOWN_FINGERPRINT = '';
+
 /** Two requests with the same fingerprint ask for the same payment (rule P6). */
 export function fingerprintOf(money: Money): string {
   return `${money.amount} ${money.currency}`;

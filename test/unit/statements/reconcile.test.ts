@@ -515,6 +515,25 @@ describe('a reconciliation', () => {
       });
     });
 
+    /** A bank may book a refund on its next day, by its own clock. */
+    it.each([-1, 1] as const)(
+      'finds one that was settled %i days from its line, as it finds a payment',
+      async (settledOn) => {
+        const lines = [charge, `order-1,${first.idempotencyKey},-20.00,USD,refund`, 'order-1,,-30.50,USD,refund'];
+        const result = await compareRefunds(lines, (day) => (day === settledOn ? [order, first, second] : []));
+        expect(countsOf(result)).toEqual({ otherDay: 1, refundOtherDay: 2 });
+      },
+    );
+
+    it('tells the refund of the day, whose line comes a day late, from the refund of the day before', async () => {
+      const names = { [keyOf(1)]: { reference: 'order-1', transactionId: 'TXN1' } };
+      const settled: Partial<Record<DayOffset, SettledPayment[]>> = { [-1]: [first], 0: [second] };
+      const exportOf = (day: DayOffset) => settled[day] ?? [];
+      const result = await compareRefunds(['order-1,,-20.00,USD,refund'], exportOf, names);
+      expect(countsOf(result)).toEqual({ refundOtherDay: 1, refundOurs: 1 });
+      expect(result.shown.refundOurs).toMatchObject([{ ours: { amount: '30.50' } }]);
+    });
+
     it('does not choose between the payments of two clients', async () => {
       const other = paymentOf(2, { reference: 'order-1', attempt: 1 });
       const ours = [order, other, first, refundOf(3, other, { amount: '20.00' })];

@@ -15,6 +15,7 @@ import type {
 import { refusalAfter } from '../../../payments/turn.js';
 import { isComputed } from '../../../payments/values/computed-key.js';
 import { keyTimeOf } from '../../../payments/values/idempotency-key.js';
+import { UNKNOWN_FINGERPRINT } from '../../../payments/values/money.js';
 import type { Claim, FinalOutcome, PendingPayment } from '../../../payments/values/payment.js';
 import { contentColumnsOf, isPending, pendingOf, unsentMarkBefore } from '../../shared/payment-rows.js';
 import type { Database } from '../file/sqlite.js';
@@ -102,7 +103,9 @@ export function createClaims(
     if (rows.some((row) => row && row.state !== 'DECLINED')) return priorRows.afterPrevious(attempt.turn as Turn);
     for (const [index, { key, transactionId, attempt: number }] of known.before.entries()) {
       if (rows[index]) continue;
-      const { client, turn, amount, currency, fingerprint, processor, wallMs } = attempt;
+      const { client, turn, amount, currency, processor, wallMs } = attempt;
+      // The amount of the row that is missing is not known: the column has the one of the claim.
+      const fingerprint = UNKNOWN_FINGERPRINT;
       const payment = [key, transactionId, amount, currency, fingerprint, client ?? null, processor];
       const final = { outcome: { state: 'DECLINED', reason: known.reason }, fingerprint, client } as const;
       const end = endOf({ ...final, expiresAt: now + known.idempotencyTtlMs }, now, currentHour());

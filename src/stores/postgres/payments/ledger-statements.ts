@@ -1,5 +1,6 @@
 import type { QueryResultRow } from 'pg';
 import { type DueFirst, RESOLVABLE_AFTER_CLAIM_MS, RESOLVABLE_AFTER_UNTIL_MS } from '../../../payments/ports/ledger.js';
+import { UNKNOWN_FINGERPRINT } from '../../../payments/values/money.js';
 import type { Commit } from '../../shared/last-commits.js';
 import { FIRST_COMPUTED_KEY } from '../../shared/replaced-database.js';
 import { GENERATION, ON_KNOWN_DATABASE } from '../connection/database-identity-statements.js';
@@ -199,8 +200,9 @@ export const CANCEL: Statement = {
  * Claims an attempt that the processor has a record of although its row is lost, with the rows before it that are missing, as DECLINED.
  * $1 to $3 are the keys, transaction ids and numbers of all of them, the claimed one last. $4 to $9 are amount, currency, fingerprint,
  * client, processor and owner of the claim. $10 is the lease (ms), $11 the last moment (ms), $12 the reference, $13 and $14 source and
- * content. $15 to $17 are reason, resolution and life (ms) of the others, $18 the former names of the processor, and $19 the client that is known to have adopted the orders without a client. Nothing is inserted
- * if one of the others has another state.
+ * content. $15 to $17 are reason, resolution and life (ms) of the others, whose amount is not known: they have no fingerprint. $18 are the
+ * former names of the processor, and $19 is the client that is known to have adopted the orders without a client. Nothing is inserted if one
+ * of the others has another state.
  */
 export const CLAIM_KNOWN: Statement = {
   name: 'claim_known',
@@ -208,7 +210,8 @@ export const CLAIM_KNOWN: Statement = {
     INSERT INTO idempay.payments
       (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at, generation,
         claimed_after_loss, state, reason, resolution, settled_at, settled_hour, expires_at, reference, attempt, source, content)
-    SELECT key, transaction_id, $4::numeric, $5::text, $6::text, $7::text, $8::text, 1, CASE WHEN is_claimed THEN $9::text ELSE '' END,
+    SELECT key, transaction_id, $4::numeric, $5::text, CASE WHEN is_claimed THEN $6::text ELSE '${UNKNOWN_FINGERPRINT}' END, $7::text,
+      $8::text, 1, CASE WHEN is_claimed THEN $9::text ELSE '' END,
       CASE WHEN is_claimed THEN at + $10::float8 * interval '1 millisecond' ELSE to_timestamp(0) END,
       at + $10::float8 * interval '1 millisecond', at, generation, true,
       CASE WHEN is_claimed THEN 'PROCESSING' ELSE 'DECLINED' END, CASE WHEN NOT is_claimed THEN $15::text END,
