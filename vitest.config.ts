@@ -19,6 +19,7 @@ const LONG_TESTS = [
   'test/browser/*.test.ts',
   'test/documents/samples-run.test.ts',
   'test/examples/own-adapter.test.ts',
+  'test/examples/receiver-webhooks.test.ts',
   'test/examples/refund-guide.test.ts',
   'test/examples/retry-loop.test.ts',
   'test/examples/stripe-adapter-faults.test.ts',

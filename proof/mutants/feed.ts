@@ -50,6 +50,9 @@ export const FEED: Readonly<Record<string, Readonly<Record<string, string | read
   'src/stores/shared/settlement-reads.ts': {
     'a cursor of another incarnation goes on':
       'after.incarnation !== incarnation) { → after.incarnation === incarnation && !incarnation) {',
+    'a cursor passes the other settlements of its time':
+      'return last === null || next === null ? { → return last === null || next !== undefined ? {',
+    'a cursor names the settlement of another client': 'lower.slice(0, shared + 1) + → lower +',
     'a cursor behind a removal goes on': 'after.atUs < oldestUs) return → after.atUs < 0) return',
   },
 };

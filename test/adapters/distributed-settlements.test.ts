@@ -83,6 +83,32 @@ async function keysBetween(after: SettlementBound, bound: SettlementBound): Prom
   return page.settlements.map(({ key }) => key);
 }
 
+/** Meanwhile commits wait for a standby that does not exist, unless their session does not want to. */
+async function withoutStandby(work: () => Promise<void>): Promise<void> {
+  const reload = async (change: string, standbys: string) => {
+    await sql(`ALTER SYSTEM ${change}`);
+    await sql('SELECT pg_reload_conf()');
+    await until('the setting to be read', DEADLINE_MS, async () => {
+      const [row] = await sql<{ synchronous_standby_names: string }>('SHOW synchronous_standby_names');
+      return row?.synchronous_standby_names === standbys;
+    });
+    // The process that makes checkpoints tells the others if there are standbys to wait for, and reads its settings before it makes one.
+    await sql('CHECKPOINT');
+  };
+  await reload("SET synchronous_standby_names = 'nobody'", 'nobody');
+  try {
+    await work();
+  } finally {
+    await reload('RESET synchronous_standby_names', '');
+  }
+}
+
+const untilWaitsForStandby = (statement: string) =>
+  until('the commit to wait for its standby', DEADLINE_MS, async () => {
+    const waiting = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND strpos(query, $1) > 0";
+    return (await sql(waiting, [statement])).length > 0;
+  });
+
 /** The bound after several looks, each of which could have moved it. */
 async function boundAfterLooks(): Promise<SettlementBound | undefined> {
   let bound: SettlementBound | undefined;
@@ -194,6 +220,40 @@ describe('the bound', () => {
     const bound = await boundPast(await nowUs());
     expect(await keysBetween(begin, before as SettlementBound)).toEqual([]);
     expect(await keysBetween(before as SettlementBound, bound)).toEqual([first.key]);
+  });
+
+  test('stays below a settlement whose commit waits for its standby, so that nothing is passed over when it is back', async () => {
+    const [first, second] = [await givenClaim(ports.ledger), await givenClaim(ports.ledger)];
+    const begin = await boundPast(await nowUs());
+    await withSession(async (waiting) => {
+      let committed: Promise<unknown> = Promise.resolve();
+      await withoutStandby(async () => {
+        committed = waiting.query(SETTLE, [first.key]);
+        await untilWaitsForStandby(SETTLE);
+        await withSession(async (local) => {
+          await local.query('SET synchronous_commit = local');
+          await local.query(SETTLE, [second.key]);
+        });
+        expect(await keysBetween(begin, (await boundAfterLooks()) as SettlementBound)).toEqual([]);
+      });
+      await committed;
+    });
+    expect(await keysBetween(begin, await boundPast(await nowUs()))).toEqual([first.key, second.key]);
+  });
+
+  test("is not delayed by somebody else's commit that waits for its standby", async () => {
+    const write = "SELECT pg_logical_emit_message(true, 'somebody else', '')";
+    await withSession(async (waiting) => {
+      let committed: Promise<unknown> = Promise.resolve();
+      await withoutStandby(async () => {
+        committed = waiting.query(write);
+        await untilWaitsForStandby(write);
+        const us = await nowUs();
+        expect((await boundPast(us)).atUs).toBeGreaterThan(us);
+        await untilWaitsForStandby(write);
+      });
+      await committed;
+    });
   });
 
   test("is not delayed by anybody's transaction that changes no payment, nor by one in another database", async () => {

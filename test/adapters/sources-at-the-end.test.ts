@@ -99,7 +99,7 @@ test('a build that knows no sources cannot settle a payment that has one, so tha
   const ports = await openDistributedPortsOn(stores);
   const { deadClaim, takeover, settled } = paymentSteps({
     ...ports,
-    ...{ clock: systemClock, pass: untilPast, endClaims: async () => {} },
+    ...{ clock: systemClock, pass: untilPast },
   });
   const claim = await deadClaim({ content: { source: 'tok_old' } });
   const { key, epoch, owner } = claim;
@@ -118,7 +118,7 @@ type Steps = ReturnType<typeof stepsOn>;
 type End = (steps: Steps, content: Content & { readonly description: string }) => Promise<string>;
 
 function stepsOn({ ports, text }: Opened, source: string) {
-  const given = paymentSteps({ ...ports, clock: systemClock, pass: untilPast, endClaims: async () => {} });
+  const given = paymentSteps({ ...ports, clock: systemClock, pass: untilPast });
   /** It is there as long as the payment may have to be sent again. */
   const expectKept = async () => expect(await text()).toContain(source);
   return { ...given, ledger: ports.ledger, expectKept };

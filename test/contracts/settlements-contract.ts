@@ -22,14 +22,14 @@ const WRITERS = 8;
  * Guarantees of every Settlements beyond its types. Its ports are its own: their time goes on by days.
  *  1. Pages put together are everything that was settled, once, in the order of `settledAt`, also while payments settle. Nothing is in them
  *     before its commit: a settlement that is shown is final in the ledger. 2. Payments that are not final are in no page.
- *  3. A selection of client and kind is kept, and a place names the key of a settlement of its page, or of the page before, or none.
- *  4. A page ends when it has read as much as it may, and the next one goes on there. 5. Without a place the oldest one comes first.
+ *  3. A selection of client and kind is kept, and a place names no settlement that is not selected.
+ *  4. A page ends when it has read as much as it may, and the next one goes on there, also among settlements of one time. 5. Without a place the oldest one comes first.
  *  6. After retention has removed something, a place before it is refused, with a time from which nothing is missing.
  *  7. `ends` tells the client and the kind of all that was settled. 8. A place of another incarnation is refused, with a time before it.
  *  9. A settlement of the very time of the bound is not shown, because another one of this time may still be committed.
  */
 export function settlementsContract(ports: ContractPorts): void {
-  const { ledger, refunds, settlements, paymentHistory: history, pass } = ports;
+  const { ledger, refunds, settlements, paymentHistory: history } = ports;
   const given = paymentSteps(ports);
   const refundOf = refundsWith(ports.id);
 
@@ -57,6 +57,7 @@ export function settlementsContract(ports: ContractPorts): void {
   async function allAfter(place: SettlementPlace, asked: Asked) {
     const keys: string[] = [];
     const times: number[] = [];
+    const named: string[] = [];
     let page: Awaited<ReturnType<typeof pageAfter>>;
     let next = place;
     do {
@@ -65,18 +66,13 @@ export function settlementsContract(ports: ContractPorts): void {
       times.push(...page.settlements.map(({ settledAt }) => settledAt as number));
       if (!page.isLast) expect(page.next).not.toEqual(next);
       next = page.next;
+      if (next.key !== undefined) named.push(next.key);
     } while (!page.isLast);
     expect(times).toEqual(times.toSorted((a, b) => a - b));
-    return { keys, next };
+    return { keys, named };
   }
 
-  /** Each at a time of its own, a millisecond in SQLite: a page may read more rows than one time has, or it does not move on. */
-  async function settledInTurn(claims: readonly Claim[]): Promise<void> {
-    for (const claim of claims) {
-      await given.settled(claim);
-      await pass(1);
-    }
-  }
+  const without = (keys: readonly string[], others: readonly string[]) => keys.filter((key) => !others.includes(key));
 
   const settledOf = async (claims: readonly Claim[]) => {
     for (const claim of claims) await given.settled(claim);
@@ -135,10 +131,11 @@ export function settlementsContract(ports: ContractPorts): void {
     const clients = ['key:a', 'key:b', undefined, 'key:b', 'key:a', 'key:b', 'key:a'];
     const claims: Claim[] = [];
     for (const client of clients) claims.push(await given.claim({ client }));
-    await settledInTurn(claims);
+    await settledOf(claims);
     const refund = await givenRefund(refunds, refundOf(claims[0] as Claim));
     await given.settled(refund);
     const bound = await boundNow();
+    const allKeys = [...claims, refund].map(({ key }) => key);
     const ownKeys = claims.flatMap(({ key }, index) => (clients[index] === 'key:a' ? [key] : []));
     const kinds: [OperationKind | undefined, string[]][] = [
       [undefined, [...ownKeys, refund.key]],
@@ -152,23 +149,16 @@ export function settlementsContract(ports: ContractPorts): void {
         [MANY, 2],
         [MANY, MANY],
       ] as const) {
-        const keys: string[] = [];
-        let next: SettlementPlace = begin;
-        for (let isLast = false; !isLast; ) {
-          const page = await pageAfter(next, { bound, client: 'key:a', kind, limit, readLimit });
-          keys.push(...page.settlements.map(({ key }) => key));
-          expect([undefined, ...keys]).toContain(page.next.key);
-          next = page.next;
-          isLast = page.isLast;
-        }
+        const { keys, named } = await allAfter(begin, { bound, client: 'key:a', kind, limit, readLimit });
         expect(keys, `${kind} ${limit} ${readLimit}`).toEqual(wanted);
+        expect(without(named, ownKeys.concat(refund.key)).filter((key) => allKeys.includes(key))).toEqual([]);
       }
     }
   });
 
   test('4: a page that may read few rows is empty and moves on', async () => {
     const begin = await boundNow();
-    await settledInTurn(await given.claims(5, { client: 'key:many' }));
+    await settledOf(await given.claims(5, { client: 'key:many' }));
     const [own] = await settledOf([await given.claim({ client: 'key:one' })]);
     const bound = await boundNow();
     const first = await pageAfter(begin, { bound, client: 'key:one', readLimit: 3 });
@@ -176,6 +166,32 @@ export function settlementsContract(ports: ContractPorts): void {
     expect(first.next.atUs).toBeGreaterThan(begin.atUs);
     const { keys } = await allAfter(first.next, { bound, client: 'key:one', readLimit: 3 });
     expect(keys).toEqual([own]);
+  });
+
+  /**
+   * Bug: a page did not move on if more rows than it may read were settled at one time, as an import or a transfer leaves them. Cause: its place
+   * named the time only, because the rows at which it ended may be of others. Fix: a place names a key between two rows.
+   */
+  test('4: pages move on among settlements of one time that are more than a page may read, and name no key of others', async () => {
+    const begin = await boundNow();
+    const others = await settledOf(await given.claims(9, { client: 'key:many' }));
+    const own = await settledOf([await given.claim({ client: 'key:one' }), await given.claim({ client: 'key:one' })]);
+    others.push(...(await settledOf(await given.claims(4, { client: 'key:many' }))));
+    await ports.settleAtOneTime([...others, ...own]);
+    const bound = await boundNow();
+    for (const [limit, readLimit] of [
+      [1, 1],
+      [1, 4],
+      [MANY, 1],
+      [MANY, 4],
+    ] as const) {
+      const ofOne = await allAfter(begin, { bound, client: 'key:one', limit, readLimit });
+      expect(ofOne.keys, `${limit} ${readLimit}`).toEqual(own.toSorted());
+      expect(without(ofOne.named, own).filter((key) => others.includes(key))).toEqual([]);
+      const ofAll = await allAfter(begin, { bound, limit, readLimit });
+      expect(without(ofAll.keys, [...own, ...others])).toEqual([ofAll.keys.at(-1)]);
+      expect(ofAll.keys.slice(0, -1)).toEqual([...own, ...others].toSorted());
+    }
   });
 
   test('5: without a place the oldest settlement comes first', async () => {

@@ -1,19 +1,14 @@
-import { execFile } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { rm } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ask } from '../../testkit/client/http-client.js';
 import { SECRET, signedWebhook } from '../../testkit/client/signed-webhook.js';
+import { type ExampleReceiver, LANGUAGES, openExampleReceiver } from '../../testkit/processes/example-receivers.js';
 import { compileExamples, type Examples } from '../../testkit/processes/examples.js';
-import { IN_PYTHON, requirePython } from '../../testkit/processes/python.js';
-import { type Environment, type Service, startProgram } from '../../testkit/processes/service.js';
-import { ROOT } from '../../testkit/programs.js';
+import { requirePython } from '../../testkit/processes/python.js';
+import type { Service } from '../../testkit/processes/service.js';
 import { seededRandom, seedFrom } from '../../testkit/random.js';
 import { pause, until } from '../../testkit/time/until.js';
 
-const run = promisify(execFile);
 const OTHER_SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const MINUTE_MS = 60_000;
 const EVENTS = 20;
@@ -39,45 +34,27 @@ function messageOf(order: number, kind = 'payment', state = 'completed') {
 }
 const paidText = (order: number) => `paid: order-${order}, 24.90 EUR`;
 
-describe.each(['TypeScript', 'Python'])('the receiver of examples/ in %s', (language) => {
+describe.each(LANGUAGES)('the receiver of examples/ in %s', (language) => {
   let examples: Examples;
-  let folder: string;
+  let kept: ExampleReceiver;
   let receiver: Service;
   beforeAll(async () => {
     [examples] = await Promise.all([compileExamples(), requirePython()]);
   });
   afterAll(() => examples?.remove());
   beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'idempay-receiver-'));
+    kept = await openExampleReceiver(language, examples);
     receiver = await start();
   });
   afterEach(async () => {
     await receiver?.kill();
-    await rm(folder, { recursive: true, force: true });
+    await kept?.remove();
   });
 
-  const isPython = language === 'Python';
-  const events = () => join(folder, 'events');
-  function start(secrets = SECRET): Promise<Service> {
-    const environment: Environment = { PORT: '0', EVENTS: events(), WEBHOOK_SECRETS: secrets };
-    return isPython
-      ? startProgram(join(ROOT, 'examples/receiver/receiver.py'), environment, IN_PYTHON)
-      : examples.start('receiver', environment);
-  }
-  /** The results of all work that was done, one for each time. */
-  const works = () => (isPython ? worksInTable() : worksInFolder());
-  async function worksInFolder(): Promise<readonly string[]> {
-    const names = (await readdir(events())).filter((name) => name.endsWith('.done'));
-    const texts = await Promise.all(names.map((name) => readFile(join(events(), name), 'utf8')));
-    return texts.filter(Boolean).toSorted();
-  }
-  async function worksInTable(): Promise<readonly string[]> {
-    const program = `import json, sqlite3, sys; print(json.dumps([text for text, in sqlite3.connect(sys.argv[1]).execute("SELECT text FROM books ORDER BY text")]))`;
-    return JSON.parse((await run('python3', ['-c', program, events()])).stdout);
-  }
+  const start = (secrets = SECRET) => kept.start(secrets);
   const untilDone = (...texts: string[]) =>
-    until(`the work to be ${texts}`, 20_000, async () => (await works()).length >= texts.length).then(async () =>
-      expect(await works()).toEqual(texts.toSorted()),
+    until(`the work to be ${texts}`, 20_000, async () => (await kept.works()).length >= texts.length).then(async () =>
+      expect(await kept.works()).toEqual(texts.toSorted()),
     );
   const post = (headers: Readonly<Record<string, string | string[]>>, body: string, path = '/webhooks/idempay') =>
     ask(`${receiver.url}${path}`, {
@@ -140,8 +117,8 @@ describe.each(['TypeScript', 'Python'])('the receiver of examples/ in %s', (lang
   });
 
   test('answers no 2xx to an event that it cannot keep', async () => {
-    await rm(events(), { recursive: true, force: true });
-    expect(await send(messageOf(14)).catch(() => 'no answer')).toBe(isPython ? 'no answer' : 500);
+    await rm(kept.events, { recursive: true, force: true });
+    expect(await send(messageOf(14)).catch(() => 'no answer')).toBe(kept.isPython ? 'no answer' : 500);
     await receiver.kill();
     receiver = await start();
     expect(await send(messageOf(14))).toBe(204);
@@ -177,7 +154,7 @@ describe.each(['TypeScript', 'Python'])('the receiver of examples/ in %s', (lang
     for (const secrets of ['', 'whsec_', SECRET.slice(6), `${SECRET} whsec_AAAA`]) {
       await receiver.kill();
       const started = start(secrets);
-      if (isPython) {
+      if (kept.isPython) {
         await expect(started).rejects.toThrow('WEBHOOK_SECRETS must be');
       } else {
         receiver = await started;
@@ -192,6 +169,6 @@ describe.each(['TypeScript', 'Python'])('the receiver of examples/ in %s', (lang
     const withoutReference = messageOf(12).body.replace('"reference":"order-12",', '');
     expect(await send({ id, body: withoutReference })).toBe(204);
     expect(await send(messageOf(13))).toBe(204);
-    await until('the work on the other event', 20_000, async () => (await works()).includes(paidText(13)));
+    await until('the work on the other event', 20_000, async () => (await kept.works()).includes(paidText(13)));
   });
 });

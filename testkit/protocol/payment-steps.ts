@@ -72,7 +72,7 @@ export function keySteps(keys: KeyStore) {
 }
 
 /** The same of payments, on these ports. */
-export function paymentSteps({ keys, ledger, clock, pass }: ContractPorts) {
+export function paymentSteps({ keys, ledger, clock, pass }: Pick<ContractPorts, 'keys' | 'ledger' | 'clock' | 'pass'>) {
   const claim = (members?: Attempt): Promise<Claim> => givenClaim(ledger, members);
   const settled = (given: Claim, ending?: Parameters<typeof givenSettled>[2]) => givenSettled(ledger, given, ending);
 

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from '@photostructure/sqlite';
 import pg from 'pg';
 import { afterAll } from 'vitest';
 import { type Clock, systemClock } from '#idempay/platform/clock.js';
@@ -20,6 +21,8 @@ export interface ContractPorts extends Ports {
   pass(ms: number): Promise<void>;
   /** Lets every claim be over that began before a horizon was raised. */
   endClaims(): Promise<void>;
+  /** Gives all of these settlements the time of the first one. */
+  settleAtOneTime(keys: readonly string[]): Promise<void>;
 }
 
 export interface PortSettings {
@@ -36,6 +39,10 @@ const DEFAULTS = { transactionCacheTtlMs: 600_000, clock: systemClock };
 const REAL_TIME = { clock: systemClock, pass: untilPast };
 const CONNECT_DEADLINE_MS = 10_000;
 
+/** A statement that gives settlements with these keys, which are a list in SQL, the time of the first one. */
+const settleAtOneTime = (table: string, keys: string) =>
+  `UPDATE ${table} SET settled_at = (SELECT min(settled_at) FROM ${table} WHERE key IN (${keys})) WHERE key IN (${keys})`;
+
 export const openEmbeddedPorts: OpenPorts = async (settings) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'idempay-ports-'));
   const deployment = await openEmbedded({ dataDir, ...DEFAULTS, ...settings });
@@ -43,6 +50,11 @@ export const openEmbeddedPorts: OpenPorts = async (settings) => {
     ...deployment,
     pass: untilPast,
     async endClaims() {},
+    async settleAtOneTime(keys) {
+      const database = new DatabaseSync(join(dataDir, 'idempay.sqlite'));
+      database.prepare(settleAtOneTime('payments', 'SELECT value FROM json_each(?1)')).run(JSON.stringify(keys));
+      database.close();
+    },
     async close() {
       await deployment.close();
       await rm(dataDir, { recursive: true, force: true });
@@ -58,6 +70,9 @@ export const openDistributedPorts: OpenPorts = async (settings) => {
     ...REAL_TIME,
     async endClaims() {
       await stores.client.query("UPDATE idempay.payment_horizon SET seen_at = seen_at - interval '7 seconds'");
+    },
+    async settleAtOneTime(keys) {
+      await stores.client.query(settleAtOneTime('idempay.payments', 'SELECT unnest($1::uuid[])'), [keys]);
     },
     async close() {
       await ports.close();

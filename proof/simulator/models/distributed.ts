@@ -101,6 +101,12 @@ export const openModelledPorts: OpenPorts = async ({
       const { retention } = servers.postgres.tables;
       retention.seenAt = retention.seenAt && retention.seenAt - CLAIMS_END_MS;
     },
+    async settleAtOneTime(keys) {
+      const { payments } = servers.postgres.tables;
+      const rows = keys.flatMap((key) => payments.get(key) ?? []);
+      const settled_at = Math.min(...rows.flatMap((row) => row.settled_at ?? []));
+      for (const row of rows) payments.set(row.key, { ...row, settled_at });
+    },
   };
 };
 

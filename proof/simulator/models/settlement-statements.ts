@@ -38,11 +38,17 @@ function pageOf(isRead: (row: StoredPayment) => boolean, isShown: (row: StoredPa
     const feed = {
       incarnation: newest(tables),
       removed_us: removedUntil === null ? null : oldestUs - 1,
-      read_until_us: page.length < limit ? (looked[readLimit - 1]?.us ?? null) : null,
+      ...endOf(page.length < limit ? rows.slice(readLimit - 1, readLimit + 1) : []),
     };
     if (page.length === 0) return [{ ...feed, key: null }];
     return page.map(({ row, us }) => ({ ...recordColumnsOf(row), ...feed, place_us: us }));
   };
+}
+
+/** The row at which the reading ended, if there is one after it. */
+function endOf([last, next]: ReturnType<typeof settledAfter>) {
+  if (!last || !next) return { read_until_us: null, last_key: null, next_key: null };
+  return { read_until_us: last.us, last_key: last.row.key, next_key: next.us === last.us ? next.row.key : null };
 }
 
 const isRefund = ({ refund_of }: StoredPayment) => refund_of !== null;

@@ -28,7 +28,10 @@ export interface SettlementBound {
   readonly atUs: number;
 }
 
-/** A place in the order: just after the settlement with this key, or before all settlements of this microsecond if there is no key. */
+/**
+ * A place in the order: after the settlements of this microsecond up to this key, or before all of them if there is no key. The key may be one
+ * that no settlement has.
+ */
 export interface SettlementPlace {
   readonly atUs: number;
   readonly key?: string | undefined;
@@ -44,7 +47,6 @@ export interface SettlementQuestion {
   /** Both kinds if it is undefined. */
   readonly kind: OperationKind | undefined;
   readonly limit: number;
-  /** The limit must exceed the settlements of one microsecond, or the next page begins where this one did. */
   readonly readLimit: number;
   /** The client that reads: clients are served one after the other. If omitted, nobody in particular. */
   readonly reader?: string | undefined;
@@ -57,7 +59,7 @@ export type SettlementPage =
   | {
       readonly state: 'page';
       readonly settlements: readonly Settlement[];
-      /** The place of the next page. It names the key of a settlement of this page, or none. */
+      /** The place of the next page. It names no settlement that the caller does not see. */
       readonly next: SettlementPlace;
       /** Everything below the bound was read. */
       readonly isLast: boolean;

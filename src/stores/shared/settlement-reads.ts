@@ -1,4 +1,4 @@
-import type { SettlementPage, SettlementQuestion } from '../../payments/ports/settlements.js';
+import type { SettlementPage, SettlementPlace, SettlementQuestion } from '../../payments/ports/settlements.js';
 import { BELOW_ALL_KEYS } from './payment-history.js';
 import { type HistoryRow, recordOf } from './payment-rows.js';
 
@@ -8,6 +8,8 @@ import { type HistoryRow, recordOf } from './payment-rows.js';
  */
 const BEGIN_EARLIER_US = 10 * 60_000_000;
 
+const ABOVE_ALL_KEYS = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
 /** One row of a page, with what the statement says of the feed; `key` is null if the page has no rows. */
 export type SettlementRow = Omit<HistoryRow, 'key'> & {
   readonly key: string | null;
@@ -15,8 +17,11 @@ export type SettlementRow = Omit<HistoryRow, 'key'> & {
   readonly incarnation: string;
   /** Settlements up to this time may have been removed; null if none was. */
   readonly removed_us: number | null;
-  /** If the page is short, the time of the last row that it could read; null if it has read everything. */
+  /** If the page is short, the time and the key of the last row that it could read; null if it has read everything. */
   readonly read_until_us: number | null;
+  readonly last_key: string | null;
+  /** The key of the row after that one, if it has the same time. */
+  readonly next_key: string | null;
 };
 
 /** The place at which a page begins, as both databases compare it: after the time and the key. */
@@ -46,8 +51,25 @@ export async function settlementPageOf(
   if (last && read.length >= limit) {
     return { state: 'page', settlements, next: { atUs: last.place_us, key: last.key }, isLast: false };
   }
-  const atUs = Math.max(readUntilUs ?? bound.atUs, after?.atUs ?? 0);
-  // Rows of another client may have the time at which the reading ended. Their keys are named to nobody: they are read once more.
-  const key = [last && { atUs: last.place_us, key: last.key }, after].find((place) => place?.atUs === atUs)?.key;
-  return { state: 'page', settlements, next: { atUs, key }, isLast: readUntilUs === null };
+  if (readUntilUs !== null) return { state: 'page', settlements, next: placeBehind(readUntilUs, first), isLast: false };
+  const next = after && after.atUs >= bound.atUs ? { atUs: after.atUs, key: after.key } : { atUs: bound.atUs };
+  return { state: 'page', settlements, next, isLast: true };
+}
+
+/** Many rows may have one time. Those at which the reading ended may be of other clients, so that their keys are named to nobody. */
+function placeBehind(
+  atUs: number,
+  { last_key: last, next_key: next }: Pick<SettlementRow, 'last_key' | 'next_key'>,
+): SettlementPlace {
+  return last === null || next === null ? { atUs: atUs + 1 } : { atUs, key: keyBetween(last, next) };
+}
+
+/**
+ * At the lower of two keys or behind it, and before the upper one. It has the digits that both begin with and one more, so that the random
+ * digits of a key stay unknown: of ten thousand keys, two share about four of these.
+ */
+function keyBetween(lower: string, upper: string): string {
+  let shared = 0;
+  while (lower[shared] === upper[shared]) shared += 1;
+  return lower.slice(0, shared + 1) + ABOVE_ALL_KEYS.slice(shared + 1);
 }

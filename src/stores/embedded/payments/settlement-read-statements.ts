@@ -23,23 +23,26 @@ const OLDEST_LEFT = 'ifnull((SELECT removed_until + 0.001 FROM payment_horizon),
 
 /**
  * `?1` and `?2` are the place, `?3` is the bound, `?4` the client or NULL, `?5` the length of the page and `?6` the rows that it may read. The
- * last row that could be read is looked for only if the page is short. Places are in microseconds; a fraction is between two times.
+ * last row that could be read, and the one after it, are looked for only if the page is short. Places are in microseconds; a fraction is between two times.
  */
 function pageOf(kind: OperationKind | 'all'): string {
   // Refunds alone are read by an index of their own.
   const read = kind === 'refund' ? IS_OF_KIND.refund : '';
-  const rows = (columns: string) => `
+  const rows = (columns: string, condition = '') => `
     SELECT ${columns} FROM payments
-    WHERE (settled_at, key) > (max(?1 / 1000.0, ${OLDEST_LEFT}), ?2) AND settled_at < ?3 / 1000.0${read} ORDER BY settled_at, key`;
+    WHERE (settled_at, key) > (max(?1 / 1000.0, ${OLDEST_LEFT}), ?2) AND settled_at < ?3 / 1000.0${read}${condition} ORDER BY settled_at, key`;
   return `
   WITH page AS MATERIALIZED (
     SELECT * FROM (${rows(COLUMNS)} LIMIT ?6)
-    WHERE (?4 IS NULL OR client = ?4)${IS_OF_KIND[kind]} ORDER BY settled_at, key LIMIT ?5)
+    WHERE (?4 IS NULL OR client = ?4)${IS_OF_KIND[kind]} ORDER BY settled_at, key LIMIT ?5),
+  two AS (${rows('settled_at, key', ' AND (SELECT count(*) FROM page) < ?5')} LIMIT 2 OFFSET ?6 - 1),
+  edge AS (
+    SELECT settled_at AS read_until, key AS last_key, lead(settled_at) OVER in_order AS next_time, lead(key) OVER in_order AS next_key
+    FROM two WINDOW in_order AS (ORDER BY settled_at, key))
   SELECT page.*, page.settled_at * 1000 AS place_us, newest.incarnation,
     (SELECT removed_until * 1000 FROM payment_horizon) AS removed_us,
-    CASE WHEN (SELECT count(*) FROM page) < ?5 THEN (
-      SELECT settled_at * 1000 FROM (${rows('settled_at')} LIMIT 1 OFFSET ?6 - 1)) END AS read_until_us
-  FROM (${INCARNATION}) AS newest LEFT JOIN page ON true ORDER BY page.settled_at, page.key`;
+    read_until * 1000 AS read_until_us, last_key, CASE WHEN next_time = read_until THEN next_key END AS next_key
+  FROM (${INCARNATION}) AS newest LEFT JOIN edge ON next_key IS NOT NULL LEFT JOIN page ON true ORDER BY page.settled_at, page.key`;
 }
 
 export const PAGES = { all: pageOf('all'), payment: pageOf('payment'), refund: pageOf('refund') };

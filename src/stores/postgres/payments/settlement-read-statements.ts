@@ -44,27 +44,30 @@ const OLDEST_LEFT = `(SELECT removed_until + interval '1 microsecond' FROM idemp
 
 /**
  * `$1` and `$2` are the place, `$3` is the bound, `$4` the client or NULL, `$5` the length of the page and `$6` the rows that it may read. The
- * rows and what is said of the feed are of one snapshot. The last row that could be read is looked for only if the page is short.
+ * rows and what is said of the feed are of one snapshot. The last row that could be read, and the one after it, are looked for only if the page is
+ * short.
  */
 function pageOf(kind: OperationKind | 'all'): Statement {
   const { read, shown } = IS_OF_KIND[kind];
-  const rows = (columns: string) => `
+  const rows = (columns: string, condition = '') => `
       SELECT ${columns} FROM idempay.payments
       WHERE (payments.settled_at, key) > (greatest(${timeOf('$1')}, ${OLDEST_LEFT}), $2::uuid)
-        AND payments.settled_at < ${timeOf('$3')}${read}
+        AND payments.settled_at < ${timeOf('$3')}${read}${condition}
       ORDER BY payments.settled_at, key`;
   return {
     name: `settlements_${kind}`,
     text: `
     WITH page AS MATERIALIZED (
       SELECT * FROM (${rows(`payments.settled_at AS place, ${COLUMNS}`)} LIMIT $6::integer) AS looked
-      WHERE ($4::text IS NULL OR client = $4)${shown} ORDER BY place, key LIMIT $5::integer)
+      WHERE ($4::text IS NULL OR client = $4)${shown} ORDER BY place, key LIMIT $5::integer),
+    two AS (${rows('payments.settled_at AS place, key', ' AND (SELECT count(*) FROM page) < $5::integer')} OFFSET $6::integer - 1 LIMIT 2),
+    edge AS (
+      SELECT place AS read_until, key AS last_key, lead(place) OVER in_order AS next_place, lead(key) OVER in_order AS next_key
+      FROM two WINDOW in_order AS (ORDER BY place, key))
     SELECT page.*, ${microseconds('place')} AS place_us, newest.incarnation,
       (SELECT ${microseconds('removed_until')} FROM idempay.payment_horizon) AS removed_us,
-      CASE WHEN (SELECT count(*) FROM page) < $5::integer THEN (
-        SELECT ${microseconds('settled_at')} FROM (${rows('payments.settled_at, key')} OFFSET $6::integer - 1 LIMIT 1) AS last
-      ) END AS read_until_us
-    FROM (${INCARNATION}) AS newest LEFT JOIN page ON true ORDER BY place, key`,
+      ${microseconds('read_until')} AS read_until_us, last_key, CASE WHEN next_place = read_until THEN next_key END AS next_key
+    FROM (${INCARNATION}) AS newest LEFT JOIN edge ON next_key IS NOT NULL LEFT JOIN page ON true ORDER BY page.place, page.key`,
   };
 }
 
