@@ -30,7 +30,14 @@ export function createProgram({ description, usage, version, addCommands }: Prog
   plain.hook('preAction', (_program, command) => refuseEmptyValues(command));
   addCommands(plain);
   refuseRepeatedOptions(plain);
+  joinLinesOfSentences(plain);
   return plain;
+}
+
+/** The help is wrapped at the width of the terminal, so a line that the source ends within a sentence must not end there too. */
+function joinLinesOfSentences(command: CommandUnknownOpts): void {
+  for (const each of command.commands) joinLinesOfSentences(each);
+  command.description(command.description().replaceAll(/(?<![.:])\n/g, ' '));
 }
 
 /**

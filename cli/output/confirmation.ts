@@ -5,7 +5,9 @@ import { UsageError } from '../usage.js';
 export async function confirm(action: string, { yes }: { readonly yes?: true | undefined }): Promise<void> {
   if (yes) return;
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
-    throw new UsageError(`Nothing was done. To ${action} where nobody can be asked, add --yes. It cannot be undone.`);
+    throw new UsageError(
+      `Nothing was done, because nobody can be asked here. Add --yes to ${action}. It cannot be undone.`,
+    );
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {

@@ -7,7 +7,7 @@ import { type CertificateFiles, readCertificate } from '../http/connections/cert
 import { type Finding, noAnswer, verdictOf } from '../platform/finding.js';
 import { isLoopback, isOpenToOthers } from '../platform/loopback.js';
 import { CERTIFICATE, type SettingFile } from '../platform/setting-files.js';
-import { endpointsIn } from '../webhooks/endpoint-file.js';
+import { type Endpoint, endpointsIn } from '../webhooks/endpoint-file.js';
 
 const DAY_MS = 86_400_000;
 /** Time to make another one. */
@@ -44,7 +44,7 @@ export function examineSettings(
     judgeProcessor(config),
     ...judgeAccount(config),
     judgeRetention(config),
-    ...(config.webhooksFile === undefined ? [] : examineWebhooks(config.webhooksFile)),
+    ...(config.webhooksFile === undefined ? [] : examineWebhooks(config.webhooksFile, access)),
     judgeLogLevel(config),
   ];
 }
@@ -210,7 +210,7 @@ function judgeRetention({ payments }: Config): Finding {
   };
 }
 
-function examineWebhooks(path: string): Finding[] {
+function examineWebhooks(path: string, access: AccessSettings): Finding[] {
   try {
     const endpoints = endpointsIn(readFileSync(path, 'utf8'));
     const mode = statSync(path).mode & 0o777;
@@ -222,6 +222,7 @@ function examineWebhooks(path: string): Finding[] {
         wanted: 'the receivers of settlements',
         why: 'nobody else is told how payments ended',
       },
+      ...endpoints.flatMap((endpoint) => judgeClientOf(endpoint, access)),
       {
         verdict: verdictOf((mode & 0o006) !== 0),
         what: 'WEBHOOKS_FILE mode',
@@ -232,6 +233,32 @@ function examineWebhooks(path: string): Finding[] {
     ];
   } catch (error) {
     return [noAnswer('WEBHOOKS_FILE', (error as Error).message, 'without it the service does not start')];
+  }
+}
+
+/** An endpoint of a client that cannot pay gets nothing, and nothing else says so. Tokens may name any client. */
+function judgeClientOf({ name, client }: Endpoint, access: AccessSettings): Finding[] {
+  if (client === undefined) return [];
+  const finding = { verdict: 'warning', what: 'webhooks client' } as const;
+  if (access.kind !== 'required') {
+    const found = `${name}: ${client}, without AUTH`;
+    return [
+      { ...finding, found, wanted: 'no client', why: 'without AUTH no payment has a client, so it gets nothing' },
+    ];
+  }
+  if (!client.startsWith('key:') || hasApiKey(access.apiKeysFile, client)) return [];
+  const found = `${name}: ${client}, which has no API key`;
+  return [
+    { ...finding, found, wanted: 'a client that pays', why: 'the endpoint gets the payments of no other client' },
+  ];
+}
+
+/** True also if the file cannot be read, because another finding says so. */
+function hasApiKey(path: string | undefined, client: string): boolean {
+  try {
+    return path !== undefined && apiKeysIn(path).some(({ name }) => `key:${name}` === client);
+  } catch {
+    return true;
   }
 }
 

@@ -26,6 +26,15 @@ const EndpointEntry = Type.Object(
 );
 const entries = Compile(Type.Array(EndpointEntry, { maxItems: MOST_ENDPOINTS }));
 
+/** Each member of an endpoint, and the form that it must have. */
+const MEMBERS: ReadonlyMap<string, string> = new Map([
+  ['name', '1 to 64 letters, digits, dots, underscores and hyphens'],
+  ['url', `an address of at most ${LONGEST_URL} characters`],
+  ['client', 'a text, such as key:shop'],
+  ['secrets', `an array of 1 to ${MOST_SECRETS} texts, each of whsec_ and 24 to 64 bytes in base64`],
+  ['private', 'true'],
+]);
+
 /** A receiver of settlements, as the file has it. */
 export interface Endpoint {
   readonly name: string;
@@ -63,10 +72,8 @@ export function endpointsIn(text: string): readonly Endpoint[] {
   } catch {
     throw refuse('it is not JSON');
   }
-  if (!entries.Check(value)) {
-    const [error] = entries.Errors(value);
-    throw refuse(`${error?.instancePath || 'the whole'} ${error?.message ?? 'is not an array of endpoints'}`);
-  }
+  if (!Array.isArray(value)) throw refuse('it is not an array of endpoints');
+  if (!entries.Check(value)) throw refuse(formProblemOf(entries.Errors(value)[0]));
   const endpoints = value as readonly Endpoint[];
   const names = new Set<string>();
   for (const endpoint of endpoints) {
@@ -77,9 +84,24 @@ export function endpointsIn(text: string): readonly Endpoint[] {
   return endpoints;
 }
 
+/** The first error of the schema as a sentence for the person who writes the file. It has no value of the file in it. */
+function formProblemOf(error: ReturnType<typeof entries.Errors>[number] | undefined): string {
+  const [, index, member] = (error?.instancePath ?? '').split('/');
+  if (!index) return `it may have at most ${MOST_ENDPOINTS} endpoints`;
+  const entry = `entry ${Number(index) + 1}`;
+  if (member === undefined) {
+    const [missing] = error?.keyword === 'required' ? error.params.requiredProperties : [];
+    return missing === undefined ? `${entry} is no object` : `${entry} has no '${missing}'`;
+  }
+  const wanted = MEMBERS.get(member);
+  if (wanted !== undefined) return `${entry} has a '${member}' that is not ${wanted}`;
+  return `${entry} has a member '${member}', and an endpoint has ${[...MEMBERS.keys()].join(', ')} only`;
+}
+
 function problemOf(endpoint: Endpoint): string | undefined {
   const { url, client, secrets } = endpoint;
-  if (client !== undefined && !isClient(client)) return "has a client that is none, such as 'key:shop'";
+  if (client !== undefined && !isClient(client))
+    return 'has a client that cannot exist: name it as records do, such as key:shop';
   if (!secrets.every(isLongEnough)) return 'has a secret that is not 24 to 64 bytes in base64';
   const location = URL.canParse(url) ? new URL(url) : undefined;
   if (!location || !['http:', 'https:'].includes(location.protocol)) return 'has a url that is no https URL';

@@ -40,7 +40,7 @@ describe('transactions', () => {
     });
 
     const unasked = await idempay('delete', id);
-    const sentence = `Nothing was done. To delete the transaction ${id} where nobody can be asked, add --yes.`;
+    const sentence = `Nothing was done, because nobody can be asked here. Add --yes to delete the transaction ${id}.`;
     expect([unasked.code, unasked.stderr]).toEqual([1, expect.stringContaining(sentence)]);
     expect(await idempay('delete', id, '--yes')).toMatchObject({ code: 0 });
     expect(await idempay('get', id)).toMatchObject({ code: 7 });

@@ -72,7 +72,7 @@ describeDeployments('adoption of what was written without credentials', async (d
 
     const required = { ...real, ...keys.environment };
     await expect(stores.serve(required)).rejects.toThrow(NOBODYS);
-    expect(await adopt(stores, 'key:shop')).toContain('5 payments and refunds more');
+    expect(await adopt(stores, 'key:shop')).toContain('refunds that it adopted: 5.');
     // A second run, whatever became of the first one's reply.
     expect(await adopt(stores, 'key:shop')).toContain('decided before');
     expect(await adopt(stores, 'key:rival')).toContain('key:shop has adopted');
@@ -383,7 +383,7 @@ describe('adoption while a process of PostgreSQL was not seen', async () => {
     expect(await stores.sql('SELECT adopter, client FROM idempay.deployment, idempay.payments')).toEqual([
       { adopter: null, client: null },
     ]);
-    expect(await adoptStopped(stores.environment, 'key:shop')).toContain('1 payments and refunds more');
+    expect(await adoptStopped(stores.environment, 'key:shop')).toContain('refunds that it adopted: 1.');
     const { url } = await stores.serve(keys.environment);
     expect(transactionIdOf(await order(url, 'order-1', shop.headers))).toBe(transactionIdOf(paid));
   });

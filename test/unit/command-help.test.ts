@@ -22,6 +22,14 @@ const paths = commands
   .map((path) => path.map((command) => command.name()))
   .filter(([name]) => name !== 'complete');
 
+it.each(
+  commands
+    .flatMap((command) => [command, ...command.commands])
+    .map((command) => [command.name(), command.description()]),
+)('the description of %s breaks no line within a sentence', (_name, description) => {
+  for (const line of description.split('\n').slice(0, -1)) expect(line).toMatch(/[.:]$/);
+});
+
 it('there is every command of the documentation', () => {
   expect(paths.map((path) => path.join(' '))).toEqual(
     expect.arrayContaining([

@@ -6,6 +6,7 @@ import { addApiKey } from '#idempay/access/key-file-edits.js';
 import { doubtsAbout, readConfig } from '#idempay/config.js';
 import { examineSettings } from '#idempay/doctor/settings.js';
 import { makeCertificates } from '../../testkit/servers/certificates.js';
+import { newWebhookSecret } from '../../testkit/servers/webhook-receiver.js';
 
 const DAY_MS = 86_400_000;
 const NOW = Date.parse('2026-11-22T12:00:00Z');
@@ -100,4 +101,26 @@ test('a simulated processor, a telling log and a misspelt name are warnings', ()
     'a variable': 'warning',
   });
   expect(rows({ PROCESSOR_URL: 'http://processor' })).toMatchObject({ PROCESSOR_URL: 'ok', LOG_LEVEL: 'ok' });
+});
+
+test('an endpoint of webhooks that gets nothing is a warning: its client has no API key, or there is no AUTH', () => {
+  const webhooks = join(folder, 'webhooks.json');
+  const required = { AUTH: 'required', API_KEYS_FILE: keys, WEBHOOKS_FILE: webhooks };
+  const endpointOf = (client?: string) => {
+    const endpoint = { name: 'shop', url: 'https://shop.example/hooks', client, secrets: [newWebhookSecret()] };
+    writeFileSync(webhooks, JSON.stringify([endpoint]), { mode: 0o600 });
+  };
+  addApiKey(keys, 'shop', ['payments:write']);
+  endpointOf('key:shop');
+  expect(rows(required)).not.toHaveProperty('webhooks client');
+  expect(rows({ WEBHOOKS_FILE: webhooks })).toMatchObject({ webhooks: 'ok', 'webhooks client': 'warning' });
+  endpointOf('key:shoop');
+  expect(rows(required)).toMatchObject({ 'webhooks client': 'warning' });
+  endpointOf('jwt:shoop');
+  expect(rows(required)).not.toHaveProperty('webhooks client');
+  endpointOf();
+  expect(rows({ WEBHOOKS_FILE: webhooks })).not.toHaveProperty('webhooks client');
+  endpointOf('key:shoop');
+  writeFileSync(keys, '{');
+  expect(rows(required)).not.toHaveProperty('webhooks client');
 });

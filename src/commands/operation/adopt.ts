@@ -22,7 +22,7 @@ export async function adopt(
   const action =
     client === NOBODY
       ? `leave the orders in ${place} that were paid without credentials to nobody, so that each of them can be paid again`
-      : `give ${client} everything in ${place} that was written without credentials, which no command takes back`;
+      : `give ${client} everything in ${place} that was written without credentials`;
   await confirm(action, options);
   const adopted = await adoptIn(deployment, client);
   console.log(wordsFor(client, adopted));
@@ -31,7 +31,7 @@ export async function adopt(
 function wordsFor(client: string, adopted: number | undefined): string {
   if (adopted === undefined) return 'That was decided before, and nothing was changed.';
   if (client === NOBODY) return 'It was decided: with AUTH=required every order is a new one.';
-  return `${client} goes on with the orders from without credentials, and has ${adopted} payments and refunds more. Start every service with AUTH=required.`;
+  return `${client} goes on with the orders that were paid without credentials. Payments and refunds that it adopted: ${adopted}. Start every service with AUTH=required.`;
 }
 
 /** A wrong name would be for ever, so a name that is not in the file of API keys is refused if the file is known. */

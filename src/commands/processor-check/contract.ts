@@ -84,7 +84,7 @@ export const CONTRACT: readonly Row[] = [
             `${otherAmountOf(heard)} was ${said(answer)}. The payer has paid, and would be told no. Answer 422.`,
         },
         otherwise: (answer, heard) =>
-          `${otherAmountOf(heard)} was not refused: ${said(answer)}. Nobody is alarmed, and ${UNKNOWN_FOR_HOURS}. Answer 422.`,
+          `${otherAmountOf(heard)} was not refused: ${said(answer)}. A payment that is answered so would stay unknown for hours, and then wait for an operator. Answer 422.`,
       },
       outcome('The look-up after another amount'),
     ],
