@@ -1,5 +1,6 @@
 import type { PoolClient, QueryResultRow } from 'pg';
 import type { StoreOfRecordReport } from '../../../health/store-reports.js';
+import { decisionIn } from '../../../payments/values/adoption.js';
 import type { Clock } from '../../../platform/clock.js';
 import { StoreUnavailable } from '../../../platform/faults.js';
 import { CannotOpen } from '../../shared/deployment.js';
@@ -79,7 +80,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     return this.id;
   }
 
-  /** The client that has adopted what was written without credentials, or NOBODY, as it was at the start. */
+  /** The client that has adopted what was written without credentials, NOBODY, or a mark of AUTH, as it was at the start. */
   get adopter(): string | undefined {
     return this.adoptedBy;
   }
@@ -219,7 +220,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     if (newestFullStop !== null && !this.migrations.includes(newestFullStop)) {
       return `A later version has migrated the database (${newestFullStop}), and this version can write nothing to it. Stop the process, and start the later version.`;
     }
-    if ((adopter ?? undefined) !== this.adoptedBy) {
+    if (decisionIn(adopter) !== decisionIn(this.adoptedBy)) {
       return "The orders without a client were given to another client, or left to nobody, by 'idempay adopt' or by a restore. Restart the process.";
     }
     return undefined;
