@@ -92,6 +92,14 @@ export async function openDistributed(options: {
     lastCommits,
     () => notices.warn(REPLACED),
     readMigrations(migrations).map(({ name }) => name),
+    {
+      count: address.hostCount,
+      renew: () => database.renew(),
+      leave() {
+        address.leave(address.host);
+        database.renew();
+      },
+    },
     () => {
       if (!database.refusal) reach?.reached().catch(() => {});
     },
