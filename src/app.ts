@@ -277,7 +277,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
 }
 
 function openDeployment(
-  { deployment, transactionCacheTtlMs }: Config,
+  { access, deployment, transactionCacheTtlMs }: Config,
   logger: Logger,
   clock: Clock,
   events: StoreEvents,
@@ -291,7 +291,15 @@ function openDeployment(
       return openEmbedded({ dataDir: deployment.dataDir, migrations, ...common });
     case 'distributed': {
       const { redis, databaseUrl, databaseCa, databasePoolSize } = deployment;
-      return openDistributed({ redis, databaseUrl, databaseCa, databasePoolSize, migrations, ...common });
+      return openDistributed({
+        redis,
+        databaseUrl,
+        databaseCa,
+        databasePoolSize,
+        access: access.kind,
+        migrations,
+        ...common,
+      });
     }
   }
 }

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { adoptingClient } from '../payments/values/adoption.js';
+import { type AccessKind, adoptingClient } from '../payments/values/adoption.js';
 import type { Clock } from '../platform/clock.js';
 import { DatabaseAddress } from './postgres/connection/address.js';
 import { DatabaseClock } from './postgres/connection/database-clock.js';
@@ -71,6 +71,8 @@ export async function openDistributed(options: {
   /** The content of the file of authorities that `databaseUrl` names. */
   databaseCa?: string | undefined;
   databasePoolSize: number;
+  /** The setting AUTH. If omitted, orders are claimed with either, as contracts do. */
+  access?: AccessKind | undefined;
   transactionCacheTtlMs: number;
   clock: Clock;
   notices: Notices;
@@ -90,6 +92,14 @@ export async function openDistributed(options: {
     lastCommits,
     () => notices.warn(REPLACED),
     readMigrations(migrations).map(({ name }) => name),
+    {
+      count: address.hostCount,
+      renew: () => database.renew(),
+      leave() {
+        address.leave(address.host);
+        database.renew();
+      },
+    },
     () => {
       if (!database.refusal) reach?.reached().catch(() => {});
     },
@@ -205,6 +215,7 @@ export async function openDistributed(options: {
     ledger: createPostgresLedger(payments, databaseClock, confirmDurable, {
       measures,
       onOtherKind,
+      access: options.access,
       adopter: identity.adopter,
     }),
     refunds: createPostgresRefundLedger(payments, databaseClock, confirmDurable, onOtherKind),
@@ -245,7 +256,7 @@ export async function openDistributed(options: {
     keyMemoryUsed: watch.memoryUsed,
     processors,
     adoption: { adopter: identity.adopter, hasOrders, hasOrdersOfClients: () => hasOrdersOfClients(database) },
-    // Either server may come back. Only payments of the other kind, made since the start, end the process (rule P14).
+    // Either server may come back. Only payments of the other kind, or orders with the other AUTH, made since the start, end the process.
     broken,
     async close() {
       sweeping.stop();

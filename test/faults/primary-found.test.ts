@@ -4,11 +4,12 @@ import { createServer } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { discardSimulatedPayments } from '#idempay/stores/postgres/payments/discard-simulated.js';
 import { untilFullService } from '../../testkit/client/full-service.js';
-import { pay } from '../../testkit/client/http-client.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
 import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
 import { findingsOfPostgres, rowOf } from '../../testkit/deployments/doctor.js';
 import { startPgbouncer } from '../../testkit/servers/pgbouncer.js';
+import { runSql } from '../../testkit/servers/postgres.js';
 import { startStandby } from '../../testkit/servers/standby.js';
 import { startTcpProxy, TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { until } from '../../testkit/time/until.js';
@@ -154,6 +155,69 @@ test('a start with several hosts waits until a standby is the primary', async ()
   await untilFullService(url);
   await stop();
 });
+
+/**
+ * Bug: a process that lost its way to the new primary for a moment took the old one, which nobody had fenced, for a restored database. It
+ * claimed and settled payments there, and they were lost when it came to the new primary again.
+ * Fix: the deployment knows the timeline of the server that it was on last, and an earlier one is refused if the address has several hosts.
+ */
+test('an old primary that was not fenced is refused once the new one was seen, also by a start', async () => {
+  const { stores, standby } = await openServers();
+  const { old, promoted } = { old: stores.wires.postgres, promoted: await startTcpProxy(standby.port) };
+  onTestFinished(() => promoted.close());
+  const DATABASE_URL = `postgres://idempay@127.0.0.1:${old.port},127.0.0.1:${promoted.port}/${DATABASE}`;
+  const { url, logs } = await stores.serve({ DATABASE_URL });
+  const { key, transactionId } = await givenPaid(url);
+  await expect.poll(() => standby.has(DATABASE, `SELECT FROM idempay.payments WHERE key = '${key}'`)).toBe(true);
+  await standby.promote();
+  old.cutOff();
+  await untilFullService(url);
+  const before = await stores.sql('SELECT key, state FROM idempay.payments ORDER BY key');
+  const { id: generation } = await deploymentAt(stores.databaseUrl);
+
+  old.heal();
+  promoted.cutOff();
+  const refusals = () => logs.filter((line) => JSON.stringify(line).includes('replaced by a failover')).length;
+  await until('a refusal of the old primary', DEADLINE_MS, () => refusals() > 0);
+  expect((await pay(url, await generateKey(url))).status).toBe(503);
+  promoted.heal();
+  await untilFullService(url);
+  expectReplay(await pay(url, key), transactionId);
+
+  // It meets the old primary first.
+  const later = await stores.serve({ DATABASE_URL });
+  const paid = await givenPaid(later.url);
+  await untilFullService(later.url, url);
+  expect(await standby.has(DATABASE, `SELECT FROM idempay.payments WHERE key = '${paid.key}'`)).toBe(true);
+  expect(await stores.sql('SELECT key, state FROM idempay.payments ORDER BY key')).toEqual(before);
+  expect(await deploymentAt(stores.databaseUrl)).toEqual({ id: generation });
+});
+
+/** A restore may lead back to an earlier timeline, and then the operator names its server alone. */
+test('an earlier timeline is taken if its server is the only one in the address, and then also among several', async () => {
+  const { stores, standby } = await openServers();
+  const [restored, replaced] = [`127.0.0.1:${stores.postgres.port}`, `127.0.0.1:${standby.port}`];
+  const at = (hosts: string) => ({ DATABASE_URL: `postgres://idempay@${hosts}/${DATABASE}` });
+  const first = await stores.serve(at(restored));
+  const { key, transactionId } = await givenPaid(first.url);
+  await first.stop();
+  await expect.poll(() => standby.has(DATABASE, `SELECT FROM idempay.payments WHERE key = '${key}'`)).toBe(true);
+  await standby.promote();
+  const second = await stores.serve(at(replaced));
+  await givenPaid(second.url);
+  await second.stop();
+  await standby.stopImmediately();
+
+  for (const hosts of [restored, `${replaced},${restored}`]) {
+    const { url, stop } = await stores.serve(at(hosts));
+    await untilFullService(url);
+    expectReplay(await pay(url, key), transactionId);
+    await stop();
+  }
+});
+
+const deploymentAt = async (databaseUrl: string) =>
+  (await runSql(databaseUrl, 'SELECT incarnation AS id FROM idempay.deployment'))[0] as { id: string };
 
 /** Bug: a command took the first host that was a primary, also one that a failover had replaced and that came back. */
 test('a command refuses two primaries, and takes two names of one server', async () => {

@@ -355,7 +355,7 @@ describe('adoption while a process of PostgreSQL was not seen', async () => {
       expect((await run(state)).stderr).toContain('Nothing was changed: idempay transfer has made this database');
     }
     expect(await stores.sql('SELECT adopter, client FROM idempay.deployment, idempay.payments')).toEqual([
-      { adopter: null, client: null },
+      { adopter: 'everybody', client: null },
     ]);
     expect((await run('STARTED')).stderr).toBe('');
   });
@@ -381,11 +381,81 @@ describe('adoption while a process of PostgreSQL was not seen', async () => {
       return (await stores.sql(sessions)).length === 0;
     });
     expect(await stores.sql('SELECT adopter, client FROM idempay.deployment, idempay.payments')).toEqual([
-      { adopter: null, client: null },
+      { adopter: 'everybody', client: null },
     ]);
     expect(await adoptStopped(stores.environment, 'key:shop')).toContain('refunds that it adopted: 1.');
     const { url } = await stores.serve(keys.environment);
     expect(transactionIdOf(await order(url, 'order-1', shop.headers))).toBe(transactionIdOf(paid));
+  });
+});
+
+/**
+ * Bug: of two processes that were started on an empty database, one with credentials and one without, each computed the key of an order in
+ * its own way, and so one order was charged twice. The first order decides now, and the other process ends.
+ */
+describe('of two processes on an empty database, of which one has AUTH=required', async () => {
+  const keys = await requireKeys(shop);
+  const WITHOUT = 'paid with credentials, and without AUTH each of them would be a new order';
+
+  async function openBoth() {
+    const [stores, processor] = [await openTestStores(), await serveReferenceProcessor()];
+    onTestFinished(() => processor.close());
+    const real = { PROCESSOR_URL: processor.url };
+    const required = { ...real, ...keys.environment };
+    const [closed, open] = await Promise.all([stores.start(required), stores.start(real)]);
+    // A payment by a generated key is the same one for both, and decides nothing.
+    expect((await pay(open.url, await issue(open.url), MONEY)).status).toBe(200);
+    expect((await pay(closed.url, await issue(closed.url, shop.headers), MONEY, shop)).status).toBe(200);
+    const payAt = {
+      required: () => order(closed.url, 'order-1', shop.headers),
+      none: () => order(open.url, 'order-1'),
+    };
+    const processes = { required: closed, none: open };
+    return { stores, processor, settings: { required, none: real }, processes, payAt };
+  }
+
+  test.each([
+    ['required', 'none', WITHOUT],
+    ['none', 'required', NOBODYS],
+  ] as const)(
+    'the first order is paid by the one with AUTH=%s, and the one with %s ends',
+    async (winner, loser, why) => {
+      const { stores, processor, settings, processes, payAt } = await openBoth();
+      const paid = await payAt[winner]();
+      expect(paid.status).toBe(200);
+      expect((await payAt[loser]()).status).toBe(503);
+      expect((await processes[loser].ended).code).toBe(1);
+      expect(processes[loser].logs.find(({ level }) => level === 60)?.msg).toContain(why);
+      await expect(stores.serve(settings[loser])).rejects.toThrow(why);
+      expect(transactionIdOf(await payAt[winner]())).toBe(transactionIdOf(paid));
+      expect(await processor.charges()).toHaveLength(3);
+    },
+  );
+
+  test('one is left and one order is charged, also if both are asked at the same moment', async () => {
+    const { processor, processes, payAt } = await openBoth();
+    const answers = await Promise.all([payAt.required(), payAt.none()]);
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 503]);
+    const loser = answers[0].status === 503 ? processes.required : processes.none;
+    expect((await loser.ended).code).toBe(1);
+    expect(await processor.charges()).toHaveLength(3);
+  });
+
+  /** The row is set back with the database, and so is the mark in it. */
+  test('the mark is written again if a restore took it away, by the next order', async () => {
+    const { stores, processes, payAt } = await openBoth();
+    expect((await payAt.required()).status).toBe(200);
+    await stores.sql('UPDATE idempay.deployment SET adopter = NULL');
+    expect((await order(processes.required.url, 'order-2', shop.headers)).status).toBe(200);
+    expect((await payAt.none()).status).toBe(503);
+    expect((await processes.none.ended).code).toBe(1);
+  });
+
+  test('a closing decides as well', async () => {
+    const { processes, payAt } = await openBoth();
+    expect((await cancel(processes.none.url, 'order-1')).status).toBe(200);
+    expect((await payAt.required()).status).toBe(503);
+    expect((await processes.required.ended).code).toBe(1);
   });
 });
 

@@ -36,6 +36,8 @@ interface PaymentCommit {
 export interface Incarnation {
   readonly generation: number;
   readonly incarnation: string;
+  /** System identifier, database, timeline and incarnation, with hyphens between. Texts of earlier builds lack it. */
+  readonly server?: string | undefined;
 }
 
 /** The last commits of a process, and their database. */
@@ -135,9 +137,9 @@ export class LastCommits {
   }
 
   /** The database is in this incarnation now, and lacks the commits in `missing`. */
-  moveTo({ generation, incarnation }: Incarnation, missing: ReadonlySet<Commit>): void {
+  moveTo({ generation, incarnation, server }: Incarnation, missing: ReadonlySet<Commit>): void {
     if (this.incarnation?.incarnation === incarnation) return;
-    this.incarnation = { generation, incarnation };
+    this.incarnation = { generation, incarnation, server };
     this.known = this.known.filter(({ commit }) => !missing.has(commit));
     this.write(true).catch(() => {});
   }

@@ -1,5 +1,6 @@
 import type { PoolClient, QueryResultRow } from 'pg';
 import type { StoreOfRecordReport } from '../../../health/store-reports.js';
+import { decisionIn } from '../../../payments/values/adoption.js';
 import type { Clock } from '../../../platform/clock.js';
 import { StoreUnavailable } from '../../../platform/faults.js';
 import { CannotOpen } from '../../shared/deployment.js';
@@ -12,7 +13,7 @@ import {
 } from '../../shared/last-commits.js';
 import { ADOPT, CHECKED, IDENTIFY, MISSING_COMMITS } from './database-identity-statements.js';
 import type { PostgresPart } from './part.js';
-import type { Postgres, Statement } from './postgres.js';
+import { type Postgres, StandbyRefused, type Statement } from './postgres.js';
 
 /** A connection pooler may change the server behind an open connection; it is noticed within this time. */
 const WATCH_EVERY_MS = 1_000;
@@ -38,6 +39,15 @@ interface DatabaseRow extends Incarnation {
 interface MissingRow {
   start: string;
   missing: number[];
+}
+
+/** What the address of the database leads to. */
+export interface Hosts {
+  readonly count: number;
+  /** Each open connection is checked again, or closed, before its next use. */
+  renew(): void;
+  /** A connection led to a server that was replaced. */
+  leave(): void;
 }
 
 interface Seen extends Incarnation {
@@ -70,6 +80,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     private readonly onReplaced: () => void,
     /** The names of the migrations that this version knows, in order. */
     private readonly migrations: readonly string[],
+    private readonly hosts: Hosts,
     private readonly onReached: () => void = () => {},
   ) {}
 
@@ -79,7 +90,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     return this.id;
   }
 
-  /** The client that has adopted the rows without credentials, or NOBODY, as it was at the start. */
+  /** The client that has adopted the rows without credentials, NOBODY, or a mark of AUTH, as it was at the start. */
   get adopter(): string | undefined {
     return this.adoptedBy;
   }
@@ -176,6 +187,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     const question = this.nextQuestion();
 
     let row = await identifyOnce(query);
+    this.refuseReplaced(row, incarnations);
     this.refuseUnknown(row);
     const found = await findMissing(query, commits);
     const { incarnation } = row;
@@ -201,6 +213,24 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     return this.questions;
   }
 
+  /**
+   * A failover raises the timeline, so a server with an earlier one than the deployment was on last is a primary that was replaced, and that
+   * nobody has fenced: what is paid there is lost with it. With one host the operator has chosen the server, which may have been restored.
+   */
+  private refuseReplaced({ server }: DatabaseRow, known: readonly Incarnation[]): void {
+    if (this.hosts.count === 1) return;
+    const latest = known.reduce<Incarnation | undefined>(
+      (one, other) => (one && !isNewer(other, one) ? one : other),
+      undefined,
+    );
+    const [system, database, timeline = ''] = server.split('-');
+    const [knownSystem, knownDatabase, knownTimeline = ''] = latest?.server?.split('-') ?? [];
+    if (system !== knownSystem || database !== knownDatabase || timeline === '' || timeline >= knownTimeline) return;
+    this.hosts.leave();
+    const sentence = `this PostgreSQL server was replaced by a failover: it is on timeline ${timeline}, and the deployment was on ${knownTimeline} already. Stop it. If it was restored on purpose, start once with it as the only host in DATABASE_URL`;
+    throw new StoreUnavailable('unchanged', sentence, new StandbyRefused(this.hosts.count, sentence));
+  }
+
   /** Throws CannotOpen. */
   private refuseUnknown(row: DatabaseRow): void {
     const sentence = this.whyUnknown(row);
@@ -219,7 +249,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     if (newestFullStop !== null && !this.migrations.includes(newestFullStop)) {
       return `A later version has migrated the database (${newestFullStop}), and this version can write nothing to it. Stop the process, and start the later version.`;
     }
-    if ((adopter ?? undefined) !== this.adoptedBy) {
+    if (decisionIn(adopter) !== decisionIn(this.adoptedBy)) {
       return "The orders without a client were given to another client, or left to nobody, by 'idempay adopt' or by a restore. Restart the process.";
     }
     return undefined;
@@ -231,6 +261,8 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     const { seen } = this;
     if (seen && question < seen.question && generation <= seen.generation) return false;
     this.seen = { server, generation, incarnation, question };
+    // A connection that was opened before may lead to the server that was replaced, or was never compared.
+    if (seen ? seen.server !== server : this.hosts.count > 1) this.hosts.renew();
     if (seen && seen.server !== server) this.onReplaced();
     return true;
   }
@@ -240,6 +272,14 @@ export class DatabaseIdentity implements StoreOfRecordReport {
 function isLater(known: Incarnation, { generation, incarnation }: Incarnation): boolean {
   return known.generation > generation || (known.generation === generation && known.incarnation !== incarnation);
 }
+
+/** Later, or of the same generation on a later timeline. */
+function isNewer(one: Incarnation, other: Incarnation): boolean {
+  if (one.generation !== other.generation) return one.generation > other.generation;
+  return timelineOf(one) > timelineOf(other);
+}
+
+const timelineOf = ({ server = '' }: Incarnation) => server.split('-')[2] ?? '';
 
 async function identifyOnce(query: Query): Promise<DatabaseRow> {
   const [row] = await query<DatabaseRow>(IDENTIFY);

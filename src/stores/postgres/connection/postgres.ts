@@ -59,13 +59,16 @@ const ASK_READ_ONLY = `SELECT pg_is_in_recovery() AS standby, ${IS_READ_ONLY} AS
 
 type ReadOnlyRow = Omit<SessionStart, 'mark'>;
 
-/** Connected to a server that follows another one, which nothing can be written to. */
+/** Connected to a server that follows another one, or that was replaced by another one, which nothing may be written to. */
 export class StandbyRefused extends Error {
   override readonly name = 'StandbyRefused';
 
   /** `hostCount`: the hosts of the address. Of several, another one may be the primary, or become it. */
-  constructor(readonly hostCount: number) {
-    super(STANDBY);
+  constructor(
+    readonly hostCount: number,
+    sentence: string = STANDBY,
+  ) {
+    super(sentence);
   }
 }
 
@@ -86,6 +89,9 @@ export class Postgres {
   /** Statements that failed because of the server's state, until one of them succeeds; success of others, such as reads, proves nothing. */
   private readonly refused = new Set<string>();
   private readonly limits = new LimitWatch();
+  /** The value of `renewals` when a connection was checked. */
+  private readonly checked = new WeakMap<PoolClient, number>();
+  private renewals = 0;
   private watching: NodeJS.Timeout | undefined;
   /** Why the newest session cannot write, by what the server says of it. Meanwhile those that only read are kept. */
   private readOnly: typeof STANDBY | typeof READ_ONLY | undefined;
@@ -122,8 +128,14 @@ export class Postgres {
         this.setUp(client)
           .then(() => onConnect(client))
           .then(
-            () => done(),
-            (error: Error) => done(error),
+            () => {
+              this.checked.set(client, this.renewals);
+              done();
+            },
+            (error: Error) => {
+              if (client instanceof AddressedClient) client.leave();
+              done(error);
+            },
           );
       },
     });
@@ -242,7 +254,7 @@ export class Postgres {
     if (this.readOnly === STANDBY && this.watching && this.pool.totalCount === 0) {
       throw this.failed(new StoreUnavailable('unchanged', STANDBY, new StandbyRefused(this.address.hostCount)));
     }
-    const connecting = this.pool.connect();
+    const connecting = this.takeChecked();
     let timer: NodeJS.Timeout | undefined;
     const limit = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
@@ -260,6 +272,19 @@ export class Postgres {
     }
   }
 
+  /** Each connection that was opened before is closed when it would be used next. */
+  renew(): void {
+    this.renewals += 1;
+  }
+
+  private async takeChecked(): Promise<PoolClient> {
+    for (;;) {
+      const client = await this.pool.connect();
+      if (this.checked.get(client) === this.renewals) return client;
+      client.release(true);
+    }
+  }
+
   async close(): Promise<void> {
     clearInterval(this.watching);
     await Promise.race([this.pool.end(), delay(CLOSE_LIMIT_MS, undefined, { ref: false })]);
@@ -272,9 +297,7 @@ export class Postgres {
   private async setUp(client: PoolClient): Promise<void> {
     const session = await this.limits.setUp(client, CONNECT_TIMEOUT_MS);
     this.judge(session);
-    if (!session.standby) return;
-    if (client instanceof AddressedClient) client.leave();
-    throw new StandbyRefused(this.address.hostCount);
+    if (session.standby) throw new StandbyRefused(this.address.hostCount);
   }
 
   private failed(fault: StoreUnavailable): StoreUnavailable {

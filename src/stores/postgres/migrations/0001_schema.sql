@@ -35,7 +35,8 @@ CREATE TABLE idempay.deployment (
   -- How much time was lost at `adopted_at`, at most: since the claim of the newest row that is left. NULL: not known.
   lost_ms           double precision,
   -- The client that what was written without credentials belongs to, and whose references are computed without a client; 'nobody' if it
-  -- is to stay nobody's (`idempay adopt`). NULL: nothing was decided.
+  -- is to stay nobody's (`idempay adopt`). Before a decision 'everybody' if the first order was paid without credentials, and 'clients' if it
+  -- was paid with them (docs/engineering/decisions/0080). NULL: neither.
   adopter           text
 );
 

@@ -34,6 +34,7 @@ import {
   TAKE_OVER,
   TAKE_OVER_DUE,
 } from './ledger-statements.js';
+import type { OrderAccess } from './order-access.js';
 import { claimOf, endStateOf, type FindRow, type PaymentRow } from './payment-row.js';
 import type { ProcessorNames } from './processor-names.js';
 
@@ -79,13 +80,12 @@ export function createClaims(
     findRow,
     mayBeRemoved,
     processorNames,
-    adopter,
+    orderAccess,
   }: {
     findRow: FindRow;
     mayBeRemoved: (key: string) => Promise<boolean>;
     processorNames: ProcessorNames;
-    /** The client that this process takes for the one which adopted the orders without a client. */
-    adopter: string | undefined;
+    orderAccess: OrderAccess;
   },
   queue: QueueMeasure,
 ): Pick<
@@ -119,7 +119,7 @@ export function createClaims(
           ...turnsOf(sorted),
           ...contentsOf(sorted),
           shortLossesOf(sorted),
-          adopter ?? null,
+          orderAccess.adopter ?? null,
         ])
       : await database.write<InsertedRow>(CLAIM, values);
     const inserted = new Map(
@@ -145,7 +145,7 @@ export function createClaims(
       all.map((each) => each.attempt),
       ...[...claimed, reference?.text ?? null, source, content, known.reason, known.resolution, known.idempotencyTtlMs],
       attempt.formerProcessors ?? [],
-      adopter ?? null,
+      orderAccess.adopter ?? null,
     ]);
     const row = rows.find((each) => each.owner === owner);
     return row && { mayBeLost: true, ageMs: row.age_ms, expiresAt: null };
@@ -213,6 +213,7 @@ export function createClaims(
     const { key, turn, processor } = attempt;
     if (await mayBeRemoved(key)) return EXPIRED;
     if (await processorNames.registerAgain(processor)) return ITS_TURN;
+    if (turn && (await orderAccess.markAgain())) return ITS_TURN;
     // Only a turn waits after a loss.
     const asked = turn ? attempt : { ...attempt, waitAfterLossMs: 0 };
     return (await whyMissing(asked)).refusal ?? freeTurn(turn);
@@ -265,7 +266,7 @@ export function createClaims(
     const life = [clock.at(claimBy), idempotencyTtlMs, reference?.text ?? null, reference?.attempt ?? null];
     const values = [key, transactionId, client ?? null, owner, ...life, previousKey ?? null, lateMs ?? null];
     try {
-      const asked = [waitAfterLossMs, isLookedUp, processor, formerProcessors, adopter ?? null];
+      const asked = [waitAfterLossMs, isLookedUp, processor, formerProcessors, orderAccess.adopter ?? null];
       return (await database.write(CANCEL, [...values, ...asked])).length > 0;
     } catch (fault) {
       if (!isUnknown(fault)) throw fault;
@@ -281,6 +282,7 @@ export function createClaims(
     const row = await findRow(key);
     if (row) return stateOf(row);
     if (await mayBeRemoved(key)) return EXPIRED;
+    if (turn && (await orderAccess.markAgain())) return ITS_TURN;
     const { refusal, mayBeLost } = await whyMissing(cancellation);
     if (refusal) return refusal;
     return mayBeLost && !isLookedUp ? { state: 'may be lost' } : freeTurn(turn);
@@ -321,10 +323,16 @@ export function createClaims(
     async claim(attempt) {
       const registering = processorNames.register(attempt.processor);
       if (registering) await registering;
+      const marking = attempt.turn && orderAccess.mark();
+      if (marking) await marking;
       return inTurn(() => claimOnce(attempt));
     },
 
-    cancel: (cancellation) => inTurn(() => cancelOnce(cancellation)),
+    async cancel(cancellation) {
+      const marking = cancellation.turn && orderAccess.mark();
+      if (marking) await marking;
+      return inTurn(() => cancelOnce(cancellation));
+    },
 
     async acceptLostRows() {
       await database.write(ACCEPT_LOST_ROWS);

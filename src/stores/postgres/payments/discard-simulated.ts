@@ -1,3 +1,4 @@
+import { MARKS } from '../../../payments/values/adoption.js';
 import { SIMULATED } from '../../../payments/values/processor-names.js';
 import { refuseRealPayments } from '../../shared/checks.js';
 import { beginIncarnation } from '../connection/database-identity-statements.js';
@@ -14,7 +15,8 @@ const DISCARD = `
   LOCK TABLE idempay.payments IN SHARE ROW EXCLUSIVE MODE;
   DELETE FROM idempay.payments;
   ${beginIncarnation('true')};
-  UPDATE idempay.deployment SET processors = '{}', id = right(replace(gen_random_uuid()::text, '-', ''), 16)`;
+  UPDATE idempay.deployment SET processors = '{}',
+    adopter = CASE WHEN adopter NOT IN ('${MARKS.none}', '${MARKS.required}') THEN adopter END, id = right(replace(gen_random_uuid()::text, '-', ''), 16)`;
 
 /**
  * Removes the payments of a database in which all are simulated; transactions stay. Returns false if there is nothing to remove. Throws

@@ -1,4 +1,5 @@
 import { type Ledger, MOST_COUNTED } from '../../../payments/ports/ledger.js';
+import type { AccessKind } from '../../../payments/values/adoption.js';
 import { isVisibleTo } from '../../../payments/values/payment.js';
 import { payerIn } from '../../shared/payment-rows.js';
 import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
@@ -9,6 +10,7 @@ import type { PostgresPart } from '../connection/part.js';
 import { createClaims } from './claims.js';
 import { createFindRow, findResultOf } from './find-row.js';
 import * as statements from './ledger-statements.js';
+import { createOrderAccess } from './order-access.js';
 import type { PaymentRow } from './payment-row.js';
 import { createProcessorNames } from './processor-names.js';
 import { createNoteElapsed, createPaymentHorizon } from './retention.js';
@@ -17,25 +19,28 @@ import { createSettlements } from './settlements.js';
 interface LedgerOptions {
   readonly measures?: StoreMeasures | undefined;
   readonly onOtherKind?: (sentence: string) => void;
+  /** The setting AUTH of the service, and what the row of the deployment said of it at the start. */
+  readonly access?: AccessKind | undefined;
   readonly adopter?: string | undefined;
 }
 
 /**
  * The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. `onOtherKind` is
- * called with a sentence when this process may claim nothing here, because payments of the other kind are in the database. `adopter`:
- * the client that this process takes for the one which adopted the orders without a client.
+ * called with a sentence when this process may claim nothing here, because payments of the other kind are in the database, or
+ * orders that were paid with the other setting of AUTH.
  */
 export function createPostgresLedger(
   database: PostgresPart,
   clock: DatabaseClock,
   confirmDurable: ConfirmDurable,
-  { measures = NOT_MEASURED, onOtherKind = () => {}, adopter }: LedgerOptions = {},
+  { measures = NOT_MEASURED, onOtherKind = () => {}, access, adopter }: LedgerOptions = {},
 ): Ledger {
   const queue = (name: string) => measures.queue('postgresql', name);
   /** Each call is answered by a statement that was sent after the call began (rule P17). */
   const finds = new Batcher<string, PaymentRow | undefined>(findAll, clock.clock, LANES, queue('finds'));
   const horizon = createPaymentHorizon(database);
   const processorNames = createProcessorNames(database, onOtherKind);
+  const orderAccess = createOrderAccess(database, access, adopter, onOtherKind);
 
   async function findAll(keys: readonly string[]): Promise<(PaymentRow | undefined)[]> {
     // A thousand repeats of one key ask for one row.
@@ -50,7 +55,7 @@ export function createPostgresLedger(
     ...createClaims(
       database,
       clock,
-      { findRow, mayBeRemoved: horizon.mayBeRemoved, processorNames, adopter },
+      { findRow, mayBeRemoved: horizon.mayBeRemoved, processorNames, orderAccess },
       queue('claims'),
     ),
     ...createSettlements(database, clock, findRow, queue),
