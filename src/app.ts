@@ -161,7 +161,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       paymentRecords,
       unpaidKeys,
       settlementFeed,
-      webhookOperations: createWebhookOperations(deployment.endpointRows),
+      webhookOperations: createWebhookOperations(deployment.endpointRows, settlementFeed, endpointFile),
       findTimeline,
       askProcessor,
       paymentActivity: createPaymentActivity(deployment.paymentHistory, clock),

@@ -10,6 +10,8 @@ const COLUMNS: readonly Column<Webhook>[] = [
   { title: 'set aside', of: ({ setAside }) => setAside },
   { title: 'delivered until', of: ({ deliveredUntil }) => deliveredUntil },
   { title: 'client', of: ({ client }) => client },
+  { title: 'behind', of: ({ behind }) => behind },
+  { title: 'receiver', of: ({ receiver }) => receiver },
 ];
 
 export async function listWebhooks(options: Common): Promise<void> {

@@ -68,13 +68,14 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
     newOwner: () => randomUUID(),
     events: { fault() {}, unknown() {}, contradiction() {}, overdue() {}, unseen() {} },
   });
+  // A test's own clock may stand still.
+  const settlementFeed = new SettlementFeed(settlements, systemClock);
   const answering: Answering = {
     features: {
       payments: area.payments,
       paymentRecords: area.records,
-      // A test's own clock may stand still.
-      settlementFeed: new SettlementFeed(settlements, systemClock),
-      webhookOperations: createWebhookOperations(stores.endpointRows),
+      settlementFeed,
+      webhookOperations: createWebhookOperations(stores.endpointRows, settlementFeed),
       findTimeline: area.findTimeline,
       askProcessor: area.askProcessor,
       paymentActivity: createPaymentActivity(history, clock),

@@ -25,7 +25,7 @@ test('an operator sees, stops and starts an endpoint, and sends again what is se
     return stdout;
   };
   await until('the endpoint', DEADLINE_MS, async () => (await idempay.webhooks.list()).length === 1);
-  expect(await printed('list')).toMatch(/^shop\t\t0\t20\S+\t\n$/);
+  expect(await printed('list')).toMatch(/^shop\t\t0\t20\S+\t\t0\thttp:\/\/127\.0\.0\.1:\d+\n$/);
 
   expect(JSON.parse(await printed('stop', 'shop', '--json'))).toMatchObject({ name: 'shop', stoppedBy: 'operator' });
   // The run that serves it notices within seconds.

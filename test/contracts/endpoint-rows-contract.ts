@@ -77,7 +77,7 @@ export function endpointRowsContract({ endpointRows: rows, pass }: ContractPorts
     expect(await rows.removeSetAside(former, key)).toBe('stale');
     expect(await rows.stopServing(former)).toBe('stale');
     await rows.release(former);
-    expect(await rows.find(name)).toMatchObject({ deliveredUntilUs: 1, setAside: 1, stoppedBy: undefined });
+    expect(await rows.find(name)).toMatchObject({ position: { atUs: 1 }, setAside: 1, stoppedBy: undefined });
     expect(await rows.listSetAside(name, 10)).toMatchObject([{ key, cause: 'it answered 500' }]);
     expect(await take(name)).toEqual({ state: 'held' });
   });
@@ -98,11 +98,11 @@ export function endpointRowsContract({ endpointRows: rows, pass }: ContractPorts
     // Somebody serves it for the former client, perhaps with an older file.
     expect(await take(lease.name, newOwner(), { client: 'key:b' })).toEqual({ state: 'held' });
     await rows.begin({ name: lease.name, client: 'key:b', position: at(7) });
-    expect(await rows.find(lease.name)).toMatchObject({ client: 'key:a', deliveredUntilUs: 1, setAside: 1 });
+    expect(await rows.find(lease.name)).toMatchObject({ client: 'key:a', position: { atUs: 1 }, setAside: 1 });
     await rows.release(lease);
     expect(await take(lease.name, newOwner(), { client: 'key:b' })).toEqual({ state: 'new' });
     await rows.begin({ name: lease.name, client: 'key:b', position: at(7) });
-    expect(await rows.find(lease.name)).toMatchObject({ client: 'key:b', deliveredUntilUs: 7, setAside: 0 });
+    expect(await rows.find(lease.name)).toMatchObject({ client: 'key:b', position: { atUs: 7 }, setAside: 0 });
     expect(await rows.advance(lease, at(9))).toBe('stale');
     expect(inState(await take(lease.name, newOwner(), { client: 'key:b' }), 'taken').position).toEqual(at(7));
   });

@@ -14,6 +14,8 @@ const GONE = 410;
 interface Shown {
   readonly name: string;
   readonly stoppedBy: string | null;
+  readonly receiver: string | null;
+  readonly behind: number | null;
   readonly setAside: number;
   readonly settlements: readonly { readonly idempotencyKey: string }[];
 }
@@ -44,11 +46,20 @@ describeDeployments('webhooks for operators', (deployment) => {
   }
 
   test('an endpoint is listed, stopped and started, and then gets what was paid meanwhile', async () => {
-    const { url, receiver, post, shown, paid } = await given();
+    const { url, receiver, file, post, shown, paid } = await given();
     const listed = (await ask(`${url}/api/webhooks`)).json();
     expect(listed).toEqual({
       webhooks: [
-        { name: 'shop', client: null, stoppedBy: null, deliveredUntil: expect.stringMatching(/^20\d\d-/), setAside: 0 },
+        {
+          name: 'shop',
+          receiver: new URL(receiver.endpoint.url).origin,
+          client: null,
+          stoppedBy: null,
+          deliveredUntil: expect.stringMatching(/^20\d\d-/),
+          behind: 0,
+          behindSince: null,
+          setAside: 0,
+        },
       ],
     });
     const stopped = await post('shop/stop');
@@ -57,9 +68,17 @@ describeDeployments('webhooks for operators', (deployment) => {
       (await scrape(url)).some(({ name, value }) => name === 'idempay_webhook_stopped' && value === 1),
     );
     const key = await paid();
+    await paid();
+    await until('both to wait', DEADLINE_MS, async () => (await shown()).behind === 2);
+    const { settledAt } = (await ask(`${url}/api/payments/${key}`)).json<{ settledAt: string }>();
+    expect(await shown()).toMatchObject({ behindSince: settledAt });
     expect((await post('shop/start')).json()).toMatchObject({ stoppedBy: null });
     await until('the message', DEADLINE_MS, () => receiver.idsTaken().has(`${key}.completed`));
-    expect(await shown()).toMatchObject({ settlements: [] });
+    await until('nothing to wait', DEADLINE_MS, async () => (await shown()).behind === 0);
+    expect(await shown()).toMatchObject({ behindSince: null, settlements: [] });
+    await file.change([]);
+    await until('the file to be read', DEADLINE_MS, async () => (await shown()).receiver === null);
+    expect(await shown()).toMatchObject({ behind: null, behindSince: null });
   });
 
   test('a receiver that answers 410 gets nothing more until it is started, and the log says so', async () => {

@@ -133,7 +133,7 @@ describe('an endpoint', () => {
     await pass(5 * MINUTE_MS, SECOND_MS);
     expect(sent).toHaveLength(250);
     // The position is near the present also at rest.
-    expect((await row())?.deliveredUntilUs).toBeGreaterThan((clock.now() - 2 * MINUTE_MS) * 1_000);
+    expect((await row())?.position.atUs).toBeGreaterThan((clock.now() - 2 * MINUTE_MS) * 1_000);
   });
 
   test(
@@ -242,14 +242,14 @@ describe('an endpoint', () => {
         return events.includes('standsStill shop');
       });
       expect((await row())?.setAside).toBe(MOST_SET_ASIDE);
-      const position = (await row())?.deliveredUntilUs;
+      const position = (await row())?.position.atUs;
       await pass(10 * MINUTE_MS, SECOND_MS);
-      expect((await row())?.deliveredUntilUs).toBe(position);
+      expect((await row())?.position.atUs).toBe(position);
       expect(events.filter((event) => event === 'standsStill shop')).toHaveLength(1);
       await ports.endpointRows.resend('shop', undefined);
       await passUntil('room', async () => Number((await row())?.setAside) < MOST_SET_ASIDE / 2);
       answer = () => TAKEN;
-      await passUntil('the position to move', async () => (await row())?.deliveredUntilUs !== position);
+      await passUntil('the position to move', async () => (await row())?.position.atUs !== position);
     },
   );
 

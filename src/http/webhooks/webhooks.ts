@@ -4,8 +4,8 @@ import { Type } from 'typebox';
 import { isoTime } from '../../payments/history/payment-representation.js';
 import { UUID } from '../../payments/values/idempotency-key.js';
 import { safeJson } from '../../platform/safe-json.js';
-import type { WebhookOperations } from '../../webhooks/operations.js';
-import type { EndpointRow, SetAside } from '../../webhooks/ports/endpoint-rows.js';
+import { type ListedEndpoint, MOST_COUNTED, type WebhookOperations } from '../../webhooks/operations.js';
+import type { SetAside } from '../../webhooks/ports/endpoint-rows.js';
 import { answerWith } from '../errors/errors.js';
 import { EXAMPLE_KEY, publicErrors } from '../errors/public-errors.js';
 import { NO_STORE } from '../openapi/headers.js';
@@ -83,10 +83,20 @@ function keyOf(text: string | undefined): string | undefined {
 }
 
 /** An endpoint with every member, which is null if it has no value. */
-function shown({ name, client, stoppedBy, deliveredUntilUs, setAside }: EndpointRow) {
-  const deliveredUntil = isoTime(Math.floor(deliveredUntilUs / US_PER_MS));
-  return { name, client: client ?? null, stoppedBy: stoppedBy ?? null, deliveredUntil, setAside };
+function shown({ name, client, receiver, stoppedBy, position, behind, setAside }: ListedEndpoint) {
+  return {
+    name,
+    receiver: receiver ?? null,
+    client: client ?? null,
+    stoppedBy: stoppedBy ?? null,
+    deliveredUntil: timeOf(position.atUs),
+    behind: behind?.count ?? null,
+    behindSince: behind?.sinceUs === undefined ? null : timeOf(behind.sinceUs),
+    setAside,
+  };
 }
+
+const timeOf = (us: number) => isoTime(Math.floor(us / US_PER_MS));
 
 function shownSetAside({ key, cause, setAsideAt, nextTryAt }: SetAside) {
   return { idempotencyKey: key, cause, setAsideAt: isoTime(setAsideAt), nextTryAt: isoTime(nextTryAt) };
@@ -94,6 +104,10 @@ function shownSetAside({ key, cause, setAsideAt, nextTryAt }: SetAside) {
 
 const MEMBERS = {
   name: { type: 'string', description: 'As `WEBHOOKS_FILE` has it.' },
+  receiver: orNull({
+    type: 'string',
+    description: 'Scheme, host and port of its address. Null: it is not in the file of the process that answers.',
+  }),
   client: orNull({ type: 'string', description: 'Only settlements of this client; null: of all.' }),
   stoppedBy: {
     enum: ['receiver', 'operator', null],
@@ -103,6 +117,13 @@ const MEMBERS = {
     ...moment,
     description: 'Settlements before this time were taken, or are set aside. At rest it is about a minute old.',
   },
+  behind: orNull({
+    type: 'integer',
+    minimum: 0,
+    maximum: MOST_COUNTED,
+    description: `Settlements after the position of the endpoint, counted up to ${MOST_COUNTED}; null as \`receiver\` is.`,
+  }),
+  behindSince: orNull({ ...moment, description: 'When the oldest of them was settled; null if there is none.' }),
   setAside: {
     type: 'integer',
     minimum: 0,
@@ -131,9 +152,12 @@ export const WebhookDetailsSchema = whole(
 
 const EXAMPLE = {
   name: 'shop',
+  receiver: 'https://shop.example',
   client: 'key:shop',
   stoppedBy: null,
   deliveredUntil: '2026-11-20T13:00:00.000Z',
+  behind: 1,
+  behindSince: '2026-11-20T13:00:05.000Z',
   setAside: 1,
 };
 

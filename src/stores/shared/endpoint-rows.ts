@@ -1,3 +1,4 @@
+import type { FeedPosition } from '../../payments/settlement-feed.js';
 import type { EndpointRow, SetAside, TakeResult } from '../../webhooks/ports/endpoint-rows.js';
 
 /** A cause is for people; a longer one is cut. */
@@ -21,21 +22,26 @@ export interface TakenRow {
 export function takeResultOf(row: TakenRow | undefined): TakeResult {
   if (!row || row.name === null || row.is_other) return { state: 'new' };
   if (!row.taken) return { state: row.stopped_by === null ? 'held' : 'stopped' };
-  const position = { incarnation: row.incarnation, atUs: Number(row.at_us), key: row.key ?? undefined };
-  return { state: 'taken', position, setAside: Number(row.set_aside), isDue: Boolean(row.is_due) };
+  return { state: 'taken', position: positionOf(row), setAside: Number(row.set_aside), isDue: Boolean(row.is_due) };
 }
 
 export interface ListedRow {
   readonly name: string;
   readonly client: string | null;
   readonly stopped_by: EndpointRow['stoppedBy'] | null;
+  readonly incarnation: string;
   readonly at_us: number;
+  readonly key: string | null;
   readonly set_aside: number;
 }
 
 export function endpointRowOf(row: ListedRow): EndpointRow {
   const [client, stoppedBy] = [row.client ?? undefined, row.stopped_by ?? undefined];
-  return { name: row.name, client, stoppedBy, deliveredUntilUs: Number(row.at_us), setAside: Number(row.set_aside) };
+  return { name: row.name, client, stoppedBy, position: positionOf(row), setAside: Number(row.set_aside) };
+}
+
+function positionOf({ incarnation, at_us, key }: Pick<ListedRow, 'incarnation' | 'at_us' | 'key'>): FeedPosition {
+  return { incarnation, atUs: Number(at_us), key: key ?? undefined };
 }
 
 export interface SetAsideRow {

@@ -84,8 +84,8 @@ export interface EndpointRow {
   readonly client: string | undefined;
   /** The one who has stopped it. Undefined if it is served. */
   readonly stoppedBy: 'receiver' | 'operator' | undefined;
-  /** Settlements before this time were taken, or are set aside. Microseconds since the epoch. */
-  readonly deliveredUntilUs: number;
+  /** Everything up to it was taken, or is set aside. */
+  readonly position: FeedPosition;
   readonly setAside: number;
 }
 

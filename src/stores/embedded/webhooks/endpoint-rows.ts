@@ -11,7 +11,8 @@ import type { Reader } from '../reader.js';
 import type { Writer } from '../writer/writer.js';
 
 const LIST = `
-  SELECT name, client, stopped_by, at_us, (SELECT count(*) FROM webhook_set_aside WHERE endpoint = name) AS set_aside
+  SELECT name, client, stopped_by, incarnation, at_us, key,
+    (SELECT count(*) FROM webhook_set_aside WHERE endpoint = name) AS set_aside
   FROM webhook_endpoints WHERE ?1 IS NULL OR name = ?1 ORDER BY name`;
 const LIST_SET_ASIDE = `
   SELECT key, cause, set_aside_at, next_try_at FROM webhook_set_aside WHERE endpoint = ? ORDER BY set_aside_at, key LIMIT ?`;

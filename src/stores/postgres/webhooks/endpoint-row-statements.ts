@@ -125,7 +125,7 @@ export const RESEND: Statement = {
 export const LIST: Statement = {
   name: 'list_endpoints',
   text: `
-    SELECT name, client, stopped_by, at_us::float8 AS at_us,
+    SELECT name, client, stopped_by, incarnation, at_us::float8 AS at_us, key,
       (SELECT count(*) FROM idempay.webhook_set_aside WHERE endpoint = name)::integer AS set_aside
     FROM idempay.webhook_endpoints WHERE $1::text IS NULL OR name = $1 ORDER BY name`,
 };
