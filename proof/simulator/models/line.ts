@@ -30,4 +30,5 @@ export const ROUTINE: ReadonlySet<string> = new Set([
   ...'takeOverDue noteElapsed removeSettled'.split(' '),
   ...'cache_epoch cache_epoch_of'.split(' '),
   ...'settlement_clock settlement_writers settlement_ends'.split(' '),
+  ...'take_endpoint advance_endpoint due_settlements takeEndpoint advanceEndpoint'.split(' '),
 ]);

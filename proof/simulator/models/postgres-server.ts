@@ -4,6 +4,7 @@ import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '#idempay/stores/shared/ti
 import type { RemovalRow, TransactionRow } from '#idempay/stores/shared/transaction-rows.js';
 import { FIRST_TRANSACTION_ID } from '#idempay/transactions/transaction.js';
 import { CREATION_STATEMENTS, type StoredCreation } from './creation-statements.js';
+import { ENDPOINT_STATEMENTS, type StoredEndpoint, type StoredSetAside } from './endpoint-statements.js';
 import { adopted, type Loss, mayBeLost, NEVER_LOST } from './loss.js';
 import { PAYMENT_STATEMENTS, type StoredPayment } from './payment-statements.js';
 import { REFUND_STATEMENTS } from './refund-statements.js';
@@ -20,6 +21,9 @@ export interface Tables {
   readonly retention: Retention;
   readonly transactions: Map<number, TransactionRow>;
   readonly creationKeys: Map<string, StoredCreation>;
+  /** By name; what is set aside, by endpoint and key. */
+  readonly endpoints: Map<string, StoredEndpoint>;
+  readonly setAside: Map<string, StoredSetAside>;
   list: { readonly lastId: number; readonly version: number; readonly lastRemovalVersion: number };
   removals: readonly RemovalRow[];
   cache: CacheEpoch;
@@ -49,6 +53,7 @@ const STATEMENTS: Statements = {
   ...SETTLEMENT_STATEMENTS,
   ...TRANSACTION_STATEMENTS,
   ...CREATION_STATEMENTS,
+  ...ENDPOINT_STATEMENTS,
   database_now: (_tables, _values, [now]) => [{ now }],
   confirm_durable: () => [],
   // The database is adopted with the restore: there is none that was not checked.
@@ -70,9 +75,13 @@ function locksOf(name: string, values: Values): Locks {
     return [first as string];
   if (/^(note_elapsed|begin_hour|forget_hours|advance_horizon)$/.test(name)) return ['retention'];
   if (/^create_transactions/.test(name)) return ['the list'];
+  if (CHANGES_ENDPOINT.test(name)) return [`endpoint ${first}`];
   if (name === 'register_processor') return ['the deployment'];
   return name === 'remove_transaction' ? [first as number, 'the list'] : [];
 }
+
+const CHANGES_ENDPOINT =
+  /_endpoint$|^(set_settlement_aside|settlement_refused_again|remove_set_aside|resend_settlements)$/;
 
 /** The others lock no table of payments. */
 const CHANGES_PAYMENTS =
@@ -104,6 +113,8 @@ export class PostgresServer {
       retention: createRetention(settings.now()),
       transactions: new Map(),
       creationKeys: new Map(),
+      endpoints: new Map(),
+      setAside: new Map(),
       list: { lastId: FIRST_TRANSACTION_ID - 1, version: 0, lastRemovalVersion: 0 },
       removals: [],
       cache: { epoch: 0, masters: [] },
@@ -119,8 +130,11 @@ export class PostgresServer {
    * at that time are never done, and nobody hears of them.
    */
   backUp(): () => void {
-    const { retention, creationKeys } = this.tables;
-    const kept = { ...this.snapshot(), retention: { ...retention }, creationKeys: new Map(creationKeys) };
+    const { retention, creationKeys, endpoints, setAside } = this.tables;
+    const kept = {
+      ...{ ...this.snapshot(), retention: { ...retention }, creationKeys: new Map(creationKeys) },
+      ...{ endpoints: new Map(endpoints), setAside: new Map(setAside) },
+    };
     return () => {
       this.restores += 1;
       this.waiting.clear();
@@ -153,7 +167,7 @@ export class PostgresServer {
     this.executions += 1;
     const writer = `${this.executions}/1`;
     // Before it reads the clock.
-    if (CHANGES_PAYMENTS.test(name)) this.tables.writers.add(writer);
+    if (CHANGES_PAYMENTS.test(name) && !CHANGES_ENDPOINT.test(name)) this.tables.writers.add(writer);
     const free = () => {
       this.tables.writers.delete(writer);
       for (const key of held) this.free(key);
