@@ -21,12 +21,14 @@ export const systemClock: Clock = {
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return Promise.resolve();
   return new Promise((resolve) => {
-    const end = () => {
+    const endEarly = () => {
       cancel();
-      signal?.removeEventListener('abort', end);
       resolve();
     };
-    const cancel = clock.after(ms, end);
-    signal?.addEventListener('abort', end, { once: true });
+    const cancel = clock.after(ms, () => {
+      signal?.removeEventListener('abort', endEarly);
+      resolve();
+    });
+    signal?.addEventListener('abort', endEarly, { once: true });
   });
 }

@@ -70,11 +70,22 @@ export const FOLDER_CHECKS: readonly Check<ExaminedFolder>[] = [
   examineLock,
   examineSyncs,
   ({ folder }) => examineSchema('SQLite', () => readDatabase(folder, readSchema)),
-  examineLeaving,
-  examineStoreClock,
-  examineProcessors,
-  examineLostNumbers,
+  ifReadable(examineLeaving),
+  ifReadable(examineStoreClock),
+  ifReadable(examineProcessors),
+  ifReadable(examineLostNumbers),
 ];
+
+/** A file that cannot be read has no such row, because other rows say what is wrong with it. */
+function ifReadable(examine: (examined: ExaminedFolder) => Finding | []): Check<ExaminedFolder> {
+  return (examined) => {
+    try {
+      return examine(examined);
+    } catch {
+      return [];
+    }
+  };
+}
 
 function examineSqlite(): Finding {
   const database = new DatabaseSync(':memory:');
@@ -191,13 +202,8 @@ async function examineSyncs({ folder, existing }: ExaminedFolder): Promise<Findi
   };
 }
 
-/** Other rows say what is wrong with the file. */
 function examineLeaving({ folder }: ExaminedFolder): Finding | [] {
-  try {
-    if (!readDatabase(folder, readMark)) return [];
-  } catch {
-    return [];
-  }
+  if (!readDatabase(folder, readMark)) return [];
   return {
     verdict: 'wrong',
     what: 'DATA_DIR transfer',
@@ -207,31 +213,23 @@ function examineLeaving({ folder }: ExaminedFolder): Finding | [] {
   };
 }
 
-/** As the running service tells it, from the last time that was written. Other rows say what is wrong with the file. */
+/** The clock as the running service tells it, by the last time that was written. */
 function examineStoreClock({ folder }: ExaminedFolder): Finding | [] {
-  try {
-    const last = readDatabase(folder, readLastCommit);
-    if (!last) return [];
-    const aheadMs = last.clockMs - Date.now();
-    return {
-      verdict: verdictOf(false, aheadMs > NOTICEABLE_MS),
-      what: "the store's clock",
-      found: aheadMs > 0 ? `${milliseconds(aheadMs)} ahead` : 'not ahead',
-      wanted: 'at most a minute ahead of this machine',
-      why: 'it is never set back, so that a key that was refused stays refused',
-    };
-  } catch {
-    return [];
-  }
+  const last = readDatabase(folder, readLastCommit);
+  if (!last) return [];
+  const aheadMs = last.clockMs - Date.now();
+  return {
+    verdict: verdictOf(false, aheadMs > NOTICEABLE_MS),
+    what: "the store's clock",
+    found: aheadMs > 0 ? `${milliseconds(aheadMs)} ahead` : 'not ahead',
+    wanted: 'at most a minute ahead of this machine',
+    why: 'it is never set back, so that a key that was refused stays refused',
+  };
 }
 
-/** Reads the index of references, for seconds if it has millions. Other rows say what is wrong with the file. */
-function examineLostNumbers({ folder }: ExaminedFolder): Finding | [] {
-  try {
-    return judgeLostNumbers(readDatabase(folder, lostNumbersIn));
-  } catch {
-    return [];
-  }
+/** Reads the index of references, for seconds if it has millions. */
+function examineLostNumbers({ folder }: ExaminedFolder): Finding {
+  return judgeLostNumbers(readDatabase(folder, lostNumbersIn));
 }
 
 const NEWEST_CHARGE = `
@@ -244,17 +242,12 @@ export function newestChargeIn(folder: string, processor: string): string | unde
   return (row as { key: string } | undefined)?.key;
 }
 
-/** Other rows say what is wrong with the file. */
 function examineProcessors({ folder, processors }: ExaminedFolder): Finding | [] {
-  try {
-    const finding = readDatabase(folder, (database) => {
-      const paid = paidCountsOf(database.prepare(COUNT_PAID).all(MOST_LOOKED_AT) as unknown as PaidRow[]);
-      return judgeProcessors(processors, readProcessorNames(database), paid, FOLDER_WORDS);
-    });
-    return finding ?? [];
-  } catch {
-    return [];
-  }
+  const finding = readDatabase(folder, (database) => {
+    const paid = paidCountsOf(database.prepare(COUNT_PAID).all(MOST_LOOKED_AT) as unknown as PaidRow[]);
+    return judgeProcessors(processors, readProcessorNames(database), paid, FOLDER_WORDS);
+  });
+  return finding ?? [];
 }
 
 function lostNumbersIn(database: Database): { payments: number; example: string } | undefined {
