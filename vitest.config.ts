@@ -42,6 +42,7 @@ const LONG_TESTS = [
   'test/faults/processor-restarts.test.ts',
   'test/faults/refund-crash.test.ts',
   'test/faults/refunds.test.ts',
+  'test/faults/settlements-failover.test.ts',
   'test/faults/store-log.test.ts',
   'test/faults/waiters.test.ts',
   'test/faults/webhooks.test.ts',

@@ -39,3 +39,9 @@ function timesOf(pid: number | 'self') {
     .map((ticks) => Number(ticks) * TICK_US);
   return { user, system, endedChildren: childrenUser + childrenSystem };
 }
+
+/** Field `VmRSS` of proc(5) `status`. */
+export function residentMbOf(pid: number): number {
+  const [, kilobytes = '0'] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Number(kilobytes) / 1024;
+}

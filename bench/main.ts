@@ -6,6 +6,7 @@
 //   npm run bench -- soak [deployment]               an hour of steady load; both deployments at once if none is named
 //   npm run bench -- growth [deployment [count]]     with none, a million and ten million payments
 //   npm run bench -- pending [deployment]            ordinary payments next to a hundred thousand that wait at the processor
+//   npm run bench -- feed [deployment]               ordinary payments next to an endpoint and a reader with a million settlements before them
 //   npm run bench -- order-index [count]             what computed keys cost PostgreSQL, with none, a million and ten million payments
 //   npm run bench -- scaling [PROCESSES [MASTERS]]   what an operation costs, with 1 to 3 processes and Redis masters (scaling.ts)
 //   npm run bench -- document                        the newest results as tables of docs/engineering/performance.md, and what
@@ -25,6 +26,7 @@
 //   SCALING_OPERATIONS of each kind, 12000
 import { Opened } from '../testkit/opened.js';
 import { writeDocument } from './document.js';
+import { measureFeed } from './feed.js';
 import { measureGrowth } from './growth.js';
 import { measureLatency } from './latency.js';
 import { type Options, readOptions } from './options.js';
@@ -44,6 +46,7 @@ const RUNS: Readonly<Record<string, Work>> = {
   soak,
   growth: measureGrowth,
   pending: measurePending,
+  feed: measureFeed,
   'order-index': measureOrderIndex,
   scaling: measureScaling,
   document: writeDocument,

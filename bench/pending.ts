@@ -3,11 +3,11 @@
 // of earlier payments, which are pending at one service and paid at the other.
 //
 //   npm run bench -- pending [embedded|distributed [count [rate]]]
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ask } from '../testkit/client/http-client.js';
 import { inParallel } from '../testkit/concurrency.js';
 import type { Opened } from '../testkit/opened.js';
+import { residentMbOf } from './cpu-time.js';
 import { type OpenLoopClient, openClient, type PlanResult } from './open-loop.js';
 import { type Deployment, deploymentOf, type Options } from './options.js';
 import { openProcessor, openService, temporaryFolder } from './servers.js';
@@ -89,10 +89,4 @@ async function measureRound({ pid, client, results, residentMb }: Subject, rate:
     await client.run({ mix: ['pay'], rate, connections, seconds: all, unmeasuredSeconds: UNMEASURED_SECONDS }),
   );
   residentMb.push(residentMbOf(pid));
-}
-
-/** Field `VmRSS` of proc(5) `status`. */
-function residentMbOf(pid: number): number {
-  const [, kilobytes = '0'] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
-  return Number(kilobytes) / 1024;
 }

@@ -23,19 +23,20 @@ const OLDEST_LEFT = 'ifnull((SELECT removed_until + 0.001 FROM payment_horizon),
 
 /**
  * `?1` and `?2` are the place, `?3` is the bound, `?4` the client or NULL, `?5` the length of the page and `?6` the rows that it may read. The
- * last row that could be read, and the one after it, are looked for only if the page is short. Places are in microseconds; a fraction is between two times.
+ * last row that could be read, and the one after it, are looked for only if the page is short; as a condition SQLite would ask this of each row
+ * that is left. Places are in microseconds; a fraction is between two times.
  */
 function pageOf(kind: OperationKind | 'all'): string {
   // Refunds alone are read by an index of their own.
   const read = kind === 'refund' ? IS_OF_KIND.refund : '';
-  const rows = (columns: string, condition = '') => `
+  const rows = (columns: string) => `
     SELECT ${columns} FROM payments
-    WHERE (settled_at, key) > (max(?1 / 1000.0, ${OLDEST_LEFT}), ?2) AND settled_at < ?3 / 1000.0${read}${condition} ORDER BY settled_at, key`;
+    WHERE (settled_at, key) > (max(?1 / 1000.0, ${OLDEST_LEFT}), ?2) AND settled_at < ?3 / 1000.0${read} ORDER BY settled_at, key`;
   return `
   WITH page AS MATERIALIZED (
     SELECT * FROM (${rows(COLUMNS)} LIMIT ?6)
     WHERE (?4 IS NULL OR client = ?4)${IS_OF_KIND[kind]} ORDER BY settled_at, key LIMIT ?5),
-  two AS (${rows('settled_at, key', ' AND (SELECT count(*) FROM page) < ?5')} LIMIT 2 OFFSET ?6 - 1),
+  two AS (${rows('settled_at, key')} LIMIT CASE WHEN (SELECT count(*) FROM page) < ?5 THEN 2 ELSE 0 END OFFSET ?6 - 1),
   edge AS (
     SELECT settled_at AS read_until, key AS last_key, lead(settled_at) OVER in_order AS next_time, lead(key) OVER in_order AS next_key
     FROM two WINDOW in_order AS (ORDER BY settled_at, key))
