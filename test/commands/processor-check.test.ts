@@ -707,7 +707,7 @@ describe('idempay processor check', () => {
   });
 
   it.each([
-    ['no --yes', [], /Nothing was done\. To charge 1\.00 EUR for real.* add --yes/],
+    ['no --yes', [], /Nothing was done.* Add --yes to charge 1\.00 EUR for real/],
     ['an amount of another currency', ['--yes', '--amount', '1.001'], /--amount has more decimals than EUR has/],
     ['an unknown currency', ['--yes', '--currency', 'XXX'], /--currency must be an ISO 4217 code/],
     [
