@@ -19,7 +19,7 @@ const CHANGES = /^(?:Refund|Send again|Close|End|Record|Resolve|Resend|Start|Sto
 const eventOf = (page: Page, title: string) =>
   page.locator('.timeline li').filter({ has: page.locator('strong', { hasText: title }) });
 
-/** Rules A4 and A5 in the pages: who sees what another client did. */
+/** The pages follow rules A4 and A5: an operator sees what other clients did, and a payer does not. */
 describeDeployments('readers of payments in the console', async (deployment) => {
   const keys = await requireKeys(shop, rival, operator, finance);
   const shared = shareProcessedService(deployment, {}, { ...keys.environment, PROCESSOR_DEDUP_SECONDS: '0' });

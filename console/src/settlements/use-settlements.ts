@@ -10,7 +10,7 @@ const MOST_SHOWN = 200;
 const PAGE = 500;
 /** Half of the usual time-out of proxies. */
 const WAIT_SECONDS = 25;
-/** Also after an empty page: a service with too many readers answers at once. */
+/** An empty page is paused after, too: a service with too many readers answers at once. */
 const PAUSE_MS = 1_000;
 const PAUSE_AFTER_FAILURE_MS = 5_000;
 /** A database that was restored or failed over has another feed; the service says from when on to read it. */
@@ -45,7 +45,7 @@ export function useSettlements(http: Http, client: string): FollowedSettlements 
         signal,
       });
 
-    /** By the clock of the service, because the one of this machine may be another. */
+    /** The clock of the service counts, because the clock of this machine may be wrong. */
     async function beginning(signal: AbortSignal): Promise<string> {
       const { headers } = await ask({ after: 'now', limit: 1 }, signal, false);
       return new Date((Date.parse(headers.get('date') ?? '') || Date.now()) - BEGIN_MS).toISOString();

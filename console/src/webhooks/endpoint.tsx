@@ -101,7 +101,7 @@ function behindText(webhook: Webhook, at: number): string {
   return `by ${countText(behind)} settlements${behind >= MOST_COUNTED ? ' or more' : ''}, the oldest of them for ${waited}`;
 }
 
-/** Asked for again when their number changes, or another one was tried: then the endpoint was listed again. */
+/** Each listing of the endpoint reads the list again, so that the last cause and the next try are never old. */
 function SetAsideList({ http, webhook, change }: Pick<Properties, 'http' | 'webhook' | 'change'>) {
   const { name } = webhook;
   const { answer, problem, again } = useAnswer((signal) => listSetAside(http, name, signal), [http, webhook]);
