@@ -194,6 +194,7 @@ describe('what is set aside, in the console', () => {
     const { page } = await tabs.open(url, { hash: '#/webhooks', locale: 'en-GB' });
     await badgeIs(page, 'stands still');
     await page.getByText('1,000 settlements are set aside, so it gets no others.').waitFor();
+    await page.getByRole('button', { name: 'Show all 1,000' }).waitFor();
     expect(await page.locator('tbody tr').count()).toBe(20);
     await takeScreenshots(page, 'webhooks-stand-still');
     await press(page, 'Show all 1,000');
