@@ -1,8 +1,9 @@
-import { useEffect, useMemo } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import type { Http } from '../http/http.js';
 import { countText } from '../parts/numbers.js';
 import { ErrorState } from '../parts/states.js';
 import { useAnswer } from '../parts/use-answer.js';
+import { useAskedAgain } from '../parts/use-asked-again.js';
 import { Chart } from './chart.js';
 import { WHOLE_STEPS } from './charts.js';
 import type { PlotData } from './plot.js';
@@ -27,17 +28,13 @@ const MINUTE_MS = 60_000;
 
 /** The last 24 hours, including times when no page was open or no process ran. */
 export function Day({ http }: { http: Http }) {
-  const { answer, problem, isLoading, again } = useAnswer(
+  const asked = useAnswer(
     async (signal) => (await http.ask<Activity>('api/payments/activity', { signal })).body,
     [http],
   );
+  const { answer, problem, again } = asked;
   const isCounting = answer?.complete === false;
-  useEffect(() => {
-    // Asking again would cancel the request under way.
-    if (isLoading) return;
-    const timer = setTimeout(again, isCounting ? GO_ON_MS : AGAIN_MS);
-    return () => clearTimeout(timer);
-  }, [again, answer, isLoading, isCounting]);
+  useAskedAgain(asked, isCounting ? GO_ON_MS : AGAIN_MS);
   const data = useMemo<PlotData>(
     () => [
       (answer?.buckets ?? []).map(({ from }) => from),

@@ -30,6 +30,13 @@ export const VIEWS: readonly View[] = [
     load: () => import('../payments/payment-view.js'),
   },
   {
+    name: 'settlements',
+    label: 'Settlements',
+    scopes: ['payments:read', 'operations'],
+    within: 'payments',
+    load: () => import('../settlements/settlements-view.js'),
+  },
+  {
     name: 'reconciliation',
     label: 'Reconciliation',
     scopes: ['operations', 'payments:read:all'],
@@ -41,6 +48,7 @@ export const VIEWS: readonly View[] = [
     scopes: ['transactions:read'],
     load: () => import('../transactions/transactions-view.js'),
   },
+  { name: 'webhooks', label: 'Webhooks', scopes: ['operations'], load: () => import('../webhooks/webhooks-view.js') },
   { name: 'try-it', label: 'Try it', scopes: ['payments:write'], load: () => import('../try-it/try-it-view.js') },
   { name: 'service', label: 'Service', scopes: [], load: () => import('../service/service-view.js') },
 ];

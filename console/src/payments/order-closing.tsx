@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks';
 import type { Access } from '../access/session.js';
 import { hashOf, navigate } from '../navigation/route.js';
-import { Dialog } from '../parts/dialog.js';
 import { Field } from '../parts/field.js';
+import { FormDialog } from '../parts/form-dialog.js';
 import type { Order } from './closing.js';
 import { ClosingConfirmation } from './closing-confirmation.js';
 
@@ -19,16 +19,8 @@ interface Properties {
 export function OrderClosing({ access: { http, session, may }, known, offered = [], close }: Properties) {
   const [order, setOrder] = useState<Order>({ reference: '', attempt: '1', client: '', ...known });
   const [isConfirming, setConfirming] = useState(false);
-  const [problem, setProblem] = useState<string>();
   /** One's own order needs no name; a caller who may close any order names its client. */
   const namesClient = session.access === 'required' && may('operations');
-
-  function submit(event: SubmitEvent) {
-    event.preventDefault();
-    const found = problemOf(order, namesClient);
-    setProblem(found);
-    setConfirming(found === undefined);
-  }
 
   if (isConfirming) {
     return (
@@ -48,42 +40,35 @@ export function OrderClosing({ access: { http, session, may }, known, offered = 
     set: (value: string) => setOrder({ ...order, [name]: value.trim() }),
   });
   return (
-    <Dialog title="Close an order" close={close}>
-      <form onSubmit={submit} class="confirmation" noValidate>
-        <p class="muted">
-          For an order that was paid otherwise, or given up: nothing can charge it afterwards, however late it comes.
-        </p>
-        {namesClient && (
-          <Field
-            id="closing-client"
-            label="Client"
-            hint="key:shop"
-            note="As the service knows it. An order of the same number of another client stays open."
-            choices={[...new Set([...offered, ...session.clients])]}
-            {...field('client')}
-          />
-        )}
-        <Field id="closing-reference" label="Order number (reference)" hint="order-17" {...field('reference')} />
+    <FormDialog
+      title="Close an order"
+      next="Close…"
+      problemOf={() => problemOf(order, namesClient)}
+      confirm={() => setConfirming(true)}
+      back={close}
+    >
+      <p class="muted">
+        For an order that was paid otherwise, or given up: nothing can charge it afterwards, however late it comes.
+      </p>
+      {namesClient && (
         <Field
-          id="closing-attempt"
-          label="Attempt"
-          hint="1"
-          note="1, or the one after the last declined."
-          {...field('attempt')}
+          id="closing-client"
+          label="Client"
+          hint="key:shop"
+          note="As the service knows it. An order of the same number of another client stays open."
+          choices={[...new Set([...offered, ...session.clients])]}
+          {...field('client')}
         />
-        <p class="problem" role="alert">
-          {problem}
-        </p>
-        <div class="actions">
-          <button type="button" onClick={close}>
-            Back
-          </button>
-          <button type="submit" class="primary">
-            Close…
-          </button>
-        </div>
-      </form>
-    </Dialog>
+      )}
+      <Field id="closing-reference" label="Order number (reference)" hint="order-17" {...field('reference')} />
+      <Field
+        id="closing-attempt"
+        label="Attempt"
+        hint="1"
+        note="1, or the one after the last declined."
+        {...field('attempt')}
+      />
+    </FormDialog>
   );
 }
 

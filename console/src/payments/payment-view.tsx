@@ -1,17 +1,18 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { Access } from '../access/session.js';
+import type { Http } from '../http/http.js';
 import type { ViewProperties } from '../navigation/route.js';
-import { hashOf } from '../navigation/route.js';
+import { hashOf, navigate } from '../navigation/route.js';
 import { StatusBadge } from '../parts/badge.js';
 import { Copyable } from '../parts/copy-button.js';
 import { Fact } from '../parts/facts.js';
 import { Money } from '../parts/money.js';
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.js';
 import { Time } from '../parts/time.js';
-import type { Asked } from '../parts/use-answer.js';
+import { type Asked, useAnswer } from '../parts/use-answer.js';
 import { ContentFacts } from './content.js';
 import { OrderFacts } from './order-facts.js';
-import type { Payment, Timeline } from './payment.js';
+import { isWholeKey, type Payment, type Timeline } from './payment.js';
 import { PaymentClosing } from './payment-closing.js';
 import { EndingNote, PaymentEnding } from './payment-ending.js';
 import { EndingFact, PendingFacts } from './pending.js';
@@ -83,7 +84,7 @@ function OnePayment({ name: key, access, refund }: { name: string; access: Acces
       </div>
       {resolved && <ResolutionNote result={resolved} dismiss={() => setResolved(undefined)} />}
       <EndingNote sentence={ended} dismiss={() => setEnded(undefined)} />
-      {isUnknown && <Unknown text={key} />}
+      {isUnknown && <Unknown http={http} text={key} />}
       {problem && <ErrorState sentence={problem} action={{ label: 'Try again', run: again }} />}
       {!payment && !isUnknown && !problem && <LoadingState what="the payment" />}
       {payment && (
@@ -119,13 +120,29 @@ function OnePayment({ name: key, access, refund }: { name: string; access: Acces
   );
 }
 
-function Unknown({ text }: { text: string }) {
+/** The key may be a refund's: then its payment is shown, which it is a part of. */
+function Unknown({ http, text }: { http: Http; text: string }) {
+  const { answer, isLoading } = useAnswer(
+    async (signal) => (isWholeKey(text) ? await paymentOfRefund(http, text.toLowerCase(), signal) : undefined),
+    [http, text],
+  );
+  useEffect(() => {
+    if (answer !== undefined) navigate(hashOf('payment', answer, { refund: text.toLowerCase() }), { replace: true });
+  }, [answer, text]);
+  if (isLoading || answer !== undefined) return <LoadingState what="the payment" />;
   return (
     <EmptyState title={`No payment has the key ${text === '' ? 'that is missing here' : `“${text}”`}`}>
       The key was never issued, has expired unpaid, belongs to another client, or its payment is older than payments are
       kept. <a href={hashOf('payments', '', { find: text.slice(0, 8), kind: 'all' })}>Look for what begins like it</a>
     </EmptyState>
   );
+}
+
+/** The key of the payment; undefined if no refund has this key. */
+async function paymentOfRefund(http: Http, key: string, signal: AbortSignal): Promise<string | undefined> {
+  const query = { find: key, kind: 'refund', limit: 1 };
+  const { body } = await http.ask<Payment[]>('api/payments', { query, signal });
+  return body.find(({ idempotencyKey }) => idempotencyKey === key)?.refund?.payment;
 }
 
 function Facts({

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { ExportDialog } from '../export/export-dialog.js';
 import type { ViewProperties } from '../navigation/route.js';
 import { hashOf } from '../navigation/route.js';
-import { Badge, StatusBadge } from '../parts/badge.js';
+import { StatusBadge } from '../parts/badge.js';
 import { Money } from '../parts/money.js';
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.js';
 import { type Column, Table } from '../parts/table.js';
@@ -14,7 +14,8 @@ import { FilterForm } from './filter-form.js';
 import { type Filters, filtersOf, hashOfFilters, NO_FILTERS } from './filters.js';
 import { LookedIn } from './looked-in.js';
 import { OrderClosing } from './order-closing.js';
-import { isWholeKey, orderTextOf, type Payment } from './payment.js';
+import { isWholeKey, type Payment } from './payment.js';
+import { PaymentReference } from './payment-reference.js';
 import { PendingInShort } from './pending.js';
 import { isRefund, type Refund, signedAmountOf } from './refunds/refund.js';
 import { mayBeClosed, sourcesOf, textOf } from './search.js';
@@ -40,6 +41,7 @@ export default function PaymentsView(properties: ViewProperties) {
       <div class="view-head">
         <h1>Payments</h1>
         <div class="actions">
+          {may('payments:read', 'operations') && <a href={hashOf('settlements')}>Settlements</a>}
           {closeOrder && (
             <button type="button" onClick={closeOrder}>
               Close an order…
@@ -195,23 +197,6 @@ function captionOf({ kind, search }: Filters): string {
   return search === '' ? `${what}, newest first` : `${what} that were found`;
 }
 
-/** Leads to its payment, which it is a part of. */
-function RefundReference({ refund: { idempotencyKey, transactionId, client, refund } }: { refund: Refund }) {
-  return (
-    <div class="reference">
-      <span>
-        <Badge>refund</Badge>{' '}
-        <a class="order" href={hashOf('payment', refund.payment, { refund: idempotencyKey })}>
-          <bdi>{refund.name}</bdi>
-        </a>
-      </span>
-      <code class="muted transaction">{idempotencyKey}</code>
-      <code class="muted transaction">{transactionId}</code>
-      {client !== undefined && <bdi class="muted transaction">{client}</bdi>}
-    </div>
-  );
-}
-
 /** The reason of a refund stands at the place of a payment's content. */
 const AboutRefund = ({ refund: { refund } }: { refund: Refund }) => (
   <div class="content">
@@ -224,21 +209,7 @@ const AboutRefund = ({ refund: { refund } }: { refund: Refund }) => (
 const COLUMNS: readonly Column<Payment>[] = [
   {
     title: 'Payment',
-    cell: (payment) => {
-      if (isRefund(payment)) return <RefundReference refund={payment} />;
-      const { idempotencyKey, transactionId } = payment;
-      const order = orderTextOf(payment);
-      return (
-        <div class="reference">
-          <a class={order === undefined ? 'key' : 'order'} href={hashOf('payment', idempotencyKey)}>
-            {order === undefined ? <code>{idempotencyKey}</code> : <bdi>{order}</bdi>}
-          </a>
-          {order !== undefined && <code class="muted transaction">{idempotencyKey}</code>}
-          <code class="muted transaction">{transactionId}</code>
-          {payment.client !== undefined && <bdi class="muted transaction">{payment.client}</bdi>}
-        </div>
-      );
-    },
+    cell: (payment) => <PaymentReference payment={payment} />,
   },
   {
     title: 'About',

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { DeliberateDialog } from '../../parts/deliberate-dialog.js';
-import { Dialog } from '../../parts/dialog.js';
 import { Field } from '../../parts/field.js';
+import { FormDialog } from '../../parts/form-dialog.js';
 import { amountText } from '../../parts/money.js';
 import type { Payment } from '../payment.js';
 import type { Refund } from './refund.js';
@@ -34,15 +34,6 @@ export function RefundDialog(properties: Properties) {
 }
 
 function RefundForm({ payment, request, isFixed, others, change, confirm, close }: Properties & { confirm(): void }) {
-  const [problem, setProblem] = useState<string>();
-
-  function submit(event: SubmitEvent) {
-    event.preventDefault();
-    const found = problemOf(request);
-    setProblem(found);
-    if (found === undefined) confirm();
-  }
-
   const field = (name: keyof RefundRequest) => ({
     id: `refund-${name}`,
     value: request[name],
@@ -50,42 +41,35 @@ function RefundForm({ payment, request, isFixed, others, change, confirm, close 
     set: (value: string) => change({ [name]: name === 'reason' ? value : value.trim() }),
   });
   return (
-    <Dialog title="Refund this payment" close={close}>
-      <form onSubmit={submit} class="confirmation" noValidate>
-        {isFixed ? (
-          <Unclear />
-        ) : (
-          <p class="muted">
-            The payment, or a part of it, goes back to its payer, through the processor that charged it.
-          </p>
-        )}
-        {others.length > 0 && <UnderWay refunds={others} />}
-        <Field
-          label="Name of this refund"
-          hint="order-17-line-2"
-          note="Your own, with a number, such as the one of the return. It makes the refund happen once: the same name gives the money back once, however often it is sent, and another name is another refund."
-          {...field('name')}
-        />
-        <Field label={`Amount in ${payment.currency}`} hint="12.50" {...field('amount')} />
-        <Field
-          label="Reason"
-          hint="returned"
-          note="For the processor, and kept with the refund. It may be left out."
-          {...field('reason')}
-        />
-        <p class="problem" role="alert">
-          {problem}
+    <FormDialog
+      title="Refund this payment"
+      next={isFixed ? 'Send again…' : 'Refund…'}
+      problemOf={() => problemOf(request)}
+      confirm={confirm}
+      back={close}
+    >
+      {isFixed ? (
+        <Unclear />
+      ) : (
+        <p class="muted">
+          The payment, or a part of it, goes back to its payer, through the processor that charged it.
         </p>
-        <div class="actions">
-          <button type="button" onClick={close}>
-            Back
-          </button>
-          <button type="submit" class="primary">
-            {isFixed ? 'Send again…' : 'Refund…'}
-          </button>
-        </div>
-      </form>
-    </Dialog>
+      )}
+      {others.length > 0 && <UnderWay refunds={others} />}
+      <Field
+        label="Name of this refund"
+        hint="order-17-line-2"
+        note="Your own, with a number, such as the one of the return. It makes the refund happen once: the same name gives the money back once, however often it is sent, and another name is another refund."
+        {...field('name')}
+      />
+      <Field label={`Amount in ${payment.currency}`} hint="12.50" {...field('amount')} />
+      <Field
+        label="Reason"
+        hint="returned"
+        note="For the processor, and kept with the refund. It may be left out."
+        {...field('reason')}
+      />
+    </FormDialog>
   );
 }
 
