@@ -2,6 +2,7 @@ import type { Random } from '../../testkit/random.js';
 import type { NetworkConditions } from './network.js';
 import { nameOf } from './payments/keys.js';
 import { type ProcessorBehaviour, type SimulatedProcessor, WELL } from './payments/processor.js';
+import type { ReceiverBehaviour, SimulatedReceivers } from './payments/receivers.js';
 import type { Process, Simulation } from './simulation.js';
 import { type Interval, type ServerName, STATEMENT_DEADLINE_MS } from './stores.js';
 import type { World } from './world.js';
@@ -20,7 +21,10 @@ interface Trigger<Subject> {
 /** The fate of the next message: it is lost, or late by some milliseconds. */
 type MessageFault = 'lost' | number | undefined;
 
-/** By the time, or at a step of whichever process is at work on a subject: a client's key, or a transaction, by its number. */
+/** The numbers of webhook endpoints are below those of keys. */
+export const endpointSubject = (index: number) => -1 - index;
+
+/** By the time, or at a step of whichever process is at work on a subject: a key, a transaction or an endpoint, by its number. */
 type Moment = { readonly at: number } | Trigger<number>;
 
 /** A process by its index, or the one whose step triggered the fault. */
@@ -38,7 +42,14 @@ export type FaultKind =
   /** After `forMs` a replica takes over that has heard of nothing since now: the server has another name. */
   | { readonly kind: 'failover'; readonly forMs: number }
   /** After `forMs` the store of record is set back to its state of now: the processes end before that, or have another server then. */
-  | { readonly kind: 'restore'; readonly forMs: number; readonly ends: boolean }
+  | {
+      readonly kind: 'restore';
+      readonly forMs: number;
+      readonly ends: boolean;
+      /** The clock of its new server is so far behind the former one. If omitted, it is the same. */
+      readonly behindMs?: number;
+    }
+  | { readonly kind: 'receiver'; readonly of: number; readonly behaviour: ReceiverBehaviour; readonly forMs: number }
   | {
       readonly kind: 'network';
       readonly server: ServerName;
@@ -71,6 +82,7 @@ interface FaultSettings {
   readonly leaseMs: number;
   nameOf(subject: number): string;
   readonly processor?: SimulatedProcessor;
+  readonly receivers?: Pick<SimulatedReceivers, 'behaviours'>;
   resolve?(subject: number): void;
   /** Rows were lost. */
   restored?(): void;
@@ -83,12 +95,13 @@ export type Faults = ReturnType<typeof createFaults>;
 /** Injects the faults of a plan, and remembers what a checker must know of them. */
 export function createFaults<Service>(
   { simulation, triggered, processes, stores }: World<Service>,
-  { endMs, leaseMs, nameOf: nameOfSubject, processor, resolve, restored }: FaultSettings,
+  { endMs, leaseMs, nameOf: nameOfSubject, processor, receivers, resolve, restored }: FaultSettings,
 ) {
   const { links, conditions, slowCommits } = stores;
   /** When Redis forgot something of a key (or of all: undefined), or a clock that judges expiry was moved. */
   const forgot: { readonly at: number; readonly key: string | undefined }[] = [];
-  const storeSetAhead: number[] = [];
+  /** When the clock of the store of record was set, and by how much. */
+  const storeSet: { readonly at: number; readonly aheadMs: number }[] = [];
   const restores: number[] = [];
   /** When servers or networks had faults. */
   const unwell: Interval[] = [];
@@ -106,7 +119,7 @@ export function createFaults<Service>(
     simulation.note(`FAULT ${JSON.stringify(fault)}`);
     const forMs = 'forMs' in fault ? Math.min(fault.forMs, remainingMs) : 0;
     const target = 'target' in fault && fault.target !== 'caller' ? fault.target : (caller?.index ?? 0);
-    last(disturbed, lastsMs(fault) + LOSS_NOTICED_MS + leaseMs);
+    if (fault.kind !== 'receiver') last(disturbed, lastsMs(fault) + LOSS_NOTICED_MS + leaseMs);
     const carryOut: CarryOut = {
       crash: () => processes.crash(target, forMs),
       drain: () => processes.drain(target, forMs),
@@ -129,11 +142,12 @@ export function createFaults<Service>(
         const failOver = () => forget(undefined, () => promote?.());
         simulation.after(forMs, undefined, failOver, 'a replica takes the place of redis');
       },
-      restore: ({ ends }) => {
+      restore: ({ ends, behindMs = 0 }) => {
         const setBack = stores.backUp();
         const restore = () => {
           simulation.count('restores');
           if (ends || !stores.postgres) for (const index of processes.indexes) processes.crash(index, RESTORED_MS);
+          stores.walls.postgres.aheadMs -= behindMs;
           setBack();
           restores.push(simulation.time);
           restored?.();
@@ -158,6 +172,14 @@ export function createFaults<Service>(
           if (processor.behaviour === behaviour) processor.behaviour = WELL;
         });
       },
+      receiver: ({ of, behaviour }) => {
+        if (!receivers) return;
+        simulation.count('bad times of receivers');
+        receivers.behaviours.set(of, behaviour);
+        simulation.after(forMs, undefined, () => {
+          if (receivers.behaviours.get(of) === behaviour) receivers.behaviours.delete(of);
+        });
+      },
       clock: ({ of, aheadMs }) => moveClock(of, aheadMs),
       operator: ({ of }) => resolve?.(of),
     };
@@ -176,7 +198,7 @@ export function createFaults<Service>(
   function moveClock(of: number | ServerName, aheadMs: number): void {
     const wall = typeof of === 'number' ? processes.walls[of] : stores.walls[of];
     if (wall) wall.aheadMs += aheadMs;
-    if (wall === stores.walls.postgres && aheadMs > 0) storeSetAhead.push(simulation.time);
+    if (wall === stores.walls.postgres) storeSet.push({ at: simulation.time, aheadMs });
     if (typeof of === 'string') {
       if (stores.postgres) forgot.push({ at: simulation.time, key: undefined });
       isClockMoved = true;
@@ -197,7 +219,7 @@ export function createFaults<Service>(
   }
 
   return {
-    ...{ storeSetAhead, restores, moveClock, clockWasMoved: () => isClockMoved },
+    ...{ storeSet, restores, moveClock, clockWasMoved: () => isClockMoved },
 
     plan({ faults }: Faulty): void {
       for (const fault of faults) {
@@ -210,6 +232,7 @@ export function createFaults<Service>(
       for (const link of [links.redis, links.postgres]) link.restore();
       Object.assign(conditions, { slowCommits: 0, noRoom: 0 });
       if (processor) processor.behaviour = WELL;
+      receivers?.behaviours.clear();
     },
 
     wereCalm: (from: number, to: number): boolean =>

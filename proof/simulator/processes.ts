@@ -41,6 +41,7 @@ export interface Opened<Service> {
 class Member<Service> extends Process {
   /** Undefined until it is open. */
   opened?: Opened<Service>;
+  openedAt = Infinity;
   isDraining = false;
   /** Cuts the connections of all clients that wait for an answer. */
   readonly waiting = new Set<() => void>();
@@ -85,7 +86,8 @@ export class Processes<Service> {
       if (!(fault instanceof StoreUnavailable)) this.bugs.push(String(fault));
       this.restart(process, RESTART_MS);
     };
-    this.open(process, clock).then((opened) => Object.assign(process, { opened }), restart);
+    const open = (opened: Opened<Service>) => Object.assign(process, { opened, openedAt: simulation.time });
+    this.open(process, clock).then(open, restart);
   }
 
   private restart(process: Process, afterMs: number): void {
@@ -146,6 +148,11 @@ export class Processes<Service> {
     if (process.pausedUntil <= time) Object.assign(process, { pausedSince: time, wakesInOrder });
     process.pausedMs += until - Math.max(process.pausedUntil, time);
     process.pausedUntil = until;
+  }
+
+  /** Since when the oldest of the processes has been open; Infinity if none is. */
+  openSince(): number {
+    return Math.min(...this.members.map(({ alive, openedAt }) => (alive ? openedAt : Infinity)));
   }
 
   end(): void {

@@ -229,7 +229,7 @@ function sendBatches(
   const subjects = (inputs as (Written['input'] | undefined)[]).map((input) => {
     // The key of a create is one of several members that name it.
     const { key = input?.key } = (input?.key ?? {}) as { readonly key?: string };
-    return String(key ?? input?.id ?? line.caller);
+    return String(key ?? input?.id ?? input?.name ?? line.caller);
   });
   const sent = line.send<readonly WriteResults[]>(operation, subjects, (reply) => reply(commit(batches)));
   return sent.catch((fault: unknown): readonly WriteResults[] => {

@@ -5,7 +5,7 @@ import { setBackMs } from '../faults.js';
 import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import { checkAnswers } from './answer-checker.js';
-import { checkFeed } from './feed-checker.js';
+import { checkSettlements } from './feed-checker.js';
 import { attemptName, attemptOf, EPOCH_MS, nameOf, orderOf } from './keys.js';
 import { checkAfterLoss } from './loss-checker.js';
 import { FAULTS_END_MS } from './plan.js';
@@ -37,7 +37,7 @@ export function checkPayments(history: PaymentHistory): string[] {
     ...rows.flatMap((row) => checkRow(row, history).map((text) => `${row.key}: ${text}`)),
     ...checkOrders(history),
     ...checkRefunds(all, history),
-    ...checkFeed(history),
+    ...checkSettlements(history),
     ...removed.flatMap(({ row, at }) => {
       const keptMs = at - (row.finalAt ?? at);
       return keptMs < retentionMs ? [`${row.key}: was removed after ${keptMs} ms`] : [];
@@ -168,7 +168,7 @@ export function couldNotKnow(
   const { key, resolution, firstThereAt, finalAt = 0 } = row;
   const lookedAt = verdicts.get(key);
   if (resolution === null || lookedAt === undefined || sentAt < lookedAt) return false;
-  const wasSetAhead = faults.storeSetAhead.some((at) => at >= firstThereAt && at <= finalAt);
+  const wasSetAhead = faults.storeSet.some(({ at, aheadMs }) => aheadMs > 0 && at >= firstThereAt && at <= finalAt);
   return sentAt < finalAt + (wasSetAhead ? plan.shape.leaseMs : 0);
 }
 

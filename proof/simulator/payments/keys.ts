@@ -11,7 +11,7 @@ export function keyOf(client: number, ms: number): string {
 }
 
 /** Whose the references are: scripts that follow each other pay orders with one name. */
-const SHOPS = [undefined, 'key:one', 'key:another'];
+export const SHOPS = [undefined, 'key:one', 'key:another'];
 const compute = createComputeKey('the simulator');
 /** The names of computed keys, which say nothing by themselves. */
 const names = new Map<string, string>();

@@ -2,6 +2,7 @@ import { DECLINED } from '#idempay/payments/values/payment.js';
 import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import { type Asked, describe, type Issued, isAskedAgain, isFinal } from './clients.js';
+import { checkSettlements } from './feed-checker.js';
 import { attemptName, attemptOf, nameOf, orderOf } from './keys.js';
 import { checkRefundsAfterLoss } from './lost-refund-checker.js';
 import type { PaymentHistory } from './run.js';
@@ -19,6 +20,7 @@ export function checkAfterLoss(history: PaymentHistory): string[] {
   return [
     ...history.bugs.map((bug) => `a bug: ${bug}`),
     ...checkCharges(history),
+    ...checkSettlements(history),
     ...[...stores.payments.byKey.values()].flatMap((row) => (row.refund_of === null ? checkRow(row, history) : [])),
     ...checkRefundsAfterLoss(history),
     ...clients.issued.flatMap((issued) => checkAnswers(issued, history).map((text) => `${issued.key}: ${text}`)),

@@ -1,7 +1,9 @@
 import { type Random, seededRandom } from '../../../testkit/random.js';
-import { type Fault, type FaultKind, someMs } from '../faults.js';
+import { endpointSubject, type Fault, type FaultKind, someMs } from '../faults.js';
 import { networkFault } from '../network.js';
+import { SHOPS } from './keys.js';
 import { type ProcessorBehaviour, type Waits, WELL } from './processor.js';
+import { KEEPS_ALL, type PlannedEndpoint, type ReceiverBehaviour } from './receivers.js';
 
 export type PaymentPlan = ReturnType<typeof planPayments>;
 export type KeyScript = Omit<PaymentPlan['scripts'][number], 'order' | 'cancelAfterMs' | 'refunds'> &
@@ -43,8 +45,14 @@ const CERTAIN_PLANS = 4;
 const LOSING_PLANS = 4;
 /** One in this many plans has charges that wait for their payers. */
 const WAITING_PLANS = 3;
-/** One in this many plans has a reader of the feed of settlements. */
+/** One in this many plans has a reader of the feed of settlements, and another one in this many has webhooks as well. */
 const READ_PLANS = 4;
+const TOLD_PLANS = 3;
+const TOLD_SEED = 3_000_003;
+/** The eager reader of the feed pauses for at most this long between two pages. */
+const EAGER_MS = 1_500;
+/** The clock of a server that takes over is so far behind: less than the clocks of two servers may differ. */
+const BEHIND_MS = 4_000;
 const HOUR_MS = 3_600_000;
 const LONGEST_MS = 40_000;
 
@@ -52,9 +60,13 @@ export function planPayments(seed: number) {
   const random = seededRandom(seed);
   const certain = seed % CERTAIN_PLANS === 1 ? CERTAIN : { isCertain: false };
   const usual = { ...shapeOf(random), ...certain, ...(seed % LOSING_PLANS === 3 && losing(random.fork())) };
-  // What retention removes is not shown any more.
-  const isRead = seed % READ_PLANS === 0 && usual.retentionMs === undefined;
-  const shape = { ...usual, isRead, waits: waitsOf(seed, usual) };
+  const told = seededRandom(seed + TOLD_SEED);
+  const isTold = seed % TOLD_PLANS === 1;
+  const isRead = isTold || seed % READ_PLANS === 0;
+  const shape = {
+    ...{ ...usual, waits: waitsOf(seed, usual) },
+    ...{ readers: isRead ? readersOf(told, isTold) : [], endpoints: isTold ? endpointsOf(told) : [] },
+  };
   const scripts = Array.from({ length: 20 + random.below(80) }, (_, number) => {
     const script = scriptOf(number, random.fork(), shape);
     return { ...script, refunds: refundsOf(seed, script, shape) };
@@ -64,7 +76,8 @@ export function planPayments(seed: number) {
     ...Array.from({ length: random.below(16) }, () => timedFault(random.fork(), shape, scripts.length)),
     ...Array.from({ length: triggered }, () => triggeredFault(random.fork(), shape, scripts.length)),
   ];
-  if (shape.loss) faults.push(...faultsWithLoss(random.fork(), shape, scripts.length));
+  if (shape.loss) faults.push(...faultsWithLoss(random.fork(), { ...shape, isTold }, scripts.length));
+  if (isTold) faults.push(...faultsOfWebhooks(told, shape));
   const happening = faults.filter((fault) => fault !== undefined);
   return { seed, shape, scripts, faults: happening.filter(({ kind }) => !shape.loss || kind !== 'clock') };
 }
@@ -104,6 +117,76 @@ function refundsOf(
   }));
 }
 
+export type PlannedReader = ReturnType<typeof readersOf>[number];
+
+/** One that follows closely, and one that reads seldom, or only what one client has. */
+function readersOf(random: Random, isTold: boolean) {
+  const eager = { client: undefined, kind: undefined, longestPauseMs: EAGER_MS };
+  const other = {
+    client: random.pick(SHOPS),
+    kind: random.pick([undefined, undefined, 'payment', 'refund'] as const),
+    longestPauseMs: random.pick([EAGER_MS, 20_000, 2 * HOUR_MS]),
+  };
+  return isTold ? [eager, other] : [eager];
+}
+
+/** Receivers of all settlements, and of one client's. */
+function endpointsOf(random: Random): readonly PlannedEndpoint[] {
+  return Array.from({ length: 1 + random.below(3) }, (_, index) => ({
+    name: `e${index}`,
+    client: random.pick([undefined, ...SHOPS]),
+    refuses: random.pick([0, 0, 0.2]),
+  }));
+}
+
+/** Bad times of receivers, faults at steps of whoever serves an endpoint, and a database clock that goes back. */
+function faultsOfWebhooks(
+  random: Random,
+  { deployment, endpoints, loss }: Pick<Shape, 'deployment'> & { endpoints: readonly object[]; loss?: object },
+): Fault[] {
+  const of = () => random.below(endpoints.length);
+  const at = () => random.fraction() * FAULTS_END_MS;
+  const steps: (() => FaultKind)[] = [
+    () => ({ kind: 'crash', target: 'caller', forMs: random.below(RESTART_MS) }),
+    () => ({ kind: 'crash', target: 'caller', forMs: someMs(random, LONGEST_MS) }),
+    () => ({ kind: 'pause', target: 'caller', forMs: random.below(25_000), wakesInOrder: random.below(2) === 0 }),
+    () => ({ kind: 'drain', target: 'caller', forMs: random.below(RESTART_MS) }),
+  ];
+  const lost: (() => FaultKind)[] = [() => ({ kind: 'cut' }), () => ({ kind: 'delay', forMs: random.below(15_000) })];
+  const step = (): Fault => ({
+    ...{
+      subject: endpointSubject(of()),
+      operation: { notBefore: at() },
+      point: random.pick(['sent', 'done'] as const),
+    },
+    ...{ only: random.pick(['take', 'advance', 'advance', 'set', undefined]) },
+    ...random.pick(deployment === 'embedded' ? steps : [...steps, ...lost])(),
+  });
+  const bad = (): Fault => {
+    const forMs = someMs(random, LONGEST_MS);
+    return { at: at(), kind: 'receiver', of: of(), behaviour: badReceiver(random), forMs };
+  };
+  const goesBack = deployment === 'distributed' && !loss && random.below(3) === 0;
+  const aheadMs = -500 - random.below(90_000);
+  return [
+    ...Array.from({ length: 1 + random.below(6) }, bad),
+    ...Array.from({ length: random.below(5) }, step),
+    ...(goesBack ? [{ at: at(), kind: 'clock', of: 'postgres', aheadMs } as const] : []),
+  ];
+}
+
+function badReceiver(random: Random): ReceiverBehaviour {
+  const some = () => random.pick([0, 0, 0.3, 1]);
+  return {
+    ...KEEPS_ALL,
+    fails: some(),
+    hangs: some(),
+    late: some(),
+    losesReply: some(),
+    gone: random.pick([0, 0, 0.1]),
+  };
+}
+
 /** The settings for lost rows: only the processor's memory then tells of a payment. */
 function losing(random: Random) {
   return {
@@ -122,7 +205,11 @@ function losing(random: Random) {
  * A restore, and before it charges that do not arrive, so that an operator declines some attempts and the next ones are charged. While it
  * happens, charges are on their way.
  */
-function faultsWithLoss(random: Random, { deployment }: Shape, scripts: number): Fault[] {
+function faultsWithLoss(
+  random: Random,
+  { deployment, isTold }: Shape & { readonly isTold: boolean },
+  scripts: number,
+): Fault[] {
   const ends = deployment === 'embedded' || random.below(2) === 0;
   const forMs = (0.1 + random.fraction() * 0.4) * FAULTS_END_MS;
   const at = (0.05 + random.fraction() * 0.2) * FAULTS_END_MS;
@@ -130,7 +217,7 @@ function faultsWithLoss(random: Random, { deployment }: Shape, scripts: number):
   const losing = { ...WELL, declines: 0.2, lostRequest: random.pick([0.3, 0.7]) };
   const late = { ...WELL, late: 0.8, latencyMs: 1_000 };
   return [
-    { ...when, kind: 'restore', forMs, ends },
+    { ...when, kind: 'restore', forMs, ends, ...(isTold && deployment === 'distributed' && { behindMs: BEHIND_MS }) },
     { at: random.below(5_000), kind: 'processor', behaviour: losing, forMs: 5_000 + random.below(10_000) },
     { at: at + forMs - 2_000, kind: 'processor', behaviour: late, forMs: 4_000 },
   ];

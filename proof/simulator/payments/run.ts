@@ -1,4 +1,4 @@
-import { createPaymentArea, type PaymentArea } from '#idempay/payments/payments.js';
+import { createPaymentArea } from '#idempay/payments/payments.js';
 import { createSimulatedProcessor as createProductsProcessor } from '#idempay/payments/processors/simulated.js';
 import { backOffMs } from '#idempay/payments/recovery.js';
 import type { Clock } from '#idempay/platform/clock.js';
@@ -9,13 +9,18 @@ import type { Process } from '../simulation.js';
 import type { SimulatedPorts } from '../stores.js';
 import { createWorld, type Sabotage } from '../world.js';
 import { createPaymentClients } from './clients.js';
+import { missingIn, untoldOf } from './feed-checker.js';
 import { createFeedReader } from './feed-reader.js';
 import { computeKey, computeRefundKey, keyOf } from './keys.js';
 import { FAULTS_END_MS, type PaymentPlan } from './plan.js';
 import { createSimulatedProcessor, LATEST_AFTER_LOSS_TIMEOUTS, LATEST_ARRIVAL_TIMEOUTS } from './processor.js';
+import { createSimulatedReceivers, type ServedWebhooks } from './receivers.js';
 
 /** From the end of the faults: the longest lease, the longest back-off, some rounds of recovery, and the last answers. */
 const QUIET_MS = 300_000;
+/** Receivers refuse some messages so long after the faults that these are set aside; the next try may come as long after that again. */
+const REFUSED_MS = 70_000;
+const TOLD_WITHIN_MS = 220_000;
 /** In the quiet, whether anything is left to happen is looked at this often. */
 const LOOK_EVERY_MS = 500;
 const OPERATOR_EVERY_MS = 2_000;
@@ -36,22 +41,23 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   const { shape } = plan;
   const { leaseMs, idempotencyTtlMs, dedupMs, payloadMismatch, maxInFlight, retentionMs } = shape;
   const settings = { slowCommits: SLOW_COMMITS, transactionCacheTtlMs: 1_000 };
-  const world = createWorld<PaymentArea>(plan, how, settings, open);
+  const world = createWorld<ServedWebhooks>(plan, how, settings, open);
   const { simulation, processes, stores } = world;
   const processor = createSimulatedProcessor(world, promiseOf(plan));
   const clients = createPaymentClients(world, plan);
-  const feed = shape.isRead ? createFeedReader(world) : undefined;
+  const feeds = (shape.readers ?? []).map((reader, number) => createFeedReader(world, reader, number));
+  const receivers = createSimulatedReceivers(world, shape.endpoints ?? [], FAULTS_END_MS + REFUSED_MS);
   /** When an operator first decided about a payment. */
   const verdicts = new Map<string, number>();
-  const nameOf = (client: number) => `k${client}`;
+  const nameOf = (subject: number) => receivers.endpoints[-1 - subject]?.name ?? `k${subject}`;
   const faults = createFaults(world, {
-    ...{ endMs: FAULTS_END_MS, leaseMs, nameOf, processor },
+    ...{ endMs: FAULTS_END_MS, leaseMs, nameOf, processor, receivers },
     resolve: (client) => resolve(nameOf(client)),
     restored: () => clients.askAfterLoss(),
   });
   let transactionIds = 0;
 
-  function open(ports: SimulatedPorts, process: Process, clock: Clock): Opened<PaymentArea> {
+  function open(ports: SimulatedPorts, process: Process, clock: Clock): Opened<ServedWebhooks> {
     const remote = shape.isCertain
       ? createProductsProcessor(0)
       : processor.connect(process, {
@@ -92,15 +98,20 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
         overdue: () => simulation.count('alarms for an operator'),
       },
     });
-    const { recovery, retention, waiting, endings } = service;
+    const { recovery, retention, waiting, endings, settlementFeed } = service;
     const bug = (fault: unknown) => void processes.bugs.push(`background: ${fault}`);
     recovery.start(0).catch(bug);
     retention.start().catch(bug);
+    const webhooks =
+      receivers.endpoints.length > 0
+        ? receivers.connect(process, ports, settlementFeed, clock, processes.bugs)
+        : undefined;
     return {
-      service,
+      service: { ...service, endpointRows: ports.endpointRows },
       stop() {
         waiting.end();
-        return Promise.all([recovery.stop(), retention.stop()]).catch(bug);
+        settlementFeed.close();
+        return Promise.all([recovery.stop(), retention.stop(), webhooks?.stop()]).catch(bug);
       },
       cut: () => remote.close(),
       async end() {
@@ -133,22 +144,32 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   async function work(): Promise<void> {
     for (;;) {
       for (const { key } of unfinished()) resolve(key);
+      await receivers.startAll();
+      if (simulation.time > FAULTS_END_MS + REFUSED_MS) await receivers.resendAll();
       await simulation.wait(OPERATOR_EVERY_MS);
     }
   }
 
-  function isAllShown(): boolean {
-    const shown = new Set(feed?.shown.map(({ key }) => key));
-    return [...stores.payments.byKey.keys()].every((key) => shown.has(key));
+  /** Until everything is final, and has reached the readers and receivers, or for long enough. */
+  async function untilDone(): Promise<void> {
+    const history = { feeds, receivers, stores, faults, openSince: () => processes.openSince() };
+    const isBusy = () => simulation.time <= simulation.busyUntil || !clients.haveTheirAnswers();
+    const isUntold = () => receivers.endpoints.some((endpoint) => untoldOf(endpoint, history).length > 0);
+    const unread = () => feeds.filter((feed) => missingIn(feed, history).length > 0);
+    const toldBy = simulation.time + TOLD_WITHIN_MS;
+    // A process whose pause ends with the faults wakes now, and has not heard of anything yet.
+    do {
+      await simulation.wait(LOOK_EVERY_MS);
+      for (const feed of unread()) await feed.catchUp();
+    } while (isBusy() || unfinished().length > 0 || (simulation.time < toldBy && (isUntold() || unread().length > 0)));
   }
 
   async function stopWhenDone(): Promise<void> {
-    const isBusy = () => simulation.time <= simulation.busyUntil || !clients.haveTheirAnswers();
-    // A process whose pause ends with the faults wakes now, and has not heard of anything yet.
-    do await simulation.wait(LOOK_EVERY_MS);
-    while (isBusy() || unfinished().length > 0);
-    await feed?.catchUp(isAllShown);
-    if (retentionMs !== undefined) await standStill();
+    await untilDone();
+    if (retentionMs !== undefined) {
+      await standStill();
+      await untilDone();
+    }
     simulation.stop();
   }
 
@@ -166,7 +187,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   processes.start();
   clients.begin();
   faults.plan(plan);
-  feed?.follow();
+  for (const feed of feeds) feed.follow();
   if (shape.eagerOperator) work();
   const endFaults = () => {
     faults.end();
@@ -177,10 +198,20 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   simulation.after(FAULTS_END_MS, undefined, endFaults, 'the faults end');
   const hoursMs = retentionMs === undefined ? 0 : STILL_TIMES * (STILL_MS + AWAKE_MS) + AWAKE_MS;
   await simulation.run(FAULTS_END_MS + QUIET_MS + hoursMs);
+  const openSince = processes.openSince();
   processes.end();
+  const setAside = new Map(receivers.endpoints.map(({ name }) => [name, receivers.setAsideNow(name)]));
   stores.close();
   const bugs = [...processes.bugs, ...stores.payments.broken];
-  return { plan, simulation, stores, processor, clients, faults, verdicts, bugs, feed };
+  const told = {
+    feeds,
+    receivers: { ...receivers, setAsideNow: (name: string) => setAside.get(name) ?? new Set<string>() },
+  };
+  return {
+    ...{ plan, simulation, stores, processor, clients, faults, verdicts, bugs },
+    ...told,
+    openSince: () => openSince,
+  };
 }
 
 /**
