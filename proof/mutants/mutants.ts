@@ -499,8 +499,6 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${EMBEDDED}/file/adoption.ts`]: {
     'a second loss permits what was paid after the first one, in SQLite':
       'OR processor IN (SELECT value FROM json_each(processors_before_loss)) → OR processor IS NOT NULL',
-    'an operation that was unsent before a loss counts as unsent after it, in SQLite':
-      'AND pending_until IS NULL AND unsent_epoch IS NOT NULL` → AND pending_until IS NULL AND unsent_epoch < 0`',
   },
   'src/payments/context.ts': {
     'an order and a cancellation wait for the lease alone after rows were lost':

@@ -76,6 +76,14 @@ test.each([undefined, 'attempt'] as const)('the attempts before it were declined
   }
 });
 
+test('a cancellation of an order that the processor gives no answer about writes nothing', async () => {
+  const { payments, processor } = process;
+  const order = orderOf();
+  processor.planLookUp(NO_ANSWER);
+  expect(await payments.cancel(order)).toEqual({ state: 'unknown' });
+  expect(await stateOf(order.key)).toBe('absent');
+});
+
 test.each([undefined, 'attempt'] as const)('it is left alone if its amount is not known (only: %s)', async (only) => {
   const { payments, processor } = process;
   processor.tellsAmounts = false;

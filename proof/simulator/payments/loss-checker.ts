@@ -191,7 +191,7 @@ function checkCancelled(
   history: PaymentHistory,
 ): string[] {
   if (typeof answer !== 'object' || answer.state !== 'cancelled') return [];
-  const { processor, faults, stores } = history;
+  const { processor, stores } = history;
   const next = reference && attemptName(orderOf(key), reference.attempt + 1);
   const isSaid = ({ state, finalAt = Infinity }: ObservedPayment) => state === 'CANCELLED' && finalAt <= answeredAt;
   const isClosed = (name: string) => rowsOf(name, history).some(isSaid);
@@ -199,9 +199,13 @@ function checkCancelled(
     ({ state, finalAt = Infinity }) => state === 'DECLINED' && finalAt <= answeredAt,
   );
   const isEnded = ended !== undefined && (next ? only === 'attempt' || isClosed(next) : ended.ending !== null);
-  const mayBeForgotten =
-    faults.restores.some((at) => at >= answeredAt) &&
-    stores.payments.lost.some((row) => [key, next].includes(row.key) && row.finalAt !== undefined);
+  /** The answer may come after the loss of a row that was committed before it. */
+  const isKept = (name: string) => {
+    const { state, finalAt = Infinity } = stores.payments.byKey.get(name) ?? {};
+    return finalAt <= answeredAt && state !== 'COMPLETED';
+  };
+  const isNextLost = next !== undefined && !isClosed(key) && !isKept(next);
+  const mayBeForgotten = !isKept(key) || isNextLost;
   const isAbout = (charge: SentCharge) => (only ? charge.key === key : isOf(charge, key, history));
   return whatIsTrue({
     'was told to be cancelled, and is not': !isClosed(key) && !isEnded,
