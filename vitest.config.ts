@@ -11,6 +11,7 @@ import { patience, WITHOUT_LIMIT } from './testkit/time/patience.js';
 const LONG_TESTS = [
   'test/adapters/distributed-backups.test.ts',
   'test/adapters/doctor-servers.test.ts',
+  'test/adapters/webhook-statements.test.ts',
   'test/commands/import-killed.test.ts',
   'test/commands/pay-killed.test.ts',
   'test/commands/transfer-cancelled.test.ts',
