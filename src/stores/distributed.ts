@@ -149,7 +149,10 @@ export async function openDistributed(options: {
   isOpen = true;
   const redis = connectRedis(location, (error) => events?.failed('Redis', error), notices.warn);
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
-  const names = createKeyNames(identity.deploymentId, adoptingClient(identity.adopter));
+  const names = createKeyNames(identity.deploymentId, {
+    adopter: adoptingClient(identity.adopter),
+    transfer: transfer?.name,
+  });
   reach = createRedisDatabaseReach(redis, names);
   // The transfer is joined before anything of this deployment is read or written in Redis.
   const joined = transfer && (await joinTransfer(transfer));

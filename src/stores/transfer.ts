@@ -119,7 +119,7 @@ async function copyAll({ folder, target, redis }: Ends, name: string, progress: 
     progress.copied(Math.min(copied, all), all);
   };
   for (const table of LONG_TABLES) await copyTable({ folder, target }, name, table, report);
-  await copyKeys(folder, redis);
+  await copyKeys(folder, redis, name);
   const rest = new Map(SHORT_TABLES.map((table) => [table, folder.rows(table, undefined, ALL)]));
   await target.copyRest(name, folder.deployment, rest);
   for (const table of [...LONG_TABLES, ...SHORT_TABLES]) await compare(folder, target, table);
@@ -154,10 +154,10 @@ async function copyTable(
   }
 }
 
-async function copyKeys(folder: LeavingFolder, redis: TransferRedis): Promise<void> {
+async function copyKeys(folder: LeavingFolder, redis: TransferRedis, name: string): Promise<void> {
   for (let after = ''; ; ) {
     const keys = folder.unpaidKeys(after, KEY_BATCH);
-    await redis.issue(keys);
+    await redis.issue(name, keys);
     if (keys.length < KEY_BATCH) return;
     after = keys.at(-1)?.key ?? after;
   }

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { ask, sendJson } from '../../testkit/client/http-client.js';
 import { scrape } from '../../testkit/client/metrics.js';
 import { readSettlements, untilShown } from '../../testkit/client/settlements.js';
+import { keyed } from '../../testkit/client/transactions.js';
 import { APPEND_ONLY, openTestStores } from '../../testkit/deployments/distributed-stores.js';
 import { expectKnown, openMove, openUsedMove } from '../../testkit/deployments/transfer-environment.js';
 import { until } from '../../testkit/time/until.js';
@@ -151,12 +152,39 @@ test('a second copy of the folder gets neither the database nor the Redis of the
   // Nothing was changed yet, so each of them may go on alone.
   await (await withOwnDatabase.serveSource()).stop();
   expect((await withOwnDatabase.run()).code).toBe(0);
-  // Services of both on one Redis would answer for each other.
   await (await move.serveTarget()).stop();
   await expect(withOwnDatabase.stores.serve({ REDIS_URL: move.stores.environment.REDIS_URL ?? '' })).rejects.toThrow(
     'this Redis belongs to another copy',
   );
   await withOwnDatabase.serveTarget();
+});
+
+/**
+ * Bug: the names in Redis were those of the folder's deployment id, which all copies of it share. A service that met the Redis of another
+ * copy, such as one that was started without Redis and found that one before its check, answered a payment with the outcome of the other.
+ * Fix: the names have the name of the transfer as well.
+ */
+test('what another copy has in its Redis is never answered', async () => {
+  const move = await openUsedMove();
+  const other = await move.copied(await openTestStores());
+  for (const each of [move, other]) {
+    expect((await each.run()).code).toBe(0);
+    await (await each.serveTarget()).stop();
+  }
+  const payKey = (url: string) => sendJson(`${url}/api/payment`, 'POST', MONEY, keyed(move.known.unpaidKey));
+  const first = await move.serveTarget();
+  expect((await payKey(first.url)).status).toBe(200);
+
+  const { environment, redis } = other.stores.wires;
+  const second = await other.startTarget(environment);
+  redis.leadTo(move.stores.redis.port);
+  const answer = await until('an answer', DEADLINE_MS, async () => {
+    const last = await payKey(second.url);
+    return last.status !== 503 && last;
+  });
+  // The key is unknown in this Redis, and in the database of this copy it was not paid.
+  expect(answer.status, answer.text).toBe(400);
+  expect(await move.processor.chargesOf(move.known.unpaidKey)).toHaveLength(1);
 });
 
 test('a later start on the target needs no Redis, and ends if the Redis that comes is that of another copy', async () => {

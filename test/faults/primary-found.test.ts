@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { discardSimulatedPayments } from '#idempay/stores/postgres/payments/discard-simulated.js';
+import { openTransferTarget } from '#idempay/stores/postgres/transfer-target.js';
 import { untilFullService } from '../../testkit/client/full-service.js';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
@@ -231,6 +232,9 @@ test('a command refuses two primaries, and takes two names of one server', async
   const [old, promoted] = [`127.0.0.1:${stores.postgres.port}`, `127.0.0.1:${standby.port}`];
   const discard = (hosts: string) => discardSimulatedPayments(`postgres://idempay@${hosts}/${DATABASE}`);
   await expect(discard(`${old},${promoted}`)).rejects.toThrow(`${old} and ${promoted} are both primaries`);
+  // Bug: a transfer, and its way back, took the old primary if the new one did not answer.
+  const silent = openTransferTarget(`postgres://idempay@${old},127.0.0.1:1/${DATABASE}`);
+  await expect(silent).rejects.toThrow('127.0.0.1:1 does not answer, and may be the primary by now');
   expect(await stores.sql(ofKey)).toHaveLength(1);
   expect(await standby.has(DATABASE, ofKey)).toBe(true);
   expect(await discard(`${promoted},localhost:${standby.port}`)).toBe(true);

@@ -62,7 +62,8 @@ const BEGIN_BEHIND = beginIncarnation(`clock_timestamp() <= ${timeOf('$1::float8
  * and leave the last commit unknown; the next run finds it or makes it.
  */
 export async function openTransferTarget(databaseUrl: string): Promise<TransferTarget> {
-  const primary = await primaryUrl(databaseUrl);
+  // A stale primary may say that no service has started on it.
+  const primary = await primaryUrl(databaseUrl, true);
   const client = new Client({
     connectionString: primary,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,

@@ -16,7 +16,7 @@ export interface KeyNames {
   cached(id: number | string): { readonly entry: string; readonly fill: string; readonly marks: string };
   /** The last commits of each process in the database. */
   readonly lastCommits: string;
-  /** The name of the transfer by which the deployment came here. */
+  /** The name of the transfer by which the deployment came here; the same for all copies of one folder. */
   readonly transfer: string;
   /** How much each process has served a client in the present minute. */
   requests(client: string): string;
@@ -28,10 +28,15 @@ export interface KeyNames {
 
 /**
  * `adopter`: the client that adopted the rows without credentials. Records from before name no client, or another reference's key,
- * so none of them counts any more.
+ * so none of them counts any more. `transfer`: the name of the transfer that made the database. Copies of one folder have the same deployment
+ * id, and no copy may answer with what another one has in its Redis.
  */
-export function createKeyNames(deploymentId: string, adopter?: string): KeyNames {
-  const prefix = `${PREFIX}${deploymentId}:`;
+export function createKeyNames(
+  deploymentId: string,
+  { adopter, transfer }: { readonly adopter?: string | undefined; readonly transfer?: string | undefined } = {},
+): KeyNames {
+  const ofAllCopies = `${PREFIX}${deploymentId}:`;
+  const prefix = transfer === undefined ? ofAllCopies : `${ofAllCopies}${transfer}:`;
   const ofPayments = adopter === undefined ? prefix : `${prefix}adopted:`;
   return {
     lockEnds: `${prefix}lock-ends`,
@@ -39,7 +44,7 @@ export function createKeyNames(deploymentId: string, adopter?: string): KeyNames
     samples: `${prefix}samples`,
     databaseReach: `${prefix}database-reach`,
     lastCommits: `${prefix}last-commits`,
-    transfer: `${prefix}transfer`,
+    transfer: `${ofAllCopies}transfer`,
     payment(key) {
       const record = `${ofPayments}{${key}}`;
       return { record, lock: `${record}:lock` };

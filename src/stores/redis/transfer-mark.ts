@@ -90,8 +90,8 @@ export function createTransferMark(client: RedisClient, deploymentId: string): T
 }
 
 export interface TransferRedis extends TransferMark {
-  /** Issues keys again with the lives that are left to them. May be repeated. */
-  issue(keys: readonly UnpaidKey[]): Promise<void>;
+  /** Issues keys again, for the transfer of this name, with the lives that are left to them. May be repeated. */
+  issue(name: string, keys: readonly UnpaidKey[]): Promise<void>;
   close(): void;
 }
 
@@ -106,7 +106,6 @@ export async function openTransferRedis(
   const client = connectRedis(location, (error) => {
     lastError = error;
   });
-  const names = createKeyNames(id, adoptingClient(adopter));
   const issue = loadScript('issue');
   let timer: NodeJS.Timeout | undefined;
   try {
@@ -127,7 +126,8 @@ export async function openTransferRedis(
 
   return {
     ...createTransferMark(client, id),
-    async issue(keys) {
+    async issue(name, keys) {
+      const names = createKeyNames(id, { adopter: adoptingClient(adopter), transfer: name });
       await Promise.all(
         keys.map(({ key, client: owner, reference, attempt, lifeMs }) => {
           const values = [KEY_GENERATED, lifeMs, owner ?? EVERYBODY];
@@ -144,6 +144,6 @@ export async function openTransferRedis(
 export function refuseOtherTransfer(found: FoundMark, name: string): void {
   if (found.name === name) return;
   throw new CannotOpen(
-    'REDIS_URL: this Redis belongs to another copy of the same deployment, and each would answer for the other. Give each copy a Redis of its own, or another database number; or empty this one if nothing serves on it.',
+    'REDIS_URL: this Redis belongs to another copy of the same deployment. Give each copy a Redis of its own, or another database number; or empty this one if nothing serves on it.',
   );
 }

@@ -118,8 +118,9 @@ export class AddressedClient extends Client {
 /**
  * For a program that connects once: the URL of the host that is the primary. If there is none, that of the first, so that its failure is
  * reported. With one host it asks nothing. Throws CannotOpen if two servers are primaries, because the program must not change a stale one.
+ * `isEachAsked`: also if a host does not answer, because that one may be the primary.
  */
-export async function primaryUrl(url: string): Promise<string> {
+export async function primaryUrl(url: string, isEachAsked = false): Promise<string> {
   const address = new DatabaseAddress(url);
   if (address.hostCount === 1) return url;
   const first = address.url;
@@ -128,7 +129,12 @@ export async function primaryUrl(url: string): Promise<string> {
   for (let asked = 0; asked < address.hostCount; asked += 1) {
     const { host, url: hostUrl } = address;
     const start = await startOfPrimary(hostUrl);
-    if (start !== undefined && !primaries.has(start)) primaries.set(start, { host, url: hostUrl });
+    if (start === undefined && isEachAsked) {
+      throw new CannotOpen(
+        `DATABASE_URL: ${host} does not answer, and may be the primary by now. Nothing was changed. Start that server, or name only the others if it is gone.`,
+      );
+    }
+    if (start !== undefined && start !== STANDBY && !primaries.has(start)) primaries.set(start, { host, url: hostUrl });
     address.leave(host);
   }
   const [primary, other] = primaries.values();
@@ -142,7 +148,10 @@ export async function primaryUrl(url: string): Promise<string> {
 
 type DatabaseHost = Pick<DatabaseAddress, 'host' | 'url'>;
 
-/** The time at which the server started, to the microsecond; undefined if it is no primary, or does not answer. */
+/** As the start of a server that is no primary. */
+const STANDBY = 'standby';
+
+/** The time at which the primary started, to the microsecond, or STANDBY; undefined if the server does not answer. */
 async function startOfPrimary(url: string): Promise<string | undefined> {
   const limits = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, query_timeout: CONNECT_TIMEOUT_MS };
   const client = new Client({ connectionString: url, ...limits, application_name: 'idempay-look' });
@@ -152,7 +161,7 @@ async function startOfPrimary(url: string): Promise<string | undefined> {
     const { rows } = await client.query<{ standby: boolean; start: string }>(
       'SELECT pg_is_in_recovery() AS standby, extract(epoch FROM pg_postmaster_start_time())::text AS start',
     );
-    return rows[0]?.standby === false ? rows[0].start : undefined;
+    return rows[0]?.standby === false ? rows[0].start : STANDBY;
   } catch {
     return undefined;
   } finally {
