@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test, vi } from 'vitest';
 import { ENVIRONMENTS, type Environment, type RunResult } from '../../proof/simulator/environment.js';
+import type { Tables, Values } from '../../proof/simulator/models/postgres-server.js';
 import { runPlan, runSeed, shrink } from '../../proof/simulator/seeds.js';
 import type { Stores } from '../../proof/simulator/stores.js';
 import { seedFrom } from '../../testkit/random.js';
@@ -152,6 +153,51 @@ function closeUnasked({ postgres }: Stores): void {
   // The parameter says if the processor was asked.
   postgres.execute = (statement, values, ...rest) =>
     execute(statement, statement.name === 'cancel' ? values.with(11, true) : values, ...rest);
+}
+
+/** Only one plan in three has webhooks. */
+const TOLD_SEEDS = Array.from({ length: 10 }, (_, index) => 3 * index + 1);
+
+describe('the simulator with webhooks', () => {
+  test.each([
+    [
+      'a position that passes what was not taken',
+      wrongAt('advance_endpoint', (values) => values.with(3, Number(values[3]) + 2_000_000)),
+      /is settled, and e\d was never told/,
+    ],
+    [
+      'a lease that two processes have',
+      wrongAt('take_endpoint', (values, { endpoints }) => {
+        const row = endpoints.get(String(values[0]));
+        if (row) endpoints.set(row.name, { ...row, owner: null });
+        return values;
+      }),
+      /was sent to e\d by \S+ while \S+ had the lease/,
+    ],
+    [
+      'a feed that shows the settlements of every client',
+      wrongAt('settlements_all', (values) => values.with(3, null)),
+      /of another client/,
+    ],
+  ])('finds %s', async (_what, sabotage, violation) => {
+    const environment = ENVIRONMENTS.payments(sabotage);
+    for (const seed of TOLD_SEEDS) {
+      const { violations } = await runSeed(environment, seed);
+      if (violations.some((text) => violation.test(text))) return;
+    }
+    expect.fail(`no history of ${TOLD_SEEDS.length} shows it`);
+  });
+});
+
+/** Changes the values of a statement, or the tables, before the server runs it. */
+function wrongAt(name: string, change: (values: Values, tables: Tables) => Values) {
+  return ({ postgres }: Stores): void => {
+    if (!postgres) return;
+    const [execute, read] = [postgres.execute.bind(postgres), postgres.read.bind(postgres)];
+    const changed = (asked: string, values: Values) => (asked === name ? change(values, postgres.tables) : values);
+    postgres.execute = (statement, values, ...rest) => execute(statement, changed(statement.name, values), ...rest);
+    postgres.read = (statement, values, ...rest) => read(statement, changed(statement.name, values), ...rest);
+  };
 }
 
 function forgetPending({ postgres }: Stores): void {
