@@ -128,7 +128,8 @@ export function createPay(
   ): Promise<PayAnswer> {
     const { key, client } = named;
     if (differs(key, payment.fingerprint, fingerprint)) return mismatch(key);
-    if (payment.remainingMs > 0 || payment.ending) return pendingLooks.answer(payment);
+    // A request without payable content is answered by the row: it neither asks nor finishes a payment.
+    if (payment.remainingMs > 0 || payment.ending || fingerprint === undefined) return pendingLooks.answer(payment);
     if (![ofProcessor.processor, ...ofProcessor.formerProcessors].includes(payment.processor))
       return { state: 'unknown' };
     if (!places.take(client)) return { state: 'pending without answer' };
