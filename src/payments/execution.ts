@@ -9,7 +9,7 @@ import type { PendingLooks } from './pending.js';
 import type { Left, SettleResult } from './ports/ledger.js';
 import type { ChargeResult, EndResult, LookUpResult, NotSent, OpenCharge } from './ports/processor.js';
 import { keptReason } from './processors/decline-reason.js';
-import { fingerprintOf } from './values/money.js';
+import { fingerprintOf, UNKNOWN_FINGERPRINT } from './values/money.js';
 import {
   type Claim,
   type ExecutionNote,
@@ -267,7 +267,9 @@ export function createCarryOut(
     const claim = id === undefined ? claimed : { ...claimed, processorId: id };
     if (!note) return ledger.settle(claim, outcome, idempotencyTtlMs);
     if (result.state === 'superseded') {
-      return ledger.settleAfterLoss(claim, { outcome, idempotencyTtlMs, note, resolution: knownBy(result.by) });
+      // The lost row may have had another amount than this request.
+      const lost = { ...claim, fingerprint: UNKNOWN_FINGERPRINT };
+      return ledger.settleAfterLoss(lost, { outcome, idempotencyTtlMs, note, resolution: knownBy(result.by) });
     }
     const charged = result.state === 'succeeded' && claim.claimedAfterLoss ? result.charged : undefined;
     const fingerprint = charged && fingerprintOf(charged);

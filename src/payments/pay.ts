@@ -128,8 +128,9 @@ export function createPay(
   ): Promise<PayAnswer> {
     const { key, client } = named;
     if (differs(key, payment.fingerprint, fingerprint)) return mismatch(key);
-    // A request without payable content is answered by the row: it neither asks nor finishes a payment.
-    if (payment.remainingMs > 0 || payment.ending || fingerprint === undefined) return pendingLooks.answer(payment);
+    if (payment.remainingMs > 0 || payment.ending) return pendingLooks.answer(payment);
+    // A request without payable content finishes no payment, and learns nothing about the payer's next step.
+    if (fingerprint === undefined) return { state: 'pending without answer' };
     if (![ofProcessor.processor, ...ofProcessor.formerProcessors].includes(payment.processor))
       return { state: 'unknown' };
     if (!places.take(client)) return { state: 'pending without answer' };
@@ -139,7 +140,7 @@ export function createPay(
   async function askAboutPending(
     named: NamedPayment,
     payment: PendingPayment,
-    fingerprint: string | undefined,
+    fingerprint: string,
   ): Promise<PayAnswer> {
     const said = await pendingLooks.ask(payment);
     switch (said.state) {
@@ -158,7 +159,7 @@ export function createPay(
   async function settlePending(
     named: NamedPayment,
     payment: PendingPayment,
-    fingerprint: string | undefined,
+    fingerprint: string,
     outcome: KnownOutcome,
   ): Promise<PayAnswer> {
     const { key } = payment;

@@ -99,6 +99,8 @@ describe.each(WAYS)('after rows were lost (%s)', (_, openRestored) => {
       await chargedBefore(second, outcome);
       const superseded = { state: 'superseded at processor', attempt: 1, by: 2 };
       expect(await process.payments.pay(first, MONEY)).toEqual(superseded);
+      // The lost row may have had another amount.
+      expect(await process.payments.pay(first, OTHER_MONEY)).toMatchObject({ state: 'replayed', attempt: 1 });
       const { state, resolution, executions } = (await record(first)) ?? {};
       expect([state, resolution, executions]).toEqual([
         'DECLINED',

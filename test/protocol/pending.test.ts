@@ -61,7 +61,7 @@ describe('a payment whose payer must confirm', () => {
     const { key } = await pendingPayment({ key: await payments.issueKey() });
     processor.decide(key, SUCCEEDED);
     clock.advance(SECOND_MS);
-    inState(await payments.pay({ key }, { problem: "'amount' is missing." }), 'pending');
+    inState(await payments.pay({ key }, { problem: "'amount' is missing." }), 'pending without answer');
     expect(processor.lookUps).toHaveLength(0);
     inState(await payments.pay({ key }, MONEY), 'processed');
   });
