@@ -15,7 +15,7 @@ import { addressOf } from '../stores/redis/connection/sentinels.js';
 import { findServers, WITHOUT_REDIS } from '../stores/redis/connection/servers.js';
 import type { RedisLocation, RedisNode } from '../stores/redis/connection/url.js';
 import { visit } from '../stores/redis/connection/visit.js';
-import { examine } from '../stores/shared/checks.js';
+import { type ComparedSettings, examine } from '../stores/shared/checks.js';
 import { CannotOpen } from '../stores/shared/deployment.js';
 
 /** A check of a disk that does not answer would never end. */
@@ -27,16 +27,13 @@ const STATEMENT_TIMEOUT_MS = 2_000;
 /** The client gives up after the server should have. */
 const QUERY_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 2_000;
 
-/**
- * Examines `DATA_DIR`, whether a service runs on it or not. Changes nothing there. Takes some seconds at most. `processors`: the names of
- * the service's own.
- */
-export function examineFolder(dataDir: string, processors: readonly string[]): Promise<readonly Finding[]> {
+/** Examines `DATA_DIR`, whether a service runs on it or not. Changes nothing there. Takes some seconds at most. */
+export function examineFolder(dataDir: string, compared: ComparedSettings): Promise<readonly Finding[]> {
   const folder = resolve(dataDir);
   return collectFindings(
     FOLDER_LIMIT_MS,
     async (findings) =>
-      examine(FOLDER_CHECKS, { folder, existing: await nearestExisting(folder), processors }, findings),
+      examine(FOLDER_CHECKS, { ...compared, folder, existing: await nearestExisting(folder) }, findings),
     { what: 'DATA_DIR', why: 'without its folder the service does not start', wordsFor: messageOf },
   );
 }
@@ -44,7 +41,7 @@ export function examineFolder(dataDir: string, processors: readonly string[]): P
 /** The key of a payment among the newest that was completed at a processor, in either deployment. Undefined if there is none, or no answer. */
 export async function newestCharge(deployment: DeploymentSettings, processor: string): Promise<string | undefined> {
   try {
-    if (deployment.kind === 'embedded') return newestChargeIn(resolve(deployment.dataDir), processor);
+    if (deployment.kind === 'embedded') return await newestChargeIn(resolve(deployment.dataDir), processor);
     const asked = onConnection(deployment.databaseUrl, (client) => client.query(NEWEST_CHARGE, [processor]));
     return (await asked).rows[0]?.key;
   } catch {
@@ -89,7 +86,7 @@ async function examineServer(node: RedisNode, location: RedisLocation, clock: Cl
 export function examinePostgres(
   databaseUrl: string,
   poolSize: number,
-  processors: readonly string[],
+  compared: ComparedSettings,
   clock: Clock,
 ): Promise<readonly Finding[]> {
   return collectFindings(
@@ -102,7 +99,7 @@ export function examinePostgres(
       await onConnection(url, async (client) => {
         const ask: Ask = async ({ text }) => (await client.query(text)).rows[0] ?? {};
         const settings = await ask(SETTINGS);
-        const examined = { client, ask, settings, url, poolSize, processors, clock, askLimits, cancel };
+        const examined = { ...compared, client, ask, settings, url, poolSize, clock, askLimits, cancel };
         await examine(POSTGRES_CHECKS, examined, findings);
       });
     },

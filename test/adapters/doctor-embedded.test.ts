@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { examineFolder } from '#idempay/doctor/stores.js';
 import { judgeFileSystem } from '#idempay/stores/embedded/file/checks.js';
 import { givenPaid } from '../../testkit/client/payment-answers.js';
+import { findingsOfFolder } from '../../testkit/deployments/doctor.js';
 import { runToExit, spawnProgram, startService } from '../../testkit/processes/service.js';
 import { ROOT, SERVICE } from '../../testkit/programs.js';
 import { mountSmallDisk } from '../../testkit/servers/small-disk.js';
@@ -20,7 +20,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 const rowOf = async (dataDir: string, what: string) =>
-  (await examineFolder(dataDir, ['simulated'])).find((finding) => finding.what === what);
+  (await findingsOfFolder(dataDir)).find((finding) => finding.what === what);
 
 describe('idempay doctor on the embedded deployment', () => {
   test('finds nothing wrong alongside a service that runs, and leaves nothing behind', async () => {

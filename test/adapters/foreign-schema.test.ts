@@ -3,9 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { examineFolder } from '#idempay/doctor/stores.js';
 import { openTestStores } from '../../testkit/deployments/distributed-stores.js';
-import { findingsOfPostgres, rowOf } from '../../testkit/deployments/doctor.js';
+import { findingsOfFolder, findingsOfPostgres, rowOf } from '../../testkit/deployments/doctor.js';
 import { runToExit } from '../../testkit/processes/service.js';
 
 const ROW = "INSERT INTO payments VALUES ('01936f3e-0000-7000-8000-000000000001', 'COMPLETED')";
@@ -50,7 +49,7 @@ describe('a SQLite file whose schema another version made', () => {
   });
 
   test('is found by the doctor', async () => {
-    const row = (await examineFolder(folder, ['simulated'])).find(({ what }) => what === 'SQLite schema');
+    const row = rowOf(await findingsOfFolder(folder), 'SQLite schema');
     expect(row).toMatchObject({ verdict: 'wrong', found: 'of another version: application_id 0, user_version 11' });
   });
 });

@@ -1,18 +1,13 @@
 import { expect, test } from 'vitest';
-import { examineFolder, examinePostgres } from '#idempay/doctor/stores.js';
-import { systemClock } from '#idempay/platform/clock.js';
 import { payOrder } from '../../testkit/client/orders.js';
 import { listPayments } from '../../testkit/client/payment-records.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { findingsOfFolder, findingsOfPostgres, rowOf } from '../../testkit/deployments/doctor.js';
 import { changeStored } from '../../testkit/protocol/stored-rows.js';
 
-const PROCESSORS = ['simulated'];
 const findings = ({ environment: { DATA_DIR, DATABASE_URL } }: Stores) =>
-  DATA_DIR !== undefined
-    ? examineFolder(DATA_DIR, PROCESSORS)
-    : examinePostgres(`${DATABASE_URL}`, 1, PROCESSORS, systemClock);
-const lostNumbers = async (stores: Stores) =>
-  (await findings(stores)).find(({ what }) => what === 'orders without a number');
+  DATA_DIR !== undefined ? findingsOfFolder(DATA_DIR) : findingsOfPostgres(`${DATABASE_URL}`);
+const lostNumbers = async (stores: Stores) => rowOf(await findings(stores), 'orders without a number');
 
 describeDeployments('payments of a reference that is refused by now (rule P18)', (deployment) => {
   test('can be listed, and the doctor counts them', async () => {

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { examinePostgres, examineRedis } from '#idempay/doctor/stores.js';
+import { examineFolder, examinePostgres, examineRedis } from '#idempay/doctor/stores.js';
 import { type Clock, systemClock } from '#idempay/platform/clock.js';
 import type { Finding } from '#idempay/platform/finding.js';
 import { type RedisLocation, readRedisUrl } from '#idempay/stores/redis/connection/url.js';
@@ -7,6 +7,8 @@ import { type Environment, runToExit } from '../processes/service.js';
 import { PASSWORD } from '../servers/certificates.js';
 
 const POOL_SIZE = 10;
+/** The settings of a service without any. */
+const UNSET = { processors: ['simulated'], access: 'none' } as const;
 
 /** Runs `idempay doctor`, which prints no credentials and no stack, whatever it finds. */
 export async function runDoctor(environment: Environment) {
@@ -23,7 +25,9 @@ export const findingsOfRedis = (url: string, clock: Clock = systemClock) =>
   examineRedis(readRedisUrl(url) as RedisLocation, clock);
 
 export const findingsOfPostgres = (url: string, { poolSize = POOL_SIZE, clock = systemClock } = {}) =>
-  examinePostgres(url, poolSize, ['simulated'], clock);
+  examinePostgres(url, poolSize, UNSET, clock);
+
+export const findingsOfFolder = (dataDir: string) => examineFolder(dataDir, UNSET);
 
 export const verdictsOf = (findings: readonly Finding[]) =>
   Object.fromEntries(findings.map(({ what, verdict }) => [what, verdict]));

@@ -1,4 +1,5 @@
 import { until } from '../time/until.js';
+import { type certificatesIn, tlsSettings } from './certificates.js';
 import { type RedisServer, startRedis } from './redis.js';
 import { freePort } from './server-process.js';
 
@@ -9,10 +10,17 @@ const FOR_FAILOVERS = { masters: 3, hasReplicas: true, nodeTimeoutMs: 1_500 };
 
 export type RedisCluster = Awaited<ReturnType<typeof startCluster>>;
 
+/** With certificates a node speaks TLS on a port of its own, and its plain port stays, for the test's own client. */
+type Node = RedisServer & { readonly tlsPort: number | undefined };
+type Certificates = ReturnType<typeof certificatesIn>;
+
 /** A real Redis Cluster of the test's own: if no shape is given, three masters and a replica of each. */
-export async function startCluster({ masters: masterCount, hasReplicas, nodeTimeoutMs } = FOR_FAILOVERS) {
+export async function startCluster(
+  { masters: masterCount, hasReplicas, nodeTimeoutMs } = FOR_FAILOVERS,
+  certificates?: Certificates,
+) {
   const count = hasReplicas ? masterCount * 2 : masterCount;
-  const nodes = await Promise.all(Array.from({ length: count }, () => startNode(nodeTimeoutMs)));
+  const nodes = await Promise.all(Array.from({ length: count }, () => startNode(nodeTimeoutMs, certificates)));
   await form(nodes, masterCount);
 
   async function living(): Promise<RedisServer> {
@@ -39,7 +47,7 @@ export async function startCluster({ masters: masterCount, hasReplicas, nodeTime
 
   await whole();
   return {
-    url: `redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')}`,
+    url: `${certificates ? 'rediss' : 'redis'}+cluster://${nodes.map(({ port, tlsPort = port }) => `127.0.0.1:${tlsPort}`).join(',')}`,
     nodes,
     masters,
     async giveWay(): Promise<void> {
@@ -57,21 +65,26 @@ export async function startCluster({ masters: masterCount, hasReplicas, nodeTime
   };
 }
 
-async function startNode(nodeTimeoutMs: number): Promise<RedisServer> {
-  return startRedis([
+async function startNode(nodeTimeoutMs: number, certificates?: Certificates): Promise<Node> {
+  const tlsPort = certificates && (await freePort());
+  const server = await startRedis([
     ...['--cluster-enabled', 'yes', '--cluster-port', `${await freePort()}`],
     ...['--cluster-node-timeout', `${nodeTimeoutMs}`, '--cluster-replica-validity-factor', '0'],
     ...['--repl-diskless-sync-delay', '0', '--appendonly', 'yes'],
+    ...(certificates && tlsPort
+      ? [...tlsSettings(tlsPort, certificates), '--tls-cluster', 'yes', '--tls-replication', 'yes']
+      : []),
   ]);
+  return { ...server, tlsPort };
 }
 
-async function form(nodes: readonly RedisServer[], masters: number): Promise<void> {
+async function form(nodes: readonly Node[], masters: number): Promise<void> {
   const ids = await Promise.all(nodes.map(({ client }) => client.cluster('MYID') as Promise<string>));
-  const first = nodes[0] as RedisServer;
-  for (const [index, { client, port }] of nodes.entries()) {
+  const first = nodes[0] as Node;
+  for (const [index, { client, port, tlsPort = port }] of nodes.entries()) {
     await setEpoch(client, index + 1);
     const [, busPort = ''] = (await client.config('GET', 'cluster-port')) as string[];
-    if (index > 0) await first.client.call('CLUSTER', 'MEET', '127.0.0.1', port, busPort);
+    if (index > 0) await first.client.call('CLUSTER', 'MEET', '127.0.0.1', tlsPort, busPort);
     if (index >= masters) continue;
     const [from = 0, end = 0] = [index, index + 1].map((part) => Math.floor((part * SLOTS) / masters));
     await client.call('CLUSTER', 'ADDSLOTSRANGE', from, end - 1);

@@ -42,6 +42,7 @@ export async function startSentinelTrio() {
   return {
     url: `redis+sentinel://${sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',')}/${MASTER}`,
     sentinels,
+    servers,
     master,
     masters: async () => [await master()],
     async giveWay(): Promise<void> {

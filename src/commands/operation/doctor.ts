@@ -36,16 +36,13 @@ async function examineTokens({ access }: Config): Promise<readonly Finding[]> {
 
 function examineStores(config: Config): Promise<readonly Finding[]>[] {
   const { deployment } = config;
-  const processors = processorNames(config);
+  const compared = { processors: processorNames(config), access: config.access.kind };
   switch (deployment.kind) {
     case 'embedded':
-      return [examineFolder(deployment.dataDir, processors)];
+      return [examineFolder(deployment.dataDir, compared)];
     case 'distributed': {
       const { redis, databaseUrl, databasePoolSize } = deployment;
-      return [
-        examineRedis(redis, systemClock),
-        examinePostgres(databaseUrl, databasePoolSize, processors, systemClock),
-      ];
+      return [examineRedis(redis, systemClock), examinePostgres(databaseUrl, databasePoolSize, compared, systemClock)];
     }
   }
 }

@@ -1,3 +1,4 @@
+import { type AccessKind, type Adoption, accessRefusal } from '../../payments/values/adoption.js';
 import {
   type ClaimedProcessors,
   lossRefusalOf,
@@ -16,6 +17,14 @@ import { CLOCKS_DIFFER_MS } from './replaced-database.js';
 /** Clocks that are synchronized differ by milliseconds. */
 const NOTICEABLE_MS = 1_000;
 const CLOCK_QUESTIONS = 3;
+
+/** The settings of a service that its start compares with the payments in the store. */
+export interface ComparedSettings {
+  /** The names of the service's processor. */
+  readonly processors: readonly string[];
+  /** `AUTH`. */
+  readonly access: AccessKind;
+}
 
 /** A question to a store, and the rows that its answer gives the doctor. The lists of each store say which of them a start asks too. */
 export type Check<Subject> = (subject: Subject) => Rows | Promise<Rows>;
@@ -100,6 +109,18 @@ export function judgeProcessors(
       (warnings.length > 0 ? warnings.join('; ') : used.length === 0 ? 'no payments yet' : 'of one processor'),
     wanted: 'payments of one processor',
     why: 'an order counts as paid whether its payment was simulated, made in a sandbox, or real',
+  };
+}
+
+/** Judges the start of a service with this `AUTH` on a store: the key of an order that was paid in the other way would be another one. */
+export async function judgeAccess(access: AccessKind, adoption: Adoption, { place }: StoreWords): Promise<Finding> {
+  const refusal = await accessRefusal(access, adoption, place);
+  return {
+    verdict: verdictOf(refusal !== undefined),
+    what: 'AUTH and the orders',
+    found: refusal ?? 'none that would be charged again',
+    wanted: 'AUTH as the orders were paid, or a decision',
+    why: 'the key of an order has its client in it; a service with another AUTH does not start',
   };
 }
 

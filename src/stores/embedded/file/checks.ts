@@ -6,10 +6,18 @@ import { DatabaseSync } from '@photostructure/sqlite';
 import { MOST_LOOKED_AT } from '../../../payments/ports/payment-history.js';
 import { lostNumberIn } from '../../../payments/values/reference.js';
 import { type Finding, median, milliseconds, noAnswer, verdictOf } from '../../../platform/finding.js';
-import { type Check, ENDS_WITH_SEPARATOR, judgeLostNumbers, judgeProcessors } from '../../shared/checks.js';
+import {
+  type Check,
+  type ComparedSettings,
+  ENDS_WITH_SEPARATOR,
+  judgeAccess,
+  judgeLostNumbers,
+  judgeProcessors,
+} from '../../shared/checks.js';
 import { examineSchema } from '../../shared/found-schema.js';
 import { type PaidRow, paidCountsOf } from '../../shared/payment-history.js';
 import { readSchema } from '../migrate.js';
+import { readAdoption } from '../payments/adopt.js';
 import { COUNT_PAID } from '../payments/payment-history-statements.js';
 import { FOLDER_WORDS, readProcessorNames } from '../payments/processor-names.js';
 import { NOTICEABLE_MS } from '../store-clock.js';
@@ -50,13 +58,11 @@ const DOUBTFUL_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
   [0x794c7630, 'overlay, a layer of a container'],
 ]);
 
-interface ExaminedFolder {
+interface ExaminedFolder extends ComparedSettings {
   /** `DATA_DIR`, absolute. */
   readonly folder: string;
   /** The folder itself, or the nearest one above it that is there. */
   readonly existing: string;
-  /** The names of the service's processor. */
-  readonly processors: readonly string[];
 }
 
 /**
@@ -73,14 +79,15 @@ export const FOLDER_CHECKS: readonly Check<ExaminedFolder>[] = [
   ifReadable(examineLeaving),
   ifReadable(examineStoreClock),
   ifReadable(examineProcessors),
+  ifReadable(examineAccess),
   ifReadable(examineLostNumbers),
 ];
 
 /** A file that cannot be read has no such row, because other rows say what is wrong with it. */
-function ifReadable(examine: (examined: ExaminedFolder) => Finding | []): Check<ExaminedFolder> {
-  return (examined) => {
+function ifReadable(check: Check<ExaminedFolder>): Check<ExaminedFolder> {
+  return async (examined) => {
     try {
-      return examine(examined);
+      return await check(examined);
     } catch {
       return [];
     }
@@ -202,8 +209,8 @@ async function examineSyncs({ folder, existing }: ExaminedFolder): Promise<Findi
   };
 }
 
-function examineLeaving({ folder }: ExaminedFolder): Finding | [] {
-  if (!readDatabase(folder, readMark)) return [];
+async function examineLeaving({ folder }: ExaminedFolder): Promise<Finding | []> {
+  if (!(await readDatabase(folder, readMark))) return [];
   return {
     verdict: 'wrong',
     what: 'DATA_DIR transfer',
@@ -214,8 +221,8 @@ function examineLeaving({ folder }: ExaminedFolder): Finding | [] {
 }
 
 /** The clock as the running service tells it, by the last time that was written. */
-function examineStoreClock({ folder }: ExaminedFolder): Finding | [] {
-  const last = readDatabase(folder, readLastCommit);
+async function examineStoreClock({ folder }: ExaminedFolder): Promise<Finding | []> {
+  const last = await readDatabase(folder, readLastCommit);
   if (!last) return [];
   const aheadMs = last.clockMs - Date.now();
   return {
@@ -228,8 +235,8 @@ function examineStoreClock({ folder }: ExaminedFolder): Finding | [] {
 }
 
 /** Reads the index of references, for seconds if it has millions. */
-function examineLostNumbers({ folder }: ExaminedFolder): Finding {
-  return judgeLostNumbers(readDatabase(folder, lostNumbersIn));
+async function examineLostNumbers({ folder }: ExaminedFolder): Promise<Finding> {
+  return judgeLostNumbers(await readDatabase(folder, lostNumbersIn));
 }
 
 const NEWEST_CHARGE = `
@@ -237,16 +244,21 @@ const NEWEST_CHARGE = `
   WHERE state = 'COMPLETED' AND processor = ? AND refund_of IS NULL LIMIT 1`;
 
 /** The key of a payment among the newest that was completed at the processor. Throws if the file cannot be read. */
-export function newestChargeIn(folder: string, processor: string): string | undefined {
-  const row = readDatabase(folder, (database) => database.prepare(NEWEST_CHARGE).get(processor));
+export async function newestChargeIn(folder: string, processor: string): Promise<string | undefined> {
+  const row = await readDatabase(folder, (database) => database.prepare(NEWEST_CHARGE).get(processor));
   return (row as { key: string } | undefined)?.key;
 }
 
-function examineProcessors({ folder, processors }: ExaminedFolder): Finding | [] {
-  const finding = readDatabase(folder, (database) => {
+async function examineProcessors({ folder, processors }: ExaminedFolder): Promise<Finding | []> {
+  const finding = await readDatabase(folder, (database) => {
     const paid = paidCountsOf(database.prepare(COUNT_PAID).all(MOST_LOOKED_AT) as unknown as PaidRow[]);
     return judgeProcessors(processors, readProcessorNames(database), paid, FOLDER_WORDS);
   });
+  return finding ?? [];
+}
+
+async function examineAccess({ folder, access }: ExaminedFolder): Promise<Finding | []> {
+  const finding = await readDatabase(folder, (database) => judgeAccess(access, readAdoption(database), FOLDER_WORDS));
   return finding ?? [];
 }
 
@@ -263,12 +275,15 @@ function lostNumbersIn(database: Database): { payments: number; example: string 
 }
 
 /** Undefined if there is no database. */
-function readDatabase<Result>(folder: string, read: (database: Database) => Result): Result | undefined {
+async function readDatabase<Result>(
+  folder: string,
+  read: (database: Database) => Result | Promise<Result>,
+): Promise<Result | undefined> {
   const path = join(folder, DATABASE);
   if (!existsSync(path)) return undefined;
   const database = openUnchanged(path);
   try {
-    return read(database);
+    return await read(database);
   } finally {
     database.close();
   }

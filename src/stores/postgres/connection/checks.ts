@@ -5,8 +5,10 @@ import type { Clock } from '../../../platform/clock.js';
 import { type Finding, median, milliseconds, verdictOf } from '../../../platform/finding.js';
 import {
   type Check,
+  type ComparedSettings,
   ENDS_WITH_SEPARATOR,
   examineClock,
+  judgeAccess,
   judgeLostNumbers,
   judgeProcessors,
   judgeTransport,
@@ -15,6 +17,7 @@ import { examineSchema } from '../../shared/found-schema.js';
 import { type PaidRow, paidCountsOf } from '../../shared/payment-history.js';
 import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '../../shared/time-limits.js';
 import { readSchema } from '../migrate.js';
+import { readAdoption } from '../payments/adopt.js';
 import { COUNT_PAID } from '../payments/payment-history-statements.js';
 import { DATABASE_WORDS, readProcessorNames } from '../payments/processor-names.js';
 import { FIND_TRANSFER } from '../transfer-state.js';
@@ -34,13 +37,11 @@ const LEAST_PROCESSES = 3;
 /** The first row of the answer. */
 export type Ask = (statement: Statement) => Promise<Record<string, unknown>>;
 
-export interface ExaminedPostgres {
+export interface ExaminedPostgres extends ComparedSettings {
   readonly ask: Ask;
   readonly client: Client;
   readonly url: string;
   readonly poolSize: number;
-  /** The names of the service's processor. */
-  readonly processors: readonly string[];
   readonly clock: Clock;
   /** The row of `SETTINGS`. */
   readonly settings: Readonly<Record<string, unknown>>;
@@ -88,9 +89,10 @@ const LOST_NUMBERS: Statement = {
   text: `SELECT count(*)::int AS payments, min(reference) AS example FROM idempay.payments
     WHERE reference IS NOT NULL AND ${ENDS_WITH_SEPARATOR} AND reference ~ '${WORDS_ALONE.source}'`,
 };
-/** SQLSTATEs: the statement took too long; there is no such table yet; or the user may not read it, which another row says. */
+/** SQLSTATE: the statement took too long. */
 const CANCELLED = '57014';
-const NO_TABLE = new Set(['42P01', '3F000', '42501']);
+/** SQLSTATEs: there is no such table or column, or the user may not read it. */
+const UNREADABLE = new Set(['42P01', '3F000', '42703', '42501']);
 export const RIGHTS_ADVICE =
   'Let the user of DATABASE_URL own the schema idempay and what is in it, or name a user who does: it needs CREATE on the database where the schema is not there yet';
 
@@ -104,11 +106,24 @@ export const POSTGRES_CHECKS: readonly Check<ExaminedPostgres>[] = [
   examineTransport,
   examineRights,
   ({ client }) => examineSchema('PostgreSQL', () => readSchema(client)),
-  examineTransfer,
-  examineProcessors,
+  ifReadable(examineTransfer),
+  ifReadable(examineProcessors),
+  ifReadable(examineAccess),
   examineCommits,
-  examineLostNumbers,
+  ifReadable(examineLostNumbers),
 ];
+
+/** A schema that cannot be read has no such row, because other rows say what is wrong with it. */
+function ifReadable(check: Check<ExaminedPostgres>): Check<ExaminedPostgres> {
+  return async (examined) => {
+    try {
+      return await check(examined);
+    } catch (error) {
+      if (UNREADABLE.has((error as { code?: string }).code ?? '')) return [];
+      throw error;
+    }
+  };
+}
 
 function judgeServer({ settings }: ExaminedPostgres): Finding[] {
   const major = Number(settings.major);
@@ -243,36 +258,34 @@ export const NEWEST_CHARGE = `
   SELECT key FROM (SELECT key, state, processor FROM idempay.payments ORDER BY transaction_id DESC LIMIT 100) AS newest
   WHERE state = 'COMPLETED' AND processor = $1 LIMIT 1`;
 
-/** Other rows say what is wrong with the schema. */
-async function examineProcessors({ client, processors }: ExaminedPostgres): Promise<Finding | []> {
-  const read = async <Row extends QueryResultRow>({ text }: Statement, values: readonly unknown[] = []) =>
+async function examineProcessors({ client, processors }: ExaminedPostgres): Promise<Finding> {
+  const read = readOn(client);
+  const claimed = await readProcessorNames({ read });
+  const paid = paidCountsOf(await read<PaidRow>(COUNT_PAID, [MOST_LOOKED_AT]));
+  return judgeProcessors(processors, claimed, paid, DATABASE_WORDS);
+}
+
+async function examineAccess({ client, access }: ExaminedPostgres): Promise<Finding> {
+  return judgeAccess(access, await readAdoption({ read: readOn(client) }), DATABASE_WORDS);
+}
+
+/** The reads of the adapters, on the doctor's connection. */
+function readOn(client: Client) {
+  return async <Row extends QueryResultRow>({ text }: Statement, values: readonly unknown[] = []) =>
     (await client.query<Row>(text, [...values])).rows;
-  try {
-    const claimed = await readProcessorNames({ read });
-    const paid = paidCountsOf(await read<PaidRow>(COUNT_PAID, [MOST_LOOKED_AT]));
-    return judgeProcessors(processors, claimed, paid, DATABASE_WORDS);
-  } catch (error) {
-    if (NO_TABLE.has((error as { code?: string }).code ?? '')) return [];
-    throw error;
-  }
 }
 
 /** A start is refused for the same states. */
 async function examineTransfer({ ask }: ExaminedPostgres): Promise<Finding | []> {
-  try {
-    const { state } = await ask(FIND_TRANSFER);
-    if (state === undefined) return [];
-    return {
-      verdict: verdictOf(state === 'COPYING' || state === 'GIVEN UP'),
-      what: 'PostgreSQL transfer',
-      found: String(state).toLowerCase(),
-      wanted: 'complete or started',
-      why: 'no service starts on a copy that idempay transfer has not finished, or has given up',
-    };
-  } catch (error) {
-    if (NO_TABLE.has((error as { code?: string }).code ?? '')) return [];
-    throw error;
-  }
+  const { state } = await ask(FIND_TRANSFER);
+  if (state === undefined) return [];
+  return {
+    verdict: verdictOf(state === 'COPYING' || state === 'GIVEN UP'),
+    what: 'PostgreSQL transfer',
+    found: String(state).toLowerCase(),
+    wanted: 'complete or started',
+    why: 'no service starts on a copy that idempay transfer has not finished, or has given up',
+  };
 }
 
 /** Measures empty commits, which wait for the disk and for a synchronous standby as the commits of a payment do. */
@@ -307,14 +320,13 @@ async function examineCommits({ ask, client, cancel, settings }: ExaminedPostgre
 }
 
 /** Last, because with many millions of references it takes as long as a statement may. */
-async function examineLostNumbers({ ask }: Pick<ExaminedPostgres, 'ask'>): Promise<Finding | []> {
+async function examineLostNumbers({ ask }: Pick<ExaminedPostgres, 'ask'>): Promise<Finding> {
   try {
     const { payments, example } = await ask(LOST_NUMBERS);
     return judgeLostNumbers(payments === 0 ? undefined : { payments: Number(payments), example: String(example) });
   } catch (error) {
     const { code = '' } = error as { code?: string };
     if (code === CANCELLED) return { ...judgeLostNumbers(undefined), found: 'not counted, because it takes too long' };
-    if (NO_TABLE.has(code)) return [];
     throw error;
   }
 }

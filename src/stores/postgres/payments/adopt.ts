@@ -1,8 +1,10 @@
-import { type Adoptable, adoptionRefusal, NOBODY } from '../../../payments/values/adoption.js';
+import { type Adoptable, type Adoption, adoptionRefusal, NOBODY } from '../../../payments/values/adoption.js';
 import { CannotOpen } from '../../shared/deployment.js';
 import type { Postgres, Statement } from '../connection/postgres.js';
 import { changeStopped } from '../connection/stopped-database.js';
 
+/** The decision, or the mark of the first order. */
+export const ADOPTER: Statement = { name: 'adopter', text: 'SELECT adopter FROM idempay.deployment' };
 const UNOWNED_ORDER: Statement = {
   name: 'unowned_order',
   text: 'SELECT 1 FROM idempay.payments WHERE client IS NULL AND reference IS NOT NULL ORDER BY transaction_id LIMIT 1',
@@ -30,6 +32,16 @@ const ADOPT_CREATIONS = `
     SELECT FROM idempay.creation_keys AS own
     WHERE own.client = $1 AND (own.endpoint, own.key) = (nobodys.endpoint, nobodys.key))`;
 const DECIDE = 'UPDATE idempay.deployment SET adopter = $1';
+
+/** Reads on one connection, without a service, the answer that a start finds. */
+export async function readAdoption(database: Pick<Postgres, 'read'>): Promise<Adoption> {
+  const [row] = await database.read<{ adopter: string | null }>(ADOPTER);
+  return {
+    adopter: row?.adopter ?? undefined,
+    hasOrders: await hasUnownedOrders(database),
+    hasOrdersOfClients: () => hasOrdersOfClients(database),
+  };
+}
 
 /** True if there are orders without a client. */
 export async function hasUnownedOrders(database: Pick<Postgres, 'read'>): Promise<boolean> {

@@ -2,9 +2,8 @@ import { type AccessKind, accessRefusal, decisionIn, MARKS } from '../../../paym
 import { StoreUnavailable } from '../../../platform/faults.js';
 import type { PostgresPart } from '../connection/part.js';
 import type { Statement } from '../connection/postgres.js';
+import { ADOPTER } from './adopt.js';
 import { DATABASE_WORDS } from './processor-names.js';
-
-const ADOPTER: Statement = { name: 'adopter', text: 'SELECT adopter FROM idempay.deployment' };
 
 /** Compare-and-set: an update that waits for another one is judged by what that one wrote. */
 const MARK: Statement = {

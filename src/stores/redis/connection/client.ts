@@ -20,7 +20,8 @@ const SLOTS_REFRESH_INTERVAL_MS = 1_000;
 
 /**
  * Connects, and keeps reconnecting in the background. Nothing is queued while there is no connection and nothing is sent
- * again after one was lost: both could take a lock long after its owner gave up (decisions in `docs/operations/deployment.md`).
+ * again after one was lost: both could take a lock long after its owner gave up (decisions in `docs/operations/deployment.md`). Another
+ * password or authority is written into `location`, then given to `renewAccess`.
  */
 export function connectRedis(
   location: RedisLocation,
@@ -71,6 +72,7 @@ function createClient(location: RedisLocation, shared: RedisOptions, warn: (sent
     }
     case 'cluster':
       return connectMasters(
+        location,
         new Cluster([...location.nodes], {
           redisOptions: shared,
           enableOfflineQueue: false,
@@ -86,9 +88,13 @@ function createClient(location: RedisLocation, shared: RedisOptions, warn: (sent
   }
 }
 
-/** Nodes connect on first use, and commands are not queued before that. So masters are connected as soon as they are known. */
-function connectMasters(cluster: Cluster): Cluster {
+/**
+ * Nodes connect on first use, and commands are not queued before that. So masters are connected as soon as they are known. Each node gets
+ * the present access, because the Cluster makes it with the options that it copied when it was made itself.
+ */
+function connectMasters(location: RedisLocation, cluster: Cluster): Cluster {
   return cluster.on('+node', (node: Redis) => {
+    giveAccess(node, location);
     if (!node.options.readOnly)
       withScripts(node)
         .connect()
@@ -104,14 +110,13 @@ function withScripts(server: Redis): Redis {
   return server.on('ready', () => teachScripts(server));
 }
 
-/** The next connections use the new access, and present ones stay. */
+/** Takes the access of the client's location as it is now: the next connections use it, and present ones stay. */
 export function renewAccess(client: RedisClient, location: RedisLocation): void {
-  const options = client instanceof Cluster ? [client.options.redisOptions] : [client.options];
-  const nodes = client instanceof Cluster ? client.nodes('all').map((node) => node.options) : [];
-  for (const each of [...options, ...nodes]) {
-    if (each)
-      Object.assign(each, { password: location.password, ...(location.tls && { tls: { ...tlsOf(location) } }) });
-  }
+  for (const server of client instanceof Cluster ? client.nodes('all') : [client]) giveAccess(server, location);
+}
+
+function giveAccess({ options }: Redis, location: RedisLocation): void {
+  Object.assign(options, { password: location.password, ...(location.tls && { tls: { ...tlsOf(location) } }) });
 }
 
 export function reconnectDelayMs(attempt: number): number {
