@@ -229,6 +229,8 @@ export class EndpointRun {
       if (!record) this.parts.events.setAsideRemoved(this.lease.name);
       return this.removed(await rows.removeSetAside(this.lease, key));
     }
+    // It stays due, so that the next owner tries it.
+    if (!this.mayStillSend()) return;
     const settlement = { ...record, settledAtUs: record.settledAt * 1_000 };
     const result = await this.send(this.endpoint(), settlement);
     if (result.state === 'taken') return this.removed(await rows.removeSetAside(this.lease, key));

@@ -5,15 +5,18 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { SettlementFeed } from '#idempay/payments/settlement-feed.js';
 import type { NamedPayment } from '#idempay/payments/values/reference.js';
+import { systemClock } from '#idempay/platform/clock.js';
 import { markFolderAsRestored } from '#idempay/stores/embedded/file/adoption.js';
 import { backUp } from '#idempay/stores/embedded/file/backup.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
+import { createWebhooks } from '#idempay/webhooks/webhooks.js';
 import { openWithWarnings } from '../../testkit/protocol/embedded-with-warnings.js';
-import { givenClaim, LONG_MS, newKey } from '../../testkit/protocol/payment-attempts.js';
+import { givenClaim, LONG_MS, newKey, newOwner } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY, orderOf } from '../../testkit/protocol/payment-composition.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
-import { untilPast } from '../../testkit/time/until.js';
+import { until, untilPast } from '../../testkit/time/until.js';
 import { expectLossHandled } from '../contracts/ledger-loss-contract.js';
 
 /**
@@ -26,6 +29,7 @@ const run = promisify(execFile);
 const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
 const RESTORED = expect.stringMatching(/^The database was replaced by a standby or a restored copy/);
 const GAP = 1_000_000_000;
+const TOLD_DEADLINE_MS = 30_000;
 const LEASE_MS = 1_000;
 const NO_ANSWER = { state: 'unknown', cause: 'no answer' } as const;
 const NO_RECORD = { state: 'no record' } as const;
@@ -93,6 +97,39 @@ async function expectAdopted(dataDir: string, { processor, named, lostId }: Awai
   expect((await transactions.create(NEW)).id).toBe(lostId + GAP);
   await close();
   await expectHealthy(dataDir);
+}
+
+/** The endpoint `shop`, served by one process on these ports. Its receiver takes everything. */
+function serveWebhook(ports: Awaited<ReturnType<typeof openWithWarnings>>) {
+  const told: string[] = [];
+  const events: string[] = [];
+  const noted = (name: string) => (subject: unknown) => void events.push(`${name} ${subject}`);
+  const webhooks = createWebhooks(
+    { current: [{ name: 'shop', url: 'https://shop.example/', secrets: [] }], close() {} },
+    newOwner,
+    {
+      ...{ rows: ports.endpointRows, history: ports.paymentHistory, clock: systemClock, random: Math.random },
+      feed: new SettlementFeed(ports.settlements, systemClock),
+      events: {
+        fault: noted('fault'),
+        setAside: noted('setAside'),
+        standsStill: noted('standsStill'),
+        stoppedByReceiver: noted('stoppedByReceiver'),
+        passedByRetention: noted('passedByRetention'),
+        beganEarlier: noted('beganEarlier'),
+        setAsideRemoved: noted('setAsideRemoved'),
+      },
+    },
+    {
+      async send(_endpoint, { id }) {
+        told.push(id);
+        return { state: 'taken' };
+      },
+      async close() {},
+    },
+  );
+  webhooks.start();
+  return { told, events, stop: webhooks.stop };
 }
 
 describe('a plain copy of the database', () => {
@@ -174,6 +211,33 @@ describe('a plain copy of the database', () => {
     await elsewhere.close();
     await copy(join(other, DATABASE), join(dataDir, DATABASE));
     expect((await openWithWarnings(dataDir)).warnings).toEqual([RESTORED]);
+  });
+
+  test('that lacks the row of a webhook endpoint: it is told of what settled before it has a row again', async () => {
+    const [dataDir, file] = [newFolder(), `${newFolder()}.sqlite`];
+    await (await openWithWarnings(dataDir)).close();
+    await copy(join(dataDir, DATABASE), file);
+    const before = await openWithWarnings(dataDir);
+    const served = serveWebhook(before);
+    await until('the endpoint', TOLD_DEADLINE_MS, async () => (await before.endpointRows.list()).length > 0);
+    await served.stop();
+    await before.close();
+    await copy(file, join(dataDir, DATABASE));
+    const restored = await openWithWarnings(dataDir);
+    expect(restored.warnings).toEqual([RESTORED]);
+    expect(await restored.endpointRows.list()).toEqual([]);
+    const { payments } = compose(restored);
+    const key = await payments.issueKey();
+    await payments.pay({ key }, MONEY);
+    const { settledAt } = (await restored.paymentHistory.find(key)) as { settledAt: number };
+    await until('the bound to pass it', TOLD_DEADLINE_MS, async () => {
+      const bound = await restored.settlements.look();
+      return bound !== undefined && bound.atUs > settledAt * 1_000;
+    });
+    const again = serveWebhook(restored);
+    await until('the message', TOLD_DEADLINE_MS, () => again.told.includes(`${key}.completed`));
+    expect(again.events).toEqual(['beganEarlier shop']);
+    await again.stop();
   });
 
   test('that lacks nothing is no restore', async () => {

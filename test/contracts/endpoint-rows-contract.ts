@@ -1,21 +1,25 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { FeedPosition } from '#idempay/payments/settlement-feed.js';
 import type { EndpointRows, SetAside } from '#idempay/webhooks/ports/endpoint-rows.js';
 import { inState, newKey, newOwner } from '../../testkit/protocol/payment-attempts.js';
-import type { ContractPorts } from '../../testkit/protocol/ports.js';
+import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
+import { until } from '../../testkit/time/until.js';
 
 const LONG_MS = 600_000;
 const SHORT_MS = 400;
 const INCARNATION = '0123456789abcdef';
+const TEN_MINUTES_MS = 600_000;
+const DEADLINE_MS = 15_000;
 
 /**
  * Guarantees of every EndpointRows beyond its types.
  *  1. An endpoint has one owner at a time, until its lease has ended or was given back. 2. What an earlier owner writes changes nothing.
  *  3. A new endpoint begins where it is told; one that is there goes on, and if its client is another one, it begins anew with nothing set
- *     aside. 4. A stopped endpoint is nobody's until it is started, and keeps its position. 5. A settlement is set aside once, up to a limit,
+ *     aside. After rows may have been lost, a row may be one of these: if it is made within ten minutes, it names the incarnation before the
+ *     loss, so that the feed begins earlier. 4. A stopped endpoint is nobody's until it is started, and keeps its position. 5. A settlement is set aside once, up to a limit,
  *     and is due again after its time; after its last time it is only kept, until it is sent again by hand.
  */
-export function endpointRowsContract({ endpointRows: rows, pass }: ContractPorts): void {
+export function endpointRowsContract({ endpointRows: rows, pass }: ContractPorts, open: OpenPorts): void {
   const at = (atUs: number, key?: string): FeedPosition => ({ incarnation: INCARNATION, atUs, key });
   const newEndpoint = async (client?: string) => {
     const name = `endpoint-${newKey().slice(-12)}`;
@@ -105,6 +109,31 @@ export function endpointRowsContract({ endpointRows: rows, pass }: ContractPorts
     expect(await rows.find(lease.name)).toMatchObject({ client: 'key:b', position: { atUs: 7 }, setAside: 0 });
     expect(await rows.advance(lease, at(9))).toBe('stale');
     expect(inState(await take(lease.name, newOwner(), { client: 'key:b' }), 'taken').position).toEqual(at(7));
+  });
+
+  test.each([
+    ['within ten minutes', 0],
+    ['later', TEN_MINUTES_MS + LONG_MS],
+  ])('3: a row that is made %s after rows may have been lost', async (_, ageMs) => {
+    const own = await open();
+    onTestFinished(() => own.close());
+    const untilBound = (condition: (incarnation: string) => boolean) =>
+      until('the bound', DEADLINE_MS, async () => {
+        const bound = await own.settlements.look();
+        return bound && condition(bound.incarnation) && bound;
+      });
+    const before = await untilBound(() => true);
+    await own.beginIncarnation(ageMs);
+    const bound = await untilBound((incarnation) => incarnation !== before.incarnation);
+    await own.endpointRows.begin({ name: 'shop', client: undefined, position: bound });
+    const asked = { name: 'shop', owner: newOwner(), client: undefined, leaseMs: LONG_MS };
+    const { position } = inState(await own.endpointRows.take(asked), 'taken');
+    const isLost = ageMs === 0;
+    expect(position).toMatchObject({ atUs: bound.atUs, incarnation: (isLost ? before : bound).incarnation });
+    const question = { bound, client: undefined, kind: undefined, limit: 1, readLimit: 1 };
+    const page = await own.settlements.page({ ...question, after: position });
+    if (!isLost) inState(page, 'page');
+    else expect(inState(page, 'other incarnation').fromUs).toBeLessThanOrEqual(bound.atUs - TEN_MINUTES_MS * 1_000);
   });
 
   test('4: a stopped endpoint is nobody’s until it is started, and goes on where it was', async () => {

@@ -4,8 +4,8 @@ import { openDistributedPorts, openEmbeddedPorts, sharePorts } from '../../testk
 import { endpointRowsContract } from './endpoint-rows-contract.js';
 
 describe('the endpoint rows contract (embedded)', async () =>
-  endpointRowsContract(await sharePorts(openEmbeddedPorts)));
+  endpointRowsContract(await sharePorts(openEmbeddedPorts), openEmbeddedPorts));
 describe('the endpoint rows contract (distributed)', async () =>
-  endpointRowsContract(await sharePorts(openDistributedPorts)));
+  endpointRowsContract(await sharePorts(openDistributedPorts), openDistributedPorts));
 describe('the endpoint rows contract (modelled)', async () =>
-  endpointRowsContract(await sharePorts(openModelledPorts)));
+  endpointRowsContract(await sharePorts(openModelledPorts), openModelledPorts));

@@ -1,9 +1,12 @@
 import { setImmediate as settle } from 'node:timers/promises';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import type { PaymentHistory } from '#idempay/payments/ports/payment-history.js';
 import { SettlementFeed } from '#idempay/payments/settlement-feed.js';
 import { openInMemory } from '#idempay/stores/embedded/open-in-memory.js';
 import type { Endpoint } from '#idempay/webhooks/endpoint-file.js';
+import { LEASE_MS } from '#idempay/webhooks/endpoint-run.js';
 import type { Message } from '#idempay/webhooks/message.js';
+import type { Lease } from '#idempay/webhooks/ports/endpoint-rows.js';
 import type { Receivers, SendResult } from '#idempay/webhooks/receivers.js';
 import type { WebhookEvents } from '#idempay/webhooks/webhook-events.js';
 import { createWebhooks } from '#idempay/webhooks/webhooks.js';
@@ -30,6 +33,7 @@ describe('an endpoint', () => {
   let endpoints: Endpoint[];
   let events: string[];
   let answer: (id: string) => SendResult;
+  let find: PaymentHistory['find'];
   let sent: { readonly id: string; readonly atMs: number }[];
 
   beforeEach(() => {
@@ -39,6 +43,7 @@ describe('an endpoint', () => {
     events = [];
     sent = [];
     answer = () => TAKEN;
+    find = ports.paymentHistory.find;
   });
 
   function start() {
@@ -61,7 +66,7 @@ describe('an endpoint', () => {
       {
         rows: ports.endpointRows,
         feed: new SettlementFeed(ports.settlements, clock),
-        history: ports.paymentHistory,
+        history: { find: (key) => find(key) },
         clock,
         random: () => 0,
         events: {
@@ -115,6 +120,15 @@ describe('an endpoint', () => {
     for (let index = 0; index < count; index += 1) ids.push(await settled());
     return ids;
   };
+  /** The lease of another process. */
+  async function takenAway(): Promise<Lease> {
+    const lease = { name: 'shop', owner: newOwner() };
+    await ports.endpointRows.stop('shop');
+    await pass(5 * SECOND_MS);
+    await ports.endpointRows.start('shop');
+    await ports.endpointRows.take({ ...lease, client: undefined, leaseMs: LONG_MS });
+    return lease;
+  }
   const tries = (id: string) => sent.filter((each) => each.id === id);
   const isTold = (ids: readonly string[]) => ids.every((id) => tries(id).length > 0);
   const row = async () => ports.endpointRows.find('shop');
@@ -225,12 +239,8 @@ describe('an endpoint', () => {
     async () => {
       start();
       await served();
-      const lease = { name: 'shop', owner: newOwner() };
       // As if this many were refused before.
-      await ports.endpointRows.stop('shop');
-      await pass(5 * SECOND_MS);
-      await ports.endpointRows.start('shop');
-      await ports.endpointRows.take({ ...lease, client: undefined, leaseMs: LONG_MS });
+      const lease = await takenAway();
       const aside = { cause: 'it answered 500', retryMs: HOUR_MS, mostSetAside: MOST_SET_ASIDE };
       const kept = await settledMany(MOST_SET_ASIDE);
       for (const id of kept) await ports.endpointRows.setAside(lease, { ...aside, key: id.split('.')[0] as string });
@@ -250,6 +260,37 @@ describe('an endpoint', () => {
       await passUntil('room', async () => Number((await row())?.setAside) < MOST_SET_ASIDE / 2);
       answer = () => TAKEN;
       await passUntil('the position to move', async () => (await row())?.position.atUs !== position);
+    },
+  );
+
+  // Bug: a process that was stopped while it read a settlement that is set aside sent it without a lease. Cause: the lease was looked at
+  // before two reads. Fix: it is looked at right before the send.
+  test(
+    'a settlement that is set aside is not sent if the lease has ended while it was read',
+    WITHOUT_LIMIT,
+    async () => {
+      start();
+      await served();
+      await pass(SECOND_MS);
+      const id = await settled();
+      await passUntil('the message', () => isTold([id]));
+      sent = [];
+      const key = id.split('.')[0] as string;
+      const lease = await takenAway();
+      const aside = { key, cause: 'it answered 500', retryMs: 0, mostSetAside: MOST_SET_ASIDE };
+      await ports.endpointRows.setAside(lease, aside);
+      await ports.endpointRows.release(lease);
+      let stoppedUntil = 0;
+      find = async (asked) => {
+        if (stoppedUntil === 0) {
+          clock.leap(LEASE_MS);
+          stoppedUntil = clock.monotonic();
+        }
+        return ports.paymentHistory.find(asked);
+      };
+      await passUntil('the stop', () => stoppedUntil > 0);
+      await passUntil('the message', () => isTold([id]));
+      expect(tries(id).filter(({ atMs }) => atMs <= stoppedUntil)).toEqual([]);
     },
   );
 

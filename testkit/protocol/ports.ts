@@ -6,6 +6,7 @@ import pg from 'pg';
 import { afterAll } from 'vitest';
 import { type Clock, systemClock } from '#idempay/platform/clock.js';
 import { openDistributed } from '#idempay/stores/distributed.js';
+import { beginIncarnation } from '#idempay/stores/embedded/file/adoption.js';
 import { openEmbedded } from '#idempay/stores/embedded/open.js';
 import { readRedisUrl } from '#idempay/stores/redis/connection/url.js';
 import type { Deployment, Notices } from '#idempay/stores/shared/deployment.js';
@@ -23,6 +24,8 @@ export interface ContractPorts extends Ports {
   endClaims(): Promise<void>;
   /** Gives all of these settlements the time of the first one. */
   settleAtOneTime(keys: readonly string[]): Promise<void>;
+  /** Another incarnation of the feed, which began `ageMs` ago. */
+  beginIncarnation(ageMs: number): Promise<void>;
 }
 
 export interface PortSettings {
@@ -55,6 +58,11 @@ export const openEmbeddedPorts: OpenPorts = async (settings) => {
       database.prepare(settleAtOneTime('payments', 'SELECT value FROM json_each(?1)')).run(JSON.stringify(keys));
       database.close();
     },
+    async beginIncarnation(ageMs) {
+      const database = new DatabaseSync(join(dataDir, 'idempay.sqlite'));
+      database.exec(beginIncarnation(`${Date.now() - ageMs}`));
+      database.close();
+    },
     async close() {
       await deployment.close();
       await rm(dataDir, { recursive: true, force: true });
@@ -73,6 +81,12 @@ export const openDistributedPorts: OpenPorts = async (settings) => {
     },
     async settleAtOneTime(keys) {
       await stores.client.query(settleAtOneTime('idempay.payments', 'SELECT unnest($1::uuid[])'), [keys]);
+    },
+    async beginIncarnation(ageMs) {
+      await stores.client.query(
+        "INSERT INTO idempay.settlement_incarnations SELECT max(number) + 1, '0123456789abcdef', clock_timestamp() - $1 * interval '1 millisecond' FROM idempay.settlement_incarnations",
+        [ageMs],
+      );
     },
     async close() {
       await ports.close();

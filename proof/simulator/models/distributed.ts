@@ -23,6 +23,7 @@ import { connectPostgres } from './postgres-client.js';
 import { PostgresServer } from './postgres-server.js';
 import { connectRedis } from './redis-client.js';
 import { RedisServer } from './redis-server.js';
+import { begunIncarnation } from './settlement-statements.js';
 
 /** As `DatabaseClock` does it by a timer of its own. */
 const SYNCHRONIZE_EVERY_MS = 1_000;
@@ -106,6 +107,10 @@ export const openModelledPorts: OpenPorts = async ({
       const rows = keys.flatMap((key) => payments.get(key) ?? []);
       const settled_at = Math.min(...rows.flatMap((row) => row.settled_at ?? []));
       for (const row of rows) payments.set(row.key, { ...row, settled_at });
+    },
+    async beginIncarnation(ageMs) {
+      const { tables } = servers.postgres;
+      tables.incarnations = begunIncarnation(tables, performance.timeOrigin + performance.now() - ageMs);
     },
   };
 };

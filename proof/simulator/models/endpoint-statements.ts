@@ -1,3 +1,4 @@
+import { BEGIN_EARLIER_US } from '#idempay/stores/shared/settlement-reads.js';
 import type { Statements, Tables } from './postgres-server.js';
 
 /** A row of `webhook_endpoints`. Times are the server's, in milliseconds since the epoch. */
@@ -86,8 +87,10 @@ export const ENDPOINT_STATEMENTS: Statements = {
   },
 
   begin_endpoint(tables, values: [string, string | null, string, number, string | null], [now]) {
-    const { endpoints, setAside } = tables;
-    const [name, client, incarnation, at_us, key] = values;
+    const { endpoints, setAside, incarnations } = tables;
+    const [name, client, given, at_us, key] = values;
+    const young = incarnations.findIndex(({ beganAt }, index) => index > 0 && beganAt > now - BEGIN_EARLIER_US / 1_000);
+    const incarnation = incarnations[young - 1]?.incarnation ?? given;
     const row = endpoints.get(name);
     if (row && (row.client === client || !isFree(row, undefined, now))) return [];
     endpoints.set(name, {

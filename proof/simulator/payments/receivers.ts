@@ -140,13 +140,11 @@ export function createSimulatedReceivers(
     };
   }
 
-  /** Notes the position with which a row was begun: nobody has moved it when it is taken for the first time. */
+  /** Notes the position with which the first row was begun. It counts also after a restore has taken the row away. */
   const noted = (rows: EndpointRows): EndpointRows =>
     decorated(rows, {
       take: (next) => async (asked) => {
         const taken = await next(asked);
-        // A restore may have taken the row away.
-        if (taken.state === 'new') beginnings.delete(asked.name);
         if (taken.state === 'taken' && !beginnings.has(asked.name))
           beginnings.set(asked.name, { fromUs: taken.position.atUs });
         return taken;

@@ -6,7 +6,7 @@ import { type HistoryRow, recordOf } from './payment-rows.js';
  * Before the last place of another incarnation, or before its beginning, a reader begins again this much earlier. It covers what was settled
  * before the other incarnation was noticed, and clocks of two servers that differ.
  */
-const BEGIN_EARLIER_US = 10 * 60_000_000;
+export const BEGIN_EARLIER_US = 10 * 60_000_000;
 
 const ABOVE_ALL_KEYS = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 

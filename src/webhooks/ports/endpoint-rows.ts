@@ -11,7 +11,8 @@ export interface EndpointRows {
 
   /**
    * Makes the row of a new endpoint. If the row is of another client and nobody has its lease, it begins anew: with this position, and with
-   * nothing set aside. Otherwise it changes nothing.
+   * nothing set aside. Otherwise it changes nothing. Within ten minutes after rows may have been lost, the row names the incarnation of the feed
+   * before the loss, so that the feed begins earlier: it may be a row that was lost.
    */
   begin(beginning: {
     readonly name: string;

@@ -1,14 +1,21 @@
 import type { FeedPosition } from '../../../payments/settlement-feed.js';
 import type { Lease } from '../../../webhooks/ports/endpoint-rows.js';
 import type { TakenRow } from '../../shared/endpoint-rows.js';
+import { BEGIN_EARLIER_US } from '../../shared/settlement-reads.js';
 import type { Database } from '../file/sqlite.js';
 
 const FIND = 'SELECT * FROM webhook_endpoints WHERE name = ?';
 const OWN = 'UPDATE webhook_endpoints SET owner = ?, lease_until = ? WHERE name = ?';
 const COUNT = `
   SELECT count(*) AS count, ifnull(min(next_try_at) <= ?2, 0) AS is_due FROM webhook_set_aside WHERE endpoint = ?1`;
+/** The incarnation before the first one that is young. NULL if rows cannot have been lost in this time. */
+const BEFORE_LOSS = `(
+    SELECT former.incarnation FROM settlement_incarnations AS young
+    JOIN settlement_incarnations AS former ON former.number = young.number - 1
+    WHERE young.began_at > ?6 - ${BEGIN_EARLIER_US / 1_000} ORDER BY young.number LIMIT 1)`;
+/** Nothing tells a row that was lost from a new one. */
 const BEGIN = `
-  INSERT INTO webhook_endpoints (name, client, incarnation, at_us, key, lease_until) VALUES (?1, ?2, ?3, ?4, ?5, 0)
+  INSERT INTO webhook_endpoints (name, client, incarnation, at_us, key, lease_until) VALUES (?1, ?2, ifnull(${BEFORE_LOSS}, ?3), ?4, ?5, 0)
   ON CONFLICT (name) DO UPDATE
     SET client = excluded.client, incarnation = excluded.incarnation, at_us = excluded.at_us, key = excluded.key, owner = NULL
     WHERE client IS NOT excluded.client AND (owner IS NULL OR lease_until <= ?6)`;

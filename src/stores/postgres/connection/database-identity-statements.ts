@@ -109,11 +109,13 @@ const PROCESSORS_BEFORE_LOSS = `CASE WHEN processors <> '{}' THEN ARRAY(
               OR look_up_references_until <= (SELECT max(until_ms) FROM idempay.retention_hours)
               OR last.processor = ANY (processors_before_loss))) END`;
 
+/** The very first server replaces none. */
+const REPLACES = "look_up_before > '00000000-0000-0000-0000-000000000000'";
+
 /**
  * Writes down that the newest rows may be lost, once for all processes, together with all consequences: ids go on after a gap,
  * keys are looked up, and marks of unsent payments end with the generation. `$1`: the incarnation that lacks a commit, or
  * NULL; `$2`: the highest generation that is known of. A backup may be restored twice, so there is a gap for each generation.
- * The very first server replaces none.
  */
 export const ADOPT: Statement = {
   name: 'adopt_database',
@@ -138,8 +140,8 @@ export const ADOPT: Statement = {
       FROM (${LIVE}) AS live, (SELECT generation FROM idempay.deployment) AS before
       WHERE (${SEEN} IS DISTINCT FROM ${FOUND} OR deployment.incarnation = $1) AND ${IS_RESTORED}
       RETURNING look_up_before, (deployment.generation - before.generation) * ${GAP}::bigint AS gap),
-    begun AS (${beginIncarnation('EXISTS (SELECT FROM adopted)')})
+    begun AS (${beginIncarnation(`EXISTS (SELECT FROM adopted WHERE ${REPLACES})`)})
     UPDATE idempay.transaction_list
     SET last_id = last_id + gap, version = version + gap, last_removal_version = version + gap
-    FROM adopted WHERE look_up_before > '00000000-0000-0000-0000-000000000000'`,
+    FROM adopted WHERE ${REPLACES}`,
 };

@@ -1,3 +1,4 @@
+import { BEGIN_EARLIER_US } from '../../shared/settlement-reads.js';
 import type { Statement } from '../connection/postgres.js';
 
 /** True if the lease is the owner's own, is free, or was not lengthened by another owner. Each takes the row of `webhook_endpoints`. */
@@ -23,13 +24,19 @@ export const TAKE: Statement = {
     FROM idempay.webhook_endpoints AS endpoint LEFT JOIN taken ON true WHERE endpoint.name = $1`,
 };
 
-/** $1 to $5: the name, the client, and the position. */
+/** The incarnation before the first one that is young. NULL if rows cannot have been lost in this time. */
+const BEFORE_LOSS = `(
+        SELECT former.incarnation FROM idempay.settlement_incarnations AS young
+        JOIN idempay.settlement_incarnations AS former ON former.number = young.number - 1
+        WHERE young.began_at > clock_timestamp() - ${BEGIN_EARLIER_US} * interval '1 microsecond' ORDER BY young.number LIMIT 1)`;
+
+/** $1 to $5: the name, the client, and the position. Nothing tells a row that was lost from a new one. */
 export const BEGIN: Statement = {
   name: 'begin_endpoint',
   text: `
     WITH begun AS (
       INSERT INTO idempay.webhook_endpoints AS endpoint (name, client, incarnation, at_us, key, lease_until)
-      VALUES ($1, $2, $3, $4::bigint, $5::uuid, clock_timestamp())
+      VALUES ($1, $2, coalesce(${BEFORE_LOSS}, $3), $4::bigint, $5::uuid, clock_timestamp())
       ON CONFLICT (name) DO UPDATE
         SET client = excluded.client, incarnation = excluded.incarnation, at_us = excluded.at_us, key = excluded.key, owner = NULL
         WHERE endpoint.client IS DISTINCT FROM excluded.client
