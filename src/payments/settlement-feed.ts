@@ -43,9 +43,17 @@ export interface FeedQuestion {
   readonly patience?: Patience | undefined;
 }
 
-/** A page may be empty and have another position. `fromUs`: the time to begin again from, in microseconds since the epoch. */
+/**
+ * A page may be empty and have another position. `isLast`: there is nothing more up to the bound. `fromUs`: the time to begin again from, in
+ * microseconds since the epoch.
+ */
 export type FeedPage =
-  | { readonly state: 'page'; readonly settlements: readonly Settlement[]; readonly next: FeedPosition }
+  | {
+      readonly state: 'page';
+      readonly settlements: readonly Settlement[];
+      readonly next: FeedPosition;
+      readonly isLast: boolean;
+    }
   /** Settlements before the position may not have been shown, because rows were lost or a clock was set back. */
   | { readonly state: 'other incarnation'; readonly fromUs: number }
   /** Retention has removed settlements after the position. */
@@ -85,7 +93,7 @@ export class SettlementFeed {
       after = { ...next, incarnation: bound.incarnation };
       const ms = waitsUntil - this.clock.monotonic();
       if (!(mayWait && (await this.untilSettled(question, bound, { ms, gone: patience.gone })))) {
-        return { state: 'page', settlements, next: after };
+        return { state: 'page', settlements, next: after, isLast };
       }
     }
   }

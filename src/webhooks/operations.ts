@@ -1,11 +1,14 @@
-import type { SettlementFeed } from '../payments/settlement-feed.js';
+import type { FeedQuestion, SettlementFeed } from '../payments/settlement-feed.js';
+import { StoreUnavailable } from '../platform/faults.js';
 import type { Endpoint } from './endpoint-file.js';
 import type { EndpointRow, EndpointRows, SetAside } from './ports/endpoint-rows.js';
 
-/** All that may be set aside. */
+/** The highest number of settlements that may be set aside for an endpoint. */
 const MOST_LISTED = 1_000;
-/** More settlements than this are not counted. */
-export const MOST_COUNTED = 1_000;
+/** More settlements than this are not counted, because the rows that are counted are read whole. */
+export const MOST_COUNTED = 100;
+/** Pages of the feed that are read for the settlements of one client, of up to 10,000 rows each. */
+const MOST_PAGES = 10;
 
 /** The endpoints for operators. Undefined, or false, if there is no such endpoint. */
 export interface WebhookOperations extends Pick<EndpointRows, 'start' | 'stop' | 'resend'> {
@@ -14,8 +17,9 @@ export interface WebhookOperations extends Pick<EndpointRows, 'start' | 'stop' |
 }
 
 export interface ListedEndpoint extends EndpointRow {
-  /** Both are undefined if the endpoint is not in the file of this process. */
+  /** Undefined if the endpoint is not in the file of this process. */
   readonly receiver: string | undefined;
+  /** Undefined if that is so, too, or if the feed cannot tell at the moment. */
   readonly behind: Behind | undefined;
 }
 
@@ -32,7 +36,7 @@ export interface EndpointDetails {
   readonly setAside: readonly SetAside[];
 }
 
-/** `file`: omitted if this process has no endpoints. */
+/** If `file` is omitted, this process has no endpoints. */
 export function createWebhookOperations(
   rows: EndpointRows,
   feed: Pick<SettlementFeed, 'read'>,
@@ -44,13 +48,31 @@ export function createWebhookOperations(
     return { ...row, receiver: new URL(endpoint.url).origin, behind: await behindOf(row) };
   }
 
-  async function behindOf({ position, client }: EndpointRow): Promise<Behind> {
-    const question = { client, kind: undefined, limit: MOST_COUNTED };
-    let page = await feed.read({ ...question, after: position });
-    // The endpoint will begin at that time, too.
-    if (page.state !== 'page') page = await feed.read({ ...question, after: { fromUs: page.fromUs } });
-    if (page.state !== 'page') return { count: 0, sinceUs: undefined };
-    return { count: page.settlements.length, sinceUs: page.settlements[0]?.settledAtUs };
+  /** The rows of endpoints are listed, and changed, also if the feed cannot be read. */
+  async function behindOf(row: EndpointRow): Promise<Behind | undefined> {
+    try {
+      return await countAfter(row);
+    } catch (fault) {
+      if (fault instanceof StoreUnavailable) return undefined;
+      throw fault;
+    }
+  }
+
+  async function countAfter({ position, client }: EndpointRow): Promise<Behind | undefined> {
+    let after: FeedQuestion['after'] = position;
+    for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+      const page = await feed.read({ client, kind: undefined, limit: MOST_COUNTED, after });
+      if (page.state !== 'page') {
+        // The endpoint will begin at that time, too.
+        after = { fromUs: page.fromUs };
+      } else {
+        const { settlements, isLast, next } = page;
+        if (settlements.length > 0 || isLast)
+          return { count: settlements.length, sinceUs: settlements[0]?.settledAtUs };
+        after = next;
+      }
+    }
+    return undefined;
   }
 
   return {

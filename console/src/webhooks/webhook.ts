@@ -8,7 +8,7 @@ export type SetAside = WebhookDetails['settlements'][number];
 /** The most that may be set aside; then the endpoint gets no others. */
 const MOST_SET_ASIDE = 1_000;
 /** More settlements than this are not counted. */
-export const MOST_COUNTED = 1_000;
+export const MOST_COUNTED = 100;
 /** A receiver that was away for a moment has taken everything by then. */
 const BEHIND_AFTER_MS = 10_000;
 

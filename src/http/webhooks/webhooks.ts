@@ -121,7 +121,7 @@ const MEMBERS = {
     type: 'integer',
     minimum: 0,
     maximum: MOST_COUNTED,
-    description: `Settlements after the position of the endpoint, counted up to ${MOST_COUNTED}; null as \`receiver\` is.`,
+    description: `Settlements after the position of the endpoint, counted up to ${MOST_COUNTED}. Null: the endpoint is not in the file of the process that answers, or the feed cannot tell at the moment.`,
   }),
   behindSince: orNull({ ...moment, description: 'When the oldest of them was settled; null if there is none.' }),
   setAside: {
@@ -181,7 +181,7 @@ const listing: RouteDescription = {
   operationId: 'listWebhooks',
   tag: 'Webhooks',
   summary: 'List the endpoints that are told of settlements',
-  text: 'Each that was ever served, by name. One that is in `WEBHOOKS_FILE` no more stays, so that it goes on where it was if it comes back.',
+  text: 'Each endpoint that was ever served, by name. An endpoint that was taken out of `WEBHOOKS_FILE` stays in the list, and goes on from its position if it comes back.',
   answers: {
     200: {
       text: 'The endpoints.',
