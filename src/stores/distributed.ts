@@ -71,7 +71,7 @@ export async function openDistributed(options: {
   /** The content of the file of authorities that `databaseUrl` names. */
   databaseCa?: string | undefined;
   databasePoolSize: number;
-  /** The setting AUTH. If omitted, orders are claimed with either, as contracts do. */
+  /** The setting AUTH. If omitted, orders are claimed with either, as tests of one adapter do. */
   access?: AccessKind | undefined;
   transactionCacheTtlMs: number;
   clock: Clock;
@@ -210,18 +210,18 @@ export async function openDistributed(options: {
     }
   }
 
-  const onOtherKind = (sentence: string) => reportBroken(new CannotOpen(sentence));
+  const onRefused = (sentence: string) => reportBroken(new CannotOpen(sentence));
   return {
     id: identity.deploymentId,
     clock,
     keys: createRedisKeyStore(redis, names, lockEnds, { clock, remembered, measures }),
     ledger: createPostgresLedger(payments, databaseClock, confirmDurable, {
       measures,
-      onOtherKind,
+      onRefused,
       access: options.access,
       adopter: identity.adopter,
     }),
-    refunds: createPostgresRefundLedger(payments, databaseClock, confirmDurable, onOtherKind),
+    refunds: createPostgresRefundLedger(payments, databaseClock, confirmDurable, onRefused),
     paymentHistory: createPostgresPaymentHistory(payments, confirmDurable, new Permits(maxPages)),
     settlements: createPostgresSettlements(payments, confirmDurable, new Permits(maxPages)),
     endpointRows: createPostgresEndpointRows(payments),

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { RefundAttempt } from '#idempay/payments/ports/refund-ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { executionOf } from '../../testkit/deployments/distributed-stores.js';
@@ -11,6 +11,7 @@ import {
   LONG_MS,
   newKeyOf,
   newOwner,
+  turnsOf,
 } from '../../testkit/protocol/payment-attempts.js';
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
 import { refundsWith } from '../../testkit/protocol/refund-attempts.js';
@@ -298,3 +299,19 @@ test('a claim counts only while the name of its processor is in the database, an
   expect(await ledger.find(attempt.key)).toEqual({ state: 'absent' });
   expect(await names()).toEqual(['simulated']);
 });
+
+/** Bug: such a claim failed as unknown, although nothing was claimed, and nobody read the row again. */
+test.each(['register_processor', 'mark_order_access'])(
+  'a claim goes on if the reply of %s is lost before it',
+  async (statement) => {
+    const started = await openDistributedPortsOn(
+      { ...stores, databaseUrl: wire.through(stores.databaseUrl) },
+      { access: 'none' },
+    );
+    onTestFinished(() => started.close());
+    const lost = wire.loseReply(executionOf(statement));
+    const claimed = await started.ledger.claim(claimAttempt(turnsOf(started.id)('order-1', 1)));
+    expect(claimed).toMatchObject({ state: 'claimed', claim: { epoch: 1, unsent: true } });
+    await lost;
+  },
+);

@@ -37,6 +37,11 @@ const refund = (url: string, reference: string, name: string, headers: Ask['head
   );
 const cancel = (url: string, reference: string) =>
   ask(`${url}/api/payment-cancellation?reference=${reference}`, { method: 'POST' });
+const cancelKey = async (url: string, headers: Ask['headers'] = {}) =>
+  ask(`${url}/api/payment-cancellation`, {
+    method: 'POST',
+    headers: { ...headers, 'Idempotency-Key': await issue(url, headers) },
+  });
 const issue = async (url: string, headers: Ask['headers'] = {}, query = '') =>
   (await ask(`${url}/api/server-generated/generate-key${query}`, { headers })).json<string>();
 
@@ -451,6 +456,33 @@ describe('of two processes on an empty database, of which one has AUTH=required'
     expect((await order(processes.required.url, 'order-2', shop.headers)).status).toBe(200);
     expect((await payAt.none()).status).toBe(503);
     expect((await processes.none.ended).code).toBe(1);
+  });
+
+  /** Bug: each of them was compared with the mark that only an order writes, and got 503 until an order was paid. */
+  test('a generated key needs no mark for content or a cancellation, before and after the first order', async () => {
+    const { stores, processes, payAt } = await openBoth();
+    const detailed = { ...MONEY, source: 'tok_1', description: 'Two chairs', metadata: { room: '1' } };
+    const { required, none } = processes;
+    const statuses = async () => {
+      const answers = await Promise.all([
+        pay(none.url, await issue(none.url), detailed),
+        pay(required.url, await issue(required.url, shop.headers), detailed, shop),
+        cancelKey(none.url),
+        cancelKey(required.url, shop.headers),
+      ]);
+      return answers.map(({ status }) => status);
+    };
+    const allServed = [200, 200, 200, 200];
+    const markIs = async (adopter: string | null) =>
+      expect(await stores.sql('SELECT adopter FROM idempay.deployment')).toEqual([{ adopter }]);
+    expect(await statuses()).toEqual(allServed);
+    await markIs(null);
+    expect((await payAt.none()).status).toBe(200);
+    await markIs('everybody');
+    expect(await statuses()).toEqual(allServed);
+    // As after a restore.
+    await stores.sql('UPDATE idempay.deployment SET adopter = NULL');
+    expect(await statuses()).toEqual(allServed);
   });
 
   test('a closing decides as well', async () => {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import pg from 'pg';
 import { afterAll } from 'vitest';
+import type { AccessKind } from '#idempay/payments/values/adoption.js';
 import { type Clock, systemClock } from '#idempay/platform/clock.js';
 import { openDistributed } from '#idempay/stores/distributed.js';
 import { beginIncarnation } from '#idempay/stores/embedded/file/adoption.js';
@@ -29,6 +30,8 @@ export interface ContractPorts extends Ports {
 }
 
 export interface PortSettings {
+  /** The setting AUTH of the service. If omitted, orders are claimed with either. */
+  readonly access?: AccessKind;
   readonly transactionCacheTtlMs?: number;
   readonly clock?: Clock;
   readonly databasePoolSize?: number;

@@ -84,7 +84,7 @@ export const CLAIM_IN_FULL: Statement = claimOf('claim_in_full', {
   condition: `
       AND (previous_key IS NULL OR ${isTurnAfter('previous_key', 'late_ms')})
       AND (NOT may_be_lost OR reference IS NULL OR lost_ms < short_loss_ms OR ${isAfterLoss('wait_after_loss_ms')})
-      AND ${knowsAdopter('adopter', '$23')}`,
+      AND (reference IS NULL OR ${knowsAdopter('adopter', '$23')})`,
 });
 
 /** True if an earlier row of the key may have been lost. `look_up_before` and the other column are columns of the deployment. */
@@ -109,7 +109,8 @@ function isAfterLoss(waitMs: string): string {
 
 /**
  * A process that does not know who adopted the orders without a client computes the keys of that client's references in another way. If
- * they stay nobody's, a process without credentials would compute the keys of all of them in another way.
+ * they stay nobody's, a process without credentials would compute the keys of all of them in another way. A row without a reference is
+ * not compared: nothing of its key is computed, so that it is the same payment in every process.
  */
 function knowsAdopter(adopter: string, known: string): string {
   return `${adopter} IS NOT DISTINCT FROM ${known}::text`;
@@ -190,7 +191,7 @@ export const CANCEL: Statement = {
       AND ($9::uuid IS NULL OR ${isTurnAfter('$9::uuid', '$10::float8')})
       AND (NOT ${mayBeLost('$1::uuid')} OR (
         $12::boolean AND ${isAfterLoss('$11::float8')} AND ${canKnowLostRows('$13::text', '$14')}))
-      AND ${knowsAdopter('adopter', '$15')}
+      AND ($7::text IS NULL OR ${knowsAdopter('adopter', '$15')})
     ON CONFLICT (key) DO NOTHING
     RETURNING key`,
   commitOf: ([row]) => row && { key: row.key, epoch: 1, settled: true },

@@ -18,14 +18,14 @@ import { createSettlements } from './settlements.js';
 
 interface LedgerOptions {
   readonly measures?: StoreMeasures | undefined;
-  readonly onOtherKind?: (sentence: string) => void;
+  readonly onRefused?: (sentence: string) => void;
   /** The setting AUTH of the service, and what the row of the deployment said of it at the start. */
   readonly access?: AccessKind | undefined;
   readonly adopter?: string | undefined;
 }
 
 /**
- * The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. `onOtherKind` is
+ * The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. `onRefused` is
  * called with a sentence when this process may claim nothing here, because payments of the other kind are in the database, or
  * orders that were paid with the other setting of AUTH.
  */
@@ -33,14 +33,14 @@ export function createPostgresLedger(
   database: PostgresPart,
   clock: DatabaseClock,
   confirmDurable: ConfirmDurable,
-  { measures = NOT_MEASURED, onOtherKind = () => {}, access, adopter }: LedgerOptions = {},
+  { measures = NOT_MEASURED, onRefused = () => {}, access, adopter }: LedgerOptions = {},
 ): Ledger {
   const queue = (name: string) => measures.queue('postgresql', name);
   /** Each call is answered by a statement that was sent after the call began (rule P17). */
   const finds = new Batcher<string, PaymentRow | undefined>(findAll, clock.clock, LANES, queue('finds'));
   const horizon = createPaymentHorizon(database);
-  const processorNames = createProcessorNames(database, onOtherKind);
-  const orderAccess = createOrderAccess(database, access, adopter, onOtherKind);
+  const processorNames = createProcessorNames(database, onRefused);
+  const orderAccess = createOrderAccess(database, access, adopter, onRefused);
 
   async function findAll(keys: readonly string[]): Promise<(PaymentRow | undefined)[]> {
     // A thousand repeats of one key ask for one row.

@@ -4,6 +4,7 @@ import type { PostgresPart } from '../connection/part.js';
 import type { Statement } from '../connection/postgres.js';
 import { ADOPTER } from './adopt.js';
 import { DATABASE_WORDS } from './processor-names.js';
+import { createWrittenOnce } from './written-once.js';
 
 /** Compare-and-set: an update that waits for another one is judged by what that one wrote. */
 const MARK: Statement = {
@@ -24,13 +25,13 @@ export interface OrderAccess {
  * Writes down, once in each process before its first order, whether orders are paid with credentials in this database. A claim of an order
  * counts only while this stands in the database, so that of two processes of which one has no AUTH one order is never charged twice. A
  * process that dies after that and before its claim has decided it for a database without orders. `adopter`: as the process found it at its
- * start. `onOtherAccess` is called with a sentence if a process with the other access was first.
+ * start. `onRefused` is called with a sentence if a process with the other access was first.
  */
 export function createOrderAccess(
   database: PostgresPart,
   access: AccessKind | undefined,
   adopter: string | undefined,
-  onOtherAccess: (sentence: string) => void,
+  onRefused: (sentence: string) => void,
 ): OrderAccess {
   const decision = decisionIn(adopter);
   // A decision of before the start is compared in each claim, and needs no mark.
@@ -38,8 +39,6 @@ export function createOrderAccess(
     return { adopter: decision, mark: () => undefined, markAgain: async () => false };
   }
   const own = MARKS[access];
-  let marking: Promise<void> | undefined;
-  let isMarked = false;
 
   async function isThere(): Promise<boolean> {
     const [row] = await database.read<{ adopter: string | null }>(ADOPTER);
@@ -49,37 +48,10 @@ export function createOrderAccess(
     if (found === undefined) return false;
     const orders = { adopter: found, hasOrders: true, hasOrdersOfClients: async () => true };
     const refusal = (await accessRefusal(access as AccessKind, orders, DATABASE_WORDS.place)) as string;
-    onOtherAccess(refusal);
+    onRefused(refusal);
     throw new StoreUnavailable('unchanged', refusal);
   }
 
-  /** A reply that was lost, or another process that was quicker, shows when the row is read again. */
-  async function write(): Promise<void> {
-    if (await isThere()) return;
-    await database.write(MARK, [own]);
-    if (!(await isThere())) throw new StoreUnavailable('unchanged', 'the mark of AUTH changed while it was written');
-  }
-
-  /** Claims that come meanwhile wait for the same answer. */
-  function writeOnce(): Promise<void> {
-    marking ??= write()
-      .then(() => {
-        isMarked = true;
-      })
-      .finally(() => {
-        marking = undefined;
-      });
-    return marking;
-  }
-
-  return {
-    adopter: own,
-    mark: () => (isMarked ? undefined : writeOnce()),
-
-    async markAgain() {
-      if (await isThere()) return false;
-      await writeOnce();
-      return true;
-    },
-  };
+  const { write, writeAgain } = createWrittenOnce('the mark of AUTH', isThere, () => database.write(MARK, [own]));
+  return { adopter: own, mark: write, markAgain: writeAgain };
 }

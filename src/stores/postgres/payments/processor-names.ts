@@ -3,6 +3,7 @@ import { refusalOf, SIMULATED } from '../../../payments/values/processor-names.j
 import { StoreUnavailable } from '../../../platform/faults.js';
 import type { PostgresPart } from '../connection/part.js';
 import type { Statement } from '../connection/postgres.js';
+import { createWrittenOnce, type WrittenOnce } from './written-once.js';
 
 export const DATABASE_WORDS: StoreWords = {
   place: 'the database of DATABASE_URL',
@@ -40,53 +41,33 @@ export interface ProcessorNames {
  * the name stands in the database. A process that dies after that and before its claim has set the kind of a store
  * without payments; `idempay simulated discard` sets a simulated one back.
  */
-export function createProcessorNames(database: PostgresPart, onOtherKind: (sentence: string) => void): ProcessorNames {
-  const registered = new Map<string, Promise<void>>();
-  const known = new Set<string>();
+export function createProcessorNames(database: PostgresPart, onRefused: (sentence: string) => void): ProcessorNames {
+  const names = new Map<string, WrittenOnce>();
 
   async function isListed(processor: string): Promise<boolean> {
     const { used } = await readProcessorNames(database);
     if (used.includes(processor)) return true;
     const refusal = refusalOf(processor, used, DATABASE_WORDS);
     if (refusal === undefined) return false;
-    onOtherKind(refusal);
+    onRefused(refusal);
     throw new StoreUnavailable('unchanged', refusal);
   }
 
-  /** A reply that was lost, or another process that was quicker, shows when the names are read again. */
-  async function list(processor: string): Promise<void> {
-    if (await isListed(processor)) return;
-    await database.write(REGISTER_PROCESSOR, [processor]);
-    if (!(await isListed(processor))) {
-      throw new StoreUnavailable('unchanged', 'the names of processors changed while this one was written down');
-    }
-  }
-
-  /** Claims that come meanwhile wait for the same answer. */
-  function listOnce(processor: string): Promise<void> {
-    const listing = list(processor).then(
-      () => void known.add(processor),
-      (fault) => {
-        registered.delete(processor);
-        throw fault;
-      },
+  function nameOf(processor: string): WrittenOnce {
+    const known = names.get(processor);
+    if (known) return known;
+    const name = createWrittenOnce(
+      "the processor's name",
+      () => isListed(processor),
+      () => database.write(REGISTER_PROCESSOR, [processor]),
     );
-    registered.set(processor, listing);
-    return listing;
+    names.set(processor, name);
+    return name;
   }
 
   return {
-    register(processor) {
-      if (known.has(processor)) return undefined;
-      return registered.get(processor) ?? listOnce(processor);
-    },
-
-    async registerAgain(processor) {
-      if (await isListed(processor)) return false;
-      known.delete(processor);
-      await listOnce(processor);
-      return true;
-    },
+    register: (processor) => nameOf(processor).write(),
+    registerAgain: (processor) => nameOf(processor).writeAgain(),
   };
 }
 

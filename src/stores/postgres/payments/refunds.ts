@@ -24,14 +24,14 @@ interface Inserted {
   readonly may_be_lost: boolean;
 }
 
-/** The rows of refunds in PostgreSQL. `onOtherKind`: as for the ledger. */
+/** The rows of refunds in PostgreSQL. `onRefused`: as for the ledger. */
 export function createPostgresRefundLedger(
   database: PostgresPart,
   clock: DatabaseClock,
   confirmDurable: ConfirmDurable,
-  onOtherKind: (sentence: string) => void = () => {},
+  onRefused: (sentence: string) => void = () => {},
 ): RefundLedger {
-  const processorNames = createProcessorNames(database, onOtherKind);
+  const processorNames = createProcessorNames(database, onRefused);
   const findRow = createFindRow(readRow, database, confirmDurable);
 
   async function readRow(key: string): Promise<PaymentRow | undefined> {
