@@ -9,6 +9,7 @@ import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
 import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
 import { findingsOfPostgres, rowOf } from '../../testkit/deployments/doctor.js';
+import { NEXT, nextMigrations } from '../../testkit/protocol/next-migration.js';
 import { startPgbouncer } from '../../testkit/servers/pgbouncer.js';
 import { runSql } from '../../testkit/servers/postgres.js';
 import { startStandby } from '../../testkit/servers/standby.js';
@@ -192,6 +193,13 @@ test('an old primary that was not fenced is refused once the new one was seen, a
   expect(await standby.has(DATABASE, `SELECT FROM idempay.payments WHERE key = '${paid.key}'`)).toBe(true);
   expect(await stores.sql('SELECT key, state FROM idempay.payments ORDER BY key')).toEqual(before);
   expect(await deploymentAt(stores.databaseUrl)).toEqual({ id: generation });
+
+  // Bug: a start migrated the old primary alone, found the new one without the migration, and ended. So did the next start.
+  const next = await stores.serve({ DATABASE_URL }, await nextMigrations({}, 'Side by side'));
+  const paidByNext = await givenPaid(next.url);
+  await untilFullService(next.url);
+  expect(await standby.has(DATABASE, `SELECT FROM idempay.payments WHERE key = '${paidByNext.key}'`)).toBe(true);
+  expect(await standby.has(DATABASE, `SELECT FROM idempay.migrations WHERE name = '${NEXT}'`)).toBe(true);
 });
 
 /** A restore may lead back to an earlier timeline, and then the operator names its server alone. */
@@ -215,6 +223,33 @@ test('an earlier timeline is taken if its server is the only one in the address,
     expectReplay(await pay(url, key), transactionId);
     await stop();
   }
+});
+
+/**
+ * Bug: a process that had seen the later timeline refused the restored server until it was restarted, if it could not read in Redis that
+ * another start had adopted the server.
+ * Fix: an adopted server has a higher generation than the process knows, so its timeline does not matter.
+ */
+test('a process with several hosts takes a server that was adopted on an earlier timeline, also if Redis has lost all', async () => {
+  const { stores, standby } = await openServers();
+  const { postgres: wire } = stores.wires;
+  const [restored, replaced] = [`127.0.0.1:${wire.port}`, `127.0.0.1:${standby.port}`];
+  const at = (hosts: string) => ({ DATABASE_URL: `postgres://idempay@${hosts}/${DATABASE}` });
+  const { url } = await stores.serve(at(`${replaced},${restored}`));
+  const { key, transactionId } = await givenPaid(url);
+  await expect.poll(() => standby.has(DATABASE, `SELECT FROM idempay.payments WHERE key = '${key}'`)).toBe(true);
+  await standby.promote();
+  wire.cutOff();
+  await untilFullService(url);
+  await standby.stopImmediately();
+
+  const adopting = await stores.serve();
+  await untilFullService(adopting.url);
+  await adopting.stop();
+  await stores.redis.client.flushall();
+  wire.heal();
+  await untilFullService(url);
+  expectReplay(await pay(url, key), transactionId);
 });
 
 const deploymentAt = async (databaseUrl: string) =>
