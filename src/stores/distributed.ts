@@ -6,7 +6,7 @@ import { DatabaseClock } from './postgres/connection/database-clock.js';
 import { DatabaseIdentity } from './postgres/connection/database-identity.js';
 import { createConfirmDurable } from './postgres/connection/durability.js';
 import { createPart } from './postgres/connection/part.js';
-import { Postgres } from './postgres/connection/postgres.js';
+import { Postgres, StandbyRefused } from './postgres/connection/postgres.js';
 import { refuseMissingRights, untilPostgresIsThere, warnOfLostCommits } from './postgres/connection/start.js';
 import { MIGRATIONS, migrate } from './postgres/migrate.js';
 import { hasOrdersOfClients, hasUnownedOrders } from './postgres/payments/adopt.js';
@@ -19,10 +19,11 @@ import { createPostgresSettlements } from './postgres/payments/settlement-reads.
 import { createPostgresCacheEpochs } from './postgres/transactions/cache-epochs.js';
 import { SWEEP_CREATION_KEYS } from './postgres/transactions/transaction-statements.js';
 import { createPostgresTransactionStore } from './postgres/transactions/transaction-store.js';
-import { findStartableTransfer, type Transfer } from './postgres/transfer-state.js';
+import { findStartableTransfer } from './postgres/transfer-state.js';
 import { createPostgresEndpointRows } from './postgres/webhooks/endpoint-rows.js';
 import { CacheMasters } from './redis/connection/cache-masters.js';
 import { connected, connectRedis, renewAccess } from './redis/connection/client.js';
+import type { RedisClient } from './redis/connection/masters.js';
 import { refuseWrongRedis } from './redis/connection/start.js';
 import { type RedisLocation, readRedisUrl, renewedLocation } from './redis/connection/url.js';
 import { watchRedis } from './redis/connection/watch.js';
@@ -92,22 +93,14 @@ export async function openDistributed(options: {
     lastCommits,
     () => notices.warn(REPLACED),
     readMigrations(migrations).map(({ name }) => name),
-    {
-      count: address.hostCount,
-      renew: () => database.renew(),
-      leave() {
-        address.leave(address.host);
-        database.renew();
-      },
-    },
+    { count: address.hostCount, renew: () => database.renew() },
     () => {
       if (!database.refusal) reach?.reached().catch(() => {});
     },
   );
   let isOpen = false;
-  let transfer: Transfer | undefined;
-  let processors: Deployment['processors'] = { used: [], beforeLoss: undefined };
-  let hasOrders = false;
+  let openRedis: RedisClient | undefined;
+  let joined: { stop(): void } | undefined;
   let reportBroken: (error: Error) => void = () => {};
   const broken = new Promise<Error>((resolve) => {
     reportBroken = resolve;
@@ -126,37 +119,6 @@ export async function openDistributed(options: {
     },
   );
   const databaseClock = new DatabaseClock(database, clock, () => database.writeHoweverLate(CLOCK_WENT_BACK));
-  try {
-    await refuseWrongRedis(location, (sentence) => notices.warn(sentence));
-    await untilPostgresIsThere(
-      async () => {
-        await database.start();
-        await databaseClock.start();
-        await migrate(address.url, notices.warn, migrations);
-        await refuseMissingRights(database);
-        transfer = await findStartableTransfer(database);
-        await identity.start(database);
-      },
-      (sentence, cause) => notices.warn(sentence, cause),
-    );
-    await warnOfLostCommits(database, (sentence) => notices.warn(sentence));
-  } catch (error) {
-    databaseClock.stop();
-    await database.close();
-    throw error;
-  }
-
-  isOpen = true;
-  const redis = connectRedis(location, (error) => events?.failed('Redis', error), notices.warn);
-  await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
-  const names = createKeyNames(identity.deploymentId, {
-    adopter: adoptingClient(identity.adopter),
-    transfer: transfer?.name,
-  });
-  reach = createRedisDatabaseReach(redis, names);
-  // The transfer is joined before anything of this deployment is read or written in Redis.
-  const joined = transfer && (await joinTransfer(transfer));
-  lastCommits.keepIn(createRedisLastCommits(redis, names));
   const reserved = Math.max(1, Math.ceil(databasePoolSize * SHARE_WITHOUT_PAYMENTS));
   const payments = createPart(
     database,
@@ -165,16 +127,70 @@ export async function openDistributed(options: {
     clock,
     measures?.queue('postgresql', 'payment_connections'),
   );
-  await untilPostgresIsThere(
-    async () => {
+  await refuseWrongRedis(location, (sentence) => notices.warn(sentence));
+
+  async function connectFirst(): Promise<RedisClient> {
+    const client = connectRedis(location, (error) => events?.failed('Redis', error), notices.warn);
+    await Promise.race([connected(client), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
+    return client;
+  }
+
+  /** All of it is repeated if one step fails, because the next try may lead to another server. */
+  async function openDatabase() {
+    await database.start();
+    const { host } = address;
+    await databaseClock.start();
+    await migrate(address.url, notices.warn, migrations);
+    await refuseMissingRights(database);
+    const transfer = await findStartableTransfer(database);
+    await identity.start(database);
+    openRedis ??= await connectFirst();
+    const redis = openRedis;
+    const names = createKeyNames(identity.deploymentId, {
+      adopter: adoptingClient(identity.adopter),
+      transfer: transfer?.name,
+    });
+    // The transfer is joined before anything of this deployment is read or written in Redis.
+    const mark = createTransferMark(redis, identity.deploymentId);
+    joined?.stop();
+    joined =
+      transfer && (await startOnTransferred(transfer, { database, mark }, { clock, notices, onOther: reportBroken }));
+    const databaseReach = createRedisDatabaseReach(redis, names);
+    reach = databaseReach;
+    lastCommits.keepIn(createRedisLastCommits(redis, names));
+    try {
       await identity.watch(database, payments);
-      await database.writeHoweverLate(CLOCK_IS_BEHIND);
-      // Rows that this look found to be lost have changed them.
-      processors = await readProcessorNames(database);
-      hasOrders = await hasUnownedOrders(database);
+    } catch (error) {
+      if (error instanceof StandbyRefused) {
+        address.leave(host);
+        database.renew();
+      }
+      throw error;
+    }
+    await database.writeHoweverLate(CLOCK_IS_BEHIND);
+    // Rows that the watch found to be lost have changed them.
+    const processors = await readProcessorNames(database);
+    const hasOrders = await hasUnownedOrders(database);
+    await warnOfLostCommits(database, (sentence) => notices.warn(sentence));
+    return { redis, names, reach: databaseReach, processors, hasOrders };
+  }
+
+  async function closeStores(): Promise<void> {
+    joined?.stop();
+    identity.stop();
+    databaseClock.stop();
+    openRedis?.disconnect();
+    await database.close();
+  }
+
+  const opened = await untilPostgresIsThere(openDatabase, (sentence, cause) => notices.warn(sentence, cause)).catch(
+    async (error: unknown) => {
+      await closeStores();
+      throw error;
     },
-    (sentence, cause) => notices.warn(sentence, cause),
   );
+  const { redis, names, processors, hasOrders } = opened;
+  isOpen = true;
   const lockEnds = new LockEnds(redis, names.lockEnds, clock, (error) =>
     notices.warn('Redis does not let us subscribe: requests that wait for a payment may wait a second too long', error),
   );
@@ -197,18 +213,6 @@ export async function openDistributed(options: {
   });
   const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
   const maxPages = Math.max(1, Math.floor(databasePoolSize * PAGE_SHARE));
-
-  async function joinTransfer(found: Transfer): Promise<{ stop(): void }> {
-    const mark = createTransferMark(redis, identity.deploymentId);
-    try {
-      return await startOnTransferred(found, { database, mark }, { clock, notices, onOther: reportBroken });
-    } catch (error) {
-      redis.disconnect();
-      databaseClock.stop();
-      await database.close();
-      throw error;
-    }
-  }
 
   const onRefused = (sentence: string) => reportBroken(new CannotOpen(sentence));
   return {
@@ -243,8 +247,8 @@ export async function openDistributed(options: {
         if (database.refusal) throw database.refusal;
         await identity.ping();
       },
-      isReachedByAnother: reach.isReachedByAnother,
-      leave: reach.leave,
+      isReachedByAnother: opened.reach.isReachedByAnother,
+      leave: opened.reach.leave,
     },
     takeSecret(name, text) {
       if (name === 'DATABASE_URL') return address.take(text);
@@ -263,14 +267,10 @@ export async function openDistributed(options: {
     broken,
     async close() {
       sweeping.stop();
-      joined?.stop();
-      identity.stop();
       watch.stop();
       cacheMasters.stop();
       lockEnds.close();
-      databaseClock.stop();
-      redis.disconnect();
-      await database.close();
+      await closeStores();
     },
   };
 }

@@ -9,6 +9,7 @@ import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
 import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
 import { findingsOfPostgres, rowOf } from '../../testkit/deployments/doctor.js';
+import { NEXT, nextMigrations } from '../../testkit/protocol/next-migration.js';
 import { startPgbouncer } from '../../testkit/servers/pgbouncer.js';
 import { runSql } from '../../testkit/servers/postgres.js';
 import { startStandby } from '../../testkit/servers/standby.js';
@@ -192,6 +193,13 @@ test('an old primary that was not fenced is refused once the new one was seen, a
   expect(await standby.has(DATABASE, `SELECT FROM idempay.payments WHERE key = '${paid.key}'`)).toBe(true);
   expect(await stores.sql('SELECT key, state FROM idempay.payments ORDER BY key')).toEqual(before);
   expect(await deploymentAt(stores.databaseUrl)).toEqual({ id: generation });
+
+  // Bug: a start migrated the old primary alone, found the new one without the migration, and ended. So did the next start.
+  const next = await stores.serve({ DATABASE_URL }, await nextMigrations({}, 'Side by side'));
+  const paidByNext = await givenPaid(next.url);
+  await untilFullService(next.url);
+  expect(await standby.has(DATABASE, `SELECT FROM idempay.payments WHERE key = '${paidByNext.key}'`)).toBe(true);
+  expect(await standby.has(DATABASE, `SELECT FROM idempay.migrations WHERE name = '${NEXT}'`)).toBe(true);
 });
 
 /** A restore may lead back to an earlier timeline, and then the operator names its server alone. */
@@ -217,6 +225,33 @@ test('an earlier timeline is taken if its server is the only one in the address,
   }
 });
 
+/**
+ * Bug: a process that had seen the later timeline refused the restored server until it was restarted, if it could not read in Redis that
+ * another start had adopted the server.
+ * Fix: an adopted server has a higher generation than the process knows, so its timeline does not matter.
+ */
+test('a process with several hosts takes a server that was adopted on an earlier timeline, also if Redis has lost all', async () => {
+  const { stores, standby } = await openServers();
+  const { postgres: wire } = stores.wires;
+  const [restored, replaced] = [`127.0.0.1:${wire.port}`, `127.0.0.1:${standby.port}`];
+  const at = (hosts: string) => ({ DATABASE_URL: `postgres://idempay@${hosts}/${DATABASE}` });
+  const { url } = await stores.serve(at(`${replaced},${restored}`));
+  const { key, transactionId } = await givenPaid(url);
+  await expect.poll(() => standby.has(DATABASE, `SELECT FROM idempay.payments WHERE key = '${key}'`)).toBe(true);
+  await standby.promote();
+  wire.cutOff();
+  await untilFullService(url);
+  await standby.stopImmediately();
+
+  const adopting = await stores.serve();
+  await untilFullService(adopting.url);
+  await adopting.stop();
+  await stores.redis.client.flushall();
+  wire.heal();
+  await untilFullService(url);
+  expectReplay(await pay(url, key), transactionId);
+});
+
 const deploymentAt = async (databaseUrl: string) =>
   (await runSql(databaseUrl, 'SELECT incarnation AS id FROM idempay.deployment'))[0] as { id: string };
 
@@ -234,7 +269,12 @@ test('a command refuses two primaries, and takes two names of one server', async
   await expect(discard(`${old},${promoted}`)).rejects.toThrow(`${old} and ${promoted} are both primaries`);
   // Bug: a transfer, and its way back, took the old primary if the new one did not answer.
   const silent = openTransferTarget(`postgres://idempay@${old},127.0.0.1:1/${DATABASE}`);
-  await expect(silent).rejects.toThrow('127.0.0.1:1 does not answer, and may be the primary by now');
+  await expect(silent).rejects.toThrow(
+    /127\.0\.0\.1:1 cannot be asked \(.*ECONNREFUSED.*\), and may be the primary by now/,
+  );
+  // Bug: a wrong database or password was reported as a server that does not answer.
+  const wrong = openTransferTarget(`postgres://idempay@${old},${promoted}/absent`);
+  await expect(wrong).rejects.toThrow(`${old} cannot be asked (database "absent" does not exist)`);
   expect(await stores.sql(ofKey)).toHaveLength(1);
   expect(await standby.has(DATABASE, ofKey)).toBe(true);
   expect(await discard(`${promoted},localhost:${standby.port}`)).toBe(true);

@@ -269,6 +269,18 @@ describe('the start', () => {
     expect(await openedAfter('ECONNREFUSED', '57P03', '53300')).toEqual([sentence]);
   });
 
+  /** Bug: the advice for an old primary was never read if the first host had failed in another way before. */
+  test('reports each reason of several hosts once', async () => {
+    const faults = ['one', 'two', 'one', 'two'];
+    const reported: string[] = [];
+    const open = async () => {
+      const fault = faults.shift();
+      if (fault) throw Object.assign(new Error(fault), { code: 'ECONNREFUSED' });
+    };
+    await untilPostgresIsThere(open, (_, { message }) => reported.push(message));
+    expect(reported).toEqual(['one', 'two']);
+  });
+
   test('ends at once, with a sentence that names DATABASE_URL, at a fault that waiting cannot end', async () => {
     const sentence = /^DATABASE_URL: PostgreSQL cannot be used: said the server\. [A-Z]/;
     for (const code of ['28P01', '28000', '3D000', '42501', '25006', 'CERT_HAS_EXPIRED', '42P01']) {

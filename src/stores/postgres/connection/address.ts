@@ -1,4 +1,5 @@
 import { Client, type ClientConfig } from 'pg';
+import { reasonOf } from '../../../platform/faults.js';
 import { CannotOpen } from '../../shared/deployment.js';
 import { readDatabaseUrl, withoutAuthorities } from './url.js';
 
@@ -118,7 +119,7 @@ export class AddressedClient extends Client {
 /**
  * For a program that connects once: the URL of the host that is the primary. If there is none, that of the first, so that its failure is
  * reported. With one host it asks nothing. Throws CannotOpen if two servers are primaries, because the program must not change a stale one.
- * `isEachAsked`: also if a host does not answer, because that one may be the primary.
+ * If `isEachAsked` is true, it also throws CannotOpen if a host cannot be asked, because that one may be the primary.
  */
 export async function primaryUrl(url: string, isEachAsked = false): Promise<string> {
   const address = new DatabaseAddress(url);
@@ -129,12 +130,15 @@ export async function primaryUrl(url: string, isEachAsked = false): Promise<stri
   for (let asked = 0; asked < address.hostCount; asked += 1) {
     const { host, url: hostUrl } = address;
     const start = await startOfPrimary(hostUrl);
-    if (start === undefined && isEachAsked) {
+    if (start instanceof Error && isEachAsked) {
       throw new CannotOpen(
-        `DATABASE_URL: ${host} does not answer, and may be the primary by now. Nothing was changed. Start that server, or name only the others if it is gone.`,
+        `DATABASE_URL: ${host} cannot be asked (${reasonOf(start)}), and may be the primary by now. Nothing was changed. Start that server, correct the reason, or name only the others if it is gone.`,
+        { cause: start },
       );
     }
-    if (start !== undefined && start !== STANDBY && !primaries.has(start)) primaries.set(start, { host, url: hostUrl });
+    if (typeof start === 'string' && start !== STANDBY && !primaries.has(start)) {
+      primaries.set(start, { host, url: hostUrl });
+    }
     address.leave(host);
   }
   const [primary, other] = primaries.values();
@@ -148,11 +152,11 @@ export async function primaryUrl(url: string, isEachAsked = false): Promise<stri
 
 type DatabaseHost = Pick<DatabaseAddress, 'host' | 'url'>;
 
-/** As the start of a server that is no primary. */
+/** This word takes the place of the start if the server is no primary. */
 const STANDBY = 'standby';
 
-/** The time at which the primary started, to the microsecond, or STANDBY; undefined if the server does not answer. */
-async function startOfPrimary(url: string): Promise<string | undefined> {
+/** The time at which the primary started, to the microsecond, or STANDBY. Returns an error if the server cannot be asked. */
+async function startOfPrimary(url: string): Promise<string | Error> {
   const limits = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, query_timeout: CONNECT_TIMEOUT_MS };
   const client = new Client({ connectionString: url, ...limits, application_name: 'idempay-look' });
   client.on('error', () => {});
@@ -162,8 +166,8 @@ async function startOfPrimary(url: string): Promise<string | undefined> {
       'SELECT pg_is_in_recovery() AS standby, extract(epoch FROM pg_postmaster_start_time())::text AS start',
     );
     return rows[0]?.standby === false ? rows[0].start : STANDBY;
-  } catch {
-    return undefined;
+  } catch (error) {
+    return error as Error;
   } finally {
     client.end().catch(() => {});
   }

@@ -44,10 +44,8 @@ interface MissingRow {
 /** What the address of the database leads to. */
 export interface Hosts {
   readonly count: number;
-  /** Each open connection is checked again, or closed, before its next use. */
+  /** Each connection that was opened before is closed when it would be used next. */
   renew(): void;
-  /** A connection led to a server that was replaced. */
-  leave(): void;
 }
 
 interface Seen extends Incarnation {
@@ -70,6 +68,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
   private seen: Seen | undefined;
   private questions = 0;
   private isComparing = false;
+  private isWatching = false;
   private stopped = false;
   private answeredAt = Number.NEGATIVE_INFINITY;
   private cancelNext = () => {};
@@ -128,11 +127,15 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     });
   }
 
-  /** Looks every second, beginning at once. Throws when the database cannot be asked at first. */
+  /**
+   * Looks every second, beginning at once. Throws when the database cannot be asked at first, and StandbyRefused if its server was replaced;
+   * then it may be called again.
+   */
   async watch(database: Postgres, payments: PostgresPart): Promise<void> {
     const query = queryOf(database, payments);
     await this.compare(query);
-    this.scheduleNext(query);
+    if (!this.isWatching) this.scheduleNext(query);
+    this.isWatching = true;
   }
 
   stop(): void {
@@ -148,7 +151,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
           this.onReached();
           this.compareBeside(query);
         })
-        .catch(() => {})
+        .catch((error: unknown) => this.renewIfRefused(error))
         .finally(() => this.scheduleNext(query));
     });
   }
@@ -158,10 +161,15 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     if (this.isComparing) return;
     this.isComparing = true;
     this.compare(query)
-      .catch(() => {})
+      .catch((error: unknown) => this.renewIfRefused(error))
       .finally(() => {
         this.isComparing = false;
       });
+  }
+
+  /** Other connections may lead to the refused server too. New ones are observed, and those that are refused leave the host. */
+  private renewIfRefused(error: unknown): void {
+    if (error instanceof StandbyRefused) this.hosts.renew();
   }
 
   /** Without the commits of others, unless the server or its tables are others than before. */
@@ -215,20 +223,23 @@ export class DatabaseIdentity implements StoreOfRecordReport {
 
   /**
    * A failover raises the timeline, so a server with an earlier one than the deployment was on last is a primary that was replaced, and that
-   * nobody has fenced: what is paid there is lost with it. With one host the operator has chosen the server, which may have been restored.
+   * nobody has fenced: what is paid there is lost with it. With one host the operator has chosen the server, which may have been restored,
+   * and its adoption makes its generation the highest. Throws StandbyRefused.
    */
-  private refuseReplaced({ server }: DatabaseRow, known: readonly Incarnation[]): void {
+  private refuseReplaced({ server, generation }: DatabaseRow, known: readonly Incarnation[]): void {
     if (this.hosts.count === 1) return;
     const latest = known.reduce<Incarnation | undefined>(
       (one, other) => (one && !isNewer(other, one) ? one : other),
       undefined,
     );
-    const [system, database, timeline = ''] = server.split('-');
-    const [knownSystem, knownDatabase, knownTimeline = ''] = latest?.server?.split('-') ?? [];
-    if (system !== knownSystem || database !== knownDatabase || timeline === '' || timeline >= knownTimeline) return;
-    this.hosts.leave();
+    if (!latest || generation > latest.generation) return;
+    const [system = '', database, timeline = ''] = server.split('-');
+    const [knownSystem, knownDatabase, knownTimeline = ''] = latest.server?.split('-') ?? [];
+    // Without the right to read it, the servers of all clusters look the same.
+    if (system === '' || timeline === '') return;
+    if (system !== knownSystem || database !== knownDatabase || timeline >= knownTimeline) return;
     const sentence = `this PostgreSQL server was replaced by a failover: it is on timeline ${timeline}, and the deployment was on ${knownTimeline} already. Stop it. If it was restored on purpose, start once with it as the only host in DATABASE_URL`;
-    throw new StoreUnavailable('unchanged', sentence, new StandbyRefused(this.hosts.count, sentence));
+    throw new StandbyRefused(this.hosts.count, sentence);
   }
 
   /** Throws CannotOpen. */
@@ -273,7 +284,7 @@ function isLater(known: Incarnation, { generation, incarnation }: Incarnation): 
   return known.generation > generation || (known.generation === generation && known.incarnation !== incarnation);
 }
 
-/** Later, or of the same generation on a later timeline. */
+/** `one` is of a higher generation, or of the same generation and on a later timeline. */
 function isNewer(one: Incarnation, other: Incarnation): boolean {
   if (one.generation !== other.generation) return one.generation > other.generation;
   return timelineOf(one) > timelineOf(other);

@@ -89,8 +89,8 @@ export class Postgres {
   /** Statements that failed because of the server's state, until one of them succeeds; success of others, such as reads, proves nothing. */
   private readonly refused = new Set<string>();
   private readonly limits = new LimitWatch();
-  /** The value of `renewals` when a connection was checked. */
-  private readonly checked = new WeakMap<PoolClient, number>();
+  /** The value of `renewals` when a connection was opened. */
+  private readonly openedAt = new WeakMap<PoolClient, number>();
   private renewals = 0;
   private watching: NodeJS.Timeout | undefined;
   /** Why the newest session cannot write, by what the server says of it. Meanwhile those that only read are kept. */
@@ -129,11 +129,11 @@ export class Postgres {
           .then(() => onConnect(client))
           .then(
             () => {
-              this.checked.set(client, this.renewals);
+              this.openedAt.set(client, this.renewals);
               done();
             },
             (error: Error) => {
-              if (client instanceof AddressedClient) client.leave();
+              if (error instanceof StandbyRefused && client instanceof AddressedClient) client.leave();
               done(error);
             },
           );
@@ -254,7 +254,7 @@ export class Postgres {
     if (this.readOnly === STANDBY && this.watching && this.pool.totalCount === 0) {
       throw this.failed(new StoreUnavailable('unchanged', STANDBY, new StandbyRefused(this.address.hostCount)));
     }
-    const connecting = this.takeChecked();
+    const connecting = this.takeConnection();
     let timer: NodeJS.Timeout | undefined;
     const limit = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
@@ -277,10 +277,10 @@ export class Postgres {
     this.renewals += 1;
   }
 
-  private async takeChecked(): Promise<PoolClient> {
+  private async takeConnection(): Promise<PoolClient> {
     for (;;) {
       const client = await this.pool.connect();
-      if (this.checked.get(client) === this.renewals) return client;
+      if (this.openedAt.get(client) === this.renewals) return client;
       client.release(true);
     }
   }

@@ -9,17 +9,19 @@ import { type Postgres, StandbyRefused } from './postgres.js';
 const TRY_AGAIN_MS = 500;
 /** A failover makes a standby the primary within this time; after it a standby is a wrong setting, if the address names no other host. */
 const STANDBY_PATIENCE_MS = 3_000;
+/** Several hosts fail for different reasons in turn, and the operator needs each of them once. A reason may have a text that changes each time. */
+const MAX_REPORTS = 10;
 
 /**
  * Runs `open` until it succeeds. While PostgreSQL is down it is tried again, for as long as it takes, and `onDown` is called for
- * it once. Throws CannotOpen, at once, when PostgreSQL is there and `DATABASE_URL` cannot be right.
+ * each reason once. Throws CannotOpen, at once, when PostgreSQL is there and `DATABASE_URL` cannot be right.
  */
-export async function untilPostgresIsThere(
-  open: () => Promise<void>,
+export async function untilPostgresIsThere<Result>(
+  open: () => Promise<Result>,
   onDown: (sentence: string, cause: Error) => void,
-): Promise<void> {
+): Promise<Result> {
   const startedAt = performance.now();
-  let reported = false;
+  const reported = new Set<string>();
   for (;;) {
     try {
       return await open();
@@ -31,8 +33,8 @@ export async function untilPostgresIsThere(
         const sentence = `DATABASE_URL: PostgreSQL cannot be used: ${cause.message}. ${adviceFor(cause)}`;
         throw new CannotOpen(sentence, { cause: error });
       }
-      if (!isPatient && !reported) {
-        reported = true;
+      if (!isPatient && !reported.has(cause.message) && reported.size < MAX_REPORTS) {
+        reported.add(cause.message);
         onDown('DATABASE_URL: PostgreSQL cannot be reached; the start waits until it can', cause);
       }
     }
