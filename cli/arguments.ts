@@ -12,7 +12,10 @@ export const OPTIONS = {
   limit: new Option('--limit <count>', 'rows at most; 0: all').argParser((text) =>
     wholeNumber('--limit', text, 0, 1_000_000_000),
   ),
-  format: new Option('--format <format>', 'of the rows').choices(['ndjson', 'csv'] as const).default('ndjson' as const),
+  format: new Option(
+    '--format <format>',
+    'of the rows; default: csv if the name of --output ends so, else ndjson',
+  ).choices(['ndjson', 'csv'] as const),
   output: new Option('-o, --output <file>', 'the file, which appears when it is complete; default: standard output'),
   spreadsheet: new Option('--spreadsheet', 'in CSV: no text is run as a formula; begins with a byte order mark'),
   ifMatch: new Option('--if-match <tag>', 'the tag (etag) it must still have'),

@@ -7,12 +7,18 @@ import { textOf } from './results.js';
 import { write } from './terminal.js';
 import { writeWhole } from './whole-file.js';
 
+type Format = 'ndjson' | 'csv';
+
 export interface ExportOptions {
-  readonly format: 'ndjson' | 'csv';
+  readonly format?: Format | undefined;
   readonly output?: string | undefined;
   /** For a spreadsheet: with a byte order mark, and with no text that it would run as a formula. */
   readonly spreadsheet?: true | undefined;
 }
+
+/** A file that is named as CSV would mislead the one who opens it if it had JSON. */
+export const formatOf = ({ format, output }: ExportOptions): Format =>
+  format ?? (output?.toLowerCase().endsWith('.csv') ? 'csv' : 'ndjson');
 
 const CHUNK_ROWS = 500;
 /** Kept in quotes, so that an import gives the same account. */
@@ -28,7 +34,8 @@ export async function exportRows<Row extends object>(
   members: readonly (keyof Row & string)[],
   options: ExportOptions,
 ): Promise<void> {
-  const { format, output, spreadsheet } = options;
+  const { output, spreadsheet } = options;
+  const format = formatOf(options);
   if (spreadsheet && format !== 'csv') throw new UsageError('--spreadsheet belongs to --format csv.');
   const counts = { rows: 0, formulas: 0 };
   const toText = format === 'csv' ? await csvOf(members, spreadsheet) : ndjson;

@@ -269,7 +269,7 @@ export function addPaymentCommands(program: Command): void {
     .command('export')
     .summary('every payment that was settled on a day, in a month or on a range of days')
     .description(
-      'For operators: every payment that was settled on a day, in a month, or from one day to another (UTC), in that order.',
+      'For operators and accounts: every payment that was settled on a day, in a month, or from one day to another (UTC), in that order.',
     )
     .option('--day <day>', 'such as 2026-11-20')
     .option('--month <month>', 'such as 2026-10')
@@ -287,7 +287,7 @@ export function addPaymentCommands(program: Command): void {
       'after',
       examples(
         ['idempay payments export --day 2026-11-20 -o 2026-11-20.ndjson', 'a file that is whole, or not there'],
-        ['idempay payments export --month 2026-10 --format csv --spreadsheet -o october.csv', 'for a spreadsheet'],
+        ['idempay payments export --month 2026-10 --spreadsheet -o october.csv', 'for a spreadsheet'],
         ['idempay payments export --from 2026-10-26 --to 2026-11-01 -o week.ndjson', 'seven days'],
         ['idempay payments export --month 2026-10 --kind all -o october.ndjson', 'with the refunds'],
       ),
@@ -298,7 +298,7 @@ export function addPaymentCommands(program: Command): void {
     .command('reconcile')
     .summary("compares a processor's statement with the payments of a day")
     .description(
-      `For operators: compares a processor's statement with the payments that were settled on a day (UTC), as the page of the console does.
+      `For operators and accounts: compares a processor's statement with the payments that were settled on a day (UTC), as the page of the console does.
 The statement is CSV with a header, or one JSON object on each line. It is read on this machine and sent nowhere. Its columns are
 recognised by their names, and can be named. Exit code: 0 agreed, 13 there are differences, 14 no difference was found but not every
 line could be read, or the file is no statement.`,

@@ -4,7 +4,7 @@ import { PAYMENT_COLUMNS, type PaymentCells, paymentCells } from '#idempay/state
 import { type ConnectionOptions, connect } from '../connection.js';
 import { EXIT } from '../exit-codes.js';
 import { confirm } from '../output/confirmation.js';
-import { type ExportOptions, exportRows } from '../output/export.js';
+import { type ExportOptions, exportRows, formatOf } from '../output/export.js';
 import { type Column, firstOf, type OutputOptions, printRecord, printRows } from '../output/results.js';
 import { UsageError } from '../usage.js';
 import { type DayOptions, daysOf } from './days.js';
@@ -144,7 +144,7 @@ export async function exportPayments(
     kind,
     ...(last !== first && { lastDay: last }),
   });
-  if (options.format === 'csv') await exportRows(cellsOf(rows), PAYMENT_COLUMNS, options);
+  if (formatOf(options) === 'csv') await exportRows(cellsOf(rows), PAYMENT_COLUMNS, options);
   else await exportRows(rows, [], options);
 }
 

@@ -69,6 +69,12 @@ export function addWebhookCommands(program: Command): void {
     .addOption(OPTIONS.url)
     .addOption(OPTIONS.apiKeyFile)
     .addOption(OPTIONS.deadline)
-    .addHelpText('after', examples(['idempay webhooks resend shop', 'when the receiver is repaired']))
+    .addHelpText(
+      'after',
+      examples(
+        ['idempay webhooks resend shop', 'when the receiver is repaired'],
+        ['idempay webhooks resend shop --key "$KEY"', 'only one, as set-aside lists it'],
+      ),
+    )
     .action(async (name, options) => (await import('./webhooks.js')).resend(name, options));
 }

@@ -51,6 +51,8 @@ export class EndpointRun {
   private savedAt: number;
   private leaseEndsAt: number;
   private setAside: number;
+  /** Set aside by earlier runs. If one ended before the position had passed its own, the feed brings them once more. */
+  private setAsideBefore: Set<string> | undefined;
   private isDue: boolean;
   private underWay = 0;
   private isReading = false;
@@ -144,6 +146,7 @@ export class EndpointRun {
 
   private async read(): Promise<void> {
     try {
+      this.setAsideBefore ??= await this.keysSetAside();
       const { client } = this.endpoint();
       const patience = { ms: READ_WAIT_MS, gone: this.over.signal };
       const page = await this.parts.feed.read({ after: this.after, client, kind: undefined, limit: PAGE, patience });
@@ -180,7 +183,10 @@ export class EndpointRun {
     const { settlement } = delivery;
     const endpoint = this.endpoint();
     const result = await this.send(endpoint, settlement);
-    if (result.state === 'taken') return this.window.taken(delivery, this.now());
+    if (result.state === 'taken') {
+      this.window.taken(delivery, this.now());
+      return this.takenAtLast(settlement.key);
+    }
     if (result.state === 'gone') return this.stopServing();
     if (!this.window.refused(delivery, this.now())) return;
     const { key } = settlement;
@@ -206,6 +212,18 @@ export class EndpointRun {
     if (result.state !== 'taken' || this.buffer[0] !== beyond) return;
     this.buffer = this.buffer.slice(1);
     this.window.addTaken(beyond, this.now());
+    await this.takenAtLast(beyond.settlement.key);
+  }
+
+  private async keysSetAside(): Promise<Set<string>> {
+    if (this.setAside === 0) return new Set();
+    const listed = await this.parts.rows.listSetAside(this.lease.name, MOST_SET_ASIDE);
+    return new Set(listed.map(({ key }) => key));
+  }
+
+  /** Without it a settlement that the feed brought once more would be listed as refused until its next try. */
+  private async takenAtLast(key: string): Promise<void> {
+    if (this.setAsideBefore?.delete(key)) this.removed(await this.parts.rows.removeSetAside(this.lease, key));
   }
 
   private async send(endpoint: Endpoint, settlement: Delivery['settlement']): Promise<SendResult> {

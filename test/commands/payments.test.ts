@@ -286,6 +286,9 @@ describe('payments', () => {
       new RegExp(`^idempotencyKey,reference,attempt,state,amount,.*\n${paid.idempotencyKey},,,COMPLETED,100\\.00,USD,`),
     );
     expect(await idempay('payments', 'export', '--day', day, '-o', file)).toMatchObject({ code: 1 });
+    const byName = join(folder, 'by-name.CSV');
+    expect(await idempay('payments', 'export', '--day', day, '-o', byName)).toMatchObject({ code: 0 });
+    expect(readFileSync(byName, 'utf8')).toBe(readFileSync(file, 'utf8'));
     const exportOf = (...days: string[]) => idempay('payments', 'export', ...days, '--format', 'csv');
     const isThere = async (...days: string[]) => (await exportOf(...days)).stdout.includes(paid.idempotencyKey);
     expect(await isThere('--month', day.slice(0, '2026-11'.length))).toBe(true);

@@ -48,10 +48,20 @@ describeDeployments('payments:read:all', async (deployment) => {
     expect((await read(`/api/payments?content=x&from=${day}`)).status).toBe(200);
   });
 
+  it('reads the timeline of each payment, with the client that asked for a change', async () => {
+    const cancellation = await send('/api/payment-cancellation?reference=given-up', shop, {});
+    const cancelled = String(cancellation.headers['idempotency-key']);
+    expect((await read(`/api/payments/${cancelled}/timeline`)).json()).toMatchObject({
+      events: [{ event: 'cancelled', by: 'key:shop' }],
+    });
+    const { key } = await givenPaid(shop);
+    const timeline = await read(`/api/payments/${key}/timeline`, both);
+    expect(timeline.json()).toMatchObject({ idempotencyKey: key, state: 'COMPLETED' });
+  });
+
   it('does nothing else', async () => {
     const { order, key } = await givenPaid(shop);
     const paths = [
-      `/api/payments/${key}/timeline`,
       `/api/payments/${key}/processor-answer`,
       '/api/payments/activity',
       `/api/payment-status?reference=${order}&client=key:shop`,
@@ -75,7 +85,6 @@ describeDeployments('payments:read:all', async (deployment) => {
     expectError(await send(`/api/refund?reference=${order}&refund=line-1&client=key:shop`, both, MONEY), 400);
     expectError(await send('/api/payment-cancellation', both, {}, key), 400);
     expectError(await send(`/api/payment-cancellation?reference=${order}&client=key:shop`, both, {}), 400);
-    expectError(await read(`/api/payments/${key}/timeline`, both), 404);
     expect(await shared().processor.refundsOf(key)).toEqual([]);
     expect((await read(`/api/payments/${key}`, both)).json()).toMatchObject({ state: 'COMPLETED', client: 'key:shop' });
   });

@@ -12,7 +12,7 @@ import { Time } from '../parts/time.js';
 import { type Asked, useAnswer } from '../parts/use-answer.js';
 import { ContentFacts } from './content.js';
 import { OrderFacts } from './order-facts.js';
-import { isWholeKey, type Payment, type Timeline } from './payment.js';
+import { isWholeKey, type Payment, TIMELINE_SCOPES, type Timeline } from './payment.js';
 import { PaymentClosing } from './payment-closing.js';
 import { EndingNote, PaymentEnding } from './payment-ending.js';
 import { EndingFact, PendingFacts } from './pending.js';
@@ -37,7 +37,7 @@ function OnePayment({ name: key, access, refund }: { name: string; access: Acces
   const [resolved, setResolved] = useState<ResolutionResult>();
   /** The result of an ending that a person asked for here. */
   const [ended, setEnded] = useState<string>();
-  const watched = usePayment(http, key, { isPaused: isDeciding, seesTimeline: may('payments:read', 'operations') });
+  const watched = usePayment(http, key, { isPaused: isDeciding, seesTimeline: may(...TIMELINE_SCOPES) });
   const { seen, timeline, isUnknown, problem, timelineProblem, again } = watched;
   const payment = seen?.payment;
   const others = useOtherAttempts(http, payment);

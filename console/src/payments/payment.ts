@@ -18,6 +18,9 @@ export interface TimelineEvent {
   readonly detail: string | null;
 }
 
+/** The scopes that see the timeline of a payment. */
+export const TIMELINE_SCOPES = ['payments:read', 'operations', 'payments:read:all'] as const;
+
 /** `GET /api/payments/{key}/timeline`. */
 export interface Timeline {
   readonly events: readonly TimelineEvent[];

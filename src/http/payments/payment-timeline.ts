@@ -8,10 +8,10 @@ import { publicErrors } from '../errors/public-errors.js';
 import { NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';
-import { visibleClient } from '../requests/access-check.js';
+import { readableClient } from '../requests/access-check.js';
 import { sendJson } from '../requests/json-answer.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
-import { completed, keyIn, keyParameter, PaymentPath, STATES } from './shown-payment.js';
+import { completed, keyIn, keyParameter, PaymentPath, READ_BY_KEY, STATES } from './shown-payment.js';
 
 /** The timeline that an operator reads alongside a payment, to decide about it (docs/reference/processor.md). */
 export function paymentTimeline(
@@ -25,14 +25,13 @@ export function paymentTimeline(
     {
       schema: { params: PaymentPath },
       config: {
-        operation: 'payment status',
-        scopes: ['payments:read', 'operations'],
+        ...READ_BY_KEY,
         description,
       },
     },
     (request, reply) => {
       refuseUnknownParameters(request.query, []);
-      answerWith(reply, findTimeline(keyIn(request.params), visibleClient(request)), (timeline) => {
+      answerWith(reply, findTimeline(keyIn(request.params), readableClient(request)), (timeline) => {
         if (!timeline) throw publicErrors.paymentNotFound();
         sendJson(reply, timelineJson(timeline));
       });
@@ -111,7 +110,8 @@ const description: RouteDescription = {
               process: { type: ['string', 'null'], description: 'The `instance` of the process, where it is known.' },
               by: {
                 type: ['string', 'null'],
-                description: 'For operators: the client that asked for a cancellation, a refund or a resolution.',
+                description:
+                  'For callers who see all payments: the client that asked for a cancellation, a refund or a resolution.',
               },
               detail: { type: ['string', 'null'] },
             }),

@@ -24,7 +24,7 @@ export const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED', 'CANCELLED'] as co
 /** `/api/payments/{key}` */
 export const PaymentPath = Type.Object({ key: Type.String() });
 
-/** A payment and its refunds are shown to its client, to operators, and to those who may read all payments. */
+/** A payment, its timeline and its refunds are shown to its client, to operators, and to those who may read all payments. */
 export const READ_BY_KEY = {
   operation: 'payment status',
   scopes: ['payments:read', 'operations', 'payments:read:all'],

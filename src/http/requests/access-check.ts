@@ -70,7 +70,7 @@ function admit(request: FastifyRequest, result: AuthenticationResult, scopes: re
 }
 
 /**
- * The client whose payments a record, a list or an export shows: undefined for all payments. Only for reading: a caller with
+ * The client whose payments a record, a timeline, a list or an export shows: undefined for all payments. Only for reading: a caller with
  * `payments:read:all` changes its own payments at most.
  */
 export function readableClient(request: FastifyRequest): string | undefined {

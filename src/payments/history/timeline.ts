@@ -128,7 +128,7 @@ export function timelineOf(
   };
 }
 
-/** Causes are for operators: one of a connection names the address of the processor. */
+/** Causes are for callers who see all payments: one of a connection names the address of the processor. */
 function withoutCause(event: PaymentEvent): PaymentEvent {
   return event.kind === 'given up' ? { ...event, cause: undefined } : event;
 }

@@ -4,7 +4,7 @@ import { Fact } from '../../parts/facts.js';
 import { ErrorState, LoadingState } from '../../parts/states.js';
 import { Time } from '../../parts/time.js';
 import { useAnswer } from '../../parts/use-answer.js';
-import type { Timeline } from '../payment.js';
+import { TIMELINE_SCOPES, type Timeline } from '../payment.js';
 import { PendingFacts } from '../pending.js';
 import { Resolution } from '../resolution.js';
 import type { ResolutionResult } from '../resolution-note.js';
@@ -26,7 +26,7 @@ export function RefundDetails({ access: { http, may }, refund, isDeciding, decid
   const key = refund.idempotencyKey;
   const path = `api/payments/${encodeURIComponent(key)}/timeline`;
   // The record is another object after each look, and while it is under way its next step changes with the time.
-  const seesTimeline = may('payments:read', 'operations');
+  const seesTimeline = may(...TIMELINE_SCOPES);
   const timeline = useAnswer(
     async (signal) => (seesTimeline ? (await http.ask<Timeline>(path, { signal })).body : undefined),
     [http, refund],
