@@ -24,6 +24,8 @@ import { until } from '../../testkit/time/until.js';
 const DEADLINE_MS = 15_000;
 const MANY = 1_000;
 const LOOKS = 5;
+/** Longer than the bound stays behind the clock. */
+const PAST_BOUND_US = 300_000;
 /** What the service writes, by a session of somebody who does not commit. */
 const SETTLE = `
   UPDATE idempay.payments SET state = 'COMPLETED', settled_at = clock_timestamp(), settled_hour = 1, expires_at = clock_timestamp()
@@ -109,8 +111,14 @@ const untilWaitsForStandby = (statement: string) =>
     return (await sql(waiting, [statement])).length > 0;
   });
 
-/** The bound after several looks, each of which could have moved it. */
+/**
+ * The bound after several looks, each of which could have moved it past everything that has happened until now. Bug: a bound that no
+ * transaction delayed was not noticed. Cause: the looks came so soon that a bound behind the clock did not reach the settlement either way.
+ * Fix: the first look comes later.
+ */
 async function boundAfterLooks(): Promise<SettlementBound | undefined> {
+  const us = await nowUs();
+  await until('the clock to go on', DEADLINE_MS, async () => (await nowUs()) > us + PAST_BOUND_US);
   let bound: SettlementBound | undefined;
   for (let looks = 0; looks < LOOKS; looks += 1) bound = await ports.settlements.look();
   return bound;
