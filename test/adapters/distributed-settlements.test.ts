@@ -230,6 +230,30 @@ describe('the bound', () => {
     expect(await keysBetween(before as SettlementBound, bound)).toEqual([first.key]);
   });
 
+  test('stays below a prepared transaction also after a restart of the server, which gives it another name', async () => {
+    const first = await givenClaim(ports.ledger);
+    const begin = await boundPast(await nowUs());
+    await withSession(async (client) => {
+      await client.query('BEGIN');
+      await client.query(SETTLE, [first.key]);
+      await client.query("PREPARE TRANSACTION 'settlement'");
+    });
+    await boundAfterLooks();
+    await postgres.stopImmediately();
+    await postgres.start();
+    for (const { settlements } of [ports, other]) {
+      await until('the adapters to be connected again', DEADLINE_MS, async () => {
+        const looked = settlements.look().then(() => true);
+        return looked.catch(() => false);
+      });
+    }
+    const before = await boundAfterLooks();
+    await sql("COMMIT PREPARED 'settlement'");
+    const bound = await boundPast(await nowUs());
+    expect(await keysBetween(begin, before as SettlementBound)).toEqual([]);
+    expect(await keysBetween(begin, bound)).toEqual([first.key]);
+  });
+
   test('stays below a settlement whose commit waits for its standby, so that nothing is passed over when it is back', async () => {
     const [first, second] = [await givenClaim(ports.ledger), await givenClaim(ports.ledger)];
     const begin = await boundPast(await nowUs());
