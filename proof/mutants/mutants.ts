@@ -603,7 +603,6 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       '|| (refunded !== null && isTrue(hasKeptRefund.get(key, hour, now)))) return []; → ) return [];',
     'an order is removed although a refund of it stays, in SQLite':
       'other.refunded IS NOT NULL AND ${hasKeptRefund → other.refunded < 0 AND ${hasKeptRefund',
-    'a refund is removed before its payment, in SQLite': 'if (refund_of !== null) return []; → ',
     'a payment is removed and its refunds stay, in SQLite': 'refunded === null ? [] : removeRefunds.all(key) → []',
   },
   [`${POSTGRES}/payments/refund-statements.ts`]: {
@@ -683,8 +682,6 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'AND refund_of IS NULL AND ${HAS_OLD_REFUNDS} AS → AND refund_of IS NULL AS',
     'an order is removed although a refund of it stays, in PostgreSQL':
       "bool_and(${isOld('payment')} AND ${HAS_OLD_REFUNDS}) → bool_and(${isOld('payment')})",
-    'a refund is removed before its payment, in PostgreSQL':
-      'AND refund_of IS NULL AND ${HAS_OLD_REFUNDS} AS → AND ${HAS_OLD_REFUNDS} AS',
     'a payment is removed and its refunds stay, in PostgreSQL':
       'SELECT key FROM locked WHERE refunded IS NOT NULL → SELECT key FROM locked WHERE refunded < 0',
     'the rows of a reference are removed one by one, in PostgreSQL':
