@@ -48,7 +48,8 @@ export const FEED: Readonly<Record<string, Readonly<Record<string, string | read
       'after.incarnation !== incarnation) { → after.incarnation === incarnation && !incarnation) {',
     'a cursor passes the other settlements of its time':
       'return last === null || next === null ? { → return last === null || next !== undefined ? {',
-    'a cursor names the settlement of another client': 'lower.slice(0, shared + 1) + → lower +',
+    'a cursor names the settlement of another client':
+      'return lower.slice(0, shared + 1) + ABOVE_ALL_KEYS.slice(shared + 1); → return lower;',
     'another incarnation begins no earlier than the place': 'BEGIN_EARLIER_US = 10 * 60_000_000 → BEGIN_EARLIER_US = 0',
     'a cursor behind a removal goes on': 'after.atUs < oldestUs) return → after.atUs < 0) return',
   },
