@@ -217,13 +217,13 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   'src/payments/values/adoption.ts': {
     'a start with credentials makes every order new':
-      'if (adopter !== undefined || !hasOrders) → if (adopter !== undefined || hasOrders || !hasOrders)',
+      'adopter !== MARKS.none && !hasOrders → adopter !== MARKS.none || hasOrders',
     "a start without credentials makes the orders new that stay nobody's":
-      'if (adopter !== undefined) { → if (adoptingClient(adopter) !== undefined) {',
+      'if (decision !== undefined) { → if (adoptingClient(adopter) !== undefined) {',
     'a start without credentials makes the orders of clients new':
-      'if (!(await hasOrdersOfClients())) → if (await hasOrdersOfClients().then(() => true))',
+      '&& !(await hasOrdersOfClients())) → && (await hasOrdersOfClients().then(() => true)))',
     'a client with orders of its own adopts others':
-      'if (!hasReferences || client → if (hasReferences || !hasReferences || client',
+      'if (!found.hasReferences || client → if (found.hasReferences || !found.hasReferences || client',
   },
   [`${EMBEDDED}/payments/adopt.ts`]: {
     'an adoption hides that the folder was restored': 'client, wasRestored ? 1 : 0); → client, wasRestored ? 0 : 0);',
@@ -241,7 +241,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/payments/answers.ts': {
     'the lock of a cancellation is another amount than that of every payment':
       ' && lock.fingerprint !== CANCELLATION; → ;',
-    'Retry-After rounded up beyond the remaining lease': 'Math.floor(running.rem → Math.ceil(running.rem',
+    'Retry-After rounded up beyond the remaining lease': 'Math.floor(remainingMs → Math.ceil(remainingMs',
   },
   'src/payments/leases.ts': {
     'lease by wall clock': [
