@@ -89,6 +89,7 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
       'adapters/pending-rows',
     ],
   ],
+  [/^src\/stores\/embedded\/payments\/settlement-read/, ['contracts/embedded']],
   [
     /^src\/stores\/embedded\/payments\/retention/,
     ['contracts/embedded', 'adapters/embedded', 'adapters/retention-ages'],

@@ -9,10 +9,6 @@ export const FEED: Readonly<Record<string, Readonly<Record<string, string | read
     'the bound passes transactions that are open':
       'if (of.writers.size > 0) return → if (of.writers.size > 1_000) return',
     'a prepared transaction does not delay the bound': 'name.startsWith(PREPARED) → name === PREPARED',
-    'the bound of another incarnation is kept': `candidate = undefined;
-        bound = undefined;
-→ candidate = undefined;
-`,
   },
   [`${POSTGRES}/payments/settlement-read-statements.ts`]: {
     'a table of another database delays the bound':
@@ -52,7 +48,9 @@ export const FEED: Readonly<Record<string, Readonly<Record<string, string | read
       'after.incarnation !== incarnation) { → after.incarnation === incarnation && !incarnation) {',
     'a cursor passes the other settlements of its time':
       'return last === null || next === null ? { → return last === null || next !== undefined ? {',
-    'a cursor names the settlement of another client': 'lower.slice(0, shared + 1) + → lower +',
+    'a cursor names the settlement of another client':
+      'return lower.slice(0, shared + 1) + ABOVE_ALL_KEYS.slice(shared + 1); → return lower;',
+    'another incarnation begins no earlier than the place': 'BEGIN_EARLIER_US = 10 * 60_000_000 → BEGIN_EARLIER_US = 0',
     'a cursor behind a removal goes on': 'after.atUs < oldestUs) return → after.atUs < 0) return',
   },
 };

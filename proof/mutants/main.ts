@@ -5,7 +5,7 @@ import { canNotice, Results } from './results.js';
 import { Workspace } from './workspace.js';
 
 const USAGE = `npm run proof -- mutants [options]
-  --only TEXT     mutants whose name has this text; may be repeated (all)
+  --only TEXT     mutants whose name, or the path of a file that they change, has this text; may be repeated (all)
   --checks LIST   checks whose name begins with one of these, by comma (all but the faults):
                   ${CHECKS.map(({ name }) => name).join(', ')}
   --seeds N       seeds of each simulation (500)
@@ -77,8 +77,10 @@ function readOptions() {
       table: { type: 'boolean', default: false },
     },
   });
-  const mutants = MUTANTS.filter(({ name }) => values.only.some((text) => name.includes(text)));
-  if (mutants.length === 0) throw new Error(`no mutant has "${values.only.join('" or "')}" in its name`);
+  const mutants = MUTANTS.filter(({ name, edits }) =>
+    values.only.some((text) => name.includes(text) || edits.some(({ file }) => file.includes(text))),
+  );
+  if (mutants.length === 0) throw new Error(`no mutant has "${values.only.join('" or "')}" in its name or its files`);
   const names = values.checks.split(',').filter((name) => name !== '');
   const unknown = names.find((name) => !CHECKS.some((check) => check.name.startsWith(name)));
   if (unknown !== undefined) throw new Error(`no check's name begins with "${unknown}"`);

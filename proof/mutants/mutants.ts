@@ -217,13 +217,13 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   'src/payments/values/adoption.ts': {
     'a start with credentials makes every order new':
-      'if (adopter !== undefined || !hasOrders) → if (adopter !== undefined || hasOrders || !hasOrders)',
+      'adopter !== MARKS.none && !hasOrders → adopter !== MARKS.none || hasOrders',
     "a start without credentials makes the orders new that stay nobody's":
-      'if (adopter !== undefined) { → if (adoptingClient(adopter) !== undefined) {',
+      'if (decision !== undefined) { → if (adoptingClient(adopter) !== undefined) {',
     'a start without credentials makes the orders of clients new':
-      'if (!(await hasOrdersOfClients())) → if (await hasOrdersOfClients().then(() => true))',
+      '&& !(await hasOrdersOfClients())) → && (await hasOrdersOfClients().then(() => true)))',
     'a client with orders of its own adopts others':
-      'if (!hasReferences || client → if (hasReferences || !hasReferences || client',
+      'if (!found.hasReferences || client → if (found.hasReferences || !found.hasReferences || client',
   },
   [`${EMBEDDED}/payments/adopt.ts`]: {
     'an adoption hides that the folder was restored': 'client, wasRestored ? 1 : 0); → client, wasRestored ? 0 : 0);',
@@ -241,7 +241,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/payments/answers.ts': {
     'the lock of a cancellation is another amount than that of every payment':
       ' && lock.fingerprint !== CANCELLATION; → ;',
-    'Retry-After rounded up beyond the remaining lease': 'Math.floor(running.rem → Math.ceil(running.rem',
+    'Retry-After rounded up beyond the remaining lease': 'Math.floor(remainingMs → Math.ceil(remainingMs',
   },
   'src/payments/leases.ts': {
     'lease by wall clock': [
@@ -603,7 +603,6 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       '|| (refunded !== null && isTrue(hasKeptRefund.get(key, hour, now)))) return []; → ) return [];',
     'an order is removed although a refund of it stays, in SQLite':
       'other.refunded IS NOT NULL AND ${hasKeptRefund → other.refunded < 0 AND ${hasKeptRefund',
-    'a refund is removed before its payment, in SQLite': 'if (refund_of !== null) return []; → ',
     'a payment is removed and its refunds stay, in SQLite': 'refunded === null ? [] : removeRefunds.all(key) → []',
   },
   [`${POSTGRES}/payments/refund-statements.ts`]: {
@@ -683,8 +682,6 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'AND refund_of IS NULL AND ${HAS_OLD_REFUNDS} AS → AND refund_of IS NULL AS',
     'an order is removed although a refund of it stays, in PostgreSQL':
       "bool_and(${isOld('payment')} AND ${HAS_OLD_REFUNDS}) → bool_and(${isOld('payment')})",
-    'a refund is removed before its payment, in PostgreSQL':
-      'AND refund_of IS NULL AND ${HAS_OLD_REFUNDS} AS → AND ${HAS_OLD_REFUNDS} AS',
     'a payment is removed and its refunds stay, in PostgreSQL':
       'SELECT key FROM locked WHERE refunded IS NOT NULL → SELECT key FROM locked WHERE refunded < 0',
     'the rows of a reference are removed one by one, in PostgreSQL':

@@ -37,6 +37,13 @@ export const WEBHOOKS: Readonly<Record<string, Readonly<Record<string, string | 
       '      this.isFull = true;\n      return; →       this.isFull = true;\n      this.window.pass(delivery);\n      return;',
     'webhooks: a refused message is passed before it is set aside':
       '    const kept = await this.parts.rows.setAside(this.lease, refused); →     this.window.pass(delivery);\n    await this.save().catch(() => {});\n    const kept = await this.parts.rows.setAside({ ...this.lease, name: `${this.lease.name}.` }, refused);',
+    'webhooks: a process whose lease has ended goes on sending':
+      'return !this.isOver && this.now() < this.leaseEndsAt; → return !this.isOver;',
+    'webhooks: a run that begins earlier goes on with what it had read':
+      'this.window = new DeliveryWindow(this.parts.random);\n    this.toSave = undefined; → this.toSave = undefined;',
+    'webhooks: a refusal counts as taken':
+      "if (result.state === 'taken') return this.window → if (result.state === 'taken' || (result.state === 'refused' && endpoint.name !== '')) return this.window",
+    'webhooks: a refused probe counts as taken': "result.state !== 'taken' || this.buffer[0] → this.buffer[0]",
   },
   'src/webhooks/addresses.ts': {
     'webhooks: an address of IPv6 that carries one of IPv4 is public':

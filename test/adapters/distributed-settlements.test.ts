@@ -24,6 +24,8 @@ import { until } from '../../testkit/time/until.js';
 const DEADLINE_MS = 15_000;
 const MANY = 1_000;
 const LOOKS = 5;
+/** Longer than the bound stays behind the clock. */
+const PAST_BOUND_US = 300_000;
 /** What the service writes, by a session of somebody who does not commit. */
 const SETTLE = `
   UPDATE idempay.payments SET state = 'COMPLETED', settled_at = clock_timestamp(), settled_hour = 1, expires_at = clock_timestamp()
@@ -109,8 +111,14 @@ const untilWaitsForStandby = (statement: string) =>
     return (await sql(waiting, [statement])).length > 0;
   });
 
-/** The bound after several looks, each of which could have moved it. */
+/**
+ * The bound after several looks, each of which could have moved it past everything that has happened until now. Bug: a bound that no
+ * transaction delayed was not noticed. Cause: the looks came so soon that a bound behind the clock did not reach the settlement either way.
+ * Fix: the first look comes later.
+ */
 async function boundAfterLooks(): Promise<SettlementBound | undefined> {
+  const us = await nowUs();
+  await until('the clock to go on', DEADLINE_MS, async () => (await nowUs()) > us + PAST_BOUND_US);
   let bound: SettlementBound | undefined;
   for (let looks = 0; looks < LOOKS; looks += 1) bound = await ports.settlements.look();
   return bound;
@@ -220,6 +228,30 @@ describe('the bound', () => {
     const bound = await boundPast(await nowUs());
     expect(await keysBetween(begin, before as SettlementBound)).toEqual([]);
     expect(await keysBetween(before as SettlementBound, bound)).toEqual([first.key]);
+  });
+
+  test('stays below a prepared transaction also after a restart of the server, which gives it another name', async () => {
+    const first = await givenClaim(ports.ledger);
+    const begin = await boundPast(await nowUs());
+    await withSession(async (client) => {
+      await client.query('BEGIN');
+      await client.query(SETTLE, [first.key]);
+      await client.query("PREPARE TRANSACTION 'settlement'");
+    });
+    await boundAfterLooks();
+    await postgres.stopImmediately();
+    await postgres.start();
+    for (const { settlements } of [ports, other]) {
+      await until('the adapters to be connected again', DEADLINE_MS, async () => {
+        const looked = settlements.look().then(() => true);
+        return looked.catch(() => false);
+      });
+    }
+    const before = await boundAfterLooks();
+    await sql("COMMIT PREPARED 'settlement'");
+    const bound = await boundPast(await nowUs());
+    expect(await keysBetween(begin, before as SettlementBound)).toEqual([]);
+    expect(await keysBetween(begin, bound)).toEqual([first.key]);
   });
 
   test('stays below a settlement whose commit waits for its standby, so that nothing is passed over when it is back', async () => {

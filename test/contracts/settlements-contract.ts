@@ -17,6 +17,8 @@ const RETENTION_MS = 24 * HOUR_MS;
 const RETENTION_HOURS = 24 + 2;
 const ROUNDS = 60;
 const WRITERS = 8;
+const TEN_MINUTES_US = 600_000_000;
+const DAY_US = 24 * HOUR_MS * 1_000;
 
 /**
  * Guarantees of every Settlements beyond its types. Its ports are its own: their time goes on by days.
@@ -230,6 +232,10 @@ export function settlementsContract(ports: ContractPorts): void {
     const after = { incarnation: '0123456789abcdef', atUs: bound.atUs };
     const page = inState(await settlements.page({ ...question, after }), 'other incarnation');
     expect(page.fromUs).toBeLessThan(bound.atUs);
+    // Nobody knows when its rows were lost, so a reader begins before its place too.
+    const earlier = { ...after, atUs: bound.atUs - DAY_US };
+    const { fromUs } = inState(await settlements.page({ ...question, after: earlier }), 'other incarnation');
+    expect(fromUs).toBeLessThanOrEqual(earlier.atUs - TEN_MINUTES_US);
     const ofOtherBound = { ...question, bound: { ...bound, incarnation: '0123456789abcdef' } };
     expect(await settlements.page(ofOtherBound)).toEqual({ state: 'bound is over' });
   });

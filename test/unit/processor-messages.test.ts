@@ -136,6 +136,13 @@ describe('a reply under contract 3', () => {
     expect((await resultOf('an ending', 200, earlier)).result.state).toBe('declined');
   });
 
+  test('to a look-up that says pending gives the amount that it names', async () => {
+    for (const call of ['a look-up', 'a look-up of an open payment'] as const) {
+      expect((await resultOf(call, 200, { ...PENDING, ...MONEY })).result).toMatchObject({ charged: MONEY });
+      expect((await resultOf(call, 200, PENDING)).result).toMatchObject({ state: 'pending', charged: undefined });
+    }
+  });
+
   test('that says reversed is no outcome, and raises an alarm', async () => {
     for (const call of ['a look-up', 'a look-up of an open payment', 'an ending'] as const) {
       const { result, alarms } = await resultOf(call, 200, { status: 'reversed', reason: 'returned' });

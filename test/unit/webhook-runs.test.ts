@@ -20,6 +20,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_HOURS = 24;
 const MOST_SET_ASIDE = 1_000;
+const LOST_INCARNATION = '0123456789abcdef';
 const TAKEN: SendResult = { state: 'taken' };
 const REFUSED: SendResult = { state: 'refused', cause: 'it answered 500' };
 /** Promises that follow each other after one timer. */
@@ -34,6 +35,8 @@ describe('an endpoint', () => {
   let events: string[];
   let answer: (id: string) => SendResult;
   let find: PaymentHistory['find'];
+  /** True if the next page is asked for as after a loss: with a place of an incarnation that the store does not know. */
+  let isAfterLoss: boolean;
   let sent: { readonly id: string; readonly atMs: number }[];
 
   beforeEach(() => {
@@ -44,9 +47,11 @@ describe('an endpoint', () => {
     sent = [];
     answer = () => TAKEN;
     find = ports.paymentHistory.find;
+    isAfterLoss = false;
   });
 
   function start() {
+    const feed = new SettlementFeed(ports.settlements, clock);
     const receivers: Receivers = {
       async send(_endpoint, { id }: Message) {
         sent.push({ id, atMs: clock.monotonic() });
@@ -65,7 +70,14 @@ describe('an endpoint', () => {
       newOwner,
       {
         rows: ports.endpointRows,
-        feed: new SettlementFeed(ports.settlements, clock),
+        feed: {
+          read(question) {
+            const { after } = question;
+            if (!isAfterLoss || typeof after !== 'object' || !('incarnation' in after)) return feed.read(question);
+            isAfterLoss = false;
+            return feed.read({ ...question, after: { ...after, incarnation: LOST_INCARNATION } });
+          },
+        },
         history: { find: (key) => find(key) },
         clock,
         random: () => 0,
@@ -173,6 +185,46 @@ describe('an endpoint', () => {
       start();
       await passUntil('the others', () => isTold(later));
       expect(sent.map(({ id }) => id).toSorted()).toEqual([...ids, ...later].toSorted());
+    },
+  );
+
+  test(
+    'a process that was stopped for longer than its lease sends nothing before it has asked',
+    WITHOUT_LIMIT,
+    async () => {
+      start();
+      await served();
+      await pass(SECOND_MS);
+      answer = () => REFUSED;
+      const id = await settled();
+      await passUntil('the first try', () => tries(id).length === 1);
+      clock.leap(MINUTE_MS);
+      const taken = { name: 'shop', owner: newOwner(), client: undefined, leaseMs: LONG_MS };
+      expect(await ports.endpointRows.take(taken)).toMatchObject({ state: 'taken' });
+      await pass(MINUTE_MS, SECOND_MS);
+      expect(tries(id)).toHaveLength(1);
+    },
+  );
+
+  test(
+    'after a loss it begins earlier, and sends what was open as if it had not been read',
+    WITHOUT_LIMIT,
+    async () => {
+      start();
+      await served();
+      await pass(SECOND_MS);
+      const bad = await settled();
+      answer = (id) => (id === bad ? REFUSED : TAKEN);
+      await passUntil('the first try', () => tries(bad).length === 1);
+      isAfterLoss = true;
+      const good = await settled();
+      await passUntil('the earlier begin', () => events.includes('beganEarlier shop'));
+      await passUntil('what was taken before', () => tries(good).length === 2);
+      await pass(MINUTE_MS);
+      const times = tries(bad).map(({ atMs }) => atMs);
+      const again = times.slice(times.lastIndexOf(tries(good)[1]?.atMs as number));
+      const seconds = again.map((atMs) => Math.floor((atMs - (again[0] as number)) / SECOND_MS));
+      expect(seconds.slice(0, 6)).toEqual([0, 1, 3, 7, 15, 31]);
     },
   );
 

@@ -18,8 +18,8 @@ export const CLOCK: Statement = {
 
 /**
  * The transactions that may have a settlement to commit: those that hold the lock of a change on the table. Each statement gets this lock
- * before it executes, so before it reads the clock, and keeps it until its commit is visible. A prepared transaction has another name than before it
- * was prepared.
+ * before it executes, so before it reads the clock, and keeps it until its commit is visible. A prepared transaction gets another name when the
+ * server restarts.
  */
 export const WRITERS: Statement = {
   name: 'settlement_writers',

@@ -14,7 +14,7 @@ import * as statements from './settlement-read-statements.js';
 const BEHIND_CLOCK_US = 200_000;
 /** The number of pages that are read at the same time by default. */
 const MOST_PAGES = 4;
-/** A prepared transaction has no process. */
+/** A prepared transaction has no process after a restart of the server. */
 const PREPARED = '-1/';
 
 /** A time that becomes the bound when the transactions that were open after it have ended. */
