@@ -25,7 +25,7 @@ export const FEED: Readonly<Record<string, Readonly<Record<string, string | read
   },
   [`${POSTGRES}/connection/database-identity-statements.ts`]: {
     'an adopted database goes on with the feed':
-      "${beginIncarnation('EXISTS (SELECT FROM adopted)')} → ${beginIncarnation('false')}",
+      '${beginIncarnation(`EXISTS (SELECT FROM adopted WHERE ${REPLACES})`)} → ${beginIncarnation(`false`)}',
   },
   [`${POSTGRES}/payments/retention-statements.ts`]: {
     'a removal is not noted for readers of the feed, in PostgreSQL':

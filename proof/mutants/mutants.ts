@@ -79,7 +79,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'an attempt of a lost row is sent although the next attempt cannot be looked up':
       "next.state === 'unknown' ? { state: 'not sent', cause: next.cause } : next; → next.state === 'unknown' ? NO_NEXT : next;",
     'a decline that is known by the next attempt counts as answered by the processor':
-      "if (result.state === 'superseded') {\n      return ledger → if (result.state === 'superseded' && !outcome) {\n      return ledger",
+      "if (result.state === 'superseded') { → if (result.state === 'superseded' && !outcome) {",
     'a payment is marked unsent although an earlier attempt may have sent it':
       "unsentMarkOf(claim) : → (unsentMarkOf(claim) ?? 'unsent') :",
     'a payment is answered as unsent although its row could not be marked':
@@ -261,7 +261,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   [`${POSTGRES}/payments/ledger-statements.ts`]: {
     'a process that does not know who adopted claims orders, in PostgreSQL':
-      "\n      AND ${knowsAdopter('adopter', '$23')} → \n      AND $23::text IS DISTINCT FROM ''",
+      "\n      AND (reference IS NULL OR ${knowsAdopter('adopter', '$23')}) → \n      AND $23::text IS DISTINCT FROM ''",
     'a claim counts under a name that was removed, in PostgreSQL': '      AND processor = ANY (processors)\n → ',
     'a claim that settles keeps its source, in PostgreSQL': 'CASE WHEN NOT settles THEN source END → source',
     'a settlement does not erase the source, in PostgreSQL':

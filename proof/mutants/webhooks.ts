@@ -42,7 +42,7 @@ export const WEBHOOKS: Readonly<Record<string, Readonly<Record<string, string | 
     'webhooks: a run that begins earlier goes on with what it had read':
       'this.window = new DeliveryWindow(this.parts.random);\n    this.toSave = undefined; → this.toSave = undefined;',
     'webhooks: a refusal counts as taken':
-      "if (result.state === 'taken') return this.window → if (result.state === 'taken' || (result.state === 'refused' && endpoint.name !== '')) return this.window",
+      "if (result.state === 'taken') {\n      this.window → if (result.state === 'taken' || (result.state === 'refused' && endpoint.name !== '')) {\n      this.window",
     'webhooks: a refused probe counts as taken': "result.state !== 'taken' || this.buffer[0] → this.buffer[0]",
   },
   'src/webhooks/addresses.ts': {

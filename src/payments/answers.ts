@@ -90,7 +90,7 @@ export interface Answers {
     fingerprint: string | undefined,
     lock?: RunningAttempt,
   ): Promise<PayAnswer>;
-  /** Until an execution probably ends: at least 1, at most what remains of its lease (rule P5). */
+  /** The time until an execution probably ends: at least 1, and at most the rest of its lease (rule P5). */
   retryAfterSeconds(running: Pick<RunningAttempt, 'heldMs' | 'remainingMs'>): number;
   /** A first payment beyond the limit of payments in flight (rule P16). */
   busy(): PayAnswer;

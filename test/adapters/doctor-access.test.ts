@@ -6,7 +6,7 @@ import { type Ask, sendJson } from '../../testkit/client/http-client.js';
 import { requireKeys } from '../../testkit/client/key-file.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { openTestStores } from '../../testkit/deployments/distributed-stores.js';
-import { runCommandHere } from '../../testkit/processes/command-in-process.js';
+import { runCommand } from '../../testkit/processes/command.js';
 import type { Environment } from '../../testkit/processes/service.js';
 
 const shop = credentialOf('shop', ['payments:write']);
@@ -15,9 +15,9 @@ const keys = await requireKeys(shop);
 const payOrder = (url: string, headers: Ask['headers'] = {}) =>
   sendJson(`${url}/api/payment?reference=order-1`, 'POST', { amount: '7.00', currency: 'EUR' }, headers);
 
-/** Only while no service of this process is on the folder, because to close a file of SQLite would give up the locks on it. */
+/** The doctor ends its process, so it runs in one of its own. */
 async function findingOf(environment: Environment): Promise<Finding | undefined> {
-  const { stdout } = await runCommandHere('', ['doctor', '--json'], environment);
+  const { stdout } = await runCommand('', ['doctor', '--json'], environment);
   const findings = stdout
     .trimEnd()
     .split('\n')

@@ -65,8 +65,8 @@ function placeBehind(
 }
 
 /**
- * At the lower of two keys or behind it, and before the upper one. It has the digits that both begin with and one more, so that the random
- * digits of a key stay unknown: of ten thousand keys, two share about four of these.
+ * A place at the lower of two keys or behind it, and before the upper one. It has the digits that both begin with and one more, so that the
+ * random digits of a key stay unknown: of ten thousand keys, two share about four of these.
  */
 function keyBetween(lower: string, upper: string): string {
   let shared = 0;
