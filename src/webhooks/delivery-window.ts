@@ -98,9 +98,10 @@ export class DeliveryWindow {
   }
 
   /** The deliveries whose time has come. They count as being sent until `taken`, `refused` or `pass`. */
-  takeDue(now: number): readonly Delivery[] {
+  takeDue(now: number, most: number): readonly Delivery[] {
     const due: OpenDelivery[] = [];
     for (const { open } of this.open.values()) {
+      if (due.length === most) break;
       if (!open || open.isSending || open.dueAt > now) continue;
       open.isSending = true;
       due.push(open);

@@ -20,6 +20,9 @@ const READ_WAIT_MS = 30_000;
 /** The pause between pages that bring nothing. */
 const EMPTY_PAGE_PAUSE_MS = 200;
 const RETRY_AFTER_FAULT_MS = 1_000;
+/** While an endpoint is behind, this number of messages begins in each pace, so that payments go on in between: 2,000 a second at most. */
+const MOST_AT_ONCE = 8;
+const PACE_MS = 4;
 const MOST_SET_ASIDE = 1_000;
 const SET_ASIDE_RETRY_MS = 3_600_000;
 const SET_ASIDE_GIVE_UP_MS = 3 * 86_400_000;
@@ -48,6 +51,7 @@ export class EndpointRun {
   /** Where the next page begins. */
   private after: FeedPosition | { readonly fromUs: number };
   private toSave: FeedPosition | undefined;
+  private mayBeginAt = Number.NEGATIVE_INFINITY;
   private savedAt: number;
   private leaseEndsAt: number;
   private setAside: number;
@@ -99,7 +103,8 @@ export class EndpointRun {
     void this.repeat(RENEW_EVERY_MS, () => this.trySetAside());
     while (!this.isOver) {
       this.step();
-      await this.untilWoken(this.mayStillSend() ? this.window.nextDueAt() - this.now() : RENEW_EVERY_MS);
+      const nextAt = Math.max(this.window.nextDueAt(), this.mayBeginAt);
+      await this.untilWoken(this.mayStillSend() ? nextAt - this.now() : RENEW_EVERY_MS);
     }
     this.over.abort();
     await Promise.all([renewing, saving]);
@@ -119,7 +124,7 @@ export class EndpointRun {
       this.window.add(next, now);
     }
     if (this.mayStillSend()) {
-      for (const delivery of this.window.takeDue(now)) this.begin(() => this.deliver(delivery));
+      if (now >= this.mayBeginAt) this.deliverDue(now);
       const [beyond] = this.buffer;
       if (beyond && this.window.mayProbe(now)) {
         this.window.probed(now);
@@ -131,6 +136,12 @@ export class EndpointRun {
       this.begin(() => this.read());
     }
     this.show();
+  }
+
+  private deliverDue(now: number): void {
+    const due = this.window.takeDue(now, MOST_AT_ONCE);
+    if (due.length === MOST_AT_ONCE) this.mayBeginAt = now + PACE_MS;
+    for (const delivery of due) this.begin(() => this.deliver(delivery));
   }
 
   /** A task never throws: its fault is reported, and the rest of its work is done again. */

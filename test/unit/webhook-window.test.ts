@@ -24,7 +24,7 @@ describe('the window of one endpoint', () => {
   });
 
   /** The settlements that are sent now, in their order. */
-  const send = () => window.takeDue(now);
+  const send = () => window.takeDue(now, MOST_OPEN);
   function add(count: number): void {
     for (let index = 0; index < count; index += 1) {
       window.add(delivery(next), now);
