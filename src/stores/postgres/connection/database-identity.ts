@@ -41,7 +41,7 @@ interface MissingRow {
   missing: number[];
 }
 
-/** What the address of the database leads to. */
+/** The servers behind the address of the database. */
 export interface Hosts {
   readonly count: number;
   /** Each connection that was opened before is closed when it would be used next. */

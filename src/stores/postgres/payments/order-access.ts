@@ -34,7 +34,7 @@ export function createOrderAccess(
   onRefused: (sentence: string) => void,
 ): OrderAccess {
   const decision = decisionIn(adopter);
-  // A decision of before the start is compared in each claim, and needs no mark.
+  // Each claim compares a decision that was made before the start, so no mark is needed.
   if (access === undefined || decision !== undefined) {
     return { adopter: decision, mark: () => undefined, markAgain: async () => false };
   }
