@@ -104,6 +104,22 @@ const twoKeysOfAReference = {
     }),
   ],
 };
+/** A cancellation ended the first attempt of the order at the processor, and closed the second, whose key no answer named. */
+const endedOrder = (asked: Exchange['what'] = 'cancel', second: Partial<KeptPayment> = {}): Evidence => {
+  const { keys = [], charges, kept: rows = [] } = attempts(['declined', 'DECLINED'], [undefined, 'CANCELLED']);
+  const order = { reference: 'order-17' };
+  const [key] = keys as [KeyHistory];
+  const ended = exchange(100, 200, { what: asked, outcome: asked === 'cancel' ? CANCELLED : DECLINED, key: key.key });
+  const [first, next] = rows as [KeptPayment, KeptPayment];
+  return {
+    keys: [{ ...key, exchanges: [ended] }],
+    charges,
+    kept: [
+      { ...first, ...order, attempt: 1, ending: 'order' },
+      { ...next, ...order, attempt: 2, ...second },
+    ],
+  };
+};
 const FIRST_CONTENT = { source: 'tok_1', description: 'Shoes', metadata: { b: '1', a: '2' } };
 const SECOND_CONTENT = { source: 'tok_2', description: 'Hat' };
 /** Two requests with different contents were sent before the outcome. `line` is what was charged, and `shown` what the record shows. */
@@ -142,6 +158,7 @@ describe('the checker of payments accepts', () => {
       attempts(['declined', 'DECLINED'], ['declined', 'DECLINED'], ['succeeded', 'COMPLETED']),
     ],
     ['an attempt that was cancelled after a decline', attempts(['declined', 'DECLINED'], [undefined, 'CANCELLED'])],
+    ['the next attempt, which a cancellation of the order closed', endedOrder()],
     ['simulated payments, of which there is no log', simulated],
     ['a payment that is left PROCESSING on purpose', leftProcessing, { stuckAfterMs: undefined as never }],
     ['409 while another request of the key was under way', answers(first(100), exchange(105, 409))],
@@ -186,6 +203,13 @@ describe('the checker of payments rejects', () => {
       'a charge of an attempt after one that was cancelled',
       inTurn,
       attempts([undefined, 'CANCELLED'], ['succeeded', 'COMPLETED']),
+    ],
+    ['a cancelled attempt that nobody asked to cancel', promisedAnswers, endedOrder('pay')],
+    ['an attempt after the one that a cancellation closed', promisedAnswers, endedOrder('cancel', { attempt: 3 })],
+    [
+      'a charge of the attempt that a cancellation closed',
+      promisedAnswers,
+      endedOrder('cancel', { state: 'COMPLETED' }),
     ],
     ['two keys of one attempt', oneKey, twoKeysOfAReference],
     ['a charge of what was cancelled', chargedMeansCompleted, attempts(['succeeded', 'CANCELLED'])],

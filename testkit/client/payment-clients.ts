@@ -164,12 +164,14 @@ export class PaymentClients {
     const missing: { history: KeyHistory; what: string }[] = [];
     await inParallel(histories.length, FINISH_WIDTH, async (index) => {
       const history = histories[index] as KeyHistory;
-      const outcome = outcomeOf(history) as string;
+      const told = outcomeOf(history) as string;
       const repeat = await this.pay(history, to);
       const status = await this.status(history, to);
       const record = await this.history.send(to, `/api/health/redis/key/${history.key}`);
+      if (repeat.outcome === CANCELLED && told === CANCELLED) return;
+      // A payment that a cancellation ended at the processor is cancelled for the cancellation, and declined for its payer.
+      const outcome = told === CANCELLED && repeat.outcome === DECLINED ? DECLINED : told;
       const value = outcome === DECLINED ? 'DECLINED' : outcome;
-      if (repeat.outcome === CANCELLED && outcome === CANCELLED) return;
       // The row of a reference answers by itself: the embedded deployment keeps no record of a payment in one request.
       const isRecorded = record.text.includes(`"${value}"`) || (history.order && record.status === 404);
       if (repeat.outcome && (status.outcome || outcome === DECLINED) && isRecorded) return;
