@@ -241,7 +241,11 @@ export class PaymentClients {
   async #payOpenAgain(open: KeyHistory[], random: Random): Promise<boolean> {
     const [key] = open.splice(random.below(open.length), 1) as [KeyHistory];
     if (!this.#open.has(key)) return true;
-    const isWell = await this.#paySomewhere(key, random);
+    // Its lease may be over, so that the cancellation ends it at the processor.
+    const isGivenUp = key.order && random.below(CANCELLATIONS) === 0;
+    const isWell = isGivenUp
+      ? hasSucceeded(await this.#cancel(key, this.#any(random)))
+      : await this.#paySomewhere(key, random);
     if (this.#open.has(key)) open.push(key);
     return isWell;
   }
