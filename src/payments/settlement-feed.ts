@@ -1,4 +1,4 @@
-import type { Clock } from '../platform/clock.js';
+import { type Clock, sleep } from '../platform/clock.js';
 import { StoreUnavailable } from '../platform/faults.js';
 import { FairPlaces } from './fair-places.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
@@ -14,8 +14,14 @@ import type { Patience } from './waiting.js';
 
 /** While somebody waits, the bound is moved so often: with its distance from the clock, a settlement is shown within half a second. */
 const LOOK_EVERY_MS = 200;
-/** Rows read for a page: few enough for one turn of the event loop if the store is in the process. */
+/** Rows that are read for a page. */
 const READ_LIMIT = 10_000;
+/** A page is read in parts, each of which takes a few milliseconds of the event loop if the store is in the process. */
+const PART = { settlements: 50, rows: 1_000 };
+/** All readers of a process together rest for so long after a part. This is about twice the time that the part takes on the embedded store. */
+const REST_MS = { settlement: 0.08, row: 0.004 };
+/** A timer cannot be shorter. */
+const LEAST_REST_MS = 1;
 /** Readers that wait at the same time in one process; one more is answered at once, as if it had not asked to wait. */
 const MOST_READERS = 1_000;
 /** Another incarnation may begin between the look and the page. */
@@ -47,10 +53,10 @@ export interface FeedQuestion {
  * A page may be empty and have another position. `isLast`: there is nothing more up to the bound. `fromUs`: the time to begin again from, in
  * microseconds since the epoch.
  */
-export type FeedPage =
+export type FeedPage<Shown = Settlement> =
   | {
       readonly state: 'page';
-      readonly settlements: readonly Settlement[];
+      readonly settlements: readonly Shown[];
       readonly next: FeedPosition;
       readonly isLast: boolean;
     }
@@ -70,6 +76,7 @@ export class SettlementFeed {
   private bound: SettlementBound | undefined;
   private boundAt = Number.NEGATIVE_INFINITY;
   private lookedAt = Number.NEGATIVE_INFINITY;
+  private mayReadAt = Number.NEGATIVE_INFINITY;
   private looking: Promise<void> | undefined;
   private keepsLooking = false;
   private isClosed = false;
@@ -82,19 +89,20 @@ export class SettlementFeed {
     this.places = new FairPlaces(MOST_READERS, clock);
   }
 
-  async read({ patience, ...question }: FeedQuestion): Promise<FeedPage> {
+  /** `show`: the form in which the caller needs each settlement. It is called in the turn of the event loop in which the settlement was read. */
+  async read<Shown = Settlement>(
+    { patience, ...question }: FeedQuestion,
+    show: (settlement: Settlement) => Shown = (settlement) => settlement as Shown,
+  ): Promise<FeedPage<Shown>> {
     const waitsUntil = this.clock.monotonic() + (patience?.ms ?? 0);
     let { after } = question;
     for (;;) {
-      const { page, bound } = await this.pageAfter(after, question);
+      const { page, bound } = await this.pageInParts(after, question, show);
       if (page.state !== 'page') return page;
-      const { settlements, next, isLast } = page;
-      const mayWait = patience !== undefined && after !== 'now' && settlements.length === 0 && isLast;
-      after = { ...next, incarnation: bound.incarnation };
+      const mayWait = patience !== undefined && after !== 'now' && page.settlements.length === 0 && page.isLast;
       const ms = waitsUntil - this.clock.monotonic();
-      if (!(mayWait && (await this.untilSettled(question, bound, { ms, gone: patience.gone })))) {
-        return { state: 'page', settlements, next: after, isLast };
-      }
+      if (!(mayWait && (await this.untilSettled(question, bound, { ms, gone: patience.gone })))) return page;
+      after = page.next;
     }
   }
 
@@ -109,13 +117,53 @@ export class SettlementFeed {
     for (const reader of this.waiting) reader.end(false);
   }
 
+  /** If a part after the first is refused, the page ends before it, and the next page is refused. */
+  private async pageInParts<Shown>(
+    from: FeedQuestion['after'],
+    question: Omit<FeedQuestion, 'after'>,
+    show: (settlement: Settlement) => Shown,
+  ): Promise<{ readonly bound: SettlementBound; readonly page: FeedPage<Shown> }> {
+    const settlements: Shown[] = [];
+    let next: FeedPosition | undefined;
+    for (let rowsLeft = READ_LIMIT; ; ) {
+      await this.rest();
+      const limit = Math.min(PART.settlements, question.limit - settlements.length);
+      const { page, bound } = await this.pageAfter(next ?? from, { ...question, limit });
+      if (page.state !== 'page') {
+        return { bound, page: next ? { state: 'page', settlements, next, isLast: false } : page };
+      }
+      const shown = page.settlements.length;
+      const read = shown < limit && !page.isLast ? PART.rows : shown;
+      this.restAfter(shown * REST_MS.settlement + read * REST_MS.row);
+      settlements.push(...page.settlements.map(show));
+      next = { ...page.next, incarnation: bound.incarnation };
+      rowsLeft -= read;
+      if (page.isLast || settlements.length >= question.limit || rowsLeft < PART.rows) {
+        return { bound, page: { state: 'page', settlements, next, isLast: page.isLast } };
+      }
+    }
+  }
+
+  /** Parts that are read at the same time are not counted before they end, so a burst is as long as there are readers. */
+  private restAfter(ms: number): void {
+    this.mayReadAt = Math.max(this.mayReadAt, this.clock.monotonic()) + ms;
+  }
+
+  private async rest(): Promise<void> {
+    for (;;) {
+      const ms = this.mayReadAt - this.clock.monotonic();
+      if (ms < LEAST_REST_MS) return;
+      await sleep(this.clock, ms);
+    }
+  }
+
   private async pageAfter(after: FeedQuestion['after'], question: Omit<FeedQuestion, 'after'>) {
     for (let tries = 0; tries < MOST_TRIES; tries += 1) {
       const bound = await this.freshBound();
       if (after === 'now')
         return { bound, page: { state: 'page', settlements: [], next: bound, isLast: true } as const };
       const place = after && 'fromUs' in after ? { incarnation: bound.incarnation, atUs: after.fromUs } : after;
-      const page = await this.settlements.page({ ...question, after: place, bound, readLimit: READ_LIMIT });
+      const page = await this.settlements.page({ ...question, after: place, bound, readLimit: PART.rows });
       if (page.state !== 'bound is over') return { bound, page };
       this.lookedAt = Number.NEGATIVE_INFINITY;
     }

@@ -1,4 +1,4 @@
-import type { FeedQuestion, SettlementFeed } from '../payments/settlement-feed.js';
+import type { FeedPage, FeedQuestion, SettlementFeed } from '../payments/settlement-feed.js';
 import { StoreUnavailable } from '../platform/faults.js';
 import type { Endpoint } from './endpoint-file.js';
 import type { EndpointRow, EndpointRows, SetAside } from './ports/endpoint-rows.js';
@@ -61,15 +61,15 @@ export function createWebhookOperations(
   async function countAfter({ position, client }: EndpointRow): Promise<Behind | undefined> {
     let after: FeedQuestion['after'] = position;
     for (let pages = 0; pages < MOST_PAGES; pages += 1) {
-      const page = await feed.read({ client, kind: undefined, limit: MOST_COUNTED, after });
+      const page: FeedPage = await feed.read({ client, kind: undefined, limit: MOST_COUNTED, after });
       if (page.state !== 'page') {
         // The endpoint will begin at that time, too.
         after = { fromUs: page.fromUs };
       } else {
-        const { settlements, isLast, next } = page;
+        const { settlements, isLast } = page;
         if (settlements.length > 0 || isLast)
           return { count: settlements.length, sinceUs: settlements[0]?.settledAtUs };
-        after = next;
+        after = page.next;
       }
     }
     return undefined;

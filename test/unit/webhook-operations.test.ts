@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { SettlementFeed } from '#idempay/payments/settlement-feed.js';
+import { systemClock } from '#idempay/platform/clock.js';
 import { decorated } from '#idempay/platform/decorated.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { openInMemory } from '#idempay/stores/embedded/open-in-memory.js';
@@ -27,10 +28,10 @@ describe('an endpoint for operators', () => {
     await ports.endpointRows.begin({ name: NAME, client: CLIENT, position: page.next });
   });
 
-  /** A feed that reads at most this number of rows for a page. */
+  /** A feed that reads at most this number of rows for a part of a page. It rests in real time, because the clock of the test stands still. */
   function feedReading(readLimit: number): SettlementFeed {
     const settlements = decorated(ports.settlements, { page: (next) => (asked) => next({ ...asked, readLimit }) });
-    return new SettlementFeed(settlements, clock);
+    return new SettlementFeed(settlements, systemClock);
   }
 
   async function settle(client: string): Promise<void> {
@@ -69,7 +70,8 @@ describe('an endpoint for operators', () => {
   });
 
   test('is not said to be behind by nothing if the reading ends among settlements of other clients', async () => {
-    for (let count = 0; count < 12; count += 1) await settle('key:other');
+    // More than ten pages of ten parts.
+    for (let count = 0; count < 101; count += 1) await settle('key:other');
     await settle(CLIENT);
     expect(await listed(feedReading(1))).toMatchObject({ receiver: 'https://shop.example', behind: undefined });
   });

@@ -346,6 +346,15 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     }
   }
 
+  /** Recovery finishes a refund for as long as the key of a payment lives. Afterwards only a repeat sends it. */
+  async function refundUntilFinal(one: Issued, again: RefundAgain, random: Random): Promise<void> {
+    await simulation.wait(plan.shape.idempotencyTtlMs, processes.clients);
+    while (isOpenRefund(one, again)) {
+      await refund(one, { ...again, afterMs: 0, instance: random.below(processes.size), repeats: 0 }, random);
+      await simulation.wait(ASK_AGAIN_EVERY_MS, processes.clients);
+    }
+  }
+
   return {
     issued,
     /** The client that the next key is for: so keys keep their names. */
@@ -360,7 +369,13 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     /** The faults have ended: a client that asks again does so until the answer is final. */
     askAgain() {
       isFaulty = false;
-      for (const one of issued) askUntilFinal(one, simulation.stream(`quiet client ${one.key}`));
+      for (const one of issued) {
+        askUntilFinal(one, simulation.stream(`quiet client ${one.key}`));
+        const asked = new Map(one.refunds.map(({ name, amount }) => [`${name} of ${amount}`, { name, amount }]));
+        for (const [which, again] of asked) {
+          refundUntilFinal(one, again, simulation.stream(`quiet refund ${which} of ${one.key}`));
+        }
+      }
     },
     /** Hours later: some repeat their payment, whose row may be removed by then, or try an order again. */
     comeBack() {
@@ -436,6 +451,24 @@ export function isFinal({ answer, keyFrom, sentAt }: Asked): boolean {
 }
 
 export const hasOutcome = (row: ObservedPayment | undefined) => row?.finalAt !== undefined && row.state !== 'CANCELLED';
+
+type RefundAgain = Pick<PlannedRefund, 'name' | 'amount'>;
+
+/** The answers after which the same refund is asked for again. */
+const OPEN_REFUND: readonly RefundAnswer['state'][] = [
+  'pending',
+  'in progress',
+  'unknown',
+  'not sent',
+  'processor down',
+  'busy',
+];
+
+/** True if the last answer to this refund of the payment leaves its outcome open, or never came. */
+function isOpenRefund({ refunds }: Issued, again: RefundAgain): boolean {
+  const answer = refunds.findLast(({ name, amount }) => name === again.name && amount === again.amount)?.answer;
+  return typeof answer !== 'object' || OPEN_REFUND.includes(answer.state);
+}
 
 /** The answers after which a cancellation is asked for again. */
 const OPEN: readonly CancelAnswer['state'][] = ['in progress', 'unknown', 'cannot be ended'];

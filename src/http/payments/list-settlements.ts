@@ -52,23 +52,24 @@ export function listSettlements(
       const seconds = preferredWaitSeconds(request.headers.prefer);
       const patience = seconds === undefined ? undefined : { ms: seconds * 1_000, gone: clientGone(reply) };
       const question = { ...readFeedQuestion(request.query, request), patience, reader: clientOf(request) };
-      answerWith(reply, feed.read(question), (page) => {
-        if (page.state !== 'page') throw refusalOf(page);
+      const client = visibleClient(request);
+      const page = feed.read(question, (settlement) => paymentJson(settlement, client));
+      answerWith(reply, page, (read) => {
+        if (read.state !== 'page') throw refusalOf(read);
         if (seconds !== undefined) withPreference(reply, `wait=${seconds}`);
-        sendJson(reply, pageJson(page, visibleClient(request)));
+        sendJson(reply, pageJson(read));
       });
     },
   );
 }
 
-type ShownPage = Extract<FeedPage, { readonly state: 'page' }>;
+type ShownPage = Extract<FeedPage<string>, { readonly state: 'page' }>;
 
-function pageJson({ settlements, next }: ShownPage, client: string | undefined): string {
-  const records = settlements.map((settlement) => paymentJson(settlement, client)).join(',');
-  return `{"settlements":[${records}],"next":"${cursorFor(next)}"}`;
+function pageJson({ settlements, next }: ShownPage): string {
+  return `{"settlements":[${settlements.join(',')}],"next":"${cursorFor(next)}"}`;
 }
 
-function refusalOf({ state, fromUs }: Exclude<FeedPage, ShownPage>): Error {
+function refusalOf({ state, fromUs }: Exclude<FeedPage<string>, ShownPage>): Error {
   const from = momentText(fromUs);
   return state === 'removed' ? publicErrors.settlementsRemoved(from) : publicErrors.settlementsIncarnation(from);
 }

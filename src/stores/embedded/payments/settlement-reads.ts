@@ -4,8 +4,8 @@ import type { Reader } from '../reader.js';
 import type { Writer } from '../writer/writer.js';
 import * as statements from './settlement-read-statements.js';
 
-/** Settlements that are a page of a list. */
-const PAGE = 500;
+/** Settlements that are a turn of the event loop, with the time that showing them takes. */
+const TURN = 50;
 /** A settlement that is held for a later time is shown within about this time, also if nothing else is written. */
 const EMPTY_COMMIT_EVERY_MS = 1_000;
 const US_PER_MS = 1_000;
@@ -49,7 +49,7 @@ export function createEmbeddedSettlements(
     async page(question) {
       const { kind, client, limit, readLimit } = question;
       // A filter reads more rows than its page has.
-      await reader.listReads.wait(question.reader, client === undefined && kind === undefined ? limit / PAGE : 1);
+      await reader.listReads.wait(question.reader, client === undefined && kind === undefined ? limit / TURN : 1);
       const start = startOf(question);
       const values = [start.atUs, start.key, question.bound.atUs, client ?? null, limit, readLimit];
       const rows = pages[kind ?? 'all'].all(...values) as SettlementRow[];
