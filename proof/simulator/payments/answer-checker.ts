@@ -152,7 +152,12 @@ function checkAcknowledged(issued: Issued, { stores, processor }: PaymentHistory
   const nameAfter = attemptName(`k${script.number}`, (reference?.attempt ?? 0) + 1);
   const isThere = (name: string, state: ObservedPayment['state'], by: number) =>
     payments.rowsOf(name).find((row) => row.state === state && (row.finalAt ?? Infinity) <= by);
-  const isCharged = (isOf: (name: string) => boolean) => processor.charges.some((charge) => isOf(charge.key));
+  // When retention has removed its rows, an order may be paid anew.
+  const removedAt = Math.min(
+    ...payments.removed.flatMap(({ row, at }) => (row.key === key || row.key === nameAfter ? at : [])),
+  );
+  const isCharged = (isOf: (name: string) => boolean) =>
+    processor.charges.some((charge) => isOf(charge.key) && charge.sentAt < removedAt);
   const isLater = (name: string) =>
     reference !== undefined && orderOf(name) === orderOf(key) && attemptOf(name) > reference.attempt;
   const told = (answer: Asked['answer'] | Issued['cancelled'][number]['answer']) =>
@@ -180,21 +185,33 @@ function checkCancellations(issued: Issued, history: PaymentHistory): string[] {
   const rows = history.stores.payments.rowsOf(issued.key);
   const isThere = (state: ObservedPayment['state'], by: number) =>
     rows.some((row) => row.state === state && (row.finalAt ?? Infinity) <= by);
+  // An order whose attempt was ended may be paid by the next attempt before the cancellation has closed that.
+  const nextRows = rows.some(({ ending }) => ending === 'order') ? rowsAfter(issued, history) : [];
   return [...asked, ...cancelled].flatMap(({ answer, answeredAt = 0, sentAt }) => {
     const state = typeof answer === 'object' ? answer.state : undefined;
     const transactionId = typeof answer === 'object' && 'transactionId' in answer ? answer.transactionId : undefined;
     const isEnded = rows.some(({ finalAt = Infinity }) => finalAt < sentAt);
     return whatIsTrue({
       'was never answered': answer === undefined,
-      'was told to be completed, and is not': state === 'completed' && !isThere('COMPLETED', answeredAt),
+      'was told to be completed, and is not':
+        state === 'completed' && !isThere('COMPLETED', answeredAt) && !nextRows.some(isPaidBy(answeredAt)),
       'was told to be another payment':
-        state === 'completed' && !rows.some((row) => row.transaction_id === transactionId),
+        state === 'completed' && ![...rows, ...nextRows].some((row) => row.transaction_id === transactionId),
       'was told to be declined, and is not': state === 'declined' && !isThere('DECLINED', answeredAt),
       'was told that rows are lost': state === 'too soon' || state === 'charged before',
       'an order was told to be unknown': state === 'invalid key' && isEnded && issued.reference !== undefined,
     });
   });
 }
+
+function rowsAfter({ key, script }: Issued, { stores }: PaymentHistory): readonly ObservedPayment[] {
+  return stores.payments.rowsOf(attemptName(`k${script.number}`, attemptOf(key) + 1));
+}
+
+const isPaidBy =
+  (answeredAt: number) =>
+  ({ state, finalAt = Infinity }: ObservedPayment) =>
+    state === 'COMPLETED' && finalAt <= answeredAt;
 
 /** An outcome that somebody was told, against the row, or the rows of an order that was paid anew. */
 function wrongOutcome(
