@@ -55,8 +55,8 @@ export function untoldOf({ name, client }: PlannedEndpoint, history: TellHistory
 function checkFeed(feed: FeedReader, history: PaymentHistory): string[] {
   const { shown, planned } = feed;
   const seen = new Set<string>();
-  const again = shown.filter(({ key, begins }) => {
-    const name = `${key} ${begins}`;
+  const again = shown.filter(({ key, settledAtUs, begins }) => {
+    const name = `${key} ${settledAtUs} ${begins}`;
     if (seen.has(name)) return true;
     seen.add(name);
     return false;

@@ -10,6 +10,8 @@ const PAGE = 3;
 interface Shown {
   readonly key: string;
   readonly state: string;
+  /** An order that is paid anew, after retention, settles again with the same key. */
+  readonly settledAtUs: number;
   readonly begins: number;
   readonly at: number;
 }
@@ -48,8 +50,8 @@ export function createFeedReader(
       simulation.count(`the feed began anew: ${page.state}`);
       return true;
     }
-    for (const { key, state } of page.settlements) {
-      shown.push({ key: nameOf(key), state, begins, at: simulation.time });
+    for (const { key, state, settledAtUs } of page.settlements) {
+      shown.push({ key: nameOf(key), state, settledAtUs, begins, at: simulation.time });
     }
     after = page.next;
     return page.settlements.length === PAGE;
