@@ -96,7 +96,10 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
   ],
   [/^src\/stores\/embedded\//, ['contracts/embedded', 'adapters/embedded', 'adapters/transaction-creations']],
   [/^src\/payments\/processors\//, ['unit/processor-messages', 'unit/http-processor', 'http/processor-contracts']],
-  [/^src\/payments\/(cancel|execution|pay|pending|recovery|refund)\.ts$/, ['protocol/', 'unit/pending-looks']],
+  [
+    /^src\/payments\/(cancel|execution|pay|pending|recovery|refund)\.ts$/,
+    ['protocol/', 'unit/pending-looks', 'adapters/lost-attempts'],
+  ],
   [/^src\/payments\//, ['protocol/', 'unit/']],
   [
     /^src\/http\/payments\/(named-payment|pay|payment-answers)\.ts$/,

@@ -56,7 +56,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a payment under a former name is sent again':
       "if (claim.processor !== processor.traits.name) return → if (claim.processor === '') return",
     'a pending payment whose ending is over is sent again':
-      "if (claim.isPending) return → if (claim.isPending && origin === 'operator') return",
+      "if (claim.isPending) return → if (claim.isPending && claim.key === '') return",
     'a takeover of a pending payment takes the word of every contract':
       'isPending ? { id: processorId } → isPending === null ? { id: processorId }',
     'a pending charge of a lost row leaves the amount of its request':
