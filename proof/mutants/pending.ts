@@ -105,7 +105,7 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
       "if (!(await ledger.mayBeLost(key))) return { state: 'nothing → if (key) return { state: 'nothing",
     'ending: of an attempt whose row may be lost, no answer is nothing to end':
       "if (known.state === 'no record') return { state: 'nothing → if (known.state === 'no record' || known.state === 'unknown') return { state: 'nothing",
-    'ending: of an attempt only ends the order': "only ?? 'order') → 'order')",
+    'ending: of an attempt only ends the order': "asked.only ?? 'order') → 'order')",
     'ending: a charge of a cancelled row is told as cancelled':
       "return result.answered === 'COMPLETED' ? { state: 'charged before' } : CANCELLED; → return CANCELLED;",
     'ending: an adapter that does not know endings is asked':
@@ -208,18 +208,20 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
     'contract: an action has a name without characters': 'nameLength < 1 || → ',
     'contract: an action has a text of any length':
       'codePointsIn(value) > LONGEST_VALUE) → codePointsIn(value) > LONGEST_VALUE + 1)',
-    'contract: an action has members of any type':
+    'contract: an action has members of any type': [
       "if (typeof value !== 'string') return → if (typeof value === 'object') return",
+      'codePointsIn(value) > → codePointsIn(String(value)) >',
+    ],
     'contract: an action is of any length':
       'JSON.stringify(action)) > MOST_BYTES → JSON.stringify(action)) > MOST_BYTES * 2',
     'contract: an action leads to any page':
       'if (url !== undefined && !isPage(url)) return → if (url !== undefined && !url) return',
     'contract: an action leads to another machine over http':
-      "protocol === 'http:' && isLoopback(hostname) → protocol === 'http:' && hostname",
+      "protocol === 'http:' && isLoopback(hostname) → protocol === 'http:' && hostname !== ''",
     'contract: an action is a list': ' || Array.isArray(action)) return → ) return',
     'contract: a pending charge ends on 30 February': ' || !new Date(midnight).toISOString().startsWith(day)) → )',
     'contract: a pending charge has no expected end':
-      'if (untilMs === undefined) return { problem: → if (untilMs === 0) return { problem:',
+      "typeof until === 'string' ? readMoment(until) : undefined → typeof until === 'string' ? readMoment(until) : 0",
   },
   [`${PAYMENTS}/processors/http.ts`]: {
     'contract: a processor that is down knows no endings': [
@@ -247,7 +249,7 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
   },
   [`${HTTP}/payment-answers.ts`]: {
     'pending: a final payment is answered with 202':
-      "if (payment.state !== 'PROCESSING' || payment.pendingUntil === undefined) return undefined; → if (payment.state === 'PENDING') return undefined;",
+      "if (payment.state !== 'PROCESSING' || payment.pendingUntil === undefined) return undefined; → if (payment.state !== 'PROCESSING' && payment.state !== 'COMPLETED') return undefined;",
     'pending: the answer has no action': '}, client, action); → }, client);',
     'pending: the answer has the end that was expected before': '{ ...payment, pendingUntil: untilMs } → payment',
     'pending: a preference that was not sent is applied':

@@ -48,8 +48,10 @@ describe('idempay doctor', () => {
       await service.stop();
       expect(beside).toMatchObject({ code: 0, wrong: [] });
       const whats = ({ rows }: typeof before) => new Set(rows.map((row) => row.slice(10, 48).trim()));
-      // These two ask the tables, which the service makes.
-      const ofTables = ['orders without a number', 'PROCESSOR_URL and the payments'];
+      // They ask the tables, which the service makes.
+      const ofTables = [
+        ...['orders without a number', 'PROCESSOR_URL and the payments', 'AUTH and the orders', 'Processor amounts'],
+      ];
       expect(whats(beside)).toEqual(new Set([...whats(before), ...ofTables]));
       expect(beside.rows.filter((row) => /PostgreSQL schema/.test(row))).toEqual([
         expect.stringMatching(/ that of this version/),

@@ -28,7 +28,8 @@ describeDeployments('the life of a payment', (deployment) => {
     const tab = await open(key);
     const { page } = tab;
     await stateShown(page, 'COMPLETED');
-    await page.getByText('1 234 567.80 EUR').waitFor();
+    // The form that gives it back says it too.
+    await page.getByText('1 234 567.80 EUR').first().waitFor();
     await page.getByText(transactionId ?? '').waitFor();
     await page.getByRole('heading', { name: 'Timeline' }).waitFor();
     expect(await eventsOf(page)).toEqual(['Key issued', 'Claimed', 'Charged', 'Settled', 'Next']);

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { pay, paymentStatus } from '../../testkit/client/http-client.js';
@@ -22,6 +22,7 @@ import {
 } from '../../testkit/client/payment-records.js';
 import { inParallel } from '../../testkit/concurrency.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { type ProcessorInProcess, serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import type { ServiceInProcess } from '../../testkit/processes/service-in-process.js';
 import { givenClaim, givenSettled, newKeyOf } from '../../testkit/protocol/payment-attempts.js';
 import type { Ports } from '../../testkit/protocol/ports.js';
@@ -63,15 +64,23 @@ describeDeployments('PAYMENT_RETENTION_DAYS', (deployment) => {
   const given = newKeys();
   let stores: Stores;
   let service: ServiceInProcess;
+  let processor: ProcessorInProcess;
+  /** A store with payments of processors is served with one. */
+  let real: Record<string, string>;
   /** The answers before anything was removed, by key. */
   const shownBefore = new Map<string, string>();
 
   beforeAll(async () => {
     stores = await deployment.open();
     await givenOldPayments(stores, given);
-    service = await stores.serve();
+    processor = await serveReferenceProcessor();
+    real = { PROCESSOR_URL: processor.url };
+    service = await stores.serve(real);
   });
-  afterAll(() => stores?.close());
+  afterAll(async () => {
+    await stores?.close();
+    await processor?.close();
+  });
 
   it('unset keeps every payment', async () => {
     for (const key of Object.values(given)) {
@@ -87,7 +96,7 @@ describeDeployments('PAYMENT_RETENTION_DAYS', (deployment) => {
   it('removes what was settled longer ago and is repeated no more', async () => {
     const isRemoved = async () => (await readPayment(service.url, given.declined)).status === 404;
     for (let round = 1; ; round += 1) {
-      service = await stores.serve(RETENTION);
+      service = await stores.serve({ ...real, ...RETENTION });
       if (await until('the removal', ROUND_MS, isRemoved).catch(() => false)) break;
       expect(round, 'rounds without a removal').toBeLessThan(MOST_ROUNDS);
       await service.stop();
@@ -119,7 +128,7 @@ describeDeployments('PAYMENT_RETENTION_DAYS', (deployment) => {
 
   it('unset again, after a removal, refuses a removed key all the same', async () => {
     await service.stop();
-    service = await stores.serve();
+    service = await stores.serve(real);
     expectError(await pay(service.url, given.completed), 400, INVALID_KEY);
     expectReplay(await pay(service.url, given.young));
   });
@@ -196,7 +205,9 @@ describeDeployments('a clock that is 60 days ahead', (deployment) => {
   afterEach(() => stores?.close());
 
   it('removes nothing that was settled within the retention, at any start, and valid keys are paid afterwards', async () => {
-    const retention = { PAYMENT_RETENTION_DAYS: `${RETENTION_DAYS}` };
+    const processor = await serveReferenceProcessor();
+    onTestFinished(() => processor.close());
+    const retention = { PROCESSOR_URL: processor.url, PAYMENT_RETENTION_DAYS: `${RETENTION_DAYS}` };
     for (const key of unpaid) {
       const service = await stores.serve(retention);
       await pause(ROUNDS_MS);

@@ -2,7 +2,7 @@ import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import { type Asked, describe, describeOutcome, type Issued, isAskedAgain, isFinal } from './clients.js';
-import { attemptName, attemptOf, nameOf, orderOf } from './keys.js';
+import { attemptName, attemptOf, nameOf, orderOf, rowsOfLaterAttempts } from './keys.js';
 import type { PaymentHistory } from './run.js';
 
 type Row = ObservedPayment | undefined;
@@ -160,6 +160,11 @@ function checkAcknowledged(issued: Issued, { stores, processor }: PaymentHistory
     processor.charges.some((charge) => isOf(charge.key) && charge.sentAt < removedAt);
   const isLater = (name: string) =>
     reference !== undefined && orderOf(name) === orderOf(key) && attemptOf(name) > reference.attempt;
+  /** A later attempt is CANCELLED, or was ended and then the next one is. */
+  const isClosedAfter = (name: string, by: number) =>
+    [...rowsOfLaterAttempts(name, (each) => payments.rowsOf(each))]
+      .flat()
+      .some(({ state, finalAt = Infinity }) => state === 'CANCELLED' && finalAt <= by);
   const told = (answer: Asked['answer'] | Issued['cancelled'][number]['answer']) =>
     typeof answer === 'object' && answer.state === 'cancelled';
   return [
@@ -169,7 +174,7 @@ function checkAcknowledged(issued: Issued, { stores, processor }: PaymentHistory
     ...issued.cancelled.flatMap(({ answer, answeredAt = 0, only }) => {
       if (!told(answer)) return [];
       const ended = isThere(key, 'DECLINED', answeredAt);
-      const isClosed = reference ? isThere(nameAfter, 'CANCELLED', answeredAt) || only : ended?.ending;
+      const isClosed = reference ? only || isClosedAfter(key, answeredAt) : ended?.ending;
       return whatIsTrue({
         'was acknowledged as cancelled, and is not': !isThere(key, 'CANCELLED', answeredAt) && !(ended && isClosed),
         'was charged although its cancellation was acknowledged': isCharged((name) => name === key),
@@ -185,8 +190,11 @@ function checkCancellations(issued: Issued, history: PaymentHistory): string[] {
   const rows = history.stores.payments.rowsOf(issued.key);
   const isThere = (state: ObservedPayment['state'], by: number) =>
     rows.some((row) => row.state === state && (row.finalAt ?? Infinity) <= by);
-  // An order whose attempt was ended may be paid by the next attempt before the cancellation has closed that.
-  const nextRows = rows.some(({ ending }) => ending === 'order') ? rowsAfter(issued, history) : [];
+  // An order whose attempt was ended may be paid by a later attempt before the cancellation has closed that.
+  const isOrderEnded = rows.some(({ ending }) => ending === 'order');
+  const nextRows = isOrderEnded
+    ? [...rowsOfLaterAttempts(issued.key, (name) => history.stores.payments.rowsOf(name))].flat()
+    : [];
   return [...asked, ...cancelled].flatMap(({ answer, answeredAt = 0, sentAt }) => {
     const state = typeof answer === 'object' ? answer.state : undefined;
     const transactionId = typeof answer === 'object' && 'transactionId' in answer ? answer.transactionId : undefined;
@@ -202,10 +210,6 @@ function checkCancellations(issued: Issued, history: PaymentHistory): string[] {
       'an order was told to be unknown': state === 'invalid key' && isEnded && issued.reference !== undefined,
     });
   });
-}
-
-function rowsAfter({ key, script }: Issued, { stores }: PaymentHistory): readonly ObservedPayment[] {
-  return stores.payments.rowsOf(attemptName(`k${script.number}`, attemptOf(key) + 1));
 }
 
 const isPaidBy =

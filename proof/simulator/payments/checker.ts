@@ -142,8 +142,10 @@ function checkOrders({ stores, processor }: PaymentHistory): string[] {
         const before = payments.rowsOf(attemptName(orderOf(key), attemptOf(key) - 1));
         const own = (charge: { transactionId: string }) => charge.transactionId === transaction_id;
         const chargedAt = processor.charges.filter(own).map(({ sentAt }) => sentAt);
+        // A claim may be judged by a clock that it read before a wait, and the attempt before it ended meanwhile.
         const isOpen = before.some(
-          (each) => each.resolution === null && processor.isPendingAt(each.key, row.firstThereAt),
+          ({ resolution, key: earlier, finalAt: endedAt = 0 }) =>
+            resolution === null && processor.isPendingAt(earlier, Math.max(row.firstThereAt, endedAt)),
         );
         const isTurn = (by: number) =>
           before.some((each) => each.state === 'DECLINED' && (each.finalAt ?? Infinity) <= by);
