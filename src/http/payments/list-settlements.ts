@@ -229,6 +229,7 @@ const description: RouteDescription = {
       invalidKind: () => readFeedQuestion({ kind: 'refunds' }, { caller: undefined }),
       invalidLimit: () => readFeedQuestion({ limit: '0' }, { caller: undefined }),
       invalidClient: () => readFeedQuestion({ client: '' }, { caller: undefined }),
+      otherClient: () => readFeedQuestion({ client: 'key:shop' }, { caller: { client: 'key:web', scopes: new Set() } }),
     },
   ],
 };
