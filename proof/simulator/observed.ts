@@ -12,6 +12,8 @@ export interface ObservedPayment extends StoredPayment {
   readonly claimed: StoredPayment;
   /** When its claim was judged, and when its outcome was committed. */
   readonly firstThereAt: number;
+  /** When its claim was committed: later than it was judged, if it waited in between. */
+  readonly committedAt: number;
   /** When it was pending for the first time. Undefined if it never was. */
   readonly pendingFrom: number | undefined;
   readonly finalAt: number | undefined;
@@ -79,6 +81,7 @@ export class ObservedPayments {
       ...{ ...row, key: name },
       claimed: seen?.claimed ?? row,
       firstThereAt: seen?.firstThereAt ?? judgedAt,
+      committedAt: seen?.committedAt ?? this.simulation.time,
       pendingFrom: seen?.pendingFrom ?? (row.pending_until === null ? undefined : this.simulation.time),
       finalAt: row.state === 'PROCESSING' ? undefined : this.simulation.time,
       expiresAt: row.expires_at === null ? undefined : row.expires_at - EPOCH_MS,

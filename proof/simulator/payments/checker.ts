@@ -142,11 +142,11 @@ function checkOrders({ stores, processor }: PaymentHistory): string[] {
         const before = payments.rowsOf(attemptName(orderOf(key), attemptOf(key) - 1));
         const own = (charge: { transactionId: string }) => charge.transactionId === transaction_id;
         const chargedAt = processor.charges.filter(own).map(({ sentAt }) => sentAt);
-        // A claim may be judged by a clock that it read before a wait, and the attempt before it ended meanwhile.
-        const isOpen = before.some(
-          ({ resolution, key: earlier, finalAt: endedAt = 0 }) =>
-            resolution === null && processor.isPendingAt(earlier, Math.max(row.firstThereAt, endedAt)),
-        );
+        // A claim that waits reads the clock before the wait, and the attempt before it may have ended meanwhile.
+        const isOpen = before.some(({ resolution, key: earlier, finalAt: endedAt = Infinity }) => {
+          const at = endedAt <= row.committedAt ? Math.max(row.firstThereAt, endedAt) : row.firstThereAt;
+          return resolution === null && processor.isPendingAt(earlier, at);
+        });
         const isTurn = (by: number) =>
           before.some((each) => each.state === 'DECLINED' && (each.finalAt ?? Infinity) <= by);
         return whatIsTrue({
