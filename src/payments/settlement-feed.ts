@@ -18,7 +18,10 @@ const LOOK_EVERY_MS = 200;
 const READ_LIMIT = 10_000;
 /** A page is read in parts, each of which takes a few milliseconds of the event loop if the store is in the process. */
 const PART = { settlements: 50, rows: 1_000 };
-/** All readers of a process together rest for so long after a part. This is about twice the time that the part takes on the embedded store. */
+/**
+ * The pause of all readers of a process after a part, for each settlement that it shows and for each row that it reads. On the embedded store
+ * the pause is about twice the time of the part.
+ */
 const REST_MS = { settlement: 0.08, row: 0.004 };
 /** A timer cannot be shorter. */
 const LEAST_REST_MS = 1;

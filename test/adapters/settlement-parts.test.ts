@@ -11,8 +11,8 @@ import { HandClock } from '../../testkit/time/hand-clock.js';
 import { until } from '../../testkit/time/until.js';
 
 /**
- * Bug: a reader that asked for a thousand settlements at a time, as fast as it could, made ordinary payments on the embedded store wait for 40
- * ms instead of 3. Cause: a page was read and written in one turn of the event loop, which took 34 ms. Fix: a page is read in parts, and all
+ * Bug: a reader that asked for a thousand settlements at a time, as fast as it could, made ordinary payments on the embedded store wait.
+ * Cause: a page was read and written in one turn of the event loop. Fix: a page is read in parts, and all
  * readers of a process rest after each of them.
  */
 

@@ -82,10 +82,18 @@ export function checkPayments(evidence: PaymentEvidence): Violation[] {
   return [...ofKeys, ...checkReferences(evidence, charges, kept)];
 }
 
-/** A cancellation of an order that ends one of its attempts closes the next one, which no request names (rule P25). */
+/** A cancellation that ends the newest attempt at an order closes the one after it, which no request names (rule P25). */
 function attemptsThatMayBeClosed(keys: readonly KeyHistory[]): Set<string> {
-  const cancelled = keys.filter(({ exchanges }) => exchanges.some(({ what }) => what === 'cancel'));
-  return new Set(cancelled.flatMap(({ order }) => (order ? JSON.stringify([order.reference, order.attempt + 1]) : [])));
+  const orders = groupBy(keys, ({ order }) => order?.reference ?? '');
+  orders.delete('');
+  const cancelled = [...orders].filter(([, attempts]) =>
+    attempts.some(({ exchanges }) => exchanges.some(({ what }) => what === 'cancel')),
+  );
+  return new Set(
+    cancelled.map(([reference, attempts]) =>
+      JSON.stringify([reference, Math.max(...attempts.map(({ order }) => order?.attempt ?? 0)) + 1]),
+    ),
+  );
 }
 
 function isClosed({ state, reference, attempt }: KeptPayment, closed: ReadonlySet<string>): boolean {

@@ -2,7 +2,8 @@ import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import { type Asked, describe, describeOutcome, type Issued, isAskedAgain, isFinal } from './clients.js';
-import { attemptName, attemptOf, nameOf, orderOf, rowsOfLaterAttempts } from './keys.js';
+import { attemptName, attemptOf, nameOf, orderOf } from './keys.js';
+import { laterEnds } from './later-attempts.js';
 import type { PaymentHistory } from './run.js';
 
 type Row = ObservedPayment | undefined;
@@ -160,11 +161,8 @@ function checkAcknowledged(issued: Issued, { stores, processor }: PaymentHistory
     processor.charges.some((charge) => isOf(charge.key) && charge.sentAt < removedAt);
   const isLater = (name: string) =>
     reference !== undefined && orderOf(name) === orderOf(key) && attemptOf(name) > reference.attempt;
-  /** A later attempt is CANCELLED, or was ended and then the next one is. */
-  const isClosedAfter = (name: string, by: number) =>
-    [...rowsOfLaterAttempts(name, (each) => payments.rowsOf(each))]
-      .flat()
-      .some(({ state, finalAt = Infinity }) => state === 'CANCELLED' && finalAt <= by);
+  const isClosedAfter = (by: number) =>
+    laterEnds(key, by, (name) => payments.rowsOf(name)).some(({ state }) => state === 'CANCELLED');
   const told = (answer: Asked['answer'] | Issued['cancelled'][number]['answer']) =>
     typeof answer === 'object' && answer.state === 'cancelled';
   return [
@@ -174,7 +172,7 @@ function checkAcknowledged(issued: Issued, { stores, processor }: PaymentHistory
     ...issued.cancelled.flatMap(({ answer, answeredAt = 0, only }) => {
       if (!told(answer)) return [];
       const ended = isThere(key, 'DECLINED', answeredAt);
-      const isClosed = reference ? only || isClosedAfter(key, answeredAt) : ended?.ending;
+      const isClosed = reference ? only || isClosedAfter(answeredAt) : ended?.ending;
       return whatIsTrue({
         'was acknowledged as cancelled, and is not': !isThere(key, 'CANCELLED', answeredAt) && !(ended && isClosed),
         'was charged although its cancellation was acknowledged': isCharged((name) => name === key),
@@ -190,11 +188,9 @@ function checkCancellations(issued: Issued, history: PaymentHistory): string[] {
   const rows = history.stores.payments.rowsOf(issued.key);
   const isThere = (state: ObservedPayment['state'], by: number) =>
     rows.some((row) => row.state === state && (row.finalAt ?? Infinity) <= by);
-  // An order whose attempt was ended may be paid by a later attempt before the cancellation has closed that.
+  const { payments } = history.stores;
   const isOrderEnded = rows.some(({ ending }) => ending === 'order');
-  const nextRows = isOrderEnded
-    ? [...rowsOfLaterAttempts(issued.key, (name) => history.stores.payments.rowsOf(name))].flat()
-    : [];
+  const endsAfter = (by: number) => (isOrderEnded ? laterEnds(issued.key, by, (name) => payments.rowsOf(name)) : []);
   return [...asked, ...cancelled].flatMap(({ answer, answeredAt = 0, sentAt }) => {
     const state = typeof answer === 'object' ? answer.state : undefined;
     const transactionId = typeof answer === 'object' && 'transactionId' in answer ? answer.transactionId : undefined;
@@ -202,20 +198,18 @@ function checkCancellations(issued: Issued, history: PaymentHistory): string[] {
     return whatIsTrue({
       'was never answered': answer === undefined,
       'was told to be completed, and is not':
-        state === 'completed' && !isThere('COMPLETED', answeredAt) && !nextRows.some(isPaidBy(answeredAt)),
+        state === 'completed' &&
+        !isThere('COMPLETED', answeredAt) &&
+        !endsAfter(answeredAt).some((row) => row.state === 'COMPLETED'),
       'was told to be another payment':
-        state === 'completed' && ![...rows, ...nextRows].some((row) => row.transaction_id === transactionId),
+        state === 'completed' &&
+        ![...rows, ...endsAfter(answeredAt)].some((row) => row.transaction_id === transactionId),
       'was told to be declined, and is not': state === 'declined' && !isThere('DECLINED', answeredAt),
       'was told that rows are lost': state === 'too soon' || state === 'charged before',
       'an order was told to be unknown': state === 'invalid key' && isEnded && issued.reference !== undefined,
     });
   });
 }
-
-const isPaidBy =
-  (answeredAt: number) =>
-  ({ state, finalAt = Infinity }: ObservedPayment) =>
-    state === 'COMPLETED' && finalAt <= answeredAt;
 
 /** An outcome that somebody was told, against the row, or the rows of an order that was paid anew. */
 function wrongOutcome(

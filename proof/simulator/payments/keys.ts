@@ -52,15 +52,3 @@ export const computeRefundKey: ComputeRefundKey = (payment, name) => {
   names.set(key, refundName(nameOf(payment), name));
   return key;
 };
-
-/** The rows of each attempt after this one, up to the first that has none. */
-export function* rowsOfLaterAttempts<Row>(
-  name: string,
-  rowsOf: (name: string) => readonly Row[],
-): Generator<readonly Row[]> {
-  for (let attempt = attemptOf(name) + 1; ; attempt += 1) {
-    const rows = rowsOf(attemptName(orderOf(name), attempt));
-    if (rows.length === 0) return;
-    yield rows;
-  }
-}

@@ -3,7 +3,8 @@ import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import { type Asked, describe, type Issued, isAskedAgain, isFinal } from './clients.js';
 import { checkSettlements } from './feed-checker.js';
-import { attemptName, attemptOf, nameOf, orderOf, rowsOfLaterAttempts } from './keys.js';
+import { attemptName, attemptOf, nameOf, orderOf } from './keys.js';
+import { laterEnds } from './later-attempts.js';
 import { checkRefundsAfterLoss } from './lost-refund-checker.js';
 import type { PaymentHistory } from './run.js';
 
@@ -198,9 +199,8 @@ function checkCancelled(
   const ended = rowsOf(key, history).find(
     ({ state, finalAt = Infinity }) => state === 'DECLINED' && finalAt <= answeredAt,
   );
-  // The next attempt may have been ended too, and the one after it closed.
-  const laterRows = [...rowsOfLaterAttempts(key, (name) => rowsOf(name, history))].flat();
-  const isEnded = ended !== undefined && (next ? only === 'attempt' || laterRows.some(isSaid) : ended.ending !== null);
+  const isClosedAfter = laterEnds(key, answeredAt, (name) => rowsOf(name, history)).some(isSaid);
+  const isEnded = ended !== undefined && (next ? only === 'attempt' || isClosedAfter : ended.ending !== null);
   /** The answer may come after the loss of a row that was committed before it. */
   const isKept = (name: string) => {
     const { state, finalAt = Infinity } = stores.payments.byKey.get(name) ?? {};
@@ -228,12 +228,9 @@ function checkRefused(
   const { processor, faults, plan, stores } = history;
   const isEnded = (end: ObservedPayment['state']) =>
     rowsOf(key, history).some((row) => row.state === end && (row.finalAt ?? Infinity) <= answeredAt);
-  // An order whose attempt was ended may be paid by a later attempt before the cancellation has closed that.
   const isPaidLater =
     rowsOf(key, history).some(({ ending }) => ending === 'order') &&
-    [...rowsOfLaterAttempts(key, (name) => rowsOf(name, history))]
-      .flat()
-      .some((row) => row.state === 'COMPLETED' && (row.finalAt ?? Infinity) <= answeredAt);
+    laterEnds(key, answeredAt, (name) => rowsOf(name, history)).some((row) => row.state === 'COMPLETED');
   const isKnown = (name: string) => processor.knowsSince(name) <= answeredAt;
   const wasRestored = faults.restores.some((at) => at <= answeredAt);
   const waitMs = plan.shape.leaseMs + plan.shape.processorTimeoutMs + SLACK_MS;

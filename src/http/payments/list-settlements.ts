@@ -53,11 +53,11 @@ export function listSettlements(
       const patience = seconds === undefined ? undefined : { ms: seconds * 1_000, gone: clientGone(reply) };
       const question = { ...readFeedQuestion(request.query, request), patience, reader: clientOf(request) };
       const client = visibleClient(request);
-      const page = feed.read(question, (settlement) => paymentJson(settlement, client));
-      answerWith(reply, page, (read) => {
-        if (read.state !== 'page') throw refusalOf(read);
+      const reading = feed.read(question, (settlement) => paymentJson(settlement, client));
+      answerWith(reply, reading, (page) => {
+        if (page.state !== 'page') throw refusalOf(page);
         if (seconds !== undefined) withPreference(reply, `wait=${seconds}`);
-        sendJson(reply, pageJson(read));
+        sendJson(reply, pageJson(page));
       });
     },
   );
