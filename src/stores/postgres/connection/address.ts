@@ -96,6 +96,10 @@ export class AddressedClient extends Client {
     private readonly at: string,
   ) {
     super(config);
+    // Without a listener an error would end the process. The pool takes its own listener off a connection while it is verified or checked
+    // out, and adds it only when `connect` has called back, which is later than the server's next message if both came in one piece. The
+    // statements that were sent over the connection fail by themselves.
+    this.on('error', () => {});
   }
 
   override connect(): Promise<Client>;

@@ -141,9 +141,6 @@ export class Postgres {
     });
     // A lost idle connection is replaced when it is needed; calls report a server that is down.
     this.pool.on('error', ignore);
-    // While a connection is verified or checked out the pool itself does not listen, and without a listener an error would
-    // end the process. The statements that were sent over the connection fail by themselves.
-    this.pool.on('connect', (client) => client.on('error', ignore));
     measures.queue('postgresql', 'connections').watch(() => this.pool.waitingCount);
   }
 
@@ -226,7 +223,6 @@ export class Postgres {
   private async judgeNewSession(): Promise<void> {
     const limits = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, query_timeout: CONNECT_TIMEOUT_MS };
     const client = this.address.client({ ...limits, application_name: 'idempay' });
-    client.on('error', ignore);
     try {
       await client.connect();
       const session = (await client.query<ReadOnlyRow>(ASK_READ_ONLY)).rows[0];
