@@ -72,6 +72,12 @@ type PendingResult = Extract<LookUpResult, { state: 'pending' }>;
 /** The end of a payment that a cancellation reached before anything was sent for it. */
 const ENDED_UNSENT = { state: 'declined', reason: 'cancelled before it was sent' } as const;
 
+/** The end of a charge that may still be on its way to a processor that deduplicates nothing. */
+const NOT_COME = {
+  state: 'not ended',
+  cause: 'the processor has no record of it and deduplicates nothing, so the charge may still be on its way',
+} as const;
+
 /** Recovery asks about a payment that became pending after this time first, and then at times that the store computes. */
 const FIRST_QUESTION_MS = 5_000;
 
@@ -170,22 +176,38 @@ export function createCarryOut(
   }
 
   /**
-   * An adapter that does not know endings may have answered for one that does: then the payment is looked up, and if that brings no
-   * outcome, it goes on as if no cancellation had asked for its end.
+   * Only deduplication holds an ending against a charge that comes after it. At a processor that deduplicates nothing, only a charge that
+   * has come is ended.
    */
   async function askForEnding(claim: Claim, done: Done): Promise<Exclude<Answer, { state: 'no record' }>> {
     if (claim.unsent) return ENDED_UNSENT;
+    if (processor.traits.dedupMs > 0) return endAtProcessor(claim, done);
+    const come = await lookUpEnding(claim, done);
+    if (come.state === 'no record') return NOT_COME;
+    if (come.state === 'unknown') return come;
+    return come.state === 'pending' ? endAtProcessor(claim, done) : withKnownAmount(claim, come, done);
+  }
+
+  /**
+   * An adapter that does not know endings may have answered for one that does: then the payment is looked up, and if that brings no
+   * outcome, it goes on as if no cancellation had asked for its end.
+   */
+  async function endAtProcessor(claim: Claim, done: Done): Promise<Exclude<Answer, { state: 'no record' }>> {
     const { key, transactionId, amount, currency, processorId: id } = claim;
     done.sent = true;
-    const money = claim.claimedAfterLoss ? undefined : claim;
-    const ended: EndResult = await processor.end({ key, transactionId, amount, currency, id }, money);
+    const ended: EndResult = await processor.end({ key, transactionId, amount, currency, id }, knownMoneyOf(claim));
     if (ended.state === 'cannot be ended') return { state: 'not ended', cause: 'the processor cannot end it' };
     if (ended.state !== 'other contract' && !isOfUnknownAmount(claim, ended)) return ended;
-    const found = await processor.lookUp(key, money, { id });
-    done.lookedUp = lookedUpAs(found.state);
+    const found = await lookUpEnding(claim, done);
     if (found.state === 'succeeded' || found.state === 'declined') return withKnownAmount(claim, found, done);
     if (ended.state !== 'other contract') return OF_UNKNOWN_AMOUNT;
     return { state: 'not ended', cause: ended.cause, ...(found.state === 'pending' && { pending: found }) };
+  }
+
+  async function lookUpEnding(claim: Claim, done: Done): Promise<LookUpResult> {
+    const found = await processor.lookUp(claim.key, knownMoneyOf(claim), { id: claim.processorId });
+    done.lookedUp = lookedUpAs(found.state);
+    return found;
   }
 
   /**
@@ -373,6 +395,11 @@ export function createCarryOut(
 /** Undefined for a payment that is not known as pending, of which every contract may tell. */
 function openOf({ isPending, processorId }: Claim): OpenCharge | undefined {
   return isPending ? { id: processorId } : undefined;
+}
+
+/** Undefined if rows were lost, because the row may have another amount than the charge. */
+function knownMoneyOf(claim: Claim): Claim | undefined {
+  return claim.claimedAfterLoss ? undefined : claim;
 }
 
 /** Rows were lost, so the row may have another amount than the charge. */

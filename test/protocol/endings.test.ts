@@ -221,6 +221,29 @@ describe('a cancellation of a payment under way that is not pending', () => {
     expect(processor.charges).toEqual([]);
   });
 
+  /**
+   * Bug: an order was acknowledged as cancelled, and its charge came to the processor after that (found by `npm run proof -- faults`). Cause:
+   * `PROCESSOR_DEDUP_SECONDS=0` says that nothing holds an ending against a later charge, and the ending was asked for all the same. Fix:
+   * without deduplication only a charge that the processor has is ended.
+   */
+  test.each([
+    ['has no record', 'none', { state: 'cannot be ended' }, 'PROCESSING', 0],
+    ['does not answer', 'none', { state: 'unknown' }, 'PROCESSING', 0],
+    ['has charged it', 'succeeded', { state: 'completed' }, 'COMPLETED', 0],
+    ['has it pending', 'pending', CANCELLED, 'DECLINED', 1],
+  ] as const)('at a processor that deduplicates nothing, and %s', async (says, outcome, answer, state, endings) => {
+    const { payments, processor, unknownPayment, recovery } = compose({ dedupMs: 0 });
+    const key = await unknownPayment(outcome);
+    if (says === 'does not answer') processor.planLookUp(NO_ANSWER);
+    expect(await payments.cancel({ key })).toMatchObject(answer);
+    expect(processor.endings).toHaveLength(endings);
+    expect(await ports.paymentHistory.find(key)).toMatchObject({ state });
+    // A question that brought no answer is asked again.
+    if (says === 'does not answer') expect(await payments.cancel({ key })).toEqual({ state: 'cannot be ended' });
+    await recovery.runOnce();
+    expect(processor.charges.length, 'nothing is sent again').toBe(outcome === 'none' ? 0 : 1);
+  });
+
   test('of only this attempt ends one whose outcome is unknown, and another one may be paid', async () => {
     const { payments, processor } = compose();
     const order = orderOf();

@@ -106,7 +106,7 @@ export function createSimulatedProcessor(
   const knownRefunds = new Map<string, KnownRefund>();
   const refundSteps: RefundStep[] = [];
   const noteStep = (key: string, step: RefundStep['step']) => refundSteps.push({ key, at: simulation.time, step });
-  /** A charge of one of them is declined, whenever it arrives. With the time of its ending. */
+  /** A charge of one of them is declined if it arrives while references are deduplicated. With the time of its ending. */
   const ended = new Map<string, number>();
   /** Until when something about a reference may still be on its way or at work. */
   const busyUntil = new Map<string, number>();
@@ -127,7 +127,7 @@ export function createSimulatedProcessor(
     const { key, transactionId, amount } = charge;
     const random = simulation.rng(`charge ${key}`);
     const before = known.get(key);
-    if (ended.has(key)) {
+    if (simulation.time - (ended.get(key) ?? -Infinity) < dedupMs) {
       simulation.count('charges of an ended reference declined');
       done(ENDED);
     } else if (before && simulation.time - before.at < dedupMs) {
