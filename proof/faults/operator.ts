@@ -12,7 +12,7 @@ import { LEASE_MS } from './fault.js';
  * delayed for longer than the rest.
  */
 export const OPERATOR_AFTER_MS = LEASE_MS + 8_000;
-const WIDTH = 4;
+const WIDTH = 16;
 const LOOK_EVERY_MS = 100;
 
 /**

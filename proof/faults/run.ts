@@ -127,6 +127,7 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
         kept,
         leaseMs: LEASE_MS,
         verdicts,
+        deduplicates,
         stuckAfterMs: stuckAfterMs(deduplicates),
       }),
       ...others.flatMap((other, index) => differences(kept, other, `service ${index + 2}`)),

@@ -133,6 +133,8 @@ const leftProcessing = { ...answers(exchange(1, 504)), ...processing, unresolved
 const forgot = disturbed('redis', 20, 40, 'everything');
 const forgotLatest = (from: number, to: number) => disturbed('redis', from, to, 'the latest');
 const issuedLater = { keys: [history([exchange(950, 400)], { issuedAt: 900, receivedAt: 905 })] };
+/** A cancellation after an unknown outcome was told that the payment cannot be ended. */
+const notEnded = answers(exchange(1, 504), exchange(50, 409, { what: 'cancel', isNotEnded: true }), repeat(100));
 const leftToRecovery = answers(exchange(1, 504), exchange(9_000, 409), repeat(9_100));
 const lateBefore409 = unpaid(failed(1, 'late'), exchange(6_000, 409));
 /** Beside a repeat that is under way. */
@@ -163,6 +165,7 @@ describe('the checker of payments accepts', () => {
     ['a payment that is left PROCESSING on purpose', leftProcessing, { stuckAfterMs: undefined as never }],
     ['409 while another request of the key was under way', answers(first(100), exchange(105, 409))],
     ['409 when an earlier request may have left its row to recovery', leftToRecovery, claimedAt(5)],
+    ['409 to a cancellation at a processor that deduplicates nothing', notEnded, claimedAt(0), { deduplicates: false }],
     ['409 when it may have left its lock', unpaid(failed(1, 'cut'), exchange(2_000, 409))],
     ['409 when its process stood still until a lease ago', lateBefore409, stoodStill('service 1')],
     ['400 when Redis lost everything while the key was there', unpaid(exchange(50, 400)), forgot],
@@ -212,6 +215,7 @@ describe('the checker of payments rejects', () => {
       endedOrder('cancel', { state: 'COMPLETED' }),
     ],
     ['two keys of one attempt', oneKey, twoKeysOfAReference],
+    ['a cancellation that was refused at a processor that deduplicates', promisedAnswers, notEnded, claimedAt(0)],
     ['a charge of what was cancelled', chargedMeansCompleted, attempts(['succeeded', 'CANCELLED'])],
     ['a 2xx without a charge', paidMeansCharged, { charges: [] }],
     ['a 2xx for a decline', paidMeansCharged, { charges: declined.charges }],

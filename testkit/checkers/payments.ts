@@ -50,6 +50,8 @@ export interface PaymentEvidence {
   /** Keys whose payments an operator declined, or may have declined: nothing was charged for those. */
   readonly verdicts?: ReadonlySet<string>;
   readonly unresolved?: ReadonlySet<string>;
+  /** False if the processor deduplicates nothing. Then a cancellation may be refused, because a charge that has not come cannot be ended. */
+  readonly deduplicates?: boolean;
   /** A key without an outcome this long after healing is stuck. Omitted if the clients did not wait for all outcomes. */
   readonly stuckAfterMs?: number;
 }
@@ -235,9 +237,10 @@ function* checkExchanges(subject: Subject): Generator<Finding> {
   const answeredAt = Math.min(...exchanges.flatMap(({ outcome, endedAt }) => (outcome ? endedAt : [])));
   if (exchanges.filter(({ isFirst }) => isFirst).length > 1) yield [RULES.oneOutcome, 'answered as new twice'];
   for (const exchange of exchanges) {
-    const { status, outcome, isFirst, text } = exchange;
+    const { status, outcome, isFirst, isNotEnded, text } = exchange;
     const name = nameOf(exchange);
     const isAfterOutcome = answeredAt < exchange.sentAt;
+    if (isNotEnded && subject.evidence.deduplicates !== false) yield [RULES.promisedAnswers, `${name}: not ended`];
     if (text !== undefined) yield [RULES.promisedAnswers, `${name}: ${text}`];
     if (isFirst && isAfterOutcome) yield [RULES.oneOutcome, `answered as new after its outcome (${name})`];
     // The checker of refusals decides whether these had a reason.

@@ -19,6 +19,8 @@ export interface Exchange {
   isFirst?: true;
   /** Answered that nothing was charged yet and that it will be (rule P15): the payment has its row. */
   isClaimed?: true;
+  /** A cancellation was answered that the payment cannot be ended, and is under way as before. */
+  isNotEnded?: true;
   /** The text of an answer that is not one of the promised ones. */
   text?: string;
 }
@@ -67,6 +69,7 @@ const CANCELLED_TEXT = '"Payment cancelled."';
 /** Answered to a cancellation that came too late. */
 const COMPLETED_BEFORE = /"message":"The payment is completed with Transaction ID: (TXN\d+)\./;
 const DECLINED_BEFORE = /"message":"Attempt \d+ was declined\. To close the order, /;
+const NOT_ENDED = '"message":"The payment cannot be ended at the processor now, so it is under way as before';
 /** Answered to an attempt that was declined, when another one follows it. */
 const SUPERSEDED = /"message":"Attempt \d+ was declined, and attempt \d+ (is|was) /;
 
@@ -82,6 +85,7 @@ export function answered(exchange: Exchange, reply: Omit<Reply, 'sentAt'>): Exch
   const isFirst = exchange.what === 'pay' && headers['idempotent-replayed'] !== 'true';
   const outcome = exchange.what === 'cancel' ? toldToCancel(reply) : toldToPay(reply, isFirst);
   if (outcome !== undefined) exchange.outcome = outcome;
+  else if (exchange.what === 'cancel' && status === 409 && text.includes(NOT_ENDED)) exchange.isNotEnded = true;
   else if (status !== 0 && !text.includes(TEXTS[status] ?? '\0')) exchange.text = text;
   const key = headers['idempotency-key'];
   if (typeof key === 'string') exchange.key = key;
