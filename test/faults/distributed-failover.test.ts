@@ -14,6 +14,8 @@ const CLIENTS = 24;
 const WRITERS = 4;
 /** The longest part of a payment, so that the end of the primary finds most of them in it. */
 const CHARGE_MS = 500;
+/** Charges take this long when the primary is stopped, so that nearly all payments that are under way then are at the processor. */
+const LONG_CHARGE_MS = 3 * CHARGE_MS;
 /** So many are paid while the standby receives everything, and as many while it lags. */
 const PAYMENTS = 40;
 const DEADLINE_MS = 60_000;
@@ -48,11 +50,14 @@ test.each([false, true])('a failover that loses rows charges no key twice, dedup
       history.keys.slice(before).filter(({ exchanges }) => exchanges.some(({ outcome }) => outcome !== undefined))
         .length;
     await until(`${PAYMENTS} payments since the cut-off`, DEADLINE_MS, () => paidSince() >= PAYMENTS);
+    await failover.behave({ latencyMs: LONG_CHARGE_MS });
+    await pause(2 * CHARGE_MS);
     await failover.stopPrimary();
     const createdBefore = created.length;
     await failover.promoteStandby();
     // In the middle of what it does: its charges go on, and nobody settles them.
     await killed.kill();
+    await failover.behave({ latencyMs: CHARGE_MS });
     await until('creates after the failover', DEADLINE_MS, () => created.length > createdBefore + WRITERS);
   });
   stop.abort();
