@@ -37,6 +37,10 @@ export type Payment = Schemas['Payment'];
  * unless a further attempt is sent. `unknown`: it may have been, or may still be.
  */
 export type Charge = NonNullable<Schemas['ProblemDetails']['charge']>;
+/** The steps of a payment, oldest first, and what happens next. */
+export type PaymentTimeline = Schemas['PaymentTimeline'];
+/** The processor's present knowledge of a payment. */
+export type ProcessorAnswer = Schemas['ProcessorAnswer'];
 /** How an operator ends a payment that stays unknown. */
 export type Resolution = Schemas['Resolution'];
 

@@ -160,7 +160,9 @@ export function addPaymentCommands(program: Command): void {
 
   const payments = program
     .command('payments')
-    .summary('list, get, cancel, resolve, export and reconcile payments, and list their refunds')
+    .summary(
+      'list, get, cancel, resolve, export and reconcile payments; list their refunds and steps; ask the processor',
+    )
     .description('The payments as the service keeps them.');
 
   payments
@@ -214,6 +216,46 @@ export function addPaymentCommands(program: Command): void {
     .addOption(OPTIONS.deadline)
     .addHelpText('after', examples(['idempay payments refunds "$KEY" --json | jq -r .refund.name', 'their names']))
     .action(async (key, options) => (await import('./payments.js')).listRefunds(key, options));
+
+  payments
+    .command('timeline')
+    .summary('shows what became of a payment step by step')
+    .description(
+      'Shows the steps of a payment, the oldest first, and on standard error what happens next, and when an operator may resolve it.',
+    )
+    .addArgument(KEY_UNLESS_REFERENCE)
+    .addOption(REFERENCE.reference)
+    .addOption(REFERENCE.attempt)
+    .addOption(REFERENCE.client)
+    .addOption(OPTIONS.json)
+    .addOption(OPTIONS.url)
+    .addOption(OPTIONS.apiKeyFile)
+    .addOption(OPTIONS.deadline)
+    .addHelpText(
+      'after',
+      examples(
+        ['idempay payments timeline --reference order-17', 'the newest attempt at an order'],
+        ['idempay payments timeline "$KEY" --json | jq -r .next.resolvableAt', 'when it can be resolved'],
+      ),
+    )
+    .action(async (key, options) => (await import('./payments.js')).showTimeline(key, options));
+
+  payments
+    .command('ask-processor')
+    .summary('asks the processor what it knows of a payment')
+    .description(
+      'For operators, before a resolution: the service asks the processor now what it knows of a payment. Nothing is charged, and nothing is\nwritten.',
+    )
+    .addArgument(KEY_UNLESS_REFERENCE)
+    .addOption(REFERENCE.reference)
+    .addOption(REFERENCE.attempt)
+    .addOption(REFERENCE.client)
+    .addOption(OPTIONS.json)
+    .addOption(OPTIONS.url)
+    .addOption(OPTIONS.apiKeyFile)
+    .addOption(OPTIONS.deadline)
+    .addHelpText('after', examples(['idempay payments ask-processor "$KEY" --json | jq -r .answer', 'in a script']))
+    .action(async (key, options) => (await import('./payments.js')).askProcessor(key, options));
 
   payments
     .command('cancel')

@@ -1,4 +1,13 @@
-import type { OperatedReference, Payment, PaymentFilter, PaymentKind, Resolution } from '#idempay/client';
+import type {
+  CallOptions,
+  Idempay,
+  OperatedReference,
+  Payment,
+  PaymentFilter,
+  PaymentKind,
+  PaymentTimeline,
+  Resolution,
+} from '#idempay/client';
 import { todayUtc } from '#idempay/statements/days.js';
 import { PAYMENT_COLUMNS, type PaymentCells, paymentCells } from '#idempay/statements/payment-table.js';
 import { type ConnectionOptions, connect } from '../connection.js';
@@ -91,6 +100,35 @@ const columnsOf = (kind: PaymentKind = 'payment') => (kind === 'payment' ? COLUM
 export async function listRefunds(key: string, options: Common): Promise<void> {
   const { idempay, call } = await connect(options);
   await printRows(await idempay.payments.refunds(key, call), REFUND_COLUMNS, options);
+}
+
+const STEPS: readonly Column<PaymentTimeline['events'][number]>[] = [
+  { title: 'at', of: ({ at }) => at },
+  { title: 'event', of: ({ event }) => event },
+  { title: 'execution', of: ({ execution }) => execution },
+  { title: 'process', of: ({ process }) => process },
+  { title: 'by', of: ({ by }) => by },
+  { title: 'detail', of: ({ detail }) => detail },
+];
+
+export async function showTimeline(key: string | undefined, options: Common & Named): Promise<void> {
+  const target = targetOf(key, options);
+  const { idempay, call } = await connect(options);
+  const timeline = await idempay.payments.timeline(await keyOf(target, idempay, call), call);
+  if (options.json) return printRecord(timeline, options);
+  await printRows(timeline.events, STEPS, options);
+  if (timeline.omitted > 0) console.error(`${timeline.omitted} more between the first and the last are not kept.`);
+  console.error(timeline.next.text);
+}
+
+export async function askProcessor(key: string | undefined, options: Common & Named): Promise<void> {
+  const target = targetOf(key, options);
+  const { idempay, call } = await connect(options);
+  await printRecord(await idempay.payments.askProcessor(await keyOf(target, idempay, call), call), options);
+}
+
+async function keyOf(target: ReturnType<typeof targetOf>, { payments }: Idempay, call: CallOptions): Promise<string> {
+  return 'key' in target ? target.key : (await payments.status(target, call)).idempotencyKey;
 }
 
 export async function cancelPayment(

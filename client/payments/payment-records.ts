@@ -4,13 +4,13 @@ import type { Call, CallOptions } from '../http/call.js';
 import type { Changes } from '../http/changes.js';
 import { isNotModified, isPayment, jsonOf } from '../http/forms.js';
 import { askedAnew, type PagedList, pagedList, queryOf, type Search } from '../http/pages.js';
-import { provenMessageOf } from '../http/proof.js';
+import { isObject, provenMessageOf } from '../http/proof.js';
 import { Remembered } from '../http/remembered.js';
 import type { Requests } from '../http/requests.js';
 import { linesOf } from '../http/streams.js';
 import type { Answer, Outgoing } from '../http/transport.js';
 import { refuseUnknown } from '../refuse-unknown.js';
-import type { Payment, Resolution } from '../representations.js';
+import type { Payment, PaymentTimeline, ProcessorAnswer, Resolution } from '../representations.js';
 import { checkedFilter } from './references.js';
 
 export interface PaymentFilter {
@@ -110,6 +110,20 @@ export class PaymentRecords {
     });
   }
 
+  timeline(key: string, options: CallOptions): Promise<PaymentTimeline> {
+    return this.requests.send(options, { method: 'GET', path: `${ofKey(key).path}/timeline` }, (answer) => {
+      const timeline = answerOf<PaymentTimeline>(answer, key);
+      return Array.isArray(timeline?.events) ? timeline : undefined;
+    });
+  }
+
+  askProcessor(key: string, options: CallOptions): Promise<ProcessorAnswer> {
+    return this.requests.send(options, { method: 'GET', path: `${ofKey(key).path}/processor-answer` }, (answer) => {
+      const said = answerOf<ProcessorAnswer>(answer, key);
+      return typeof said?.answer === 'string' ? said : undefined;
+    });
+  }
+
   list(filter: PaymentFilter, options: CallOptions): PaymentList {
     return pagedList(this.requests, options, () => searchFor(filter));
   }
@@ -187,6 +201,12 @@ export function ofKey(key: string): Outgoing & { method: 'GET' } {
   // An empty one would be another path.
   if (typeof key !== 'string' || key === '') throw new InvalidRequestError("'key' must be an idempotency key.");
   return { method: 'GET', path: `/api/payments/${encodeURIComponent(key)}` };
+}
+
+/** An object about this key; undefined for every other answer. */
+function answerOf<T extends { readonly idempotencyKey: string }>(answer: Answer, key: string): T | undefined {
+  const said = jsonOf(answer);
+  return isObject(said) && said.idempotencyKey === plainKey(key) ? Object.freeze(said as unknown as T) : undefined;
 }
 
 /** The payment of this key; undefined for every other answer. */

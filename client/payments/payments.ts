@@ -2,7 +2,14 @@ import type { CallOptions } from '../http/call.js';
 import type { Changes } from '../http/changes.js';
 import type { Requests } from '../http/requests.js';
 import type { Transport } from '../http/transport.js';
-import type { Payment, PaymentRequest, PresentPaymentRequest, Resolution } from '../representations.js';
+import type {
+  Payment,
+  PaymentRequest,
+  PaymentTimeline,
+  PresentPaymentRequest,
+  ProcessorAnswer,
+  Resolution,
+} from '../representations.js';
 import type { Settings } from '../settings.js';
 import { Canceller, type CancelResult, type CancelTarget } from './cancel.js';
 import { createIdempotencyKeys } from './idempotency-keys.js';
@@ -60,6 +67,10 @@ export interface Payments {
    * included, in that order, of all processors or of one; with `kind`, refunds too. They are all of them only when the iteration has ended without an error.
    */
   export(day: string, options?: CallOptions & ExportFilter): AsyncIterable<Payment>;
+  /** The steps of the payment with this key, or of the refund, and what happens next. */
+  timeline(key: string, options?: CallOptions): Promise<PaymentTimeline>;
+  /** For operators: the service asks the processor now what it knows of a payment. Nothing is charged, and nothing is written. */
+  askProcessor(key: string, options?: CallOptions): Promise<ProcessorAnswer>;
   /** For operators: ends a payment that stays unknown. After an UnknownChangeError the same resolution may be given again. */
   resolve(key: string, resolution: Resolution, options?: CallOptions): Promise<Payment>;
 }
@@ -91,6 +102,8 @@ export function createPayments(
     list: (filter = {}, options = {}) => records.list(filter, options),
     export: (day, { processor, lastDay, kind, ...options } = {}) =>
       records.export(day, { processor, lastDay, kind }, options),
+    timeline: async (key, options = {}) => records.timeline(key, options),
+    askProcessor: async (key, options = {}) => records.askProcessor(key, options),
     resolve: async (key, resolution, options = {}) => records.resolve(key, resolution, options),
   };
 }

@@ -353,6 +353,30 @@ describe('payments', () => {
     expect(asJson).toMatchObject({ exitCode: 8, retryAfterSeconds: expect.any(Number) });
   });
 
+  it('show their steps and what happens next, and what the processor knows of them now', async () => {
+    await shared().processor.behave({ lostReplyRate: 1 });
+    const order = ['--reference', 'order-21'];
+    // Its second request finds what the first one has charged.
+    const paid = JSON.parse((await idempay('pay', ...order, ...HUNDRED, '--json')).stdout);
+    await shared().processor.behave({ lostReplyRate: 0 });
+    const steps = await idempay('payments', 'timeline', ...order);
+    expect(steps).toMatchObject({ code: 0, stderr: expect.stringMatching(/^It is final: .*\n$/) });
+    const rows = steps.stdout.split('\n').map((row) => row.split('\t'));
+    expect(rows.map(([, event]) => event)).toEqual(expect.arrayContaining(['claimed', 'unknown', 'settled']));
+    const whole = JSON.parse((await idempay('payments', 'timeline', paid.idempotencyKey, '--json')).stdout);
+    expect(whole).toMatchObject({ idempotencyKey: paid.idempotencyKey, next: { what: 'replayed' } });
+    for (const named of [order, [paid.idempotencyKey]]) {
+      const said = JSON.parse((await idempay('payments', 'ask-processor', ...named, '--json')).stdout);
+      expect(said).toMatchObject({ idempotencyKey: paid.idempotencyKey, answer: 'succeeded', reason: null });
+    }
+    for (const command of ['timeline', 'ask-processor']) {
+      expect(await idempay('payments', command)).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/one of both/),
+      });
+    }
+  });
+
   it('are cancelled by a reference or a key, after a question, and then never paid', async () => {
     const cancel = ['payments', 'cancel', '--reference', 'order-20'];
     const unasked = await idempay(...cancel);
@@ -383,7 +407,8 @@ describe('payments', () => {
 
   it('an unknown key or reference ends with 7', async () => {
     expect(await idempay('status', '--reference', 'order-none')).toMatchObject({ code: 7 });
-    for (const parameters of [['status'], ['payments', 'get']]) {
+    const byKey = [['status'], ...['get', 'timeline', 'ask-processor'].map((command) => ['payments', command])];
+    for (const parameters of byKey) {
       expect(await idempay(...parameters, '0190f3a2-0000-7000-8000-000000000000')).toMatchObject({ code: 7 });
     }
   });

@@ -5,6 +5,8 @@ import { ReadinessSchema } from '../operations/probes.js';
 import { SessionSchema } from '../operations/session.js';
 import { SettlementPageSchema } from '../payments/list-settlements.js';
 import { CurrencySchema, PaymentRequestSchema } from '../payments/pay.js';
+import { PaymentTimelineSchema } from '../payments/payment-timeline.js';
+import { ProcessorAnswerSchema } from '../payments/processor-answer.js';
 import { RefundRequestSchema } from '../payments/refund-payment.js';
 import { ResolutionSchema } from '../payments/resolve-payment.js';
 import { PaymentSchema, PendingPaymentSchema } from '../payments/shown-payment.js';
@@ -64,6 +66,8 @@ export const SCHEMAS = {
   ProblemDetails,
   Payment: PaymentSchema,
   PendingPayment: PendingPaymentSchema,
+  PaymentTimeline: PaymentTimelineSchema,
+  ProcessorAnswer: ProcessorAnswerSchema,
   SettlementPage: SettlementPageSchema,
   Currency: CurrencySchema,
   PaymentRequest: PaymentRequestSchema,

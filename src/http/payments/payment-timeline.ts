@@ -39,6 +39,51 @@ export function paymentTimeline(
   );
 }
 
+export const PaymentTimelineSchema = whole({
+  idempotencyKey: { type: 'string', format: 'uuid' },
+  state: { type: 'string', enum: ['PENDING', ...STATES] },
+  events: {
+    type: 'array',
+    description:
+      'Oldest first. A key that is computed from a reference is not issued: before its payment there is none.',
+    items: whole({
+      at: {
+        type: ['string', 'null'],
+        format: 'date-time',
+        description: 'Null: some time between its neighbours.',
+      },
+      event: {
+        type: 'string',
+        enum: EVENT_NAMES,
+        description:
+          '`charged`: the processor answered that it did. `not sent`: surely no charge left the process. `unknown`: it may have. `pending`: it did, and its outcome takes time. `taken over`: by another attempt, which looks the payment up first.',
+      },
+      execution: { type: ['integer', 'null'], minimum: 1, description: '1 is the first claim.' },
+      process: { type: ['string', 'null'], description: 'The `instance` of the process, where it is known.' },
+      by: {
+        type: ['string', 'null'],
+        description:
+          'For callers who see all payments: the client that asked for a cancellation, a refund or a resolution.',
+      },
+      detail: { type: ['string', 'null'] },
+    }),
+  },
+  omitted: { type: 'integer', minimum: 0 },
+  next: whole({
+    what: {
+      type: 'string',
+      enum: NEXT_STEPS,
+    },
+    at: { type: ['string', 'null'], format: 'date-time' },
+    resolvableAt: {
+      type: ['string', 'null'],
+      format: 'date-time',
+      description: 'When a resolution is first accepted, while the state is `PROCESSING`.',
+    },
+    text: { type: 'string', description: 'One sentence that explains `what` and `at`.' },
+  }),
+});
+
 const ASKED_AT = Date.UTC(2026, 10, 20, 13);
 const PROCESS = '5f0c3f0e-63a3-4c5c-9f51-0c1f3a7b8d21';
 const CLAIMED_AT = ASKED_AT - 60_000;
@@ -87,50 +132,7 @@ const description: RouteDescription = {
       headers: [NO_STORE],
       content: {
         mediaType: 'application/json',
-        schema: whole({
-          idempotencyKey: { type: 'string', format: 'uuid' },
-          state: { type: 'string', enum: ['PENDING', ...STATES] },
-          events: {
-            type: 'array',
-            description:
-              'Oldest first. A key that is computed from a reference is not issued: before its payment there is none.',
-            items: whole({
-              at: {
-                type: ['string', 'null'],
-                format: 'date-time',
-                description: 'Null: some time between its neighbours.',
-              },
-              event: {
-                type: 'string',
-                enum: EVENT_NAMES,
-                description:
-                  '`charged`: the processor answered that it did. `not sent`: surely no charge left the process. `unknown`: it may have. `pending`: it did, and its outcome takes time. `taken over`: by another attempt, which looks the payment up first.',
-              },
-              execution: { type: ['integer', 'null'], minimum: 1, description: '1 is the first claim.' },
-              process: { type: ['string', 'null'], description: 'The `instance` of the process, where it is known.' },
-              by: {
-                type: ['string', 'null'],
-                description:
-                  'For callers who see all payments: the client that asked for a cancellation, a refund or a resolution.',
-              },
-              detail: { type: ['string', 'null'] },
-            }),
-          },
-          omitted: { type: 'integer', minimum: 0 },
-          next: whole({
-            what: {
-              type: 'string',
-              enum: NEXT_STEPS,
-            },
-            at: { type: ['string', 'null'], format: 'date-time' },
-            resolvableAt: {
-              type: ['string', 'null'],
-              format: 'date-time',
-              description: 'When a resolution is first accepted, while the state is `PROCESSING`.',
-            },
-            text: { type: 'string', description: 'One sentence that explains `what` and `at`.' },
-          }),
-        }),
+        schema: { $ref: '#/components/schemas/PaymentTimeline' },
         examples: {
           takenOver: exampleTimeline(),
         },

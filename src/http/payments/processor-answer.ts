@@ -39,6 +39,14 @@ export function processorAnswer(
   );
 }
 
+export const ProcessorAnswerSchema = whole({
+  idempotencyKey: { type: 'string', format: 'uuid' },
+  processor: { type: 'string' },
+  askedAt: { type: 'string', format: 'date-time' },
+  answer: { type: 'string', enum: ['succeeded', 'declined', 'pending', 'no record', 'unknown'] },
+  reason: { type: ['string', 'null'] },
+});
+
 const ASKED_AT = Date.UTC(2026, 10, 20, 13);
 
 const answered = (
@@ -61,13 +69,7 @@ const description: RouteDescription = {
       headers: [NO_STORE],
       content: {
         mediaType: 'application/json',
-        schema: whole({
-          idempotencyKey: { type: 'string', format: 'uuid' },
-          processor: { type: 'string' },
-          askedAt: { type: 'string', format: 'date-time' },
-          answer: { type: 'string', enum: ['succeeded', 'declined', 'pending', 'no record', 'unknown'] },
-          reason: { type: ['string', 'null'] },
-        }),
+        schema: { $ref: '#/components/schemas/ProcessorAnswer' },
         examples: {
           declined: answered('declined', 'insufficient funds'),
           unknown: answered('unknown', 'the processor answered 503 to a look-up, which settles nothing'),
