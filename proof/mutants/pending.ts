@@ -84,9 +84,14 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
       'if (claim.unsent) return ENDED → if (claim.unsent || claim.mayBeLost) return ENDED',
     'ending: a reply under another contract is not followed by a look-up':
       "if (found.state === 'succeeded' || found.state === 'declined') return withKnownAmount(claim, found, done);\n    if (ended → if (ended",
-    'ending: the look-up after it counts under any contract': 'lookUp(key, money, { id }) → lookUp(key, money)',
+    'ending: the look-up after it counts under any contract':
+      'knownMoneyOf(claim), { id: claim.processorId }) → knownMoneyOf(claim))',
     'ending: the look-up after it compares a row of a loss':
-      'const money = claim.claimedAfterLoss ? undefined : claim; → const money = claim;',
+      'return claim.claimedAfterLoss ? undefined : claim; → return claim;',
+    'ending: it is asked for although a charge may come after it':
+      'if (processor.traits.dedupMs > 0) return endAt → if (processor.traits.dedupMs >= 0) return endAt',
+    'ending: a charge that may come is ended all the same':
+      "if (come.state === 'no record') return NOT_COME; → if (come.state === 'no record') return endAtProcessor(claim, done);",
     'ending: a success of unknown amount settles a row of a loss':
       ' && !isOfUnknownAmount(claim, ended)) return ended; → ) return ended;',
     'ending: a success of unknown amount counts as no end':
