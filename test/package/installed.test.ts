@@ -14,7 +14,7 @@ const run = (command: string, args: string[], folder?: string) =>
   promisify(execFile)(command, args, { cwd: folder, env: USERS_ENVIRONMENT });
 /** Files that a user has no use for: sources, tests, the compiler's notes. */
 const FOR_USERS =
-  /^package\/(bin\/idempay\.js|dist\/.+\.(js|sql|lua)|dist\/http\/openapi\/reference-page\/.+\.(html|css|txt)|dist\/console\/([\w-]+(\.\w+)+\.gz|licenses\.md)|dist\/testing\/.+\.d\.ts|[A-Z]+\.md|LICENSE|(dist\/testing\/required\/)?package\.json|\.env\.example)$/;
+  /^package\/(bin\/idempay\.js|dist\/.+\.(js|sql|lua)|dist\/http\/openapi\/reference-page\/.+\.(html|css|txt)|dist\/console\/([\w-]+(\.\w+)+\.gz|licenses\.md)|dist\/testing\/.+\.d\.ts|[A-Z]+\.md|LICENSE|(dist\/testing\/required\/)?package\.json|\.env\.example|ops\/prometheus\/alerts\.yml|ops\/grafana\/dashboards\/idempay\.json)$/;
 
 describe('the package, installed in an empty folder', () => {
   let folder: string;
@@ -36,7 +36,14 @@ describe('the package, installed in an empty folder', () => {
     const files = await packedFiles(packed.service);
     const paths = [...files.keys()];
     expect(paths.filter((path) => !FOR_USERS.test(path))).toEqual([]);
-    expect(paths).toEqual(expect.arrayContaining(['package/dist/main.js', 'package/README.md', 'package/LICENSE']));
+    const needed = [
+      'dist/main.js',
+      'README.md',
+      'LICENSE',
+      'ops/prometheus/alerts.yml',
+      'ops/grafana/dashboards/idempay.json',
+    ];
+    expect(paths).toEqual(expect.arrayContaining(needed.map((path) => `package/${path}`)));
     expect(unheldMaps(files)).toEqual([]);
   });
 
