@@ -3,6 +3,7 @@
 //
 //   npm run bench [-- deployment]                    requests a second, next to a bare Fastify and the naive port, and what each costs
 //   npm run bench -- latency [deployment]            at a fixed rate: half and 80 % of what the deployment can carry
+//   npm run bench -- tail [deployment]               what the slowest first payments wait for, at half of the capacity
 //   npm run bench -- soak [deployment]               an hour of steady load; both deployments at once if none is named
 //   npm run bench -- growth [deployment [count]]     with none, a million and ten million payments
 //   npm run bench -- pending [deployment]            ordinary payments next to a hundred thousand that wait at the processor
@@ -35,6 +36,7 @@ import { measurePending } from './pending.js';
 import { measureRates } from './rates.js';
 import { measureScaling } from './scaling.js';
 import { soak } from './soak.js';
+import { measureTail } from './tail.js';
 
 /** The exit code of a process that Ctrl-C ended. */
 const INTERRUPTED = 130;
@@ -43,6 +45,7 @@ type Work = (options: Options, opened: Opened, parameters: readonly string[]) =>
 
 const RUNS: Readonly<Record<string, Work>> = {
   latency: measureLatency,
+  tail: measureTail,
   soak,
   growth: measureGrowth,
   pending: measurePending,

@@ -22,6 +22,8 @@ export interface Plan {
   readonly connections: number;
   /** Requests that were due within the first of them are sent and not reported. */
   readonly unmeasuredSeconds?: number;
+  /** The result has so many of the slowest requests. */
+  readonly slowest?: number;
   /** Keys and transactions of before, instead of what it has. */
   readonly given?: Partial<Known>;
 }
@@ -40,6 +42,14 @@ export interface PlanResult extends LatencySummary {
   readonly bytesIn: number;
   /** By kind and status, such as `pay 200`. */
   readonly answers: Readonly<Record<string, LatencySummary>>;
+  readonly slowest?: readonly SlowRequest[];
+}
+
+/** Times of the machine's monotonic clock in milliseconds, as every process reads it. */
+export interface SlowRequest {
+  readonly dueAt: number;
+  readonly sentAt: number;
+  readonly answeredAt: number;
 }
 
 interface Known {
@@ -55,7 +65,7 @@ interface ToSend {
 }
 
 type RequestKind = keyof typeof KINDS;
-type QueuedRequest = ToSend & { readonly kind: RequestKind; readonly dueAt: number };
+type QueuedRequest = ToSend & { readonly kind: RequestKind; readonly dueAt: number; sentAt?: number };
 
 const known: Known = { unpaid: [], paid: [], transactions: [], listTag: '' };
 let turn = 0;
@@ -144,6 +154,7 @@ class Connections {
     const connection = this.#free.pop() ?? this.#open();
     const request = this.#queue.shift() as QueuedRequest;
     connection.request = request;
+    request.sentAt = performance.now();
     connection.socket.write(request.text);
     this.bytesOut += request.text.length;
   }
@@ -199,11 +210,12 @@ async function run(plan: Plan): Promise<PlanResult> {
     const now = performance.now();
     if (request.dueAt - beganAt >= unmeasuredSeconds * SECOND_MS) {
       const name = `${request.kind} ${status}`;
-      const samples = measured.get(name) ?? { dueMs: [], tookMs: [] };
+      const samples = measured.get(name) ?? { dueMs: [], tookMs: [], waitedMs: [] };
       measured.set(name, samples);
       // Numbers alone: to collect an object for each would take milliseconds, and all that is answered then would seem late.
       samples.dueMs.push(request.dueAt - beganAt);
       samples.tookMs.push(now - request.dueAt);
+      samples.waitedMs.push((request.sentAt ?? now) - request.dueAt);
     }
     request.answered?.({ status, body });
     answers += 1;
@@ -230,7 +242,8 @@ async function run(plan: Plan): Promise<PlanResult> {
   clearInterval(timer);
   connections.close();
   const { bytesOut, bytesIn } = connections;
-  return { lost: due - answers, bytesOut, bytesIn, ...summaryOf(measured) };
+  const slowest = plan.slowest && slowestOf(measured, plan.slowest, beganAt);
+  return { lost: due - answers, bytesOut, bytesIn, ...summaryOf(measured), ...(slowest && { slowest }) };
 }
 
 function promiseWithResolver() {
@@ -244,6 +257,21 @@ function promiseWithResolver() {
 interface Samples {
   readonly dueMs: number[];
   readonly tookMs: number[];
+  /** From when it was due until it was sent. */
+  readonly waitedMs: number[];
+}
+
+function slowestOf(measured: ReadonlyMap<string, Samples>, count: number, beganAt: number): SlowRequest[] {
+  const base = Number(process.hrtime.bigint()) / 1e6 - performance.now() + beganAt;
+  const all = [...measured.values()].flatMap(({ dueMs, tookMs, waitedMs }) =>
+    dueMs.map((due, index) => ({ due, took: tookMs[index] ?? 0, waited: waitedMs[index] ?? 0 })),
+  );
+  const slowest = all.toSorted((one, other) => other.took - one.took).slice(0, count);
+  return slowest.map(({ due, took, waited }) => ({
+    dueAt: base + due,
+    sentAt: base + due + waited,
+    answeredAt: base + due + took,
+  }));
 }
 
 /** The latencies of the answers of each kind and status, and of all answers together. */
@@ -256,7 +284,7 @@ function summaryOf(measured: ReadonlyMap<string, Samples>) {
   };
 }
 
-function latenciesOf({ dueMs, tookMs }: Samples): LatencySummary {
+function latenciesOf({ dueMs, tookMs }: Pick<Samples, 'dueMs' | 'tookMs'>): LatencySummary {
   const bySecond: number[][] = [];
   for (const [index, atMs] of dueMs.entries()) {
     const second = Math.floor(atMs / SECOND_MS);

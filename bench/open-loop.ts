@@ -3,10 +3,10 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Opened } from '../testkit/opened.js';
 import { endServer } from '../testkit/servers/server-process.js';
-import type { Plan, PlanResult } from './open-loop-client.js';
+import type { Plan, PlanResult, SlowRequest } from './open-loop-client.js';
 import { benchProgram } from './servers.js';
 
-export type { PlanResult };
+export type { PlanResult, SlowRequest };
 
 /** A client that collects its own garbage answers late, and the service would seem to. Megabytes. */
 const COLLECTS_RARELY = ['--initial-old-space-size=1024'];
@@ -17,8 +17,16 @@ export interface OpenLoopClient {
   stop(): Promise<void>;
 }
 
-export function openClient(opened: Opened, { port }: { readonly port: number }): OpenLoopClient {
-  const child = fork(benchProgram('open-loop-client'), { execArgv: COLLECTS_RARELY });
+/** `probed`: the address of `tail-probe.ts` and where it writes. */
+export function openClient(
+  opened: Opened,
+  { port }: { readonly port: number },
+  probed?: { readonly probe: string; readonly log: string },
+): OpenLoopClient {
+  const child = fork(benchProgram('open-loop-client'), {
+    execArgv: [...COLLECTS_RARELY, ...(probed ? [`--import=${probed.probe}`] : [])],
+    env: { ...process.env, ...(probed && { TAIL_LOG: probed.log }) },
+  });
   const ended = once(child, 'exit').then(() => {
     throw new Error('a client process ended in the middle of its plan');
   });

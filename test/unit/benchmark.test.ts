@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { between, perOperation } from '../../bench/costs.js';
 import type { Answered, RateRow, Round, Run } from '../../bench/results.js';
 import { ratiosOf, ratioTable } from '../../bench/tables.js';
+import { causeOf } from '../../bench/tail.js';
 
 const HTTP_ROW = 'first payment over HTTP';
 
@@ -54,4 +55,19 @@ test('costs for an operation are the difference of two readings, also of what th
     cpuUs: { service: 100 },
     service: { roundTrips: { 'redis begin': 2, 'redis end': 1 } },
   });
+});
+
+test.each([
+  ['a commit, of which the wait for the writer is the rest', 'commit', ['commit', 4, 14], ['writer', 2, 15]],
+  ['a collection within a statement', 'young collection', ['PostgreSQL', 1, 18], ['young collection', 3, 15]],
+  ['what covers the most', 'Redis', ['turn of the event loop', 1, 3], ['Redis', 5, 12]],
+  ['a time before it was sent', 'client', ['commit', 12, 16], ['client', 1, 8]],
+  ['nothing of it', 'none of these', ['commit', 30, 60], ['young collection', 1, 3]],
+] as const)('a slow request is attributed to %s', (_what, cause, ...noted) => {
+  const intervals = noted.map(([what, from, to]) => ({ what, from, to }));
+  expect(causeOf({ dueAt: 0, sentAt: 0, answeredAt: 20 }, intervals)).toBe(cause);
+});
+
+test('the wait for a connection of the client is its own', () => {
+  expect(causeOf({ dueAt: 0, sentAt: 12, answeredAt: 20 }, [])).toBe('client');
 });
