@@ -1,7 +1,7 @@
 // Loaded with `--import` into a measured process, and so into each of its threads: notes what can let a request wait, with its time, in the
 // files `TAIL_LOG.<process>.<thread>`. `tail.ts` reads them. Times are those of the machine's monotonic clock in milliseconds, which all
 // processes share. The service itself is not changed for it.
-import { appendFileSync, statSync } from 'node:fs';
+import { appendFileSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { isMainThread, threadId, Worker } from 'node:worker_threads';
@@ -37,14 +37,22 @@ function watchCollections(): void {
   }).observe({ entryTypes: ['gc'] });
 }
 
-/** A tick that comes late tells that a turn of the event loop was long, or that the process had no processor. */
+/** A tick that comes late tells that a turn of the event loop was long, or that the thread was ready to run and had no processor. */
 function watchTurns(): void {
   let last = performance.now();
+  let waitedMs = waitForProcessorMs();
   setInterval(() => {
-    const now = performance.now();
-    note('turn of the event loop', last + TICK_MS, now);
-    last = now;
+    const [now, waited] = [performance.now(), waitForProcessorMs()];
+    const hadNone = waited - waitedMs > (now - last - TICK_MS) / 2;
+    note(hadNone ? 'no free processor' : 'turn of the event loop', last + TICK_MS, now);
+    [last, waitedMs] = [now, waited];
   }, TICK_MS).unref();
+}
+
+/** How long this thread was ready to run while the processors had others (`/proc/[pid]/task/[tid]/schedstat` of Linux, nanoseconds). */
+function waitForProcessorMs(): number {
+  const [, waitedNs] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'utf8').split(' ');
+  return Number(waitedNs) / 1e6;
 }
 
 /**

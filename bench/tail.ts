@@ -23,11 +23,14 @@ const WRITTEN_AFTER_MS = 1_500;
 /** A cause covers at least this part of the time of a request; otherwise it is not known. */
 const LEAST_SHARE = 0.3;
 
-/** Those that are a part of another one first: a statement that waits for a collection is slow because of the collection. */
+/**
+ * Those that are a part of another one first: a statement that waits for a collection is slow because of the collection. The client comes
+ * last: a commit answers many requests at once, and the client reads them in one turn.
+ */
 const CAUSES = [
-  'client',
   'full collection',
   'young collection',
+  'no free processor',
   'turn of the event loop',
   'commit with a checkpoint',
   'commit',
@@ -35,6 +38,7 @@ const CAUSES = [
   'wait for a connection',
   'PostgreSQL',
   'Redis',
+  'client',
 ] as const;
 type Cause = (typeof CAUSES)[number];
 const UNKNOWN = 'none of these';

@@ -19,10 +19,15 @@ const READ_LIMIT = 10_000;
 /** A page is read in parts, each of which takes a few milliseconds of the event loop if the store is in the process. */
 const PART = { settlements: 50, rows: 1_000 };
 /**
- * The pause of all readers of a process after a part, for each settlement that it shows and for each row that it reads. On the embedded store
- * the pause is about twice the time of the part.
+ * After a part all readers of a process pause for so many times as long as it took, so that payments have the event loop for most of the
+ * time, on a slow machine too.
  */
-const REST_MS = { settlement: 0.08, row: 0.004 };
+const REST_OF_PART = 3;
+/**
+ * The longest pause for each settlement that a part shows and for each row that it reads, because a part may have waited for a database, or
+ * for the parts of other readers. The embedded store takes a third of it on a slow machine.
+ */
+const MOST_REST_MS = { settlement: 0.3, row: 0.012 };
 /** A timer cannot be shorter. */
 const LEAST_REST_MS = 1;
 /** Readers that wait at the same time in one process; one more is answered at once, as if it had not asked to wait. */
@@ -130,6 +135,7 @@ export class SettlementFeed {
     let next: FeedPosition | undefined;
     for (let rowsLeft = READ_LIMIT; ; ) {
       await this.rest();
+      const begunAt = this.clock.monotonic();
       const limit = Math.min(PART.settlements, question.limit - settlements.length);
       const { page, bound } = await this.pageAfter(next ?? from, { ...question, limit });
       if (page.state !== 'page') {
@@ -137,8 +143,9 @@ export class SettlementFeed {
       }
       const shown = page.settlements.length;
       const read = shown < limit && !page.isLast ? PART.rows : shown;
-      this.restAfter(shown * REST_MS.settlement + read * REST_MS.row);
       settlements.push(...page.settlements.map(show));
+      const mostMs = shown * MOST_REST_MS.settlement + read * MOST_REST_MS.row;
+      this.restAfter(Math.min(REST_OF_PART * (this.clock.monotonic() - begunAt), mostMs));
       next = { ...page.next, incarnation: bound.incarnation };
       rowsLeft -= read;
       if (page.isLast || settlements.length >= question.limit || rowsLeft < PART.rows) {

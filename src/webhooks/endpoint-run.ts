@@ -23,6 +23,9 @@ const RETRY_AFTER_FAULT_MS = 1_000;
 /** While an endpoint is behind, this number of messages begins in each pace, so that payments go on in between: 2,000 a second at most. */
 const MOST_AT_ONCE = 8;
 const PACE_MS = 4;
+/** If the turn for the next ones comes late, the event loop is busy with payments: the pause then grows by so many times the delay. */
+const YIELDS = 3;
+const LONGEST_DELAY_MS = 50;
 const MOST_SET_ASIDE = 1_000;
 const SET_ASIDE_RETRY_MS = 3_600_000;
 const SET_ASIDE_GIVE_UP_MS = 3 * 86_400_000;
@@ -51,7 +54,8 @@ export class EndpointRun {
   /** Where the next page begins. */
   private after: FeedPosition | { readonly fromUs: number };
   private toSave: FeedPosition | undefined;
-  private mayBeginAt = Number.NEGATIVE_INFINITY;
+  /** While more deliveries are due than may begin at once. */
+  private mayBeginAt: number | undefined;
   private savedAt: number;
   private leaseEndsAt: number;
   private setAside: number;
@@ -103,7 +107,7 @@ export class EndpointRun {
     void this.repeat(RENEW_EVERY_MS, () => this.trySetAside());
     while (!this.isOver) {
       this.step();
-      const nextAt = Math.max(this.window.nextDueAt(), this.mayBeginAt);
+      const nextAt = Math.max(this.window.nextDueAt(), this.mayBeginAt ?? Number.NEGATIVE_INFINITY);
       await this.untilWoken(this.mayStillSend() ? nextAt - this.now() : RENEW_EVERY_MS);
     }
     this.over.abort();
@@ -124,7 +128,7 @@ export class EndpointRun {
       this.window.add(next, now);
     }
     if (this.mayStillSend()) {
-      if (now >= this.mayBeginAt) this.deliverDue(now);
+      if (now >= (this.mayBeginAt ?? now)) this.deliverDue(now);
       const [beyond] = this.buffer;
       if (beyond && this.window.mayProbe(now)) {
         this.window.probed(now);
@@ -140,7 +144,8 @@ export class EndpointRun {
 
   private deliverDue(now: number): void {
     const due = this.window.takeDue(now, MOST_AT_ONCE);
-    if (due.length === MOST_AT_ONCE) this.mayBeginAt = now + PACE_MS;
+    const delayMs = Math.min(now - (this.mayBeginAt ?? now), LONGEST_DELAY_MS);
+    this.mayBeginAt = due.length === MOST_AT_ONCE ? now + PACE_MS + YIELDS * delayMs : undefined;
     for (const delivery of due) this.begin(() => this.deliver(delivery));
   }
 

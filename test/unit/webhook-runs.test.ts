@@ -170,6 +170,25 @@ describe('an endpoint', () => {
   });
 
   test(
+    'an endpoint that is behind gives way to payments: the later its turns come, the longer it pauses',
+    WITHOUT_LIMIT,
+    async () => {
+      start();
+      await served();
+      await pass(SECOND_MS);
+      const tookMs = async (stepMs: number) => {
+        const ids = await settledMany(80);
+        while (!isTold(ids)) await pass(stepMs, stepMs);
+        const times = ids.flatMap(tries).map(({ atMs }) => atMs);
+        return Math.max(...times) - Math.min(...times);
+      };
+      // Nine pauses of 4 ms. A turn that comes 20 ms late is followed by one of 64 ms, in place of the next step after 24 ms.
+      expect(await tookMs(4)).toBe(9 * 4);
+      expect(await tookMs(24)).toBeGreaterThan(2 * 9 * 24);
+    },
+  );
+
+  test(
     'another run goes on where this one has stopped, and repeats nothing that was taken',
     WITHOUT_LIMIT,
     async () => {
