@@ -57,13 +57,15 @@ test('costs for an operation are the difference of two readings, also of what th
   });
 });
 
-test.each([
+type Noted = readonly [what: string, from: number, to: number];
+
+test.each<[what: string, cause: string, ...noted: Noted[]]>([
   ['a commit, of which the wait for the writer is the rest', 'commit', ['commit', 4, 14], ['writer', 2, 15]],
   ['a collection within a statement', 'young collection', ['PostgreSQL', 1, 18], ['young collection', 3, 15]],
   ['what covers the most', 'Redis', ['turn of the event loop', 1, 3], ['Redis', 5, 12]],
   ['a time before it was sent', 'client', ['commit', 12, 16], ['client', 1, 8]],
   ['nothing of it', 'none of these', ['commit', 30, 60], ['young collection', 1, 3]],
-] as const)('a slow request is attributed to %s', (_what, cause, ...noted) => {
+])('a slow request is attributed to %s', (_what, cause, ...noted) => {
   const intervals = noted.map(([what, from, to]) => ({ what, from, to }));
   expect(causeOf({ dueAt: 0, sentAt: 0, answeredAt: 20 }, intervals)).toBe(cause);
 });
