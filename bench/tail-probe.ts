@@ -1,10 +1,10 @@
-// Loaded with `--import` into a measured process, and so into each of its threads: notes what can let a request wait, with its time, in the
-// files `TAIL_LOG.<process>.<thread>`. `tail.ts` reads them. Times are those of the machine's monotonic clock in milliseconds, which all
-// processes share. The service itself is not changed for it.
+// Loaded with `--import` into a measured process: its main thread notes what can let a request wait, with its time, in the file
+// `TAIL_LOG.<process>`, which `tail.ts` reads. Times are those of the machine's monotonic clock in milliseconds, which all processes share.
+// The service itself is not changed for it.
 import { appendFileSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { constants, PerformanceObserver } from 'node:perf_hooks';
-import { isMainThread, threadId, Worker } from 'node:worker_threads';
+import { isMainThread, Worker } from 'node:worker_threads';
 
 const { TAIL_LOG = '', DATABASE_URL, DATA_DIR } = process.env;
 /** What is shorter is no cause. */
@@ -13,7 +13,7 @@ const TICK_MS = 1;
 const WRITE_EVERY_MS = 1_000;
 
 const base = Number(process.hrtime.bigint()) / 1e6 - performance.now();
-const file = `${TAIL_LOG}.${process.pid}.${threadId}`;
+const log = `${TAIL_LOG}.${process.pid}`;
 let lines: string[] = [];
 
 function note(what: string, from: number, to: number): void {
@@ -21,18 +21,17 @@ function note(what: string, from: number, to: number): void {
 }
 
 function write(): void {
-  if (lines.length > 0) appendFileSync(file, lines.join(''));
+  if (lines.length > 0) appendFileSync(log, lines.join(''));
   lines = [];
 }
 
 function watchCollections(): void {
-  const thread = isMainThread ? '' : ' of a thread';
   new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) {
       const { startTime, duration } = entry;
       const { kind } = (entry as unknown as { readonly detail: { readonly kind: number } }).detail;
       const what = kind === constants.NODE_PERFORMANCE_GC_MINOR ? 'young collection' : 'full collection';
-      note(`${what}${thread}`, startTime, startTime + duration);
+      note(what, startTime, startTime + duration);
     }
   }).observe({ entryTypes: ['gc'] });
 }
@@ -103,9 +102,12 @@ function timed(owner: Record<string, (...values: unknown[]) => unknown>, name: s
   };
 }
 
-watchCollections();
-if (isMainThread) watchTurns();
-if (isMainThread && DATABASE_URL) await watchServers();
-else if (isMainThread && DATA_DIR) watchWriter(join(DATA_DIR, 'idempay.sqlite'));
-setInterval(write, WRITE_EVERY_MS).unref();
-process.on('exit', write);
+// A worker thread loads this file too.
+if (isMainThread) {
+  watchCollections();
+  watchTurns();
+  if (DATABASE_URL) await watchServers();
+  else if (DATA_DIR) watchWriter(join(DATA_DIR, 'idempay.sqlite'));
+  setInterval(write, WRITE_EVERY_MS).unref();
+  process.on('exit', write);
+}

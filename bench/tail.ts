@@ -99,9 +99,8 @@ async function intervalsIn(folder: string): Promise<Interval[]> {
 /** By cause: how many of the requests, and their time. */
 export function tableOf(slowest: readonly SlowRequest[], intervals: readonly Interval[]): string {
   const tookMs = new Map<Cause | typeof UNKNOWN, number[]>();
-  const sorted = intervals.toSorted((one, other) => one.from - other.from);
   for (const request of slowest) {
-    const cause = causeOf(request, sorted);
+    const cause = causeOf(request, intervals);
     tookMs.set(cause, [...(tookMs.get(cause) ?? []), request.answeredAt - request.dueAt]);
   }
   const rows = [...tookMs].toSorted(([, one], [, other]) => other.length - one.length);

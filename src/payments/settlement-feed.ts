@@ -19,8 +19,8 @@ const READ_LIMIT = 10_000;
 /** A page is read in parts, each of which takes a few milliseconds of the event loop if the store is in the process. */
 const PART = { settlements: 50, rows: 1_000 };
 /**
- * After a part all readers of a process pause for so many times as long as it took, so that payments have the event loop for most of the
- * time, on a slow machine too.
+ * The pause of all readers of a process after a part is the time of the part, times this number. So payments have the event loop for most of
+ * the time, also on a slow machine.
  */
 const REST_OF_PART = 3;
 /**

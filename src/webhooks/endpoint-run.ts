@@ -23,8 +23,9 @@ const RETRY_AFTER_FAULT_MS = 1_000;
 /** While an endpoint is behind, this number of messages begins in each pace, so that payments go on in between: 2,000 a second at most. */
 const MOST_AT_ONCE = 8;
 const PACE_MS = 4;
-/** If the turn for the next ones comes late, the event loop is busy with payments: the pause then grows by so many times the delay. */
-const YIELDS = 3;
+/** A turn that comes late shows that the event loop is busy with payments. The pause after it is longer by the delay, times this number. */
+const PAUSE_FOR_DELAY = 3;
+/** A longer delay counts as this one: the process may have been stopped. */
 const LONGEST_DELAY_MS = 50;
 const MOST_SET_ASIDE = 1_000;
 const SET_ASIDE_RETRY_MS = 3_600_000;
@@ -54,7 +55,7 @@ export class EndpointRun {
   /** Where the next page begins. */
   private after: FeedPosition | { readonly fromUs: number };
   private toSave: FeedPosition | undefined;
-  /** While more deliveries are due than may begin at once. */
+  /** The end of the pause after as many deliveries as may begin at once; undefined if fewer were due. */
   private mayBeginAt: number | undefined;
   private savedAt: number;
   private leaseEndsAt: number;
@@ -145,7 +146,7 @@ export class EndpointRun {
   private deliverDue(now: number): void {
     const due = this.window.takeDue(now, MOST_AT_ONCE);
     const delayMs = Math.min(now - (this.mayBeginAt ?? now), LONGEST_DELAY_MS);
-    this.mayBeginAt = due.length === MOST_AT_ONCE ? now + PACE_MS + YIELDS * delayMs : undefined;
+    this.mayBeginAt = due.length === MOST_AT_ONCE ? now + PACE_MS + PAUSE_FOR_DELAY * delayMs : undefined;
     for (const delivery of due) this.begin(() => this.deliver(delivery));
   }
 

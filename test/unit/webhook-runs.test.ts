@@ -185,6 +185,8 @@ describe('an endpoint', () => {
       // Nine pauses of 4 ms. A turn that comes 20 ms late is followed by one of 64 ms, in place of the next step after 24 ms.
       expect(await tookMs(4)).toBe(9 * 4);
       expect(await tookMs(24)).toBeGreaterThan(2 * 9 * 24);
+      // After a process was stopped no pause is longer than 154 ms, so each of these steps ends one.
+      expect(await tookMs(1_000)).toBe(9 * 1_000);
     },
   );
 
