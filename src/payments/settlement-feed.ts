@@ -32,6 +32,8 @@ const MOST_REST_MS = { settlement: 0.3, row: 0.012 };
 const LEAST_REST_MS = 1;
 /** Readers that wait at the same time in one process; one more is answered at once, as if it had not asked to wait. */
 const MOST_READERS = 1_000;
+/** While transactions are open since before the first look of the process, a reader waits this long for a bound before it is refused. */
+const FIRST_BOUND_MS = 5_000;
 /** Another incarnation may begin between the look and the page. */
 const MOST_TRIES = 3;
 
@@ -181,8 +183,13 @@ export class SettlementFeed {
   }
 
   private async freshBound(): Promise<SettlementBound> {
-    if (this.clock.monotonic() - this.lookedAt >= LOOK_EVERY_MS) await this.look();
-    if (this.bound) return this.bound;
+    const refuseAt = this.clock.monotonic() + FIRST_BOUND_MS;
+    for (;;) {
+      if (this.clock.monotonic() - this.lookedAt >= LOOK_EVERY_MS) await this.look();
+      if (this.bound) return this.bound;
+      if (this.clock.monotonic() >= refuseAt) break;
+      await sleep(this.clock, LOOK_EVERY_MS);
+    }
     throw new StoreUnavailable('unchanged', 'transactions on payments are open since before the first look');
   }
 

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import type { SettlementQuestion } from '#idempay/payments/ports/settlements.js';
 import { type FeedQuestion, SettlementFeed } from '#idempay/payments/settlement-feed.js';
 import { beginIncarnation } from '#idempay/stores/embedded/file/adoption.js';
@@ -125,4 +125,41 @@ test('a page ends before a part that is refused, and the next page is refused', 
   expect(cut.settlements).toHaveLength(50);
   expect(asked).toHaveLength(2);
   expect(await read({ ...EVERYTHING, after: cut.next })).toMatchObject({ state: 'other incarnation' });
+});
+
+/**
+ * Bug: the first reader of a process was refused with 503 if a payment was being settled at that moment, which under load is always so. Cause: one
+ * look without a bound was an answer. Fix: the reader waits for the next looks.
+ */
+describe('while transactions are open since before the first look', () => {
+  async function readAfterLooks(withoutBound: number) {
+    const folder = await mkdtemp(join(tmpdir(), 'idempay-parts-'));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const { settlements } = await openWithWarnings(folder);
+    const clock = new HandClock();
+    let looks = 0;
+    const look = async () => {
+      looks += 1;
+      return looks > withoutBound ? settlements.look() : undefined;
+    };
+    const page = new SettlementFeed({ ...settlements, look }, clock).read({ ...EVERYTHING, after: 'now' });
+    let isRead = false;
+    const noteEnd = () => {
+      isRead = true;
+    };
+    page.then(noteEnd, noteEnd);
+    await until('the page', DEADLINE_MS, () => {
+      if (clock.pending > 0) clock.advance(STEP_MS);
+      return isRead;
+    });
+    return page;
+  }
+
+  test('a reader waits for the bound', async () => {
+    expect(await readAfterLooks(3)).toMatchObject({ state: 'page', settlements: [] });
+  });
+
+  test('a reader is refused if they do not end', async () => {
+    await expect(readAfterLooks(Number.POSITIVE_INFINITY)).rejects.toThrow('open since before the first look');
+  });
 });

@@ -16,10 +16,9 @@ describeDeployments('a reader of the feed, while services are killed', (deployme
     // Recovery settles what a kill has left, so that it is shown too.
     const settings = { PROCESSOR_DELAY_MS: '5', LOCK_TTL_SECONDS: '2' };
     let service = await stores.start(settings);
-    const begin = (await readSettlements(service.url, 'after=now')).next;
     const acknowledged = new Set<string>();
     const shown: string[] = [];
-    let cursor = begin;
+    let cursor = (await readSettlements(service.url, 'after=now')).next;
 
     async function payOne(): Promise<void> {
       const { url } = service;
