@@ -78,6 +78,8 @@ const description: RouteDescription = {
     'invalidIdempotencyKey',
     ...cancellationErrors,
     ...turnErrors,
+    'attemptMayBeLost',
+    'attemptSupersededAtProcessor',
     'completedBefore',
     'declinedBefore',
     'attemptDeclinedBefore',

@@ -249,6 +249,7 @@ describe('pay with a reference', () => {
     ['previous-completed', publicErrors.attemptOutOfTurn(2, 'completed'), true],
     ['previous-cancelled', publicErrors.attemptOutOfTurn(2, 'cancelled'), true],
     ['superseded', publicErrors.attemptSuperseded(2, { attempt: 3, state: 'DECLINED' }), true],
+    ['superseded', publicErrors.attemptSuperseded(2, { attempt: 3 }), true],
   ];
   test.each(NO_TURN)('whose turn it is not says why: %s', async (why, refusalOfTurn, isFinal) => {
     const pay = (steps: Step[]) => scripted(steps).idempay.payments.pay(HUNDRED, { ...ORDER, attempt: 2 });
