@@ -8,6 +8,9 @@ const CHARGE_RESULTS = ['succeeded', 'declined', 'pending', 'unknown', 'not sent
 const LOOK_UP_RESULTS = ['succeeded', 'declined', 'pending', 'unknown', 'no record'] as const;
 const END_RESULTS = ['succeeded', 'declined', 'unknown', 'cannot be ended', 'other contract'] as const;
 
+/** Notes how long a call took, in seconds. */
+type Note = (took: number) => void;
+
 /** The same processor, with each call measured by its result. */
 export function measureProcessor(exposition: Exposition, processor: ProcessorClient): ProcessorClient {
   const seconds = exposition.histogram(
@@ -18,11 +21,13 @@ export function measureProcessor(exposition: Exposition, processor: ProcessorCli
   const measured = <Result extends string>(call: string, results: readonly Result[]) =>
     Object.fromEntries(results.map((result) => [result, seconds.of({ call, result: labelOf(result) })])) as Record<
       Result,
-      (took: number) => void
+      Note
     >;
   const charges = measured('charge', CHARGE_RESULTS);
   const lookUps = measured('look_up', LOOK_UP_RESULTS);
   const ends = measured('end', END_RESULTS);
+  const refunds = measured('refund', CHARGE_RESULTS);
+  const refundLookUps = measured('look_up_refund', LOOK_UP_RESULTS);
 
   exposition.gauge(
     'idempay_processor_up',
@@ -30,23 +35,23 @@ export function measureProcessor(exposition: Exposition, processor: ProcessorCli
     () => [[{}, processor.isDown ? 0 : 1]],
   );
   return decorated(processor, {
-    charge: (next) => async (charge) => {
-      const begun = performance.now();
-      const result = await next(charge);
-      charges[result.state]((performance.now() - begun) / 1000);
-      return result;
-    },
-    lookUp: (next) => async (reference, money, open) => {
-      const begun = performance.now();
-      const result = await next(reference, money, open);
-      lookUps[result.state]((performance.now() - begun) / 1000);
-      return result;
-    },
-    end: (next) => async (ending) => {
-      const begun = performance.now();
-      const result = await next(ending);
-      ends[result.state]((performance.now() - begun) / 1000);
-      return result;
-    },
+    charge: (next) => timed(next, charges),
+    lookUp: (next) => timed(next, lookUps),
+    end: (next) => timed(next, ends),
+    refund: (next) => timed(next, refunds),
+    lookUpRefund: (next) => timed(next, refundLookUps),
   });
+}
+
+/** The same call, with all of its arguments. */
+function timed<Args extends readonly unknown[], State extends string, Answer extends { readonly state: State }>(
+  call: (...args: Args) => Promise<Answer>,
+  notes: Readonly<Record<State, Note>>,
+): (...args: Args) => Promise<Answer> {
+  return async (...args) => {
+    const begun = performance.now();
+    const answer = await call(...args);
+    notes[answer.state]((performance.now() - begun) / 1000);
+    return answer;
+  };
 }

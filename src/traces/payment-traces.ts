@@ -10,19 +10,30 @@ const ORIGIN = 'idempay.origin';
 
 const CALL = { kind: SpanKind.CLIENT };
 
-/** The same processor, with a span for each call. */
+/** The same processor, with a span for each call, which gets all arguments of the call. */
 export function traceProcessor(spans: Spans, processor: ProcessorClient): ProcessorClient {
+  const of = (transactionId: string) => ({ ...CALL, attributes: { [TRANSACTION_ID]: transactionId } });
   return decorated(processor, {
-    charge: (next) => (charge) => {
-      const options = { ...CALL, attributes: { [TRANSACTION_ID]: charge.transactionId } };
-      return spans.inside('payment.charge', options, () => next(charge), noteAnswer);
-    },
-    lookUp: (next) => (reference, money, open) =>
-      spans.inside('payment.look_up', CALL, () => next(reference, money, open), noteAnswer),
-    end: (next) => (ending) => {
-      const options = { ...CALL, attributes: { [TRANSACTION_ID]: ending.transactionId } };
-      return spans.inside('payment.end', options, () => next(ending), noteAnswer);
-    },
+    charge:
+      (next) =>
+      (...call) =>
+        spans.inside('payment.charge', of(call[0].transactionId), () => next(...call), noteAnswer),
+    lookUp:
+      (next) =>
+      (...call) =>
+        spans.inside('payment.look_up', CALL, () => next(...call), noteAnswer),
+    end:
+      (next) =>
+      (...call) =>
+        spans.inside('payment.end', of(call[0].transactionId), () => next(...call), noteAnswer),
+    refund:
+      (next) =>
+      (...call) =>
+        spans.inside('payment.refund', of(call[0].transactionId), () => next(...call), noteAnswer),
+    lookUpRefund:
+      (next) =>
+      (...call) =>
+        spans.inside('payment.look_up_refund', CALL, () => next(...call), noteAnswer),
   });
 }
 
