@@ -1,4 +1,4 @@
-import { isUnknown, StoreUnavailable } from '../platform/faults.js';
+import { afterWrite, isUnknown, StoreUnavailable } from '../platform/faults.js';
 import { CANCELLATION, type RefusedTurn } from './answers.js';
 import type { AttemptEndings } from './attempt-endings.js';
 import { claimTermsOf, type PaymentContext } from './context.js';
@@ -339,7 +339,7 @@ export function createCancelPayment(
 
   async function ofOutcome(key: string, { outcome }: FinalOutcome, asked: AskedEnding): Promise<CancelAnswer> {
     if (outcome.state === 'COMPLETED') return { state: 'completed', transactionId: outcome.transactionId };
-    return asked.only ? CANCELLED : afterDecline(key, asked.by);
+    return asked.only ? CANCELLED : afterWrite(afterDecline(key, asked.by));
   }
 
   /**

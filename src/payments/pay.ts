@@ -445,7 +445,7 @@ async function payWhenFree(
   tryAgain: () => Promise<PayAnswer>,
 ): Promise<PayAnswer> {
   let answer = first;
-  let fault: unknown;
+  let fault: StoreUnavailable | undefined;
   while (answer.state === 'in progress' && (await place.next())) {
     try {
       answer = await tryAgain();
@@ -453,7 +453,8 @@ async function payWhenFree(
     } catch (thrown) {
       // A store that is down for a moment does not end the wait.
       if (!(thrown instanceof StoreUnavailable)) throw thrown;
-      fault = thrown;
+      // A try before may have charged, whatever this one did.
+      if (fault?.effect !== 'unknown') fault = thrown;
     }
   }
   if (fault !== undefined) throw fault;

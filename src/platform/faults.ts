@@ -27,6 +27,20 @@ export function isUnknown(fault: unknown): boolean {
   return fault instanceof StoreUnavailable && fault.effect === 'unknown';
 }
 
+/** A read for the answer to a request that may have written: if the store fails now, it is not said that nothing was changed. */
+export async function afterWrite<Result>(read: Promise<Result>): Promise<Result> {
+  try {
+    return await read;
+  } catch (fault) {
+    if (!(fault instanceof StoreUnavailable)) throw fault;
+    throw new StoreUnavailable(
+      'unknown',
+      'the request may have been carried out, and its result could not be read',
+      fault,
+    );
+  }
+}
+
 /** The messages of an exception and of what caused it, in one line. */
 export function reasonOf(fault: unknown): string {
   if (!(fault instanceof Error)) return String(fault);

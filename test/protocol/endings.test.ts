@@ -117,6 +117,17 @@ describe('a cancellation of a pending order', () => {
     expect(await payments.cancel(order)).toEqual(CANCELLED);
   });
 
+  /** Bug: it was answered that nothing was changed. Cause: only its last step was looked at. Fix: an ended attempt is a change. */
+  test('that fails after the attempt was ended is unknown, and a repeat closes the order', async () => {
+    const { payments, processor, order, ledger } = await givenPending();
+    ledger.interruptNext('cancel', (proceed) => proceed());
+    ledger.failNext('cancel', DOWN);
+    await expect(payments.cancel(order)).rejects.toMatchObject({ effect: 'unknown', cause: DOWN });
+    expect(await payments.cancel(order)).toEqual(CANCELLED);
+    expect(processor.endings).toHaveLength(1);
+    expect(await stateOf(nextOf(order).key)).toBe('cancelled');
+  });
+
   test.each([
     ['has no record', { state: 'no record' }, 3],
     ['says succeeded under an earlier contract', { state: 'succeeded', charged: MONEY }, 2],

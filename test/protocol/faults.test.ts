@@ -1,7 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { gate } from '../../testkit/concurrency.js';
-import { type Composition, LOST, MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
+import {
+  type Composition,
+  DOWN,
+  LOST,
+  MONEY,
+  readyToWait,
+  shareProtocol,
+} from '../../testkit/protocol/payment-composition.js';
 import { until, untilPast } from '../../testkit/time/until.js';
 
 /**
@@ -12,6 +19,7 @@ import { until, untilPast } from '../../testkit/time/until.js';
 const DEADLINE_MS = 10_000;
 /** So short that it dies within a test, and long enough that a busy machine gets to what the test is about before. */
 const SHORT_LEASE_MS = 500;
+const WAIT_MS = 1_000;
 const FULL = new StoreUnavailable('unchanged', 'the disk is full');
 const VERDICT = { state: 'DECLINED', reason: 'not on the statement' } as const;
 const unwritten = (cause: Error) => ({ effect: 'unknown', cause });
@@ -138,4 +146,23 @@ describe('an owner', () => {
     expect(answer).toMatchObject({ final: { outcome: { state } } });
     expect(process.processor.charges).toHaveLength(charges);
   });
+});
+
+/**
+ * Bug: a request that had charged was answered that it changed nothing. Cause: while it waited, a later try met a store that was down, and this
+ * fault took the place of the first one. Fix: an unknown write stays unknown.
+ */
+test('a request that waits is not told that nothing was changed after one of its tries has charged', async () => {
+  const { payments, keys, ledger, processor } = compose();
+  const key = await payments.issueKey();
+  keys.interruptNext('begin', async () => ({ state: 'locked', fingerprint: '', heldMs: 1, remainingMs: 1 }));
+  ledger.interruptNext('settle', () => {
+    keys.failAll('begin', DOWN);
+    ledger.failAll('find', DOWN);
+    ledger.failAll('settle', DOWN);
+    return Promise.reject(LOST);
+  });
+  const paying = payments.pay({ key }, MONEY, readyToWait(WAIT_MS));
+  await expect(paying).rejects.toMatchObject({ effect: 'unknown' });
+  expect(processor.chargesOf(key)).toHaveLength(1);
 });

@@ -4,7 +4,7 @@ import type { PaymentRecords } from '../../payments/history/payment-records.js';
 import { paymentJson } from '../../payments/history/payment-representation.js';
 import type { Payments } from '../../payments/payments.js';
 import type { NamedPayment } from '../../payments/values/reference.js';
-import { StoreUnavailable } from '../../platform/faults.js';
+import { afterWrite, StoreUnavailable } from '../../platform/faults.js';
 import { sendError } from '../errors/errors.js';
 import type { PublicError } from '../errors/public-error.js';
 import { always, sometimes } from '../openapi/headers.js';
@@ -69,7 +69,7 @@ export type PendingRecord = (answer: PendingAnswer, client: string | undefined) 
 
 export function createPendingRecord(read: PaymentRecords['get']): PendingRecord {
   return async ({ payment: { key, untilMs }, action }, client) => {
-    const payment = await read(key, client);
+    const payment = await afterWrite(read(key, client));
     if (payment.state !== 'PROCESSING' || payment.pendingUntil === undefined) return undefined;
     // The processor may have said another time since the row was written.
     return paymentJson({ ...payment, pendingUntil: untilMs }, client, action);

@@ -4,6 +4,7 @@ import { paymentJson } from '../../payments/history/payment-representation.js';
 import type { RefundAnswer, RequestedRefund } from '../../payments/refund.js';
 import { textProblem } from '../../payments/values/content.js';
 import type { Money } from '../../payments/values/money.js';
+import { afterWrite } from '../../platform/faults.js';
 import { answerWith, sendError } from '../errors/errors.js';
 import type { PublicError } from '../errors/public-error.js';
 import { EXAMPLE_REFUND_ID, publicErrors } from '../errors/public-errors.js';
@@ -97,7 +98,7 @@ export function refundPayment(
     reply: FastifyReply,
     { key, untilMs, retryAfterSeconds }: RefundAnswer & { readonly state: 'pending' },
   ): Promise<void> {
-    const found = await records.findOperation(key);
+    const found = await afterWrite(records.findOperation(key));
     // It was settled since: the next request gets its outcome.
     if (found?.pendingUntil === undefined) return void sendError(reply, publicErrors.refundInProgress(1));
     sendJson(
