@@ -73,6 +73,7 @@ export function createRefundPayment(
     | 'processor'
     | 'rules'
     | 'clock'
+    | 'computeKey'
     | 'computeRefundKey'
     | 'newOwner'
     | 'newTransactionId'
@@ -85,7 +86,8 @@ export function createRefundPayment(
     placesInFlight: PlacesInFlight;
   },
 ): RefundPayment {
-  const { ledger, refunds, history, processor, clock, computeRefundKey, newOwner, newTransactionId, events } = context;
+  const { ledger, refunds, history, processor, clock, newOwner, newTransactionId, events } = context;
+  const { computeKey, computeRefundKey } = context;
   const { answers, carryOut, pendingLooks, counts } = context;
   const places = context.placesInFlight.refundsAndEndings;
   const { leaseMs } = context.rules;
@@ -96,6 +98,7 @@ export function createRefundPayment(
   return async function refundPayment(named, requested) {
     const payment = await paymentOf(named);
     if (!payment) return { state: 'no payment', mayBeLost: await ledger.mayBeLost(named.key) };
+    if (named.reference && (await isPaidOneLost(payment))) return { state: 'no payment', mayBeLost: true };
     const key = computeRefundKey(payment.key, requested.name);
     const found = await refunds.findRefund(key);
     if (found.state !== 'absent')
@@ -107,6 +110,12 @@ export function createRefundPayment(
   async function paymentOf({ key, client, reference }: NamedPayment): Promise<PaymentRecord | undefined> {
     const payment = reference ? await history.newestAttempt(reference.text, reference.client) : await history.find(key);
     return payment && !payment.refund && isVisibleTo(client, payment.client) ? payment : undefined;
+  }
+
+  /** Only a decline is followed by another attempt. If rows were lost, the row of the attempt that was paid may be one of them. */
+  async function isPaidOneLost({ state, reference: text, attempt, client }: PaymentRecord): Promise<boolean> {
+    if (state !== 'DECLINED' || text === undefined || attempt === undefined) return false;
+    return ledger.mayBeLost(computeKey({ text, attempt: attempt + 1, client }));
   }
 
   async function begin(

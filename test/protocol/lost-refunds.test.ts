@@ -95,6 +95,20 @@ test('a refund says so too if the row was lost after it was read', async () => {
   expect([processor.refunds, processor.refundLookUps]).toEqual([[], []]);
 });
 
+/**
+ * Bug: a refund of an order was refused for good, because it charged nothing. Cause: the row of the attempt that was paid was lost, and the
+ * declined one before it was the newest. Fix: a declined attempt is not the last one if the next may be lost.
+ */
+test('a refund of an order whose paid attempt may be lost says so, and by its key it is of the declined one', async () => {
+  const { payments, processor } = compose(restored.ports);
+  const order = orderOf();
+  processor.plan({ outcome: 'declined' });
+  expect(await payments.pay(order, MONEY)).toMatchObject({ final: { outcome: { state: 'DECLINED' } } });
+  expect(await payments.refund(order, LINE)).toEqual(NO_PAYMENT);
+  expect(await payments.refund({ key: order.key }, LINE)).toMatchObject({ state: 'not completed' });
+  expect([processor.refunds, processor.refundLookUps]).toEqual([[], []]);
+});
+
 test('a refund that was never made is refused as too much', async () => {
   const { payments, processor, key } = await givenPaid();
   await payments.refund({ key }, LINE);
