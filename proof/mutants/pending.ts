@@ -89,7 +89,9 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
     'ending: the look-up after it compares a row of a loss':
       'return claim.claimedAfterLoss ? undefined : claim; → return claim;',
     'ending: it is asked for although a charge may come after it':
-      'if (processor.traits.dedupMs > 0) return endAt → if (processor.traits.dedupMs >= 0) return endAt',
+      'if (dedupMs > 0 && claim → if (dedupMs >= 0 && claim',
+    'ending: it is asked for under a former name although a charge may come after it':
+      'if (dedupMs > 0 && claim.processor === name) return endAt → if (dedupMs > 0) return endAt',
     'ending: a charge that may come is ended all the same':
       "if (come.state === 'no record') return NOT_COME; → if (come.state === 'no record') return endAtProcessor(claim, done);",
     'ending: a success of unknown amount settles a row of a loss':
@@ -149,8 +151,7 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
       "if (ending === 'order') return → if (ending === 'order' && attempt < 0) return",
     'ending: a closed order is told as declined':
       "=== 'cancelled' ? CANCELLED : { state: 'declined' } → === 'expired' ? CANCELLED : { state: 'declined' }",
-    'ending: of a declined attempt only is refused':
-      'return asked.only ? CANCELLED : afterDecline(key, asked.by) → return afterDecline(key, asked.by)',
+    'ending: of a declined attempt only is refused': 'return asked.only ? CANCELLED : afterWrite( → return afterWrite(',
     'ending: a pending payment is at work for ever':
       'return found.payment.remainingMs === 0 → return found.payment.remainingMs < 0',
   },

@@ -176,12 +176,13 @@ export function createCarryOut(
   }
 
   /**
-   * Only deduplication holds an ending against a charge that comes after it. At a processor that deduplicates nothing, only a charge that
-   * has come is ended.
+   * Only deduplication holds an ending against a charge that comes after it. At a processor that deduplicates nothing, or whose deduplication
+   * may not have moved to its present name, only a charge that has come is ended.
    */
   async function askForEnding(claim: Claim, done: Done): Promise<Exclude<Answer, { state: 'no record' }>> {
     if (claim.unsent) return ENDED_UNSENT;
-    if (processor.traits.dedupMs > 0) return endAtProcessor(claim, done);
+    const { name, dedupMs } = processor.traits;
+    if (dedupMs > 0 && claim.processor === name) return endAtProcessor(claim, done);
     const come = await lookUpEnding(claim, done);
     if (come.state === 'no record') return NOT_COME;
     if (come.state === 'unknown') return come;

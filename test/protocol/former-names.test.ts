@@ -69,3 +69,20 @@ test('what was surely never sent is not sent either', async () => {
   expect(await compose({}, moved).payments.pay({ key }, MONEY)).toEqual({ state: 'unknown' });
   expect([moved.lookUps, moved.charges]).toEqual([[key], []]);
 });
+
+/**
+ * Bug: an order was acknowledged as cancelled although a charge on its way to the former adapter could still come. Cause: the ending was asked for
+ * at an adapter that may not deduplicate by what the former one did. Fix: only a charge that has come is ended.
+ */
+test.each([
+  ['pending', { state: 'pending', untilMs: Date.now() + LONG_MS }, 'cancelled', 1],
+  ['of no record', { state: 'no record' }, 'cannot be ended', 0],
+] as const)(
+  'a cancellation ends no payment that may still be on its way: it is %s',
+  async (_, found, answer, endings) => {
+    const { key, moved, process } = await givenMoved('none');
+    moved.planLookUp(found);
+    expect(await process.payments.cancel({ key })).toMatchObject({ state: answer });
+    expect([moved.endings.length, moved.charges]).toEqual([endings, []]);
+  },
+);
