@@ -89,7 +89,7 @@ const SENTENCES: Readonly<Record<number, RegExp>> = {
   415: /^Send the body as JSON in UTF-8, /,
   417: /^Send no Expect header, /,
   421: /^Without AUTH the service answers to /,
-  422: /^(?:This Idempotency-Key (?:belongs to a payment |has created something else\.)|This reference is a payment of another amount |No payment of this reference is yours |Attempt \d+ (?:needs attempt \d+ to be declined, |was declined[,.] |was never begun, )|Rows were lost, and the processor has a record of attempt \d+, |The payment is completed with Transaction ID: |The payment was declined, so there is nothing to cancel\.|The processor has an outcome of this payment|The payment is [A-Z]+, so there is nothing to give back\.|The payment was made in [A-Z]{3}, |Of the payment \d+(?:\.\d+)? [A-Z]{3} is left |The payment has a refund of this name, )/,
+  422: /^(?:This Idempotency-Key (?:belongs to a payment |has created something else\.)|This reference is a payment of another amount |No payment of this reference is yours |Attempt \d+ (?:needs attempt \d+ to be declined, |was declined[,.] |was never begun, )|Rows were lost, and the processor has a record of attempt \d+, |The payment is completed with Transaction ID: |The payment was declined, so there is nothing to cancel\.|The processor has an outcome of this payment|The payment is [A-Z]+, so there is nothing to give back\.|The payment was made in [A-Z]{3}, |The payment has \d+(?:\.\d+)? [A-Z]{3} left |The payment has a refund of this name, )/,
   429: /^At most \d+ requests a minute are served /,
   431: /^The request headers are too large\./,
   501: /^The adapter of the processor does not know refunds /,

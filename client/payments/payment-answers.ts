@@ -71,7 +71,7 @@ const KEY_MISSING = 'Missing Idempotency-Key header.';
 const DECLINED = 'Payment declined: ';
 /** The text after the processor's reason if a reference was paid. */
 const OF_ATTEMPT =
-  / \(attempt (\d{1,2})(?:, the last one)?\)\. (?:Where the payer wants to try again|Pay with another reference),? .*$/s;
+  / \(attempt (\d{1,2})(?:, the last one)?\)\. (?:If the payer wants to try again|Pay with another reference),? .*$/s;
 
 /**
  * Only what is surely the service's own answer is believed (rule P23): everything else may mean a charge. `takesPending`: the caller says

@@ -36,7 +36,7 @@ const NAME_TAKEN = 'The payment has a refund of this name, ';
 /** The two 409 that pass: the refund, or the payment, is under way. */
 const IN_PROGRESS = 'The refund is already being processed.';
 const TOO_EARLY = 'The payment is not completed yet, ';
-const TOO_MUCH = /^Of the payment (\S+) ([A-Z]{3}) is left /;
+const TOO_MUCH = /^The payment has (\S+) ([A-Z]{3}) left /;
 const OTHER_CURRENCY = /^The payment was made in ([A-Z]{3}), /;
 
 /** The beginnings of the other sentences, by which a payment cannot be refunded here. */

@@ -66,7 +66,7 @@ describe('a line that comes back', () => {
     assert.match(text, /^The adapter of the processor does not know refunds /);
     assert.equal((await giveBack(idempay, { ...order, id: '18' }, 2)).state, 'refused');
     const dearer = { id: '17', lines: [{ ...LAMP, price: { ...LAMP.price, amount: '113.91' } }] };
-    assert.match((await giveBack(idempay, dearer, 1)).text, /^Of the payment 113\.90 EUR is left /);
+    assert.match((await giveBack(idempay, dearer, 1)).text, /^The payment has 113\.90 EUR left /);
     assert.deepEqual(fake.refunds, []);
     assert.equal((await giveBack(idempay, order, 2)).state, 'given back');
   });

@@ -15,7 +15,7 @@ export function createWebhookLog(logger: Logger, storeLog: Pick<StoreLog, 'refus
     standsStill: (endpoint, most) =>
       logger.error(
         { endpoint, setAside: most },
-        'so many settlements are set aside that the webhook gets no others: repair the receiver, then send them again with idempay webhooks resend',
+        'too many settlements are set aside for the webhook to get others: repair the receiver, then send them again with idempay webhooks resend',
       ),
     stoppedByReceiver: (endpoint) =>
       logger.error(

@@ -1,4 +1,4 @@
-import type { LookUpResult, NotSent, OpenCharge, Processor, RefundResult } from './ports/processor.js';
+import type { ChargeResult, LookUpResult, NotSent, OpenCharge, Processor } from './ports/processor.js';
 import type { Money } from './values/money.js';
 import type { Claim, PendingPayment } from './values/payment.js';
 
@@ -9,7 +9,7 @@ type Asked = Pick<Claim, 'key' | 'refund'> & Money;
 export function send(
   processor: Pick<Processor, 'charge' | 'refund'>,
   { key, transactionId, amount, currency, refund, reference: order, content }: Claim,
-): ReturnType<Processor['charge']> | Promise<RefundResult | NotSent> {
+): Promise<ChargeResult | NotSent> {
   if (!refund) return processor.charge({ key, transactionId, amount, currency, order, content });
   const { payment, chargeId, reason } = refund;
   return processor.refund({ key, transactionId, amount, currency, payment, chargeId, reason });

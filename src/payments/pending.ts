@@ -24,8 +24,6 @@ export interface PendingLooks {
   mayBePending(key: string): boolean;
   /** Forgets a payment that is final. */
   forget(key: string): void;
-  /** The action of the last second. Only the payer gets it. */
-  actionOf(key: string): Action | undefined;
   answer(payment: PendingPayment): PendingAnswer;
 }
 
@@ -65,6 +63,7 @@ export function createPendingLooks({
     return said;
   }
 
+  /** The action of the last second. Only the payer gets it. */
   function actionOf(key: string): Action | undefined {
     const said = freshLook(key)?.answered;
     return said?.state === 'pending' ? said.action : undefined;
@@ -93,8 +92,6 @@ export function createPendingLooks({
     forget(key) {
       looks.delete(key);
     },
-
-    actionOf,
 
     answer(payment) {
       const leftMs = payment.untilMs - clock.now();

@@ -68,7 +68,7 @@ describe('idempay pay', () => {
     expect(declined.code).toBe(3);
     const error = JSON.parse(declined.stderr);
     expect(error).toMatchObject({ error: 'declined', reference: 'order-18', attempt: 1, nextAttempt: 2 });
-    expect(error.message).toMatch(/\. Where the payer wants to try again, pay with --attempt 2\.$/);
+    expect(error.message).toMatch(/\. If the payer wants to try again, pay with --attempt 2\.$/);
     expect((await pay()).code).toBe(3);
     expect((await idempay('status', '--reference', 'order-18')).code).toBe(3);
     expect(await pay('--attempt', '3')).toMatchObject({ code: 8, stderr: expect.stringContaining('never made') });

@@ -187,7 +187,7 @@ describe('the rules of references (rules P18, P21 and P22)', () => {
         expectError(
           again,
           402,
-          'Payment declined: insufficient funds (attempt 1). Where the payer wants to try again, send attempt=2.',
+          'Payment declined: insufficient funds (attempt 1). If the payer wants to try again, send attempt=2.',
         );
         expect(again.headers['idempotent-replayed']).toBe('true');
       }

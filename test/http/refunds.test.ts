@@ -117,7 +117,7 @@ describeDeployments('a refund over HTTP', (deployment) => {
     await refund(`reference=${order}&refund=line-1`, { ...LINE, amount: '90.00' });
     const answer = await refund(`reference=${order}&refund=line-2`);
     expectError(answer, 422);
-    expect(answer.text).toContain('10.50 USD is left');
+    expect(answer.text).toContain('10.50 USD left');
     expect(await refundsOf(key)).toHaveLength(1);
   });
 

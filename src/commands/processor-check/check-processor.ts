@@ -14,7 +14,7 @@ import { type Money, readMoney } from '../../payments/values/money.js';
 import { safeJson } from '../../platform/safe-json.js';
 import { Settings } from '../../platform/settings.js';
 import { CONTRACT } from './contract.js';
-import { isNameless, openProbe, type Probe, type ProbeSettings } from './probe.js';
+import { isNameless, openProbe, type Probe } from './probe.js';
 import { type Check, runChecks, type Verdict } from './run-checks.js';
 
 export interface CheckOptions extends OutputOptions {
@@ -46,11 +46,7 @@ const WIDTHS = { verdict: 9, check: 25 } as const;
  * any moment: every reference was written to standard error before it was charged. Throws UsageError and UnreachableProcessorError if
  * nothing was charged.
  */
-export async function checkProcessor(
-  url: string | undefined,
-  options: CheckOptions,
-  pace: Partial<Pick<ProbeSettings, 'leastCutMs' | 'leastWatchMs'>> = {},
-): Promise<ExitCode> {
+export async function checkProcessor(url: string | undefined, options: CheckOptions): Promise<ExitCode> {
   const settings = readProcessorSettings(url);
   const location = locationOf(settings.url);
   const money = moneyOf(options);
@@ -87,7 +83,6 @@ export async function checkProcessor(
     deadlineMs: options.deadline * 1000,
     leastCutMs: LEAST_CUT_MS,
     leastWatchMs: LEAST_WATCH_MS,
-    ...pace,
     announce: ({ reference, amount, currency, purpose }) =>
       report(`Charging ${amount} ${currency} with the reference ${reference} (${purpose}).`),
     announceRefund: ({ reference, amount, currency, payment }) =>

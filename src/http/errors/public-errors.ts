@@ -105,7 +105,7 @@ const OUT_OF_TURN = {
   cancelled: ['previous-cancelled', 'and it was cancelled: the order is closed. Nothing was charged now.'],
   'declined too long ago': [
     'previous-too-old',
-    'which it was so long ago that its record is about to be removed. Pay with another reference, or ask the payer.',
+    'which it was, but so long ago that its record is about to be removed. Pay with another reference, or ask the payer.',
   ],
 } as const;
 
@@ -271,10 +271,10 @@ const CATALOGUE = {
   attemptDeclined: entry({
     status: 402,
     title: 'This attempt was declined.',
-    action: 'Where the payer tries again, send the next attempt.',
+    action: 'If the payer tries again, send the next attempt.',
     message: (reason: string, attempt: number) =>
       attempt < LAST_ATTEMPT
-        ? `Payment declined: ${reason} (attempt ${attempt}). Where the payer wants to try again, send attempt=${attempt + 1}.`
+        ? `Payment declined: ${reason} (attempt ${attempt}). If the payer wants to try again, send attempt=${attempt + 1}.`
         : `Payment declined: ${reason} (attempt ${attempt}, the last one). Pay with another reference, or another way.`,
     examples: { attemptDeclined: ['insufficient funds', 1] },
   }),
@@ -396,7 +396,7 @@ const CATALOGUE = {
   }),
   attemptOutOfTurn: entry({
     status: 422,
-    title: 'The attempt before this one was not declined, or too long ago.',
+    title: 'The attempt before this one was not declined, or was declined too long ago.',
     action: OTHER_ATTEMPT,
     message(attempt: number, previous: keyof typeof OUT_OF_TURN) {
       const [state, what] = OUT_OF_TURN[previous];
@@ -433,7 +433,7 @@ const CATALOGUE = {
     message: (retryAfterSeconds: number) =>
       after(
         retryAfterSeconds,
-        'The database lost rows a moment ago, and a charge of before may still reach the processor, so nothing was begun. Retry the same after Retry-After seconds.',
+        'The database lost rows a moment ago, and a charge that was sent before may still reach the processor, so nothing was begun. Retry the same after Retry-After seconds.',
       ),
     examples: { rowsLost: [40] },
   }),
@@ -555,7 +555,7 @@ const CATALOGUE = {
   // Refunds, rule P26. No text advises to pay, or to take another name: another name is another refund.
   invalidRefund: entry({
     status: 400,
-    title: 'The request names no refund, or not as it must.',
+    title: 'The request names no refund, or the name does not have the permitted form.',
     action: 'Name the refund by `refund` in the query. Nothing was given back.',
     message:
       "'refund' must name this refund of the payment: 1 to 128 of A-Z a-z 0-9 - . _ ~ : / @, sent once, and with the number that tells it from others, such as order-17-line-2. Repeat a refund with the same name.",
@@ -599,7 +599,7 @@ const CATALOGUE = {
     title: 'The payment has less left than is to be given back.',
     action: 'Send at most what is left. The refunds of the payment are listed.',
     message: (left: string, currency: string) =>
-      `Of the payment ${left} ${currency} is left to give back, less than was asked for. Nothing was given back.`,
+      `The payment has ${left} ${currency} left to give back, which is less than this refund asks for. Nothing was given back.`,
     examples: { refundTooLarge: ['12.50', 'USD'] },
   }),
   refundMismatch: entry({

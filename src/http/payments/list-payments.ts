@@ -231,7 +231,7 @@ const description: RouteDescription = {
   operationId: 'listPayments',
   tag: 'Payment records',
   summary: 'List payments, newest first',
-  text: 'In the order of their first claims, in pages: follow `Link`. A page may be short, even empty, and still have a next one, because only so many rows are read for it: without `Link` it is the last. A client sees its own payments, an operator (scope `operations`) those of all. An empty parameter counts as absent, except `reference` and `content`. An empty `reference` or `content` and an unknown parameter are refused.',
+  text: 'In the order of their first claims, in pages: follow `Link`. A page may be short, even empty, and still have a next one, because a limited number of rows is read for it: without `Link` it is the last. A client sees its own payments, an operator (scope `operations`) those of all. An empty parameter counts as absent, except `reference` and `content`. An empty `reference` or `content` and an unknown parameter are refused.',
   parameters: {
     find: {
       text: 'Only payments whose key begins so (hexadecimal digits, with or without dashes), or whose transaction id does (`TXN` and digits). In any case.',

@@ -75,7 +75,7 @@ function refusalOf({ state, fromUs }: Exclude<FeedPage<string>, ShownPage>): Err
 }
 
 /** The question that a query asks; throws the error that names the parameter. An empty parameter is refused, except `kind` and `limit`. */
-export function readFeedQuestion(
+function readFeedQuestion(
   { after, from, kind, limit, client }: FeedQuery,
   request: Pick<FastifyRequest, 'caller'>,
 ): FeedQuestion {
@@ -148,7 +148,7 @@ const PREFER: RequestHeader = {
 const PREFERENCE_APPLIED = sometimes({
   ...always(
     'Preference-Applied',
-    'The answer would have waited, for at most so many seconds.',
+    'The answer would have waited, for at most this number of seconds.',
     { type: 'string', pattern: '^wait=([1-9]|[12][0-9]|30)$' },
     'wait=30',
   ),

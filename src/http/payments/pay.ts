@@ -55,7 +55,7 @@ import {
 import { countedAs, faultCountedAs, refusalOf } from './refusals.js';
 import { examplePayment, examplePending } from './shown-payment.js';
 
-/** Beyond them the one that was given longest ago may be given again. */
+/** If more warnings than this are remembered, the oldest is forgotten, and may be logged again. */
 const REMEMBERED_WARNINGS = 1_000;
 
 /** Spec 4.1. */
@@ -231,13 +231,13 @@ function contentIn(members: Members): Content | { readonly problem: string } | u
 }
 
 function problemOfText(what: string, member: JsonMember, judge: (text: string) => string | undefined) {
-  return member.type === 'string' ? judge(member.text) : `${what} must be a string. Leave it out where there is none.`;
+  return member.type === 'string' ? judge(member.text) : `${what} must be a string. Leave it out if there is none.`;
 }
 
 const descriptionProblem = (text: string) => textProblem("'description'", text, MOST_DESCRIPTION, 1);
 
 function problemOfMetadata(metadata: JsonMember): string | undefined {
-  if (metadata.type !== 'object') return "'metadata' must be an object of strings. Leave it out where there is none.";
+  if (metadata.type !== 'object') return "'metadata' must be an object of strings. Leave it out if there is none.";
   const { members, duplicate } = metadata.object;
   if (duplicate !== undefined) return "'metadata' has a name more than once.";
   if (members.size > MOST_METADATA) return `'metadata' must have at most ${MOST_METADATA} members.`;

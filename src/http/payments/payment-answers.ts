@@ -112,7 +112,7 @@ export const PREFER: RequestHeader = {
 export const PREFERENCE_APPLIED = sometimes(
   always(
     'Preference-Applied',
-    'What was done of what `Prefer` asked for: the request waited, for at most so many seconds; the body is the record of the payment; the payment is pending, and the answer says so.',
+    'What was done of what `Prefer` asked for: the request waited, for at most this number of seconds; the body is the record of the payment; the payment is pending, and the answer says so.',
     {
       type: 'string',
       pattern:

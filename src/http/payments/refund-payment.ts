@@ -165,7 +165,7 @@ export function readRefund(body: JsonBody): Omit<RequestedRefund, 'name'> {
   if ('problem' in members) throw publicErrors.invalidBody(members.problem);
   const reason = members.get('reason');
   if (reason && reason.type !== 'string') {
-    throw publicErrors.invalidBody("'reason' must be a string. Leave it out where there is none.");
+    throw publicErrors.invalidBody("'reason' must be a string. Leave it out if there is none.");
   }
   const problem = reason && textProblem("'reason'", reason.text, MOST_REASON, 1);
   if (problem !== undefined) throw publicErrors.invalidBody(problem);

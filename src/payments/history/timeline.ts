@@ -91,7 +91,7 @@ const LOOKED_UP: Readonly<Record<NonNullable<ExecutionNote['lookedUp']>, string>
 };
 
 /** A computed key is known without being issued. */
-export const issuedEvents = (key: string): readonly TimelineEvent[] =>
+const issuedEvents = (key: string): readonly TimelineEvent[] =>
   isComputed(key) ? [] : [{ at: keyTimeOf(key), event: 'issued' }];
 
 /**

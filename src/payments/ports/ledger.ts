@@ -24,7 +24,7 @@ export interface Ledger {
   /** Writes the row before anything is charged, or says what the row that exists already means for this attempt. */
   claim(attempt: ClaimAttempt): Promise<ClaimResult>;
 
-  /** The same with the state CANCELLED (rule P22): of this and a claim of the key exactly one succeeds. Nothing is ever charged for it. */
+  /** Inserts the row as CANCELLED (rule P22): either this or a claim of the key succeeds, never both. Nothing is ever charged for it. */
   cancel(cancellation: Cancellation): Promise<CancelResult>;
 
   /**

@@ -75,7 +75,7 @@ export interface RefundColumns {
 }
 
 /** Undefined for a payment. */
-export function refundPartOf(row: RefundColumns): RefundPart | undefined {
+function refundPartOf(row: RefundColumns): RefundPart | undefined {
   if (row.refund_of === null || row.refund_name === null) return undefined;
   const [reason, chargeId] = [row.refund_reason ?? undefined, row.refund_charge_id ?? undefined];
   return { payment: row.refund_of, name: row.refund_name, reason, chargeId };
@@ -300,7 +300,7 @@ function shortened(cause: string): string {
 }
 
 /** The kept events, oldest first, and how many were left out between the first ones and the last. */
-export function readEvents(text: string | null): { events: readonly PaymentEvent[]; omitted: number } {
+function readEvents(text: string | null): { events: readonly PaymentEvent[]; omitted: number } {
   const kept = JSON.parse(text ?? '[]') as readonly KeptEvent[];
   const events = kept.filter((event): event is PaymentEvent => !('omitted' in event));
   return { events, omitted: kept.find((event) => 'omitted' in event)?.omitted ?? 0 };

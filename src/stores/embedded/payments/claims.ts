@@ -85,7 +85,7 @@ export function createClaims(
   const priorRows = createPriorRows(database);
   const claimIn = (row: PaymentRow, now: number) => claimOf(row, sources.find(row.key), now);
 
-  /** Undefined if the row was there before, or the claim came too late. */
+  /** Undefined if the row exists, the claim came too late, or retention may have removed the row. */
   function insert(attempt: ClaimWrite, now: number): ClaimWriteResult | undefined {
     const { key, turn, knownAtProcessor } = attempt;
     if (!(now <= attempt.claimBefore && !mayBeRemoved(key))) return undefined;
@@ -116,7 +116,7 @@ export function createClaims(
     return insertRow(attempt, now, true);
   }
 
-  /** Only a turn waits after a loss, and is judged; of one that is known at the processor neither is asked. */
+  /** After a loss only an attempt at a reference waits, and only its turn is judged; an attempt that the processor knows does neither. */
   function refusalOf(attempt: ClaimWrite, mayBeLost: boolean, now: number): TurnRefusal | undefined {
     const { turn, waitAfterLossMs, shortLossMs, knownAtProcessor } = attempt;
     const other = mayBeLost ? priorRows.otherBeforeLoss(attempt) : undefined;

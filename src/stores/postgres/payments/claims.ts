@@ -132,7 +132,7 @@ export function createClaims(
     });
   }
 
-  /** One of a reference whose row, and maybe rows before it, are lost. */
+  /** Inserts an attempt whose row was lost, with the lost rows of the attempts before it. */
   async function insertKnown(attempt: ClaimAttempt, known: KnownAttempt): Promise<Inserted | undefined> {
     const { key, transactionId, amount, currency, fingerprint, client, processor, owner, leaseMs, claimBy } = attempt;
     const { reference } = attempt.turn ?? {};

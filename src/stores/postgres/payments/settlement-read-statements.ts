@@ -73,7 +73,7 @@ function pageOf(kind: OperationKind | 'all'): Statement {
 
 export const PAGES = { all: pageOf('all'), payment: pageOf('payment'), refund: pageOf('refund') };
 
-/** `$3`: at most so many rows. */
+/** `$3`: the most rows. */
 export const ENDS: Statement = {
   name: 'settlement_ends',
   text: `
