@@ -65,11 +65,17 @@ export class DeliveryWindow {
     return this.open.keys().next().value;
   }
 
-  /** True if each open delivery was refused, so that only one beyond them can tell if the receiver takes anything. */
+  /**
+   * True if there is no room and each open delivery was refused, so that only one beyond them can tell if the receiver takes anything. Each
+   * probe that was taken is one place more, so nothing is probed any more when each open delivery has been refused often enough.
+   */
   mayProbe(now: number): boolean {
-    if (this.open.size < MOST_OPEN || this.places.length - this.first >= MOST_TAKEN) return false;
-    if (now - this.probedAt < PROBE_EVERY_MS) return false;
-    return [...this.open.values()].every(({ open }) => open !== undefined && open.refusals > 0);
+    if (this.hasRoom || now - this.probedAt < PROBE_EVERY_MS) return false;
+    const open = [...this.open.values()].map((place) => place.open);
+    return (
+      open.every((each) => each !== undefined && each.refusals > 0) &&
+      open.some((each) => each !== undefined && each.counted < SET_ASIDE_AFTER_REFUSALS)
+    );
   }
 
   probed(now: number): void {

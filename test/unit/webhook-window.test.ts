@@ -161,6 +161,56 @@ describe('the window of one endpoint', () => {
     expect(movedTo()).toBe(next - 1);
   });
 
+  // Bug: one refused message stopped its endpoint for ever once 10,000 later ones were taken. Cause: nothing more was sent then, so its
+  // refusals did not count, and nothing was tried beyond it because fewer than 100 were open. Fix: without room for any cause, one beyond
+  // those that are open is tried each minute.
+  describe('a message that is refused slowly, while many others are taken', () => {
+    const STEP_MS = 50;
+    const HOUR_MS = 60 * MINUTE_MS;
+
+    /** Up to `count` others are taken at once; returns true if the head is sent again. */
+    function takeOthers(head: Delivery, count: number): boolean {
+      for (let settled = 0; settled < count && window.hasRoom; settled += 1) add(1);
+      const sent = send();
+      for (const one of sent) if (one !== head) window.taken(one, now);
+      return sent.includes(head);
+    }
+    function probeIfPossible(): void {
+      if (!window.mayProbe(now)) return;
+      window.probed(now);
+      window.addTaken(delivery(next), now);
+      next += 1;
+    }
+    /** Refuses the head `answerMs` after each try. Returns when it should be set aside; if `isFull`, or after `ms`, Infinity. */
+    function refuseSlowly(answerMs: number, perSecond: number, ms: number, isFull = false): number {
+      add(1);
+      const [head] = send() as readonly [Delivery];
+      let answersAt = [now + answerMs];
+      for (const endAt = now + ms; now < endAt; goOn(STEP_MS)) {
+        const answered = answersAt.filter((at) => at <= now);
+        if (answered.some(() => window.refused(head, now)) && !isFull) return now;
+        const isSent = takeOthers(head, (perSecond * STEP_MS) / 1_000);
+        answersAt = isSent ? [now + answerMs] : answersAt.filter((at) => at > now);
+        probeIfPossible();
+      }
+      return Number.POSITIVE_INFINITY;
+    }
+
+    test.each([
+      [15_000, 200],
+      [5_000, 400],
+      [1_000, 1_000],
+    ])('is set aside if its answer takes %i ms and %i others settle in a second', (answerMs, perSecond) => {
+      expect(refuseSlowly(answerMs, perSecond, HOUR_MS)).toBeLessThan(10 * MINUTE_MS);
+    });
+
+    test('keeps the places behind it bounded if it cannot be set aside', () => {
+      refuseSlowly(15_000, 200, 6 * HOUR_MS, true);
+      expect(next - 1).toBeLessThan(MOST_READ_AHEAD + 50);
+      expect(movedTo()).toBeUndefined();
+    });
+  });
+
   test('nothing is probed while the receiver has not refused everything', () => {
     add(MOST_OPEN);
     const [first, ...others] = send();
