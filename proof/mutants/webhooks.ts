@@ -56,5 +56,6 @@ export const WEBHOOKS: Readonly<Record<string, Readonly<Record<string, string | 
   'src/webhooks/receivers.ts': {
     'webhooks: an address in the URL is not judged':
       'isIP(host) === 0 ? undefined : refusalOf(host); → isIP(host) >= 0 ? undefined : refusalOf(host);',
+    'webhooks: names are looked up at once': 'if (isBusy) return; → if (isBusy && slow.size < 0) return;',
   },
 };

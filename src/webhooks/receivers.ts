@@ -10,6 +10,8 @@ import { type Message, signedHeaders } from './message.js';
 
 /** The limit from the call to the head of the answer, which Standard Webhooks recommends at least. */
 const TIMEOUT_MS = 15_000;
+/** Most lookups take less than a tenth of it, and one whose name server does not answer takes at least 5 s. */
+const SLOW_LOOKUP_MS = 1_000;
 
 /** Taken: the receiver answered 2xx. Gone: it answered 410, and wants nothing more. */
 export type SendResult =
@@ -39,12 +41,13 @@ interface Connected extends Pick<Endpoint, 'url' | 'private'> {
 export function createReceivers(clock: Clock, connections: number, resolve: Resolve = lookup): Receivers {
   const connected = new Map<string, Connected>();
   const retired = new Set<Promise<void>>();
+  const resolveInTurn = inTurn(resolve, clock);
 
   function exchangesWith(endpoint: Endpoint): Exchanges {
     const known = connected.get(endpoint.name);
     if (known && known.url === endpoint.url && known.private === endpoint.private) return known.exchanges;
     if (known) retire(known.exchanges);
-    const connect = judgingConnector(endpoint, resolve);
+    const connect = judgingConnector(endpoint, resolveInTurn);
     const exchanges = createExchanges(new URL(endpoint.url).origin, TIMEOUT_MS, connections, { clock, connect });
     connected.set(endpoint.name, { url: endpoint.url, private: endpoint.private, exchanges });
     return exchanges;
@@ -108,6 +111,49 @@ function judgingConnector(endpoint: Pick<Endpoint, 'url' | 'private'>, resolve: 
     const refusal = isIP(host) === 0 ? undefined : refusalOf(host);
     if (refusal === undefined) connect(options, callBack);
     else callBack(refused(host, host, refusal), null);
+  };
+}
+
+/**
+ * Looks up one name at a time, for all endpoints. libuv gives all lookups of a process two threads, in the order in which they were asked for:
+ * receivers whose name server hangs would take both, and connections to the stores and the processor would wait for minutes. Now one thread
+ * stays free for these. Connections that wait for the same name get the same addresses, and each judges them.
+ *
+ * The resolver ends a lookup that hangs, by default after 10 to 30 s for each name that it tries. Names whose last lookup was slow take turns:
+ * after one of them, all others that wait come first. So another receiver waits for one such lookup at most, and none waits for ever.
+ */
+function inTurn(resolve: Resolve, clock: Clock): Resolve {
+  /** By name, in the order in which they were asked for. */
+  const waiting = new Map<string, Parameters<Resolve>[2][]>();
+  const slow = new Set<string>();
+  let round: string[] = [];
+  let isBusy = false;
+
+  function lookUpNext(options: LookupAllOptions): void {
+    if (isBusy) return;
+    if (round.length === 0) {
+      const names = [...waiting.keys()];
+      round = [...names.filter((name) => !slow.has(name)), ...names.filter((name) => slow.has(name)).slice(0, 1)];
+    }
+    const name = round.shift();
+    if (name === undefined) return;
+    isBusy = true;
+    const beganAt = clock.monotonic();
+    resolve(name, options, (error, addresses) => {
+      isBusy = false;
+      if (clock.monotonic() - beganAt < SLOW_LOOKUP_MS) slow.delete(name);
+      else slow.add(name);
+      const callBacks = waiting.get(name) ?? [];
+      waiting.delete(name);
+      lookUpNext(options);
+      for (const callBack of callBacks) callBack(error, addresses);
+    });
+  }
+
+  // All connections to receivers ask with the same options.
+  return (name, options, callBack) => {
+    waiting.set(name, [...(waiting.get(name) ?? []), callBack]);
+    lookUpNext(options);
   };
 }
 

@@ -1,3 +1,4 @@
+import { setImmediate as settle } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '#idempay/platform/clock.js';
 import { isLoopbackAddress, refusalOfAddress } from '#idempay/webhooks/addresses.js';
@@ -5,6 +6,7 @@ import type { Endpoint } from '#idempay/webhooks/endpoint-file.js';
 import type { Message } from '#idempay/webhooks/message.js';
 import { createReceivers, type Resolve } from '#idempay/webhooks/receivers.js';
 import { startWebhookReceiver } from '../../testkit/servers/webhook-receiver.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
 
 const PUBLIC = ['8.8.8.8', '::ffff:8.8.8.8', '2606:4700::1111', '64:ff9b::808:808'];
 /** Allowed with `private` only; in every form in which an address may be written or carried. */
@@ -162,6 +164,101 @@ describe('a connection to a receiver', () => {
     const { send, answers } = await given();
     answers.push([]);
     expect(await send({ host: 'receiver.localhost', private: true })).toMatchObject({ state: 'refused' });
+  });
+});
+
+// Bug: receivers whose name server hung held up connections to the processor, PostgreSQL and Redis for minutes. Cause: each delivery looked up
+// its name, and libuv gives all lookups of a process two threads, in their order. Fix: deliveries share a lookup, and one is made at a time.
+describe('lookups of the names of receivers', () => {
+  const MESSAGE: Message = { id: 'key.completed', body: '{"type":"payment.completed","data":{}}' };
+  const HANGS_MS = 10_000;
+
+  async function given() {
+    const receiver = await startWebhookReceiver();
+    onTestFinished(() => receiver.close());
+    const { port } = new URL(receiver.endpoint.url);
+    /** Lookups that were begun, in their order. The test answers them. */
+    const begun: { readonly hostname: string; answer(addresses: readonly string[]): void }[] = [];
+    const resolve: Resolve = (hostname, _options, callBack) => {
+      const answer = (addresses: readonly string[]) =>
+        callBack(
+          null,
+          addresses.map((address) => ({ address, family: 4 })),
+        );
+      begun.push({ hostname, answer });
+    };
+    const clock = new HandClock(Date.now());
+    const receivers = createReceivers(clock, 100, resolve);
+    onTestFinished(() => receivers.close());
+    /** Each host has an endpoint of its own, if no other name is given. */
+    const send = (host: string, name = host, isPrivate = true) => {
+      const { private: _, ...endpoint } = receiver.endpoint;
+      const url = `http://${host}:${port}/hooks`;
+      return receivers.send({ ...endpoint, name, url, ...(isPrivate && { private: true }) }, MESSAGE);
+    };
+    const names = () => begun.map(({ hostname }) => hostname);
+    /** Lets every connection that may begin ask for its address. */
+    const settled = async () => {
+      for (let turn = 0; turn < 20; turn += 1) await settle();
+    };
+    /** The last one that was begun, after `tookMs`. */
+    async function answer(addresses: readonly string[], tookMs = 0): Promise<void> {
+      clock.advance(tookMs);
+      begun.at(-1)?.answer(addresses);
+      await settled();
+    }
+    return { receiver, begun, names, send, settled, answer };
+  }
+
+  test('a hundred messages to a name whose lookup hangs begin one lookup', async () => {
+    const { send, settled, names } = await given();
+    for (let count = 0; count < 100; count += 1) void send('a.localhost');
+    await settled();
+    expect(names()).toEqual(['a.localhost']);
+  });
+
+  test('connections that share a lookup get its addresses, and each judges them', async () => {
+    const { receiver, send, settled, names, answer } = await given();
+    const allowed = [send('a.localhost'), send('a.localhost')];
+    const refused = send('a.localhost', 'public', false);
+    await settled();
+    await answer(['127.0.0.1']);
+    expect(await Promise.all(allowed)).toEqual([{ state: 'taken' }, { state: 'taken' }]);
+    expect(await refused).toMatchObject({ state: 'refused', cause: expect.stringContaining('"private": true') });
+    expect(names()).toEqual(['a.localhost']);
+    expect(receiver.received).toHaveLength(2);
+  });
+
+  test('one name is looked up at a time, and the next one when it has an answer', async () => {
+    const { send, settled, names, answer } = await given();
+    const sent = [send('a.localhost'), send('b.localhost')];
+    await settled();
+    expect(names()).toEqual(['a.localhost']);
+    await answer([]);
+    expect(names()).toEqual(['a.localhost', 'b.localhost']);
+    await answer(['127.0.0.1']);
+    expect(await Promise.all(sent)).toMatchObject([{ state: 'refused' }, { state: 'taken' }]);
+  });
+
+  test('names whose lookups hang take turns, and others wait for one of them at most', async () => {
+    const { send, settled, names, answer } = await given();
+    const hanging = ['a.localhost', 'b.localhost', 'c.localhost'];
+    const sent = hanging.map((name) => send(name));
+    await settled();
+    for (const _ of hanging) await answer([], HANGS_MS);
+    expect(names()).toEqual(hanging);
+    sent.push(...hanging.map((name) => send(name)));
+    await settled();
+    for (const _ of hanging) {
+      // As if it kept no connection.
+      sent.push(send('d.localhost'));
+      await settled();
+      await answer([], HANGS_MS);
+      await answer([]);
+    }
+    const [a, b, c, d] = [...hanging, 'd.localhost'];
+    expect(names().slice(hanging.length)).toEqual([a, d, b, d, c, d]);
+    await Promise.all(sent);
   });
 });
 
