@@ -204,8 +204,10 @@ export class EndpointRun {
       this.window.taken(delivery, this.now());
       return this.takenAtLast(settlement.key);
     }
+    const isRefusedEnough = this.window.refused(delivery, this.now());
+    // If the store fails meanwhile, the next try asks again.
     if (result.state === 'gone') return this.stopServing();
-    if (!this.window.refused(delivery, this.now())) return;
+    if (!isRefusedEnough) return;
     const { key } = settlement;
     const refused = { key, cause: result.cause, retryMs: SET_ASIDE_RETRY_MS, mostSetAside: MOST_SET_ASIDE };
     const kept = await this.parts.rows.setAside(this.lease, refused);

@@ -37,6 +37,8 @@ describe('an endpoint', () => {
   let find: PaymentHistory['find'];
   /** True if the next page is asked for as after a loss: with a place of an incarnation that the store does not know. */
   let isAfterLoss: boolean;
+  /** Of the store, one for each stop of an endpoint by its receiver. */
+  let faultsOfStop: Error[];
   let sent: { readonly id: string; readonly atMs: number }[];
 
   beforeEach(() => {
@@ -48,6 +50,7 @@ describe('an endpoint', () => {
     answer = () => TAKEN;
     find = ports.paymentHistory.find;
     isAfterLoss = false;
+    faultsOfStop = [];
   });
 
   function start() {
@@ -69,7 +72,14 @@ describe('an endpoint', () => {
       },
       newOwner,
       {
-        rows: ports.endpointRows,
+        rows: {
+          ...ports.endpointRows,
+          async stopServing(lease) {
+            const fault = faultsOfStop.shift();
+            if (fault) throw fault;
+            return ports.endpointRows.stopServing(lease);
+          },
+        },
         feed: {
           read(question) {
             const { after } = question;
@@ -413,6 +423,22 @@ describe('an endpoint', () => {
     answer = () => TAKEN;
     await ports.endpointRows.start('shop');
     await passUntil('the message', () => tries(id).length === 2);
+  });
+
+  // Bug: an endpoint was not stopped by a 410 that came while the store failed, and this message was not sent again. Cause: the delivery
+  // counted as being sent for the rest of the run. Fix: it counts as refused before the store is asked.
+  test('410 while the store fails is asked for again at the next try, and stops it then', WITHOUT_LIMIT, async () => {
+    start();
+    await served();
+    await pass(SECOND_MS);
+    answer = () => ({ state: 'gone' });
+    faultsOfStop = [new Error('the store is down')];
+    const id = await settled();
+    await passUntil('the first try', () => tries(id).length === 1);
+    expect((await row())?.stoppedBy).toBeUndefined();
+    await passUntil('the stop', async () => (await row())?.stoppedBy === 'receiver', MINUTE_MS);
+    expect(tries(id)).toHaveLength(2);
+    expect(events).toEqual(['fault Error: the store is down', 'stoppedByReceiver shop']);
   });
 
   test(
