@@ -63,7 +63,13 @@ export function createWebhooks(
     const { name, client } = first;
     const count = { isServed: false, isStopped: false, behindMs: 0, setAside: 0, deliveries: { taken: 0, refused: 0 } };
     counts.set(name, count);
-    const present = () => file?.current.find((endpoint) => endpoint.name === name) ?? first;
+    let last = first;
+    /** As the file has it now. The file may have removed it, or given it to another client, since the last look: then as it was before. */
+    function present(): Endpoint {
+      const found = file?.current.find((endpoint) => endpoint.name === name);
+      if (found && found.client === client) last = found;
+      return last;
+    }
     const over = new AbortController();
     let run: EndpointRun | undefined;
 
@@ -82,17 +88,7 @@ export function createWebhooks(
         await rows.release(lease);
         return 0;
       }
-      run = new EndpointRun(
-        () => ({ ...present(), ...(client === undefined ? {} : { client }) }),
-        lease,
-        taken,
-        askedAt,
-        count,
-        {
-          ...parts,
-          receivers,
-        },
-      );
+      run = new EndpointRun(present, lease, taken, askedAt, count, { ...parts, receivers });
       await run.ended();
       run = undefined;
       return 0;

@@ -39,7 +39,7 @@ describe('an endpoint', () => {
   let isAfterLoss: boolean;
   /** Of the store, one for each stop of an endpoint by its receiver. */
   let faultsOfStop: Error[];
-  let sent: { readonly id: string; readonly atMs: number }[];
+  let sent: { readonly id: string; readonly atMs: number; readonly url: string }[];
 
   beforeEach(() => {
     clock = new HandClock(Date.now());
@@ -56,8 +56,8 @@ describe('an endpoint', () => {
   function start() {
     const feed = new SettlementFeed(ports.settlements, clock);
     const receivers: Receivers = {
-      async send(_endpoint, { id }: Message) {
-        sent.push({ id, atMs: clock.monotonic() });
+      async send({ url }, { id }: Message) {
+        sent.push({ id, atMs: clock.monotonic(), url });
         return answer(id);
       },
       async close() {},
@@ -461,4 +461,50 @@ describe('an endpoint', () => {
       expect(tries(others)).toEqual([]);
     },
   );
+
+  // Bug: after a change of the file, settlements of one client were sent to the address of another, or to an address that was changed before.
+  // Cause: a run took the entry of its name, whoever its client was, and without one the entry with which it had begun. Fix: it takes the last
+  // entry of its own client.
+  describe('when the file changes while messages begin', () => {
+    const OTHER = { ...ENDPOINT, url: 'https://other.example/' };
+    const sentTo = (url: string) => sent.filter((each) => each.url === url).map(({ id }) => id);
+
+    /** Three messages that are due at once. The file changes while the first one is sent. */
+    async function sendWhileFileBecomes(next: Endpoint[], client?: string): Promise<string[]> {
+      answer = () => {
+        endpoints = next;
+        return TAKEN;
+      };
+      const ids = [await settled(client), await settled(client), await settled(client)];
+      await passUntil('the messages', () => isTold(ids));
+      return ids;
+    }
+
+    test.each([['key:a'], [undefined]])(
+      'nothing of the former client (%s) is sent to the address of the next one',
+      WITHOUT_LIMIT,
+      async (client) => {
+        endpoints = [{ ...ENDPOINT, ...(client !== undefined && { client }) }];
+        start();
+        await served();
+        await pass(SECOND_MS);
+        const ids = await sendWhileFileBecomes([{ ...OTHER, client: 'key:b' }], client);
+        expect(sentTo(ENDPOINT.url).toSorted()).toEqual(ids.toSorted());
+        await passUntil('the change', async () => (await row())?.client === 'key:b');
+        const own = await settled('key:b');
+        await passUntil('its own', () => isTold([own]));
+        expect(sentTo(OTHER.url)).toEqual([own]);
+      },
+    );
+
+    test('an endpoint that is removed sends to the last address that it had', WITHOUT_LIMIT, async () => {
+      start();
+      await served();
+      endpoints = [OTHER];
+      await pass(5 * SECOND_MS);
+      const ids = await sendWhileFileBecomes([]);
+      expect(sentTo(OTHER.url).toSorted()).toEqual(ids.toSorted());
+      expect(sentTo(ENDPOINT.url)).toEqual([]);
+    });
+  });
 });
