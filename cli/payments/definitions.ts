@@ -129,9 +129,12 @@ export function addPaymentCommands(program: Command): void {
       'Shows the payments and refunds that ended, in that order: those of the credential, and for operators all of them. With --follow it\ngoes on until it is ended, and waits for the next ones. With --cursor-file it goes on where it stopped: the place is kept after it was\nshown, so that each settlement is shown at least once. Exit code 8: the place is of no use any more; the message has the --from to\nbegin again with.',
     )
     .option('--follow', 'goes on, and waits for the next settlements')
-    .option('--after <cursor>', 'begins after this place; now: with the next settlement')
+    .option(
+      '--after <cursor>',
+      'begins after this place; now: with the next settlement, unless --cursor-file has a place already',
+    )
     .option('--from <time>', 'settled at this day or moment (UTC), or later: 2026-11-20, 2026-11-20T13:00:00Z')
-    .option('--cursor-file <file>', 'keeps the place, and begins there if it exists')
+    .option('--cursor-file <file>', 'keeps the place, and begins there if it exists, unless --from or a place is given')
     .addOption(
       new Option('--kind <kind>', 'only payments, only refunds, or all (default)').choices([
         'payment',

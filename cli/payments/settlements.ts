@@ -23,13 +23,15 @@ interface FeedOptions extends ConnectionOptions, OutputOptions, SettlementFilter
 
 /**
  * One page of the feed, or with `--follow` all pages until the program is ended. The cursor is kept after its page was written: a program
- * that is killed in between shows that page again.
+ * that is killed in between shows that page again. `--after now` is for the first start only, so that a follower that is started again
+ * misses nothing that was settled meanwhile.
  */
 export async function showSettlements(options: FeedOptions): Promise<void> {
   const { follow, cursorFile, after, from, kind, client, limit } = options;
   if (after !== undefined && from !== undefined) throw new UsageError('Give --after or --from, one of both.');
-  const kept = after === undefined && from === undefined ? keptIn(cursorFile) : after;
-  const filter = { after: kept, from, kind, client, limit };
+  const isGiven = from !== undefined || (after !== undefined && after !== 'now');
+  const kept = isGiven ? undefined : keptIn(cursorFile);
+  const filter = { after: kept ?? after, from, kind, client, limit };
   const { idempay, call } = await connect(options);
   const { settlements } = idempay;
 

@@ -69,4 +69,25 @@ describeOneDeployment('settlements of the client and the command', (deployment) 
     const page = await runCommandHere(service.url, ['settlements', '--limit', '1']);
     expect(page).toMatchObject({ code: 0, stderr: expect.stringMatching(/^--after [\w-]+\n$/) });
   });
+
+  // Bug: a follower that a supervisor started again missed what was settled while it was down. Cause: with `--after now` the kept place was not
+  // read, and the present one was written over it. Fix: `now` counts only while no place is kept.
+  test('--after now begins with the kept place if there is one, and --from or another place goes before it', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'idempay-settlements-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, 'cursor');
+    const { payments, settlements } = client();
+    const show = (...more: string[]) =>
+      runCommandHere(service.url, ['settlements', '--cursor-file', file, '--json', ...more]);
+    expect(await show('--after', 'now')).toMatchObject({ code: 0, stdout: '' });
+    const place = readFileSync(file, 'utf8').trim();
+    const meanwhile = await payments.pay(PAYMENT);
+    await until('the settlement', DEADLINE_MS, async () =>
+      (await show('--after', 'now')).stdout.includes(meanwhile.key),
+    );
+    expect(readFileSync(file, 'utf8').trim()).not.toBe(place);
+    expect((await show('--after', place)).stdout).toContain(meanwhile.key);
+    const [first] = (await settlements.page()).settlements;
+    expect((await show('--from', String(first?.settledAt))).stdout).toContain(first?.idempotencyKey);
+  });
 });
