@@ -126,7 +126,7 @@ export function addPaymentCommands(program: Command): void {
     .command('settlements')
     .summary('shows payments and refunds as they end')
     .description(
-      'Shows the payments and refunds that ended, in that order: those of the credential, and for operators all of them. With --follow it\ngoes on until it is ended, and waits for the next ones. With --cursor-file it goes on where it stopped: the place is kept after it was\nshown, so that each settlement is shown at least once. Exit code 8: the place is of no use any more; the message has the --from to\nbegin again with.',
+      `Shows the payments and refunds that ended, in that order: those of the credential, and for operators all of them. With --follow it\ngoes on until it is ended, and waits for the next ones. With --cursor-file it goes on where it stopped: the place is kept after it was\nshown, so that each settlement is shown at least once. A program behind a pipe that dies loses lines that it has not processed; one that\nmust miss none takes page by page, as the loop in ${pageAt('docs/reference/settlements.md')} does. Exit code 8: the place is of no use\nany more; the message has the --from to begin again with.`,
     )
     .option('--follow', 'goes on, and waits for the next settlements')
     .option(
@@ -156,7 +156,8 @@ export function addPaymentCommands(program: Command): void {
       'after',
       examples(
         ['idempay settlements --follow --after now', 'what ends from now on'],
-        ['idempay settlements --follow --cursor-file settlements.cursor --json | ./finish-orders', 'none is left out'],
+        ['idempay settlements --follow --cursor-file settlements.cursor', 'goes on where it was ended'],
+        ['idempay settlements --cursor-file next.cursor --json > page.jsonl', 'one page, for a program'],
       ),
     )
     .action(async (options) => (await import('./settlements.js')).showSettlements(options));

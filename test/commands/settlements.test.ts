@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,10 +8,13 @@ import { expect, onTestFinished, test } from 'vitest';
 import { failureOf } from '../../testkit/client-library/scripted-fetch.js';
 import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
+import { codeBlocks } from '../../testkit/documents/code-blocks.js';
 import { startCommand } from '../../testkit/processes/command.js';
 import { runCommandHere } from '../../testkit/processes/command-in-process.js';
+import { SERVICE } from '../../testkit/programs.js';
 import { until } from '../../testkit/time/until.js';
 
+const PAGE = 'docs/reference/settlements.md';
 const DEADLINE_MS = 20_000;
 const PAYMENT = { amount: '100.50', currency: 'USD' };
 /** A cursor of a feed that no service has. */
@@ -89,5 +94,42 @@ describeOneDeployment('settlements of the client and the command', (deployment) 
     expect((await show('--after', place)).stdout).toContain(meanwhile.key);
     const [first] = (await settlements.page()).settlements;
     expect((await show('--from', String(first?.settledAt))).stdout).toContain(first?.idempotencyKey);
+  });
+
+  // Bug: the example of the command piped `--follow --cursor-file` into a program, and said that none is left out; what the program had read
+  // when it died was lost. Cause: the place is kept when the lines are written. Fix: a loop moves it when the program has ended with 0.
+  test(`the loop of ${PAGE} leaves out nothing that its program had read when it died`, async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'idempay-settlements-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const inFolder = (name: string) => join(folder, name);
+    const program = (name: string, text: string) =>
+      writeFileSync(inFolder(name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+    const loop = codeBlocks(PAGE).find(({ text }) => text.includes('finish-orders'));
+    program('npx', `shift; exec "${process.execPath}" "${SERVICE}" "$@"`);
+    // The first time, it dies when it has read something.
+    program(
+      'finish-orders',
+      'read -r line || exit 0; [ -e died ] || { touch died; exit 1; }; { echo "$line"; cat; } >> finished',
+    );
+    const environment = { ...process.env, PATH: `${folder}:${process.env.PATH}`, IDEMPAY_URL: service.url };
+    const startLoop = () => spawn('sh', ['-c', `${loop?.text}`], { cwd: folder, env: environment, stdio: 'ignore' });
+    const { payments } = client();
+
+    const first = startLoop();
+    const ended = once(first, 'exit');
+    await until('the place to be kept', DEADLINE_MS, () => existsSync(inFolder('settlements.cursor')));
+    const keys = [(await payments.pay(PAYMENT)).key];
+    await ended;
+    expect(existsSync(inFolder('died'))).toBe(true);
+    keys.push((await payments.pay(PAYMENT)).key);
+
+    const second = once(startLoop(), 'exit');
+    const finished = () => existsSync(inFolder('finished')) && readFileSync(inFolder('finished'), 'utf8');
+    await until('the settlements', DEADLINE_MS, () => {
+      const lines = finished();
+      return lines && keys.every((key) => lines.includes(key));
+    });
+    rmSync(inFolder('finish-orders'));
+    await second;
   });
 });
