@@ -11,9 +11,11 @@ export const WEBHOOKS: Readonly<Record<string, Readonly<Record<string, string | 
     'webhooks: a stopped endpoint is served, in PostgreSQL':
       'IS NOT DISTINCT FROM $3::text AND stopped_by IS NULL AND → IS NOT DISTINCT FROM $3::text AND',
     'webhooks: an endpoint has two owners, in PostgreSQL':
-      'OR lease_until <= clock_timestamp())`;\n → OR lease_until > clock_timestamp())`;\n',
+      'OR endpoint.lease_until <= clock_timestamp() OR → OR endpoint.lease_until > clock_timestamp() OR',
+    'webhooks: a lease stays after the clock was set back, in PostgreSQL':
+      ' OR endpoint.lease_until > ${later(`2 * ${leaseMs}`)})`; →  AND ${leaseMs}::float8 > 0)`;',
     'webhooks: an endpoint begins anew while somebody serves it, in PostgreSQL':
-      'AND (endpoint.owner IS NULL OR endpoint.lease_until <= clock_timestamp())\n → AND endpoint.lease_until IS NOT NULL\n',
+      "AND ${isFree('$6')}\n → AND $6::float8 > 0\n",
   },
   [`${EMBEDDED}/endpoint-row-writes.ts`]: {
     'webhooks: an earlier owner writes, in SQLite':

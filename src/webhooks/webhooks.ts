@@ -80,7 +80,7 @@ export function createWebhooks(
       count.isStopped = taken.state === 'stopped';
       if (taken.state === 'new') {
         const { next: position } = await bound();
-        await rows.begin({ name, client, position });
+        await rows.begin({ name, client, position, leaseMs: LEASE_MS });
         return 0;
       }
       if (taken.state !== 'taken') return RENEW_EVERY_MS;

@@ -23,7 +23,7 @@ export function endpointRowsContract({ endpointRows: rows, pass }: ContractPorts
   const at = (atUs: number, key?: string): FeedPosition => ({ incarnation: INCARNATION, atUs, key });
   const newEndpoint = async (client?: string) => {
     const name = `endpoint-${newKey().slice(-12)}`;
-    await rows.begin({ name, client, position: at(1) });
+    await rows.begin({ name, client, position: at(1), leaseMs: LONG_MS });
     return name;
   };
   const take = (
@@ -90,7 +90,7 @@ export function endpointRowsContract({ endpointRows: rows, pass }: ContractPorts
     const lease = await owned();
     const key = newKey();
     expect(await rows.advance(lease, at(1_796_000_000_123_456, key))).toBe('ok');
-    await rows.begin({ name: lease.name, client: undefined, position: at(2) });
+    await rows.begin({ name: lease.name, client: undefined, position: at(2), leaseMs: LONG_MS });
     const taken = inState(await rows.take({ ...lease, client: undefined, leaseMs: LONG_MS }), 'taken');
     expect(taken).toMatchObject({ position: at(1_796_000_000_123_456, key), setAside: 0, isDue: false });
   });
@@ -101,11 +101,11 @@ export function endpointRowsContract({ endpointRows: rows, pass }: ContractPorts
     await rows.setAside(lease, aside(newKey()));
     // Somebody serves it for the former client, perhaps with an older file.
     expect(await take(lease.name, newOwner(), { client: 'key:b' })).toEqual({ state: 'held' });
-    await rows.begin({ name: lease.name, client: 'key:b', position: at(7) });
+    await rows.begin({ name: lease.name, client: 'key:b', position: at(7), leaseMs: LONG_MS });
     expect(await rows.find(lease.name)).toMatchObject({ client: 'key:a', position: { atUs: 1 }, setAside: 1 });
     await rows.release(lease);
     expect(await take(lease.name, newOwner(), { client: 'key:b' })).toEqual({ state: 'new' });
-    await rows.begin({ name: lease.name, client: 'key:b', position: at(7) });
+    await rows.begin({ name: lease.name, client: 'key:b', position: at(7), leaseMs: LONG_MS });
     expect(await rows.find(lease.name)).toMatchObject({ client: 'key:b', position: { atUs: 7 }, setAside: 0 });
     expect(await rows.advance(lease, at(9))).toBe('stale');
     expect(inState(await take(lease.name, newOwner(), { client: 'key:b' }), 'taken').position).toEqual(at(7));
@@ -125,7 +125,7 @@ export function endpointRowsContract({ endpointRows: rows, pass }: ContractPorts
     const before = await untilBound(() => true);
     await own.beginIncarnation(ageMs);
     const bound = await untilBound((incarnation) => incarnation !== before.incarnation);
-    await own.endpointRows.begin({ name: 'shop', client: undefined, position: bound });
+    await own.endpointRows.begin({ name: 'shop', client: undefined, position: bound, leaseMs: LONG_MS });
     const asked = { name: 'shop', owner: newOwner(), client: undefined, leaseMs: LONG_MS };
     const { position } = inState(await own.endpointRows.take(asked), 'taken');
     const isLost = ageMs === 0;

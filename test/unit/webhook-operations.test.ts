@@ -25,7 +25,7 @@ describe('an endpoint for operators', () => {
       ...{ after: 'now', client: undefined, kind: undefined, limit: 1 },
     });
     if (page.state !== 'page') throw new Error(page.state);
-    await ports.endpointRows.begin({ name: NAME, client: CLIENT, position: page.next });
+    await ports.endpointRows.begin({ name: NAME, client: CLIENT, position: page.next, leaseMs: 1 });
   });
 
   /** A feed that reads at most this number of rows for a part of a page. It rests in real time, because the clock of the test stands still. */

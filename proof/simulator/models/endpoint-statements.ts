@@ -27,8 +27,8 @@ type Owned = [name: string, owner: string, ...others: unknown[]];
 const asideName = (endpoint: string, key: string) => `${endpoint} ${key}`;
 const asideOf = ({ setAside }: Tables, name: string) =>
   [...setAside.values()].filter(({ endpoint }) => endpoint === name);
-const isFree = ({ owner, lease_until }: StoredEndpoint, by: string | undefined, now: number) =>
-  owner === null || owner === by || lease_until <= now;
+const isFree = ({ owner, lease_until }: StoredEndpoint, leaseMs: number, now: number) =>
+  owner === null || lease_until <= now || lease_until > now + 2 * leaseMs;
 
 function ownedBy({ endpoints }: Tables, [name, owner]: Owned): StoredEndpoint | undefined {
   const row = endpoints.get(name);
@@ -64,7 +64,7 @@ export const ENDPOINT_STATEMENTS: Statements = {
   take_endpoint(tables, [name, owner, client, leaseMs]: [string, string, string | null, number], [now]) {
     const row = tables.endpoints.get(name);
     if (!row) return [];
-    const free = isFree(row, owner, now);
+    const free = row.owner === owner || isFree(row, leaseMs, now);
     const taken = free && row.client === client && row.stopped_by === null;
     if (taken) tables.endpoints.set(name, { ...row, owner, lease_until: now + leaseMs });
     const aside = asideOf(tables, name);
@@ -86,13 +86,13 @@ export const ENDPOINT_STATEMENTS: Statements = {
     ];
   },
 
-  begin_endpoint(tables, values: [string, string | null, string, number, string | null], [now]) {
+  begin_endpoint(tables, values: [string, string | null, string, number, string | null, number], [now]) {
     const { endpoints, setAside, incarnations } = tables;
-    const [name, client, given, at_us, key] = values;
+    const [name, client, given, at_us, key, leaseMs] = values;
     const young = incarnations.findIndex(({ beganAt }, index) => index > 0 && beganAt > now - BEGIN_EARLIER_US / 1_000);
     const incarnation = incarnations[young - 1]?.incarnation ?? given;
     const row = endpoints.get(name);
-    if (row && (row.client === client || !isFree(row, undefined, now))) return [];
+    if (row && (row.client === client || !isFree(row, leaseMs, now))) return [];
     endpoints.set(name, {
       ...(row ?? { name, stopped_by: null, lease_until: now }),
       ...{ client, incarnation, at_us, key, owner: null },

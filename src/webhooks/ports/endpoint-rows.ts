@@ -6,7 +6,10 @@ import type { FeedPosition } from '../../payments/settlement-feed.js';
  * milliseconds.
  */
 export interface EndpointRows {
-  /** Takes the lease if nobody has it, or lengthens the caller's own. */
+  /**
+   * Takes the lease if nobody has it, or lengthens the caller's own. A lease that ends later than two of `leaseMs` from now is nobody's: the
+   * store's clock was set back since it was given. A store whose clock never goes back need not look.
+   */
   take(asked: Lease & { readonly client: string | undefined; readonly leaseMs: number }): Promise<TakeResult>;
 
   /**
@@ -18,6 +21,8 @@ export interface EndpointRows {
     readonly name: string;
     readonly client: string | undefined;
     readonly position: FeedPosition;
+    /** As with `take`. */
+    readonly leaseMs: number;
   }): Promise<void>;
 
   /** Everything up to this position was taken, or is set aside. */

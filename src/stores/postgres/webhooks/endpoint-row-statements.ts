@@ -1,11 +1,15 @@
 import { BEGIN_EARLIER_US } from '../../shared/settlement-reads.js';
 import type { Statement } from '../connection/postgres.js';
 
-/** True if the lease is the owner's own, is free, or was not lengthened by another owner. Each takes the row of `webhook_endpoints`. */
-const isFree = (owner: string) => `(owner IS NULL OR owner = ${owner} OR lease_until <= clock_timestamp())`;
 /** Everything that an owner writes is fenced by it. */
 const IS_OWNED = 'name = $1 AND owner = $2 AND stopped_by IS NULL';
 const later = (ms: string) => `clock_timestamp() + ${ms}::float8 * interval '1 millisecond'`;
+/**
+ * True if nobody has the lease. One that ends later than two leases from now was given before the server's clock was set back: its owner may be
+ * dead, and one that lives lengthens its own soon. Each takes the row of `webhook_endpoints`.
+ */
+const isFree = (leaseMs: string) =>
+  `(endpoint.owner IS NULL OR endpoint.lease_until <= clock_timestamp() OR endpoint.lease_until > ${later(`2 * ${leaseMs}`)})`;
 const milliseconds = (time: string) => `floor(extract(epoch FROM ${time}) * 1000)::float8`;
 
 /** $1 to $4: the name, the owner, the client, and how long the lease lasts. */
@@ -13,11 +17,11 @@ export const TAKE: Statement = {
   name: 'take_endpoint',
   text: `
     WITH taken AS (
-      UPDATE idempay.webhook_endpoints SET owner = $2, lease_until = ${later('$4')}
-      WHERE name = $1 AND client IS NOT DISTINCT FROM $3::text AND stopped_by IS NULL AND ${isFree('$2')}
+      UPDATE idempay.webhook_endpoints AS endpoint SET owner = $2, lease_until = ${later('$4')}
+      WHERE name = $1 AND client IS NOT DISTINCT FROM $3::text AND stopped_by IS NULL AND (owner = $2 OR ${isFree('$4')})
       RETURNING name, incarnation, at_us, key)
     SELECT endpoint.name, endpoint.stopped_by, taken.name IS NOT NULL AS taken,
-      endpoint.client IS DISTINCT FROM $3::text AND ${isFree('$2')} AS is_other,
+      endpoint.client IS DISTINCT FROM $3::text AND (endpoint.owner = $2 OR ${isFree('$4')}) AS is_other,
       taken.incarnation, taken.at_us::float8 AS at_us, taken.key,
       (SELECT count(*) FROM idempay.webhook_set_aside WHERE endpoint = $1)::integer AS set_aside,
       EXISTS (SELECT FROM idempay.webhook_set_aside WHERE endpoint = $1 AND next_try_at <= clock_timestamp()) AS is_due
@@ -30,7 +34,7 @@ const BEFORE_LOSS = `(
         JOIN idempay.settlement_incarnations AS former ON former.number = young.number - 1
         WHERE young.began_at > clock_timestamp() - ${BEGIN_EARLIER_US} * interval '1 microsecond' ORDER BY young.number LIMIT 1)`;
 
-/** $1 to $5: the name, the client, and the position. Nothing tells a row that was lost from a new one. */
+/** $1 to $6: the name, the client, the position, and how long a lease lasts. Nothing tells a row that was lost from a new one. */
 export const BEGIN: Statement = {
   name: 'begin_endpoint',
   text: `
@@ -40,7 +44,7 @@ export const BEGIN: Statement = {
       ON CONFLICT (name) DO UPDATE
         SET client = excluded.client, incarnation = excluded.incarnation, at_us = excluded.at_us, key = excluded.key, owner = NULL
         WHERE endpoint.client IS DISTINCT FROM excluded.client
-          AND (endpoint.owner IS NULL OR endpoint.lease_until <= clock_timestamp())
+          AND ${isFree('$6')}
       RETURNING name)
     DELETE FROM idempay.webhook_set_aside WHERE endpoint IN (SELECT name FROM begun)`,
 };

@@ -27,8 +27,9 @@ export function createPostgresEndpointRows(database: PostgresPart): EndpointRows
       return takeResultOf((await database.writeHoweverLate<TakenRow>(statements.TAKE, values))[0]);
     },
 
-    async begin({ name, client, position: { incarnation, atUs, key } }) {
-      await database.writeHoweverLate(statements.BEGIN, [name, client ?? null, incarnation, atUs, key ?? null]);
+    async begin({ name, client, position: { incarnation, atUs, key }, leaseMs }) {
+      const values = [name, client ?? null, incarnation, atUs, key ?? null, leaseMs];
+      await database.writeHoweverLate(statements.BEGIN, values);
     },
 
     advance: (lease, { incarnation, atUs, key }) => owned(statements.ADVANCE, lease, incarnation, atUs, key ?? null),
