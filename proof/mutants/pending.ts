@@ -29,6 +29,14 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
       'Math.min(LONGEST_RETRY_SECONDS, → Math.min(LONGEST_RETRY_SECONDS * 1_000,',
     'pending: the next request is at once': 'Math.max(SHORTEST_RETRY_SECONDS, → Math.max(0,',
   },
+  [`${PAYMENTS}/history/resolve.ts`]: {
+    'resolution: a reply about an amount that was not compared settles a pending payment':
+      'isPending && isMoneyKnown ? found → isPending ? found',
+    'resolution: a payment that is not pending is settled without another look-up':
+      'isPending && isMoneyKnown ? found → isMoneyKnown ? found',
+    'resolution: a pending payment is asked about twice':
+      'isPending && isMoneyKnown ? found → isPending && !isMoneyKnown ? found',
+  },
   [`${PAYMENTS}/pay.ts`]: {
     'pending: the row of a final payment is read before each replay':
       "      if (found.state === 'final') pendingLooks.forget(key);\n → ",

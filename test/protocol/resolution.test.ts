@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { decorated } from '#idempay/platform/decorated.js';
 import { cancellation, claimAttempt, inState, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { compose as composeOver, MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
+import {
+  compose as composeOver,
+  MONEY,
+  OTHER_MONEY,
+  shareProtocol,
+} from '../../testkit/protocol/payment-composition.js';
 import { untilPast } from '../../testkit/time/until.js';
 
 const VERDICT = { state: 'DECLINED', reason: 'not on the statement' } as const;
@@ -9,7 +14,7 @@ const AWAY_THERE = { state: 'unknown', cause: 'the processor is down' } as const
 const SUCCEEDED = { state: 'succeeded' } as const;
 const FOUND = { state: 'final', payment: { state: 'COMPLETED' } };
 
-const { compose, composeWithKey, ports } = await shareProtocol();
+const { compose, composeWithKey, ports, ...given } = await shareProtocol();
 
 /** A payment whose charge had this end, and is never sent again. */
 async function givenUnknown(outcome: 'succeeded' | 'none' | 'not sent' = 'none') {
@@ -67,6 +72,44 @@ describe('the processor is asked before an operator resolves a payment', () => {
     expect(await records.resolve(key, VERDICT)).toMatchObject(FOUND);
     expect(unknown).toEqual([]);
   });
+});
+
+describe('a pending payment whose key is older than a loss of rows', () => {
+  async function givenPending() {
+    const process = compose();
+    const { key } = await given.pending({ processor: process.processor.traits.name });
+    // Rows were lost, and not this one.
+    process.ledger.interruptNext('mayBeLost', async () => true);
+    return { ...process, key };
+  }
+
+  /**
+   * Bug: a payment of 100.50 was completed by a reply about another amount. Cause: such a reply is not compared, because the row may have been
+   * claimed after the loss; it was taken as known all the same. Fix: the execution, which knows when the row was claimed, asks and compares.
+   */
+  test('is not settled by the reply that an operator gets about another amount', async () => {
+    const { key, records, processor, unknown } = await givenPending();
+    processor.decide(key, { ...SUCCEEDED, charged: OTHER_MONEY });
+    expect(await records.resolve(key, VERDICT)).toMatchObject({ state: 'too early', isPending: true });
+    expect(await ports.paymentHistory.find(key)).toMatchObject({ state: 'PROCESSING', ...MONEY });
+    expect(processor.questions).toMatchObject([{ money: undefined }, { money: MONEY }]);
+    expect(unknown).toMatchObject([{ key }]);
+  });
+
+  test('is settled by one about its own amount', async () => {
+    const { key, records, processor } = await givenPending();
+    processor.decide(key, { ...SUCCEEDED, charged: MONEY });
+    expect(await records.resolve(key, VERDICT)).toMatchObject(FOUND);
+    expect(await ports.paymentHistory.find(key)).toMatchObject({ state: 'COMPLETED', ...MONEY });
+  });
+});
+
+test('an outcome of a pending payment that was compared is settled without another look-up', async () => {
+  const { processor, records, ...process } = compose();
+  const { key } = await process.pendingPayment();
+  processor.decide(key, { ...SUCCEEDED, charged: MONEY });
+  expect(await records.resolve(key, VERDICT)).toMatchObject(FOUND);
+  expect(processor.lookUps).toEqual([key]);
 });
 
 /** Bug: the processor's "succeeded" met a payment that an operator had declined, and nobody was told. Fix: an alarm. */

@@ -85,7 +85,8 @@ export function createResolve(context: ResolveContext): Resolve {
 
   async function lookUp(payment: ClaimedPayment, asker: string | undefined): Promise<void> {
     const { key } = payment;
-    // A row that was claimed after a loss may have another amount than was charged: `carryOut` compares the two.
+    // A row that was claimed after a loss may have another amount than was charged. Only `carryOut` knows when the row was claimed, so a
+    // reply that was not compared here is asked for again there.
     const isMoneyKnown = !(await ledger.mayBeLost(key));
     const found = await askAbout(processor, payment, isMoneyKnown, openOf(payment));
     if (found.state !== 'succeeded' && found.state !== 'declined') return;
@@ -96,7 +97,8 @@ export function createResolve(context: ResolveContext): Resolve {
     const by = { key, owner, leaseMs, processor: name, formerProcessors: formerNames };
     const claim = await ledger.takeOver({ ...by, isPending });
     if (!claim) return compareWithKept(payment, answered);
-    const result = await carryOut(claim, askedAt, 'operator', isPending ? found : undefined);
+    const known = isPending && isMoneyKnown ? found : undefined;
+    const result = await carryOut(claim, askedAt, 'operator', known);
     if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);
   }
 
