@@ -100,6 +100,10 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
     /^src\/payments\/(cancel|execution|pay|pending|recovery|refund)\.ts$/,
     ['protocol/', 'unit/pending-looks', 'adapters/lost-attempts'],
   ],
+  [
+    /^src\/payments\/(history\/resolve|compare-with-kept)\.ts$/,
+    ['protocol/resolution', 'protocol/lost-pending', 'adapters/lost-attempts', 'unit/compare-with-kept'],
+  ],
   [/^src\/payments\//, ['protocol/', 'unit/']],
   [
     /^src\/http\/payments\/(named-payment|pay|payment-answers)\.ts$/,

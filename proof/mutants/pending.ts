@@ -31,11 +31,29 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
   },
   [`${PAYMENTS}/history/resolve.ts`]: {
     'resolution: a reply about an amount that was not compared settles a pending payment':
-      'isPending && isMoneyKnown ? found → isPending ? found',
-    'resolution: a payment that is not pending is settled without another look-up':
-      'isPending && isMoneyKnown ? found → isMoneyKnown ? found',
-    'resolution: a pending payment is asked about twice':
-      'isPending && isMoneyKnown ? found → isPending && !isMoneyKnown ? found',
+      'open && isMoneyKnown && → open &&',
+    'resolution: a payment that is not open is settled without another look-up':
+      'open && isMoneyKnown && → isMoneyKnown &&',
+    'resolution: the outcome of a payment that is ended waits for the ending':
+      'open && isMoneyKnown && → payment.pendingUntil && isMoneyKnown &&',
+    'resolution: a verdict is judged by the end that was expected before':
+      'await ledger.movePending(key, found.untilMs);\n → ',
+    'resolution: a payment that the processor calls pending is left to the verdict':
+      "if (found.state === 'pending' && payment.pendingUntil !== undefined) { → if (found.state === 'pending' && key) {",
+    'resolution: a verdict is written over an outcome that could not be settled':
+      'return isAboutMoneyOf(claim, found); → return found.state === payment.key;',
+    'resolution: a verdict is written while another execution has the payment':
+      "if (kept?.state === 'PROCESSING') return true; → ",
+    'resolution: a verdict is written when an ending was refused':
+      "if (result.state === 'cannot be ended') return true; → ",
+    'resolution: a verdict on an amount that nobody knows is refused':
+      "return found.state !== 'succeeded' || charged !== undefined; → return true;",
+    'resolution: a verdict is written over a decline of a lost row':
+      "return found.state !== 'succeeded' || charged !== undefined; → return charged !== undefined;",
+    'resolution: a verdict is written over a charge of a lost row':
+      'if (claimedAfterLoss) return → if (claimedAfterLoss && !charged) return',
+    'resolution: a reply about another amount refuses the verdict':
+      'return !charged || fingerprintOf(charged) === fingerprint; → return true;',
   },
   [`${PAYMENTS}/pay.ts`]: {
     'pending: the row of a final payment is read before each replay':

@@ -129,6 +129,21 @@ test('a new row with another amount is found pending, and gets what was charged'
   expect(processor.charges).toHaveLength(1);
 });
 
+test.each([SUCCEEDED, { state: 'declined', reason: 'the payer refused' }] as const)(
+  'no verdict of an operator is written for a new row if the processor answers once that it is $state, and not again',
+  async (said) => {
+    const { processor, records } = process;
+    const order = await claimedAgain();
+    const verdict = { state: 'DECLINED', reason: 'not on the statement' } as const;
+    processor.planLookUp(said, NO_ANSWER);
+    expect(await records.resolve(order.key, verdict)).toEqual({ state: 'in progress', retryAfterSeconds: 1 });
+    processor.decide(order.key, said);
+    expect(await records.resolve(order.key, verdict)).toMatchObject({ state: 'final' });
+    const charged = said.state === 'succeeded' ? { state: 'COMPLETED', ...MONEY } : { state: 'DECLINED' };
+    expect(await rowOf(order.key)).toMatchObject({ ...charged, resolution: undefined });
+  },
+);
+
 test('an ending that finds it paid looks up the amount, and settles nothing without one', async () => {
   const { payments, processor } = process;
   const order = await claimedAgain();

@@ -289,6 +289,24 @@ describe('an operator', () => {
     expect(await refundedUnits()).toBe(0);
     expect(await refund()).toMatchObject({ state: 'final', outcome: { state: 'DECLINED' } });
   });
+
+  /**
+   * Bug: the part of a refund that was pending at the processor was freed, and could be given back again. Cause: the operator's look-up heard
+   * "pending" and dropped it, because the row did not know that. Fix: the row becomes pending, and the operator waits.
+   */
+  test('cannot decline a refund that the processor calls pending', async () => {
+    const { refund, processor, records, refundKeyOf, refundedUnits } = await givenPaid({ dedupMs: 1 });
+    processor.planRefund({ outcome: 'pending', answerLost: true });
+    expect(await refund()).toMatchObject({ state: 'unknown' });
+    await ports.pass(10);
+    const verdict = { state: 'DECLINED', reason: 'not at the processor' } as const;
+    expect(await records.resolve(refundKeyOf('line-2'), verdict)).toMatchObject({
+      state: 'too early',
+      isPending: true,
+    });
+    expect(await refundedUnits()).toBe(1250);
+    expect(await refund()).toMatchObject({ state: 'pending' });
+  });
 });
 
 describe('places', () => {

@@ -3,6 +3,7 @@ import { decorated } from '#idempay/platform/decorated.js';
 import { cancellation, claimAttempt, inState, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
   compose as composeOver,
+  DOWN,
   MONEY,
   OTHER_MONEY,
   shareProtocol,
@@ -12,12 +13,14 @@ import { untilPast } from '../../testkit/time/until.js';
 const VERDICT = { state: 'DECLINED', reason: 'not on the statement' } as const;
 const AWAY_THERE = { state: 'unknown', cause: 'the processor is down' } as const;
 const SUCCEEDED = { state: 'succeeded' } as const;
+const REPEAT_SOON = { state: 'in progress', retryAfterSeconds: 1 };
+const HOUR_MS = 3_600_000;
 const FOUND = { state: 'final', payment: { state: 'COMPLETED' } };
 
 const { compose, composeWithKey, ports, ...given } = await shareProtocol();
 
 /** A payment whose charge had this end, and is never sent again. */
-async function givenUnknown(outcome: 'succeeded' | 'none' | 'not sent' = 'none') {
+async function givenUnknown(outcome: 'succeeded' | 'pending' | 'none' | 'not sent' = 'none') {
   const process = await composeWithKey({ dedupMs: SHORT_MS });
   process.processor.plan({ outcome, answerLost: true });
   inState(await process.payments.pay({ key: process.key }, MONEY), outcome === 'not sent' ? 'not sent' : 'unknown');
@@ -56,15 +59,62 @@ describe('the processor is asked before an operator resolves a payment', () => {
     expect([processor.lookUps, owners.length - before]).toEqual([[key], 1]);
   });
 
+  /**
+   * Bug: the verdict "declined" was written although the processor had just answered "succeeded". Cause: the execution that took the payment
+   * over asks again, and if it got no answer, the verdict was written as if the first answer had never come. Fix: the operator repeats it.
+   */
   test.each(['none', 'not sent'] as const)(
-    'and is logged as unknown when it answers once and not again (%s)',
+    'and no verdict is written, and it is logged as unknown, when it answers once and not again (%s)',
     async (outcome) => {
       const { key, records, processor, unknown } = await givenUnknown(outcome);
       processor.planLookUp(SUCCEEDED, AWAY_THERE);
-      await records.resolve(key, VERDICT);
+      expect(await records.resolve(key, VERDICT)).toEqual(REPEAT_SOON);
+      expect(await ports.paymentHistory.find(key)).toMatchObject({ state: 'PROCESSING' });
       expect(unknown).toMatchObject([{ key, cause: AWAY_THERE.cause }]);
+      processor.planLookUp(SUCCEEDED, SUCCEEDED);
+      expect(await records.resolve(key, VERDICT)).toMatchObject(FOUND);
     },
   );
+
+  /** Bug and fix: the same. Cause: another execution had taken the payment over, and gave it up before the verdict was written. */
+  test('and no verdict is written when another execution takes the payment over and gives it up', async () => {
+    const { key, records, processor, ledger, another, contradictions } = await givenUnknown();
+    processor.planLookUp(SUCCEEDED);
+    ledger.interruptNext('takeOver', async (proceed) => {
+      const claim = await given.takeover({ key, processor: processor.traits.name });
+      expect(await proceed()).toBeUndefined();
+      await ports.ledger.abandon(claim, 0);
+    });
+    expect(await records.resolve(key, VERDICT)).toEqual(REPEAT_SOON);
+    expect(contradictions).toEqual([]);
+    processor.decide(key, SUCCEEDED);
+    expect(await another().records.resolve(key, VERDICT)).toMatchObject(FOUND);
+  });
+
+  test('and a verdict is not written when the ending that a cancellation asked for is refused', async () => {
+    const { key, records, processor, payments } = await givenUnknown('pending');
+    processor.planEnd(AWAY_THERE, { state: 'cannot be ended' });
+    inState(await payments.cancel({ key }), 'unknown');
+    expect(await records.resolve(key, VERDICT)).toEqual(REPEAT_SOON);
+    expect(await ports.paymentHistory.find(key)).toMatchObject({ state: 'PROCESSING', ending: undefined });
+    expect(await records.resolve(key, VERDICT)).toMatchObject({ state: 'too early', isPending: true });
+  });
+
+  test('and its outcome is written although the ending that a cancellation asked for gets no answer', async () => {
+    const { key, records, processor, payments } = await givenUnknown('succeeded');
+    processor.planEnd(AWAY_THERE, AWAY_THERE);
+    inState(await payments.cancel({ key }), 'unknown');
+    expect(await records.resolve(key, VERDICT)).toMatchObject(FOUND);
+  });
+
+  test('and a verdict is written where it names another amount than the row, which proves nothing about the payment', async () => {
+    const { key, records, processor, ledger } = await givenUnknown();
+    processor.decide(key, { state: 'succeeded', charged: OTHER_MONEY });
+    // Rows were lost, and not this one.
+    ledger.interruptNext('mayBeLost', async () => true);
+    expect(await records.resolve(key, VERDICT)).toMatchObject({ state: 'resolved' });
+    expect(processor.lookUps).toEqual([key, key]);
+  });
 
   test('and is not logged as unknown when its answer finishes the payment', async () => {
     const { key, records, processor, unknown } = await givenUnknown();
@@ -110,6 +160,69 @@ test('an outcome of a pending payment that was compared is settled without anoth
   processor.decide(key, { ...SUCCEEDED, charged: MONEY });
   expect(await records.resolve(key, VERDICT)).toMatchObject(FOUND);
   expect(processor.lookUps).toEqual([key]);
+});
+
+/**
+ * Bug: an operator declined a payment although the processor had just answered that it is pending. Cause: that answer was dropped, so that
+ * the row had an end that was expected before, or did not know at all that it is pending. Fix: the row gets the answer first.
+ */
+describe('a payment that the processor calls pending when an operator resolves it', () => {
+  const PENDING = () => ({ state: 'pending', untilMs: Date.now() + 24 * HOUR_MS }) as const;
+  const TOO_EARLY = { state: 'too early', isPending: true };
+
+  /** A payment whose end was expected so long ago that an operator may resolve it. */
+  async function givenPastUntil() {
+    const process = compose();
+    const { key } = await given.pending(
+      { processor: process.processor.traits.name },
+      { pendingUntilMs: Date.now() - 2 * HOUR_MS },
+    );
+    return { ...process, key };
+  }
+
+  test('is not resolved before the end that is expected now', async () => {
+    const { key, records, processor } = await givenPastUntil();
+    const pending = PENDING();
+    processor.planLookUp(pending);
+    expect(await records.resolve(key, VERDICT)).toMatchObject(TOO_EARLY);
+    expect(await ports.paymentHistory.find(key)).toMatchObject({ state: 'PROCESSING', pendingUntil: pending.untilMs });
+  });
+
+  test('is not resolved if the end that is expected now could not be written', async () => {
+    const { key, records, processor, ledger } = await givenPastUntil();
+    processor.planLookUp(PENDING());
+    ledger.failAll('movePending', DOWN);
+    await expect(records.resolve(key, VERDICT)).rejects.toBe(DOWN);
+    expect(await ports.paymentHistory.find(key)).toMatchObject({ state: 'PROCESSING' });
+  });
+
+  test('is resolved an hour after the end that is expected still', async () => {
+    const { key, records, processor, owners } = await givenPastUntil();
+    processor.planLookUp({ state: 'pending', untilMs: Date.now() - 2 * HOUR_MS });
+    expect(await records.resolve(key, VERDICT)).toMatchObject({ state: 'resolved' });
+    expect(owners, 'it is not taken over').toHaveLength(1);
+  });
+
+  test('becomes pending, also if the reply that said so was lost', async () => {
+    const { key, records, processor, payments } = await givenUnknown('pending');
+    expect(await records.resolve(key, VERDICT)).toMatchObject(TOO_EARLY);
+    expect((await ports.ledger.find(key)).state).toBe('pending');
+    processor.decide(key, SUCCEEDED);
+    expect(await records.resolve(key, VERDICT)).toMatchObject(FOUND);
+    inState(await payments.pay({ key }, MONEY), 'replayed');
+    expect(processor.chargesOf(key)).toHaveLength(1);
+  });
+
+  test.each([
+    ['does not answer again', AWAY_THERE],
+    ['has no record any more', { state: 'no record' }],
+  ] as const)('is not resolved if it does not become pending because the processor %s', async (_, said) => {
+    const { key, records, processor, unknown } = await givenUnknown();
+    processor.planLookUp(PENDING(), said);
+    expect(await records.resolve(key, VERDICT)).toEqual(REPEAT_SOON);
+    expect((await ports.ledger.find(key)).state).toBe('abandoned');
+    expect(unknown).toMatchObject([{ key }]);
+  });
 });
 
 /** Bug: the processor's "succeeded" met a payment that an operator had declined, and nobody was told. Fix: an alarm. */

@@ -2,11 +2,13 @@ import { StoreUnavailable } from '../../platform/faults.js';
 import { lookUp as askAbout } from '../asking.js';
 import type { AttemptEndings } from '../attempt-endings.js';
 import type { PaymentContext } from '../context.js';
-import type { CarryOut } from '../execution.js';
+import type { CarryOut, KnownOutcome } from '../execution.js';
 import { countSettled } from '../payment-counts.js';
 import type { ClaimedPayment, PaymentRecord } from '../ports/payment-history.js';
+import type { LookUpResult } from '../ports/processor.js';
 import { isKeptOf, keptReason } from '../processors/decline-reason.js';
-import type { Outcome } from '../values/payment.js';
+import { fingerprintOf } from '../values/money.js';
+import type { Claim, Outcome } from '../values/payment.js';
 import { openOf } from './ask-processor.js';
 
 export interface Verdict {
@@ -30,26 +32,33 @@ export type ResolveContext = Pick<
   'ledger' | 'history' | 'processor' | 'rules' | 'clock' | 'newOwner' | 'events' | 'counts'
 > & { readonly carryOut: CarryOut; readonly endings: AttemptEndings };
 
+/** A reply that the row must have before a verdict is written. */
+type Answer = Exclude<LookUpResult, { state: 'unknown' | 'no record' }>;
+
+/** The service finds out more by itself, or by the same request again. */
+const SOON = { state: 'in progress', retryAfterSeconds: 1 } as const;
+
 export function createResolve(context: ResolveContext): Resolve {
   const { ledger, history, processor, clock, newOwner, events, counts, carryOut, endings } = context;
   const { dedupMs, idempotencyTtlMs, leaseMs } = context.rules;
   const { name, formerNames } = processor.traits;
 
   /**
-   * The processor is asked first, because its knowledge counts more than a person's finding. Dies before `resolve`: nothing happened. Dies
-   * after it: the row is final, and the next begin or look finds it there and repairs the key record. Given twice: the second finds the
-   * first one's verdict.
+   * The processor is asked first, because its knowledge counts more than a person's finding. Dies before `resolve`: nothing happened, or the
+   * row has what the processor said. Dies after it: the row is final, and the next begin or look finds it there and repairs the key record.
+   * Given twice: the second finds the first one's verdict.
    */
   return async function resolve(key, { state, reason }, by) {
-    const refund = (await finishByLookUp(key, by))?.refund;
+    const before = await history.find(key);
+    if (isAskable(before) && (await hasUnwrittenAnswer(before, by))) return SOON;
     const owner = newOwner(by);
     const kept = keptReason(reason, await ledger.payerOf(key));
     const resolved = await ledger.resolve({ key, owner, state, reason: kept, dedupMs, idempotencyTtlMs });
     switch (resolved.state) {
       case 'resolved': {
-        countSettled(counts, refund !== undefined, 'operator', state);
+        countSettled(counts, before?.refund !== undefined, 'operator', state);
         // The commit is known, so the verdict stands, also when the key store fails now. A refund has no record there.
-        if (!refund) await endings.finish(key, owner, resolved.final);
+        if (!before?.refund) await endings.finish(key, owner, resolved.final);
         const shown = await shownAfterwards(key).catch((fault: unknown) => {
           events.resolved?.(undefined, state, by);
           throw fault;
@@ -75,40 +84,64 @@ export function createResolve(context: ResolveContext): Resolve {
     }
   };
 
-  /** Finishes the payment if its processor knows the outcome; sends nothing. Resolves to the payment as it was before. */
-  async function finishByLookUp(key: string, by: string | undefined): Promise<PaymentRecord | undefined> {
-    const payment = await history.find(key);
-    if (payment?.state === 'PROCESSING' && [name, ...formerNames].includes(payment.processor))
-      await lookUp(payment, by);
-    return payment;
-  }
-
-  async function lookUp(payment: ClaimedPayment, asker: string | undefined): Promise<void> {
+  /**
+   * Asks the processor, and writes an outcome, or that the payment is pending. Sends nothing. True if the processor said so and the row does
+   * not yet: a verdict would be written, and the store would judge its time, as if the processor had said nothing.
+   */
+  async function hasUnwrittenAnswer(payment: ClaimedPayment, by: string | undefined): Promise<boolean> {
     const { key } = payment;
     // A row that was claimed after a loss may have another amount than was charged. Only `carryOut` knows when the row was claimed, so a
     // reply that was not compared here is asked for again there.
     const isMoneyKnown = !(await ledger.mayBeLost(key));
-    const found = await askAbout(processor, payment, isMoneyKnown, openOf(payment));
-    if (found.state !== 'succeeded' && found.state !== 'declined') return;
-    const answered = found.state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
+    const open = openOf(payment);
+    const found = await askAbout(processor, payment, isMoneyKnown, open);
+    if (found.state === 'unknown' || found.state === 'no record') return false;
+    if (found.state === 'pending' && payment.pendingUntil !== undefined) {
+      await ledger.movePending(key, found.untilMs);
+      return false;
+    }
+    const known = open && isMoneyKnown && found.state !== 'pending' ? found : undefined;
+    return isUnsettled(payment, found, known, by);
+  }
+
+  /** Takes the payment over. `known`: what was found, if that is enough to settle an open payment; otherwise it is looked up again. */
+  async function isUnsettled(
+    payment: ClaimedPayment,
+    found: Answer,
+    known: KnownOutcome | undefined,
+    by: string | undefined,
+  ): Promise<boolean> {
+    const { key } = payment;
     const askedAt = clock.monotonic();
-    const owner = newOwner(asker);
     const isPending = payment.pendingUntil !== undefined;
-    const by = { key, owner, leaseMs, processor: name, formerProcessors: formerNames };
-    const claim = await ledger.takeOver({ ...by, isPending });
-    if (!claim) return compareWithKept(payment, answered);
-    const known = isPending && isMoneyKnown ? found : undefined;
+    const taker = { owner: newOwner(by), leaseMs, processor: name, formerProcessors: formerNames };
+    const claim = await ledger.takeOver({ key, ...taker, isPending });
+    if (!claim) return isUnderWay(payment, found);
     const result = await carryOut(claim, askedAt, 'operator', known);
-    if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);
+    if (result.state === 'cannot be ended') return true;
+    if (result.state !== 'unknown' && result.state !== 'not sent') return false;
+    events.unknown(claim, result.cause);
+    return isAboutMoneyOf(claim, found);
   }
 
   /** The payment may have been resolved while the processor was asked, or its row was lost and it was cancelled. */
-  async function compareWithKept(payment: ClaimedPayment, answered: Outcome['state']): Promise<void> {
+  async function isUnderWay(payment: ClaimedPayment, found: Answer): Promise<boolean> {
     const kept = await history.find(payment.key);
-    if (!kept || kept.state === 'PROCESSING' || kept.state === answered) return;
+    if (kept?.state === 'PROCESSING') return true;
+    if (kept && found.state !== 'pending') compareWithKept(payment, found, kept);
+    return false;
+  }
+
+  function compareWithKept(payment: ClaimedPayment, found: KnownOutcome, kept: PaymentRecord): void {
+    const answered = found.state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
+    if (kept.state === 'PROCESSING' || kept.state === answered) return;
     // A declined payment charged nothing, as a cancellation promises.
     if (kept.state === 'CANCELLED' && answered === 'DECLINED') return;
-    events.contradiction(kept.state === 'CANCELLED' ? payment : kept, answered, kept.state);
+    events.contradiction(payment, answered, kept.state);
+  }
+
+  function isAskable(payment: PaymentRecord | undefined): payment is ClaimedPayment {
+    return payment?.state === 'PROCESSING' && [name, ...formerNames].includes(payment.processor);
   }
 
   /** The verdict is written, so a store that fails now is reported as unknown, not as unchanged. */
@@ -117,6 +150,16 @@ export function createResolve(context: ResolveContext): Resolve {
       throw new StoreUnavailable('unknown', 'the verdict was written and could not be read', fault);
     });
   }
+}
+
+/**
+ * False for a reply that names another amount than the row, which says nothing of it, and for a charge of an amount that nobody knows: then
+ * only the operator can find out more.
+ */
+function isAboutMoneyOf({ claimedAfterLoss, fingerprint }: Claim, found: Answer): boolean {
+  const charged = 'charged' in found ? found.charged : undefined;
+  if (claimedAfterLoss) return found.state !== 'succeeded' || charged !== undefined;
+  return !charged || fingerprintOf(charged) === fingerprint;
 }
 
 function wholeSeconds(ms: number): number {
