@@ -93,11 +93,11 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   'src/payments/refund.ts': {
     'a refund is sent again without a look-up':
-      "carryOut(claim, askedAt, 'repeat', known) → carryOut(claim, askedAt, 'first claim', known)",
+      "carryOut(claim, askedAt, 'repeat', known?.said) → carryOut(claim, askedAt, 'first claim', known?.said)",
     'a refund of which a row may be lost is sent without a look-up':
       "claimed.claim.mayBeLost ? 'repeat' : → claimed.claim.mayBeLost === null ? 'repeat' :",
     'a pending refund without a record is declined':
-      "case 'no record':\n      case 'unknown': → case 'no record':\n        return takeOverRow(pending.key, client, requested, { state: 'declined', reason: 'no record' });\n      case 'unknown':",
+      "case 'no record':\n      case 'unknown': → case 'no record':\n        return takeOverRow(pending.key, client, requested, { pending, said: { state: 'declined', reason: 'no record' } });\n      case 'unknown':",
     'a refund that may be lost is refused as too much, and nothing is asked':
       'if (!(await ledger.mayBeLost(key))) return answer; → if (key !== undefined) return answer;',
     'a refund that may be lost is refused as too much although the processor did not say':

@@ -29,7 +29,20 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
       'Math.min(LONGEST_RETRY_SECONDS, → Math.min(LONGEST_RETRY_SECONDS * 1_000,',
     'pending: the next request is at once': 'Math.max(SHORTEST_RETRY_SECONDS, → Math.max(0,',
   },
+  [`${PAYMENTS}/compare-with-kept.ts`]: {
+    'contradiction: the same outcome is an alarm': ' || kept === answered) return; → ) return;',
+    'contradiction: a decline after a cancellation is an alarm':
+      "if (kept === 'CANCELLED' && answered === 'DECLINED') return; → ",
+    'contradiction: a charge after a cancellation is no alarm':
+      "if (kept === 'CANCELLED' && answered === 'DECLINED') return; → if (kept === 'CANCELLED') return;",
+  },
+  [`${PAYMENTS}/refund.ts`]: {
+    'contradiction: a refund that was declined meanwhile and given back is no alarm':
+      'if (known) compareWithKept(events, known.pending, known.said, keptIn(found));\n → ',
+  },
   [`${PAYMENTS}/history/resolve.ts`]: {
+    "contradiction: a verdict that the processor's answer meets is no alarm":
+      'compareWithKept(events, payment, found, kept?.state); → void compareWithKept;',
     'resolution: a reply about an amount that was not compared settles a pending payment':
       'open && isMoneyKnown && → open &&',
     'resolution: a payment that is not open is settled without another look-up':
@@ -56,6 +69,8 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
       'return !charged || fingerprintOf(charged) === fingerprint; → return true;',
   },
   [`${PAYMENTS}/pay.ts`]: {
+    'contradiction: an outcome that a repeat hears after a verdict is no alarm':
+      'compareWithKept(events, payment, outcome, keptIn(found));\n → ',
     'pending: the row of a final payment is read before each replay':
       "      if (found.state === 'final') pendingLooks.forget(key);\n → ",
     'pending: another amount is told what is pending':
@@ -182,6 +197,8 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
       'return found.payment.remainingMs === 0 → return found.payment.remainingMs < 0',
   },
   [`${PAYMENTS}/recovery.ts`]: {
+    'contradiction: an outcome that recovery hears after a verdict is no alarm':
+      'else if (known) compareWithKept(events, payment, known, (await history.find(key))?.state);\n → ',
     'pending: questions take the places of abandoned payments':
       'PENDING_PLACES - asking.size → RECOVERY_CONCURRENCY - asking.size',
     'pending: abandoned payments take the places of questions':

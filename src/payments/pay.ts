@@ -1,6 +1,7 @@
 import { isUnknown, StoreUnavailable } from '../platform/faults.js';
 import { type Answers, mismatch, type PayAnswer, type RefusedTurn, type RunningAttempt, SOON } from './answers.js';
 import type { AttemptEndings } from './attempt-endings.js';
+import { compareWithKept, keptIn } from './compare-with-kept.js';
 import { claimTermsOf, type PaymentContext } from './context.js';
 import { type CarryOut, type ExecutionResult, type KnownOutcome, outcomeOf } from './execution.js';
 import { inPlace, type PlacesInFlight } from './fair-places.js';
@@ -155,7 +156,7 @@ export function createPay(
     }
   }
 
-  /** Only an outcome takes the payment over. If another request, or recovery, was faster, its row answers. */
+  /** Only an outcome takes the payment over. If another request, recovery or an operator was faster, its row answers. */
   async function settlePending(
     named: NamedPayment,
     payment: PendingPayment,
@@ -171,6 +172,7 @@ export function createPay(
       return answerOf({ named, fingerprint }, claim, result);
     }
     const found = await ledger.find(key);
+    compareWithKept(events, payment, outcome, keptIn(found));
     if (found.state === 'pending') return pendingLooks.answer(found.payment);
     return context.answers.conflictWith(named, found, fingerprint);
   }

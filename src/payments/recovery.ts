@@ -1,4 +1,5 @@
 import { sleep } from '../platform/clock.js';
+import { compareWithKept } from './compare-with-kept.js';
 import type { PaymentContext } from './context.js';
 import type { CarryOut, KnownOutcome } from './execution.js';
 import type { PendingLooks } from './pending.js';
@@ -34,12 +35,15 @@ export interface Recovery {
 
 /** Takes over what a dead owner left PROCESSING, and finishes it with the row's own values (protocol, step 6). */
 export function createRecovery(
-  context: Pick<PaymentContext, 'ledger' | 'processor' | 'rules' | 'clock' | 'newOwner' | 'events' | 'counts'> & {
+  context: Pick<
+    PaymentContext,
+    'ledger' | 'history' | 'processor' | 'rules' | 'clock' | 'newOwner' | 'events' | 'counts'
+  > & {
     carryOut: CarryOut;
     pendingLooks: Pick<PendingLooks, 'ask'>;
   },
 ): Recovery {
-  const { ledger, processor, clock, newOwner, events, counts, carryOut, pendingLooks } = context;
+  const { ledger, history, processor, clock, newOwner, events, counts, carryOut, pendingLooks } = context;
   const { leaseMs, dedupMs, idempotencyTtlMs } = context.rules;
   const { name, formerNames } = processor.traits;
   const working = new Set<Promise<void>>();
@@ -150,10 +154,13 @@ export function createRecovery(
     if (untilMs !== before) await ledger.movePending(key, untilMs);
   }
 
-  async function takeOverPending({ key, processor: itsName }: PendingPayment, known?: KnownOutcome): Promise<void> {
+  /** It has no lease, so a repeat, or an operator, may have finished it while the processor was asked. */
+  async function takeOverPending(payment: PendingPayment, known?: KnownOutcome): Promise<void> {
+    const { key, processor: itsName } = payment;
     const askedAt = clock.monotonic();
     const claim = await ledger.takeOver({ key, owner: newOwner(), leaseMs, processor: itsName, isPending: true });
     if (claim) await finish(claim, askedAt, known);
+    else if (known) compareWithKept(events, payment, known, (await history.find(key))?.state);
   }
 
   /** By a timer of its own: the alarm must not wait for a round, which lasts as long as there is something to do. */

@@ -1,5 +1,6 @@
 import { StoreUnavailable } from '../platform/faults.js';
 import type { Answers } from './answers.js';
+import { compareWithKept, keptIn } from './compare-with-kept.js';
 import type { PaymentContext } from './context.js';
 import { claimTermsOf } from './context.js';
 import type { CarryOut, ExecutionResult, KnownOutcome } from './execution.js';
@@ -251,7 +252,7 @@ export function createRefundPayment(
     switch (said.state) {
       case 'succeeded':
       case 'declined':
-        return takeOverRow(pending.key, client, requested, said);
+        return takeOverRow(pending.key, client, requested, { pending, said });
       case 'pending':
         return stillPending({ ...pending, untilMs: said.untilMs });
       case 'no record':
@@ -268,14 +269,15 @@ export function createRefundPayment(
     key: string,
     client: string | undefined,
     requested: RequestedRefund,
-    known?: KnownOutcome,
+    known?: { readonly pending: PendingPayment; readonly said: KnownOutcome },
   ): Promise<RefundState> {
     const askedAt = clock.monotonic();
     const isPending = known !== undefined;
     const claim = await ledger.takeOver({ key, owner: newOwner(), leaseMs, isPending, ...ofProcessor });
-    if (claim) return ofExecution(claim, await carryOut(claim, askedAt, 'repeat', known), requested);
-    // Another request, or recovery, was faster.
+    if (claim) return ofExecution(claim, await carryOut(claim, askedAt, 'repeat', known?.said), requested);
+    // Another request, recovery or an operator was faster.
     const found = await refunds.findRefund(key, client);
+    if (known) compareWithKept(events, known.pending, known.said, keptIn(found));
     return found.state === 'final' ? ofFinal(found.final, requested, true) : SOON;
   }
 

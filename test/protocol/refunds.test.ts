@@ -307,6 +307,35 @@ describe('an operator', () => {
     expect(await refundedUnits()).toBe(1250);
     expect(await refund()).toMatchObject({ state: 'pending' });
   });
+
+  /**
+   * Bug: an operator declined a pending refund while the processor was asked, the processor answered that it had given the money back, and
+   * nobody was told. Cause and fix: as for pending payments (resolution.test.ts).
+   */
+  test.each([
+    [{ state: 'succeeded' }, 'an alarm'],
+    [{ state: 'declined', reason: 'the card was closed' }, 'no alarm'],
+  ] as const)('who declines a pending refund while the processor answers %j gets %s', async (said, alarm) => {
+    const { refund, processor, key, refundKeyOf, another } = await givenPaid();
+    processor.planRefund({ outcome: 'pending' });
+    await refund();
+    const refundKey = refundKeyOf('line-2');
+    await ports.ledger.movePending(refundKey, Date.now() - 2 * 3_600_000);
+    const [operator, elsewhere] = [another(), another()];
+    processor.planRefundLookUp(
+      async () => {
+        const verdict = { state: 'DECLINED', reason: 'not at the processor' } as const;
+        expect(await operator.records.resolve(refundKey, verdict)).toMatchObject({ state: 'resolved' });
+        return said;
+      },
+      { state: 'unknown', cause: 'it is down' },
+    );
+    const repeated = await elsewhere.payments.refund({ key }, LINE);
+    expect(repeated).toMatchObject({ state: 'final', outcome: { state: 'DECLINED' }, isRepeat: true });
+    const { transactionId } = processor.refundsOf(refundKey)[0] ?? {};
+    const contradiction = { transactionId, told: 'COMPLETED', kept: 'DECLINED' };
+    expect(elsewhere.contradictions).toEqual(alarm === 'no alarm' ? [] : [contradiction]);
+  });
 });
 
 describe('places', () => {

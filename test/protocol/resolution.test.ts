@@ -262,6 +262,31 @@ describe('an outcome at the processor', () => {
     expect(contradictions).toMatchObject(alarm === 'no alarm' ? [] : [{ told: told[outcome], kept: state }]);
   });
 
+  /**
+   * Bug: an operator declined a pending payment while the processor was asked, the processor answered "succeeded", and nobody was told. Cause:
+   * a pending payment has no lease, so the one that asked did not get it any more, and was silent. Fix: it reads the row and compares.
+   */
+  describe.each(['recovery', 'a repeat'] as const)('that %s hears of a pending payment', (asker) => {
+    test.each(cases)('as "%s" while an operator resolves it as %s is %s', async (outcome, state, alarm) => {
+      const process = compose();
+      const { processor, payments, recovery, contradictions } = process;
+      const operator = process.another();
+      const isPast = { pendingUntilMs: Date.now() - 2 * HOUR_MS };
+      const { key, transactionId } = await given.pending({ processor: processor.traits.name }, isPast);
+      processor.planLookUp(async () => {
+        inState(await operator.records.resolve(key, { ...VERDICT, state }), 'resolved');
+        return outcome === 'succeeded' ? SUCCEEDED : { state: outcome, reason: 'no funds' };
+      }, AWAY_THERE);
+      if (asker === 'recovery') expect(await recovery.runOnce()).toBe(0);
+      const replayed = { state: 'replayed', final: { outcome: { state } } };
+      expect(await payments.pay({ key }, MONEY)).toMatchObject(replayed);
+      const contradiction = { transactionId, told: told[outcome], kept: state };
+      expect(contradictions).toEqual(alarm === 'no alarm' ? [] : [contradiction]);
+      expect(operator.contradictions).toEqual([]);
+      expect(processor.lookUps).toHaveLength(2);
+    });
+  });
+
   test.each([
     ['succeeded', 'an alarm that names the transaction'],
     ['declined', 'no alarm'],

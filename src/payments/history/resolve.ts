@@ -1,6 +1,7 @@
 import { StoreUnavailable } from '../../platform/faults.js';
 import { lookUp as askAbout } from '../asking.js';
 import type { AttemptEndings } from '../attempt-endings.js';
+import { compareWithKept } from '../compare-with-kept.js';
 import type { PaymentContext } from '../context.js';
 import type { CarryOut, KnownOutcome } from '../execution.js';
 import { countSettled } from '../payment-counts.js';
@@ -128,16 +129,8 @@ export function createResolve(context: ResolveContext): Resolve {
   async function isUnderWay(payment: ClaimedPayment, found: Answer): Promise<boolean> {
     const kept = await history.find(payment.key);
     if (kept?.state === 'PROCESSING') return true;
-    if (kept && found.state !== 'pending') compareWithKept(payment, found, kept);
+    if (found.state !== 'pending') compareWithKept(events, payment, found, kept?.state);
     return false;
-  }
-
-  function compareWithKept(payment: ClaimedPayment, found: KnownOutcome, kept: PaymentRecord): void {
-    const answered = found.state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
-    if (kept.state === 'PROCESSING' || kept.state === answered) return;
-    // A declined payment charged nothing, as a cancellation promises.
-    if (kept.state === 'CANCELLED' && answered === 'DECLINED') return;
-    events.contradiction(payment, answered, kept.state);
   }
 
   function isAskable(payment: PaymentRecord | undefined): payment is ClaimedPayment {
