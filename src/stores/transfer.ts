@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { StoreUnavailable } from '../platform/faults.js';
 import { type LeavingFolder, openLeavingFolder } from './embedded/file/leaving-folder.js';
-import { wordsFor } from './postgres/connection/start.js';
+import { isPostgresFault, wordsFor } from './postgres/connection/start.js';
 import { IN_USE } from './postgres/migrate.js';
 import { openTransferTarget, type TransferTarget } from './postgres/transfer-target.js';
 import type { RedisLocation } from './redis/connection/url.js';
@@ -22,6 +22,8 @@ const COPY_OF_LEAVING =
 
 const OTHER_TARGET =
   'DATA_DIR was copied to another target than DATABASE_URL names, and a service may have started there. Set REDIS_URL and DATABASE_URL to that target. If it is gone for ever, take the folder back with idempay transfer --cancel --target-is-gone.';
+
+const RUN_AGAIN = 'Run it again: it goes on where it ended.';
 
 /** Both ends of a transfer. */
 export interface TransferSettings {
@@ -238,17 +240,17 @@ async function withEnds<Result>(
     }
   } catch (error) {
     if (error instanceof CannotOpen) throw error;
-    throw new CannotOpen(`The command ended early: ${wordsOf(error)} Run it again: it goes on where it ended.`, {
-      cause: error,
-    });
+    throw new CannotOpen(`The command ended early: ${wordsOf(error)}`, { cause: error });
   } finally {
     folder.close();
   }
 }
 
 function wordsOf(error: unknown): string {
-  const { message, errcode } = error as { message: string; errcode?: unknown };
-  if (error instanceof StoreUnavailable) return `REDIS_URL: ${message}.`;
-  // A fault of SQLite has a number.
-  return errcode === undefined ? `DATABASE_URL: ${wordsFor(error)}.`.replace('..', '.') : `DATA_DIR: ${message}.`;
+  const { message, errcode, syscall } = error as { message: string; errcode?: unknown; syscall?: unknown };
+  if (error instanceof StoreUnavailable) return `REDIS_URL: ${message}. ${RUN_AGAIN}`;
+  if (isPostgresFault(error)) return `DATABASE_URL: ${wordsFor(error)}. ${RUN_AGAIN}`.replace('..', '.');
+  // A fault of SQLite has a number, and a fault of a file names the call.
+  if (errcode !== undefined || syscall !== undefined) return `DATA_DIR: ${message}. ${RUN_AGAIN}`;
+  return `${message}. If it ends so again, take the folder back with idempay transfer --cancel, and tell us.`;
 }

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { ask, sendJson } from '../../testkit/client/http-client.js';
 import { scrape } from '../../testkit/client/metrics.js';
 import { readSettlements, untilShown } from '../../testkit/client/settlements.js';
-import { keyed } from '../../testkit/client/transactions.js';
+import { keyed, listTransactions, postBatch } from '../../testkit/client/transactions.js';
 import { APPEND_ONLY, openTestStores } from '../../testkit/deployments/distributed-stores.js';
 import { expectKnown, openMove, openUsedMove } from '../../testkit/deployments/transfer-environment.js';
 import { until } from '../../testkit/time/until.js';
@@ -63,6 +63,36 @@ test('a folder that a deployment leaves starts no service, and no other command 
     expect(refused.code).not.toBe(0);
     expect(refused.stderr).toMatch(LEAVING);
   }
+});
+
+/**
+ * Bug: a folder with an amount of a transaction above 900,719,925,474.0991 could never be moved, and the command blamed DATABASE_URL. Cause:
+ * amounts are counts of ten-thousandths, and SQLite's binding throws for an integer above 2^53 - 1. Fix: they travel as text.
+ */
+test('the largest amounts are moved exactly', async () => {
+  const move = await openMove();
+  const source = await move.serveSource();
+  // The first one is above 2^53 ten-thousandths, and 10 of the last ones are above 2^63.
+  const amounts = ['900719925474.1', '900719925474.099', ...Array.from({ length: 12 }, () => '99999999999999.9')];
+  const rows = amounts.map((amount) => ({ fromAccount: 'A', toAccount: 'B', amount }));
+  expect((await postBatch(source.url, rows)).status).toBe(201);
+  const before = await listTransactions(source.url);
+  await source.stop();
+  expect(await move.run()).toMatchObject({ code: 0, stderr: '' });
+  const { text } = await listTransactions((await move.serveTarget()).url);
+  expect(text).toBe(before.text);
+  for (const amount of amounts) expect(text).toContain(`"amount":${amount}`);
+});
+
+test('a row that the target refuses is blamed on no setting, and not tried again for ever', async () => {
+  const move = await openMove();
+  // PostgreSQL wants hexadecimal digits, and SQLite only counts the characters.
+  changeFile(move.folder, "UPDATE settlement_incarnations SET incarnation = 'sixteen letters.'");
+  const { stderr } = await move.run();
+  expect(stderr).toContain('violates check constraint');
+  expect(stderr).not.toMatch(/DATABASE_URL|Run it again/);
+  expect(stderr).toContain('take the folder back with idempay transfer --cancel');
+  expect((await move.run(['--cancel'])).code).toBe(0);
 });
 
 test('a service that runs on the folder keeps the command out, and nothing is changed', async () => {

@@ -274,6 +274,7 @@ const SENT: Readonly<Record<ColumnKind, string>> = {
   text: 'text',
   uuid: 'uuid',
   integer: 'bigint',
+  'large integer': 'bigint',
   decimal: 'numeric',
   time: 'bigint',
   flag: 'integer',
@@ -294,5 +295,5 @@ function integerOf(column: string, kind: ColumnKind): string | undefined {
   if (kind === 'decimal') return `replace(${column}::text, '.', '')::bigint`;
   if (kind === 'time') return `(extract(epoch FROM ${column}) * 1000)::bigint`;
   if (kind === 'flag') return `${column}::integer`;
-  return kind === 'integer' ? column : undefined;
+  return kind === 'integer' || kind === 'large integer' ? column : undefined;
 }

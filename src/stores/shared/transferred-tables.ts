@@ -1,5 +1,8 @@
-/** The kind of a value, which says how PostgreSQL reads it. A time is in milliseconds since the epoch, and a flag is 1 or 0. */
-export type ColumnKind = 'text' | 'uuid' | 'integer' | 'decimal' | 'time' | 'flag' | 'json';
+/**
+ * The kind of a value, which says how PostgreSQL reads it. A time is in milliseconds since the epoch, and a flag is 1 or 0. A large integer
+ * may be above 2^53, which no number of JavaScript holds exactly, so it travels as text.
+ */
+export type ColumnKind = 'text' | 'uuid' | 'integer' | 'large integer' | 'decimal' | 'time' | 'flag' | 'json';
 
 /** A table that `idempay transfer` copies, with the columns that both databases have. */
 export interface TransferredTable {
@@ -60,7 +63,7 @@ const TRANSACTIONS: TransferredTable = {
     id: 'integer',
     from_account: 'text',
     to_account: 'text',
-    amount: 'integer',
+    amount: 'large integer',
     status: 'text',
     version: 'integer',
     created_at: 'time',

@@ -188,12 +188,16 @@ export class LeavingFolder {
 
 function valuesOf({ name, columns }: TransferredTable): string {
   const values = name === 'payments' ? PAYMENT_VALUES : {};
-  return Object.keys(columns)
-    .map((column) => (values[column] ? `${values[column]} AS ${column}` : column))
+  return Object.entries(columns)
+    .map(([column, kind]) => {
+      if (kind === 'large integer') return `CAST(${column} AS TEXT) AS ${column}`;
+      return values[column] ? `${values[column]} AS ${column}` : column;
+    })
     .join(', ');
 }
 
 function integerOf(column: string, kind: ColumnKind): string | undefined {
   if (kind === 'decimal') return `CAST(replace(${column}, '.', '') AS INTEGER)`;
+  if (kind === 'large integer') return `CAST(${column} AS INTEGER)`;
   return kind === 'integer' || kind === 'time' || kind === 'flag' ? column : undefined;
 }

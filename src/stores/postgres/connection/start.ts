@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { DatabaseError } from 'pg';
 import { reasonOf } from '../../../platform/faults.js';
 import { warningsIn } from '../../../platform/finding.js';
 import { certificateAdvice, isCertificateFault } from '../../../platform/tls-fault.js';
@@ -73,6 +74,7 @@ function isDown(cause: Error): boolean {
   return DOWN_CODES.has(code) || DOWN_STATES.test(code);
 }
 
+const GENERAL_ADVICE = 'Correct DATABASE_URL, or the server that it names.';
 /** Advice by SQLSTATE. */
 const ADVICE: Readonly<Record<string, string>> = {
   '28P01':
@@ -83,6 +85,16 @@ const ADVICE: Readonly<Record<string, string>> = {
   '42501': `${RIGHTS_ADVICE}.`,
   '25006': 'The user or the database is set to read only (default_transaction_read_only): turn that off.',
 };
+
+/** SQLSTATE: the server refuses a row for its values, which is a fault of the program that sends it. */
+const REFUSED_VALUES = /^2[23]...$/;
+
+/** True if DATABASE_URL, its server or the way to it may be the reason, so that the same may work later. */
+export function isPostgresFault(error: unknown): boolean {
+  const cause = rootOf(error);
+  if (cause instanceof DatabaseError) return !REFUSED_VALUES.test(cause.code ?? '');
+  return isDown(cause) || adviceFor(cause) !== GENERAL_ADVICE;
+}
 
 /** Why the server cannot be used, and what to do. */
 export function wordsFor(error: unknown): string {
@@ -97,7 +109,7 @@ function adviceFor(cause: Error): string {
   if (cause instanceof StandbyRefused) return 'Name the primary in DATABASE_URL.';
   if (/password/i.test(cause.message)) return 'Set a password: postgres://user:password@host/database.';
   if (/SSL/.test(cause.message)) return 'Turn TLS on at the server, or remove sslmode from DATABASE_URL.';
-  return 'Correct DATABASE_URL, or the server that it names.';
+  return GENERAL_ADVICE;
 }
 
 function codeOf(cause: Error): string | undefined {
