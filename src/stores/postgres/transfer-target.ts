@@ -46,7 +46,9 @@ const OWN_COLUMNS: Readonly<Record<string, Readonly<Record<string, string>>>> = 
   transaction_list: { only_row: 'true' },
 };
 
-const ID_PAGE = 10_000;
+const MOST_IDS = 10_000;
+/** By the table's `id` and not the output's, a float8 that no index is ordered by. */
+const ID_PAGE = 'SELECT id::float8 AS id FROM idempay.transactions WHERE id > $1 ORDER BY transactions.id LIMIT $2';
 
 /** The schema is made in the database, or in a schema of that name that another user made for us. */
 const WRITABLE = `
@@ -137,12 +139,15 @@ export class TransferTarget {
     return migrate(this.#databaseUrl, undefined, undefined, name);
   }
 
-  /** The key of the last row that was copied; undefined if none was. */
+  /**
+   * The key of the last row that was copied; undefined if none was. The order is that of the primary key, and not that of the output's
+   * texts, which a collation of the database may sort in another way.
+   */
   async last({ name, key }: TransferredTable): Promise<readonly string[] | undefined> {
-    const newest = key.map((column) => `${column} DESC`).join(', ');
+    const newest = key.map((column) => `${name}.${column} DESC`).join(', ');
     const columns = key.map((column) => `${column}::text`).join(', ');
     const text = `SELECT ${columns} FROM idempay.${name} ORDER BY ${newest} LIMIT 1`;
-    const { rows } = await this.#client.query({ text, rowMode: 'array' });
+    const { rows } = await this.#inTransaction(() => this.#client.query({ text, rowMode: 'array' }));
     return rows[0] as unknown as readonly string[] | undefined;
   }
 
@@ -193,10 +198,9 @@ export class TransferTarget {
   /** The ids of all transactions, rising, in pages. */
   async *transactionIds(): AsyncGenerator<readonly number[]> {
     for (let after = 0; ; ) {
-      const text = 'SELECT id::float8 AS id FROM idempay.transactions WHERE id > $1 ORDER BY id LIMIT $2';
-      const { rows } = await this.#client.query<{ id: number }>(text, [after, ID_PAGE]);
+      const { rows } = await this.#inTransaction(() => this.#client.query<{ id: number }>(ID_PAGE, [after, MOST_IDS]));
       yield rows.map(({ id }) => id);
-      if (rows.length < ID_PAGE) return;
+      if (rows.length < MOST_IDS) return;
       after = rows.at(-1)?.id ?? after;
     }
   }
