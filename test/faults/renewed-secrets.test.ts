@@ -98,6 +98,16 @@ test('passwords of Redis and PostgreSQL change while the service runs, and no ot
   for (const name of ['REDIS_URL_FILE', 'DATABASE_URL_FILE']) {
     expect(linesOf(logs, name)[2]).toMatch(/previous content stays in use/);
   }
+  // The right address with a password that cannot be decoded: the driver would throw for each new connection.
+  await secret.write({
+    redis: '#',
+    database: postgres.userUrl.replace(encodeURIComponent(PASSWORD), 'p%ffq'),
+    ca: authority,
+  });
+  await untilLogged(logs, 'DATABASE_URL_FILE', 4);
+  expect(linesOf(logs, 'DATABASE_URL_FILE')[3]).toMatch(/previous content stays in use/);
+  await runSql(postgres.adminUrl, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'");
+  await untilFullService(url);
   const text = JSON.stringify(logs);
   for (const password of [PASSWORD, NEW_PASSWORD, encoded]) expect(text).not.toContain(password);
 });

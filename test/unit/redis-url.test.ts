@@ -94,6 +94,28 @@ test('a DATABASE_URL may name several hosts, of which only the primary is wanted
   expect(readDatabaseUrl('postgres://user:secret@one,,two/shop')).toBeUndefined();
 });
 
+/**
+ * Bug: a DATABASE_URL with a wrong percent sign passed the start's check, and in DATABASE_URL_FILE it was taken while the service ran. Then
+ * each new connection threw, outside every call that waits for one. Cause: the driver decodes the URL only in its constructor. Fix: it is
+ * decoded first, as REDIS_URL is.
+ */
+test.each([
+  'postgres://user:p%ffq@host/shop',
+  'postgres://us%er:secret@host/shop',
+  'postgres://user:secret@host/sh%C3op',
+  'postgres://user:secret@%2Fvar%FF/shop',
+])(
+  'a DATABASE_URL whose percent signs encode no text is refused at the start and while the service runs: %s',
+  (url) => {
+    expect(() => readConfig({ REDIS_URL: 'redis://host', DATABASE_URL: url })).toThrow(
+      /- DATABASE_URL must have the form .*percent-encoded/,
+    );
+    const address = new DatabaseAddress('postgres://user:secret@host/shop');
+    expect(address.take(url)).toBe(false);
+    expect(address.url).toBe('postgres://user:secret@host/shop');
+  },
+);
+
 test('an address goes from host to host, and takes another password and nothing else', () => {
   const address = new DatabaseAddress('postgres://user:secret@one:5432,[::1]:5433/shop?sslmode=verify-full');
   expect(address.url).toBe('postgres://user:secret@one:5432/shop?sslmode=verify-full');

@@ -1,13 +1,16 @@
+import { isPercentEncoded } from '../../shared/percent-encoding.js';
+
 /** The expected form, for the error message. */
 export const DATABASE_URL_FORM =
-  'postgres://user:password@host:5432/database (several hosts with commas between; target_session_attrs is primary or read-write)';
+  'postgres://user:password@host:5432/database (percent-encoded; several hosts with commas between; target_session_attrs is primary or read-write)';
 
 const AUTHORITY = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/;
 /** Everything else may lead to a standby, which nothing can be written to. */
 const PRIMARY_ONLY = ['primary', 'read-write'];
 
-/** The text itself, which the driver reads host by host; undefined when it is no URL of PostgreSQL. */
+/** The text itself, which the driver reads and decodes host by host; undefined when it is no URL of PostgreSQL. */
 export function readDatabaseUrl(text: string): string | undefined {
+  if (!isPercentEncoded(text)) return undefined;
   const [, start = '', hosts = '', rest = ''] = AUTHORITY.exec(text) ?? [];
   const urls = hosts.split(',').map((host) => `${start}${host}${rest}`);
   if (!urls.every((url) => URL.canParse(url) && ['postgres:', 'postgresql:'].includes(new URL(url).protocol))) {

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { isPercentEncoded } from '../../shared/percent-encoding.js';
 
 /** The location of Redis, from `REDIS_URL`. The documented forms are in `docs/operations/deployment.md`. */
 export type RedisLocation =
@@ -108,15 +109,6 @@ function readCredentials(text: string | undefined): Pick<RedisAccess, 'username'
   const separator = text.indexOf(':');
   const [username, password] = separator < 0 ? [text, ''] : [text.slice(0, separator), text.slice(separator + 1)];
   return { username: decodeURIComponent(username) || undefined, password: decodeURIComponent(password) || undefined };
-}
-
-function isPercentEncoded(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function readDatabase(text: string | undefined): number | undefined {
