@@ -27,6 +27,8 @@ export function readSecret(path: string): ReadResult {
   if (text === '') return { problem: 'is empty' };
   if (/\r/.test(text)) return { problem: 'has line ends of Windows (CR LF): write it with one line feed, or none' };
   if (/\p{Cc}/u.test(text)) return { problem: 'has several lines, or control characters: a secret is one line' };
+  // No secret has one, and settings are read without them.
+  if (text !== text.trim()) return { problem: 'begins or ends with a blank: remove it' };
   return { text };
 }
 

@@ -1,8 +1,10 @@
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, test } from 'vitest';
+import type { Logger } from 'pino';
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ConfigError, readConfig } from '#idempay/config.js';
+import { followFile, readSecret } from '#idempay/platform/setting-files.js';
 import { makeCertificates } from '../../testkit/servers/certificates.js';
 
 const folder = await mkdtemp(join(tmpdir(), 'idempay-secrets-'));
@@ -68,6 +70,10 @@ describe('a secret in a file', () => {
     ['with a byte order mark', () => fileWith(`\uFEFF${PROCESSOR}`), /byte order mark/],
     ['in UTF-16', () => fileWith(Buffer.from(`\uFEFF${PROCESSOR}`, 'utf16le')), /not UTF-8/],
     ['with a NUL', () => fileWith(`${PROCESSOR}\0`), /control characters/],
+    ['with a blank at its beginning', () => fileWith(` ${PROCESSOR}\n`), /begins or ends with a blank/],
+    ['with a blank at its end', () => fileWith(`${PROCESSOR} \n`), /begins or ends with a blank/],
+    ['with a no-break space at its end', () => fileWith(`${PROCESSOR}\u00A0`), /begins or ends with a blank/],
+    ['of blanks alone', () => fileWith('  \n'), /begins or ends with a blank/],
     ['that is too long', () => fileWith(PROCESSOR.padEnd(1024 * 1024 + 1, 'x')), /longer than 1048576 bytes$/],
   ])('%s is refused with a sentence that has nothing of it', async (_what, make, sentence) => {
     const problems = problemsOf({ PROCESSOR_URL_FILE: await make() });
@@ -92,6 +98,30 @@ describe('a secret in a file', () => {
       expect.stringMatching(/^REDIS_URL must have the form /),
     ]);
   });
+});
+
+/**
+ * Bug: with a blank at an end of a secret file the service started, and refused each later content because "only the password may change".
+ * Cause: the start trimmed the value, and the renewal compared the text as it was. Fix: the file is refused at both.
+ */
+test('a blank that a secret gets while the service runs is named, and the previous content stays in use', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const path = await fileWith(PROCESSOR);
+  const taken: string[] = [];
+  const errors: unknown[] = [];
+  const log = { info: () => {}, error: (line: unknown) => errors.push(line) } as unknown as Pick<
+    Logger,
+    'info' | 'error'
+  >;
+  const file = { name: 'PROCESSOR_URL_FILE', path, text: PROCESSOR };
+  onTestFinished(followFile(file, readSecret, (text) => void taken.push(text), log));
+  await writeFile(path, `${PROCESSOR} \n`);
+  vi.advanceTimersByTime(2_000);
+  expect(errors).toEqual([
+    'PROCESSOR_URL_FILE: the file begins or ends with a blank: remove it. The previous content stays in use.',
+  ]);
+  expect(taken).toEqual([]);
 });
 
 describe('authorities in a file', () => {
