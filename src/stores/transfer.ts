@@ -141,7 +141,7 @@ async function copyTable(
   const last = await target.last(table);
   let after = last && table.key.map((column, index) => (isNumber(column) ? Number(last[index]) : (last[index] ?? '')));
   if (last) report(await target.count(table));
-  // The next rows are read while PostgreSQL writes.
+  // The next rows are read while PostgreSQL writes: a batch of them takes far less than the limit of an idle transaction.
   let writing: Promise<void> = Promise.resolve();
   for (;;) {
     const rows = folder.rows(table, after, BATCH);

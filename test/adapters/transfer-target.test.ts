@@ -1,11 +1,24 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { isPostgresFault } from '#idempay/stores/postgres/connection/start.js';
+import { changeStopped } from '#idempay/stores/postgres/connection/stopped-database.js';
 import { migrate } from '#idempay/stores/postgres/migrate.js';
 import { openTransferTarget } from '#idempay/stores/postgres/transfer-target.js';
 import { LONG_TABLES, type TransferredRow, type TransferredTable } from '#idempay/stores/shared/transferred-tables.js';
+import { nextMigrations } from '../../testkit/protocol/next-migration.js';
 import { runSql } from '../../testkit/servers/postgres.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 
 const NAME = 'a'.repeat(32);
+/** In milliseconds, except the keepalives: seconds, and their number. */
+const LIMITS = {
+  statement_timeout: '0',
+  lock_timeout: '0',
+  idle_in_transaction_session_timeout: '60000',
+  tcp_keepalives_idle: '5',
+  tcp_keepalives_interval: '2',
+  tcp_keepalives_count: '3',
+  tcp_user_timeout: '11000',
+};
 const [PAYMENTS, TRANSACTIONS] = LONG_TABLES as [TransferredTable, TransferredTable];
 
 /** A target that rows may be copied into, until the end of the test. `clauses`: of the creation of its database. */
@@ -75,4 +88,52 @@ test('no read of a target has the time limit of its database', async () => {
   expect(await target.last(PAYMENTS)).toHaveLength(1);
   for await (const ids of target.transactionIds()) expect(ids).toEqual([1]);
   expect(await target.count(TRANSACTIONS)).toBe(1);
+});
+
+/**
+ * Bug: after the death of the machine on which a command ran, its locks stayed for up to two hours. Cause: its sessions had no keepalives, and
+ * turned the limit for idle transactions off. Fix: each of its transactions has those of the service's sessions.
+ */
+describe('a transaction of a command has no time limit, and ends with its machine', () => {
+  const limits = Object.keys(LIMITS)
+    .map((name) => `(SELECT setting FROM pg_settings WHERE name = '${name}') AS ${name}`)
+    .join(', ');
+
+  test('in a transfer', async () => {
+    const { target, url } = await openTarget();
+    await runSql(url, `CREATE VIEW idempay.limits AS SELECT ${limits}`);
+    const found = await target.last({ name: 'limits', key: Object.keys(LIMITS), columns: {}, comparedBy: [] });
+    expect(found).toEqual(Object.values(LIMITS));
+  });
+
+  test('in a change of a stopped database', async () => {
+    const { url, drop } = await createSharedDatabase();
+    onTestFinished(drop);
+    await migrate(url);
+    const { rows } = await changeStopped(url, 'idempay-test', (client) => client.query(`SELECT ${limits}`));
+    expect(rows).toEqual([LIMITS]);
+  });
+
+  test('in a migration', async () => {
+    const { url, drop } = await createSharedDatabase();
+    onTestFinished(drop);
+    await migrate(
+      url,
+      undefined,
+      await nextMigrations({}, 'Full stop', `CREATE TABLE idempay.seen AS SELECT ${limits}`),
+    );
+    const { statement_timeout, tcp_keepalives_idle, tcp_user_timeout } = LIMITS;
+    const [seen] = await runSql(url, 'SELECT * FROM idempay.seen');
+    expect(seen).toMatchObject({ statement_timeout, tcp_keepalives_idle, tcp_user_timeout });
+  });
+});
+
+test('a session that the server has ended is a fault of the way to it', async () => {
+  const { target, url } = await openTarget();
+  const end =
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'idempay-transfer' AND datname = current_database()";
+  expect(await runSql(url, end)).toHaveLength(1);
+  const faults = [];
+  for (let reads = 0; reads < 2; reads += 1) faults.push(await target.count(PAYMENTS).catch((error: unknown) => error));
+  expect(faults.map(isPostgresFault)).toEqual([true, true]);
 });

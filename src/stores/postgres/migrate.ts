@@ -3,6 +3,7 @@ import { Client } from 'pg';
 import { CannotOpen } from '../shared/deployment.js';
 import { type FoundSchema, refuseForeign } from '../shared/found-schema.js';
 import { type Migration, readMigrations } from '../shared/migrations.js';
+import { END_WITH_HOST } from './connection/session.js';
 
 export const MIGRATIONS = new URL('./migrations/', import.meta.url);
 export const OTHER_SCHEMA = ['The schema idempay in the database of DATABASE_URL', 'name another database'] as const;
@@ -54,6 +55,7 @@ export async function migrate(
   client.on('error', () => {});
   try {
     await client.connect();
+    await client.query(END_WITH_HOST);
     await takeLock(client, onWait);
     const found = await readSchema(client, folder);
     refuseForeign(found, ...OTHER_SCHEMA);

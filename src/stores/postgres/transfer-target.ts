@@ -13,14 +13,11 @@ import {
 import { primaryUrl } from './connection/address.js';
 import { RIGHTS_ADVICE } from './connection/checks.js';
 import { ADOPT, beginIncarnation } from './connection/database-identity-statements.js';
+import { LIMITS_OF_COMMAND } from './connection/session.js';
 import { migrate, OTHER_SCHEMA, readSchema } from './migrate.js';
 import { FIND_TRANSFER, type Transfer } from './transfer-state.js';
 
 const CONNECT_TIMEOUT_MS = 5_000;
-
-/** Batches and sums take as long as they take. In each transaction, because a pooler may give the next one another session. */
-const BEGIN = `
-  BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`;
 
 /** Nothing is written after the transfer was given up, because that waits for this lock. */
 const HOLD = "SELECT FROM idempay.transfer WHERE name = $1 AND state = 'COPYING' FOR UPDATE";
@@ -239,7 +236,7 @@ export class TransferTarget {
   }
 
   async #inTransaction<Result>(work: () => Promise<Result>): Promise<Result> {
-    await this.#client.query(BEGIN);
+    await this.#client.query(`BEGIN; ${LIMITS_OF_COMMAND}`);
     try {
       const result = await work();
       const { command } = await this.#client.query('COMMIT');

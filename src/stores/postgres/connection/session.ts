@@ -3,7 +3,7 @@ import type { ClientBase, PoolClient } from 'pg';
 import { StoreUnavailable } from '../../../platform/faults.js';
 import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '../../shared/time-limits.js';
 
-/** A snapshot waits this long for a slow reader of its list. */
+/** A snapshot waits this long for a slow reader of its list, and a transaction of a command for a program that does not go on. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
 
 /**
@@ -31,6 +31,29 @@ const SESSION_SETTINGS = {
   ...PLANNER,
   ...DEAD_HOST,
 };
+
+/** Rows of SQL. */
+const rowsOf = (settings: Readonly<Record<string, string>>) =>
+  Object.entries(settings)
+    .map(([name, value]) => `('${name}', '${value}')`)
+    .join(', ');
+
+/** For a session that may hold a lock between its transactions. */
+export const END_WITH_HOST = `
+  SELECT set_config(name, value, false) FROM (VALUES ${rowsOf(DEAD_HOST)}) AS wanted (name, value)`;
+
+/**
+ * For each transaction of a command that changes many rows, because a pooler may give the next one another session. It takes as long as it
+ * takes, also if the role or the database sets a limit, and ends only with its host or its program. Some limits exist only in later versions.
+ */
+export const LIMITS_OF_COMMAND = `
+  SELECT set_config(name, value, true) FROM (VALUES ${rowsOf({
+    statement_timeout: '0',
+    lock_timeout: '0',
+    transaction_timeout: '0',
+    idle_in_transaction_session_timeout: String(IDLE_IN_TRANSACTION_TIMEOUT_MS),
+    ...DEAD_HOST,
+  })}) AS wanted (name, value) JOIN pg_settings USING (name)`;
 
 /** A setting of no meaning to the server, by which a session is recognized. */
 const MARK = 'idempay.session';

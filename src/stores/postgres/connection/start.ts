@@ -63,7 +63,7 @@ const DOWN_CODES = new Set([
 /** SQLSTATE: connection lost, rolled back, too few resources, stopping or starting (57P03), system or internal error. */
 const DOWN_STATES = /^(08|40|53|57|58|XX)...$/;
 /** The driver's own words, which have no code. */
-const DOWN_WORDS = /timeout|terminated/i;
+const DOWN_WORDS = /timeout|terminated|connection error/i;
 
 function isDown(cause: Error): boolean {
   if (cause instanceof StandbyRefused) return cause.hostCount > 1;

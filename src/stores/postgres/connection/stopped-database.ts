@@ -4,17 +4,13 @@ import { refuseForeign } from '../../shared/found-schema.js';
 import { OTHER_SCHEMA, readSchema } from '../migrate.js';
 import { FIND_TRANSFER, type Transfer } from '../transfer-state.js';
 import { primaryUrl } from './address.js';
+import { LIMITS_OF_COMMAND } from './session.js';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 /** Sessions of services; a pooler may hide some. */
 const SERVICES = `
   SELECT count(*)::integer AS sessions FROM pg_stat_activity
   WHERE datname = current_database() AND application_name = 'idempay'`;
-
-/** A change of many rows has no time limit, also if the role or the database sets one. Some limits exist only in later versions. */
-const WITHOUT_LIMITS = `
-  SELECT set_config(name, '0', true) FROM pg_settings
-  WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`;
 
 /**
  * Changes a database that no service runs on, in one transaction. Throws CannotOpen, with nothing changed, if one does, if a transfer made
@@ -35,7 +31,7 @@ export async function changeStopped<Result>(
   try {
     await client.connect();
     await client.query('BEGIN');
-    await client.query(WITHOUT_LIMITS);
+    await client.query(LIMITS_OF_COMMAND);
     const { rows } = await client.query<{ sessions: number }>(SERVICES);
     if (rows[0]?.sessions !== 0)
       throw new CannotOpen('Nothing was changed: a service runs on this database. Stop it first.');
