@@ -71,6 +71,8 @@ async function begin({ folder, target, redis }: Ends): Promise<string | 'complet
     const name = randomBytes(NAME_BYTES).toString('hex');
     const other = await redis.find();
     if (other) refuseOtherTransfer(other, mark?.name ?? name);
+    // A copy of the folder may have its lock too, and does not know then that its target has started.
+    if (other?.isStarted) throw new CannotOpen(OTHER_TARGET);
     await target.refuseUnwritable();
     folder.migrate();
     if (mark) await redis.release(mark.name);
@@ -191,10 +193,10 @@ export function cancelTransfer(settings: TransferSettings, progress: Pick<Transf
     const { mark } = folder;
     if (!mark) throw notLeaving();
     const found = await target.find();
+    // Whatever DATABASE_URL names: a copy of the folder may meet the Redis of the target that has started.
+    if ((await redis.find())?.isStarted) throw started();
     const isOurs = typeof found === 'object' && found.name === mark.name;
     if (isOurs) {
-      const known = await redis.find();
-      if (known?.name === mark.name && known.isStarted) throw started();
       if (!(await target.giveUp(mark.name))) throw started();
     } else refuseOtherTarget(folder);
     await redis.giveUp(mark.name);

@@ -148,6 +148,38 @@ test('a copy of a leaving folder is neither freed nor moved without the target t
   await expectKnown((await move.serveTarget()).url, move.known, move.processor);
 });
 
+/**
+ * Bug: a copy of the whole folder, with its lock, that was made while the folder was leaving took the name of the started target out of its
+ * Redis, with a DATABASE_URL of its own. Cause: only a copy without its lock is known as one, and the state of an empty database says nothing
+ * of a start. Fix: a start that Redis knows of is enough to refuse.
+ */
+test.each([
+  ['given back', ['--cancel'], 'A service has started on the target'],
+  ['moved to another database', [], 'was copied to another target'],
+])(
+  'a copy of a leaving folder with its lock is not %s with the Redis of the target that has started',
+  async (_what, more, words) => {
+    const move = await openUsedMove();
+    expect(await move.run([], crashAtTransfer('after', 'target copyRest'))).toMatchObject({ signal: 'SIGKILL' });
+    const copy = await move.copied(await openTestStores());
+    expect(await move.run()).toMatchObject({ code: 0, stderr: '' });
+    const { key } = await payAtTarget(move);
+    const { redis } = move.stores;
+    const { transfer } = await move.stores.keyNames();
+    const before = await redis.client.hgetall(transfer);
+    const refused = await copy.run(more, { REDIS_URL: move.stores.environment.REDIS_URL ?? '' });
+    expect(refused.code).not.toBe(0);
+    expect(refused.stderr).toContain(words);
+    expect(await redis.client.hgetall(transfer)).toEqual(before);
+    await expect(copy.serveSource()).rejects.toThrow(LEAVING);
+    const service = await move.serveTarget();
+    expect((await payNew(service.url, 'order-20')).key).toBe(key);
+    await expectKnown(service.url, move.known, move.processor);
+    // The way out for an operator who knows better.
+    expect((await copy.runOnFolder('transfer', '--cancel', '--target-is-gone')).code).toBe(0);
+  },
+);
+
 test('a copy that differs from the folder is never complete', async () => {
   const move = await openUsedMove();
   expect(await move.run([], crashAtTransfer('before', 'target copyRest'))).toMatchObject({ signal: 'SIGKILL' });
