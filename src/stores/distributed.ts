@@ -19,7 +19,7 @@ import { createPostgresSettlements } from './postgres/payments/settlement-reads.
 import { createPostgresCacheEpochs } from './postgres/transactions/cache-epochs.js';
 import { SWEEP_CREATION_KEYS } from './postgres/transactions/transaction-statements.js';
 import { createPostgresTransactionStore } from './postgres/transactions/transaction-store.js';
-import { findStartableTransfer } from './postgres/transfer-state.js';
+import { findStartableTransfer, refuseUnstartable } from './postgres/transfer-state.js';
 import { createPostgresEndpointRows } from './postgres/webhooks/endpoint-rows.js';
 import { CacheMasters } from './redis/connection/cache-masters.js';
 import { connected, connectRedis, renewAccess } from './redis/connection/client.js';
@@ -140,6 +140,7 @@ export async function openDistributed(options: {
     await database.start();
     const { host } = address;
     await databaseClock.start();
+    await refuseUnstartable(database);
     await migrate(address.url, notices.warn, migrations);
     await refuseMissingRights(database);
     const transfer = await findStartableTransfer(database);

@@ -27,7 +27,7 @@ export const openTransferTarget = async (...parameters) => trapped('target', awa
 export const openTransferRedis = async (...parameters) => trapped('redis', await mark.openTransferRedis(...parameters));
 export const createTransferMark = (...parameters) => trapped('redis', mark.createTransferMark(...parameters));
 export const { refuseOtherTransfer } = mark;
-export const { findStartableTransfer, givenUpTarget } = state;
+export const { findStartableTransfer, givenUpTarget, refuseUnstartable } = state;
 export const { startTransferred } = trapped('service', { startTransferred: state.startTransferred });
 
 // Node.js loads this file a second time, in a thread of its own, if its hooks run there. They do before Node.js 22.15.

@@ -29,12 +29,23 @@ export function migrate(database: Database, folder: URL = MIGRATIONS): void {
   }
 }
 
-/** Throws CannotOpen if there is no schema yet, or another version made it. Changes nothing. */
-export function refuseForeignSchema(database: Database, folder: URL = MIGRATIONS): void {
+/** True if there is a schema, of this version or of an earlier one. Throws CannotOpen if another version made it. Changes nothing. */
+export function hasSchema(database: Database, folder: URL = MIGRATIONS): boolean {
   const found = readSchema(database, folder);
   refuseForeign(found, ...IN_DATA_DIR);
-  if (found.pending.length < readMigrations(folder).length) return;
+  return found.pending.length < readMigrations(folder).length;
+}
+
+/** Throws CannotOpen if there is no schema yet, or another version made it. Changes nothing. */
+export function refuseForeignSchema(database: Database, folder?: URL): void {
+  if (hasSchema(database, folder)) return;
   throw new CannotOpen("The database in DATA_DIR has nothing in it yet: set DATA_DIR to the service's.");
+}
+
+/** Throws CannotOpen if the schema is not up to date. Changes nothing. */
+export function refusePending(database: Database, folder?: URL): void {
+  if (readSchema(database, folder).pending.length === 0) return;
+  throw new CannotOpen('Nothing was changed: start this version of the service on the folder first.');
 }
 
 /** Compares the database with the files of this version. */

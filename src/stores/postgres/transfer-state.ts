@@ -10,6 +10,12 @@ export interface Transfer {
 
 export const FIND_TRANSFER: Statement = { name: 'find_transfer', text: 'SELECT name, state FROM idempay.transfer' };
 
+/** Asked before the schema is brought up to date, which may have none of our tables yet. */
+const HAS_TRANSFER: Statement = {
+  name: 'has_transfer',
+  text: `SELECT FROM pg_class WHERE relnamespace = to_regnamespace('idempay') AND relname = 'transfer'`,
+};
+
 const START: Statement = {
   name: 'start_transferred',
   text: "UPDATE idempay.transfer SET state = 'STARTED' WHERE name = $1 AND state = 'COMPLETE' RETURNING name",
@@ -31,6 +37,14 @@ export async function findStartableTransfer(database: Postgres): Promise<Transfe
     default:
       return transfer;
   }
+}
+
+/**
+ * Before the schema is brought up to date, because a target that an earlier version began is completed or given up by that version. Throws
+ * CannotOpen if a transfer made this database, and no service may start on it.
+ */
+export async function refuseUnstartable(database: Postgres): Promise<void> {
+  if ((await database.read(HAS_TRANSFER)).length > 0) await findStartableTransfer(database);
 }
 
 export const givenUpTarget = () =>

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { CannotOpen } from '../../shared/deployment.js';
-import { refuseForeignFile } from '../migrate.js';
+import { refuseForeignFile, refuseForeignSchema, refusePending } from '../migrate.js';
 import { DATABASE, takeExclusively } from './exclusive-folder.js';
 import type { CommitMark } from './last-commit.js';
 import { refuseLeaving } from './leaving-mark.js';
@@ -17,19 +17,21 @@ export function databaseIn(dataDir: string): string {
 
 /**
  * Changes the database of a folder that no service runs on. Throws CannotOpen, with nothing changed, if one does. `remembered`: the last
- * commit that the folder knows of.
+ * commit that the folder knows of. `migrations`: a folder in place of this version's files.
  */
 export function changeStopped<Result>(
   dataDir: string,
   change: (database: Database, remembered: CommitMark | undefined) => Result,
+  migrations?: URL,
 ): Result {
   const path = databaseIn(dataDir);
   const folder = takeExclusively(dataDir);
   try {
-    refuseForeignFile(path);
+    refuseForeignFile(path, migrations);
     assertLogBelongs(path);
     const database = openForWriting(path);
     try {
+      refuseForeignSchema(database, migrations);
       refuseLeaving(database, `Nothing was changed in ${dataDir}`);
       return change(database, folder.remembered);
     } finally {
@@ -38,4 +40,16 @@ export function changeStopped<Result>(
   } finally {
     folder.release();
   }
+}
+
+/** The same for a change that needs the schema of this version. Throws CannotOpen, with nothing changed, if an earlier version made it. */
+export function changeUpToDate<Result>(
+  { dataDir, migrations }: { readonly dataDir: string; readonly migrations: URL | undefined },
+  change: (database: Database, remembered: CommitMark | undefined) => Result,
+): Result {
+  const changeIt = (database: Database, remembered: CommitMark | undefined) => {
+    refusePending(database, migrations);
+    return change(database, remembered);
+  };
+  return changeStopped(dataDir, changeIt, migrations);
 }

@@ -2,8 +2,7 @@ import { type Adoptable, type Adoption, adoptionRefusal, NOBODY } from '../../..
 import { CannotOpen } from '../../shared/deployment.js';
 import { isRestored } from '../file/adoption.js';
 import { readLastCommit } from '../file/last-commit.js';
-import { changeStopped } from '../file/stopped-database.js';
-import { migrate } from '../migrate.js';
+import { changeUpToDate } from '../file/stopped-database.js';
 
 const ADOPTION = `
   SELECT adopter, EXISTS (SELECT 1 FROM payments WHERE client IS NULL AND reference IS NOT NULL) AS hasOrders FROM deployment`;
@@ -37,11 +36,11 @@ export function readAdoption(database: { prepare(sql: string): { get(): unknown 
 /**
  * Gives a client the rows that were written without credentials, in one commit: a death before it leaves everything, and a second run finds it done.
  * NOBODY leaves them without a client. Returns how many payments the client was given; undefined if it had adopted before. Throws CannotOpen, with
- * nothing changed, if another client has adopted, if the client has references of its own, or if a service runs on the folder.
+ * nothing changed, if another client has adopted, if the client has references of its own, if a service runs on the folder, or if
+ * an earlier version made the schema. `migrations`: a folder in place of this version's files.
  */
-export function adoptUnowned(dataDir: string, client: string): number | undefined {
-  return changeStopped(dataDir, (database, remembered) => {
-    migrate(database);
+export function adoptUnowned(dataDir: string, client: string, migrations?: URL): number | undefined {
+  return changeUpToDate({ dataDir, migrations }, (database, remembered) => {
     const row = database.prepare(ADOPTABLE).get(client) as { adopter: string | null; hasReferences: number };
     const found: Adoptable = { adopter: row.adopter, hasReferences: row.hasReferences === 1 };
     const refusal = adoptionRefusal(client, found);

@@ -1,7 +1,6 @@
 import { refuseRealPayments } from '../../shared/checks.js';
 import { beginIncarnation } from '../file/adoption.js';
-import { changeStopped } from '../file/stopped-database.js';
-import { migrate } from '../migrate.js';
+import { changeUpToDate } from '../file/stopped-database.js';
 import { ERASE_ALL_SOURCES } from './payment-sources.js';
 import { readProcessorNames } from './processor-names.js';
 
@@ -18,11 +17,11 @@ const DISCARD = `
 
 /**
  * Removes the payments of a folder in which all are simulated, and all keys; transactions stay. Returns false if there is nothing to
- * remove. Throws CannotOpen, with nothing changed, if a service runs on the folder or a payment was made at a processor.
+ * remove. Throws CannotOpen, with nothing changed, if a service runs on the folder, a payment was made at a processor, or an earlier
+ * version made the schema. `migrations`: a folder in place of this version's files.
  */
-export function discardSimulatedPayments(dataDir: string): boolean {
-  return changeStopped(dataDir, (database) => {
-    migrate(database);
+export function discardSimulatedPayments(dataDir: string, migrations?: URL): boolean {
+  return changeUpToDate({ dataDir, migrations }, (database) => {
     const { used } = readProcessorNames(database);
     refuseRealPayments(used);
     if (used.length === 0) return false;

@@ -8,7 +8,7 @@ import { LastCommit, readLastCommit } from '../file/last-commit.js';
 import { refuseLeaving } from '../file/leaving-mark.js';
 import { assertDurable, type Database, openForWriting } from '../file/sqlite.js';
 import { assertLogBelongs } from '../file/write-ahead-log.js';
-import { migrate, refuseForeignFile } from '../migrate.js';
+import { hasSchema, migrate, refuseForeignFile } from '../migrate.js';
 import { receiveTime, type SentTime, StoreClock, sendTime } from '../store-clock.js';
 import { createBatchCommits } from './batch-commits.js';
 import {
@@ -39,8 +39,9 @@ function openMigrated(dataDir: string, migrations: string | undefined): Database
   refuseForeignFile(path, files);
   assertLogBelongs(path);
   const database = openForWriting(path);
+  // Before anything is changed: the target may be one that only the earlier version can complete.
+  if (hasSchema(database, files)) refuseLeaving(database, `DATA_DIR ${dataDir} cannot be used`);
   migrate(database, files);
-  refuseLeaving(database, `DATA_DIR ${dataDir} cannot be used`);
   return database;
 }
 
