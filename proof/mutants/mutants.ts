@@ -28,6 +28,8 @@ const EMBEDDED = 'src/stores/embedded';
  */
 const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>> = {
   'src/payments/execution.ts': {
+    'recovery sends a refund that an operator may have declined':
+      'Math.min(dedupMs, idempotencyTtlMs); → idempotencyTtlMs;',
     'answer before commit': `const settled = await settle(claim, result, outcome, note);
 → settle(claim, result, outcome, note).catch(() => {});
       const final = { outcome, fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };

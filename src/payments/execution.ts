@@ -267,12 +267,14 @@ export function createCarryOut(
   function obstacleOfAge({ unsent, mayBeLost, refund }: Claim, origin: Origin, ageMs: number): string | undefined {
     // Whatever was sent for a lost row, the processor would know.
     const isUnsent = unsent || mayBeLost;
+    const { dedupMs } = processor.traits;
     // The processor knows a refund for ever, and a charge for a time.
-    if (!isUnsent && !refund)
-      return isWithin(ageMs, processor.traits.dedupMs) ? undefined : 'and too old to be sent again';
+    if (!isUnsent && !refund) return isWithin(ageMs, dedupMs) ? undefined : 'and too old to be sent again';
+    // After that time an operator may decline a refund, and a restore may lose the verdict.
+    const recoveredForMs = isUnsent || dedupMs === 0 ? idempotencyTtlMs : Math.min(dedupMs, idempotencyTtlMs);
     // A payer who repeats wants to pay. After the life of a key without a repeat the payer may have paid elsewhere, and a shop may have given
     // the money back by hand.
-    if (origin !== 'recovery' || isWithin(ageMs, idempotencyTtlMs)) return undefined;
+    if (origin !== 'recovery' || isWithin(ageMs, recoveredForMs)) return undefined;
     return `${isUnsent ? 'never sent, and' : 'and'} too old to be sent without a repeat`;
   }
 

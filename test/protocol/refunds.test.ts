@@ -177,6 +177,28 @@ describe('an outcome that is not known', () => {
     expect(processor.refunds).toHaveLength(1);
   });
 
+  /**
+   * Bug: a refund that an operator had declined was sent after a restore that lost the verdict. Cause: recovery sent refunds for longer than an
+   * operator waits. Fix: it sends none that an operator may decline; a request that repeats the name does.
+   */
+  test('is not sent again by recovery if an operator may have declined it', async () => {
+    const { refund, processor, recovery } = await givenPaid({ dedupMs: 1 });
+    processor.planRefund({ outcome: 'none' });
+    expect(await refund()).toMatchObject({ state: 'unknown' });
+    await ports.pass(10);
+    await recovery.runOnce();
+    expect(processor.refunds).toEqual([]);
+    expect(await refund()).toMatchObject(GIVEN_BACK);
+  });
+
+  test('is sent again by recovery before that', async () => {
+    const { refund, processor, recovery } = await givenPaid();
+    processor.planRefund({ outcome: 'none' });
+    expect(await refund()).toMatchObject({ state: 'unknown' });
+    await recovery.runOnce();
+    expect(processor.refunds).toHaveLength(1);
+  });
+
   test('is finished by recovery', async () => {
     const { refund, processor, recovery, refundKeyOf, refundedUnits } = await givenPaid();
     processor.planRefund({ outcome: 'declined', answerLost: true });
