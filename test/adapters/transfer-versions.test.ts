@@ -13,6 +13,7 @@ import { openTestStores } from '../../testkit/deployments/distributed-stores.js'
 import { serveInProcess } from '../../testkit/processes/service-in-process.js';
 import { nextMigrations } from '../../testkit/protocol/next-migration.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
+import { patience } from '../../testkit/time/patience.js';
 
 const NAME = 'a'.repeat(32);
 
@@ -21,7 +22,8 @@ const NAME = 'a'.repeat(32);
 async function openFolder() {
   const folder = await mkdtemp(join(tmpdir(), 'idempay-versions-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const database = new DatabaseSync(join(folder, 'idempay.sqlite'));
+  // A service that ends locks it for a moment.
+  const database = new DatabaseSync(join(folder, 'idempay.sqlite'), { timeout: patience(5_000) });
   onTestFinished(() => database.close());
   const version = () => database.prepare('PRAGMA user_version').get();
   return { folder, database, version };
