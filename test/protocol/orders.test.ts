@@ -190,7 +190,8 @@ describe('a charge whose row was lost, and whose payment was cancelled since,', 
     expect(await process.another({}, emptyKeys).payments.cancel(named)).toEqual({ state: 'cancelled' });
     process.ledger.interruptNext('cancel', async () => ({ state: 'under way', fingerprint: '', remainingMs: 0 }));
     process.ledger.interruptNext('beginEnding', async () => {
-      const lost = { ...claimAttempt({ ...named, owner: process.owners.at(-1) ?? '' }), client: named.client };
+      const [owner, processor] = [process.owners.at(-1) ?? '', process.processor.traits.name];
+      const lost = { ...claimAttempt({ ...named, owner, processor }), client: named.client };
       return { ...lost, epoch: 1, unsent: false, ageMs: 0, ending: 'order' };
     });
     process.processor.planEnd({ state: 'succeeded', charged: MONEY });
