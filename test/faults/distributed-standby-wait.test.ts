@@ -4,7 +4,19 @@ import { expectError } from '../../testkit/client/error-body.js';
 import { untilOutcome } from '../../testkit/client/full-service.js';
 import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import { expectReplay } from '../../testkit/client/payment-answers.js';
-import { createdIn, draft, idsOf, listTransactions, newAccount, postBatch } from '../../testkit/client/transactions.js';
+import {
+  changeStatus,
+  createdIn,
+  deleteTransaction,
+  draft,
+  expectUnknownTransaction,
+  givenTransaction,
+  idsOf,
+  listTransactions,
+  newAccount,
+  postBatch,
+  type Transaction,
+} from '../../testkit/client/transactions.js';
 import { alongside } from '../../testkit/concurrency.js';
 import { executionOf, openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
 import { pause, until } from '../../testkit/time/until.js';
@@ -74,6 +86,30 @@ describe('a synchronous standby that is down, while the waits for it are cancell
     expect(createdIn(answer).map(({ transactionId }) => transactionId)).toEqual(
       idsOf(await listTransactions(url, { from: account })),
     );
+  });
+
+  /**
+   * Bug: the repeat of a status change or a delete was acknowledged though the standby did not have it. Cause: the repeat changes no row, so
+   * it has no commit that waits, and the row that was read back was believed. Fix: the answer waits for a commit of its own.
+   */
+  it('lets no status change or delete be acknowledged, nor a repeat, and both have happened when it is back', async () => {
+    const { url } = await stores.serve();
+    const changed = await givenTransaction(url);
+    const deleted = await givenTransaction(url);
+    const change = () => changeStatus(url, changed.transactionId, 'COMPLETED');
+    const remove = () => deleteTransaction(url, deleted.transactionId);
+    await withoutStandby(async () => {
+      for (let repeat = 0; repeat < REPEATS; repeat += 1) {
+        expectError(await change(), 503, /not known whether the status was changed/);
+        expectError(await remove(), 503, /not known whether the transaction was deleted/);
+      }
+      const ids = [changed.transactionId, deleted.transactionId];
+      const query = 'SELECT id::float8 AS id, status FROM idempay.transactions WHERE id = ANY ($1)';
+      expect(await stores.sql(query, [ids])).toEqual([{ id: changed.transactionId, status: 'COMPLETED' }]);
+    });
+    const answer = await change();
+    expect([answer.status, answer.json<Transaction>().status]).toEqual([200, 'COMPLETED']);
+    expectUnknownTransaction(await remove(), deleted.transactionId);
   });
 
   /** Neither of the first attempt nor of repeats: they get 409 and 404 while the claim of the first has its lease. */

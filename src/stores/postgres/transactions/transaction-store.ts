@@ -1,4 +1,4 @@
-import { StoreUnavailable } from '../../../platform/faults.js';
+import { afterWrite, StoreUnavailable } from '../../../platform/faults.js';
 import type {
   FoundTransactions,
   StatusChangeResult,
@@ -69,6 +69,14 @@ export function createPostgresTransactionStore(
     return row && transactionOf(row);
   }
 
+  /**
+   * What was only read may be the effect of an earlier request whose wait for the standby was cancelled, so it is acknowledged when it is
+   * durable. Until then it is not said that nothing was changed.
+   */
+  function confirmRead(): Promise<void> {
+    return afterWrite(confirmDurable());
+  }
+
   function deadline(writeBy: number | undefined): number {
     return databaseClock.at(writeBy ?? clock.monotonic() + WRITE_DEADLINE_MS);
   }
@@ -82,7 +90,9 @@ export function createPostgresTransactionStore(
         const values = [id, status, onlyFrom ?? null, deadline(mark.writeBy), mark.epoch ?? null];
         const [changed] = await database.write<TransactionRow>(statements.CHANGE_STATUS, values);
         if (changed) return { state: 'done', transaction: transactionOf(changed) };
-        return unchangedBecause(await get(id), status, onlyFrom);
+        const unchanged = unchangedBecause(await get(id), status, onlyFrom);
+        if (unchanged?.state === 'done') await confirmRead();
+        return unchanged;
       });
     },
 
@@ -92,7 +102,10 @@ export function createPostgresTransactionStore(
         const moved = await database.write(statements.REMOVE, values);
         if (moved.length > 0) return 'removed';
         const transaction = await get(id);
-        if (!transaction) return 'not found';
+        if (!transaction) {
+          await confirmRead();
+          return 'not found';
+        }
         return isPermitted(transaction.status, onlyFrom) ? undefined : 'precondition failed';
       });
     },
