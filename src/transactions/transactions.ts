@@ -52,6 +52,8 @@ export interface Transactions {
 export interface CreateRules {
   readonly once?: CreationName | undefined;
   readonly condition?: TagCondition | undefined;
+  /** The client that asks: clients take turns at the list of the condition. If omitted, nobody in particular. */
+  readonly client?: string | undefined;
 }
 
 export type CreateResult =
@@ -179,10 +181,10 @@ export function createTransactions(
     return snapshot ? { state: 'list', tag, pages: pagesOf(snapshot) } : { state: 'not modified', tag };
   }
 
-  async function create(wanted: readonly NewTransaction[], { once, condition }: CreateRules = {}) {
+  async function create(wanted: readonly NewTransaction[], { once, condition, client }: CreateRules = {}) {
     const [only] = wanted;
     const key = once && { ...once, fingerprint: fingerprintOf(wanted), idempotencyTtlMs };
-    if (condition && !(await listMeets(condition))) {
+    if (condition && !(await listMeets(condition, client))) {
       // A repeat never meets the condition that its first request met: that one changed the list.
       const known = key && (await store.findCreation(key));
       return known ? counted(resultOf(wanted, known)) : ({ state: 'precondition failed' } as const);
@@ -193,11 +195,10 @@ export function createTransactions(
     return counted(resultOf(wanted, await store.createAll(wanted, key)));
   }
 
-  /** Just before the create and not in its commit (RFC 9110 13.2.1). */
-  async function listMeets(condition: TagCondition): Promise<boolean> {
-    const found = await list({ from: '', to: '' }, condition);
-    if (found.state === 'list') found.pages.close();
-    return found.state === 'not modified';
+  /** Just before the create and not in its commit (RFC 9110 13.2.1). Any tag is enough, because no list is sent. */
+  async function listMeets(condition: TagCondition, client: string | undefined): Promise<boolean> {
+    const { tag } = await tags.open({ from: '', to: '', client }, store, () => true);
+    return condition(tag);
   }
 
   function counted(result: CreateResult): CreateResult {

@@ -15,6 +15,7 @@ import { refundLedgerContract } from './refund-ledger-contract.js';
 import { settlementsContract } from './settlements-contract.js';
 import { transactionCacheContract } from './transaction-cache-contract.js';
 import { transactionCreationContract } from './transaction-creation-contract.js';
+import { transactionListContract } from './transaction-list-contract.js';
 import { transactionSearchContract } from './transaction-search-contract.js';
 import { transactionStoreContract } from './transaction-store-contract.js';
 
@@ -27,6 +28,7 @@ const CONTRACTS = {
   'payment history': paymentHistoryContract,
   'payment life': paymentLifeContract,
   'transaction store': transactionStoreContract,
+  'transaction list': transactionListContract,
   'transaction search': transactionSearchContract,
   'transaction creation': transactionCreationContract,
   'transaction cache': transactionCacheContract,

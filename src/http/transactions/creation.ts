@@ -8,6 +8,7 @@ import { publicErrors, storeRefusal } from '../errors/public-errors.js';
 import { REQUEST_HEADERS } from '../openapi/headers.js';
 import type { RequestHeader, RouteErrors } from '../openapi/route-description.js';
 import { writeCondition } from '../requests/preconditions.js';
+import { clientOf } from '../requests/request-limit-hook.js';
 
 const KEY = /^[\x21-\x7e]{1,64}$/;
 /** A string of structured fields (RFC 8941 3.3.3), as the IETF draft of the header wants it. */
@@ -32,7 +33,8 @@ export function create(
   send: (created: readonly Transaction[]) => void,
 ): void {
   const once = creationNameOf(request, endpoint);
-  const creating = transactions.create(wanted, { once, condition: writeCondition(request.headers) });
+  const condition = writeCondition(request.headers);
+  const creating = transactions.create(wanted, { once, condition, client: clientOf(request) });
   answerWith(reply, once ? creating.catch(adviseRepeat) : creating, (result) => {
     switch (result.state) {
       case 'mismatch':
