@@ -759,6 +759,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/transactions/list-tags.ts': {
     'the list tag is extended over removals':
       'await snapshot.firstRemovedSince(known.version) → Number.POSITIVE_INFINITY',
+    "a client is refused because of another one's turn":
+      'instanceof AllSnapshotsInUse) break; → instanceof AllSnapshotsInUse) throw fault;',
   },
   'client/payments/pay.ts': {
     'the client repeats with a new key': `() => this.transport.send(call, this.#requestOf(call, asked, body)),

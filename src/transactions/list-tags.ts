@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { StoreUnavailable } from '../platform/faults.js';
+import { AllSnapshotsInUse, StoreUnavailable } from '../platform/faults.js';
 import type { NowOrLater } from '../platform/now-or-later.js';
 import { type Checkpoint, lastBefore, sparse } from './digest-checkpoints.js';
 import type { TransactionSnapshot, TransactionStore } from './ports/transaction-store.js';
@@ -44,7 +44,8 @@ type Store = Pick<TransactionStore, 'listVersion' | 'openSnapshot'>;
 /**
  * The list tag (spec 4.3 list rule 2): MD5 over the ids in list order, then their number. It depends on nothing but the
  * ids, so it is right for as long as the list version stands. When the list grew the tag is extended; after a removal it is
- * made anew from the last checkpoint before the removed id. One request does so for each filter and version; others wait for it.
+ * made anew from the last checkpoint before the removed id. One request does so for each filter and version; others wait for it, and
+ * never for its turn at a long list.
  */
 export class ListTags {
   private readonly known = new LRUCache<string, KnownTag>({
@@ -52,8 +53,8 @@ export class ListTags {
     maxSize: MAX_CHECKPOINTS_IN_ALL,
     sizeCalculation: ({ checkpoints }) => checkpoints.length,
   });
-  /** By filter: what the first of several requests finds, from the opening of its snapshot on. */
-  private readonly opening = new Map<string, Promise<MadeTag>>();
+  /** By filter: the tag that the first of several requests finds, from the opening of its snapshot on. Undefined if a newer one is known. */
+  private readonly opening = new Map<string, Promise<MadeTag | undefined>>();
   /** By filter: the reading of ids that is under way. */
   private readonly making = new Map<string, Promise<MadeTag>>();
 
@@ -68,7 +69,7 @@ export class ListTags {
    */
   open(filter: TransactionFilter, store: Store, isEnough?: (tag: string) => boolean): NowOrLater<OpenedTag> {
     const key = filterKey(filter);
-    if (!isEnough) return this.openFirst(key, filter, store);
+    if (!isEnough) return this.openTagged(key, filter, store);
     const version = store.listVersion();
     return version instanceof Promise
       ? version.then((later) => this.openSince(later, key, filter, store, isEnough))
@@ -95,34 +96,24 @@ export class ListTags {
     store: Store,
     isEnough: (tag: string) => boolean,
   ): Promise<OpenedTag> {
-    // Nothing is awaited between this look and `openFirst`: only one of many requests goes on from here.
+    // Nothing is awaited between this look and `openTagged`: only one of many requests goes on from here.
     let made: MadeTag | undefined = this.known.get(key);
     while ((made?.version ?? -1) < version) {
       const other = this.opening.get(key);
       if (!other) break;
-      made = await other;
+      try {
+        made = (await other) ?? this.known.get(key);
+      } catch (fault) {
+        // The other one's client got no snapshot, but ours may get one.
+        if (fault instanceof AllSnapshotsInUse) break;
+        throw fault;
+      }
     }
     if (made && made.version >= version && isEnough(made.tag)) return { tag: this.alreadyKnown(made) };
-    const opened = await this.openFirst(key, filter, store, isEnough);
+    const opened = await this.openTagged(key, filter, store, isEnough);
     if (!isEnough(opened.tag)) return opened;
     opened.snapshot.close();
     return { tag: opened.tag };
-  }
-
-  /** If no other request opens a snapshot for this filter, later requests can wait for the tag of this one. */
-  private openFirst(
-    key: string,
-    filter: TransactionFilter,
-    store: Store,
-    isEnough?: (tag: string) => boolean,
-  ): Promise<TaggedSnapshot> {
-    const opened = this.openTagged(key, filter, store, isEnough);
-    if (!this.opening.has(key)) {
-      this.opening.set(key, opened);
-      const end = () => this.opening.delete(key);
-      opened.then(end, end);
-    }
-    return opened;
   }
 
   /** A list that turns out to be long, while too many long ones are read, is opened again when it is its turn. */
@@ -135,11 +126,11 @@ export class ListTags {
     let long: number | 'at the end' | undefined = !isEnough && this.isKnownToBeLong(key) ? 'at the end' : undefined;
     for (let tries = 0; tries < MAX_TRIES; tries += 1) {
       const newest = this.known.peek(key)?.version ?? 0;
-      const snapshot = await store.openSnapshot(filter, long);
+      const opening = this.openOnce(key, newest, store.openSnapshot(filter, long));
+      // What waits for its turn at a long list is waited for by nobody.
+      if (long === undefined) this.share(key, opening);
+      const { snapshot, made } = await opening;
       try {
-        // The store returned to an older version (a failover or a restore), so tags of later versions are invalid.
-        if (snapshot.version < newest) this.known.delete(key);
-        const made = await this.tagOf(key, snapshot);
         if (made) {
           long = placeFor(made, snapshot, isEnough);
           if (long === undefined) return { ...made, snapshot };
@@ -151,6 +142,28 @@ export class ListTags {
       snapshot.close();
     }
     throw new StoreUnavailable('unchanged', 'the list changes faster than it can be read');
+  }
+
+  /** If no other request opens a snapshot for this filter, later requests can wait for the tag of this one. */
+  private share(key: string, opening: Promise<{ readonly made: MadeTag | undefined }>): void {
+    if (this.opening.has(key)) return;
+    const end = () => this.opening.delete(key);
+    const made = opening.then((opened) => opened.made).finally(end);
+    made.catch(ignore);
+    this.opening.set(key, made);
+  }
+
+  /** With the tag of the snapshot; undefined if a newer one is known already. `newest`: the version that was known before it was opened. */
+  private async openOnce(key: string, newest: number, opening: Promise<TransactionSnapshot>) {
+    const snapshot = await opening;
+    try {
+      // The store returned to an older version (a failover or a restore), so tags of later versions are invalid.
+      if (snapshot.version < newest) this.known.delete(key);
+      return { snapshot, made: await this.tagOf(key, snapshot) };
+    } catch (fault) {
+      snapshot.close();
+      throw fault;
+    }
   }
 
   private isKnownToBeLong(key: string): boolean {

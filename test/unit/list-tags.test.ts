@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { AllSnapshotsInUse } from '#idempay/platform/faults.js';
 import { firstRemovedId, type RemovalRow } from '#idempay/stores/shared/transaction-rows.js';
 import { sparse } from '#idempay/transactions/digest-checkpoints.js';
 import { ListTags } from '#idempay/transactions/list-tags.js';
@@ -256,6 +257,19 @@ describe('list tags', () => {
       createWhileOpening(() => list.tag(tags));
       expect(await list.tag(tags)).toBe(tagOf(list.ids()));
       expect([list.opened, list.closed]).toEqual([3, 3]);
+    });
+
+    test('but has no snapshot, another one asks for a snapshot of its own', async () => {
+      const { whileOpening } = list;
+      list.whileOpening = () => {
+        list.whileOpening = whileOpening;
+        return Promise.reject(new AllSnapshotsInUse(1));
+      };
+      const [first, ...others] = await Promise.allSettled([ask(), ask(), ask()]);
+      expect(first).toMatchObject({ status: 'rejected', reason: expect.any(AllSnapshotsInUse) });
+      const value = { tag: tagOf(list.ids()) };
+      expect(others).toEqual(Array(2).fill({ status: 'fulfilled', value }));
+      expect([list.opened, list.closed]).toEqual([2, 2]);
     });
 
     test('its failure is the failure of all that wait, and the next one tries again', async () => {
