@@ -1,8 +1,12 @@
 import { expect, onTestFinished, test } from 'vitest';
 import type { StoreUnavailable } from '#idempay/platform/faults.js';
+import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { claimAttempt } from '../../testkit/protocol/payment-attempts.js';
 import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
 import { startPooler } from '../../testkit/servers/pooler.js';
+import { until } from '../../testkit/time/until.js';
+
+const WAITING_DEADLINE_MS = 10_000;
 
 /**
  * Bug: a pooler dropped `statement_timeout`, so a statement ran on after its write mark in the cache, and after the time at which retention
@@ -29,4 +33,46 @@ test('in a session that has lost its time limit nothing is claimed, changed or r
   expect((await stores.client.query('SELECT FROM idempay.payments')).rowCount).toBe(0);
   const { rows } = await stores.client.query('SELECT status FROM idempay.transactions');
   expect(rows).toEqual([{ status: 'PENDING' }]);
+});
+
+/**
+ * Bug: creates of two processes at once got 503, and so did status changes. Cause: the user of the database had a higher isolation level than
+ * the statements are written for. Fix: each session sets it.
+ */
+test('a user with another isolation level creates and changes rows while other processes change them', async () => {
+  const stores = await openSqlStores();
+  const user = `ALTER ROLE CURRENT_USER IN DATABASE "${new URL(stores.databaseUrl).pathname.slice(1)}"`;
+  await stores.client.query(`${user} SET default_transaction_isolation = 'repeatable read'`);
+  const ports = await openDistributedPortsOn(stores);
+  onTestFinished(async () => {
+    await ports.close();
+    await stores.client.query(`${user} RESET ALL`);
+    await stores.close();
+  });
+  const { transactions } = ports;
+  const row: NewTransaction = { fromAccount: 'a', toAccount: 'b', amount: '1', status: 'PENDING' };
+  const { id } = await transactions.create(row);
+
+  /** Another process changes a row, and commits while `work` waits for that row. */
+  async function whileChanged<T>(change: string, work: () => Promise<T>): Promise<T> {
+    await stores.client.query(`BEGIN; ${change}`);
+    const working = work();
+    working.catch(() => {});
+    const waiting = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    await until('the statement to wait', WAITING_DEADLINE_MS, async () => {
+      return (await stores.client.query(waiting)).rowCount === 1;
+    }).finally(() => stores.client.query('COMMIT'));
+    return working;
+  }
+
+  const created = await whileChanged(
+    'UPDATE idempay.transaction_list SET last_id = last_id + 1, version = version + 1',
+    () => transactions.create(row),
+  );
+  expect(created.id).toBe(id + 2);
+  const changed = await whileChanged(
+    `UPDATE idempay.transactions SET status = 'ON_HOLD', version = version + 1 WHERE id = ${id}`,
+    () => transactions.changeStatus(id, 'FLAGGED'),
+  );
+  expect(changed).toMatchObject({ state: 'done', transaction: { status: 'FLAGGED', version: 3 } });
 });

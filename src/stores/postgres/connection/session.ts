@@ -24,10 +24,17 @@ const DEAD_HOST = {
   tcp_user_timeout: '11000',
 };
 
+/**
+ * A statement that waited for a row goes on with that row as it is now, and the guard of the cache's epoch reads the newest one. In a higher
+ * level, which a user or a database may have, the statement would be refused (40001). Lists name their own level.
+ */
+const ISOLATION = { default_transaction_isolation: 'read committed' };
+
 const SESSION_SETTINGS = {
   statement_timeout: String(STATEMENT_TIMEOUT_MS),
   lock_timeout: String(LOCK_TIMEOUT_MS),
   idle_in_transaction_session_timeout: String(IDLE_IN_TRANSACTION_TIMEOUT_MS),
+  ...ISOLATION,
   ...PLANNER,
   ...DEAD_HOST,
 };
