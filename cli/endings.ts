@@ -13,6 +13,7 @@ const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
   InvalidRequestError: EXIT.mistake,
   DeclinedError: EXIT.declined,
   UnknownOutcomeError: EXIT.unknown,
+  StillPendingError: EXIT.pending,
   DeadKeyError: EXIT.deadKey,
   UnusedKeyError: EXIT.notFound,
   CancelledError: EXIT.conflict,

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type {
   PayOptions as ClientOptions,
   Idempay,
@@ -17,6 +16,7 @@ import { report } from '../output/terminal.js';
 import { UsageError } from '../usage.js';
 import { forgetPayment, keepPayment, newestPayment } from './key-file.js';
 import { metadataIn } from './metadata.js';
+import { isPending, StillPendingError, waitForOutcome } from './waiting.js';
 
 export interface PayOptions
   extends ConnectionOptions,
@@ -34,9 +34,6 @@ export interface PayOptions
 
 type Wanted = PaymentRequest | PresentPaymentRequest;
 type Result = PayResult | PresentPayResult;
-
-/** The time between two requests if the service names none. */
-export const USUAL_WAIT_SECONDS = 5;
 
 /**
  * `idempay pay`. With `--reference`, or with `--key-file`, the same command may be run again, however it ended, and pays once. Without a
@@ -56,20 +53,18 @@ export async function pay(options: PayOptions): Promise<number> {
     else if (resume !== undefined) result = await resumeKey(connection, resume, payment, options);
     else if (keyFile === undefined) result = await payNew(connection, payment, options, () => {});
     else result = await payWithFile(connection, keyFile, payment, options);
-    if (isPending(result) && options.wait) result = await waitForOutcome(connection, result, payment, options);
+    if (isPending<PendingResult>(result) && options.wait)
+      result = await waitForPayer(connection, result, payment, options);
   } catch (error) {
+    if (error instanceof StillPendingError) await tellPending(error.last, options);
     throw withAdvice(error as Error, options);
   }
-  if (isPending(result)) {
+  if (isPending<PendingResult>(result)) {
     await tellPending(result, options);
     return EXIT.pending;
   }
   await tellPaid(result, payment, options);
   return EXIT.done;
-}
-
-function isPending(result: Result): result is PendingResult {
-  return 'state' in result && result.state === 'pending';
 }
 
 /** The client has one signature for each kind of payment, so that a caller has to look at the result of one that may be pending. */
@@ -81,25 +76,20 @@ function resumeBy({ payments }: Idempay, key: string, payment: Wanted, call: Con
   return payment.returnUrl === undefined ? payments.resume(key, payment, call) : payments.resume(key, payment, call);
 }
 
-/** Each question has a deadline of its own; the payer has all the time that the processor gives. */
-async function waitForOutcome(
-  connection: Connection,
+async function waitForPayer(
+  { idempay, call }: Connection,
   first: PendingResult,
   payment: Wanted,
   options: PayOptions,
-): Promise<Result> {
-  const { reference, attempt } = options;
-  const { idempay, call } = connection;
+): Promise<PayResult> {
+  const { reference, attempt = 1 } = options;
+  const named = { key: first.key, ...(reference !== undefined && { reference, attempt }) };
   await tell(sentenceOf(first), options);
-  let result: Result = first;
-  while (isPending(result)) {
-    await sleep((result.retryAfterSeconds ?? USUAL_WAIT_SECONDS) * 1000);
-    result =
-      reference === undefined
-        ? await resumeBy(idempay, result.key, payment, call)
-        : await payBy(idempay, payment, { reference, attempt, ...call });
-  }
-  return result;
+  return waitForOutcome<PendingResult, PayResult>(first, { what: 'payment', named, signal: call.signal }, () =>
+    reference === undefined
+      ? resumeBy(idempay, first.key, payment, call)
+      : payBy(idempay, payment, { reference, attempt, ...call }),
+  );
 }
 
 /**
@@ -269,7 +259,7 @@ async function tellPaid(result: PayResult, wanted: Wanted, options: PayOptions):
   );
 }
 
-/** Adds what helps after an outcome that is not known. */
+/** Adds what helps after an outcome that is not known, or not yet. */
 function withAdvice(error: Error, options: PayOptions): Error {
   const { amount, currency, keyFile, resume, reference } = options;
   const { key } = error as Error & { key?: string };
@@ -280,6 +270,7 @@ function withAdvice(error: Error, options: PayOptions): Error {
   const afterwards = keyFile === undefined ? 'pay anew' : `remove ${keyFile} and run the command again`;
   const advice: Readonly<Record<string, string>> = {
     UnknownOutcomeError: `To go on: ${again}`,
+    StillPendingError: `To go on: ${again}`,
     DeadKeyError: `Trying again does not help: look for the key ${key} at the processor, where it is the reference of the charge. Only if it is certain that nothing was charged there: ${afterwards}.`,
     ...(resume !== undefined && { UnusedKeyError: 'To pay: the same command without --resume.' }),
   };

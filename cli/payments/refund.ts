@@ -1,12 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { RefundRequest, RefundResult } from '#idempay/client';
+import type { PendingRefundResult, RefundedResult, RefundRequest, RefundResult } from '#idempay/client';
 import { commandName } from '../command-name.js';
 import { type ConnectionOptions, connect } from '../connection.js';
 import { EXIT } from '../exit-codes.js';
 import { type OutputOptions, printRecord } from '../output/results.js';
 import { report } from '../output/terminal.js';
 import { UsageError } from '../usage.js';
-import { USUAL_WAIT_SECONDS } from './pay.js';
+import { StillPendingError, waitForOutcome } from './waiting.js';
 
 export interface RefundOptions extends ConnectionOptions, OutputOptions {
   readonly reference?: string | undefined;
@@ -30,13 +29,18 @@ export async function refund(options: RefundOptions): Promise<number> {
   let result: RefundResult;
   try {
     result = await idempay.payments.refund(wanted, call);
-    if (result.state === 'pending' && options.wait) await tellPending(result.until, options);
-    // Each question has a deadline of its own; a bank has all the time that the processor gives.
-    while (result.state === 'pending' && options.wait) {
-      await sleep((result.retryAfterSeconds ?? USUAL_WAIT_SECONDS) * 1000);
-      result = await idempay.payments.refund(wanted, call);
+    if (result.state === 'pending' && options.wait) {
+      const { key, reference, name: refundName } = options;
+      const named = { key, reference, refundName, refundKey: result.key };
+      await tellPending(result.until, options);
+      result = await waitForOutcome<PendingRefundResult, RefundedResult>(
+        result,
+        { what: 'refund', named, signal: call.signal },
+        () => idempay.payments.refund(wanted, call),
+      );
     }
   } catch (error) {
+    if (error instanceof StillPendingError) await printRecord(recordOf(error.last, options), options);
     throw withAdvice(error as Error, options);
   }
   await printRecord(recordOf(result, options), options);
@@ -67,9 +71,9 @@ async function tellPending(until: string, { json }: RefundOptions): Promise<void
   if (!json) await report(`The refund is pending, until ${until}.`);
 }
 
-/** After an unknown outcome only the same name is right, so the message has the whole command. */
+/** After an outcome that is not known, or not yet, only the same name is right, so the message has the whole command. */
 function withAdvice(error: Error, { reference, key, client, name, amount, currency, reason }: RefundOptions): Error {
-  if (error.name !== 'UnknownOutcomeError') return error;
+  if (error.name !== 'UnknownOutcomeError' && error.name !== 'StillPendingError') return error;
   const given = Object.entries({ reference, key, client, name, amount, currency }).filter(([, value]) => value);
   const again = given.map(([option, value]) => `--${option} ${value}`).join(' ');
   const withReason = reason === undefined ? '' : ', with the same --reason as before';

@@ -1,13 +1,32 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import { errorBody } from '#idempay/http/errors/public-error.js';
+import { publicErrors } from '#idempay/http/errors/public-errors.js';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
 import { ask } from '../../testkit/client/http-client.js';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
+import { startCommand } from '../../testkit/processes/command.js';
 import { runCommandHere } from '../../testkit/processes/command-in-process.js';
+import { type GatewayAnswer, type GatewayRule, startGateway } from '../../testkit/servers/gateway.js';
+import { until } from '../../testkit/time/until.js';
 
 const MONEY = ['--amount', '100.00', '--currency', 'USD'];
 const RETURN = ['--return-url', 'https://shop.example/order'];
+
+const withRetryAfter =
+  (seconds: string): GatewayRule =>
+  async (_request, forward) => {
+    const { headers, ...answer } = await forward();
+    return { ...answer, headers: { ...headers, 'retry-after': seconds } };
+  };
+
+const { status, message } = publicErrors.credentialsMissing();
+const CREDENTIAL_REFUSED: GatewayAnswer = {
+  status,
+  headers: { idempay: '1', 'content-type': 'application/json' },
+  text: JSON.stringify(errorBody(status, message)),
+};
 
 describe('idempay pay while a payer is present', () => {
   const shared = shareProcessedService(embedded, { ...USUAL_BEHAVIOUR, pendingRate: 1 });
@@ -43,6 +62,72 @@ describe('idempay pay while a payer is present', () => {
       pay(reference, '--wait'),
     ]);
     expect(code).toBe(0);
+  });
+
+  /**
+   * Bug: --wait noticed Ctrl-C only when Retry-After had passed, and ended with 5 ("nothing was done") although the payer may still confirm. Cause:
+   * the pause had no signal, and a later question that failed ended the command as if it were the first one. Fix: the signal ends the pause, and
+   * the command prints the last answer and ends with 16, as without --wait.
+   */
+  it.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+    'interrupted by %s with --wait ends with 16 at once, with the last answer and the command that goes on',
+    async (signal) => {
+      const gateway = await startGateway(shared().url, withRetryAfter('86400'));
+      const waiting = startCommand(gateway.url, ['pay', ...MONEY, ...RETURN, '--wait']);
+      await until('the payer to be named', 60_000, () => waiting.output.stderr.includes('has to confirm'));
+      waiting.interrupt(signal);
+      const { code, stdout, stderr } = await waiting.result;
+      await gateway.close();
+      expect([code, stdout]).toEqual([16, expect.stringMatching(/^url\thttp.*^state\tpending$/ms)]);
+      const key = /^idempotencyKey\t(.*)$/m.exec(stdout)?.[1];
+      expect(stderr).toContain(
+        'The payment was pending when the service last answered. The command was interrupted.\n',
+      );
+      expect(stderr).toContain(`To go on: idempay pay --resume ${key} --amount 100.00 --currency USD`);
+    },
+  );
+
+  it('with --wait ends with 16 if the service is away for a whole deadline after it said that it is pending', async () => {
+    const gateway = await startGateway(shared().url, withRetryAfter('1'));
+    const parameters = ['pay', '--reference', newReference(), ...MONEY, ...RETURN, '--wait', '--deadline', '1'];
+    const waiting = startCommand(gateway.url, parameters);
+    await until('the payer to be named', 60_000, () => waiting.output.stderr.includes('has to confirm'));
+    await gateway.close();
+    const { code, stdout, stderr } = await waiting.result;
+    expect([code, stdout]).toEqual([16, expect.stringMatching(/^url\thttp.*^state\tpending$/ms)]);
+    expect(stderr).toMatch(
+      /^The payment was pending when .* The last question failed: .*\nTo go on: the same command again\n$/m,
+    );
+  });
+
+  it('with --wait and --json ends with 16, and names the payment, if it is pending and then the credential is refused', async () => {
+    const reference = newReference();
+    let asked = 0;
+    const gateway = await startGateway(shared().url, async (request, forward) => {
+      asked += 1;
+      return asked === 1 ? withRetryAfter('1')(request, forward) : CREDENTIAL_REFUSED;
+    });
+    const ended = await runCommandHere(gateway.url, [
+      ...['pay', '--reference', reference],
+      ...MONEY,
+      ...RETURN,
+      '--wait',
+      '--json',
+    ]);
+    await gateway.close();
+    const { idempotencyKey, ...shown } = JSON.parse(ended.stdout);
+    expect([ended.code, shown]).toMatchObject([
+      16,
+      { state: 'pending', action: { url: expect.any(String) }, reference, attempt: 1 },
+    ]);
+    expect(JSON.parse(ended.stderr)).toMatchObject({
+      error: 'pending',
+      exitCode: 16,
+      reference,
+      attempt: 1,
+      idempotencyKey,
+      status: 401,
+    });
   });
 
   it('is in the list with --pending, and can be ended alone, so that the next attempt follows', async () => {

@@ -60,6 +60,27 @@ describe('idempay refund', () => {
     expect([last.code, last.stderr, last.paths.length]).toEqual([0, `The refund is pending, until ${UNTIL}.\n`, 2]);
   });
 
+  /**
+   * Bug: --wait ended with 5 ("nothing was done") or 6 although the refund was pending. Cause: a later question that failed ended the command as
+   * if it were the first one. Fix: then the command prints the last answer and ends with 16, as without --wait.
+   */
+  it.each([
+    ['the service is away for the whole deadline', publicErrors.refundTooEarly()],
+    ['the credential is refused', publicErrors.credentialsMissing()],
+    ['the scope is missing', publicErrors.scopeMissing(['refunds:write'])],
+  ])('with --wait ends with 16 if it is pending and then %s', async (_what, refused) => {
+    const parameters = ['refund', ...ORDER, '--wait'];
+    const { code, stdout, stderr } = await idempay([PENDING, refusal(refused)], ...parameters, '--json');
+    expect([code, json(stdout), json(stderr)]).toMatchObject([
+      16,
+      { state: 'pending', until: UNTIL, reference: 'order-17', refundName: 'line-2', refundKey: REFUND_KEY },
+      { error: 'pending', exitCode: 16, reference: 'order-17', refundName: 'line-2', refundKey: REFUND_KEY },
+    ]);
+    const told = await idempay([PENDING, refusal(refused)], ...parameters);
+    expect(told.stderr).toContain('The refund was pending when the service last answered.');
+    expect(told.stderr).toContain('To go on: idempay refund --reference order-17 --name line-2 ');
+  });
+
   it('whose outcome is not known prints the same command again', async () => {
     const unknown = [refusal(publicErrors.refundOutcomeUnknown())];
     const { code, stderr } = await idempay(unknown, 'refund', ...ORDER, '--reason', 'a return', '--client', 'key:shop');
