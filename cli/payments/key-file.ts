@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import type { PaymentRequest } from '#idempay/client';
 import { syncFolderOf } from '#idempay/platform/private-files.js';
@@ -59,8 +60,8 @@ function keptPayment(path: string): KeptPayment | undefined {
 
 /**
  * Durable when it returns. The file appears complete or not at all, and never replaces another one: false if another command was earlier. A
- * crash before it appears leaves no file (without hard links: or an empty one), and nothing was sent. A crash after it leaves a key that
- * counts as sent.
+ * crash before it appears leaves no file (without hard links: or an empty one), or a draft that nothing reads, and nothing was sent. A crash
+ * after it leaves a key that counts as sent.
  */
 export function keepPayment(path: string, payment: KeptPayment): boolean {
   try {
@@ -71,8 +72,9 @@ export function keepPayment(path: string, payment: KeptPayment): boolean {
 }
 
 function writeOnce(path: string, payment: KeptPayment): boolean {
-  const draft = `${path}.${process.pid}.new`;
-  const file = openSync(draft, 'w', MODE);
+  // Commands in two containers may have one process id, and share this folder.
+  const draft = `${path}.${randomUUID()}.new`;
+  const file = openSync(draft, 'wx', MODE);
   try {
     writeSync(file, `${JSON.stringify(payment)}\n`);
     fsyncSync(file);

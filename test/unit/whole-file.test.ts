@@ -51,3 +51,40 @@ describe.each(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP'])('where a hard link f
     expect(readdirSync(folder)).toEqual(['order-17.key']);
   });
 });
+
+/**
+ * Bug: the command that kept its key first paid with it, while the file had the key of another command, and the next run charged that one too.
+ * Cause: the draft of a key file had the process id in its name, and two containers that share a folder both have process 1: the second
+ * command wrote its key into the draft that the first one then gave the name of the file. Fix: each draft has a name of its own.
+ */
+it('a command with the same process id writes its key into no draft of another command', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'idempay-whole-'));
+  const path = join(folder, 'order-17.key');
+  const { fsyncSync, linkSync, openSync } = fs;
+  let first = '';
+  vi.spyOn(fs, 'openSync').mockImplementationOnce((draft, ...more) => {
+    first = `${draft}`;
+    return openSync(draft, ...more);
+  });
+  // The second command runs between the writing and the naming of the first draft, and is the later one to name its draft.
+  vi.spyOn(fs, 'fsyncSync').mockImplementationOnce((file) => {
+    fsyncSync(file);
+    expect(keepPayment(path, { ...KEPT, idempotencyKey: '0198c0de-0000-7000-8000-000000000018' })).toBe(false);
+  });
+  vi.spyOn(fs, 'linkSync')
+    .mockImplementationOnce((second, name) => {
+      linkSync(first, name);
+      linkSync(second, name);
+    })
+    .mockImplementationOnce(() => {});
+  syncBuiltinESMExports();
+  try {
+    expect(keepPayment(path, KEPT)).toBe(true);
+  } finally {
+    vi.restoreAllMocks();
+    syncBuiltinESMExports();
+  }
+  expect(newestPayment(path).kept).toEqual(KEPT);
+  expect(readdirSync(folder)).toEqual(['order-17.key']);
+  rmSync(folder, { recursive: true });
+});
