@@ -90,7 +90,7 @@ function writeOnce(path: string, payment: KeptPayment): boolean {
   return true;
 }
 
-/** Only after the service refused the content of the payment, and only by the command that kept this key. */
+/** Only after the service refused the money of the payment, which the file fixes, and only by the command that kept this key. */
 export function forgetPayment(path: string, key: string): void {
   if (keptPayment(path)?.idempotencyKey === key) rmSync(path, { force: true });
 }

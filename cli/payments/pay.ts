@@ -162,6 +162,12 @@ function refuseIfInUse(keyFile: string, path: string): void {
   throw new UsageError(`${path} is in use by another command, so nothing was sent. Run this one again.`);
 }
 
+/**
+ * Every command with the same file has its amount and currency, so none can pay with the key. Anything else, such as a source, may be right
+ * in another command, which may be paying with the key now.
+ */
+const ABOUT_MONEY = /^'(?:amount|currency)' /;
+
 async function payAndKeep(connection: Connection, path: string, payment: Wanted, options: PayOptions): Promise<Result> {
   let keptKey: string | undefined;
   try {
@@ -171,9 +177,9 @@ async function payAndKeep(connection: Connection, path: string, payment: Wanted,
       keptKey = key;
     });
   } catch (error) {
-    // The content is refused for every command that has this file, so none can have paid with the key.
-    const { name, status } = error as Error & { status?: number };
-    if (name === 'InvalidRequestError' && status === 400 && keptKey !== undefined) forgetPayment(path, keptKey);
+    const { name, status, message } = error as Error & { status?: number };
+    const isMoneyRefused = name === 'InvalidRequestError' && status === 400 && ABOUT_MONEY.test(message);
+    if (isMoneyRefused && keptKey !== undefined) forgetPayment(path, keptKey);
     throw error;
   }
 }

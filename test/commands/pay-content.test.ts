@@ -91,8 +91,6 @@ describe('idempay pay with what the payment is about', () => {
     ['a value without a name', ['--metadata', '=8812'], /--metadata takes NAME=VALUE/],
     ['a name twice', ['--metadata', 'a=1', '--metadata', 'a=2'], /the name 'a' more than once/],
     ['an empty description', ['--description', ''], /--description has an empty value/],
-    ['a card number', ['--source', '4242424242424242'], /looks like a card number/],
-    ['a name that no processor takes', ['--metadata', '__proto__=x'], /must not have the name '__proto__'/],
   ])('charges nothing with %s, and leaves no key file', async (_what, parameters, sentence) => {
     const file = join(folder, 'refused.key');
     const before = (await shared().processor.charges()).length;
@@ -101,6 +99,25 @@ describe('idempay pay with what the payment is about', () => {
     expect(existsSync(file)).toBe(false);
     expect((await shared().processor.charges()).length).toBe(before);
   });
+
+  /** Another command with this file may have paid with its key (test/commands/payments.test.ts). */
+  it.each([
+    ['a card number', ['--source', '4242424242424242'], /looks like a card number/],
+    ['a name that no processor takes', ['--metadata', '__proto__=x'], /must not have the name '__proto__'/],
+  ])(
+    'charges nothing with %s, and the corrected command goes on with the kept key',
+    async (_what, parameters, sentence) => {
+      const file = join(folder, 'refused.key');
+      const before = (await shared().processor.charges()).length;
+      const { code, stdout, stderr } = await idempay([...parameters, '--key-file', file]);
+      expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(sentence)]);
+      expect((await shared().processor.charges()).length).toBe(before);
+      const { idempotencyKey } = JSON.parse(readFileSync(file, 'utf8'));
+      expect((await idempay([...ABOUT, '--key-file', file], BY_VARIABLE)).code).toBe(0);
+      expect(await chargesOf(idempotencyKey)).toMatchObject([{ ...SHOWN, source: SOURCE }]);
+      expect((await shared().processor.charges()).length).toBe(before + 1);
+    },
+  );
 });
 
 describe('what a payment is about', () => {

@@ -11,6 +11,7 @@ import { shareProcessedService } from '../../testkit/deployments/processed-servi
 import { runCommand, startCommand } from '../../testkit/processes/command.js';
 import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 import { makeCertificates } from '../../testkit/servers/certificates.js';
+import { startGateway } from '../../testkit/servers/gateway.js';
 import { until } from '../../testkit/time/until.js';
 
 /** Nobody listens there. */
@@ -201,6 +202,43 @@ describe('idempay pay', () => {
     const wrong = await idempay('pay', '--amount', '1.001', '--currency', 'USD', '--key-file', join(folder, 'key'));
     expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining('more decimals than USD has') });
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  /**
+   * Bug: a command with a malformed --source removed the key file while another command charged its key, and that one, run again after a lost
+   * answer, took a new key and charged again. Cause: any 400 was taken for a refusal of the content that the file fixes. Fix: the file stays
+   * unless the sentence is about the amount or the currency.
+   */
+  it('a wrong --source keeps the key file, with which another command may have paid', async () => {
+    const file = join(folder, 'order-20.key');
+    const before = (await shared().processor.charges()).length;
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let isRefused = false;
+    const gateway = await startGateway(shared().url, async ({ path }, forward) => {
+      const answer = await forward();
+      if (path !== '/api/payment') return answer;
+      isRefused = true;
+      await released;
+      return answer;
+    });
+    const parameters = ['pay', ...HUNDRED, '--key-file', file];
+    const wrong = startCommand(gateway.url, [...parameters, '--source', 'tok 1']);
+    await until('the wrong payment to be refused', 60_000, () => isRefused);
+    const { idempotencyKey } = JSON.parse(readFileSync(file, 'utf8'));
+    await shared().processor.behave({ latencyMs: 3_000 });
+    const unknown = await idempay(...parameters, ...SECOND);
+    await shared().processor.behave({ latencyMs: 0 });
+    release();
+    const refused = await wrong.result;
+    await gateway.close();
+    expect(unknown.code).toBe(4);
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("'source' must be 1 to") });
+    expect(await idempay(...parameters)).toMatchObject({ code: 0, stderr: `Idempotency-Key: ${idempotencyKey}\n` });
+    expect((await shared().processor.charges()).length).toBe(before + 1);
+    expect(readdirSync(folder)).toEqual(['order-20.key']);
   });
 
   it.each([
