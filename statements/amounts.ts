@@ -87,10 +87,45 @@ function isNumber(digits: string, mark: DecimalMark): boolean {
 }
 
 /** `$5.00`, `-$5.00`, `EUR 5.00`, `5,00 €`. */
+const CURRENCY_BEFORE = /^([-+\u2212(]?)(\p{Sc}|[A-Z]{3}\s)\s?/u;
+const CURRENCY_BEHIND = /\s?(\p{Sc}|\s[A-Z]{3})(\)?)$/u;
+
 function withoutCurrency(text: string): string {
-  return text
-    .replace(/^([-+\u2212(]?)(?:\p{Sc}|[A-Z]{3}\s)\s?/u, '$1')
-    .replace(/\s?(?:\p{Sc}|\s[A-Z]{3})(\)?)$/u, '$1');
+  return text.replace(CURRENCY_BEFORE, '$1').replace(CURRENCY_BEHIND, '$2');
+}
+
+/** Why an amount contradicts the currency of its line, such as `100.00 USD` in a line in EUR. Undefined if it does not. */
+export function problemOfCurrency(text: string, currency: string): string | undefined {
+  const trimmed = text.trim();
+  if (USUAL.test(trimmed)) return undefined;
+  const stated = [CURRENCY_BEFORE.exec(trimmed)?.[2], CURRENCY_BEHIND.exec(trimmed)?.[1]];
+  const other = stated.map((mark) => mark?.trim()).find((mark) => mark !== undefined && !mayMean(mark, currency));
+  return other && `The amount “${clipped(text)}” is in ${other}, and its line in ${currency}.`;
+}
+
+const SIGN = /^\p{Sc}$/u;
+
+/**
+ * A code is one currency. A sign is the one of many: `$` of some twenty dollars and pesos, but never of EUR, GBP or CHF. So it contradicts each
+ * currency that is not written with it (Unicode CLDR). `₨` and `﷼`, for which CLDR has letters, contradict none.
+ */
+function mayMean(mark: string, currency: string): boolean {
+  // Full-width signs, as in Japan, become the usual ones, and those two become letters.
+  const sign = mark.normalize('NFKC');
+  if (SIGN.test(sign)) return signOf(currency).includes(sign);
+  return SIGN.test(mark) || mark === currency;
+}
+
+const signs = new Map<string, string>();
+
+/** `$` for USD and CAD, `R$` for BRL, and the code for a currency without a sign. */
+function signOf(currency: string): string {
+  const known = signs.get(currency);
+  if (known !== undefined) return known;
+  const format = new Intl.NumberFormat('en', { style: 'currency', currency, currencyDisplay: 'narrowSymbol' });
+  const sign = format.formatToParts(0).find(({ type }) => type === 'currency')?.value ?? currency;
+  signs.set(currency, sign);
+  return sign;
 }
 
 function unitsIn(digits: string, mark: DecimalMark, isNegative: boolean, text: string): Amount {

@@ -1,4 +1,12 @@
-import { type Amount, amountOf, type DecimalMark, problemOfDecimals, problemOfEither, readAmount } from './amounts.js';
+import {
+  type Amount,
+  amountOf,
+  type DecimalMark,
+  problemOfCurrency,
+  problemOfDecimals,
+  problemOfEither,
+  readAmount,
+} from './amounts.js';
 import type { Columns } from './columns.js';
 import { decimalsOf } from './currencies.js';
 import { idsWithin, isWholeKey, OUR_TRANSACTION } from './ids.js';
@@ -96,9 +104,8 @@ export function readStatementRow(line: number, fields: readonly string[], readin
   const amount = amountText === undefined ? BOTH : readAmount(amountText, decimalMark);
   if ('problem' in amount) return unread(amount.problem);
   const currency = (text(columns.currency) || (reading.currency ?? '')).toUpperCase();
-  if (currency === '') return unread('It has no currency.');
-  if (!CURRENCY.test(currency))
-    return unread(`The currency “${clipped(currency)}” is not a code of three letters such as USD.`);
+  const wrongCurrency = currencyProblem(currency, amountText ?? '');
+  if (wrongCurrency !== undefined) return unread(wrongCurrency);
   if (ids.length === 0 && kindOf(type, 1n, false) === 'payment' && !isNegative(amount)) {
     return unread(
       statedTransaction === ''
@@ -112,6 +119,13 @@ export function readStatementRow(line: number, fields: readonly string[], readin
   const row = { line, reference, order, refund, transactionId, currency, status, state, isFailedRefund } as const;
   if ('either' in amount) return { row, type, amountText: amountText ?? '', either: amount.either };
   return { row: complete(row, type, amount.units), mark: amount.mark };
+}
+
+function currencyProblem(currency: string, amountText: string): string | undefined {
+  if (currency === '') return 'It has no currency.';
+  if (!CURRENCY.test(currency))
+    return `The currency “${clipped(currency)}” is not a code of three letters such as USD.`;
+  return problemOfCurrency(amountText, currency);
 }
 
 /** By the mark of the column. */

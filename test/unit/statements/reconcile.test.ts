@@ -131,6 +131,23 @@ describe('a reconciliation', () => {
     }
   });
 
+  /**
+   * Bug: a line of `100,50 USD` agreed with a payment of 100.50 EUR, with `--currency EUR` or a column that has EUR. Cause: the code or sign in an
+   * amount was removed and never looked at. Fix: a line whose amount names another currency than the line is not read.
+   */
+  it.each([
+    ['with a chosen currency', 'order,amount', 'order-1,"100,50 USD"', 'USD'],
+    ['with a column for the currency', 'order,amount,currency', 'order-1,"100,50 USD",EUR', 'USD'],
+    ['by its sign', 'order,amount,currency', 'order-1,$100.50,EUR', '$'],
+  ])('reads no line whose amount is in another currency, %s', async (_what, header, line, mark) => {
+    const payment = paymentOf(1, { reference: 'order-1', attempt: 1, currency: 'EUR' });
+    const result = await compareText(`${header}\n${line}\n`, () => [payment], { currency: 'EUR' });
+    expect(countsOf(result)).toEqual({ unread: 1 });
+    expect(result.problems.first).toMatchObject([
+      { problem: expect.stringContaining(`is in ${mark}, and its line in EUR.`) },
+    ]);
+  });
+
   it('finds what differs, what is missing on either side, and what is there twice', async () => {
     const [same, amount, currency, state, onlyOurs] = [1, 2, 3, 4, 5].map((number) => paymentOf(number)) as [
       SettledPayment,

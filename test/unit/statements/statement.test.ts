@@ -1,7 +1,7 @@
 import { stringify } from 'csv-stringify/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { amountOf, type DecimalMark, readAmount } from '#idempay/statements/amounts.js';
+import { amountOf, type DecimalMark, problemOfCurrency, readAmount } from '#idempay/statements/amounts.js';
 import { MEMBERS, recognisedColumns } from '#idempay/statements/columns.js';
 import { currencyOfAmounts, readHead, recordsOf } from '#idempay/statements/format.js';
 import { linesOf } from '#idempay/statements/lines.js';
@@ -86,6 +86,40 @@ describe('an amount', () => {
     expect(readAmount(text)).toHaveProperty('either');
     const [point, comma] = ['.', ','].map((mark) => readAmount(text, mark as DecimalMark)) as { units: bigint }[];
     expect(point?.units === (comma?.units ?? 0n) * 1000n || comma?.units === (point?.units ?? 0n) * 1000n).toBe(true);
+  });
+
+  it.each([
+    ['100,00 USD', 'EUR', 'USD'],
+    ['EUR 5.00', 'USD', 'EUR'],
+    ['$100.00', 'EUR', '$'],
+    ['-$1.000,00', 'GBP', '$'],
+    ['$100', 'JPY', '$'],
+    ['$100.00', 'CHF', '$'],
+    ['5,00 €', 'USD', '€'],
+    ['(£5.00)', 'EUR', '£'],
+    ['$5.00 CAD', 'USD', 'CAD'],
+    ['₹5.00', 'EUR', '₹'],
+  ])('%j in a line in %s is in another currency', (text, currency, mark) => {
+    expect(problemOfCurrency(text, currency)).toBe(`The amount “${text}” is in ${mark}, and its line in ${currency}.`);
+  });
+
+  it.each([
+    ['100,00 USD', 'USD'],
+    ['$1,234.50', 'CAD'],
+    ['$5', 'MXN'],
+    ['$5.00 CAD', 'CAD'],
+    ['R$5,00', 'BRL'],
+    ['$5,00', 'BRL'],
+    ['5,00 €', 'EUR'],
+    ['£5.00', 'GBP'],
+    ['¥500', 'JPY'],
+    ['¥5.00', 'CNY'],
+    ['￥500', 'JPY'],
+    ['₨ 500', 'PKR'],
+    ['﷼ 500', 'SAR'],
+    ['5.00', 'EUR'],
+  ])('%j in a line in %s may be in its currency', (text, currency) => {
+    expect(problemOfCurrency(text, currency)).toBeUndefined();
   });
 
   it.each([
