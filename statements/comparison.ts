@@ -140,7 +140,8 @@ export class Comparison {
   private compare(payment: SettledPayment, line: StatementRow, isOfTheDay: boolean): void {
     const differs = differencesOf(payment, line);
     if (differs.length > 0) this.findings.report('different', { differs, ours: payment, theirs: line });
-    else this.findings.count(isOfTheDay ? 'matched' : 'otherDay', payment, line);
+    else if (isOfTheDay) this.findings.count('matched', payment, line);
+    else this.findings.report('otherDay', { ours: payment, theirs: line });
   }
 
   private reportUnknown(lines: readonly StatementRow[]): void {

@@ -25,11 +25,15 @@ const PAYMENT_KINDS = ['different', 'theirs', 'ours', 'unread', 'duplicate'] as 
 const REFUND_KINDS = ['refundDifferent', 'refundTheirs', 'refundOurs', 'refundUnread', 'refundDuplicate'] as const;
 /** The kinds of differences, most important first: of payments, and of refunds. `unread`: the line could not be read. */
 export const KINDS = [...PAYMENT_KINDS, ...REFUND_KINDS] as const;
-export type Kind = (typeof KINDS)[number];
+/** No difference on this day, and one if the statement of the other day has them too: then they were charged, or given back, twice. */
+const OTHER_DAY_KINDS = ['otherDay', 'refundOtherDay'] as const;
+/** Everything that is listed one by one. */
+export const LISTED_KINDS = [...KINDS, ...OTHER_DAY_KINDS] as const;
+export type Kind = (typeof LISTED_KINDS)[number];
 
 export interface Difference {
   readonly kind: Kind;
-  /** The members that differ, if both have the payment. */
+  /** The members that differ, if both have the payment. None if it was settled on a day next to the chosen one. */
   readonly differs: readonly string[];
   readonly ours: SettledPayment | undefined;
   readonly theirs: StatementRow | undefined;
@@ -46,8 +50,8 @@ export interface Group {
   readonly theirs: Totals;
 }
 
-const AGREEMENTS = ['matched', 'otherDay', 'unlisted', 'refundMatched', 'refundOtherDay', 'refundUnlisted'] as const;
-/** `otherDay`: the same, but settled in Idempay on a day next to the chosen one. `unlisted`: declined in Idempay and not on the statement. */
+const AGREEMENTS = ['matched', 'unlisted', 'refundMatched', 'refundUnlisted'] as const;
+/** `unlisted`: declined in Idempay and not on the statement. */
 export type Agreement = (typeof AGREEMENTS)[number];
 const SIDE_KINDS = ['check', 'chargeback', 'fee', 'other'] as const;
 /** Lines that are not compared; they have a total of their own and are no differences. `check`: a line of `processor check`. */
@@ -57,13 +61,17 @@ export type Groups = Readonly<Record<Kind | Agreement | SideKind, Group>>;
 
 const REFUND_GROUPS: ReadonlySet<string> = new Set([
   ...REFUND_KINDS,
+  'refundOtherDay',
   ...AGREEMENTS.filter((name) => name.startsWith('refund')),
 ]);
 
-/** The counts and sums of a comparison. `found` is called with each difference at once, so that none is kept here. */
+/** The counts and sums of a comparison. `found` is called with each listed entry at once, so that none is kept here. */
 export class Findings {
   readonly groups: Groups = Object.fromEntries(
-    [...KINDS, ...AGREEMENTS, ...SIDE_KINDS].map((name) => [name, { count: 0, ours: new Map(), theirs: new Map() }]),
+    [...LISTED_KINDS, ...AGREEMENTS, ...SIDE_KINDS].map((name) => [
+      name,
+      { count: 0, ours: new Map(), theirs: new Map() },
+    ]),
   ) as unknown as Groups;
 
   constructor(private readonly found: (difference: Difference) => void) {}

@@ -16,7 +16,11 @@ interface GroupText {
 /** The texts of each group, in the order in which groups are shown. */
 export const GROUPS: Readonly<Record<GroupName, GroupText>> = {
   matched: { name: 'matched', title: 'The same on both sides' },
-  otherDay: { name: 'otherDay', title: 'The same, settled in Idempay on a day next to it' },
+  otherDay: {
+    name: 'otherDay',
+    title: 'The same, settled in Idempay on a day next to it',
+    meaning: 'If the statement of the day on which they were settled has them too, they were charged twice.',
+  },
   unlisted: { name: 'unlisted', title: 'Declined in Idempay, not on the statement', hint: 'no money moved' },
   different: {
     name: 'different',
@@ -45,7 +49,11 @@ export const GROUPS: Readonly<Record<GroupName, GroupText>> = {
     meaning: 'Another line names the same payment, and is the one that was compared.',
   },
   refundMatched: { name: 'refundMatched', title: 'Refunds, the same on both sides' },
-  refundOtherDay: { name: 'refundOtherDay', title: 'Refunds, the same, settled in Idempay on a day next to it' },
+  refundOtherDay: {
+    name: 'refundOtherDay',
+    title: 'Refunds, the same, settled in Idempay on a day next to it',
+    meaning: 'If the statement of the day on which they were settled has them too, they were given back twice.',
+  },
   refundUnlisted: {
     name: 'refundUnlisted',
     title: 'Refunds, declined in Idempay, not on the statement',

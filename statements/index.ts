@@ -3,7 +3,7 @@ export { type DecimalMark, totalTexts } from './amounts.js';
 export { type Columns, MEMBERS, type Member, problemOfColumns } from './columns.js';
 export type { ComparisonResult } from './comparison.js';
 export { dayAfter, isDay, lastDayOf, todayUtc } from './days.js';
-export { type Difference, type Group, KINDS, type Kind, type SettledPayment } from './differences.js';
+export { type Difference, type Group, KINDS, type Kind, LISTED_KINDS, type SettledPayment } from './differences.js';
 export { DIFFERENCE_CSV_HEADER, differenceCsvLine } from './differences-file.js';
 export { exportedPayments } from './exported-payments.js';
 export { currencyOfAmounts, DELIMITERS, readHead, type StatementFormat, type StatementHead } from './format.js';

@@ -1,5 +1,5 @@
 import { Comparison, type ComparisonResult } from './comparison.js';
-import { type Difference, isRefund, KINDS, type Kind, type SettledPayment } from './differences.js';
+import { type Difference, isRefund, KINDS, type Kind, LISTED_KINDS, type SettledPayment } from './differences.js';
 import type { PaymentNames } from './refunds.js';
 import type { UnreadRow } from './row.js';
 import { type LineCounts, readStatement, type StatementFile } from './statement.js';
@@ -39,7 +39,7 @@ export interface Reconciliation extends ComparisonResult, Progress {
 /**
  * Compares a statement with our exports, of which each piece is forgotten when the next one comes: memory grows with the statement
  * and with the refunds that no line names.
- * `found` gets every difference.
+ * `found` gets every difference, and everything that was settled on a day next to the chosen one.
  */
 export async function reconcile(
   statement: StatementFile,
@@ -47,7 +47,7 @@ export async function reconcile(
   found: (difference: Difference) => void = () => {},
   onProgress: (progress: Progress) => void = () => {},
 ): Promise<Reconciliation> {
-  const shown = Object.fromEntries(KINDS.map((kind) => [kind, []])) as unknown as Record<Kind, Difference[]>;
+  const shown = Object.fromEntries(LISTED_KINDS.map((kind) => [kind, []])) as unknown as Record<Kind, Difference[]>;
   let told = 0;
   const tell = (progress: Progress) => {
     if (progress.rows + progress.payments < told + PROGRESS_EVERY_ROWS) return;

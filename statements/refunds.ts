@@ -131,7 +131,8 @@ export class Refunds {
     line.isTaken = true;
     const differs = differencesOf(refund, line.row);
     if (differs.length > 0) this.findings.report('refundDifferent', { differs, ours: refund, theirs: line.row });
-    else this.findings.count(isOfTheDay ? 'refundMatched' : 'refundOtherDay', refund, line.row);
+    else if (isOfTheDay) this.findings.count('refundMatched', refund, line.row);
+    else this.findings.report('refundOtherDay', { ours: refund, theirs: line.row });
   }
 
   /** A company may write a line while a refund is under way, and one more when its money has moved. */

@@ -366,7 +366,10 @@ line could be read, or the file is no statement.`,
       ] as const),
     )
     .option('--delimiter <character>', 'between the cells of CSV: , ; | or \\t for a tab; default: recognised')
-    .option('--differences <file>', 'gets all differences as CSV, and appears when it is complete')
+    .option(
+      '--differences <file>',
+      'gets all differences as CSV, and what was settled on a day next to it; appears when it is complete',
+    )
     .addOption(OPTIONS.json)
     .addOption(OPTIONS.url)
     .addOption(OPTIONS.apiKeyFile)

@@ -28,7 +28,7 @@ import { openStatement, type StatementOptions, settingsOf } from './statement-fi
 export interface ReconcileOptions extends ConnectionOptions, OutputOptions, StatementOptions {
   readonly day: string;
   readonly processor?: string | undefined;
-  /** The file that gets all differences. */
+  /** The file that gets all differences, and everything that was settled on a day next to the chosen one. */
   readonly differences?: string | undefined;
 }
 

@@ -7,6 +7,7 @@ import {
   type GroupName,
   KINDS,
   type Kind,
+  LISTED_KINDS,
   MEMBERS,
   type Reconciliation,
   type SettledPayment,
@@ -47,6 +48,7 @@ export function jsonOf({ day, processor, result }: Compared): object {
     namesOrders: result.isDayNamed,
     groups: Object.fromEntries(NAMES.map((name) => [GROUPS[name].name, groupOf(name)])),
     differences: KINDS.flatMap((kind) => shown[kind].map(jsonOfDifference)),
+    otherDays: [...shown.otherDay, ...shown.refundOtherDay].map(jsonOfDifference),
     problems: problems.first.map(({ line, problem }) => ({ line, problem })),
   };
 }
@@ -78,7 +80,7 @@ export function textOf({ day, file, result }: Compared): string {
     `Columns: ${columnsText(file)}.`,
     '',
     ...summaryOf(groups),
-    ...KINDS.flatMap((kind) => sectionOf(GROUPS[kind], groups[kind].count, shown[kind].map(lineOf))),
+    ...LISTED_KINDS.flatMap((kind) => sectionOf(GROUPS[kind], groups[kind].count, shown[kind].map(lineOf))),
     ...problemsOf(result),
   ];
   return `${parts.join('\n')}\n`;
@@ -161,7 +163,8 @@ function lineOf({ differs, ours, theirs, unread, firstLine }: Difference): strin
   const payment = ours ? `${ours.idempotencyKey}${namesText(ours)}` : '';
   const inIdempay = ours ? `${ours.amount} ${ours.currency} ${ours.state} ${ours.transactionId}` : '';
   const stated = theirs ? `line ${theirs.line}: ${statedOf(theirs)}` : '';
-  if (ours && theirs) return `${payment}: ${differs.join(', ')}; in Idempay ${inIdempay}; at the processor ${stated}`;
+  const what = differs.length > 0 ? differs.join(', ') : `settled at ${ours?.settledAt}`;
+  if (ours && theirs) return `${payment}: ${what}; in Idempay ${inIdempay}; at the processor ${stated}`;
   if (ours && unread) return `${payment}: ${inIdempay}; line ${unread.line}: ${plain(unread.problem)}`;
   if (ours) return `${payment}: ${inIdempay}`;
   return firstLine !== undefined ? `${stated}; compared was line ${firstLine}` : stated;

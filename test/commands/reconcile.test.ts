@@ -10,7 +10,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { exitCodeOf } from '#idempay/cli/payments/reconcile.js';
 import { jsonOf, textOf } from '#idempay/cli/payments/reconciliation-output.js';
 import { openStatement, type StatementOptions, settingsOf } from '#idempay/cli/payments/statement-file.js';
-import { todayUtc } from '#idempay/statements/days.js';
+import { dayAfter, todayUtc } from '#idempay/statements/days.js';
 import type { SettledPayment } from '#idempay/statements/differences.js';
 import { differenceCsvLine } from '#idempay/statements/differences-file.js';
 import { type Reconciliation, reconcile } from '#idempay/statements/reconcile.js';
@@ -109,8 +109,43 @@ describe('idempay payments reconcile', () => {
         onlyInIdempay: { count: 0, idempay: [], processor: [] },
       },
       differences: [],
+      otherDays: [],
       problems: [],
     });
+  });
+
+  /**
+   * Bug: a payment on the statements of two days in a row agreed on both of them, and nothing named it, although it may have been charged twice.
+   * Cause: what was settled on a day next to the chosen one was only counted. Fix: it is listed, in the text, as JSON and in the file.
+   */
+  it('lists what was settled on a day next to the chosen one, because it may be on two statements', async () => {
+    const [file, differences] = [join(folder, 'statement.csv'), join(folder, 'differences.csv')];
+    writeFileSync(file, `${agreedLines().join('\n')}\n`);
+    const parameters = ['payments', 'reconcile', file, '--day', dayAfter(day, 1)];
+    const { code, stdout } = await idempay(...parameters, '--differences', differences);
+    expect(code).toBe(14);
+    expect(stdout).toContain(
+      'The same, settled in Idempay on a day next to it (3)\nIf the statement of the day on which they were settled has them too, they were charged twice.\n',
+    );
+    const rows = parse(readFileSync(differences, 'utf8'), { columns: true, bom: true });
+    const asJson = JSON.parse((await idempay(...parameters, '--json')).stdout);
+    expect(asJson).toMatchObject({ differences: [], groups: { otherDay: { count: 3 } } });
+    for (const [index, { idempotencyKey, reference, amount }] of paid.entries()) {
+      expect(stdout).toMatch(
+        new RegExp(
+          `^  ${idempotencyKey} \\(${reference}, attempt 1\\): settled at ${day}T.*; in Idempay ${amount} EUR`,
+          'm',
+        ),
+      );
+      const payment = expect.objectContaining({ idempotencyKey, reference });
+      expect(asJson.otherDays).toContainEqual(
+        expect.objectContaining({ kind: 'otherDay', differs: [], line: index + 2, payment }),
+      );
+      expect(rows).toContainEqual(
+        expect.objectContaining({ 'idempotency key': idempotencyKey, 'our reference': reference }),
+      );
+    }
+    expect([asJson.otherDays.length, rows.length]).toEqual([3, 3]);
   });
 
   it("the processor's own log agrees, read from standard input", async () => {

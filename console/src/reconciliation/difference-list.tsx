@@ -90,6 +90,12 @@ const PAYMENT_COLUMNS = {
     { title: 'Problem', cell: ({ unread }) => <bdi>{unread?.problem}</bdi> },
     line,
   ],
+  otherDay: [
+    ourPayment,
+    { title: 'Amount', isNumber: true, cell: ({ ours }) => ours && <Money {...ours} /> },
+    { title: 'Settled', cell: ({ ours }) => <Time at={ours?.settledAt} /> },
+    line,
+  ],
   duplicate: [
     theirPayment,
     theirs,
@@ -100,6 +106,7 @@ const PAYMENT_COLUMNS = {
 
 const COLUMNS: Readonly<Record<Kind, readonly Column<Difference>[]>> = {
   ...PAYMENT_COLUMNS,
+  refundOtherDay: PAYMENT_COLUMNS.otherDay,
   refundDifferent: PAYMENT_COLUMNS.different,
   refundTheirs: PAYMENT_COLUMNS.theirs,
   refundOurs: PAYMENT_COLUMNS.ours,

@@ -1,4 +1,4 @@
-import { agreementOf, KINDS } from '@idempay/statements';
+import { agreementOf, LISTED_KINDS } from '@idempay/statements';
 import { Badge } from '../parts/badge.js';
 import { Download } from '../parts/download.js';
 import { countText } from '../parts/numbers.js';
@@ -22,7 +22,7 @@ export function ReconciliationResult({ compared }: { compared: Compared }) {
           )}{' '}
           {day}, <bdi>{processor === '' ? 'all processors' : processor}</bdi>
         </h2>
-        {differences + groups.unread.count + groups.refundUnread.count > 0 && (
+        {LISTED_KINDS.some((kind) => groups[kind].count > 0) && (
           <Download
             file={compared.differences}
             name={`differences-${day}.csv`}
@@ -59,7 +59,7 @@ export function ReconciliationResult({ compared }: { compared: Compared }) {
       )}
       {problems.count > 0 && <Problems problems={problems} />}
       <ResultSummary groups={groups} />
-      {KINDS.map(
+      {LISTED_KINDS.map(
         (kind) =>
           groups[kind].count > 0 && (
             <DifferenceList key={kind} kind={kind} count={groups[kind].count} shown={result.shown[kind]} />

@@ -523,6 +523,9 @@ describe('a reconciliation', () => {
       };
       const next = await compareRefunds([line], onTheDayAfter, names);
       expect([countsOf(next), asked]).toEqual([{ refundOtherDay: 1 }, [0, 1]]);
+      // Listed, because the statement of its day may have it too.
+      expect(next.shown.refundOtherDay).toMatchObject([{ ours: first, theirs: { line: 2, amount: '-20.00' } }]);
+      expect(next.file).toContain(first.idempotencyKey);
       expect(countsOf(await compareRefunds([line], (day) => (day === 0 ? [first] : []), names))).toEqual({
         refundMatched: 1,
       });
