@@ -93,7 +93,8 @@ export function agreementOf({
 } {
   const unread = groups.unread.count + groups.refundUnread.count;
   const differences = KINDS.reduce((sum, kind) => sum + groups[kind].count, 0) - unread;
-  const isOtherDay = groups.matched.count === 0 && groups.otherDay.count > 0;
+  const ofTheDay = groups.matched.count + groups.refundMatched.count;
+  const isOtherDay = ofTheDay === 0 && groups.otherDay.count + groups.refundOtherDay.count > 0;
   const namesNoOrder = !isDayNamed && !isOtherDay && groups.theirs.count > 0;
   const isAgreed = differences === 0 && unread === 0 && problems.count === 0 && !isOtherDay;
   return { differences, isOtherDay, namesNoOrder, isAgreed };

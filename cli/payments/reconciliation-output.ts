@@ -110,12 +110,18 @@ function verdictOf(result: Reconciliation, day: string): string {
   if (isAgreed) return `Agreed: the statement and Idempay have the same payments of ${day}.`;
   const unreadText = `${countOf(unread, 'line')} could not be read`;
   if (isOtherDay)
-    return `Nothing of the statement was settled on ${day}, and ${countOf(result.groups.otherDay.count, 'payment')} of it on a day next to it. Compare it with its own day.`;
+    return `Nothing of the statement was settled on ${day}, and ${otherDayText(result)} of it on a day next to it. Compare it with its own day.`;
   if (differences === 0) return `No difference was found, but ${unreadText}.`;
   const found = `${countOf(differences, 'difference')} between the statement and the payments of ${day}`;
   const stated = unread === 0 ? `${found}.` : `${found}, and ${unreadText}.`;
   if (!namesNoOrder) return stated;
   return `No line of the statement names an order of ${day}: check the columns, the day and the processor first. ${stated}`;
+}
+
+function otherDayText({ groups: { otherDay, refundOtherDay } }: Reconciliation): string {
+  const payments = otherDay.count > 0 ? [countOf(otherDay.count, 'payment')] : [];
+  const refunds = refundOtherDay.count > 0 ? [countOf(refundOtherDay.count, 'refund')] : [];
+  return [...payments, ...refunds].join(' and ');
 }
 
 function columnsText({ format, columns, currency }: StatementFile): string {

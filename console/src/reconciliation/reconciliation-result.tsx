@@ -47,8 +47,9 @@ export function ReconciliationResult({ compared }: { compared: Compared }) {
       )}
       {isOtherDay && (
         <p class="note warn">
-          Nothing of the statement was settled on this day, and {countText(groups.otherDay.count)} of its payments on a
-          day next to it. Is it the statement of another day?
+          Nothing of the statement was settled on this day, and{' '}
+          {countText(groups.otherDay.count + groups.refundOtherDay.count)} of its payments and refunds on a day next to
+          it. Is it the statement of another day?
         </p>
       )}
       {payments + refunds === 0 && (

@@ -236,6 +236,33 @@ describe('a reconciliation', () => {
     });
   });
 
+  /**
+   * Bug: a statement of refunds alone agreed with a day next to its own, and one whose payments came late was of another day although its refunds
+   * were of the day. Cause: the day was judged by payments only. Fix: payments and refunds are counted together.
+   */
+  it('judges the day of a statement by its payments and refunds together', async () => {
+    const payment = paymentOf(1);
+    const [refund, second] = [refundOf(1, payment), refundOf(2, payment)] as const;
+    const lineOf = ({ idempotencyKey }: SettledPayment) => `${idempotencyKey},-100.50,USD,refund`;
+    const compareWith = (lines: readonly string[], days: Partial<Record<DayOffset, readonly SettledPayment[]>>) =>
+      compareText(`reference,amount,currency,type\n${lines.join('\n')}\n`, (day) => days[day] ?? []);
+    const refundsOfOtherDay = await compareWith([lineOf(refund)], { 1: [refund] });
+    expect([countsOf(refundsOfOtherDay), agreementOf(refundsOfOtherDay)]).toMatchObject([
+      { refundOtherDay: 1 },
+      { differences: 0, isOtherDay: true, isAgreed: false },
+    ]);
+    const latePayment = await compareWith([`${payment.idempotencyKey},100.50,USD,charge`, lineOf(refund)], {
+      0: [refund],
+      1: [payment],
+    });
+    expect([countsOf(latePayment), agreementOf(latePayment)]).toMatchObject([
+      { otherDay: 1, refundMatched: 1 },
+      { isOtherDay: false, isAgreed: true },
+    ]);
+    const lateRefund = await compareWith([lineOf(refund), lineOf(second)], { 0: [refund], 1: [second] });
+    expect(agreementOf(lateRefund)).toMatchObject({ isOtherDay: false, isAgreed: true });
+  });
+
   it('says whether any line names an order of the day, also a refund and an order number that two clients have', async () => {
     const order = (number: number) => paymentOf(number, { reference: `order-${number}`, attempt: 1 });
     const compareWith = (line: string, payments = [order(1)]) =>
