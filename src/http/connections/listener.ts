@@ -7,7 +7,7 @@ import { answerCrowded, answerStarting } from './bare-answers.js';
 import { type CertificateFiles, followCertificate, readCertificate } from './certificate-files.js';
 import { CONNECTION_LIMITS, type ConnectionCounts, type ConnectionLimits, isCrowded } from './connection-limits.js';
 import { answerMalformedHttp, guardConnections } from './connections.js';
-import { answerExpectations } from './expectations.js';
+import { refuseExpectation, takeExpectations } from './expectations.js';
 import { limitPipelined } from './pipelined-requests.js';
 import { originForm } from './request-head.js';
 
@@ -37,6 +37,7 @@ export function createListener(
   let answer: RequestListener = answerStarting;
   let refused = 0;
   const onRequest = limitPipelined((request, response) => {
+    if (refuseExpectation(request, response)) return;
     // The router knows paths only, and an origin server is also asked in absolute form.
     request.url = originForm(request.url ?? '');
     if (!isCrowded(request)) answer(request, response);
@@ -48,7 +49,7 @@ export function createListener(
   // Node drops all headers after the first thousand or so, and says nothing. Here none is dropped: `headProblem` refuses too many.
   server.maxHeadersCount = 0;
   server.on('clientError', answerMalformedHttp);
-  answerExpectations(server);
+  takeExpectations(server);
   const { open, closeUnused } = guardConnections(server, limits, log, () => {
     refused += 1;
   });
