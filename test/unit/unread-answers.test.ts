@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
+import { limitPipelined } from '#idempay/http/connections/pipelined-requests.js';
 import { boundUnreadAnswers } from '#idempay/http/connections/unread-answers.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -18,8 +19,8 @@ const MOST_BYTES = 2.5 * LONG_BYTES;
 async function serve() {
   const open = new Set<Socket>();
   const warned: object[] = [];
-  const server = createServer((request, response) =>
-    response.end(request.url === '/long' ? 'x'.repeat(LONG_BYTES) : 'short'),
+  const server = createServer(
+    limitPipelined((request, response) => response.end(request.url === '/long' ? 'x'.repeat(LONG_BYTES) : 'short')),
   );
   // Else the connection of the short answer may be the one that is closed.
   server.keepAliveTimeout = 0;
@@ -35,10 +36,10 @@ async function serve() {
     server.close();
   });
   const unreadBytes = () => [...open].reduce((sum, { writableLength }) => sum + writableLength, 0);
-  const ask = async (path: string) => {
+  const ask = async (path: string, times = 1) => {
     const client = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {});
     clients.push(client);
-    client.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+    client.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(times));
     await once(client, 'readable');
     return client;
   };
@@ -57,4 +58,22 @@ test('beyond the bound the connection is closed that has read nothing for longes
   expect(oldest?.destroyed).toBe(true);
   expect(unreadBytes()).toBeLessThan(MOST_BYTES);
   expect(warned).toEqual([{ connections: 1, bytes: expect.any(Number) }]);
+});
+
+/**
+ * Bug: connections that sent eight requests at once held eight times the bound. Cause: the bytes of sockets were counted, and Node keeps the
+ * answers behind one that is due apart from their socket. Fix: these answers are counted too.
+ */
+test('the answers behind one that is due are counted, and each once', async () => {
+  const { open, warned, ask } = await serve();
+  await ask('/long', 2);
+  const [within] = open;
+  await ask('/short');
+  await ask('/long', 2);
+  await until('one to be closed', DEADLINE_MS, () => open.size === 2);
+  expect(within?.destroyed).toBe(true);
+  expect(warned).toEqual([{ connections: 1, bytes: expect.any(Number) }]);
+  const { bytes } = warned[0] as { bytes: number };
+  expect(bytes).toBeGreaterThan(3.5 * LONG_BYTES);
+  expect(bytes).toBeLessThan(4.5 * LONG_BYTES);
 });

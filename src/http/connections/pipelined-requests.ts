@@ -2,6 +2,7 @@ import type { RequestListener, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { answerOn } from './connection-limits.js';
 import { endAndLinger } from './connections.js';
+import { answersBehind } from './unread-answers.js';
 
 /** Begun behind an answer that is due: enough for a client that sends a few at once, little memory if it reads no answer. */
 const MOST_BEHIND = 7;
@@ -10,8 +11,8 @@ const MOST_LEFT = 20_000;
 
 /** The requests that one connection sent while an answer was due. */
 interface Line {
-  /** Requests that were begun behind the answer that is due, and are not answered. */
-  behind: number;
+  /** The answers that were begun behind the one that was due, and are not sent. */
+  readonly behind: Set<ServerResponse>;
   /** The answer to the request that was begun last. */
   newest: ServerResponse | undefined;
   /** Requests that are never begun. Node keeps them until the connection ends. */
@@ -28,12 +29,17 @@ export function limitPipelined(answer: RequestListener, mostLeft = MOST_LEFT): R
   const lines = new WeakMap<Socket, Line>();
   let leftInAll = 0;
 
+  function newLineOf(socket: Socket): Line {
+    const line: Line = { behind: new Set(), newest: undefined, left: 0 };
+    lines.set(socket, line);
+    answersBehind.set(socket, line.behind);
+    return line;
+  }
+
   function begin(line: Line, ...[request, response]: Parameters<RequestListener>): void {
     line.newest = response;
-    line.behind += 1;
-    response.once('finish', () => {
-      line.behind -= 1;
-    });
+    line.behind.add(response);
+    response.once('finish', () => line.behind.delete(response));
     answer(request, response);
   }
 
@@ -60,10 +66,9 @@ export function limitPipelined(answer: RequestListener, mostLeft = MOST_LEFT): R
     }
     const { socket } = request;
     if (socket.destroyed) return;
-    const line = lines.get(socket) ?? { behind: 0, newest: undefined, left: 0 };
-    lines.set(socket, line);
-    const newest = line.behind === 0 ? answerOn(socket) : line.newest;
-    const isBegun = line.left === 0 && line.behind < MOST_BEHIND && !isLast(newest);
+    const line = lines.get(socket) ?? newLineOf(socket);
+    const newest = line.behind.size === 0 ? answerOn(socket) : line.newest;
+    const isBegun = line.left === 0 && line.behind.size < MOST_BEHIND && !isLast(newest);
     if (isBegun) begin(line, request, response);
     else leave(line, socket, newest);
   };

@@ -1,4 +1,4 @@
-import type { Server } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 
@@ -7,6 +7,9 @@ const MOST_UNREAD_BYTES = 64 * 1024 * 1024;
 /** Longer than every answer to a payment, which is never cut. */
 const SHORT_BYTES = 24 * 1024;
 const LOOK_EVERY_MS = 250;
+
+/** The begun answers of a connection behind the one that is due. Node keeps what they have written apart from the socket until their turn. */
+export const answersBehind = new WeakMap<Socket, ReadonlySet<ServerResponse>>();
 
 /** The answers that a client has left unread, and how long it has read nothing. */
 interface Unread {
@@ -31,9 +34,10 @@ export function boundUnreadAnswers(
     const now = performance.now();
     let total = 0;
     for (const socket of open) {
-      const { writableLength: bytes, bytesWritten } = socket;
+      const { writableLength, bytesWritten } = socket;
+      const bytes = writableLength + bytesBehind(socket);
       total += bytes;
-      const readBytes = bytesWritten - bytes;
+      const readBytes = bytesWritten - writableLength;
       const before = unread.get(socket);
       const since = before?.readBytes === readBytes ? before.since : now;
       if (bytes <= SHORT_BYTES) unread.delete(socket);
@@ -60,4 +64,13 @@ export function boundUnreadAnswers(
 
   const looking = setInterval(look, LOOK_EVERY_MS).unref();
   server.once('close', () => clearInterval(looking));
+}
+
+function bytesBehind(socket: Socket): number {
+  let bytes = 0;
+  for (const response of answersBehind.get(socket) ?? []) {
+    // In its turn an answer has its socket, and counts the bytes of the socket as its own.
+    if (response.socket === null) bytes += response.writableLength;
+  }
+  return bytes;
 }
