@@ -242,6 +242,14 @@ describeOneDeployment('requests behind one another on a connection', (deployment
     expect(statusesIn(await text(socket.end()))).toEqual(Array(8).fill(200));
   });
 
+  it('are not begun behind a refusal that ends the connection', async () => {
+    const key = await generateKey(shared.url);
+    const refused = paymentText(key, [GOOD_LENGTH]).replace('application/json', 'text/plain');
+    const socket = openConnection(shared.service.port, refused + paymentText(key));
+    expect(statusesIn(await text(socket))).toEqual([415]);
+    await expectUnspent(shared.url, key);
+  });
+
   /**
    * Bug: a connection that sent 64 kB of requests with an unknown `Expect` behind unread answers held 7.5 MB. Cause: Node emits these as an
    * event of their own, in which they were answered past the bound. Fix: they become requests as all others, and are refused within it.

@@ -1,8 +1,10 @@
 import { once } from 'node:events';
-import { createServer, type RequestListener, type ServerResponse } from 'node:http';
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { pino } from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
+import { createListener } from '#idempay/http/connections/listener.js';
 import { limitPipelined } from '#idempay/http/connections/pipelined-requests.js';
 import { requestText, statusesIn } from '../../testkit/client/raw-http.js';
 import { pause, until } from '../../testkit/time/until.js';
@@ -19,7 +21,17 @@ const AT_WORK = 8;
  * Cause: Node emits every request that one read of a socket holds, and all of them were answered at once. Fix: a few are.
  */
 async function serve(answer: RequestListener, mostLeft?: number) {
-  const server = createServer(limitPipelined(answer, mostLeft));
+  return listen(createServer(limitPipelined(answer, mostLeft)));
+}
+
+/** With all that is in front of the application. */
+function serveListener(answer: RequestListener) {
+  const listener = createListener(pino({ level: 'silent' }));
+  listener.serve(answer);
+  return listen(listener.server);
+}
+
+async function listen(server: Server) {
   server.on('connection', (socket) => void sockets.push(socket));
   const sockets: Socket[] = [];
   await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -93,6 +105,28 @@ test('one behind an answer that ends the connection is not begun', async () => {
   });
   expect(statusesIn(await text(open(READ.repeat(100))))).toEqual([200, 200]);
   expect(started).toBe(2);
+});
+
+/**
+ * Bug: requests behind a refused expectation were begun, and their answers were lost. Cause: only a header that was set was noticed, and a
+ * refusal gave its `Connection: close` with the head, or Node added it. Fix: an answer that may not keep its connection is the last one.
+ */
+test.each([
+  ['an unknown one', requestText('GET /first HTTP/1.1', ['Expect: a-miracle']), [], 417],
+  [
+    'a body that was not asked for',
+    requestText('POST /first HTTP/1.1', ['Expect: 100-continue', 'Content-Length: 4'], 'body'),
+    ['/first'],
+    200,
+  ],
+])('one behind an expectation that is not met is not begun: %s', async (_what, first, expected, status) => {
+  const begun: unknown[] = [];
+  const { open } = await serveListener((request, response) => {
+    begun.push(request.url);
+    response.end();
+  });
+  expect(statusesIn(await text(open(first + READ.repeat(10))))).toEqual([status]);
+  expect(begun).toEqual(expected);
 });
 
 test('a connection is closed at once if too many requests are left in all, and there is room again after it', async () => {

@@ -42,6 +42,7 @@ function answerBare(
   text: string,
   headers: Readonly<Record<string, string>> = {},
 ): void {
+  response.shouldKeepAlive = false;
   response.writeHead(status, reasonPhrase(status), {
     'Content-Type': 'application/json; charset=utf-8',
     ...headers,
@@ -49,7 +50,6 @@ function answerBare(
     'Cache-Control': 'no-store',
     ...fixedHeadersOn(request.socket),
     [REQUEST_ID_HEADER]: requestIdOf(request),
-    Connection: 'close',
   });
   response.end(text);
 }

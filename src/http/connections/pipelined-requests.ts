@@ -59,13 +59,14 @@ export function limitPipelined(answer: RequestListener, mostLeft = MOST_LEFT): R
   }
 
   return (request, response) => {
+    const { socket } = request;
+    // After its last answer a connection is read for a moment more.
+    if (!socket.writable) return;
     // A response has its socket if no earlier answer is due: nearly every time.
     if (response.socket !== null) {
       answer(request, response);
       return;
     }
-    const { socket } = request;
-    if (socket.destroyed) return;
     const line = lines.get(socket) ?? newLineOf(socket);
     const newest = line.behind.size === 0 ? answerOn(socket) : line.newest;
     const isBegun = line.left === 0 && line.behind.size < MOST_BEHIND && !isLast(newest);
@@ -74,7 +75,10 @@ export function limitPipelined(answer: RequestListener, mostLeft = MOST_LEFT): R
   };
 }
 
-/** True if its connection ends with this answer. In a drain the framework says so before it does anything else. */
+/**
+ * True if its connection ends with this answer. A `Connection: close` that is given with the head would not be seen here, so a refusal says
+ * `shouldKeepAlive = false`, as Node does if a body was not asked for. In a drain the framework sets the header before it does anything else.
+ */
 function isLast(response: ServerResponse | undefined): boolean {
-  return response?.getHeader('connection') === 'close';
+  return response !== undefined && (!response.shouldKeepAlive || response.getHeader('connection') === 'close');
 }

@@ -47,7 +47,7 @@ export function answerWith<T>(reply: FastifyReply, result: NowOrLater<T>, send: 
 export function sendError(reply: FastifyReply, error: PublicError, told?: Told): FastifyReply {
   const { headers, complete } = reply.request.raw;
   // The rest of it may be endless, and Node would read it all.
-  if (headers['transfer-encoding'] !== undefined && !complete) reply.header('connection', 'close');
+  if (headers['transfer-encoding'] !== undefined && !complete) reply.raw.shouldKeepAlive = false;
   reply.raw.statusMessage = reasonPhrase(error.status);
   const { contentType, text } = formOf(error, headers.accept, told ?? unknownIn(reply.request));
   return (

@@ -60,7 +60,7 @@ function refuseByHead(
     done();
     return;
   }
-  reply.header('connection', 'close');
+  reply.raw.shouldKeepAlive = false;
   done(publicErrors.unsupportedMediaType());
 }
 
