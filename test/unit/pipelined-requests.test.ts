@@ -129,6 +129,49 @@ test.each([
   expect(begun).toEqual(expected);
 });
 
+/**
+ * Bug: a part of a request's body was begun as a request of its own. Cause: Node drops the bytes that it has read behind a request with
+ * `Upgrade`, also if nobody upgrades, and reads on in the middle of the next request. Fix: the answer to such a request is the last one.
+ */
+test.each([
+  ['a request', requestText('GET /a HTTP/1.1', ['Connection: keep-alive, UPGRADE', 'Upgrade: h2c'])],
+  [
+    'a request with a body',
+    requestText('POST /a HTTP/1.1', ['Connection: Upgrade', 'Upgrade: h2c', 'Content-Length: 4'], 'body'),
+  ],
+])('what follows %s that asks for an upgrade is never begun', async (_what, upgrade) => {
+  const started: ServerResponse[] = [];
+  const { open } = await serveListener((_request, response) => void started.push(response));
+  const smuggled = requestText('GET /smuggled HTTP/1.1');
+  const client = open(upgrade + requestText('POST /first HTTP/1.1', [`Content-Length: ${smuggled.length}`]));
+  const received = text(client);
+  await until('the request to be begun', DEADLINE_MS, () => started.length === 1);
+  client.write(smuggled);
+  await pause(QUIET_MS);
+  expect(started.map(({ req }) => req.url)).toEqual(['/a']);
+  started[0]?.end();
+  const answers = await received;
+  expect(statusesIn(answers)).toEqual([200]);
+  expect(answers).toMatch(/^connection: close\r$/im);
+});
+
+test('nothing is begun on a connection whose last answer is written', async () => {
+  // One read of a socket: the rest comes with the next one, after the answer.
+  const READ_BYTES = 65_536;
+  const begun: unknown[] = [];
+  const { open, sockets } = await serveListener((request, response) => {
+    begun.push(request.url);
+    response.end();
+  });
+  const upgrade = requestText('GET /a HTTP/1.1', ['Connection: Upgrade', 'Upgrade: h2c']);
+  for (let times = 0; times < 20; times += 1) {
+    const client = open(upgrade.padEnd(READ_BYTES, 'x') + requestText('GET /smuggled HTTP/1.1'));
+    await text(client.end()).catch(() => {});
+  }
+  expect(sockets.length).toBe(20);
+  expect(new Set(begun)).toEqual(new Set(['/a']));
+});
+
 test('a connection is closed at once if too many requests are left in all, and there is room again after it', async () => {
   const MOST_LEFT = 20;
   const started: ServerResponse[] = [];

@@ -9,7 +9,7 @@ import { CONNECTION_LIMITS, type ConnectionCounts, type ConnectionLimits, isCrow
 import { answerMalformedHttp, guardConnections } from './connections.js';
 import { refuseExpectation, takeExpectations } from './expectations.js';
 import { limitPipelined } from './pipelined-requests.js';
-import { originForm } from './request-head.js';
+import { isUpgradeAsked, originForm } from './request-head.js';
 
 const TLS_OPTIONS = { minVersion: 'TLSv1.2' } as const;
 
@@ -37,6 +37,8 @@ export function createListener(
   let answer: RequestListener = answerStarting;
   let refused = 0;
   const onRequest = limitPipelined((request, response) => {
+    // So nothing is begun of the bytes behind it.
+    if (isUpgradeAsked(request)) response.shouldKeepAlive = false;
     if (refuseExpectation(request, response)) return;
     // The router knows paths only, and an origin server is also asked in absolute form.
     request.url = originForm(request.url ?? '');

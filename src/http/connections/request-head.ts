@@ -71,6 +71,14 @@ export function isForThisMachine({ headers: { host } }: IncomingMessage): boolea
   return !host || isHostOfThisMachine(host);
 }
 
+/**
+ * True if Node's parser takes the bytes behind this request for another protocol. Node drops those that it has read with it, although nobody
+ * upgrades, and reads on behind them: perhaps in the middle of a body.
+ */
+export function isUpgradeAsked({ headers: { connection, upgrade } }: IncomingMessage): boolean {
+  return upgrade !== undefined && connection !== undefined && /upgrade/i.test(connection);
+}
+
 /** The target in origin-form. An origin server must accept the absolute form too (RFC 9112 3.2.2). */
 export function originForm(target: string): string {
   if (target.startsWith('/')) return target;
