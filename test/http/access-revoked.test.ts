@@ -6,12 +6,14 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Scope } from '#idempay/access/scopes.js';
 import { type Credential, credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
-import { ask } from '../../testkit/client/http-client.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask, sendJson } from '../../testkit/client/http-client.js';
 import { scrape, sumOf } from '../../testkit/client/metrics.js';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { changeStored, settledPayments, storeTransactions } from '../../testkit/protocol/stored-rows.js';
 import { until } from '../../testkit/time/until.js';
 
+const MONEY = { amount: '100.50', currency: 'USD' };
 const DAY_MS = 86_400_000;
 /** Each some 14 MB: more than is read ahead and what the kernel holds for a client that takes nothing. */
 const [TRANSACTIONS, PAYMENTS] = [22_000, 40_000];
@@ -76,4 +78,42 @@ test('what goes on is cut when its key is revoked, and when its key loses the sc
     expect((await ask(`${url}${path}`, revoked)).status).toBe(401);
     expect((await ask(`${url}${path}`, demoted)).status).toBe(403);
   }
+});
+
+/**
+ * Bug: a reader that waited in the feed of settlements got those that were made after its key was revoked.
+ * Cause: credentials were checked only when the request came.
+ * Fix: they are checked again after the wait.
+ */
+test('a wait for settlements ends without any if its key is revoked, or does not show them any more', async () => {
+  const scopes: readonly Scope[] = ['payments:read', 'payments:write', 'operations', 'metrics'];
+  const [revoked, demoted] = [credentialOf('revoked', scopes), credentialOf('demoted', scopes)];
+  const kept = credentialOf('kept', scopes);
+  const folder = await mkdtemp(join(tmpdir(), 'idempay-revoked-'));
+  const stores = await embedded.open();
+  onTestFinished(async () => {
+    await stores.close();
+    await rm(folder, { recursive: true });
+  });
+  const file = join(folder, 'keys.json');
+  await writeFile(file, keyFileOf(revoked, demoted, kept));
+  const { url } = await stores.serve({ AUTH: 'required', API_KEYS_FILE: file });
+  const read = (query: string, { headers }: Credential, more = {}) =>
+    ask(`${url}/api/settlements?${query}`, { headers: { ...headers, ...more } });
+  const { next } = (await read('after=now', kept)).json<{ next: string }>();
+  const wait = (credential: Credential) => read(`after=${next}`, credential, { Prefer: 'wait=30' });
+  const waits = [wait(revoked), wait(demoted), wait(kept)] as const;
+  await until('all to wait', CUT_WITHIN_MS, async () => {
+    return sumOf(await scrape(url, kept.headers), 'idempay_settlement_readers') === waits.length;
+  });
+
+  const fewer: Credential = { ...demoted, entry: { ...demoted.entry, scopes: ['payments:read'] } };
+  await writeFile(file, keyFileOf(fewer, kept));
+  await until('the key to be revoked', CUT_WITHIN_MS, async () => (await read('after=now', revoked)).status === 401);
+  const paid = await sendJson(`${url}/api/payment?reference=order-1`, 'POST', MONEY, kept.headers);
+  expect(paid.status, paid.text).toBe(200);
+  const [ofRevoked, ofDemoted, ofKept] = await Promise.all(waits);
+  expectError(ofRevoked, 401);
+  expectError(ofDemoted, 403);
+  expect(ofKept.json<{ settlements: unknown[] }>().settlements).toHaveLength(1);
 });

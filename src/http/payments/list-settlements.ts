@@ -32,6 +32,8 @@ const MICROSECONDS = /\.\d{3}(\d{1,3})\d*(?:Z|[ +-]\d{2}:\d{2})$/i;
 const Text = Type.Optional(Type.String());
 const Query = Type.Object({ after: Text, from: Text, kind: Text, limit: Text, client: Text });
 const PARAMETERS = Object.keys(Query.properties);
+/** Any of these. A client needs the second one to see the settlements of others. */
+const SCOPES = ['payments:read', 'operations'] as const;
 type FeedQuery = Type.Static<typeof Query>;
 
 /** The feed of settlements. */
@@ -45,7 +47,7 @@ export function listSettlements(
     '/api/settlements',
     {
       schema: { querystring: Query },
-      config: { scopes: ['payments:read', 'operations'], description },
+      config: { scopes: SCOPES, description },
     },
     (request, reply) => {
       refuseUnknownParameters(request.query, PARAMETERS);
@@ -54,13 +56,20 @@ export function listSettlements(
       const question = { ...readFeedQuestion(request.query, request), patience, reader: clientOf(request) };
       const client = visibleClient(request);
       const reading = feed.read(question, (settlement) => paymentJson(settlement, client));
-      answerWith(reply, reading, (page) => {
+      answerWith(reply, reading, async (page) => {
+        if (seconds !== undefined) await judgeAgain(request, client);
         if (page.state !== 'page') throw refusalOf(page);
         if (seconds !== undefined) withPreference(reply, `wait=${seconds}`);
         sendJson(reply, pageJson(page));
       });
     },
   );
+}
+
+/** A credential may be revoked or expire during the wait, or lose the scope that showed the settlements of others. */
+async function judgeAgain(request: FastifyRequest, client: string | undefined): Promise<void> {
+  const refusal = await request.server.refusalNow(request, client === undefined ? ['operations'] : SCOPES);
+  if (refusal) throw refusal;
 }
 
 type ShownPage = Extract<FeedPage<string>, { readonly state: 'page' }>;

@@ -9,8 +9,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** The scopes that each route needs, by method and path. */
     readonly routeScopes: ReadonlyMap<string, 'open' | readonly Scope[]>;
-    /** For an answer that goes on: whether the credentials of its request are still good for one of these. */
-    mayStill(request: FastifyRequest, scopes: readonly Scope[]): Promise<boolean>;
+    /** For an answer that goes on or was waited for: what its request would be refused with now. Undefined if it would pass with one of these. */
+    refusalNow(request: FastifyRequest, scopes: readonly Scope[]): Promise<Error | undefined>;
   }
   interface FastifyRequest {
     /** Undefined at an open route, and everywhere without `AUTH=required`. */
@@ -30,11 +30,9 @@ export function checkAccess(app: FastifyInstance, access: Access | undefined): v
     for (const name of [method].flat()) routeScopes.set(`${name} ${url}`, config.scopes);
   });
   app.decorateRequest('caller', undefined);
-  app.decorate('mayStill', async ({ headers }, scopes) => {
-    if (!access) return true;
-    const result = await access.authenticate(headers.authorization);
-    return result.state === 'authenticated' && scopes.some((scope) => result.caller.scopes.has(scope));
-  });
+  app.decorate('refusalNow', async ({ headers }, scopes) =>
+    access ? refusalOf(await access.authenticate(headers.authorization), scopes) : undefined,
+  );
   if (!access) return;
 
   app.addHook('onRequest', (request, _reply, done) => {
@@ -55,6 +53,12 @@ export function checkAccess(app: FastifyInstance, access: Access | undefined): v
 
 /** Stores the caller in the request, or returns the error of a refusal. */
 function admit(request: FastifyRequest, result: AuthenticationResult, scopes: readonly Scope[]): Error | undefined {
+  const refusal = refusalOf(result, scopes);
+  if (refusal === undefined && result.state === 'authenticated') request.caller = result.caller;
+  return refusal;
+}
+
+function refusalOf(result: AuthenticationResult, scopes: readonly Scope[]): Error | undefined {
   switch (result.state) {
     case 'missing':
       return publicErrors.credentialsMissing();
@@ -63,9 +67,7 @@ function admit(request: FastifyRequest, result: AuthenticationResult, scopes: re
     case 'unavailable':
       return publicErrors.credentialsUnchecked();
     case 'authenticated':
-      if (!scopes.some((scope) => result.caller.scopes.has(scope))) return publicErrors.scopeMissing(scopes);
-      request.caller = result.caller;
-      return undefined;
+      return scopes.some((scope) => result.caller.scopes.has(scope)) ? undefined : publicErrors.scopeMissing(scopes);
   }
 }
 

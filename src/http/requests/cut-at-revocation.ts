@@ -14,8 +14,8 @@ export function cutAtRevocation(reply: FastifyReply): void {
   // No caller: nobody was asked for credentials.
   if (!request.caller || scopes === undefined || scopes === 'open') return;
   const checking = setInterval(() => {
-    server.mayStill(request, scopes).then(
-      (may) => may || raw.destroy(),
+    server.refusalNow(request, scopes).then(
+      (refusal) => refusal && raw.destroy(),
       () => raw.destroy(),
     );
   }, ACCESS_CHECK_MS).unref();
