@@ -46,7 +46,11 @@ export function readApiKeys(text: string): readonly ApiKey[] | { readonly proble
   } catch {
     return { problem: 'it is not JSON' };
   }
-  if (entries.Check(value)) return value as readonly ApiKey[];
+  if (entries.Check(value)) {
+    const keys = value as readonly ApiKey[];
+    const wrong = keys.findIndex(({ expiresAt }) => expiresAt !== undefined && !isExpiry(expiresAt));
+    return wrong < 0 ? keys : { problem: `/${wrong}/expiresAt is a time that does not exist` };
+  }
   const [error] = entries.Errors(value);
   return { problem: `${error?.instancePath || 'the whole'} ${error?.message ?? 'is not an array of API keys'}` };
 }
@@ -55,8 +59,11 @@ export function isClientName(name: string): boolean {
   return CLIENT_NAME.test(name);
 }
 
+/** True for a time that exists. `Date.parse` moves 30 February into March. */
 export function isExpiry(text: string): boolean {
-  return ISO_TIME.test(text) && !Number.isNaN(Date.parse(text));
+  if (!ISO_TIME.test(text) || Number.isNaN(Date.parse(text))) return false;
+  const day = text.slice(0, 'YYYY-MM-DD'.length);
+  return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
 }
 
 export function newSecret(): string {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type ApiKey, ApiKeys, newSecret, readApiKeys, sha256Of } from '#idempay/access/api-keys.js';
+import { type ApiKey, ApiKeys, isExpiry, newSecret, readApiKeys, sha256Of } from '#idempay/access/api-keys.js';
 
 const NOW = Date.parse('2026-11-22T12:00:00Z');
 const SHA256 = 'a'.repeat(64);
@@ -40,6 +40,31 @@ describe('a file of API keys', () => {
     expect(JSON.stringify(result)).not.toMatch(/idem_|aaaa|AAAA|shop/);
   });
 });
+
+/**
+ * Bug: a secret whose expiry has the month 13 never worked, and one that expires on 30 February worked until 2 March.
+ * Cause: only the form of a time was judged. Fix: a file with a time that does not exist is refused.
+ */
+test.each([
+  '2027-13-01T00:00:00Z',
+  '2027-01-01T23:59:60Z',
+  '2027-01-01T00:00:00+25:00',
+  '2027-02-30T00:00:00Z',
+  '2027-04-31T12:00:00+02:00',
+  '2027-02-29T00:00:00Z',
+  '2027-01-00T00:00:00Z',
+])('a file with an expiry that does not exist is refused, and the entry is named: %s', (expiresAt) => {
+  expect(isExpiry(expiresAt)).toBe(false);
+  expect(read([ENTRY, { ...ENTRY, expiresAt }])).toEqual({ problem: '/1/expiresAt is a time that does not exist' });
+});
+
+test.each(['2028-02-29T00:00:00Z', '2027-12-31T23:59:59-12:00', '2027-01-01T00:30+01:00'])(
+  'an expiry that exists is taken: %s',
+  (expiresAt) => {
+    expect(isExpiry(expiresAt)).toBe(true);
+    expect(read([{ ...ENTRY, expiresAt }])).toEqual([{ ...ENTRY, expiresAt }]);
+  },
+);
 
 describe('a secret', () => {
   const secret = newSecret();
