@@ -7,7 +7,7 @@ import { openRereadFile, type RereadFile } from '../platform/reread-file.js';
 /** More than anybody needs; each has a lease to renew and pages to read. */
 const MOST_ENDPOINTS = 100;
 /** The alphabet of clients' names, because a name is a part of paths, labels and rows. */
-const ENDPOINT_NAME = /^[A-Za-z0-9._-]{1,64}$/;
+export const ENDPOINT_NAME = /^[A-Za-z0-9._-]{1,64}$/;
 /** Standard Webhooks: 24 to 64 bytes in base64. */
 const SECRET = /^whsec_[A-Za-z0-9+/]+={0,2}$/;
 const SECRET_BYTES = { least: 24, most: 64 };

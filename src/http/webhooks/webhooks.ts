@@ -4,6 +4,7 @@ import { Type } from 'typebox';
 import { isoTime } from '../../payments/history/payment-representation.js';
 import { UUID } from '../../payments/values/idempotency-key.js';
 import { safeJson } from '../../platform/safe-json.js';
+import { ENDPOINT_NAME } from '../../webhooks/endpoint-file.js';
 import { type ListedEndpoint, MOST_COUNTED, type WebhookOperations } from '../../webhooks/operations.js';
 import type { SetAside } from '../../webhooks/ports/endpoint-rows.js';
 import { answerWith } from '../errors/errors.js';
@@ -38,7 +39,7 @@ export function webhooks(
     { schema, config: { scopes: ['operations'], description: reading } },
     (request, reply) => {
       refuseUnknownParameters(request.query, []);
-      const { name } = request.params;
+      const name = nameOf(request.params);
       answerWith(reply, operations.find(name), (found) => {
         if (!found) throw publicErrors.webhookNotFound(name);
         sendJson(reply, safeJson({ ...shown(found.endpoint), settlements: found.setAside.map(shownSetAside) }));
@@ -52,7 +53,7 @@ export function webhooks(
   ] as const) {
     app.post(`/api/webhooks/:name/${verb}`, { schema, config: { ...changing, description } }, (request, reply) => {
       refuseUnknownParameters(request.query, []);
-      const { name } = request.params;
+      const name = nameOf(request.params);
       const changed = operations[verb](name).then(async (isThere) =>
         isThere ? (await operations.find(name))?.endpoint : undefined,
       );
@@ -68,13 +69,19 @@ export function webhooks(
     { schema: { ...schema, querystring: ResendQuery }, config: { ...changing, description: resending } },
     (request, reply) => {
       refuseUnknownParameters(request.query, RESEND_PARAMETERS);
-      const { name } = request.params;
+      const name = nameOf(request.params);
       answerWith(reply, operations.resend(name, keyOf(request.query.key)), (count) => {
         if (count === undefined) throw publicErrors.webhookNotFound(name);
         sendJson(reply, safeJson({ resent: count }));
       });
     },
   );
+}
+
+/** A store is asked only for names that it may have: a text of PostgreSQL cannot have every character. */
+function nameOf({ name }: { readonly name: string }): string {
+  if (ENDPOINT_NAME.test(name)) return name;
+  throw publicErrors.webhookNotFound(name);
 }
 
 function keyOf(text: string | undefined): string | undefined {
@@ -163,7 +170,7 @@ const EXAMPLE = {
 
 const NAME: ParameterDescription = {
   text: 'The name of the endpoint.',
-  schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,64}$' },
+  schema: { type: 'string', pattern: ENDPOINT_NAME.source },
   example: 'shop',
 };
 
