@@ -87,6 +87,26 @@ describe('idempay transactions import', () => {
     expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining(`--ignore '"Fee, EUR","Size ""L"""'`)]);
   });
 
+  /**
+   * Bug: `1.500` became 1.5 in a file whose other amounts, such as `100,50`, were rejected for their decimal comma, so it is a thousand and a half
+   * there. Cause: each row is judged alone. Fix: the dry run and the end of an import warn of such a file.
+   */
+  it('warns of thousands in a file whose decimals follow a comma, with --dry-run and at the end', async () => {
+    const rows = ['comma,b,"1.234,50"', 'comma,b,1.500', 'comma,b,"100,50"'];
+    const file = given('comma.csv', `fromAccount,toAccount,amount\n${rows.join('\n')}\n`);
+    const warning =
+      'Check the amounts: 2 with a decimal comma, such as 100,50, were rejected, and 1 such as 1.500 were read as 1.5.';
+    expect((await idempay(file, '--dry-run')).stderr).toContain(warning);
+    expect(await idempay(file)).toMatchObject({ code: 9, stderr: expect.stringContaining(warning) });
+    for (const [name, content] of [
+      ['points.csv', 'comma,b,1.500\ncomma,b,100.50\ncomma,b,abc\n'],
+      ['only-commas.csv', 'comma,b,1.50\ncomma,b,"100,50"\n'],
+    ] as const) {
+      const other = given(name, `fromAccount,toAccount,amount\n${content}`);
+      expect((await idempay(other, '--dry-run')).stderr).not.toContain('Check the amounts');
+    }
+  });
+
   it('judges with --dry-run and sends nothing', async () => {
     const file = given('dry.ndjson', '{"fromAccount":"dry","toAccount":"b","amount":1}\n{"fromAccount":"dry"}\n');
     const { code, stdout, stderr } = await idempay(file, '--dry-run');

@@ -4,7 +4,7 @@ import { csvRows } from './csv.js';
 import type { Reading } from './import-state.js';
 import { contentOf, type Line, linesOf } from './lines.js';
 import type { RejectedRow } from './rejected-rows.js';
-import { isText, type Row, readNdjsonRow, rejected } from './rows.js';
+import { type AmountMark, isText, type Row, readNdjsonRow, rejected } from './rows.js';
 
 /** So that rejected rows of the longest lines fit into memory, also as JSON. */
 const MOST_BATCH_BYTES = 8 * 1024 * 1024;
@@ -18,7 +18,18 @@ export interface Batch {
   readonly lastLine: number;
   readonly good: readonly { readonly line: number; readonly transaction: NewTransaction }[];
   readonly rejected: readonly RejectedRow[];
+  readonly marks: Marks;
 }
+
+/** How many rows show either of it. */
+export type Marks = Readonly<Record<AmountMark, number>>;
+
+export const NO_MARKS: Marks = { thousands: 0, commas: 0 };
+
+export const sumOf = (one: Marks, other: Marks): Marks => ({
+  thousands: one.thousands + other.thousands,
+  commas: one.commas + other.commas,
+});
 
 /**
  * All rows in batches of `batchRows`, good ones and rejected ones, or of 8 MiB, so that the same bytes give the same batches. The rows of a batch fit into a request of 1 MiB:
@@ -30,12 +41,14 @@ export async function* batchesOf(input: AsyncIterable<Buffer>, reading: Reading)
     firstLine,
     good: [] as Batch['good'][number][],
     rejected: [] as RejectedRow[],
+    marks: NO_MARKS,
   });
   let batch = begin(0, 1);
   let last: Row | undefined;
   for await (const row of rowsOf(linesOf(input), reading)) {
     const { line, content, bytes } = row;
     last = row;
+    if ('mark' in content) batch.marks = sumOf(batch.marks, { ...NO_MARKS, [content.mark]: 1 });
     if (content.state === 'good') batch.good.push({ line, transaction: content.transaction });
     if (content.state === 'rejected') {
       batch.rejected.push({ line, reason: content.reason, row: bytes.toString('utf8').replace(/(\r\n|\n|\r)$/, '') });

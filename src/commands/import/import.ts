@@ -7,7 +7,7 @@ import { type OutputOptions, printRecord } from '#idempay/cli/output/results.js'
 import { write } from '#idempay/cli/output/terminal.js';
 import { UsageError } from '#idempay/cli/usage.js';
 import type { NewTransaction } from '../../transactions/transaction.js';
-import { batchesOf, digestOf } from './batches.js';
+import { batchesOf, digestOf, type Marks, NO_MARKS, sumOf } from './batches.js';
 import { ignoreOption, nameOf } from './columns.js';
 import { cellsOf } from './csv.js';
 import { type ImportState, openStateFile, type Reading, type StateFile, type Target } from './import-state.js';
@@ -95,6 +95,7 @@ async function importInput(input: Input, { reading, connection, stateFile, optio
       },
     });
     progress.stop();
+    warnOfThousands(end.marks);
     return await tellEnd(end, rejectedFile, options);
   } catch (error) {
     progress.stop();
@@ -160,16 +161,27 @@ async function dryRun(file: string, reading: Reading): Promise<ExitCode> {
   try {
     let created = 0;
     let rejected = 0;
+    let marks = NO_MARKS;
     for await (const batch of batchesOf(input.read(), reading)) {
       created += batch.good.length;
       rejected += batch.rejected.length;
+      marks = sumOf(marks, batch.marks);
       await write(batch.rejected.map((row) => `${JSON.stringify(row)}\n`).join(''));
     }
     console.error(`${created} rows would be created, ${rejected} rejected. Nothing was sent.`);
+    warnOfThousands(marks);
     return rejected > 0 ? EXIT.rejectedRows : EXIT.done;
   } finally {
     await input.close();
   }
+}
+
+/** One amount alone does not say what its point means, but the others of the file do. */
+function warnOfThousands({ thousands, commas }: Marks): void {
+  if (thousands === 0 || commas === 0) return;
+  console.error(
+    `Check the amounts: ${commas} with a decimal comma, such as 100,50, were rejected, and ${thousands} such as 1.500 were read as 1.5. If 1.500 is a thousand and a half in this file, these are wrong.`,
+  );
 }
 
 function readingOf(file: string, { format, delimiter, ignore, batchRows }: ImportOptions): Reading {

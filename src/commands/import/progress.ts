@@ -13,7 +13,7 @@ export interface Progress {
 export function showProgress(bytes: number, from: number): Progress {
   const line = openProgressLine();
   const startedAt = performance.now();
-  let start: Place = { offset: 0, line: 1, created: 0, rejected: 0 };
+  let start: Pick<Place, 'offset' | 'created' | 'rejected'> = { offset: 0, created: 0, rejected: 0 };
 
   return {
     update(place) {

@@ -18,12 +18,22 @@ export interface Row {
 }
 
 export type RowContent =
-  | { readonly state: 'good'; readonly transaction: NewTransaction }
-  | { readonly state: 'rejected'; readonly reason: string }
+  | Judged
+  | (Judged & { readonly mark: AmountMark })
   /** The header, or a line of blanks and separators alone. */
   | { readonly state: 'no row' };
 
-export const rejected = (reason: string): RowContent => ({ state: 'rejected', reason });
+/**
+ * What an amount of CSV shows of the program that wrote it. `commas`: `100,50`, which is rejected. `thousands`: `1.500`, which is read as 1.5, and is
+ * a thousand and a half where a comma comes before the decimals.
+ */
+export type AmountMark = 'commas' | 'thousands';
+
+type Judged =
+  | { readonly state: 'good'; readonly transaction: NewTransaction }
+  | { readonly state: 'rejected'; readonly reason: string };
+
+export const rejected = (reason: string): Judged => ({ state: 'rejected', reason });
 
 /**
  * Checked by the rules of the service, on the text of numbers, so that no amount becomes a float. One rule is stricter: an unknown
@@ -66,20 +76,27 @@ export function readCsvRow(cells: readonly string[], columns: Columns): RowConte
     return rejected(`It has ${cells.length} cells, and the header has ${columns.length}.`);
   }
   const members = new Map<string, JsonMember>();
+  let amountText = '';
   for (const [index, column] of columns.entries()) {
     if (column === undefined) continue;
     const cell = cells[index] ?? '';
     const text = column === 'amount' || column === 'status' ? cell.trim() : cell;
+    if (column === 'amount') amountText = text;
     if (column !== 'status' || text !== '') members.set(column, { type: 'string', text });
   }
-  return judged({ kind: 'object', members, duplicate: undefined });
+  const content = judged({ kind: 'object', members, duplicate: undefined });
+  const [pattern, mark] = content.state === 'good' ? THOUSANDS : COMMAS;
+  return pattern.test(amountText) ? { ...content, mark } : content;
 }
+
+const THOUSANDS = [/^[1-9]\d{0,2}\.\d{3}$/, 'thousands'] as const;
+const COMMAS = [/^[\d.]*\d,\d+$/, 'commas'] as const;
 
 export function isText(bytes: Buffer): boolean {
   return isUtf8(bytes);
 }
 
-function judged(object: JsonText): RowContent {
+function judged(object: JsonText): Judged {
   const transaction = newTransactionIn(object);
   return 'problem' in transaction ? rejected(transaction.problem) : { state: 'good', transaction };
 }

@@ -1,6 +1,6 @@
 import { UsageError } from '#idempay/cli/usage.js';
 import type { NewTransaction } from '../../transactions/transaction.js';
-import { type Batch, batchesOf } from './batches.js';
+import { type Batch, batchesOf, type Marks, NO_MARKS, sumOf } from './batches.js';
 import { batchKey, type ImportState, type StateFile, type Target } from './import-state.js';
 import type { RejectedRows } from './rejected-rows.js';
 
@@ -27,6 +27,7 @@ export interface Place {
   readonly line: number;
   readonly created: number;
   readonly rejected: number;
+  readonly marks: Marks;
 }
 
 export interface ImportParts {
@@ -66,7 +67,7 @@ export async function runImport(parts: ImportParts): Promise<Place> {
   const begun = parts.state.read() as ImportState;
   /** The key of the last batch with rows before this one. */
   let keyBefore: string | undefined;
-  let place: Place = { offset: 0, line: 1, created: 0, rejected: 0 };
+  let place: Place = { offset: 0, line: 1, created: 0, rejected: 0, marks: NO_MARKS };
 
   for await (const batch of batchesOf(parts.input, begun.reading)) {
     parts.rejectedRows.append(batch.rejected);
@@ -81,6 +82,7 @@ export async function runImport(parts: ImportParts): Promise<Place> {
       line: batch.lastLine + 1,
       created: place.created + batch.good.length,
       rejected: place.rejected + batch.rejected.length,
+      marks: sumOf(place.marks, batch.marks),
     };
     parts.progress(place);
   }
