@@ -2,8 +2,11 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** In a clean clone, which knows nothing of earlier runs, these would begin among the last, and end alone. */
 const SLOWEST = [
+  'test/proof/simulator.test.ts',
   'test/http/fuzz.test.ts',
-  'test/faults/creation-crash.test.ts',
+  'test/http/payment-list.test.ts',
+  'test/http/payments.test.ts',
+  'test/http/process.test.ts',
   'test/http/payment-wait.test.ts',
   'test/http/client-gateway.test.ts',
   'test/http/client-calls.test.ts',
