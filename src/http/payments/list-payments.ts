@@ -288,6 +288,7 @@ const description: RouteDescription = {
     'invalidReference',
     {
       invalidContent: () => readSelection({ content: '' }),
+      brokenContent: () => readSelection({ content: '\0' }),
       contentWithoutFrom: () => readSelection({ content: 'Shoes' }),
       contentOfClient: () => readSelection({ content: 'Shoes' }, 'key:shop'),
       invalidPending: () => readSelection({ pending: 'false' }),

@@ -278,7 +278,29 @@ export const REFUSED_MONEY = {
   currencyUnknown: '{"amount":"1.00","currency":"XXX"}',
 };
 
-const paymentProblems = refusedBodies(readBody, REFUSED_MONEY);
+const withMoney = (members: string) => `{"amount":"1.00","currency":"USD",${members}}`;
+
+const paymentProblems = refusedBodies(readBody, {
+  ...REFUSED_MONEY,
+  sourceNotText: withMoney('"source":{"id":"tok"}'),
+  sourceTooShort: withMoney('"source":""'),
+  sourceNotAscii: withMoney('"source":"tok 1"'),
+  sourceIsCardNumber: withMoney('"source":"4242424242424242"'),
+  descriptionNotText: withMoney('"description":1'),
+  descriptionTooShort: withMoney('"description":""'),
+  descriptionBroken: withMoney('"description":"\\u0000"'),
+  metadataNotAnObject: withMoney('"metadata":[]'),
+  metadataTwice: withMoney('"metadata":{"size":"9","size":"10"}'),
+  metadataTooMany: withMoney(`"metadata":{${Array.from({ length: MOST_METADATA + 1 }, (_, n) => `"${n}":""`)}}`),
+  metadataProto: withMoney('"metadata":{"__proto__":""}'),
+  metadataValueNotText: withMoney('"metadata":{"size":9}'),
+  metadataNameTooShort: withMoney('"metadata":{"":"9"}'),
+  metadataNameBroken: withMoney('"metadata":{"\\u0000":"9"}'),
+  metadataValueTooLong: withMoney(`"metadata":{"size":"${'x'.repeat(MOST_METADATA_VALUE + 1)}"}`),
+  metadataValueBroken: withMoney('"metadata":{"size":"\\u0000"}'),
+  returnUrlNotText: withMoney('"returnUrl":1'),
+  returnUrlNotAUrl: withMoney('"returnUrl":"shop"'),
+});
 
 const description: RouteDescription = {
   operationId: 'pay',

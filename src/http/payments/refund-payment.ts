@@ -184,6 +184,7 @@ const refundProblems = refusedBodies(readRefund, {
   ...REFUSED_MONEY,
   reasonNotText: '{"amount":"1.00","currency":"USD","reason":1}',
   reasonEmpty: '{"amount":"1.00","currency":"USD","reason":""}',
+  reasonBroken: '{"amount":"1.00","currency":"USD","reason":"\\u0000"}',
 });
 
 const REFUND_KEY = sometimes(
