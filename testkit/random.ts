@@ -30,10 +30,10 @@ export function seededRandom(seed: number): Random {
   };
 }
 
-/** The seed named by an environment variable, or a fresh one; printed, so that a failure can be repeated with it. */
-export function seedFrom(variable: string): number {
+/** The seed named by an environment variable, or `usual`, or a fresh one; printed, so that a failure can be repeated with it. */
+export function seedFrom(variable: string, usual?: number): number {
   const given = process.env[variable];
-  const seed = given ? Number(given) : Math.floor(Math.random() * 2 ** 32);
+  const seed = given ? Number(given) : (usual ?? Math.floor(Math.random() * 2 ** 32));
   if (!Number.isSafeInteger(seed)) throw new Error(`${variable} must be a whole number, not ${given}`);
   console.log(`${variable}=${seed}`);
   return seed;

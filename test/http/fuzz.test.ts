@@ -18,6 +18,8 @@ import { WITHOUT_LIMIT } from '../../testkit/time/patience.js';
  * the service goes on to answer. `FUZZ_REQUESTS=50000 FUZZ_SEED=N npx vitest run test/http/fuzz` sends this number on each deployment.
  */
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 2_000);
+/** Every push sends the same requests, so that it is refused for its own change only. The long tests send fresh ones. */
+const USUAL_SEED = process.env.FUZZ_REQUESTS === undefined ? 2_119_832_827 : undefined;
 
 const everything = credentialOf('everything', SCOPES);
 const others = SCOPES.map((scope) => credentialOf(`only-${scope.replaceAll(':', '-')}`, [scope]));
@@ -71,7 +73,7 @@ const PHASES: readonly Phase[] = [
 
 describe.each(DEPLOYMENTS)('every answer is described ($name)', (deployment) => {
   test(`to ${REQUESTS} good and broken requests`, WITHOUT_LIMIT, async () => {
-    const seed = seedFrom('FUZZ_SEED');
+    const seed = seedFrom('FUZZ_SEED', USUAL_SEED);
     const folder = await mkdtemp(join(tmpdir(), 'idempay-fuzz-'));
     const keyFile = join(folder, 'keys.json');
     await writeFile(keyFile, KEY_FILE);
