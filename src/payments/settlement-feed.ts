@@ -32,7 +32,7 @@ const MOST_REST_MS = { settlement: 0.3, row: 0.012 };
 const LEAST_REST_MS = 1;
 /** Readers that wait at the same time in one process; one more is answered at once, as if it had not asked to wait. */
 const MOST_READERS = 1_000;
-/** While transactions are open since before the first look of the process, a reader waits this long for a bound before it is refused. */
+/** While transactions are open since before the first look, readers wait for a bound until this time after it. Later ones are refused at once. */
 const FIRST_BOUND_MS = 5_000;
 /** Another incarnation may begin between the look and the page. */
 const MOST_TRIES = 3;
@@ -86,6 +86,8 @@ export class SettlementFeed {
   private bound: SettlementBound | undefined;
   private boundAt = Number.NEGATIVE_INFINITY;
   private lookedAt = Number.NEGATIVE_INFINITY;
+  /** The first of the looks that found no bound. */
+  private unboundSince = Number.POSITIVE_INFINITY;
   private mayReadAt = Number.NEGATIVE_INFINITY;
   private looking: Promise<void> | undefined;
   private keepsLooking = false;
@@ -183,14 +185,13 @@ export class SettlementFeed {
   }
 
   private async freshBound(): Promise<SettlementBound> {
-    const refuseAt = this.clock.monotonic() + FIRST_BOUND_MS;
     for (;;) {
       if (this.clock.monotonic() - this.lookedAt >= LOOK_EVERY_MS) await this.look();
       if (this.bound) return this.bound;
-      if (this.clock.monotonic() >= refuseAt) break;
+      if (this.clock.monotonic() - this.unboundSince >= FIRST_BOUND_MS)
+        throw new StoreUnavailable('unchanged', 'transactions on payments are open since before the first look');
       await sleep(this.clock, LOOK_EVERY_MS);
     }
-    throw new StoreUnavailable('unchanged', 'transactions on payments are open since before the first look');
   }
 
   /** Calls at the same time share one look. */
@@ -206,6 +207,7 @@ export class SettlementFeed {
     const at = this.clock.monotonic();
     const now = await this.settlements.look();
     this.lookedAt = at;
+    this.unboundSince = now ? Number.POSITIVE_INFINITY : Math.min(this.unboundSince, at);
     if (now?.incarnation === before?.incarnation && now?.atUs === before?.atUs) return;
     this.bound = now;
     this.boundAt = at;

@@ -23,12 +23,30 @@ const STEP_MS = 5;
 const PART_MS = 4;
 const REST_MS = 3 * PART_MS;
 
-/** A feed of so many settlements on the embedded store, with a clock that stands still until a test moves it. */
-async function openFeed(count: number, partMs = PART_MS) {
+async function openSettlements() {
   const folder = await mkdtemp(join(tmpdir(), 'idempay-parts-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const { settlements } = await openWithWarnings(folder);
-  const store = { environment: { DATA_DIR: folder } };
+  return { settlements, store: { environment: { DATA_DIR: folder } } };
+}
+
+/** The page, for which the clock moves whenever its reader waits. */
+async function whileClockMoves<Page>(clock: HandClock, page: Promise<Page>): Promise<Page> {
+  let isRead = false;
+  const noteEnd = () => {
+    isRead = true;
+  };
+  page.then(noteEnd, noteEnd);
+  await until('the page', DEADLINE_MS, () => {
+    if (clock.pending > 0) clock.advance(STEP_MS);
+    return isRead;
+  });
+  return page;
+}
+
+/** A feed of this number of settlements on the embedded store, with a clock that stands still until a test moves it. */
+async function openFeed(count: number, partMs = PART_MS) {
+  const { settlements, store } = await openSettlements();
   const settledFrom = Date.now() - 86_400_000;
   await changeStored(store, settledPayments(count, settledFrom));
   const clock = new HandClock();
@@ -42,17 +60,12 @@ async function openFeed(count: number, partMs = PART_MS) {
   const feed = new SettlementFeed({ ...settlements, page }, clock);
   /** The page, and how long its reader rested for. */
   const read = async (question: FeedQuestion) => {
-    const [page, from] = [feed.read(question, ({ key }) => key), clock.now()];
-    let isRead = false;
-    const noteEnd = () => {
-      isRead = true;
-    };
-    page.then(noteEnd, noteEnd);
-    await until('the page', DEADLINE_MS, () => {
-      if (clock.pending > 0) clock.advance(STEP_MS);
-      return isRead;
-    });
-    return { ...(await page), restedMs: clock.now() - from };
+    const from = clock.now();
+    const page = await whileClockMoves(
+      clock,
+      feed.read(question, ({ key }) => key),
+    );
+    return { ...page, restedMs: clock.now() - from };
   };
   const beginAnother = () => changeStored(store, { embedded: beginIncarnation(`${Date.now()}`), distributed: '' });
   return { feed, clock, asked, read, beginAnother };
@@ -132,34 +145,31 @@ test('a page ends before a part that is refused, and the next page is refused', 
  * look without a bound was an answer. Fix: the reader waits for the next looks.
  */
 describe('while transactions are open since before the first look', () => {
-  async function readAfterLooks(withoutBound: number) {
-    const folder = await mkdtemp(join(tmpdir(), 'idempay-parts-'));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
-    const { settlements } = await openWithWarnings(folder);
+  async function openUnbound(looksWithoutBound: number) {
+    const { settlements } = await openSettlements();
     const clock = new HandClock();
     let looks = 0;
     const look = async () => {
       looks += 1;
-      return looks > withoutBound ? settlements.look() : undefined;
+      return looks > looksWithoutBound ? settlements.look() : undefined;
     };
-    const page = new SettlementFeed({ ...settlements, look }, clock).read({ ...EVERYTHING, after: 'now' });
-    let isRead = false;
-    const noteEnd = () => {
-      isRead = true;
-    };
-    page.then(noteEnd, noteEnd);
-    await until('the page', DEADLINE_MS, () => {
-      if (clock.pending > 0) clock.advance(STEP_MS);
-      return isRead;
-    });
-    return page;
+    const feed = new SettlementFeed({ ...settlements, look }, clock);
+    return { clock, read: () => whileClockMoves(clock, feed.read({ ...EVERYTHING, after: 'now' })) };
   }
 
   test('a reader waits for the bound', async () => {
-    expect(await readAfterLooks(3)).toMatchObject({ state: 'page', settlements: [] });
+    const { read } = await openUnbound(3);
+    expect(await read()).toMatchObject({ state: 'page', settlements: [] });
   });
 
-  test('a reader is refused if they do not end', async () => {
-    await expect(readAfterLooks(Number.POSITIVE_INFINITY)).rejects.toThrow('open since before the first look');
+  test('a reader is refused if they do not end, and the next ones at once', async () => {
+    const { clock, read } = await openUnbound(Number.POSITIVE_INFINITY);
+    const refused = () => expect(read()).rejects.toThrow('open since before the first look');
+    const begunAt = clock.now();
+    await refused();
+    const refusedAt = clock.now();
+    expect(refusedAt).toBeGreaterThan(begunAt);
+    for (let reader = 0; reader < 3; reader += 1) await refused();
+    expect(clock.now()).toBe(refusedAt);
   });
 });
