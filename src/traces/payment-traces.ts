@@ -10,30 +10,28 @@ const ORIGIN = 'idempay.origin';
 
 const CALL = { kind: SpanKind.CLIENT };
 
-/** The same processor, with a span for each call, which gets all arguments of the call. */
+/** The same processor, with a span for each call. */
 export function traceProcessor(spans: Spans, processor: ProcessorClient): ProcessorClient {
-  const of = (transactionId: string) => ({ ...CALL, attributes: { [TRANSACTION_ID]: transactionId } });
+  const idOf = ({ transactionId }: { readonly transactionId: string }) => transactionId;
+
+  /** The same call, with all of its arguments. `transactionIdOf` reads the transaction id from the first one. */
+  function traced<Args extends readonly unknown[], Answer extends { readonly state: string }>(
+    name: string,
+    call: (...args: Args) => Promise<Answer>,
+    transactionIdOf?: (first: Args[0]) => string,
+  ): (...args: Args) => Promise<Answer> {
+    return (...args) => {
+      const attributes = transactionIdOf && { [TRANSACTION_ID]: transactionIdOf(args[0]) };
+      return spans.inside(name, { ...CALL, ...(attributes && { attributes }) }, () => call(...args), noteAnswer);
+    };
+  }
+
   return decorated(processor, {
-    charge:
-      (next) =>
-      (...call) =>
-        spans.inside('payment.charge', of(call[0].transactionId), () => next(...call), noteAnswer),
-    lookUp:
-      (next) =>
-      (...call) =>
-        spans.inside('payment.look_up', CALL, () => next(...call), noteAnswer),
-    end:
-      (next) =>
-      (...call) =>
-        spans.inside('payment.end', of(call[0].transactionId), () => next(...call), noteAnswer),
-    refund:
-      (next) =>
-      (...call) =>
-        spans.inside('payment.refund', of(call[0].transactionId), () => next(...call), noteAnswer),
-    lookUpRefund:
-      (next) =>
-      (...call) =>
-        spans.inside('payment.look_up_refund', CALL, () => next(...call), noteAnswer),
+    charge: (next) => traced('payment.charge', next, idOf),
+    lookUp: (next) => traced('payment.look_up', next),
+    end: (next) => traced('payment.end', next, idOf),
+    refund: (next) => traced('payment.refund', next, idOf),
+    lookUpRefund: (next) => traced('payment.look_up_refund', next),
   });
 }
 

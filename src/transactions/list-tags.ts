@@ -127,7 +127,7 @@ export class ListTags {
     for (let tries = 0; tries < MAX_TRIES; tries += 1) {
       const newest = this.known.peek(key)?.version ?? 0;
       const opening = this.openOnce(key, newest, store.openSnapshot(filter, long));
-      // What waits for its turn at a long list is waited for by nobody.
+      // A request that waits for its turn at a long list keeps no other request waiting.
       if (long === undefined) this.share(key, opening);
       const { snapshot, made } = await opening;
       try {

@@ -48,7 +48,7 @@ export async function* batchesOf(input: AsyncIterable<Buffer>, reading: Reading)
   for await (const row of rowsOf(linesOf(input), reading)) {
     const { line, content, bytes } = row;
     last = row;
-    if ('mark' in content) batch.marks = sumOf(batch.marks, { ...NO_MARKS, [content.mark]: 1 });
+    if ('mark' in content && content.mark) batch.marks = sumOf(batch.marks, { ...NO_MARKS, [content.mark]: 1 });
     if (content.state === 'good') batch.good.push({ line, transaction: content.transaction });
     if (content.state === 'rejected') {
       batch.rejected.push({ line, reason: content.reason, row: bytes.toString('utf8').replace(/(\r\n|\n|\r)$/, '') });

@@ -18,8 +18,7 @@ export interface Row {
 }
 
 export type RowContent =
-  | Judged
-  | (Judged & { readonly mark: AmountMark })
+  | (Judged & { readonly mark?: AmountMark })
   /** The header, or a line of blanks and separators alone. */
   | { readonly state: 'no row' };
 
