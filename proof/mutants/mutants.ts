@@ -30,6 +30,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/payments/execution.ts': {
     'recovery sends a refund that an operator may have declined':
       'Math.min(dedupMs, idempotencyTtlMs); → idempotencyTtlMs;',
+    'recovery sends no refund again without deduplication': 'isUnsent || dedupMs === 0 ? → isUnsent ?',
     'answer before commit': `const settled = await settle(claim, result, outcome, note);
 → settle(claim, result, outcome, note).catch(() => {});
       const final = { outcome, fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };

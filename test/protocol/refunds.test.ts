@@ -191,8 +191,11 @@ describe('an outcome that is not known', () => {
     expect(await refund()).toMatchObject(GIVEN_BACK);
   });
 
-  test('is sent again by recovery before that', async () => {
-    const { refund, processor, recovery } = await givenPaid();
+  test.each([
+    ['before that', undefined],
+    ['where an operator may decline it at any time', { dedupMs: 0 }],
+  ])('is sent again by recovery %s', async (_, settings) => {
+    const { refund, processor, recovery } = await givenPaid(settings);
     processor.planRefund({ outcome: 'none' });
     expect(await refund()).toMatchObject({ state: 'unknown' });
     await recovery.runOnce();
