@@ -1,4 +1,4 @@
-import { StoreUnavailable } from '../../platform/faults.js';
+import { afterWrite } from '../../platform/faults.js';
 import { lookUp as askAbout } from '../asking.js';
 import type { AttemptEndings } from '../attempt-endings.js';
 import { compareWithKept } from '../compare-with-kept.js';
@@ -60,7 +60,7 @@ export function createResolve(context: ResolveContext): Resolve {
         countSettled(counts, before?.refund !== undefined, 'operator', state);
         // The commit is known, so the verdict stands, also when the key store fails now. A refund has no record there.
         if (!before?.refund) await endings.finish(key, owner, resolved.final);
-        const shown = await shownAfterwards(key).catch((fault: unknown) => {
+        const shown = await afterWrite(history.find(key)).catch((fault: unknown) => {
           events.resolved?.(undefined, state, by);
           throw fault;
         });
@@ -135,13 +135,6 @@ export function createResolve(context: ResolveContext): Resolve {
 
   function isAskable(payment: PaymentRecord | undefined): payment is ClaimedPayment {
     return payment?.state === 'PROCESSING' && [name, ...formerNames].includes(payment.processor);
-  }
-
-  /** The verdict is written, so a store that fails now is reported as unknown, not as unchanged. */
-  async function shownAfterwards(key: string): Promise<PaymentRecord | undefined> {
-    return history.find(key).catch((fault: unknown) => {
-      throw new StoreUnavailable('unknown', 'the verdict was written and could not be read', fault);
-    });
   }
 }
 
