@@ -1,3 +1,4 @@
+import { Agent } from 'node:http';
 import type { Ask } from '../../testkit/client/http-client.js';
 import type { PaymentClients } from '../../testkit/client/payment-clients.js';
 import type { History, Reply } from '../../testkit/history/history.js';
@@ -5,13 +6,12 @@ import type { KeyHistory } from '../../testkit/history/payments.js';
 import { lookUpCharge, type ReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import type { Random } from '../../testkit/random.js';
 import { pause } from '../../testkit/time/until.js';
-import { LEASE_MS } from './fault.js';
+import { LEASE_MS, PROCESSOR_TIMEOUT_MS } from './fault.js';
 
-/**
- * After this time no charge of a payment is still on its way: it was sent within a lease, and no connection or process is
- * delayed for longer than the rest.
- */
+/** After this time no charge of a payment is still to be sent: it is sent within a lease, and no process is stopped for longer than the rest. */
 export const OPERATOR_AFTER_MS = LEASE_MS + 8_000;
+/** A charge that has arrived is made within this time: the slowest takes two time-outs, and a busy machine adds the rest. */
+const CHARGED_AFTER_MS = 2 * PROCESSOR_TIMEOUT_MS + 3_000;
 const WIDTH = 16;
 const LOOK_EVERY_MS = 100;
 
@@ -24,10 +24,14 @@ export class Operator {
   readonly verdicts = new Set<string>();
   /** When to look at a key again: its age is not known before the first look. */
   readonly #notBefore = new Map<string, number>();
+  /** The claims whose charges have arrived at the processor, by their keys. */
+  readonly #arrived = new Map<string, string>();
 
   constructor(
     private readonly history: History,
     private readonly processor: ReferenceProcessor,
+    /** The processor's URL for the services. */
+    private readonly servicesUrl: string,
     private readonly payments: PaymentClients,
     private readonly random: Random,
   ) {}
@@ -53,9 +57,19 @@ export class Operator {
     if (state !== 'PROCESSING' || claimedAt === null) return;
     const leftMs = OPERATOR_AFTER_MS - (Date.now() - Date.parse(claimedAt));
     if (leftMs > 0) return void this.#notBefore.set(key, performance.now() + leftMs);
-    const record = await lookUpCharge(this.processor.url, key).catch(() => undefined);
+    const hasArrived = this.#arrived.get(key) === claimedAt;
+    // A busy process of Node.js accepts one connection in each turn of its loop, in their order, so a charge may wait for half a minute to be
+    // read. A later connection that takes the same way is answered after it has arrived.
+    const record = await (hasArrived
+      ? lookUpCharge(this.processor.url, key)
+      : lookUpCharge(this.servicesUrl, key, { agent: new Agent() })
+    ).catch(() => undefined);
     // If the processor has a record, the service finds the outcome by itself.
     if (record?.status !== 404) return;
+    if (!hasArrived) {
+      this.#arrived.set(key, claimedAt);
+      return void this.#notBefore.set(key, performance.now() + CHARGED_AFTER_MS);
+    }
     this.verdicts.add(key);
     const body = JSON.stringify({ outcome: 'declined', reason: 'insufficient funds' });
     const headers = { 'Content-Type': 'application/json' };

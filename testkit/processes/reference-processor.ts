@@ -177,7 +177,8 @@ export function sendRefund(url: string, reference: string, body: unknown) {
 export const lookUpRefund = (url: string, reference: string, charge: string) =>
   ask(`${url}/refunds/${encodeURIComponent(reference)}?charge=${encodeURIComponent(charge)}`);
 
-export const lookUpCharge = (url: string, reference: string) => ask(`${url}/charges/${encodeURIComponent(reference)}`);
+export const lookUpCharge = (url: string, reference: string, more: Ask = {}) =>
+  ask(`${url}/charges/${encodeURIComponent(reference)}`, more);
 
 /** `PATCH /behaviour`, on a connection of its own: one that is kept may be to a process that was killed. */
 export function changeBehaviour(url: string, patch: unknown): Promise<Answer> {
