@@ -66,19 +66,19 @@ export class SharedParts {
   }
 
   #name(kind: Kind, all: readonly { name: string; operationId: string; part: object }[]): void {
-    const counts = new Map<string, number>();
-    for (const { part } of all) {
-      const text = textOf(kind, part);
-      counts.set(text, (counts.get(text) ?? 0) + 1);
+    const alike = new Map<string, { name: string; operationId: string; part: object; count: number }>();
+    for (const each of all) {
+      const text = textOf(kind, each.part);
+      const first = alike.get(text);
+      if (first) first.count += 1;
+      else alike.set(text, { ...each, count: 1 });
     }
     const components = this.#components[kind];
-    const countOf = ({ part }: { part: object }) => counts.get(textOf(kind, part)) ?? 0;
-    for (const each of all.toSorted((one, other) => countOf(other) - countOf(one))) {
-      const { name, operationId, part } = each;
-      const text = textOf(kind, part);
+    for (const [text, first] of [...alike].toSorted(([, one], [, other]) => other.count - one.count)) {
+      const { name, operationId, part, count } = first;
       if (this.#seen.has(text)) continue;
       this.#seen.add(text);
-      if (countOf(each) < 2) continue;
+      if (count < 2) continue;
       const free = name in components ? `${name}-${operationId}` : name;
       if (free in components) throw new Error(`two components of the description have the name ${free}`);
       components[free] = part;
