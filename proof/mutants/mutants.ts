@@ -441,7 +441,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a key below the retention horizon can be claimed again, in SQLite':
       'attempt.claimBefore && !mayBeRemoved(key) → attempt.claimBefore',
   },
-  [`${EMBEDDED}/payments/settlements.ts`]: {
+  [`${EMBEDDED}/payments/claim-ends.ts`]: {
     'a settlement does not erase the source, in SQLite':
       'finish(key, final, isRefund); → if (isRefund) finish(key, final, isRefund);\n      else recordOutcome(key, final);',
     'an operator does not erase the source, in SQLite':
@@ -547,7 +547,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a takeover whose reply was lost counts as ours although the row is of another owner':
       "row?.state !== 'PROCESSING' || row.owner !== owner) throw → row?.state !== 'PROCESSING') throw",
   },
-  [`${POSTGRES}/payments/settlements.ts`]: {
+  [`${POSTGRES}/payments/claim-ends.ts`]: {
     'an operator declines a refund and the sum stays, in PostgreSQL':
       'const [row] = payment\n → const [row] = payment === null\n',
     'a refund is settled as a payment, and the sum stays, in PostgreSQL':

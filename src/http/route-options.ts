@@ -1,5 +1,5 @@
 import type { Scope } from '../access/scopes.js';
-import type { Operation } from './errors/public-errors.js';
+import type { Operation } from './errors/catalogue.js';
 import type { RouteDescription } from './openapi/route-description.js';
 import type { RowsMember } from './requests/json-body.js';
 

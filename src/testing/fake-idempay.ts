@@ -1,6 +1,6 @@
 import { fixedHeaders } from '../http/connections/fixed-headers.js';
+import { type NamedBy, publicErrors } from '../http/errors/catalogue.js';
 import { formOf, type PublicError, type Told } from '../http/errors/public-error.js';
-import { type NamedBy, publicErrors } from '../http/errors/public-errors.js';
 import { requestIdOf } from '../http/requests/request-id.js';
 import { headersOf, type SentRequest, type WholeAnswer } from './fake-connection.js';
 import type { FakeAnswer, FakeCharge, FakeListener, FakePending, FakeRefund, FakeRequest } from './fake-exchange.js';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import { publicErrors } from '#idempay/http/errors/catalogue.js';
 import { errorBody } from '#idempay/http/errors/public-error.js';
-import { publicErrors } from '#idempay/http/errors/public-errors.js';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
 import { ask } from '../../testkit/client/http-client.js';
 import { embedded } from '../../testkit/deployments/deployments.js';

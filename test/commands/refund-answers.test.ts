@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { publicErrors } from '#idempay/http/errors/catalogue.js';
 import { errorBody, type PublicError } from '#idempay/http/errors/public-error.js';
-import { publicErrors } from '#idempay/http/errors/public-errors.js';
 import { runCommandHere } from '../../testkit/processes/command-in-process.js';
 import { type GatewayAnswer, startGateway } from '../../testkit/servers/gateway.js';
 

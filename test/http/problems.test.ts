@@ -1,8 +1,8 @@
 import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
 import { createListener } from '#idempay/http/connections/listener.js';
+import { publicErrors } from '#idempay/http/errors/catalogue.js';
 import { type PublicError, problemBody } from '#idempay/http/errors/public-error.js';
-import { publicErrors } from '#idempay/http/errors/public-errors.js';
 import { createServer, type Features } from '#idempay/http/server.js';
 import type { Charge } from '#idempay/payments/history/charge.js';
 import type { Payments } from '#idempay/payments/payments.js';

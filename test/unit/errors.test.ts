@@ -3,7 +3,7 @@ import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fastify } from 'fastify';
 import { expect, onTestFinished, test } from 'vitest';
-import { installErrorHandler } from '#idempay/http/errors/errors.js';
+import { installErrorHandler } from '#idempay/http/errors/error-answers.js';
 
 async function logOfCutAnswer({ isClientGone }: { isClientGone: boolean }): Promise<string> {
   const log = new PassThrough();

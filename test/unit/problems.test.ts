@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { EXAMPLE_ERRORS, PROBLEMS, storeRefusal } from '#idempay/http/errors/catalogue.js';
 import { problemsPage } from '#idempay/http/errors/problems-page.js';
 import { errorBody, formOf, problemBody } from '#idempay/http/errors/public-error.js';
-import { EXAMPLE_ERRORS, PROBLEMS, storeRefusal } from '#idempay/http/errors/public-errors.js';
 import { prefersProblem } from '#idempay/http/requests/accept.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { publicErrorOf } from '#idempay/http/errors/errors.js';
-import { type Operation, publicErrors, storeRefusal } from '#idempay/http/errors/public-errors.js';
+import { type Operation, publicErrors, storeRefusal } from '#idempay/http/errors/catalogue.js';
+import { publicErrorOf } from '#idempay/http/errors/error-answers.js';
 import { AllSnapshotsInUse, StoreUnavailable } from '#idempay/platform/faults.js';
 
 const CHANGES = ['create transaction', 'create transactions', 'change status', 'delete transaction'] as const;

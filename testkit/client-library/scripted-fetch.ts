@@ -1,5 +1,5 @@
 import { Idempay, type IdempayOptions } from '@idempay/client';
-import { publicErrors } from '#idempay/http/errors/public-errors.js';
+import { publicErrors } from '#idempay/http/errors/catalogue.js';
 import { TestClock } from '#idempay/testing/test-clock.js';
 
 /** The fate of one request. `fetch` rejects with an error; `never`: nothing comes back. */

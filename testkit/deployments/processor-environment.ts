@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
-import type { NamedBy } from '#idempay/http/errors/public-errors.js';
+import type { NamedBy } from '#idempay/http/errors/catalogue.js';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
 import { expectChargedOnce } from '../checkers/charges.js';
 import { expectError } from '../client/error-body.js';

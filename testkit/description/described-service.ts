@@ -1,8 +1,8 @@
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
+import { PROBLEMS } from '#idempay/http/errors/catalogue.js';
 import { reasonPhrase } from '#idempay/http/errors/public-error.js';
-import { PROBLEMS } from '#idempay/http/errors/public-errors.js';
 import type { MediaType, OpenApiDocument, Operation, Parameter, Response } from '#idempay/http/openapi/openapi.js';
 import { type Answer, ask } from '../client/http-client.js';
 

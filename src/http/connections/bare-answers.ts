@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { publicErrors } from '../errors/catalogue.js';
 import { formOf, type PublicError, reasonPhrase } from '../errors/public-error.js';
-import { publicErrors } from '../errors/public-errors.js';
 import { ALIVE, LIVENESS_PATH, READINESS_PATH } from '../operations/probes.js';
 import { REQUEST_ID_HEADER, requestIdOf } from '../requests/request-id.js';
 import { fixedHeadersOn } from './fixed-headers.js';

@@ -1,5 +1,5 @@
+import { publicErrors } from '../errors/catalogue.js';
 import type { PublicError } from '../errors/public-error.js';
-import { publicErrors } from '../errors/public-errors.js';
 
 /** Longer than any path and query that mean something here, shorter than the header section may be. */
 export const MAX_TARGET_LENGTH = 10_000;

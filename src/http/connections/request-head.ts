@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isLoopback } from '../../platform/loopback.js';
+import { publicErrors } from '../errors/catalogue.js';
 import type { PublicError } from '../errors/public-error.js';
-import { publicErrors } from '../errors/public-errors.js';
 import { HEADERS_TOO_LARGE, MAX_TARGET_LENGTH } from './parser-errors.js';
 
 /** More than any client or chain of proxies sends. The header section has room for twice as many empty ones. */

@@ -3,8 +3,8 @@ import { PAGE_HEADERS, REQUEST_HEADERS } from '../openapi/headers.js';
 import { POLICY } from '../openapi/reference-page.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { type Page, pageOf, sendPage } from '../requests/pages.js';
+import { PROBLEMS } from './catalogue.js';
 import { type Problem, reasonPhrase } from './public-error.js';
-import { PROBLEMS } from './public-errors.js';
 
 /** The page that explains every error. Rule A4: open, because it tells nothing of the stored data. */
 export function problems(app: FastifyInstance): void {

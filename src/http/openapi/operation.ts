@@ -7,9 +7,9 @@ import {
   REQUEST_TOO_SLOW,
 } from '../connections/parser-errors.js';
 import { transferCodingProblem } from '../connections/request-head.js';
-import { sentTwice } from '../errors/errors.js';
+import { publicErrors, type Operation as StoreOperation } from '../errors/catalogue.js';
+import { sentTwice } from '../errors/error-answers.js';
 import { errorBody, type PublicError, reasonPhrase } from '../errors/public-error.js';
-import { publicErrors, type Operation as StoreOperation } from '../errors/public-errors.js';
 import { PROBLEM_TYPE } from '../requests/accept.js';
 import { readJsonBody } from '../requests/json-body.js';
 import { COMMON_HEADERS, DATA_POLICY, ERROR_HEADERS, LIMIT_HEADERS, NO_STORE, sometimes } from './headers.js';

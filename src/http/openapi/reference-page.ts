@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
 import { type Page, pageOf, sendPage } from '../requests/pages.js';
 import { PAGE_HEADERS, REQUEST_HEADERS } from './headers.js';
 import type { RouteDescription } from './route-description.js';

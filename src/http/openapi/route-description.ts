@@ -1,5 +1,5 @@
+import { EXAMPLE_ERRORS, type ExampleName } from '../errors/catalogue.js';
 import { PublicError } from '../errors/public-error.js';
-import { EXAMPLE_ERRORS, type ExampleName } from '../errors/public-errors.js';
 import { type JsonBody, readJsonBody } from '../requests/json-body.js';
 
 /** A JSON Schema of the draft 2020-12, as OpenAPI 3.1 takes it. */

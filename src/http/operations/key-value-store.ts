@@ -2,7 +2,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { Health } from '../../health/health.js';
-import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/public-errors.js';
+import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/catalogue.js';
 import { ofThisMoment } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 

@@ -2,7 +2,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { Readiness } from '../../health/readiness.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
 import { ofThisMoment } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 

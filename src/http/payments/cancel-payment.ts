@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
-import { answerWith } from '../errors/errors.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
+import { answerWith } from '../errors/error-answers.js';
 import { NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import {

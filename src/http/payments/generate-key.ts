@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { UnpaidKeys } from '../../limits/unpaid-keys.js';
 import type { Payments } from '../../payments/payments.js';
-import { answerWith } from '../errors/errors.js';
-import { EXAMPLE_KEY, publicErrors } from '../errors/public-errors.js';
+import { EXAMPLE_KEY, publicErrors } from '../errors/catalogue.js';
+import { answerWith } from '../errors/error-answers.js';
 import { NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import {

@@ -8,8 +8,8 @@ import { MOST_METADATA_VALUE, textProblem } from '../../payments/values/content.
 import { mayBeListed } from '../../payments/values/reference.js';
 import { momentAbove } from '../../payments/values/transaction-id.js';
 import { isPrinted } from '../../platform/printed-text.js';
-import { answerWith } from '../errors/errors.js';
-import { EXAMPLE_KEY, publicErrors } from '../errors/public-errors.js';
+import { EXAMPLE_KEY, publicErrors } from '../errors/catalogue.js';
+import { answerWith } from '../errors/error-answers.js';
 import { always, linkToNextPage, NO_STORE, sometimes } from '../openapi/headers.js';
 import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
 import { readableClient } from '../requests/access-check.js';

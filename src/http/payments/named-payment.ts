@@ -14,8 +14,8 @@ import {
   type Reference,
   readAttempt,
 } from '../../payments/values/reference.js';
+import { EXAMPLE_KEY, publicErrors } from '../errors/catalogue.js';
 import type { PublicError } from '../errors/public-error.js';
-import { EXAMPLE_KEY, publicErrors } from '../errors/public-errors.js';
 import { always, sometimes } from '../openapi/headers.js';
 import type { ParameterDescription, RequestHeader, RouteErrors } from '../openapi/route-description.js';
 import { visibleClient } from '../requests/access-check.js';

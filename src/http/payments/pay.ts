@@ -20,8 +20,8 @@ import {
 import { MINOR_UNITS } from '../../payments/values/currencies.js';
 import { type Money, type MoneyProblem, type PaymentRequest, readMoney } from '../../payments/values/money.js';
 import type { NamedPayment } from '../../payments/values/reference.js';
-import { answerWith, sendError } from '../errors/errors.js';
-import { EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/public-errors.js';
+import { EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/catalogue.js';
+import { answerWith, sendError } from '../errors/error-answers.js';
 import { NO_STORE, REPLAYED, RETRY_AFTER, sometimes } from '../openapi/headers.js';
 import { AT_MOST_15_DIGITS, NOT_ALL_ZEROS } from '../openapi/json-schema.js';
 import { type RouteDescription, refusedBodies } from '../openapi/route-description.js';

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { type Activity, BUCKET_MS, BUCKETS } from '../../payments/history/payment-activity.js';
-import { answerWith } from '../errors/errors.js';
+import { answerWith } from '../errors/error-answers.js';
 import { NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';

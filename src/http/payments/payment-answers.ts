@@ -5,7 +5,7 @@ import { paymentJson } from '../../payments/history/payment-representation.js';
 import type { Payments } from '../../payments/payments.js';
 import type { NamedPayment } from '../../payments/values/reference.js';
 import { afterWrite, StoreUnavailable } from '../../platform/faults.js';
-import { sendError } from '../errors/errors.js';
+import { sendError } from '../errors/error-answers.js';
 import type { PublicError } from '../errors/public-error.js';
 import { always, sometimes } from '../openapi/headers.js';
 import type { RequestHeader } from '../openapi/route-description.js';

@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { FinalOutcome } from '../../payments/values/payment.js';
 import type { NamedPayment } from '../../payments/values/reference.js';
-import { answerWith } from '../errors/errors.js';
-import { EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/public-errors.js';
+import { EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/catalogue.js';
+import { answerWith } from '../errors/error-answers.js';
 import { NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import {

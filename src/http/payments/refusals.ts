@@ -1,9 +1,9 @@
 import type { FastifyError } from 'fastify';
 import type { PayAnswer, RefusedTurn } from '../../payments/answers.js';
 import type { CancelAnswer } from '../../payments/cancel.js';
-import { publicErrorOf } from '../errors/errors.js';
+import { type NamedBy, publicErrors } from '../errors/catalogue.js';
+import { publicErrorOf } from '../errors/error-answers.js';
 import type { PublicError } from '../errors/public-error.js';
-import { type NamedBy, publicErrors } from '../errors/public-errors.js';
 import type { PaymentOutcome } from '../requests/measures.js';
 
 type State = PayAnswer['state'];

@@ -11,7 +11,7 @@ import {
   EXAMPLE_REFUND_ID,
   EXAMPLE_REFUND_KEY,
   publicErrors,
-} from '../errors/public-errors.js';
+} from '../errors/catalogue.js';
 import { ETAG, REVALIDATE as REVALIDATE_HEADER } from '../openapi/headers.js';
 import { moment, orNull, whole } from '../openapi/json-schema.js';
 import type { AnswerDescription, ParameterDescription } from '../openapi/route-description.js';

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Access } from '../../access/access.js';
 import type { AuthenticationResult, Caller } from '../../access/caller.js';
 import type { Scope } from '../../access/scopes.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
 import { keepSmall } from './unread-bodies.js';
 
 declare module 'fastify' {

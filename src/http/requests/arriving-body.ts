@@ -1,6 +1,6 @@
 import type { BodyBudget } from '../../limits/byte-budget.js';
+import { publicErrors } from '../errors/catalogue.js';
 import type { PublicError } from '../errors/public-error.js';
-import { publicErrors } from '../errors/public-errors.js';
 
 const NOTHING = Buffer.alloc(0);
 /** The first buffer for a body that comes in several chunks. Few bodies are longer, and it costs less than the connection. */

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { BodyBudget } from '../../limits/byte-budget.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
 import { ArrivingBody } from './arriving-body.js';
 import { noteChunk } from './chunk-turns.js';
 import { type JsonBody, type RowsMember, readJsonBody } from './json-body.js';

@@ -1,5 +1,5 @@
 import { type JsonText, JsonTextError, type RowsMember, readJsonText } from '../../platform/json-text.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
 
 export { type JsonMember, type JsonText as JsonBody, membersOf, type RowsMember } from '../../platform/json-text.js';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
 import { quoted } from './entity-tags.js';
 import { evaluateRead, sendNotModified } from './preconditions.js';
 

@@ -1,4 +1,4 @@
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
 
 /** A misspelt filter is refused and named, because without it the answer would be for everything. */
 export function refuseUnknownParameters(query: unknown, known: readonly string[]): void {

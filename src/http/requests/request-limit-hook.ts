@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { RequestLimit } from '../../limits/request-limit.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
 
 /**
  * Refuses a request beyond its client's limit (rule A6), before its body is read and before any store is asked. After

@@ -1,6 +1,6 @@
 import { METHODS } from 'node:http';
 import type { FastifyInstance, HTTPMethods } from 'fastify';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
 
 /** CONNECT never becomes a request; the server answers it alongside the router. */
 const UNROUTABLE = new Set(['CONNECT']);

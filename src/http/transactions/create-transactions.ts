@@ -4,7 +4,7 @@ import { newTransactionIn } from '../../transactions/new-transaction.js';
 import { transactionJson } from '../../transactions/representation.js';
 import { FIRST_TRANSACTION_ID, type NewTransaction } from '../../transactions/transaction.js';
 import type { Transactions } from '../../transactions/transactions.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
 import { NO_STORE, REPLAYED, sometimes } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';

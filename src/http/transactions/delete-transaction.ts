@@ -1,8 +1,8 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import type { Transactions } from '../../transactions/transactions.js';
-import { answerWith } from '../errors/errors.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
+import { answerWith } from '../errors/error-answers.js';
 import { REQUEST_HEADERS } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { writeCondition } from '../requests/preconditions.js';

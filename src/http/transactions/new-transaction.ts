@@ -1,6 +1,6 @@
 import { newTransactionIn, type Problem } from '../../transactions/new-transaction.js';
 import type { NewTransaction } from '../../transactions/transaction.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
 import { AT_MOST_15_DIGITS, NOT_ALL_ZEROS, PRINTED } from '../openapi/json-schema.js';
 import { type JsonBody, type JsonMember, membersOf } from '../requests/json-body.js';
 

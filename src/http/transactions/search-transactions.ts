@@ -10,8 +10,8 @@ import {
   type TransactionSearch,
 } from '../../transactions/transaction.js';
 import type { Transactions } from '../../transactions/transactions.js';
-import { answerWith } from '../errors/errors.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
+import { answerWith } from '../errors/error-answers.js';
 import { linkToNextPage, NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { FIRST_TRANSACTION_ID, LAST_TRANSACTION_ID } from '../../transactions/transaction.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { publicErrors } from '../errors/catalogue.js';
 import type { ParameterDescription, RouteErrors } from '../openapi/route-description.js';
 
 const PLAIN_POSITIVE_INTEGER = /^[1-9][0-9]*$/;

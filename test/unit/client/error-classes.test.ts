@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import * as client from '@idempay/client';
 import { describe, expect, test } from 'vitest';
 import { endingOf } from '#idempay/cli/endings.js';
-import { ATTEMPT_STATES } from '#idempay/http/errors/public-errors.js';
+import { ATTEMPT_STATES } from '#idempay/http/errors/catalogue.js';
 import { ROOT } from '../../../testkit/programs.js';
 
 const page = (name: string) => readFileSync(join(ROOT, 'docs/reference', name), 'utf8');

@@ -1,8 +1,8 @@
 import { messageOf, provenMessageOf } from '@idempay/client/proof';
 import { expect, test } from 'vitest';
 import { CHUNK_EXTENSIONS_TOO_LARGE, HEADERS_TOO_LARGE, MALFORMED } from '#idempay/http/connections/parser-errors.js';
+import { EXAMPLE_ERRORS, type Operation, publicErrors, storeRefusal } from '#idempay/http/errors/catalogue.js';
 import { errorBody, type PublicError, problemBody } from '#idempay/http/errors/public-error.js';
-import { EXAMPLE_ERRORS, type Operation, publicErrors, storeRefusal } from '#idempay/http/errors/public-errors.js';
 import { readPaymentRequest } from '#idempay/http/payments/pay.js';
 import { readJsonBody } from '#idempay/http/requests/json-body.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';

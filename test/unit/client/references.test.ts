@@ -14,8 +14,8 @@ import {
   UnknownOutcomeError,
 } from '@idempay/client';
 import { describe, expect, test } from 'vitest';
+import { publicErrors } from '#idempay/http/errors/catalogue.js';
 import type { PublicError } from '#idempay/http/errors/public-error.js';
-import { publicErrors } from '#idempay/http/errors/public-errors.js';
 import { NAMES_WITH_NUMBER, NAMES_WITHOUT_NUMBER } from '../../../testkit/client/orders.js';
 import {
   allOf,

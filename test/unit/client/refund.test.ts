@@ -11,8 +11,8 @@ import {
   UnknownOutcomeError,
 } from '@idempay/client';
 import { describe, expect, expectTypeOf, test } from 'vitest';
+import { publicErrors } from '#idempay/http/errors/catalogue.js';
 import { type PublicError, problemBody } from '#idempay/http/errors/public-error.js';
-import { publicErrors } from '#idempay/http/errors/public-errors.js';
 import type { Charge } from '#idempay/payments/history/charge.js';
 import {
   COMPUTED_KEY,

@@ -9,7 +9,7 @@ import {
   UnknownChangeError,
 } from '@idempay/client';
 import { describe, expect, test } from 'vitest';
-import { publicErrors } from '#idempay/http/errors/public-errors.js';
+import { publicErrors } from '#idempay/http/errors/catalogue.js';
 import {
   allOf,
   failureOf,

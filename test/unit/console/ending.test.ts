@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { publicErrors } from '#idempay/http/errors/catalogue.js';
 import type { PublicError } from '#idempay/http/errors/public-error.js';
-import { publicErrors } from '#idempay/http/errors/public-errors.js';
 import type { Session } from '../../../console/src/access/session.js';
 import { createHttp } from '../../../console/src/http/http.js';
 import { mayEndAttempt, type Scope, sendEnding } from '../../../console/src/payments/ending.js';

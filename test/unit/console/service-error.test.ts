@@ -4,7 +4,7 @@
  * Fix: only what is surely the service's own counts (rule P23); after everything else it is not known what became of the request.
  */
 import { describe, expect, test } from 'vitest';
-import { publicErrors } from '#idempay/http/errors/public-errors.js';
+import { publicErrors } from '#idempay/http/errors/catalogue.js';
 import { errorOf, ServiceError, Unreachable } from '../../../console/src/http/service-error.js';
 import { json, page, refusal } from '../../../testkit/client-library/scripted-fetch.js';
 

@@ -1,12 +1,12 @@
 import type { LastCommit } from '../file/last-commit.js';
 import type { Database, SqliteFault } from '../file/sqlite.js';
 import { createKeyRecords } from '../key-records.js';
+import { createClaimEnds } from '../payments/claim-ends.js';
 import { createClaims, type LedgerWriteParts } from '../payments/claims.js';
 import { createPaymentSources } from '../payments/payment-sources.js';
 import { createProcessorNameWrites } from '../payments/processor-names.js';
 import { createRefundClaims } from '../payments/refund-claims.js';
 import { createPaymentHorizon, createRetentionTime } from '../payments/retention.js';
-import { createSettlements } from '../payments/settlements.js';
 import type { SentTime } from '../store-clock.js';
 import { createTransactionChanges } from '../transactions/transaction-changes.js';
 import { createTransactionCreations } from '../transactions/transaction-creations.js';
@@ -36,7 +36,7 @@ export function createWriteOperations(
   return {
     ...keyRecords.operations,
     ...createClaims(database, parts),
-    ...createSettlements(database, parts),
+    ...createClaimEnds(database, parts),
     ...createRefundClaims(database, parts),
     ...horizon.operations,
     ...retentionTime.operations,

@@ -7,6 +7,7 @@ import { Batcher, LANES } from '../connection/batcher.js';
 import type { DatabaseClock } from '../connection/database-clock.js';
 import type { ConfirmDurable } from '../connection/durability.js';
 import type { PostgresPart } from '../connection/part.js';
+import { createClaimEnds } from './claim-ends.js';
 import { createClaims } from './claims.js';
 import { createFindRow, findResultOf } from './find-row.js';
 import * as statements from './ledger-statements.js';
@@ -14,7 +15,6 @@ import { createOrderAccess } from './order-access.js';
 import type { PaymentRow } from './payment-row.js';
 import { createProcessorNames } from './processor-names.js';
 import { createNoteElapsed, createPaymentHorizon } from './retention.js';
-import { createSettlements } from './settlements.js';
 
 interface LedgerOptions {
   readonly measures?: StoreMeasures | undefined;
@@ -58,7 +58,7 @@ export function createPostgresLedger(
       { findRow, mayBeRemoved: horizon.mayBeRemoved, processorNames, orderAccess },
       queue('claims'),
     ),
-    ...createSettlements(database, clock, findRow, queue),
+    ...createClaimEnds(database, clock, findRow, queue),
 
     async find(key, client) {
       const row = await findRow(key);

@@ -3,8 +3,8 @@ import { AllSnapshotsInUse, reasonOf, StoreUnavailable } from '../../platform/fa
 import type { NowOrLater } from '../../platform/now-or-later.js';
 import { PROBLEM_TYPE } from '../requests/accept.js';
 import type { HttpMeasures } from '../requests/measures.js';
+import { type Operation, publicErrors, storeRefusal } from './catalogue.js';
 import { formOf, PublicError, reasonPhrase, type Told } from './public-error.js';
-import { type Operation, publicErrors, storeRefusal } from './public-errors.js';
 
 /** Every answer that is an error, with the body of spec 2.5 (rule G1). */
 export function installErrorHandler(

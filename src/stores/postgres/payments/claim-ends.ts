@@ -54,7 +54,7 @@ interface Leaving extends FencedMs {
  * Writes that end a claim, or keep it. Each write of an attempt that holds the claim is a compare-and-set by its fence, and batches are
  * sorted by key.
  */
-export function createSettlements(
+export function createClaimEnds(
   database: PostgresPart,
   databaseClock: DatabaseClock,
   findRow: FindRow,

@@ -43,7 +43,7 @@ export interface SettleAfterLossWrite extends SettleWrite {
 }
 
 /** Writes that end a claim, or keep it. They run in the writer thread, inside the transaction of their batch, by its clock. */
-export function createSettlements(database: Database, parts: LedgerWriteParts) {
+export function createClaimEnds(database: Database, parts: LedgerWriteParts) {
   const { sources, recordOutcome, currentHour, storeClock } = parts;
   const find = database.prepare(statements.FIND);
   const setLease = database.prepare(statements.SET_LEASE);
