@@ -33,8 +33,10 @@ app.addContentTypeParser(
 
 /** A page of another web site must not give money back through the browser of the shopkeeper. */
 app.addHook('onRequest', async ({ method, headers }, reply) => {
-  const from = headers['sec-fetch-site'] ?? 'same-origin';
-  if (method === 'POST' && from !== 'same-origin') return reply.code(403).send('Use the page of the back office.');
+  // Browsers leave Sec-Fetch-Site out at an address without https that is not on their own machine.
+  const isOwn =
+    headers['sec-fetch-site'] ?? (headers.origin?.endsWith(`//${headers.host}`) === false ? 'other' : 'same-origin');
+  if (method === 'POST' && isOwn !== 'same-origin') return reply.code(403).send('Use the page of the back office.');
 });
 
 app.get('/', async (_request, reply) => reply.type('text/html').send(ordersPage([...(await allOrders()).values()])));
@@ -58,26 +60,30 @@ app.post<{ Params: { id: string }; Body: { line: number } }>(
     // A second click finds the return, and the look goes on with it.
     if (!known || known.state === 'refused') {
       await saveReturn({ order: order.id, line, state: 'under way', text: 'Not sent yet.' });
-      await refundLine(order, { order: order.id, line });
+      await refundLine(order, { line }, false);
     }
     // The result is shown at the order's address, so that a reload and the back button send no form again.
     return reply.redirect(`/orders/${order.id}`, 303);
   },
 );
 
-async function refundLine(order: Order, { line, text }: Pick<Return, 'order' | 'line'> & Partial<Return>) {
-  const standing = await giveBack(idempay, order, line);
+async function refundLine(order: Order, { line, text }: Pick<Return, 'line'> & Partial<Return>, mayBeRepeat: boolean) {
+  const standing = await giveBack(idempay, order, line, { mayBeRepeat });
   if (standing.text !== text) await saveReturn({ order: order.id, line, ...standing });
+}
+
+async function lookOnce(): Promise<void> {
+  for (const returned of await returnsUnderWay()) {
+    const order = await findOrder(returned.order);
+    if (order) await refundLine(order, returned, true).catch((fault) => console.error(fault));
+  }
 }
 
 /** The shop asks on its own: whoever clicked may have closed the page, or this process may have died in the middle. */
 async function lookAtReturns(): Promise<never> {
   for (;;) {
     await pause(Number(LOOK_SECONDS) * 1_000, undefined, { ref: false });
-    for (const returned of await returnsUnderWay().catch(() => [])) {
-      const order = await findOrder(returned.order);
-      if (order) await refundLine(order, returned).catch((fault) => console.error(fault));
-    }
+    await lookOnce().catch((fault) => console.error(fault));
   }
 }
 

@@ -2,7 +2,6 @@ import {
   DeclinedError,
   type Idempay,
   IdempayError,
-  MismatchError,
   NotFoundError,
   NotRefundedError,
   UnavailableError,
@@ -16,12 +15,15 @@ const DEADLINE_MS = 15_000;
 
 export type RefundStanding = Pick<Return, 'state' | 'text'>;
 
-/** For a click, its repeats, a crash and the look: the line is given back once, because the order and the number of the line name it. */
+/**
+ * For a click, its repeats, a crash and the look: the line is given back once, because the order and the number of the line name it.
+ * `mayBeRepeat`: an earlier request may have given the line back, and a refusal says nothing of that, because its row may be lost.
+ */
 export async function giveBack(
   idempay: Idempay,
   order: Pick<Order, 'id' | 'lines'>,
   line: number,
-  deadlineMs = DEADLINE_MS,
+  { mayBeRepeat = false, deadlineMs = DEADLINE_MS } = {},
 ): Promise<RefundStanding> {
   const price = order.lines[line - 1]?.price;
   if (!price) throw new RangeError(`The order ${order.id} has no line ${line}.`);
@@ -35,9 +37,11 @@ export async function giveBack(
     if (error instanceof DeclinedError) return { state: 'declined', text: `Declined: ${error.reason}` };
     // The same again: whatever happened, the line is given back once.
     if (error instanceof UnknownOutcomeError || error instanceof UnavailableError) return underWay('Not known yet.');
-    // Nothing was given back, and the sentence says why.
-    const refusals = [NotRefundedError, NotFoundError, MismatchError];
-    if (refusals.some((type) => error instanceof type)) return { state: 'refused', text: (error as Error).message };
+    if (error instanceof NotRefundedError || error instanceof NotFoundError) {
+      // Nothing was given back, and the sentence says why.
+      if (!mayBeRepeat) return { state: 'refused', text: error.message };
+      return underWay(`It may have been given back: look for the refund at the processor first. ${error.message}`);
+    }
     // Such as a key without the scope refunds:write. It may be the answer to a repeat, so it is no outcome.
     if (error instanceof IdempayError) return underWay(error.message);
     throw error;

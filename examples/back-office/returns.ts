@@ -1,5 +1,6 @@
 import { appendFile, mkdir, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { emptyIfAbsent } from '../shop/orders.ts';
 
 const { RETURNS = './data/returns.ndjson' } = process.env;
 
@@ -30,7 +31,7 @@ export const returnsUnderWay = async () => (await allReturns()).filter(({ state 
 
 /** The last line about a return counts. */
 async function allReturns(): Promise<readonly Return[]> {
-  const lines = (await readFile(RETURNS, 'utf8').catch(() => '')).trim().split('\n').filter(Boolean);
+  const lines = (await readFile(RETURNS, 'utf8').catch(emptyIfAbsent)).trim().split('\n').filter(Boolean);
   const returns = lines.map((line): Return => JSON.parse(line));
   return [...new Map(returns.map((each) => [`${each.order} ${each.line}`, each])).values()];
 }

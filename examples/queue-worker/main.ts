@@ -16,6 +16,8 @@ import {
 const { IDEMPAY_URL = 'http://127.0.0.1:8080', IDEMPAY_API_KEY, QUEUE = './data/queue' } = process.env;
 const idempay = new Idempay({ baseUrl: IDEMPAY_URL, ...(IDEMPAY_API_KEY && { apiKey: IDEMPAY_API_KEY }) });
 const POLL_MS = 200;
+/** A job whose outcome is not known yet holds up only the jobs beside it. */
+const AT_ONCE = 8;
 
 /** May run twice for one job, also at the same time, and may be killed at any line. One job never ends the worker. */
 async function work(job: string): Promise<void> {
@@ -30,8 +32,8 @@ async function work(job: string): Promise<void> {
 /** Rejects for as long as there is no final outcome. */
 async function outcomeOf(job: string): Promise<string> {
   try {
-    const payment = JSON.parse(await readFile(join(QUEUE, `${job}.job`), 'utf8')) as PaymentRequest;
-    const { transactionId } = await idempay.payments.pay(payment, { reference: job });
+    const payment = paymentIn(JSON.parse(await readFile(join(QUEUE, `${job}.job`), 'utf8')));
+    const { transactionId } = await idempay.payments.pay(payment, { reference: job, deadlineMs: 10_000 });
     return `paid ${transactionId}`;
   } catch (error) {
     if (error instanceof DeclinedError) return `declined ${error.reason}`;
@@ -42,11 +44,25 @@ async function outcomeOf(job: string): Promise<string> {
     if (error instanceof MismatchError) return `changed: ${error.message}`;
     // Cancelled after its row had been lost, and charged all the same. Delivering it again does not help: a person refunds it.
     if (error instanceof DeadKeyError) return `to refund: ${error.message}`;
-    // The job itself is wrong.
-    if (error instanceof InvalidRequestError || error instanceof SyntaxError) return `refused ${error.message}`;
+    // The job itself is wrong. Any other refusal is of the address or of a setting, and the job waits until somebody corrects that.
+    if (error instanceof InvalidRequestError && isFaultOfJob(error)) return `refused ${error.message}`;
     throw error;
   }
 }
+
+/** No payer is present who could confirm at a bank: a charge that needs it is declined. */
+function paymentIn(job: PaymentRequest): PaymentRequest {
+  const { returnUrl: _, ...payment } = { returnUrl: undefined, ...job };
+  return payment;
+}
+
+const TYPES_OF_JOB = ['invalid-body', 'invalid-reference', 'reference-without-number'].map(
+  (type) => `/problems#${type}`,
+);
+
+/** The client itself refuses some requests without a status: it has not sent them. */
+const isFaultOfJob = ({ status, type = '' }: InvalidRequestError) =>
+  status === undefined || TYPES_OF_JOB.includes(type);
 
 /** Killed before it: the next delivery gets the same outcome. */
 async function acknowledge(job: string, outcome: string): Promise<void> {
@@ -62,6 +78,8 @@ process.once('SIGTERM', () => {
 while (!isStopping) {
   const names = await readdir(QUEUE);
   const jobs = names.filter((name) => name.endsWith('.job')).map((name) => name.slice(0, -'.job'.length));
-  for (const job of jobs) if (!isStopping && !names.includes(`${job}.done`)) await work(job);
+  const open = jobs.filter((job) => !names.includes(`${job}.done`));
+  for (let at = 0; at < open.length && !isStopping; at += AT_ONCE)
+    await Promise.all(open.slice(at, at + AT_ONCE).map(work));
   await pause(POLL_MS);
 }

@@ -1,6 +1,6 @@
 // Receives webhooks of Idempay: keeps each event once, answers, and does the work afterwards. The guide is docs/guides/webhooks-receivers.md.
 import { randomUUID } from 'node:crypto';
-import { link, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { link, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -38,6 +38,13 @@ async function keep(event: WebhookEvent): Promise<void> {
     if (fault.code !== 'EEXIST') throw fault;
   });
   await rm(draft);
+  // The name too must be on the disk before the answer, because Idempay does not send the event again.
+  await syncFolder();
+}
+
+async function syncFolder(): Promise<void> {
+  const folder = await open(EVENTS);
+  await folder.sync().finally(() => folder.close());
 }
 
 /** An event stays in the folder after its work is done, because it may come again days later. */
@@ -54,7 +61,7 @@ async function workOnKept(): Promise<void> {
 /** The result and the note that the work is done are one step. In a database they are one transaction. */
 async function finish(event: WebhookEvent): Promise<void> {
   const draft = join(EVENTS, `${randomUUID()}.draft`);
-  await writeFile(draft, workOn(event));
+  await writeFile(draft, workOn(event), { flush: true });
   await rename(draft, file(event.id, 'done'));
 }
 

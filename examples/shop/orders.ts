@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { appendFile, mkdir, readFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { appendFile, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { PaymentRequest } from '@idempay/client';
 
 const { ORDERS = './data/orders.ndjson' } = process.env;
@@ -51,12 +51,34 @@ export async function saveOrder(order: Order): Promise<void> {
   await appendFile(ORDERS, `${JSON.stringify(order)}\n`);
 }
 
+/**
+ * True for the first one that ends the order. In a database this is an update of an open order, in the transaction that adds its shipment, so
+ * that a crash loses neither.
+ */
+export async function endOrder(order: Order, end: 'paid' | 'closed'): Promise<boolean> {
+  const isFirst = await writeFile(join(dirname(ORDERS), `${order.id}.ended`), '', { flag: 'wx' }).then(
+    () => true,
+    (fault: NodeJS.ErrnoException) => {
+      if (fault.code === 'EEXIST') return false;
+      throw fault;
+    },
+  );
+  await saveOrder({ ...order, end });
+  return isFirst;
+}
+
 export const findOrder = async (id: string) => (await allOrders()).get(id);
 
 export const openOrders = async () => [...(await allOrders()).values()].filter(({ end }) => end === undefined);
 
+/** Any other fault must not look like a shop without orders. */
+export function emptyIfAbsent(fault: NodeJS.ErrnoException): string {
+  if (fault.code === 'ENOENT') return '';
+  throw fault;
+}
+
 /** The last line of an order counts. */
 export async function allOrders(): Promise<ReadonlyMap<string, Order>> {
-  const lines = (await readFile(ORDERS, 'utf8').catch(() => '')).trim().split('\n').filter(Boolean);
+  const lines = (await readFile(ORDERS, 'utf8').catch(emptyIfAbsent)).trim().split('\n').filter(Boolean);
   return new Map(lines.map((line): Order => JSON.parse(line)).map((order) => [order.id, order]));
 }

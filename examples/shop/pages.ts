@@ -22,15 +22,16 @@ export function orderPage(order: Order, { text, isWaiting }: Standing, acts: str
 }
 
 /** The buttons of the payer: pay, or go to the bank and come back, or take another card. */
-export function payersActs({ id }: Order, { button, attempt, isWaiting, bankUrl }: Standing, cards: Cards): string {
+export function payersActs({ id }: Order, { button, attempt, mayEnd, bankUrl }: Standing, cards: Cards): string {
   if (attempt === undefined) return '';
-  if (isWaiting) {
-    const bank = bankUrl ? `<p><a href="${escaped(bankUrl)}">Confirm at your bank</a></p>` : '';
-    return `${bank}<form method="post" action="/orders/${id}/another-card"><button name="attempt" value="${attempt}">${button}</button></form>`;
-  }
   const { fields, script } = cards;
-  const form = `<form method="post" action="/orders/${id}">${fields}<button name="attempt" value="${attempt}">${button}</button></form>`;
-  return form + script;
+  const form = (path: string, text: string, more = '') =>
+    `<form method="post" action="/orders/${id}${path}">${more}<button name="attempt" value="${attempt}">${text}</button></form>`;
+  return [
+    bankUrl ? `<p><a href="${escaped(bankUrl)}">Confirm at your bank</a></p>` : '',
+    button === undefined ? '' : form('', button, fields) + script,
+    mayEnd ? form('/another-card', 'Another card') : '',
+  ].join('');
 }
 
 export const page = (title: string, content: string, head = '') =>

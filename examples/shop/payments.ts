@@ -2,6 +2,7 @@ import {
   CancelledError,
   DeclinedError,
   type Idempay,
+  LAST_ATTEMPT,
   NotCancelledError,
   NotFoundError,
   OutOfTurnError,
@@ -21,6 +22,8 @@ export interface Standing {
   readonly text: string;
   readonly button?: string;
   readonly attempt?: number | undefined;
+  /** The payer may end the attempt, and take another card. */
+  readonly mayEnd?: true;
   /** The attempt waits for its payer, or for the bank. Only the browser that ordered is told the address of the bank's page. */
   readonly isWaiting?: true;
   readonly bankUrl?: string | undefined;
@@ -54,7 +57,7 @@ export async function payOrder(
     const result = await idempay.payments.pay(payment, { reference, attempt, deadlineMs });
     return result.state === 'pending' ? waiting(attempt, result.action?.url) : paidWith(result.transactionId);
   } catch (error) {
-    if (error instanceof DeclinedError) return declined(error.reason, error.nextAttempt);
+    if (error instanceof DeclinedError) return declined(error.reason, attempt);
     // The same button again: whatever happened, the order is charged once.
     if (error instanceof UnknownOutcomeError || error instanceof UnavailableError) return unknown(attempt);
     // The button of an old page.
@@ -71,7 +74,7 @@ export async function standingOf(idempay: Idempay, order: Order): Promise<Standi
     const attempt = payment.attempt ?? 1;
     if (payment.state === 'COMPLETED') return paidWith(payment.transactionId);
     if (payment.state === 'CANCELLED') return CLOSED;
-    if (payment.state === 'DECLINED') return declined(payment.reason ?? '', attempt + 1);
+    if (payment.state === 'DECLINED') return declined(payment.reason ?? '', attempt);
     // A repeat asks the processor, and never charges what is pending already.
     if (payment.pending) return await payOrder(idempay, order, { attempt }, deadlineMs);
     return unknown(attempt);
@@ -112,13 +115,13 @@ const paidWith = (transactionId: string | null): Standing => ({
   end: 'paid',
 });
 
-/** Only a payer tries again, so only the button has the next attempt. */
-const declined = (reason: string, next: number | undefined): Standing => ({
+/** Only a payer tries again, so only the button has the next attempt. After the last one the order can only be closed. */
+const declined = (reason: string, attempt: number): Standing => ({
   status: 402,
   isKnown: true,
   text: `Declined: ${reason}`,
-  button: 'Try again',
-  attempt: next,
+  ...(attempt < LAST_ATTEMPT && { button: 'Try again' }),
+  attempt: Math.min(attempt + 1, LAST_ATTEMPT),
 });
 
 /** If there is no address, the payer has nothing to do, because the bank takes time. */
@@ -126,17 +129,18 @@ const waiting = (attempt: number, bankUrl: string | undefined): Standing => ({
   status: 202,
   isKnown: false,
   text: bankUrl ? 'Not paid yet: confirm the payment at your bank.' : 'Not paid yet: the bank takes its time.',
-  button: 'Another card',
   attempt,
+  mayEnd: true,
   isWaiting: true,
   bankUrl,
 });
 
-/** Never "failed": the payer would pay elsewhere, and pay twice. */
+/** Never "failed": the payer would pay elsewhere, and pay twice. Another card is taken only after the attempt has ended at the processor. */
 const unknown = (attempt: number): Standing => ({
   status: 202,
   isKnown: false,
   text: 'Not known yet. Click again: you pay only once.',
   button: 'Pay',
   attempt,
+  mayEnd: true,
 });

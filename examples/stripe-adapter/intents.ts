@@ -21,6 +21,8 @@ import type { Parameters, Reply, Stripe } from './stripe.ts';
 export interface IntentSettings {
   /** The most pages of a list that are read to look for one charge. */
   readonly pages: number;
+  /** The time for them, in milliseconds. The rest of a question is for its other requests. */
+  readonly listMs: number;
   /** The time from the charge within which a payer may confirm it. */
   readonly pendingMs: number;
 }
@@ -33,7 +35,7 @@ const BY_TIME = 'abandoned';
 export type Intents = ReturnType<typeof createIntents>;
 
 /** The PaymentIntent of one reference, for one question of Idempay. */
-export function createIntents(stripe: Stripe, { pages, pendingMs }: IntentSettings) {
+export function createIntents(stripe: Stripe, { pages, listMs, pendingMs }: IntentSettings) {
   return { create, find, outcomeOf, settled, ended, throughRateLimit };
 
   /**
@@ -47,7 +49,7 @@ export function createIntents(stripe: Stripe, { pages, pendingMs }: IntentSettin
   /** Reads the PaymentIntent with `id`, the name from an earlier reply, and searches only if it is omitted. */
   function find(reference: string, id: string | undefined, deadline: AbortSignal): Promise<Found> {
     return id === undefined
-      ? findIntent(stripe, reference, pages, deadline)
+      ? findIntent(stripe, reference, { pages, listMs }, deadline)
       : readIntent(stripe, id, reference, deadline);
   }
 
@@ -68,6 +70,7 @@ export function createIntents(stripe: Stripe, { pages, pendingMs }: IntentSettin
   async function afterEnding(reply: Reply, reference: string, deadline: AbortSignal): Promise<Answer> {
     const found = await find(reference, undefined, deadline);
     if (found.state === 'unclear') return unclear(504, found.cause);
+    if (found.state === 'missing' && !found.everywhere) return unclear(504, 'the search does not show it yet');
     const isEnded = found.state === 'found' && isEnding(found.intent);
     return isEnded ? settled(found.intent, deadline) : outcomeOfRefusal(reply);
   }

@@ -41,6 +41,7 @@ const timeoutMs = numberOf('STRIPE_TIMEOUT_MS', STRIPE_TIMEOUT_MS);
 const settleMs = numberOf('SETTLE_SECONDS', SETTLE_SECONDS) * 1000;
 const intents = createIntents(stripe, {
   pages,
+  listMs: timeoutMs / 2,
   pendingMs: numberOf('PENDING_SECONDS', PENDING_SECONDS) * 1000,
 });
 const charges = createCharges(intents, payers, { timeoutMs, settleMs });

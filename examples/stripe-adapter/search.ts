@@ -22,12 +22,13 @@ const SEARCHED_SECONDS = 86_400;
 /**
  * Looks for the PaymentIntent of a key. Stripe has no look-up by idempotency key. Its search takes one request, and may not have seen a
  * charge yet: less than a minute usually, an hour in an outage. Its lists are up to date, so they are read as well, `pages` of them at
- * most: from now back to the charges that the search has seen for certain, or to the time of the key (a UUIDv7 tells that).
+ * most: from now back to the charges that the search has seen for certain, or to the time of the key (a UUIDv7 tells that). They take `listMs`
+ * at most, so that the lists of a busy account, or its rate limit, leave the answer of the search.
  */
 export async function findIntent(
   stripe: Stripe,
   reference: string,
-  pages: number,
+  { pages, listMs }: { readonly pages: number; readonly listMs: number },
   deadline: AbortSignal,
 ): Promise<Found> {
   const query = `metadata['${REFERENCE}']:'${reference}'`;
@@ -37,11 +38,12 @@ export async function findIntent(
   // The index may be old: the object itself is not.
   if (hit) return readIntent(stripe, hit.id, reference, deadline);
 
+  const inTime = AbortSignal.any([deadline, AbortSignal.timeout(listMs)]);
   let after: Parameters = {};
   for (let page = 0; page < pages; page += 1) {
     const parameters = { 'created[gte]': `${oldestOf(reference) - SKEW_SECONDS}`, limit: `${PAGE}`, ...after };
-    const list = read(await stripe.get('/v1/payment_intents', parameters, deadline));
-    if (list.state === 'unclear') return list;
+    const list = read(await stripe.get('/v1/payment_intents', parameters, inTime));
+    if (list.state === 'unclear') break;
     const intent = list.page.find(({ metadata }) => metadata?.[REFERENCE] === reference);
     if (intent) return { state: 'found', intent };
     const last = list.page.at(-1);

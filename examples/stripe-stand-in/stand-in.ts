@@ -19,6 +19,8 @@ export interface StripeConditions {
   refusal: { readonly status: number; readonly error: StripeError } | undefined;
   /** The time before a POST is carried out. */
   latencyMs: number;
+  /** The time that a page of a list takes. */
+  listLatencyMs: number;
   /** The search sees a PaymentIntent this long after it was created. */
   searchLagMs: number;
   /** The time for which a payment is in `processing`. */
@@ -34,6 +36,7 @@ export const USUAL_CONDITIONS: StripeConditions = {
   failedRate: 0,
   refusal: undefined,
   latencyMs: 0,
+  listLatencyMs: 0,
   searchLagMs: 1_000,
   processingMs: 10_000,
   refundStatus: 'succeeded',
@@ -212,6 +215,7 @@ export async function startStripeStandIn(random: () => number = Math.random) {
       );
     }
     if (request.method === 'POST') return post(asked.pathname, isShop, request, response);
+    if (asked.pathname === INTENTS) await pause(conditions.listLatencyMs);
     send(response, isShop ? read(asked) : FORBIDDEN);
   });
 

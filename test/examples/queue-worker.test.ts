@@ -17,11 +17,8 @@ describe('the worker of examples/', WITHOUT_LIMIT, () => {
   const environment = sharePayerEnvironment();
   const random = seededRandom(seedFrom('WORKER_SEED'));
 
-  const start = () =>
-    spawnProgram(environment.examples.program('queue-worker'), {
-      IDEMPAY_URL: environment.url,
-      QUEUE: environment.folder,
-    });
+  const start = (url = environment.url) =>
+    spawnProgram(environment.examples.program('queue-worker'), { IDEMPAY_URL: url, QUEUE: environment.folder });
   const file = (name: string) => join(environment.folder, name);
   const done = async () => (await readdir(environment.folder)).filter((name) => name.endsWith('.done'));
   const outcome = async (job: string) => {
@@ -104,14 +101,17 @@ describe('the worker of examples/', WITHOUT_LIMIT, () => {
     await payments.pay(payment, { reference: 'a-1', attempt: 2 });
     const jobs = { 'a-1': payment, 'b-': payment, 'b 2': payment, 'b-3': null, 'b-4': [], 'z-5': payment };
     for (const [job, text] of Object.entries(jobs)) await writeFile(file(`${job}.job`), JSON.stringify(text));
+    // A part of a job that somebody still writes, and a job that cannot be read.
     await writeFile(file('b-6.job'), '{"amount":');
-    // It cannot be read, now or later, and has no outcome.
     await mkdir(file('b-7.job'));
 
     const { child, ended } = start();
     expect(await outcome('z-5')).toMatch(/^paid TXN/);
     expect(await outcome('a-1')).toMatch(/^superseded: .* attempt 2 is completed/);
-    for (const job of ['b-', 'b 2', 'b-3', 'b-4', 'b-6']) expect(await outcome(job), job).toMatch(/^refused /);
+    for (const job of ['b-', 'b 2', 'b-3', 'b-4']) expect(await outcome(job), job).toMatch(/^refused /);
+    expect(await done()).not.toContain('b-6.done');
+    await writeFile(file('b-6.job'), JSON.stringify(payment));
+    expect(await outcome('b-6')).toMatch(/^paid TXN/);
     child.kill('SIGTERM');
     await ended;
     expect(await done()).not.toContain('b-7.done');
@@ -119,6 +119,21 @@ describe('the worker of examples/', WITHOUT_LIMIT, () => {
       'declined',
       'succeeded',
       'succeeded',
+      'succeeded',
     ]);
+  });
+
+  test('acknowledges no job for a fault that is not of the job', async () => {
+    const job = 'order-of-today-1';
+    await writeFile(file(`${job}.job`), JSON.stringify({ amount: '7.00', currency: 'EUR' }));
+    // Without AUTH the service answers only to names of this machine.
+    const { child, ended } = start(environment.url.replace('127.0.0.1', '0.0.0.0'));
+    const said: string[] = [];
+    child.stderr.on('data', (text: Buffer) => said.push(`${text}`));
+    await until('a refusal', FINAL_MS, () => said.join('').includes(job));
+    child.kill('SIGTERM');
+    await ended;
+    expect(await done()).not.toContain(`${job}.done`);
+    expect(await environment.newCharges()).toEqual([]);
   });
 });

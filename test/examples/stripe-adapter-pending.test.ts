@@ -384,4 +384,17 @@ describe('the Stripe adapter, while a payer confirms', () => {
       await other.kill();
     });
   });
+
+  /** A look-up that read lists until its time was over was never answered at a busy account, and neither was an ending. */
+  test('is ended, or looked for by the search alone, if the lists take longer than there is time', async () => {
+    environment.stripe.meet({ listLatencyMs: NEVER_MS });
+    expect((await lookUp()).status).toBe(425);
+    expect((await end()).json()).toMatchObject({ status: 'declined' });
+    const charged = await until('the search to show the ending', DEADLINE_MS, async () => {
+      const { status } = await charge();
+      return status !== 504 && status;
+    });
+    expect(charged).toBe(402);
+    expect(statuses()).toEqual(['canceled']);
+  });
 });
