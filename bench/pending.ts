@@ -4,7 +4,7 @@
 //
 //   npm run bench -- pending [embedded|distributed [count [rate]]]
 import { join } from 'node:path';
-import { ask } from '../testkit/client/http-client.js';
+import { Idempay } from '@idempay/client';
 import { inParallel } from '../testkit/concurrency.js';
 import type { Opened } from '../testkit/opened.js';
 import { residentMbOf } from './cpu-time.js';
@@ -70,13 +70,12 @@ async function open(
     PROCESSOR_PENDING_MS: String(PENDING_MS),
   });
   const service = await openService(opened, deployment, { settings: { PROCESSOR_URL: processor.url } });
-  const body = JSON.stringify({ amount: '1.00', currency: 'USD', returnUrl: 'https://shop.example/back' });
+  // It repeats what a busy machine breaks off.
+  const { payments } = new Idempay({ baseUrl: service.url });
+  const payment = { amount: '1.00', currency: 'USD', returnUrl: 'https://shop.example/back' };
   await inParallel(count, CALLERS, async (index) => {
-    const path = `/api/payment?reference=order-${index}`;
-    const { status, text } = await ask(`${service.url}${path}`, {
-      ...{ method: 'POST', body, headers: { 'Content-Type': 'application/json' } },
-    });
-    if (status !== (isPending ? 202 : 200)) throw new Error(`a payment was answered with ${status}: ${text}`);
+    const { state } = await payments.pay(payment, { reference: `order-${index}` });
+    if (state !== (isPending ? 'pending' : 'paid')) throw new Error(`order-${index} is ${state}`);
   });
   return { pid: service.pid, client: openClient(opened, service), results: [], residentMb: [] };
 }
