@@ -34,18 +34,22 @@ export async function giveBack(
     if (result.state === 'pending') return underWay('The bank takes its time.');
     return { state: 'given back', text: `Given back: ${result.transactionId}` };
   } catch (error) {
-    if (error instanceof DeclinedError) return { state: 'declined', text: `Declined: ${error.reason}` };
-    // The same again: whatever happened, the line is given back once.
-    if (error instanceof UnknownOutcomeError || error instanceof UnavailableError) return underWay('Not known yet.');
-    if (error instanceof NotRefundedError || error instanceof NotFoundError) {
-      // Nothing was given back, and the sentence says why.
-      if (!mayBeRepeat) return { state: 'refused', text: error.message };
-      return underWay(`It may have been given back: look for the refund at the processor first. ${error.message}`);
-    }
-    // Such as a key without the scope refunds:write. It may be the answer to a repeat, so it is no outcome.
-    if (error instanceof IdempayError) return underWay(error.message);
-    throw error;
+    return standingAfter(error, mayBeRepeat);
   }
+}
+
+function standingAfter(error: unknown, mayBeRepeat: boolean): RefundStanding {
+  if (error instanceof DeclinedError) return { state: 'declined', text: `Declined: ${error.reason}` };
+  // The same again: whatever happened, the line is given back once.
+  if (error instanceof UnknownOutcomeError || error instanceof UnavailableError) return underWay('Not known yet.');
+  if (error instanceof NotRefundedError || error instanceof NotFoundError) {
+    // Nothing was given back, and the sentence says why.
+    if (!mayBeRepeat) return { state: 'refused', text: error.message };
+    return underWay(`It may have been given back: look for the refund at the processor first. ${error.message}`);
+  }
+  // Such as a key without the scope refunds:write. It may be the answer to a repeat, so it is no outcome.
+  if (error instanceof IdempayError) return underWay(error.message);
+  throw error;
 }
 
 /** Never "failed": the shopkeeper would give the money back in another way, and so twice. */

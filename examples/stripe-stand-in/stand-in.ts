@@ -215,8 +215,7 @@ export async function startStripeStandIn(random: () => number = Math.random) {
       );
     }
     if (request.method === 'POST') return post(asked.pathname, isShop, request, response);
-    if (asked.pathname === INTENTS) await pause(conditions.listLatencyMs);
-    send(response, isShop ? read(asked) : FORBIDDEN);
+    send(response, isShop ? await readInTime(asked) : FORBIDDEN);
   });
 
   function charges() {
@@ -280,6 +279,11 @@ export async function startStripeStandIn(random: () => number = Math.random) {
     const [, id = '', verb] = PART.exec(path) ?? [];
     if (verb === 'cancel') return intents.cancel(id, parameters);
     return verb === 'confirm' ? intents.confirm(id, parameters) : intents.create(parameters);
+  }
+
+  async function readInTime(asked: URL): Promise<Reply> {
+    if (asked.pathname === INTENTS) await pause(conditions.listLatencyMs);
+    return read(asked);
   }
 
   function read({ pathname, searchParams }: URL): Reply {

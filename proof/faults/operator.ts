@@ -5,13 +5,14 @@ import type { History, Reply } from '../../testkit/history/history.js';
 import type { KeyHistory } from '../../testkit/history/payments.js';
 import { lookUpCharge, type ReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import type { Random } from '../../testkit/random.js';
+import { patience } from '../../testkit/time/patience.js';
 import { pause } from '../../testkit/time/until.js';
 import { LEASE_MS, PROCESSOR_TIMEOUT_MS } from './fault.js';
 
 /** After this time no charge of a payment is still to be sent: it is sent within a lease, and no process is stopped for longer than the rest. */
 export const OPERATOR_AFTER_MS = LEASE_MS + 8_000;
 /** A charge that has arrived is made within this time: the slowest takes two time-outs, and a busy machine adds the rest. */
-const CHARGED_AFTER_MS = 2 * PROCESSOR_TIMEOUT_MS + 3_000;
+export const chargedAfterMs = () => 2 * PROCESSOR_TIMEOUT_MS + patience(3_000);
 const WIDTH = 16;
 const LOOK_EVERY_MS = 100;
 
@@ -68,7 +69,7 @@ export class Operator {
     if (record?.status !== 404) return;
     if (!hasArrived) {
       this.#arrived.set(key, claimedAt);
-      return void this.#notBefore.set(key, performance.now() + CHARGED_AFTER_MS);
+      return void this.#notBefore.set(key, performance.now() + chargedAfterMs());
     }
     this.verdicts.add(key);
     const body = JSON.stringify({ outcome: 'declined', reason: 'insufficient funds' });

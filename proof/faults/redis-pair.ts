@@ -51,9 +51,11 @@ export class RedisPair {
 
   /** The replica has everything that the master had a moment ago. */
   async caughtUp(): Promise<void> {
-    await until('the replica to catch up', CAUGHT_UP_DEADLINE_MS, async () =>
-      (await this.replica.client.info('replication')).includes('master_link_status:up'),
-    );
+    const written = offsetIn('master_repl_offset', await this.master.client.info('replication'));
+    await until('the replica to catch up', CAUGHT_UP_DEADLINE_MS, async () => {
+      const info = await this.replica.client.info('replication');
+      return info.includes('master_link_status:up') && offsetIn('slave_repl_offset', info) >= written;
+    });
   }
 
   /** Only the master's own end: for a failover that nobody planned. */
@@ -89,3 +91,5 @@ async function startMember(): Promise<Member> {
   const folder = await mkdtemp(join(tmpdir(), 'idempay-faults-redis-'));
   return Object.assign(await startRedis([...SETTINGS, '--dir', folder]), { folder });
 }
+
+const offsetIn = (name: string, info: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);

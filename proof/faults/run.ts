@@ -11,7 +11,7 @@ import { pause, until } from '../../testkit/time/until.js';
 import { type DeploymentName, type Environment, openEnvironment } from './environment.js';
 import { type EnvironmentOptions, type Fault, type Hit, LEASE_MS, PROCESSOR_TIMEOUT_MS } from './fault.js';
 import { CrashPoints, faultOrder } from './fault-order.js';
-import { OPERATOR_AFTER_MS, Operator } from './operator.js';
+import { chargedAfterMs, OPERATOR_AFTER_MS, Operator } from './operator.js';
 import { restoreUnderLoad } from './restores.js';
 import { Scraper } from './scraper.js';
 import { countFault, countHistory, emptyTally, type Tally } from './tally.js';
@@ -35,7 +35,7 @@ const SLOW_FOR_MS = 10_000;
 const BACK_DEADLINE_MS = 120_000;
 /** A lease, a recovery period (`src/payments/recovery.ts`), and what a busy machine adds with one slow call to the processor. */
 const stuckAfterMs = (deduplicates: boolean) =>
-  patience(LEASE_MS + 3_000 + 20_000 + (deduplicates ? 0 : OPERATOR_AFTER_MS));
+  patience(LEASE_MS + 3_000 + 20_000 + (deduplicates ? 0 : OPERATOR_AFTER_MS + chargedAfterMs()));
 const HEALED = { latencyMs: 0, replyLatencyMs: 0, declineRate: 0, failRate: 0, lostReplyRate: 0 };
 
 export interface RunOptions {
@@ -111,6 +111,8 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
     await attempt('the processor', () => processor.behave(HEALED));
     healReplies();
     await attempt('the healing', () => environment.heal());
+    // The machine may be slower while the last payments get their outcomes than it is afterwards.
+    const stuckAtHealingMs = stuckAfterMs(deduplicates);
     await attempt('the last requests', () => load.finish());
     retired.abort();
     collected.abort();
@@ -130,7 +132,7 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
         leaseMs: LEASE_MS,
         verdicts,
         deduplicates,
-        stuckAfterMs: stuckAfterMs(deduplicates),
+        stuckAfterMs: Math.max(stuckAtHealingMs, stuckAfterMs(deduplicates)),
       }),
       ...others.flatMap((other, index) => differences(kept, other, `service ${index + 2}`)),
       // An export is of payments that were carried out.

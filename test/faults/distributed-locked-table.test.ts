@@ -71,9 +71,9 @@ test.each([2, 10])(
     const claiming: ReturnType<typeof timed>[] = [];
     let isLocked = true;
     const others = (async () => {
-      const rounds: ReturnType<typeof useOthers>[] = [];
-      for (; isLocked; await pause(WAVE_PAUSE_MS)) rounds.push(useOthers(url));
-      return Promise.all(rounds);
+      const rounds: Awaited<ReturnType<typeof useOthers>>[] = [];
+      for (; isLocked; await pause(WAVE_PAUSE_MS)) rounds.push(await useOthers(url));
+      return rounds;
     })();
     for (const wave of waves) {
       claiming.push(...wave.map(timed));

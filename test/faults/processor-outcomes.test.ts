@@ -123,7 +123,7 @@ describeDeployments('a payment over the network', (deployment) => {
     const [{ url }, other] = await environment.serveTwo(SENT_ONCE);
     const lost = await givenUnknown(url, { deduplicate: false, lostReplyRate: 1 });
     // A look-up finds no record of it until it is charged.
-    await processor.behave({ deduplicate: false, latencyMs: 2.5 * TIMEOUT_MS });
+    await processor.behave({ deduplicate: false, latencyMs: 8 * TIMEOUT_MS });
     const late = await payer.newKey(url);
     expectUnknown(await payer.pay(url, late));
     for (const each of [other.url, url]) expectUnknown(await payer.repeat(each, late));

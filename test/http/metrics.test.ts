@@ -162,9 +162,9 @@ describeDeployments('metrics', (deployment) => {
     const told = valuesBy(samples, 'idempay_payments_total', 'outcome');
     const nonZero = Object.fromEntries(Object.entries(told).filter(([, value]) => value > 0));
     expect(nonZero).toEqual(client.payments);
-    // Nothing of the mix was left out.
-    const possible = Object.keys(told).filter((outcome) => !['unavailable', 'error'].includes(outcome));
-    expect(Object.keys(client.payments).sort()).toEqual(possible.sort());
+    // Nothing of the mix was left out. A store that is slow for a moment adds what the mix does not have.
+    const isOfMix = (outcome: string) => !['unavailable', 'error'].includes(outcome);
+    expect(Object.keys(client.payments).filter(isOfMix).sort()).toEqual(Object.keys(told).filter(isOfMix).sort());
     expect(sumOf(samples, 'idempay_http_requests_total', { route: '/api/payment' })).toBe(
       Object.values(told).reduce((sum, value) => sum + value, 0),
     );

@@ -20,7 +20,8 @@ const DAY_MS = 24 * HOUR_MS;
 const DEADLINE_MS = 15_000;
 /** So that what is unknown is an operator's soon. */
 const DEDUP_SECONDS = 3;
-const UNCLEAR = { PROCESSOR_DEDUP_SECONDS: `${DEDUP_SECONDS}`, PROCESSOR_TIMEOUT_MS: '900', LOCK_TTL_SECONDS: '1' };
+/** A claim that takes longer than the rest of its lease sends nothing, so the lease is much longer than the time-out. */
+const UNCLEAR = { PROCESSOR_DEDUP_SECONDS: `${DEDUP_SECONDS}`, PROCESSOR_TIMEOUT_MS: '900', LOCK_TTL_SECONDS: '3' };
 
 const namesOf = ({ events }: ShownTimeline) => events.map(({ event }) => event);
 const msOf = (time: string | null | undefined) => Date.parse(time ?? '');

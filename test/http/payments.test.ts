@@ -205,12 +205,13 @@ describeDeployments('payments', (deployment) => {
 
 /** Rule P9. */
 describeDeployments('an idempotency key', (deployment) => {
-  const service = shareService(deployment, { IDEMPOTENCY_TTL_SECONDS: '1' });
-  const longer = shareService(deployment, { IDEMPOTENCY_TTL_SECONDS: '3' });
+  // A commit that takes longer than a key lives would give a dead key.
+  const service = shareService(deployment, { IDEMPOTENCY_TTL_SECONDS: '3' });
+  const longer = shareService(deployment, { IDEMPOTENCY_TTL_SECONDS: '6' });
   const outlived = shareService(deployment, {
-    IDEMPOTENCY_TTL_SECONDS: '1',
+    IDEMPOTENCY_TTL_SECONDS: '3',
     LOCK_TTL_SECONDS: '1',
-    PROCESSOR_DELAY_MS: '2500',
+    PROCESSOR_DELAY_MS: '5000',
   });
 
   it.each([
@@ -233,11 +234,11 @@ describeDeployments('an idempotency key', (deployment) => {
 
   it('lives its whole life again when its payment completes', async () => {
     const key = await generateKey(longer.url);
-    await until('its end is near', EXPIRY_DEADLINE_MS, async () => (await ttlSeconds(longer.url, key)) <= 1);
+    await until('its end is near', EXPIRY_DEADLINE_MS, async () => (await ttlSeconds(longer.url, key)) <= 2);
     const transactionId = expectFirst(await pay(longer.url, key));
-    expect(await ttlSeconds(longer.url, key)).toBeGreaterThan(1);
+    expect(await ttlSeconds(longer.url, key)).toBeGreaterThan(2);
     expectReplay(await pay(longer.url, key), transactionId);
-    expect(await ttlSeconds(longer.url, key)).toBeLessThanOrEqual(3);
+    expect(await ttlSeconds(longer.url, key)).toBeLessThanOrEqual(6);
   });
 
   /** An invalid key would invite a second payment. */
@@ -267,6 +268,13 @@ function expectOnePayment(answers: readonly Answer[]): string {
   return transactionId;
 }
 
+/** On a slow machine a store may miss a deadline of the service, as many callers as there are. */
+const payAgainAfter503 = (url: string, key: string) =>
+  until('an answer', EXPIRY_DEADLINE_MS, async () => {
+    const answer = await pay(url, key);
+    return answer.status !== 503 && answer;
+  });
+
 describeDeployments('concurrent payments', (deployment) => {
   const service = shareService(deployment);
   const slow = shareService(deployment, { PROCESSOR_DELAY_MS: '1000' });
@@ -289,7 +297,7 @@ describeDeployments('concurrent payments', (deployment) => {
   it(`make ${KEYS} payments of ${KEYS} keys whose every request is sent two to four times by 64 clients`, async () => {
     const transactionIds = await inParallel(KEYS, CLIENTS, async (index) => {
       const key = await generateKey(service.url);
-      const sent = Array.from({ length: 2 + (index % 3) }, () => pay(service.url, key));
+      const sent = Array.from({ length: 2 + (index % 3) }, () => payAgainAfter503(service.url, key));
       const transactionId = expectOnePayment(await Promise.all(sent));
       // Not held up by the 409 that its twin may have got: the payment is done once the first text was given.
       expectReplay(await pay(service.url, key), transactionId);

@@ -14,7 +14,7 @@ const MONEY = { amount: '100.50', currency: 'USD' };
 const PRESENT = { ...MONEY, returnUrl: 'https://shop.example/orders/17/paid' };
 const ASYNC = { Prefer: 'respond-async' };
 const DEADLINE_MS = 20_000;
-const SETTINGS = { LOG_LEVEL: 'trace', PROCESSOR_TIMEOUT_MS: '2000' };
+const SETTINGS = { LOG_LEVEL: 'trace', PROCESSOR_TIMEOUT_MS: '8000' };
 const PROBLEM = { Accept: 'application/problem+json' };
 
 interface Pending {

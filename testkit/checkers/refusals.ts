@@ -6,8 +6,8 @@ import { CLAIMED_TEXT, type KeyHistory } from '../history/payments.js';
 const RECONNECTED_MS = 3_000;
 /** A busy machine notices this long after the connections of a process broke that the process has ended by itself. */
 const NOTICED_MS = 2_000;
-/** A request that took this long may have missed a deadline of its process: the machine was too slow for it. */
-const DEADLINE_MS = 1_000;
+/** A request that took this long may have missed a deadline of its process (900 ms for Redis): the machine was too slow for it. */
+const DEADLINE_MS = 850;
 
 /** By a key, or by a reference. */
 const PAYMENT = /^POST \/api\/payment(\?|$)/;
@@ -30,7 +30,11 @@ export interface RefusalEvidence {
 
 /** Every 503 and every refused or cut connection needs a reason: a disturbance of this process or of something the request needs. */
 export function checkRefusals(evidence: RefusalEvidence): Violation[] {
-  const unexcused = evidence.refusals.filter((refusal) => !hasReason(refusal, evidence));
+  const late = evidence.refusals.filter(isLate);
+  // A store that was too slow for one request may be taken for down for a moment, and later ones are refused at once.
+  const isBehindLate = ({ to, sentAt, endedAt }: Refusal) =>
+    late.some((each) => each.to === to && each.sentAt <= endedAt && sentAt <= each.endedAt + RECONNECTED_MS);
+  const unexcused = evidence.refusals.filter((refusal) => !hasReason(refusal, evidence) && !isBehindLate(refusal));
   return unexcused.map((refusal) => ({
     rule: PROMISED_ANSWERS,
     subject: refusal.key ?? refusal.what,
@@ -38,6 +42,8 @@ export function checkRefusals(evidence: RefusalEvidence): Violation[] {
     history: [refusal],
   }));
 }
+
+const isLate = ({ status, sentAt, endedAt }: Refusal) => status === 503 && endedAt - sentAt >= DEADLINE_MS;
 
 function hasReason(refusal: Refusal, { keys, disturbances, maxInFlight = Infinity }: RefusalEvidence): boolean {
   const { what, to, key, status, text, sentAt, endedAt } = refusal;
@@ -49,7 +55,6 @@ function hasReason(refusal: Refusal, { keys, disturbances, maxInFlight = Infinit
   const isInFlight = (each: KeyHistory['exchanges'][number]) =>
     each.what === 'pay' && each.to === to && each.sentAt <= endedAt && each.endedAt >= sentAt;
   return (
-    endedAt - sentAt >= DEADLINE_MS ||
     wasDisturbed(disturbances, [to, ...of], since - RECONNECTED_MS, endedAt + NOTICED_MS) ||
     (PAYMENT.test(what) && keys.flatMap(({ exchanges }) => exchanges.filter(isInFlight)).length > maxInFlight)
   );

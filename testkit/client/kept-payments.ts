@@ -1,8 +1,11 @@
 import type { KeptPayment } from '../checkers/payments.js';
 import { type History, LAST_PATIENCE_MS, type Reply, type Target } from '../history/history.js';
+import { pause } from '../time/until.js';
 import { nextPage } from './http-client.js';
 
 const DAY_MS = 86_400_000;
+const MOST_REPEATS = 3;
+const REPEAT_AFTER_MS = 500;
 
 /** Every payment that this process shows, through all pages of the list. Keys that nobody paid with are not among them. */
 export async function keptPayments(history: History, to: Target): Promise<KeptPayment[]> {
@@ -30,7 +33,12 @@ export async function exportedPayments(history: History, to: Target, sinceMs: nu
 }
 
 async function read(history: History, to: Target, path: string): Promise<Reply> {
-  const reply = await history.send(to, path, {}, 2 * LAST_PATIENCE_MS);
+  let reply = await history.send(to, path, {}, 2 * LAST_PATIENCE_MS);
+  // A store that was slow for a moment refuses one read.
+  for (let tries = 0; [0, 503].includes(reply.status) && tries < MOST_REPEATS; tries += 1) {
+    await pause(REPEAT_AFTER_MS);
+    reply = await history.send(to, path, {}, 2 * LAST_PATIENCE_MS);
+  }
   if (reply.status !== 200) throw new Error(`${path} answered ${reply.status} ${reply.failure} ${reply.text}`);
   return reply;
 }

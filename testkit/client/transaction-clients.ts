@@ -22,6 +22,9 @@ const MOST_ACCESSES = 400;
 const MOST_UNKNOWN = 3;
 const LONGEST_LIST = 10;
 const FINAL_WIDTH = 16;
+/** A store that was slow for a moment refuses one read. */
+const MOST_READS = 3;
+const READ_AGAIN_MS = 500;
 const LIST_EVERY = 12;
 const CONDITIONAL_EVERY = 6;
 /** A create with a key whose outcome is not known is repeated so often, at any process. */
@@ -63,7 +66,10 @@ export class TransactionClients {
     for (const to of this.history.targets) {
       await inParallel(this.#all.length, FINAL_WIDTH, async (index) => {
         const live = this.#all[index] as Live;
-        if (await this.#read(live, to, this.random)) return;
+        for (let tries = 0; tries < MOST_READS; tries += 1) {
+          if (await this.#read(live, to, this.random)) return;
+          await pause(READ_AGAIN_MS);
+        }
         this.history.notRestored(`transaction ${live.history.id}`, `no read at ${to.name}`);
       });
       await this.#lists.readAll(this.random, to);

@@ -9,7 +9,7 @@ import { until } from '../time/until.js';
 import { openStoppableStores } from './distributed-stores.js';
 
 const DEADLINE_MS = 60_000;
-const LEASE_SECONDS = 2;
+const LEASE_SECONDS = 3;
 const PROCESSOR_TIMEOUT_MS = 1_900;
 /** An attempt that was under way at the failover has ended then, whatever became of it. */
 export const ATTEMPT_ENDS_MS = LEASE_SECONDS * 1_000 + PROCESSOR_TIMEOUT_MS;

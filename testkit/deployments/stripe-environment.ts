@@ -7,10 +7,10 @@ import { embedded } from './deployments.js';
 
 /** Longer than any request to the stand-in takes. */
 const SETTLE_SECONDS = '1';
-const STRIPE_TIMEOUT_MS = '1600';
-const PROCESSOR_TIMEOUT_MS = '2000';
+const STRIPE_TIMEOUT_MS = '3000';
+const PROCESSOR_TIMEOUT_MS = '4000';
 /** More than the time-out; short, so that takeovers come soon. */
-const LOCK_TTL_SECONDS = '3';
+const LOCK_TTL_SECONDS = '6';
 
 export type StripeEnvironment = Awaited<ReturnType<typeof openStripeEnvironment>>;
 

@@ -15,13 +15,16 @@ export async function endServer(child: ChildProcess | undefined, signal: NodeJS.
  * else be given the server's own port, and be connected to itself.
  */
 const FIRST_PORT = 20_000;
-const PORTS = 12_000;
+/** Each worker of a run has a share of its own, because a port is free as well while its server is started again. */
+const SHARES = 8;
+const PORTS_OF_SHARE = 1_500;
+const share = Number(process.env.VITEST_POOL_ID ?? 0) % SHARES;
 /** Between the probe and the server's own start a port is free, and must not be given a second time. */
 const given = new Set<number>();
 
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = FIRST_PORT + Math.floor(Math.random() * PORTS);
+    const port = FIRST_PORT + share * PORTS_OF_SHARE + Math.floor(Math.random() * PORTS_OF_SHARE);
     if (given.has(port)) continue;
     given.add(port);
     const probe = createServer().listen(port, '127.0.0.1');

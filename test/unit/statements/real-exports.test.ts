@@ -269,7 +269,7 @@ describe.each(STATEMENTS)('$name', (statement) => {
   });
 
   it('gives the same in every order of its lines', async () => {
-    const random = seededRandom(seedFrom('STATEMENT_SEED'));
+    const random = seededRandom(seedFrom('STATEMENT_SEED', 1));
     const first = await compare(statement);
     for (let time = 0; time < ORDERS; time += 1) {
       const { result, differences } = await compare({ ...statement, lines: shuffled(statement.lines, random) });

@@ -29,7 +29,8 @@ export async function openStores() {
 export function openRedis(): Promise<{ url: string; close(): Promise<void> }> {
   switch (TOPOLOGY) {
     case 'cluster':
-      return startCluster();
+      // Nothing fails over here, and a disk that is slow for seconds must not replace a master in the middle of a test.
+      return startCluster({ masters: 3, hasReplicas: true, nodeTimeoutMs: 15_000 });
     case 'sentinel':
       return startSentinelTrio();
     case 'tls':
