@@ -9,6 +9,7 @@ export const MEMBERS = [
   'amount',
   'credit',
   'debit',
+  'side',
   'currency',
   'status',
   'type',
@@ -31,6 +32,7 @@ const NAMES: Readonly<Record<Member, string>> = {
     'amount grossamount gross totalcollected paymentamount transactionamount betrag umsatz betragineur brutto value total',
   credit: 'grosscreditgc grosscredit credit creditamount haben paidin moneyin',
   debit: 'grossdebitgc grossdebit debit debitamount soll paidout moneyout',
+  side: 'sollhaben sollhabenkennzeichen debitcredit creditdebit drcr crdr dc afbij transactiondebitorcredit creditdebitindicator',
   currency: 'currency currencycode ccy curr grosscurrency paymentcurrency waehrung währung',
   status: 'status state outcome result paymentstatus transactionstatus',
   type: 'type typ transactiontype recordtype eventtype umsatztyp reportingcategory balancetransactiontype buchungstext kind',
@@ -50,7 +52,17 @@ export function recognisedColumns(names: readonly string[], rows: readonly (read
     rows.length === 0 ||
     rows.some((row) => OUR_TRANSACTION.test(row[index]?.trim() ?? ''));
   const columns = Object.fromEntries(MEMBERS.map((member) => [member, found(member)])) as Columns;
-  return columns.amount === undefined ? columns : { ...columns, credit: undefined, debit: undefined };
+  return columns.side === undefined ? { ...columns, side: sideWithoutName(names, rows) } : columns;
+}
+
+const SIDES_OF_BANKS = /^[SH]?$/;
+
+/** Volksbanks write `S` and `H` in a last column that has no name. */
+function sideWithoutName(names: readonly string[], rows: readonly (readonly string[])[]): number | undefined {
+  const last = names.length - 1;
+  const values = rows.map((row) => row[last]?.trim() ?? '');
+  const isSide = names[last]?.trim() === '' && values.every((value) => SIDES_OF_BANKS.test(value));
+  return isSide && values.some((value) => value !== '') ? last : undefined;
 }
 
 /** How many members the names of a line say. */

@@ -32,6 +32,8 @@ export interface StatementRow {
   readonly status: string;
   /** The meaning of the status. Without one: a statement lists paid payments. */
   readonly state: 'COMPLETED' | 'DECLINED' | 'OTHER';
+  /** As it stands there, with blanks for underscores; empty: the statement has no types. */
+  readonly type: string;
   readonly kind: RowKind;
   /** True of a line that takes a refund back, because its money did not arrive. */
   readonly isFailedRefund: boolean;
@@ -55,7 +57,6 @@ export interface Reading {
 /** A line whose amount can be read in two ways: other lines say in which. */
 export interface PendingRow {
   readonly row: RowBeforeAmount;
-  readonly type: string;
   readonly amountText: string;
   readonly either: Readonly<Record<DecimalMark, bigint>>;
 }
@@ -73,6 +74,10 @@ const DECLINED = 'declined failed failure refused rejected denied abgelehnt fehl
 /** Words that banks write if a payer gave no reference. */
 const NO_REFERENCE = /^(?:notprovided|nonref|n\/?a|none|null|-+)$/i;
 const CURRENCY = /^[A-Z]{3}$/;
+/** Which way the money of an amount without a sign went. */
+const DEBIT_SIDES = 's soll d dr debit dbit af'.split(' ');
+const CREDIT_SIDES = 'h haben c cr credit crdt bij'.split(' ');
+const DEBIT_TYPE = /^(?:debit|dr|soll)$/i;
 /** Stripe (`refund_failure`) and Adyen (`RefundedReversed`) write a line with the money for a refund that the payer's bank sent back. */
 const FAILED_REFUND = /refund fail|refunded ?reversed/i;
 
@@ -100,11 +105,14 @@ export function readStatementRow(line: number, fields: readonly string[], readin
   const unread = (problem: string): UnreadRow => ({ line, problem, ids });
 
   const type = text(columns.type).replaceAll('_', ' ');
-  const amountText = statedAmount(columns, text);
-  const amount = amountText === undefined ? BOTH : readAmount(amountText, decimalMark);
-  if ('problem' in amount) return unread(amount.problem);
+  const money = statedAmount(columns, text, type);
+  if ('problem' in money) return unread(money.problem);
+  const { amountText, isDebit } = money;
+  const read = readAmount(amountText, decimalMark);
+  if ('problem' in read) return unread(read.problem);
+  const amount = isDebit ? debitOf(read) : read;
   const currency = (text(columns.currency) || (reading.currency ?? '')).toUpperCase();
-  const wrongCurrency = currencyProblem(currency, amountText ?? '');
+  const wrongCurrency = currencyProblem(currency, amountText);
   if (wrongCurrency !== undefined) return unread(wrongCurrency);
   if (ids.length === 0 && kindOf(type, 1n, false) === 'payment' && !isNegative(amount)) {
     return unread(
@@ -116,9 +124,9 @@ export function readStatementRow(line: number, fields: readonly string[], readin
   const status = text(columns.status);
   const isFailedRefund = FAILED_REFUND.test(type);
   const state = isFailedRefund ? 'DECLINED' : stateOf(status);
-  const row = { line, reference, order, refund, transactionId, currency, status, state, isFailedRefund } as const;
-  if ('either' in amount) return { row, type, amountText: amountText ?? '', either: amount.either };
-  return { row: complete(row, type, amount.units), mark: amount.mark };
+  const row = { line, reference, order, refund, transactionId, currency, status, state, type, isFailedRefund } as const;
+  if ('either' in amount) return { row, amountText, either: amount.either };
+  return { row: complete(row, amount.units), mark: amount.mark };
 }
 
 function currencyProblem(currency: string, amountText: string): string | undefined {
@@ -130,13 +138,13 @@ function currencyProblem(currency: string, amountText: string): string | undefin
 
 /** By the mark of the column. */
 export function resolved(
-  { row, type, amountText, either }: PendingRow,
+  { row, amountText, either }: PendingRow,
   mark: DecimalMark | undefined,
 ): StatementRow | UnreadRow {
   const units = mark === undefined ? withoutDecimals(either, row.currency) : either[mark];
   const problem =
     units === undefined ? problemOfEither(amountText) : problemOfDecimals(amountText, units, row.currency);
-  if (units !== undefined && problem === undefined) return complete(row, type, units);
+  if (units !== undefined && problem === undefined) return complete(row, units);
   return { line: row.line, problem: problem ?? '', ids: idsOf(row) };
 }
 
@@ -153,12 +161,12 @@ export function idsIn(text: string, delimiter: string | undefined): readonly str
   return [...new Set([...idsWithin(text), ...cells.filter((cell) => cell !== '')])];
 }
 
-function complete(row: RowBeforeAmount, type: string, units: bigint): StatementRow {
+function complete(row: RowBeforeAmount, units: bigint): StatementRow {
   return {
     ...row,
     units,
     amount: amountOf(units, row.currency),
-    kind: kindOf(isWholeKey(row.refund) ? `${type} refund` : type, units, idsOf(row).length > 0),
+    kind: kindOf(isWholeKey(row.refund) ? `${row.type} refund` : row.type, units, idsOf(row).length > 0),
   };
 }
 
@@ -170,21 +178,46 @@ export function idsOf(row: Pick<StatementRow, 'reference' | 'order' | 'refund' |
   return [...new Set([...stated, ...stated.filter(isWholeKey).map((key) => key.toLowerCase())])];
 }
 
-const BOTH: Amount = { problem: 'It has a credit and a debit.' };
+type ReadAmount = Exclude<Amount, { readonly problem: string }>;
 
-/** Undefined if a line has a credit and a debit. A debit is negative. */
-function statedAmount(columns: Columns, text: (index: number | undefined) => string): string | undefined {
-  if (columns.amount !== undefined) return text(columns.amount);
-  const credit = withoutZero(text(columns.credit));
-  const debit = withoutZero(text(columns.debit));
-  if (debit === '') return credit || text(columns.credit) || text(columns.debit);
-  if (credit !== '') return undefined;
-  return debit.startsWith('-') ? debit : `-${debit}`;
+/** The amount of a line, and whether its money went out although its text may have no sign. */
+function statedAmount(
+  columns: Columns,
+  text: (index: number | undefined) => string,
+  type: string,
+): { readonly amountText: string; readonly isDebit: boolean } | { readonly problem: string } {
+  const [amount, credit] = [text(columns.amount), text(columns.credit)];
+  const [debit, side] = [text(columns.debit), text(columns.side)];
+  const [hasCredit, hasDebit] = [hasMoney(credit), hasMoney(debit)];
+  const isDebit = hasDebit && !hasCredit;
+  const sideWord = side.toLowerCase();
+  if (columns.side !== undefined && ![...DEBIT_SIDES, ...CREDIT_SIDES].includes(sideWord)) {
+    return { problem: `“${clipped(side)}” says neither debit nor credit.` };
+  }
+  const isDebitSide = DEBIT_SIDES.includes(sideWord);
+  if (columns.amount !== undefined) {
+    const isDebitType = columns.side === undefined && !hasCredit && DEBIT_TYPE.test(type);
+    return { amountText: amount, isDebit: isDebit || isDebitSide || isDebitType };
+  }
+  if (hasCredit && hasDebit) return { problem: 'It has a credit and a debit.' };
+  return { amountText: isDebit ? debit : credit || debit, isDebit: isDebit || isDebitSide };
 }
 
-const withoutZero = (amount: string) => (/^[0.,]*$/.test(amount) ? '' : amount);
+/** False for a cell that is empty, or zero. */
+function hasMoney(text: string): boolean {
+  if (/^[^\p{L}\p{N}]*$/u.test(text)) return false;
+  const read = readAmount(text);
+  return !('units' in read) || read.units !== 0n;
+}
 
-function isNegative(amount: Exclude<Amount, { readonly problem: string }>): boolean {
+/** Some companies write a debit with a sign, and some without one. */
+function debitOf(amount: ReadAmount): ReadAmount {
+  const negative = (units: bigint) => (units > 0n ? -units : units);
+  if ('units' in amount) return { ...amount, units: negative(amount.units) };
+  return { either: { '.': negative(amount.either['.']), ',': negative(amount.either[',']) } };
+}
+
+function isNegative(amount: ReadAmount): boolean {
   return 'units' in amount ? amount.units < 0n : amount.either['.'] < 0n;
 }
 

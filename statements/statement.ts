@@ -3,6 +3,7 @@ import type { StatementFormat } from './format.js';
 import { recordsOf } from './format.js';
 import { linesOf } from './lines.js';
 import type { StatementRecord } from './records.js';
+import { withRefundLines } from './refund-lines.js';
 import {
   idsIn,
   type PendingRow,
@@ -71,8 +72,9 @@ export async function readStatement(
       return;
     }
     if (read.mark !== undefined) marks.add(read.mark);
-    const { amount, currency, status } = read.row;
-    rows.push({ ...read.row, amount: shared(amount), currency: shared(currency), status: shared(status) });
+    const { amount, currency, status, type } = read.row;
+    const texts = { amount: shared(amount), currency: shared(currency), status: shared(status), type: shared(type) };
+    rows.push({ ...read.row, ...texts });
   }
 
   const reader = recordsOf(format);
@@ -93,7 +95,7 @@ export async function readStatement(
     } else rows.push(read);
   }
   unread.sort((one, other) => one.line - other.line);
-  return { rows, unread, lines };
+  return { rows: withRefundLines(rows), unread, lines };
 }
 
 /** A million rows have few currencies and statuses: each is kept once. */

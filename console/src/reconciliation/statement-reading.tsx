@@ -17,6 +17,7 @@ const LABELS: Readonly<Record<Member, string>> = {
   amount: 'Amount',
   credit: 'Credit',
   debit: 'Debit',
+  side: 'Debit or credit, if the amount has no sign',
   currency: 'Currency',
   status: 'Status',
   type: 'Type',

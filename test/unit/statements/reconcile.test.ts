@@ -224,6 +224,53 @@ describe('a reconciliation', () => {
     }
   });
 
+  describe('of a line whose money did not come in', () => {
+    const order = (number: number, changes: Partial<SettledPayment> = {}) =>
+      paymentOf(number, { reference: `order-${number}`, attempt: 1, amount: '50.00', currency: 'EUR', ...changes });
+    const day = [order(1)];
+
+    interface Case {
+      readonly name: string;
+      readonly text: string;
+      readonly ours?: readonly SettledPayment[];
+      readonly counts: Readonly<Record<string, number>>;
+    }
+    const cases: readonly Case[] = [
+      /** Bug: a debit without a sign agreed with the payment that is missing. Cause: nothing read the side of an amount. */
+      {
+        name: 'a debit by its side',
+        text: 'Kundenreferenz;Währung;Umsatz;Soll/Haben\norder-1;EUR;50,00;S',
+        counts: { ours: 1, other: 1 },
+      },
+      {
+        name: 'a debit by a last column without a name',
+        text: '"Kundenreferenz";"Währung";"Umsatz";" "\n"order-1";"EUR";"50,00";"S"',
+        counts: { ours: 1, other: 1 },
+      },
+      {
+        name: 'a debit by its type',
+        text: 'Reference,Type,Amount,Currency\norder-1,Debit,50.00,EUR',
+        counts: { ours: 1, other: 1 },
+      },
+      {
+        name: 'a debit by a column alongside the amount',
+        text: 'entity_id,type,debit,credit,amount,currency,order_receipt\nadj_1,adjustment,50.00,0.00,50.00,EUR,order-1',
+        counts: { ours: 1, other: 1 },
+      },
+      {
+        name: 'a credit next to a sale',
+        text: 'Transaction Type,Order ID,Amount,Currency\nsale,order-2,20.00,EUR\ncredit,order-1,50.00,EUR',
+        ours: [order(1), order(2, { amount: '20.00' })],
+        counts: { matched: 1, ours: 1, refundTheirs: 1 },
+      },
+    ];
+
+    it.each(cases)('$name', async ({ text, ours = day, counts }) => {
+      const result = await compareText(`${text}\n`, () => ours);
+      expect(countsOf(result)).toEqual(counts);
+    });
+  });
+
   it('does not agree where nothing was settled on the day', async () => {
     const other = await compare([rowOf(paymentOf(1))], [], { 1: [paymentOf(1)] });
     expect([countsOf(other), agreementOf(other)]).toEqual([

@@ -252,7 +252,9 @@ describe('a statement', () => {
       { reference: 0, transactionId: 1, amount: 2, currency: 3, status: 4 },
     ],
     ['Net,Gross amount,CCY,merchant_reference', { amount: 1, currency: 2, reference: 3 }],
-    ['Betrag,Währung,Soll', { amount: 0, currency: 1 }],
+    ['Betrag,Währung,Soll', { amount: 0, currency: 1, debit: 2 }],
+    ['Betrag,Soll/Haben,Währung', { amount: 0, side: 1, currency: 2 }],
+    ['Datum,Af Bij,Amount', { side: 1, amount: 2 }],
     ['Verweis,Zustand', {}],
     ['order_id (metadata),payment_metadata[idempay_reference],Amount', { order: 0, reference: 1, amount: 2 }],
   ])('recognises the columns of %s', (header, columns) => {
@@ -268,6 +270,17 @@ it.each([
 ])('the column %s has amounts in %s', (name, currency) => {
   const { format, columns } = readHead([`Reference,${name}`, 'a,1']);
   expect(currencyOfAmounts(format, columns)).toBe(currency);
+});
+
+it.each([
+  [' ', ['S', 'H'], 2],
+  [' ', ['H', ''], 2],
+  ['', ['', ''], undefined],
+  ['', ['S', 'x'], undefined],
+  ['Note', ['S', 'H'], undefined],
+])('the last column %j with %j says which way the money went: %s', (name, values, side) => {
+  const rows = values.map((value) => ['a', '1', value]);
+  expect(recognisedColumns(['Reference', 'Umsatz', name], rows).side).toBe(side);
 });
 
 it('does not take the processor’s transaction ids for ours', () => {
@@ -302,6 +315,7 @@ describe('a row', () => {
       currency: 'EUR',
       status: 'Paid',
       state: 'COMPLETED',
+      type: '',
       kind: 'payment',
       isFailedRefund: false,
     });
@@ -378,5 +392,46 @@ describe('a row', () => {
     expect(readRow(['a', '', '-5.00'], two)).toMatchObject({ amount: '-5.00' });
     expect(readRow(['a', '0.00', ''], two)).toMatchObject({ amount: '0.00' });
     expect(readRow(['a', '5.00', '5.00'], two)).toMatchObject({ problem: 'It has a credit and a debit.' });
+    expect(readRow(['a', '5,00 €', '0,00 €'], two)).toMatchObject({ amount: '5.00' });
+    expect(readRow(['a', '-', '(5.00)'], two)).toMatchObject({ amount: '-5.00' });
   });
+
+  /** Bug: a debit without a sign was read as a payment. Cause: only the sign of an amount was looked at. */
+  it.each([
+    ['5.00', 'S', '-5.00'],
+    ['5,00', 'soll', '-5.00'],
+    ['5.00', 'DR', '-5.00'],
+    ['-5.00', 'Debit', '-5.00'],
+    ['1.000', 'd', '-1000'],
+    ['5.00', 'Af', '-5.00'],
+    ['5.00', 'H', '5.00'],
+    ['5.00', 'Credit', '5.00'],
+    ['-5.00', 'bij', '-5.00'],
+  ])('of %s on the side %j has the amount %s', (amount, side, signed) => {
+    const currency = signed.includes('.') ? 'EUR' : 'JPY';
+    const sided = { columns: { reference: 0, amount: 1, side: 2 }, currency };
+    expect(readRow(['a', amount, side], sided)).toMatchObject({ amount: signed });
+  });
+
+  it.each(['', 'x', 'Debit card'])('on the side %j is refused', (side) => {
+    const sided = { columns: { reference: 0, amount: 1, side: 2 }, currency: 'EUR' };
+    expect(readRow(['a', '5.00', side], sided)).toEqual({
+      ...{ line: 2, ids: ['a'], problem: `“${side}” says neither debit nor credit.` },
+    });
+  });
+
+  it.each([
+    ['Debit', '5.00', '', '', '-5.00'],
+    ['dr', '5.00', '', '', '-5.00'],
+    ['Debit', '5.00', '5.00', '', '5.00'],
+    ['Debit card', '5.00', '', '', '5.00'],
+    ['adjustment', '5.00', '0.00', '5.00', '-5.00'],
+    ['payment', '5.00', '5.00', '0.00', '5.00'],
+  ])(
+    'of the type %j with %s, the credit %j and the debit %j has the amount %s',
+    (type, amount, credit, debit, signed) => {
+      const all = { columns: { reference: 0, type: 1, amount: 2, credit: 3, debit: 4 }, currency: 'EUR' };
+      expect(readRow(['a', type, amount, credit, debit], all)).toMatchObject({ amount: signed });
+    },
+  );
 });
