@@ -81,15 +81,26 @@ const DEBIT_TYPE = /^(?:debit|dr|soll)$/i;
 /** Stripe (`refund_failure`) and Adyen (`RefundedReversed`) write a line with the money for a refund that the payer's bank sent back. */
 const FAILED_REFUND = /refund fail|refunded ?reversed/i;
 
-/** In this order: a fee of a chargeback is a fee. */
-const KINDS: readonly (readonly [RowKind, RegExp])[] = [
+interface Circumstances {
+  readonly isNamed: boolean;
+  readonly isNegative: boolean;
+}
+
+const withoutName = ({ isNamed }: Circumstances) => !isNamed;
+
+/** In this order: a fee of a chargeback is a fee, and the reversal of a hold is no refund. */
+const KINDS: readonly (readonly [RowKind, RegExp, when?: (line: Circumstances) => boolean])[] = [
   ['fee', /\bfees?\b|commission|geb[uü]hr/i],
   ['chargeback', /charge ?back|dispute/i],
-  ['refund', /\breturns?\b|refund|reversal|reversed|storno|erstattung|r(?:ü|ue)ckzahlung/i],
-  ['other', /authori[sz]ation|autorisierung|conversion|umrechnung|\bhold\b|release|reserve|payout|auszahlung/i],
+  ['refund', /\breturns?\b|refund|erstattung|r(?:ü|ue)ckzahlung/i],
+  [
+    'other',
+    /authori[sz]ation|autorisierung|conversion|umrechnung|\bhold\b|einbehaltung|release|freigabe|reserve|payout|auszahlung/i,
+  ],
+  // A payment may come by `Transfer`.
+  ['other', /withdrawal|transfer|adjustment|top-?up|deposit|abbuchung|bankgutschrift|\bach\b/i, withoutName],
+  ['refund', /reversal|reversed|storno|r(?:ü|ue)ckbuchung/i],
 ];
-/** The same if they name no payment: a payment may come by `Transfer`. */
-const OTHER_WITHOUT_NAME = /withdrawal|transfer|adjustment|top-?up|deposit|abbuchung/i;
 
 export function readStatementRow(line: number, fields: readonly string[], reading: Reading): ReadRow {
   const { columns, decimalMark } = reading;
@@ -223,9 +234,9 @@ function isNegative(amount: ReadAmount): boolean {
 
 /** A negative line is never the payment. */
 function kindOf(type: string, units: bigint, isNamed: boolean): RowKind {
-  const known = KINDS.find(([, words]) => words.test(type))?.[0];
-  if (known !== undefined) return known;
-  return units < 0n || (!isNamed && OTHER_WITHOUT_NAME.test(type)) ? 'other' : 'payment';
+  const line = { isNamed, isNegative: units < 0n };
+  const known = KINDS.find(([, words, when]) => words.test(type) && (when === undefined || when(line)));
+  return known?.[0] ?? (line.isNegative ? 'other' : 'payment');
 }
 
 function stateOf(status: string): StatementRow['state'] {

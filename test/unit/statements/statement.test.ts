@@ -365,6 +365,16 @@ describe('a row', () => {
     ['General Currency Conversion', '1', 'other'],
     ['Währungsumrechnung', '1', 'other'],
     ['Rückzahlung', '-1', 'refund'],
+    // Money that was held, or comes from the company's own account, is none of the payer.
+    ['General Hold', '-1', 'other'],
+    ['Reversal of General Account Hold', '1', 'other'],
+    ['Allgemeine Einbehaltung', '-1', 'other'],
+    ['Rückbuchung allgemeiner Einbehaltung', '1', 'other'],
+    ['Freigabe allgemeiner Einbehaltung', '1', 'other'],
+    ['payout_reversal', '1', 'other'],
+    ['Payment Reversal', '-1', 'refund'],
+    ['Rueckbuchung', '-1', 'refund'],
+    ['ACH Credit', '1', 'payment'],
   ])('of the type %j with %s is a %s', (type, amount, kind) => {
     expect(readRow(['a', '', amount, 'EUR', '', type])).toMatchObject({ kind });
   });
@@ -381,8 +391,14 @@ describe('a row', () => {
     expect(readRow(['a', '', '1', 'EUR', '', 'Transfer'])).toMatchObject({ kind: 'payment' });
   });
 
-  it('without a reference is no problem where it is no payment', () => {
-    expect(readRow(['', '', '-12.00', 'EUR', '', 'payout'])).toMatchObject({ kind: 'other' });
+  it.each([
+    ['payout', '-12.00'],
+    ['Reversal of ACH Deposit', '-12.00'],
+    ['topup_reversal', '-12.00'],
+    ['Bankgutschrift auf PayPal-Konto', '12.00'],
+    ['Rückbuchung von ACH-Gutschrift', '-12.00'],
+  ])('of the type %j without a reference is no problem, because it is no payment', (type, amount) => {
+    expect(readRow(['', '', amount, 'EUR', '', type])).toMatchObject({ kind: 'other' });
   });
 
   it('has its amount in a column of credits or of debits, and a currency that is typed', () => {
