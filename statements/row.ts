@@ -37,6 +37,8 @@ export interface StatementRow {
   readonly kind: RowKind;
   /** True of a line that takes a refund back, because its money did not arrive. */
   readonly isFailedRefund: boolean;
+  /** True of a negative line whose type says nothing. It is a difference if it names a payment or a refund of ours. */
+  readonly isUntypedDebit: boolean;
 }
 
 /** A line that could not be read. `ids`: the ids by which it may name a payment. */
@@ -64,12 +66,14 @@ export interface PendingRow {
 /** `mark`: what the amount shows of its column. */
 export type ReadRow = UnreadRow | PendingRow | { readonly row: StatementRow; readonly mark: DecimalMark | undefined };
 
-type RowBeforeAmount = Omit<StatementRow, 'units' | 'amount' | 'kind'>;
+type RowBeforeAmount = Omit<StatementRow, 'units' | 'amount' | 'kind' | 'isUntypedDebit'>;
 
-const PAID =
-  'succeeded success successful completed complete paid captured settled approved ok refunded partiallyrefunded partialrefund gebucht bezahlt abgeschlossen zurückgezahlt teilweisezurückgezahlt'.split(
-    ' ',
-  );
+const REFUNDED = 'refunded partiallyrefunded partialrefund zurückgezahlt teilweisezurückgezahlt'.split(' ');
+const PAID = [
+  ...'succeeded success successful completed complete paid captured settled approved ok'.split(' '),
+  ...'gebucht bezahlt abgeschlossen'.split(' '),
+  ...REFUNDED,
+];
 const DECLINED = 'declined failed failure refused rejected denied abgelehnt fehlgeschlagen'.split(' ');
 /** Words that banks write if a payer gave no reference. */
 const NO_REFERENCE = /^(?:notprovided|nonref|n\/?a|none|null|-+)$/i;
@@ -87,19 +91,25 @@ interface Circumstances {
 }
 
 const withoutName = ({ isNamed }: Circumstances) => !isNamed;
+const isNegative = (line: Circumstances) => line.isNegative;
+/** Between accounts of the company, and others that may be a payment if they name one. */
+const TRANSFERS = /withdrawal|transfer|adjustment|top-?up|deposit|abbuchung|bankgutschrift|\bach\b/i;
 
 /** In this order: a fee of a chargeback is a fee, and the reversal of a hold is no refund. */
 const KINDS: readonly (readonly [RowKind, RegExp, when?: (line: Circumstances) => boolean])[] = [
-  ['fee', /\bfees?\b|commission|geb[uü]hr/i],
-  ['chargeback', /charge ?back|dispute/i],
-  ['refund', /\breturns?\b|refund|erstattung|r(?:ü|ue)ckzahlung/i],
+  ['fee', /\bfees?\b|commission|geb(?:u|ü|ue)hr|\bentgelt|\bfrais\b|comisi[oó]n|\bkosten\b/i],
+  ['chargeback', /charged?[ -]?back|dispute/i],
+  ['refund', /\breturns?\b|refund|erstattung|r(?:ü|ue)ckzahlung|rembours|reembols|rimbors|terugbetal/i],
   [
     'other',
     /authori[sz]ation|autorisierung|conversion|umrechnung|\bhold\b|einbehaltung|release|freigabe|reserve|payout|auszahlung/i,
   ],
   // A payment may come by `Transfer`.
-  ['other', /withdrawal|transfer|adjustment|top-?up|deposit|abbuchung|bankgutschrift|\bach\b/i, withoutName],
-  ['refund', /reversal|reversed|storno|r(?:ü|ue)ckbuchung/i],
+  ['other', TRANSFERS, withoutName],
+  ['refund', /reversal|reversed|storno|r(?:ü|ue)ckbuchung|r(?:ü|ue)cklastschrift|retoure/i],
+  // Money of a payment that failed after it was paid out.
+  ['refund', /fail(?:ed|ure)|fehlgeschlagen/i, isNegative],
+  ['other', TRANSFERS, isNegative],
 ];
 
 export function readStatementRow(line: number, fields: readonly string[], reading: Reading): ReadRow {
@@ -125,7 +135,7 @@ export function readStatementRow(line: number, fields: readonly string[], readin
   const currency = (text(columns.currency) || (reading.currency ?? '')).toUpperCase();
   const wrongCurrency = currencyProblem(currency, amountText);
   if (wrongCurrency !== undefined) return unread(wrongCurrency);
-  if (ids.length === 0 && kindOf(type, 1n, false) === 'payment' && !isNegative(amount)) {
+  if (ids.length === 0 && kindOf(type, 1n, false) === undefined && !isBelowZero(amount)) {
     return unread(
       statedTransaction === ''
         ? 'It has neither a reference nor a transaction id.'
@@ -173,12 +183,22 @@ export function idsIn(text: string, delimiter: string | undefined): readonly str
 }
 
 function complete(row: RowBeforeAmount, units: bigint): StatementRow {
+  const type = typeOf(row, units);
+  const known = kindOf(type, units, idsOf(row).length > 0);
+  const isDebit = units < 0n;
   return {
     ...row,
     units,
     amount: amountOf(units, row.currency),
-    kind: kindOf(isWholeKey(row.refund) ? `${row.type} refund` : row.type, units, idsOf(row).length > 0),
+    kind: known ?? (isDebit ? 'other' : 'payment'),
+    isUntypedDebit: known === undefined && isDebit && row.state !== 'DECLINED',
   };
+}
+
+/** The key of a refund says more than a type, and so does the status `refunded` of a negative line without one. */
+function typeOf({ type, refund, status }: RowBeforeAmount, units: bigint): string {
+  const isRefunded = type === '' && units < 0n && REFUNDED.includes(wordOf(status));
+  return isWholeKey(refund) || isRefunded ? `${type} refund` : type;
 }
 
 const named = (text: string): string => (NO_REFERENCE.test(text) ? '' : text);
@@ -228,19 +248,20 @@ function debitOf(amount: ReadAmount): ReadAmount {
   return { either: { '.': negative(amount.either['.']), ',': negative(amount.either[',']) } };
 }
 
-function isNegative(amount: ReadAmount): boolean {
+function isBelowZero(amount: ReadAmount): boolean {
   return 'units' in amount ? amount.units < 0n : amount.either['.'] < 0n;
 }
 
-/** A negative line is never the payment. */
-function kindOf(type: string, units: bigint, isNamed: boolean): RowKind {
+/** What the type says. Undefined if it says nothing: then the line is a payment, and a negative one is never the payment. */
+function kindOf(type: string, units: bigint, isNamed: boolean): RowKind | undefined {
   const line = { isNamed, isNegative: units < 0n };
-  const known = KINDS.find(([, words, when]) => words.test(type) && (when === undefined || when(line)));
-  return known?.[0] ?? (line.isNegative ? 'other' : 'payment');
+  return KINDS.find(([, words, when]) => words.test(type) && (when === undefined || when(line)))?.[0];
 }
 
 function stateOf(status: string): StatementRow['state'] {
-  const word = status.toLowerCase().replace(/[\s_-]/g, '');
+  const word = wordOf(status);
   if (word === '' || PAID.includes(word)) return 'COMPLETED';
   return DECLINED.includes(word) ? 'DECLINED' : 'OTHER';
 }
+
+const wordOf = (status: string) => status.toLowerCase().replace(/[\s_-]/g, '');

@@ -54,8 +54,9 @@ export const isRead = (entry: Entry): entry is ReadEntry => 'kind' in entry.row;
 export const isRefundLine = (entry: Entry): entry is ReadEntry => isRead(entry) && entry.row.kind === 'refund';
 
 /** Asked only of a line that nothing of ours has taken: an order of ours may have such a name. */
-export function isCheck({ kind, reference, order }: StatementRow): boolean {
-  return (kind === 'payment' || kind === 'refund') && (isOfCheck(reference) || isOfCheck(order));
+export function isCheck({ kind, isUntypedDebit, reference, order }: StatementRow): boolean {
+  const isMoved = kind === 'payment' || kind === 'refund' || isUntypedDebit;
+  return isMoved && (isOfCheck(reference) || isOfCheck(order));
 }
 
 function idsOfLine(row: StatementRow | UnreadRow): readonly string[] {

@@ -243,7 +243,7 @@ describe('idempay payments reconcile', () => {
     const file = join(folder, 'differences.csv');
     const { code, stdout } = await reconcile(lines, '--differences', file);
     expect(code).toBe(13);
-    expect(stdout).toContain(`4 differences between the statement and the payments of ${day}.\n`);
+    expect(stdout).toContain(`5 differences between the statement and the payments of ${day}.\n`);
     expect(stdout).toContain(
       `  ${first.idempotencyKey} (order-1, attempt 1): amount; in Idempay 100.50 EUR COMPLETED ${first.transactionId}; at the processor line 2: 100.05 EUR succeeded ${first.idempotencyKey}\n`,
     );
@@ -252,7 +252,7 @@ describe('idempay payments reconcile', () => {
     expect(stdout).toContain(`Only in Idempay (1)\n`);
     expect(stdout).toContain(`  ${second.idempotencyKey} (order-2, attempt 1): 1200.00 EUR COMPLETED`);
     expect(stdout).toMatch(/line 4: 7\.25 EUR succeeded [-0-9a-f]+; compared was line 3\n/);
-    expect(stdout).toMatch(/^Other lines that are no payments \(not compared\) +1 +- +-5\.00 EUR$/m);
+    expect(stdout).toMatch(/^Refunds, only at the processor +1 +- +5\.00 EUR$/m);
     expect(stdout).not.toMatch(/with us|with the processor/);
 
     const rows: Record<string, string>[] = parse(readFileSync(file), { columns: true, bom: true });
@@ -260,6 +260,7 @@ describe('idempay payments reconcile', () => {
       ['Different', '2'],
       ['Only at the processor', '5'],
       ['Only in Idempay', ''],
+      ['Refunds, only at the processor', '6'],
       ['Twice on the statement', '4'],
     ]);
     expect(readdirSync(folder).toSorted()).toEqual(['differences.csv', 'statement.csv']);

@@ -318,6 +318,7 @@ describe('a row', () => {
       type: '',
       kind: 'payment',
       isFailedRefund: false,
+      isUntypedDebit: false,
     });
   });
 
@@ -375,6 +376,11 @@ describe('a row', () => {
     ['Payment Reversal', '-1', 'refund'],
     ['Rueckbuchung', '-1', 'refund'],
     ['ACH Credit', '1', 'payment'],
+    ['payout_failure', '-1', 'other'],
+    ['Transfer', '-1', 'other'],
+    ['Entgelt', '-1', 'fee'],
+    ['GEBUEHREN', '-1', 'fee'],
+    ['Frais', '-1', 'fee'],
   ])('of the type %j with %s is a %s', (type, amount, kind) => {
     expect(readRow(['a', '', amount, 'EUR', '', type])).toMatchObject({ kind });
   });
