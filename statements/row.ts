@@ -83,7 +83,7 @@ const DEBIT_SIDES = 's soll d dr debit dbit af'.split(' ');
 const CREDIT_SIDES = 'h haben c cr credit crdt bij'.split(' ');
 const DEBIT_TYPE = /^(?:debit|dr|soll)$/i;
 /** Stripe (`refund_failure`) and Adyen (`RefundedReversed`) write a line with the money for a refund that the payer's bank sent back. */
-const FAILED_REFUND = /refund fail|refunded ?reversed/i;
+const FAILED_REFUND = /refunds?[ -]?fail|refund(?:ed)?[ -]?revers|returned refund|refund funds returned/i;
 
 interface Circumstances {
   readonly isNamed: boolean;

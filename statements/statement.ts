@@ -95,7 +95,7 @@ export async function readStatement(
     } else rows.push(read);
   }
   unread.sort((one, other) => one.line - other.line);
-  return { rows: withRefundLines(rows), unread, lines };
+  return { rows: withRefundLines(rows, file.columns), unread, lines };
 }
 
 /** A million rows have few currencies and statuses: each is kept once. */

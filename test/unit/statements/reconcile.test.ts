@@ -587,7 +587,7 @@ describe('a reconciliation', () => {
       const lines = [
         charge,
         `order-1,${first.idempotencyKey},-20.00,USD,refund`,
-        `${refundKeyOf(2)},,30.50,USD,refund`,
+        `${refundKeyOf(2)},,-30.50,USD,refund`,
       ];
       const result = await compareRefunds(lines, () => [order, first, second]);
       expect([countsOf(result), result.refundsFoundByPayment]).toEqual([{ matched: 1, refundMatched: 2 }, 0]);
@@ -743,6 +743,33 @@ describe('a reconciliation', () => {
         const result = await compareRefunds([charge, named, other], () => [order, first]);
         expect(countsOf(result)).toEqual({ matched: 1, refundMatched: 1, refundTheirs: 1 });
       }
+    });
+
+    /** Bug: a refund agreed with the line whose money came back. Cause: the sign of a line about a refund was not looked at. */
+    it.each([
+      ['Returned refund', 'order,type,amount,currency', 'order-1,Returned refund,20.00,USD'],
+      ['refund_funds_returned', 'order,type,amount,currency', 'order-1,refund_funds_returned,20.00,USD'],
+      ['refund reversal', 'order,type,amount,currency', 'order-1,refund reversal,20.00,USD'],
+      ['RefundFailed', 'order,type,currency,gross debit,gross credit', 'order-1,RefundFailed,USD,,20.00'],
+      ['a credit', 'order,type,currency,debit,credit', 'order-1,Refund,USD,,20.00'],
+      ['the side of a credit', 'order,type,currency,amount,Soll/Haben', 'order-1,Refund,USD,20.00,H'],
+      [
+        'a plus sign in a file whose refunds have a minus sign',
+        'order,type,amount,currency',
+        'order-1,refund,20.00,USD\norder-9,refund,-7.00,USD',
+      ],
+    ])('finds no refund in a line whose money came back: %s', async (_what, header, lines) => {
+      const names = { [keyOf(1)]: { reference: 'order-1', transactionId: 'TXN1' } };
+      const result = await compareText(`${header}\n${lines}\n`, (day) => (day === 0 ? [first] : []), {}, names);
+      expect(result.shown.refundDifferent).toMatchObject([{ differs: ['state'], ours: first }]);
+      expect([totalsOf(result, 'refundDifferent').theirs, countsOf(result).refundMatched]).toEqual([[], undefined]);
+    });
+
+    it('finds a refund without a sign in a file where none has one', async () => {
+      const lines = [charge, 'order-1,,20.00,USD,refund', 'order-1,,-0.35,USD,fee'];
+      expect(countsOf(await compareRefunds(lines, () => [order, first]))).toEqual({
+        ...{ matched: 1, refundMatched: 1, fee: 1 },
+      });
     });
 
     it('takes a line from the time when a refund was under way for no second one', async () => {
