@@ -32,7 +32,7 @@ export interface StatementRow {
   readonly status: string;
   /** The meaning of the status. Without one: a statement lists paid payments. */
   readonly state: 'COMPLETED' | 'DECLINED' | 'OTHER';
-  /** As it stands there, with blanks for underscores; empty: the statement has no types. */
+  /** As it stands there, with blanks between its words; empty: the statement has no types. */
   readonly type: string;
   readonly kind: RowKind;
   /** True of a line that takes a refund back, because its money did not arrive. */
@@ -75,6 +75,8 @@ const PAID = [
   ...REFUNDED,
 ];
 const DECLINED = 'declined failed failure refused rejected denied abgelehnt fehlgeschlagen'.split(' ');
+/** `CaptureFailed`, `payment_canceled`. Without a sign: a negative line took the money back. */
+const DECLINED_TYPE = new RegExp(`(?:^|\\s)(?:${DECLINED.join('|')}|cancell?ed)$`, 'i');
 /** Words that banks write if a payer gave no reference. */
 const NO_REFERENCE = /^(?:notprovided|nonref|n\/?a|none|null|-+)$/i;
 const CURRENCY = /^[A-Z]{3}$/;
@@ -102,7 +104,7 @@ const KINDS: readonly (readonly [RowKind, RegExp, when?: (line: Circumstances) =
   ['refund', /\breturns?\b|refund|erstattung|r(?:ü|ue)ckzahlung|rembours|reembols|rimbors|terugbetal/i],
   [
     'other',
-    /authori[sz]ation|autorisierung|conversion|umrechnung|\bhold\b|einbehaltung|release|freigabe|reserve|payout|auszahlung/i,
+    /authori[sz]|\bauth\b(?!.*captur)|autorisierung|\bvoid|conversion|umrechnung|\bhold\b|einbehaltung|release|freigabe|reserve|payout|auszahlung/i,
   ],
   // A payment may come by `Transfer`.
   ['other', TRANSFERS, withoutName],
@@ -125,7 +127,7 @@ export function readStatementRow(line: number, fields: readonly string[], readin
   const ids = idsOf({ reference, order, refund, transactionId });
   const unread = (problem: string): UnreadRow => ({ line, problem, ids });
 
-  const type = text(columns.type).replaceAll('_', ' ');
+  const type = wordsOf(text(columns.type));
   const money = statedAmount(columns, text, type);
   if ('problem' in money) return unread(money.problem);
   const { amountText, isDebit } = money;
@@ -186,8 +188,10 @@ function complete(row: RowBeforeAmount, units: bigint): StatementRow {
   const type = typeOf(row, units);
   const known = kindOf(type, units, idsOf(row).length > 0);
   const isDebit = units < 0n;
+  const isDeclined = !isDebit && (known === undefined || known === 'refund') && DECLINED_TYPE.test(type);
   return {
     ...row,
+    state: isDeclined ? 'DECLINED' : row.state,
     units,
     amount: amountOf(units, row.currency),
     kind: known ?? (isDebit ? 'other' : 'payment'),
@@ -200,6 +204,9 @@ function typeOf({ type, refund, status }: RowBeforeAmount, units: bigint): strin
   const isRefunded = type === '' && units < 0n && REFUNDED.includes(wordOf(status));
   return isWholeKey(refund) || isRefunded ? `${type} refund` : type;
 }
+
+/** `RefundFailed`, `refund_failed`: refund failed. */
+const wordsOf = (type: string): string => type.replaceAll('_', ' ').replace(/([a-z])([A-Z])/g, '$1 $2');
 
 const named = (text: string): string => (NO_REFERENCE.test(text) ? '' : text);
 

@@ -276,6 +276,12 @@ describe('a reconciliation', () => {
         ours: [order(1), refundOf(1, order(1))],
         counts: { matched: 1, refundOurs: 1, other: 2 },
       },
+      {
+        name: 'an authorization, and a capture that failed',
+        text: 'Merchant Reference,Record Type,Amount,Currency\norder-1,Authorised,50.00,EUR\norder-2,CaptureFailed,50.00,EUR',
+        ours: [order(1), order(2)],
+        counts: { ours: 1, different: 1, other: 1 },
+      },
       /** Bug: a statement agreed although it took a payment back. Cause: a type that no table has was never compared. */
       ...[
         'charge_failure',

@@ -378,11 +378,36 @@ describe('a row', () => {
     ['ACH Credit', '1', 'payment'],
     ['payout_failure', '-1', 'other'],
     ['Transfer', '-1', 'other'],
+    ['ManagementFee', '-1', 'fee'],
     ['Entgelt', '-1', 'fee'],
     ['GEBUEHREN', '-1', 'fee'],
     ['Frais', '-1', 'fee'],
   ])('of the type %j with %s is a %s', (type, amount, kind) => {
     expect(readRow(['a', '', amount, 'EUR', '', type])).toMatchObject({ kind });
+  });
+
+  /** Bug: an authorization, and a payment that was refused, counted as paid. Cause: only a column of the status was read. */
+  it.each([
+    ['Authorised', 'other', 'COMPLETED'],
+    ['Authorized', 'other', 'COMPLETED'],
+    ['Auth Only', 'other', 'COMPLETED'],
+    ['AUTH', 'other', 'COMPLETED'],
+    ['pre-auth', 'other', 'COMPLETED'],
+    ['PreAuth', 'other', 'COMPLETED'],
+    ['Void', 'other', 'COMPLETED'],
+    ['Voided', 'other', 'COMPLETED'],
+    ['auth_capture', 'payment', 'COMPLETED'],
+    ['Refused', 'payment', 'DECLINED'],
+    ['Cancelled', 'payment', 'DECLINED'],
+    ['CaptureFailed', 'payment', 'DECLINED'],
+    ['payment_canceled', 'payment', 'DECLINED'],
+    ['Payment failed', 'payment', 'DECLINED'],
+    ['Zahlung abgelehnt', 'payment', 'DECLINED'],
+    ['Refund cancelled', 'refund', 'DECLINED'],
+    ['failed payments team', 'payment', 'COMPLETED'],
+    ['payout_failed', 'other', 'COMPLETED'],
+  ])('of the type %j is a %s that is %s', (type, kind, state) => {
+    expect(readRow(['a', '', '1', 'EUR', 'Approved', type])).toMatchObject({ kind, state });
   });
 
   it.each(['NOTPROVIDED', 'n/a', '-', 'null'])('has no reference where the bank writes %s', (text) => {
