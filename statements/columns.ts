@@ -34,9 +34,12 @@ const NAMES: Readonly<Record<Member, string>> = {
   debit: 'grossdebitgc grossdebit debit debitamount soll paidout moneyout',
   side: 'sollhaben sollhabenkennzeichen debitcredit creditdebit drcr crdr dc afbij transactiondebitorcredit creditdebitindicator',
   currency: 'currency currencycode ccy curr grosscurrency paymentcurrency waehrung währung',
-  status: 'status state outcome result paymentstatus transactionstatus',
+  status: 'status state outcome result paymentstatus transactionstatus info',
   type: 'type typ transactiontype recordtype eventtype umsatztyp reportingcategory balancetransactiontype buchungstext kind',
 };
+
+/** `Umsatz gebucht`, `Umsatz vorgemerkt`. Any other column `Info` is no status. */
+const STATUS_OF_SPARKASSE = /^Umsatz /;
 
 /** By the names of the columns, in any case and spelling (`Transaction ID`, `transaction_id`), and by payments. */
 export function recognisedColumns(names: readonly string[], rows: readonly (readonly string[])[] = []): Columns {
@@ -47,10 +50,11 @@ export function recognisedColumns(names: readonly string[], rows: readonly (read
       .find((name) => plain.includes(name) && isPossible(member, plain.indexOf(name)));
     return known === undefined ? undefined : plain.indexOf(known);
   };
-  const isPossible = (member: Member, index: number) =>
-    member !== 'transactionId' ||
-    rows.length === 0 ||
-    rows.some((row) => OUR_TRANSACTION.test(row[index]?.trim() ?? ''));
+  const isPossible = (member: Member, index: number) => {
+    const values = rows.map((row) => row[index]?.trim() ?? '').filter((value) => value !== '');
+    if (plain[index] === 'info') return values.length > 0 && values.every((value) => STATUS_OF_SPARKASSE.test(value));
+    return member !== 'transactionId' || rows.length === 0 || values.some((value) => OUR_TRANSACTION.test(value));
+  };
   const columns = Object.fromEntries(MEMBERS.map((member) => [member, found(member)])) as Columns;
   return columns.side === undefined ? { ...columns, side: sideWithoutName(names, rows) } : columns;
 }

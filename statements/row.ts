@@ -71,7 +71,7 @@ type RowBeforeAmount = Omit<StatementRow, 'units' | 'amount' | 'kind' | 'isUntyp
 const REFUNDED = 'refunded partiallyrefunded partialrefund zurückgezahlt teilweisezurückgezahlt'.split(' ');
 const PAID = [
   ...'succeeded success successful completed complete paid captured settled approved ok'.split(' '),
-  ...'gebucht bezahlt abgeschlossen'.split(' '),
+  ...'gebucht umsatzgebucht bezahlt abgeschlossen'.split(' '),
   ...REFUNDED,
 ];
 const DECLINED = 'declined failed failure refused rejected denied abgelehnt fehlgeschlagen'.split(' ');

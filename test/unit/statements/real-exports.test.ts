@@ -173,11 +173,13 @@ const STATEMENTS: readonly Statement[] = [
       '"DE00";"24.11.26";"24.11.26";"GUTSCHR. UEBERWEISUNG";"Bestellung 1";"";"";"order-1";"";"A";"DE01";"1.234,50";"EUR";"Umsatz gebucht"',
       '"DE00";"24.11.26";"24.11.26";"GUTSCHR. UEBERWEISUNG";"Bestellung 2";"";"";"order-2";"";"B";"DE02";"1.000";"EUR";"Umsatz gebucht"',
       '"DE00";"24.11.26";"24.11.26";"LASTSCHRIFT";"Miete";"";"";"NOTPROVIDED";"";"C";"DE03";"-800,00";"EUR";"Umsatz gebucht"',
+      // Bug: money that the bank only expects agreed. Cause: `Info` was no status.
+      '"DE00";"24.11.26";"24.11.26";"GUTSCHR. UEBERWEISUNG";"Bestellung 3";"";"";"order-3";"";"D";"DE04";"5,00";"EUR";"Umsatz vorgemerkt"',
     ],
     end: '\r\n',
-    payments: [order(1, '1234.50', 'EUR'), order(2, '1000.00', 'EUR')],
-    counts: { matched: 2, other: 1 },
-    totals: { matched: '2234.50 EUR', other: '-800.00 EUR' },
+    payments: [order(1, '1234.50', 'EUR'), order(2, '1000.00', 'EUR'), order(3, '5.00', 'EUR')],
+    counts: { matched: 2, different: 1, other: 1 },
+    totals: { matched: '2234.50 EUR', different: '5.00 EUR', other: '-800.00 EUR' },
   },
   {
     name: 'a German bank that writes the account before the header, with CR at the ends of lines',

@@ -283,6 +283,16 @@ it.each([
   expect(recognisedColumns(['Reference', 'Umsatz', name], rows).side).toBe(side);
 });
 
+it.each([
+  [['Umsatz gebucht', 'Umsatz vorgemerkt', ''], 2],
+  [['Umsatz gebucht', 'call back'], undefined],
+  [['', ''], undefined],
+  [[], undefined],
+])('the column Info with %j is the status: %s', (values, status) => {
+  const rows = values.map((value) => ['a', '1', value]);
+  expect(recognisedColumns(['Kundenreferenz', 'Betrag', 'Info'], rows).status).toBe(status);
+});
+
 it('does not take the processor’s transaction ids for ours', () => {
   const names = ['Transaction ID', 'Amount'];
   expect(recognisedColumns(names, [['ch_1', '1']]).transactionId).toBeUndefined();
@@ -343,6 +353,8 @@ describe('a row', () => {
     ['refunded', 'COMPLETED'],
     ['Partially refunded', 'COMPLETED'],
     ['pending', 'OTHER'],
+    ['Umsatz gebucht', 'COMPLETED'],
+    ['Umsatz vorgemerkt', 'OTHER'],
     ['constructor', 'OTHER'],
   ])('with the status %j is %s', (status, state) => {
     expect(readRow(['a', '', '1', 'EUR', status])).toMatchObject({ state });
