@@ -74,6 +74,15 @@ export function recognisedCount(names: readonly string[]): number {
   return Object.values(recognisedColumns(names)).filter((index) => index !== undefined).length;
 }
 
+/** The members whose column has the same name as another one, so that nobody knows which is meant. */
+export function repeatedMembers(columns: Columns, names: readonly string[]): readonly Member[] {
+  const compared = names.map((name) => name.trim().toLowerCase());
+  return MEMBERS.filter((member) => {
+    const name = compared[columns[member] ?? -1];
+    return name !== undefined && compared.indexOf(name) !== compared.lastIndexOf(name) && name !== '';
+  });
+}
+
 /** `order_id (metadata)` and `payment_metadata[order_id]` are what Stripe calls the metadata of a payment. */
 function plainName(name: string): string {
   const own =

@@ -54,6 +54,8 @@ export interface Reading {
   /** The currency of lines that have none. */
   readonly currency?: string | undefined;
   readonly decimalMark?: DecimalMark | undefined;
+  /** The currency in the name of the column of amounts. A line in another one is refused. */
+  readonly namedCurrency?: string | undefined;
 }
 
 /** A line whose amount can be read in two ways: other lines say in which. */
@@ -134,8 +136,9 @@ export function readStatementRow(line: number, fields: readonly string[], readin
   const read = readAmount(amountText, decimalMark);
   if ('problem' in read) return unread(read.problem);
   const amount = isDebit ? debitOf(read) : read;
-  const currency = (text(columns.currency) || (reading.currency ?? '')).toUpperCase();
-  const wrongCurrency = currencyProblem(currency, amountText);
+  const ownCurrency = text(columns.currency).toUpperCase();
+  const currency = ownCurrency || (reading.currency ?? '').toUpperCase();
+  const wrongCurrency = currencyProblem(currency, amountText) ?? contradiction(ownCurrency, reading.namedCurrency);
   if (wrongCurrency !== undefined) return unread(wrongCurrency);
   if (ids.length === 0 && kindOf(type, 1n, false) === undefined && !isBelowZero(amount)) {
     return unread(
@@ -157,6 +160,11 @@ function currencyProblem(currency: string, amountText: string): string | undefin
   if (!CURRENCY.test(currency))
     return `The currency “${clipped(currency)}” is not a code of three letters such as USD.`;
   return problemOfCurrency(amountText, currency);
+}
+
+function contradiction(own: string, named: string | undefined): string | undefined {
+  if (own === '' || named === undefined || own === named) return undefined;
+  return `The name of the column of amounts says ${named}, and the line ${own}. Say which column has the currency, or that none has it.`;
 }
 
 /** By the mark of the column. */

@@ -1,6 +1,6 @@
 import type { DecimalMark } from './amounts.js';
 import type { StatementFormat } from './format.js';
-import { recordsOf } from './format.js';
+import { currencyOfAmounts, recordsOf } from './format.js';
 import { linesOf } from './lines.js';
 import type { StatementRecord } from './records.js';
 import { withRefundLines } from './refund-lines.js';
@@ -49,6 +49,7 @@ export async function readStatement(
   const unread: UnreadRow[] = [];
   const lines: LineCounts = { read: 0, refused: 0, skipped: 0 };
   const marks = new Set<DecimalMark>();
+  const reading: Reading = { ...file, namedCurrency: currencyOfAmounts(format, file.columns) };
   const delimiter = format.kind === 'CSV' ? format.delimiter : undefined;
   const shared = sharedTexts();
 
@@ -60,7 +61,7 @@ export async function readStatement(
     const read =
       'problem' in record
         ? { line: record.line, problem: record.problem, ids: idsIn(record.text, delimiter) }
-        : readStatementRow(record.line, record.fields, file);
+        : readStatementRow(record.line, record.fields, reading);
     if ('problem' in read) {
       lines.refused += record.lines;
       unread.push(read);

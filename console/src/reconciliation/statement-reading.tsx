@@ -4,6 +4,7 @@ import {
   MEMBERS,
   type Member,
   type Reading,
+  repeatedMembers,
   type StatementFormat,
 } from '@idempay/statements';
 import { Table } from '../parts/table.js';
@@ -40,6 +41,7 @@ export function StatementReading({ chosen, assign, choose }: Properties) {
   const { head, reading } = chosen;
   const { format } = head;
   const { columns } = reading;
+  const repeated = repeatedMembers(head.columns, format.names);
   return (
     <fieldset class="columns">
       <legend>
@@ -50,6 +52,12 @@ export function StatementReading({ chosen, assign, choose }: Properties) {
           {skippedLines(format) === 1
             ? 'The first line is no header and is skipped.'
             : `The first ${skippedLines(format)} lines are no header and are skipped.`}
+        </p>
+      )}
+      {repeated.length > 0 && (
+        <p class="note warn">
+          Several columns have the same name. Choose which one counts:{' '}
+          {repeated.map((member) => LABELS[member]).join('; ')}.
         </p>
       )}
       <div class="fields">

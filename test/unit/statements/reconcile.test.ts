@@ -148,6 +148,20 @@ describe('a reconciliation', () => {
     ]);
   });
 
+  /** Bug: 50.00 under “Amount (USD)” agreed with 50.00 EUR. Cause: the currency of the heading counted only for lines without one. */
+  it('reads no line whose currency is another one than that of its column of amounts', async () => {
+    const payments = [1, 2].map((number) => paymentOf(number, { currency: 'EUR' }));
+    const lines = payments.map(({ idempotencyKey }, at) => `${idempotencyKey},100.50,${['EUR', 'USD'][at]}`);
+    const result = await compareText(`reference,Amount (USD),currency\n${lines.join('\n')}\n`, () => payments);
+    expect(countsOf(result)).toEqual({ unread: 1, different: 1 });
+    expect(result.problems.first).toMatchObject([
+      { line: 2, problem: expect.stringContaining('says USD, and the line EUR.') },
+    ]);
+    expect(countsOf(await compareText(`reference,Amount (NET),currency\n${lines[0]}\n`, () => payments))).toEqual({
+      ...{ matched: 1, ours: 1 },
+    });
+  });
+
   it('finds what differs, what is missing on either side, and what is there twice', async () => {
     const [same, amount, currency, state, onlyOurs] = [1, 2, 3, 4, 5].map((number) => paymentOf(number)) as [
       SettledPayment,

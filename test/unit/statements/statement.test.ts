@@ -2,7 +2,7 @@ import { stringify } from 'csv-stringify/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { amountOf, type DecimalMark, problemOfCurrency, readAmount } from '#idempay/statements/amounts.js';
-import { MEMBERS, recognisedColumns } from '#idempay/statements/columns.js';
+import { MEMBERS, recognisedColumns, repeatedMembers } from '#idempay/statements/columns.js';
 import { currencyOfAmounts, readHead, recordsOf } from '#idempay/statements/format.js';
 import { linesOf } from '#idempay/statements/lines.js';
 import type { StatementRecord } from '#idempay/statements/records.js';
@@ -267,6 +267,7 @@ it.each([
   ['Betrag (€)', 'EUR'],
   ['Amount (USD)', 'USD'],
   ['Amount', undefined],
+  ['Amount (NET)', undefined],
 ])('the column %s has amounts in %s', (name, currency) => {
   const { format, columns } = readHead([`Reference,${name}`, 'a,1']);
   expect(currencyOfAmounts(format, columns)).toBe(currency);
@@ -291,6 +292,16 @@ it.each([
 ])('the column Info with %j is the status: %s', (values, status) => {
   const rows = values.map((value) => ['a', '1', value]);
   expect(recognisedColumns(['Kundenreferenz', 'Betrag', 'Info'], rows).status).toBe(status);
+});
+
+it.each([
+  ['Reference,Amount,Currency,Amount,Currency', ['amount', 'currency']],
+  ['Reference,Status,Amount, status ', ['status']],
+  ['Reference,Note,Note,Amount', []],
+  ['Reference,Amount,Amount (USD)', []],
+])('knows the members of %s whose column has the name of another one', (header, members) => {
+  const names = header.split(',');
+  expect(repeatedMembers(recognisedColumns(names), names)).toEqual(members);
 });
 
 it('does not take the processor’s transaction ids for ours', () => {
