@@ -100,6 +100,14 @@ const STATEMENTS: readonly Statement[] = [
     totals: { matched: '70.00 EUR', theirs: '2.00 EUR' },
   },
   {
+    name: 'Stripe, itemised balance changes with an order of the shop',
+    before: ['balance_transaction_id,reporting_category,currency,gross,order_id,payment_metadata[order_id]'],
+    lines: ['txn_1,charge,eur,50.00,,order-1', 'txn_2,fee,eur,-2.00,,'],
+    payments: [order(1, '50.00', 'EUR')],
+    counts: { matched: 1, fee: 1 },
+    totals: { matched: '50.00 EUR', fee: '-2.00 EUR' },
+  },
+  {
     name: 'PayPal, activity',
     before: [
       '"Date","Time","TimeZone","Name","Type","Status","Currency","Gross","Fee","Net","From Email Address","To Email Address","Transaction ID","Reference Txn ID","Invoice Number","Custom Number","Balance"',

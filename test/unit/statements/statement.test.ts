@@ -294,6 +294,18 @@ it.each([
   expect(recognisedColumns(['Kundenreferenz', 'Betrag', 'Info'], rows).status).toBe(status);
 });
 
+/** Bug: the company's own `order_id` hid the one that the shop had put into the metadata. Cause: the first of equal names counted. */
+it.each([
+  ['order_id,payment_metadata[order_id]', ['or_1,order-1'], 1],
+  ['order_id (metadata),order_id', ['order-1,or_1'], 0],
+  ['Order ID,order_id', [',order-1'], 1],
+  ['Order ID,order_id', ['order-2,order-1'], 0],
+  ['order_id (metadata),idempay_order (metadata)', ['a,order-1'], 1],
+])('takes the order number of %s with %j from column %s', (header, lines, order) => {
+  const rows = lines.map((line) => line.split(','));
+  expect(recognisedColumns(header.split(','), rows).order).toBe(order);
+});
+
 it.each([
   ['Reference,Amount,Currency,Amount,Currency', ['amount', 'currency']],
   ['Reference,Status,Amount, status ', ['status']],
