@@ -86,7 +86,7 @@ export class Findings {
     const group = this.groups[name];
     group.count += 1;
     if (ours?.state === 'COMPLETED') addTo(group.ours, ours.currency, unitsOf(ours));
-    if (!theirs || theirs.state === 'DECLINED') return;
+    if (!theirs || theirs.state === 'DECLINED' || theirs.amount === '') return;
     addTo(group.theirs, theirs.currency, REFUND_GROUPS.has(name) ? givenBack(theirs) : theirs.units);
   }
 }

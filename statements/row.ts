@@ -25,6 +25,7 @@ export interface StatementRow {
   readonly refund: string;
   /** Ours, `TXN...`; empty: the statement does not say. */
   readonly transactionId: string;
+  /** Empty: a line that is never compared, such as a fee, states none. */
   readonly amount: string;
   readonly units: bigint;
   readonly currency: string;
@@ -101,12 +102,12 @@ const TRANSFERS = /withdrawal|transfer|adjustment|top-?up|deposit|abbuchung|bank
 
 /** In this order: a fee of a chargeback is a fee, and the reversal of a hold is no refund. */
 const KINDS: readonly (readonly [RowKind, RegExp, when?: (line: Circumstances) => boolean])[] = [
-  ['fee', /\bfees?\b|commission|geb(?:u|ü|ue)hr|\bentgelt|\bfrais\b|comisi[oó]n|\bkosten\b/i],
+  ['fee', /\bfees?\b|\bcosts?\b|commission|geb(?:u|ü|ue)hr|\bentgelt|\bfrais\b|comisi[oó]n|\bkosten\b/i],
   ['chargeback', /charged?[ -]?back|dispute/i],
   ['refund', /\breturns?\b|refund|erstattung|r(?:ü|ue)ckzahlung|rembours|reembols|rimbors|terugbetal/i],
   [
     'other',
-    /authori[sz]|\bauth\b(?!.*captur)|autorisierung|\bvoid|conversion|umrechnung|\bhold\b|einbehaltung|release|freigabe|reserve|payout|auszahlung/i,
+    /authori[sz]|\bauth\b(?!.*captur)|autorisierung|\bvoid|conversion|umrechnung|\bhold\b|einbehaltung|release|freigabe|reserve|payout|auszahlung|deduction/i,
   ],
   // A payment may come by `Transfer`.
   ['other', TRANSFERS, withoutName],
@@ -116,20 +117,29 @@ const KINDS: readonly (readonly [RowKind, RegExp, when?: (line: Circumstances) =
   ['other', TRANSFERS, isNegative],
 ];
 
+/** Adyen states what it keeps, and what it pays out, only as a net amount. Such lines are never compared. */
+const WITHOUT_AMOUNT = {
+  amount: '',
+  units: 0n,
+  currency: '',
+  state: 'OTHER',
+  isFailedRefund: false,
+  isUntypedDebit: false,
+} as const;
+
 export function readStatementRow(line: number, fields: readonly string[], reading: Reading): ReadRow {
   const { columns, decimalMark } = reading;
-  const text = (index: number | undefined) => (index === undefined ? '' : (fields[index] ?? '').trim());
-  const stated = named(text(columns.reference));
-  // Shopify writes `#1001`.
-  const order = named(text(columns.order).replace(/^#/, ''));
-  const refund = named(text(columns.refund));
-  const statedTransaction = text(columns.transactionId).toUpperCase();
-  const transactionId = [statedTransaction, stated.toUpperCase()].find((id) => OUR_TRANSACTION.test(id)) ?? '';
-  const reference = OUR_TRANSACTION.test(stated) ? '' : stated;
-  const ids = idsOf({ reference, order, refund, transactionId });
+  const text: CellText = (index) => (index === undefined ? '' : (fields[index] ?? '').trim());
+  const names = namesIn(columns, text);
+  const ids = idsOf(names);
   const unread = (problem: string): UnreadRow => ({ line, problem, ids });
 
-  const type = wordsOf(text(columns.type));
+  const [type, status] = [wordsOf(text(columns.type)), text(columns.status)];
+  const begun = { line, ...names, type, status } as const;
+  const kind = kindOf(type, 1n, ids.length > 0);
+  const hasAmount = [columns.amount, columns.credit, columns.debit].some((index) => text(index) !== '');
+  if (!hasAmount && (kind === 'fee' || kind === 'other'))
+    return { row: { ...begun, ...WITHOUT_AMOUNT, kind }, mark: undefined };
   const money = statedAmount(columns, text, type);
   if ('problem' in money) return unread(money.problem);
   const { amountText, isDebit } = money;
@@ -140,19 +150,32 @@ export function readStatementRow(line: number, fields: readonly string[], readin
   const currency = ownCurrency || (reading.currency ?? '').toUpperCase();
   const wrongCurrency = currencyProblem(currency, amountText) ?? contradiction(ownCurrency, reading.namedCurrency);
   if (wrongCurrency !== undefined) return unread(wrongCurrency);
-  if (ids.length === 0 && kindOf(type, 1n, false) === undefined && !isBelowZero(amount)) {
-    return unread(
-      statedTransaction === ''
-        ? 'It has neither a reference nor a transaction id.'
-        : `“${clipped(text(columns.transactionId))}” is no transaction id of ours: they are TXN and digits.`,
-    );
+  if (ids.length === 0 && kind === undefined && !isBelowZero(amount)) {
+    return unread(problemOfNames(text(columns.transactionId)));
   }
-  const status = text(columns.status);
   const isFailedRefund = FAILED_REFUND.test(type);
-  const state = isFailedRefund ? 'DECLINED' : stateOf(status);
-  const row = { line, reference, order, refund, transactionId, currency, status, state, type, isFailedRefund } as const;
+  const row = { ...begun, currency, state: isFailedRefund ? 'DECLINED' : stateOf(status), isFailedRefund } as const;
   if ('either' in amount) return { row, amountText, either: amount.either };
   return { row: complete(row, amount.units), mark: amount.mark };
+}
+
+type CellText = (index: number | undefined) => string;
+
+function namesIn(columns: Columns, text: CellText) {
+  const stated = named(text(columns.reference));
+  const ids = [text(columns.transactionId), stated].map((id) => id.toUpperCase());
+  return {
+    reference: OUR_TRANSACTION.test(stated) ? '' : stated,
+    // Shopify writes `#1001`.
+    order: named(text(columns.order).replace(/^#/, '')),
+    refund: named(text(columns.refund)),
+    transactionId: ids.find((id) => OUR_TRANSACTION.test(id)) ?? '',
+  };
+}
+
+function problemOfNames(transactionId: string): string {
+  if (transactionId === '') return 'It has neither a reference nor a transaction id.';
+  return `“${clipped(transactionId)}” is no transaction id of ours: they are TXN and digits.`;
 }
 
 function currencyProblem(currency: string, amountText: string): string | undefined {
@@ -229,7 +252,7 @@ type ReadAmount = Exclude<Amount, { readonly problem: string }>;
 /** The amount of a line, and whether its money went out although its text may have no sign. */
 function statedAmount(
   columns: Columns,
-  text: (index: number | undefined) => string,
+  text: CellText,
   type: string,
 ): { readonly amountText: string; readonly isDebit: boolean } | { readonly problem: string } {
   const [amount, credit] = [text(columns.amount), text(columns.credit)];

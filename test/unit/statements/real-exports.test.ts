@@ -34,7 +34,6 @@ interface Statement {
   readonly chosen?: Partial<Reading>;
   readonly counts: Readonly<Record<string, number>>;
   readonly totals: Readonly<Record<string, string>>;
-  readonly problems?: number;
 }
 
 const STATEMENTS: readonly Statement[] = [
@@ -134,13 +133,14 @@ const STATEMENTS: readonly Statement[] = [
       'Shop,ShopEU,8835000000000002,order-2,mc,2026-11-24 10:10:00,CET,Settled,,JPY,,1500,1,JPY,,1490,,10,,',
       'Shop,ShopEU,8835000000000003,order-3,mc,2026-11-24 10:20:00,CET,Chargeback,8815000000000010,EUR,7.00,,1,EUR,7.00,,,,,',
       'Shop,ShopEU,,Transaction Fees November,,2026-11-24 23:59:00,CET,Fee,,,,,,EUR,3.00,,,,,',
-      'Shop,ShopEU,,"TX1, batch 7",,2026-11-24 23:59:00,CET,MerchantPayout,,EUR,96.00,,,EUR,96.00,,,,,',
+      'Shop,ShopEU,,"TX1, batch 7",,2026-11-24 23:59:00,CET,MerchantPayout,,,,,,EUR,96.00,,,,,',
+      'Shop,ShopEU,,"Invoice 7",,2026-11-24 23:59:00,CET,InvoiceDeduction,,,,,,EUR,1.00,,,,,',
+      'Shop,ShopEU,,"Misc",,2026-11-24 23:59:00,CET,MiscCosts,,,,,,EUR,1.00,,,,,',
     ],
     payments: [order(1, '50.00', 'EUR'), order(2, '1500', 'JPY')],
-    counts: { matched: 2, refundTheirs: 1, chargeback: 1, other: 1 },
-    totals: { matched: '50.00 EUR 1500 JPY', refundTheirs: '50.00 EUR', chargeback: '-7.00 EUR', other: '-96.00 EUR' },
-    // The fee has neither a gross amount nor a currency.
-    problems: 1,
+    // Bug: no file agreed. Cause: the fee and the payout have neither a gross amount nor a currency, and were not read.
+    counts: { matched: 2, refundTheirs: 1, chargeback: 1, fee: 2, other: 2 },
+    totals: { matched: '50.00 EUR 1500 JPY', refundTheirs: '50.00 EUR', chargeback: '-7.00 EUR' },
   },
   {
     name: 'Square, transactions',
@@ -265,17 +265,11 @@ const shuffled = <T>(items: readonly T[], random: Random): T[] =>
 describe.each(STATEMENTS)('$name', (statement) => {
   it('is compared as a person would', async () => {
     const { result } = await compare(statement);
-    expect(result.problems.first.map(({ line, problem }) => `${line}: ${problem}`)).toHaveLength(
-      statement.problems ?? 0,
-    );
+    expect(result.problems.first.map(({ line, problem }) => `${line}: ${problem}`)).toEqual([]);
     expect(countsOf(result)).toEqual(statement.counts);
     expect(totalsOf(result)).toEqual(statement.totals);
     const { read, refused, skipped } = result.lines;
-    expect([read, refused, skipped]).toEqual([
-      statement.lines.length - (statement.problems ?? 0),
-      statement.problems ?? 0,
-      statement.before.length,
-    ]);
+    expect([read, refused, skipped]).toEqual([statement.lines.length, 0, statement.before.length]);
   });
 
   it('gives the same in every order of its lines', async () => {

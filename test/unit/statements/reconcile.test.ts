@@ -792,6 +792,13 @@ describe('a reconciliation', () => {
       });
     });
 
+    it('finds no refund in a line that has no amount', async () => {
+      const lines = [charge, `order-1,${refundKeyOf(1)},-20.00,USD,refund`, `order-1,${refundKeyOf(1)},,,payout`];
+      expect(countsOf(await compareRefunds(lines, () => [order, first]))).toMatchObject({ matched: 1 });
+      const payout = `reference,amount,currency,type\n${first.idempotencyKey},,,payout\n`;
+      expect(countsOf(await compareText(payout, () => [first]))).toEqual({ refundOurs: 1, other: 1 });
+    });
+
     it('takes a line from the time when a refund was under way for no second one', async () => {
       const lines = ['pending', 'succeeded'].map((status) => ({ ...rowOf(first), type: 'refund', status }));
       for (const inOrder of [lines, lines.toReversed()]) {

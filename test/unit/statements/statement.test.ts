@@ -467,6 +467,15 @@ describe('a row', () => {
     expect(readRow(['', '', amount, 'EUR', '', type])).toMatchObject({ kind: 'other' });
   });
 
+  it('without an amount is counted if it is never compared, and else refused', () => {
+    const none = { amount: '', units: 0n, currency: '' };
+    expect(readRow(['a', '', '', '', '', 'Fee'])).toMatchObject({ kind: 'fee', ...none });
+    expect(readRow(['', '', '', 'EUR', '', 'MerchantPayout'])).toMatchObject({ kind: 'other', ...none });
+    for (const type of ['', 'charge', 'refund', 'Transfer', 'chargeback']) {
+      expect(readRow(['a', '', '', 'EUR', '', type]), type).toMatchObject({ problem: 'It has no amount.' });
+    }
+  });
+
   it('has its amount in a column of credits or of debits, and a currency that is typed', () => {
     const two = { columns: { reference: 0, credit: 1, debit: 2 }, currency: 'eur' };
     expect(readRow(['a', '5.00', ''], two)).toMatchObject({ amount: '5.00', currency: 'EUR', kind: 'payment' });
