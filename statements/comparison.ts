@@ -98,9 +98,10 @@ export class Comparison {
     const unknown = new Map<string, StatementRow[]>();
     for (const { row, isTaken } of this.lines.entries) {
       if (isTaken || !('kind' in row) || row.kind === 'refund') continue;
-      if (isCheck(row)) this.findings.count('check', undefined, row);
+      const side = this.sideOf(row, row.kind);
+      if (side) this.findings.count(side, undefined, row);
       else if (row.kind === 'payment') pushTo(unknown, row.order || row.reference || row.transactionId, row);
-      else this.countOther(row, row.kind);
+      else this.findings.report('refundTheirs', { theirs: row });
     }
     for (const lines of unknown.values()) this.reportUnknown(lines);
     this.refunds.end();
@@ -109,9 +110,11 @@ export class Comparison {
     return { isDayNamed: this.isDayNamed, refundsFoundByPayment: this.refunds.foundByPayment, groups };
   }
 
-  private countOther(row: StatementRow, kind: SideKind): void {
-    if (row.isUntypedDebit && this.namesOurs(row)) this.findings.report('refundTheirs', { theirs: row });
-    else this.findings.count(kind, undefined, row);
+  /** The group of a line that is no difference, although nothing of ours explains it. Undefined if it is one. */
+  private sideOf(row: StatementRow, kind: SideKind | 'payment'): SideKind | 'theirsDeclined' | undefined {
+    if (isCheck(row)) return 'check';
+    if (kind === 'payment') return row.state === 'DECLINED' ? 'theirsDeclined' : undefined;
+    return row.isUntypedDebit && this.namesOurs(row) ? undefined : kind;
   }
 
   /** True if the line names a key or a transaction id of ours, or the order number of a payment that came. */

@@ -77,9 +77,13 @@ const PAID = [
   ...'gebucht umsatzgebucht bezahlt abgeschlossen'.split(' '),
   ...REFUNDED,
 ];
-const DECLINED = 'declined failed failure refused rejected denied abgelehnt fehlgeschlagen'.split(' ');
+/** Also of payments that were begun and never made: no money moved. */
+const DECLINED = [
+  ...'declined failed failure refused rejected denied abgelehnt fehlgeschlagen'.split(' '),
+  ...'canceled cancelled expired voided abandoned incomplete requirespaymentmethod abgebrochen storniert'.split(' '),
+];
 /** `CaptureFailed`, `payment_canceled`. Without a sign: a negative line took the money back. */
-const DECLINED_TYPE = new RegExp(`(?:^|\\s)(?:${DECLINED.join('|')}|cancell?ed)$`, 'i');
+const DECLINED_TYPE = new RegExp(`(?:^|\\s)(?:${DECLINED.join('|')})$`, 'i');
 /** Words that banks write if a payer gave no reference. */
 const NO_REFERENCE = /^(?:notprovided|nonref|n\/?a|none|null|-+)$/i;
 const CURRENCY = /^[A-Z]{3}$/;

@@ -763,6 +763,7 @@ describe('generated statements', () => {
     'matched',
     'different',
     'theirs',
+    'theirsDeclined',
     'duplicate',
     'refundTheirs',
     'chargeback',

@@ -296,6 +296,18 @@ describe('a reconciliation', () => {
         ours: [order(1), order(2)],
         counts: { ours: 1, different: 1, other: 1 },
       },
+      /** Bug: a payment that was begun and never made was a difference. Cause: its line was one of a payment that Idempay lost. */
+      {
+        name: 'payments that were begun and never made',
+        text: 'Reference,Amount,Currency,Status\norder-1,50.00,EUR,Paid\norder-2,50.00,EUR,Canceled\norder-7,50.00,EUR,Expired\norder-8,50.00,EUR,Failed',
+        ours: [order(1), order(2, { state: 'DECLINED' })],
+        counts: { matched: 2, theirsDeclined: 2 },
+      },
+      {
+        name: 'a payment that was made besides one that was not',
+        text: 'Reference,Amount,Currency,Status\norder-7,50.00,EUR,Canceled\norder-7,50.00,EUR,Paid\norder-1,50.00,EUR,Canceled',
+        counts: { different: 1, theirs: 1, theirsDeclined: 1 },
+      },
       /** Bug: a statement agreed although it took a payment back. Cause: a type that no table has was never compared. */
       ...[
         'charge_failure',
@@ -335,6 +347,9 @@ describe('a reconciliation', () => {
     it.each(cases)('$name', async ({ text, ours = day, counts }) => {
       const result = await compareText(`${text}\n`, () => ours);
       expect(countsOf(result)).toEqual(counts);
+      const agreed = ['matched', 'theirsDeclined', 'chargeback', 'other'];
+      expect(agreementOf(result).isAgreed).toBe(Object.keys(counts).every((name) => agreed.includes(name)));
+      expect(totalsOf(result, 'theirsDeclined').theirs).toEqual([]);
     });
 
     it('a negative line without a type that names a payment, or a refund, of the day before', async () => {
