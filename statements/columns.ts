@@ -13,6 +13,8 @@ export const MEMBERS = [
   'currency',
   'status',
   'type',
+  'refunded',
+  'captured',
 ] as const;
 export type Member = (typeof MEMBERS)[number];
 
@@ -36,6 +38,8 @@ const NAMES: Readonly<Record<Member, string>> = {
   currency: 'currency currencycode ccy curr grosscurrency paymentcurrency waehrung währung',
   status: 'status state outcome result paymentstatus transactionstatus info',
   type: 'type typ transactiontype recordtype eventtype umsatztyp reportingcategory balancetransactiontype buchungstext kind',
+  refunded: 'amountrefunded refundedamount',
+  captured: 'captured',
 };
 
 /** `Umsatz gebucht`, `Umsatz vorgemerkt`. Any other column `Info` is no status. */

@@ -40,6 +40,8 @@ export interface StatementRow {
   readonly isFailedRefund: boolean;
   /** True of a negative line whose type says nothing. It is a difference if it names a payment or a refund of ours. */
   readonly isUntypedDebit: boolean;
+  /** How much of its payment was given back, by a column of its own. */
+  readonly refundedUnits: bigint;
 }
 
 /** A line that could not be read. `ids`: the ids by which it may name a payment. */
@@ -59,17 +61,23 @@ export interface Reading {
   readonly namedCurrency?: string | undefined;
 }
 
-/** A line whose amount can be read in two ways: other lines say in which. */
+/** A line of which an amount can be read in two ways: other lines say in which. */
 export interface PendingRow {
   readonly row: RowBeforeAmount;
-  readonly amountText: string;
+  readonly amount: TwoReadings;
+  readonly refunded: TwoReadings;
+  readonly mark: DecimalMark | undefined;
+}
+
+interface TwoReadings {
+  readonly text: string;
   readonly either: Readonly<Record<DecimalMark, bigint>>;
 }
 
 /** `mark`: what the amount shows of its column. */
 export type ReadRow = UnreadRow | PendingRow | { readonly row: StatementRow; readonly mark: DecimalMark | undefined };
 
-type RowBeforeAmount = Omit<StatementRow, 'units' | 'amount' | 'kind' | 'isUntypedDebit'>;
+type RowBeforeAmount = Omit<StatementRow, 'units' | 'amount' | 'kind' | 'isUntypedDebit' | 'refundedUnits'>;
 
 const REFUNDED = 'refunded partiallyrefunded partialrefund zurückgezahlt teilweisezurückgezahlt'.split(' ');
 const PAID = [
@@ -87,6 +95,7 @@ const DECLINED_TYPE = new RegExp(`(?:^|\\s)(?:${DECLINED.join('|')})$`, 'i');
 /** Words that banks write if a payer gave no reference. */
 const NO_REFERENCE = /^(?:notprovided|nonref|n\/?a|none|null|-+)$/i;
 const CURRENCY = /^[A-Z]{3}$/;
+const NOT_CAPTURED = /^(?:false|no|nein|0)$/i;
 /** Which way the money of an amount without a sign went. */
 const DEBIT_SIDES = 's soll d dr debit dbit af'.split(' ');
 const CREDIT_SIDES = 'h haben c cr credit crdt bij'.split(' ');
@@ -129,6 +138,7 @@ const WITHOUT_AMOUNT = {
   state: 'OTHER',
   isFailedRefund: false,
   isUntypedDebit: false,
+  refundedUnits: 0n,
 } as const;
 
 export function readStatementRow(line: number, fields: readonly string[], reading: Reading): ReadRow {
@@ -150,17 +160,25 @@ export function readStatementRow(line: number, fields: readonly string[], readin
   const read = readAmount(amountText, decimalMark);
   if ('problem' in read) return unread(read.problem);
   const amount = isDebit ? debitOf(read) : read;
-  const ownCurrency = text(columns.currency).toUpperCase();
-  const currency = ownCurrency || (reading.currency ?? '').toUpperCase();
-  const wrongCurrency = currencyProblem(currency, amountText) ?? contradiction(ownCurrency, reading.namedCurrency);
+  const { currency, named } = currencyOf(text(columns.currency).toUpperCase(), reading);
+  const wrongCurrency = currencyProblem(currency, amountText, named);
   if (wrongCurrency !== undefined) return unread(wrongCurrency);
   if (ids.length === 0 && kind === undefined && !isBelowZero(amount)) {
     return unread(problemOfNames(text(columns.transactionId)));
   }
-  const isFailedRefund = FAILED_REFUND.test(type);
-  const row = { ...begun, currency, state: isFailedRefund ? 'DECLINED' : stateOf(status), isFailedRefund } as const;
-  if ('either' in amount) return { row, amountText, either: amount.either };
-  return { row: complete(row, amount.units), mark: amount.mark };
+  const refundedText = text(columns.refunded);
+  const refunded = hasMoney(refundedText) ? readAmount(refundedText, decimalMark) : NOTHING;
+  if ('problem' in refunded) return unread(refunded.problem);
+  const row = { ...begun, currency, ...stateIn(status, type, text(columns.captured)) };
+  const mark = 'units' in amount ? amount.mark : undefined;
+  if ('units' in amount && 'units' in refunded) return { row: complete(row, amount.units, refunded.units), mark };
+  return { row, amount: twoReadings(amountText, amount), refunded: twoReadings(refundedText, refunded), mark };
+}
+
+const NOTHING = { units: 0n, mark: undefined };
+
+function twoReadings(text: string, amount: ReadAmount): TwoReadings {
+  return { text, either: 'units' in amount ? { '.': amount.units, ',': amount.units } : amount.either };
 }
 
 type CellText = (index: number | undefined) => string;
@@ -182,34 +200,40 @@ function problemOfNames(transactionId: string): string {
   return `“${clipped(transactionId)}” is no transaction id of ours: they are TXN and digits.`;
 }
 
-function currencyProblem(currency: string, amountText: string): string | undefined {
+/** `named`: the currency that the column of amounts has in its name, for a line that has one of its own. */
+function currencyOf(own: string, { currency = '', namedCurrency }: Reading) {
+  return own === '' ? { currency: currency.toUpperCase(), named: undefined } : { currency: own, named: namedCurrency };
+}
+
+function currencyProblem(currency: string, amountText: string, named = currency): string | undefined {
   if (currency === '') return 'It has no currency.';
   if (!CURRENCY.test(currency))
     return `The currency “${clipped(currency)}” is not a code of three letters such as USD.`;
+  if (named !== currency) {
+    return `The name of the column of amounts says ${named}, and the line ${currency}. Say which column has the currency, or that none has it.`;
+  }
   return problemOfCurrency(amountText, currency);
 }
 
-function contradiction(own: string, named: string | undefined): string | undefined {
-  if (own === '' || named === undefined || own === named) return undefined;
-  return `The name of the column of amounts says ${named}, and the line ${own}. Say which column has the currency, or that none has it.`;
+/** By the mark of the column. */
+export function resolved({ row, ...stated }: PendingRow, mark: DecimalMark | undefined): StatementRow | UnreadRow {
+  const [amount, refunded] = [stated.amount, stated.refunded].map((each) => unitsBy(mark, each, row.currency));
+  const problem = amount?.problem ?? refunded?.problem;
+  if (problem !== undefined) return { line: row.line, problem, ids: idsOf(row) };
+  return complete(row, amount?.units ?? 0n, refunded?.units ?? 0n);
 }
 
-/** By the mark of the column. */
-export function resolved(
-  { row, amountText, either }: PendingRow,
-  mark: DecimalMark | undefined,
-): StatementRow | UnreadRow {
-  const units = mark === undefined ? withoutDecimals(either, row.currency) : either[mark];
-  const problem =
-    units === undefined ? problemOfEither(amountText) : problemOfDecimals(amountText, units, row.currency);
-  if (units !== undefined && problem === undefined) return complete(row, units);
-  return { line: row.line, problem: problem ?? '', ids: idsOf(row) };
+function unitsBy(mark: DecimalMark | undefined, { text, either }: TwoReadings, currency: string) {
+  const units = mark === undefined ? withoutDecimals(either, currency) : either[mark];
+  const problem = units === undefined ? problemOfEither(text) : problemOfDecimals(text, units, currency);
+  return { units, problem };
 }
 
 /** `5,000` JPY is five thousand: the currency has no decimals. */
-function withoutDecimals(either: PendingRow['either'], currency: string): bigint | undefined {
-  if (decimalsOf(currency) > 0) return undefined;
+function withoutDecimals(either: TwoReadings['either'], currency: string): bigint | undefined {
   const [point, comma] = [either['.'], either[',']];
+  if (point === comma) return point;
+  if (decimalsOf(currency) > 0) return undefined;
   return point * point > comma * comma ? point : comma;
 }
 
@@ -219,7 +243,7 @@ export function idsIn(text: string, delimiter: string | undefined): readonly str
   return [...new Set([...idsWithin(text), ...cells.filter((cell) => cell !== '')])];
 }
 
-function complete(row: RowBeforeAmount, units: bigint): StatementRow {
+function complete(row: RowBeforeAmount, units: bigint, refundedUnits: bigint): StatementRow {
   const type = typeOf(row, units);
   const known = kindOf(type, units, idsOf(row).length > 0);
   const isDebit = units < 0n;
@@ -228,6 +252,7 @@ function complete(row: RowBeforeAmount, units: bigint): StatementRow {
     ...row,
     state: isDeclined ? 'DECLINED' : row.state,
     units,
+    refundedUnits,
     amount: amountOf(units, row.currency),
     kind: known ?? (isDebit ? 'other' : 'payment'),
     isUntypedDebit: known === undefined && isDebit && row.state !== 'DECLINED',
@@ -298,6 +323,14 @@ function isBelowZero(amount: ReadAmount): boolean {
 function kindOf(type: string, units: bigint, isNamed: boolean): RowKind | undefined {
   const line = { isNamed, isNegative: units < 0n };
   return KINDS.find(([, words, when]) => words.test(type) && (when === undefined || when(line)))?.[0];
+}
+
+/** A payment that is only authorized is not paid yet, also if its status says so (Stripe). */
+function stateIn(status: string, type: string, captured: string) {
+  const isFailedRefund = FAILED_REFUND.test(type);
+  const state = isFailedRefund ? 'DECLINED' : stateOf(status);
+  if (state !== 'COMPLETED' || !NOT_CAPTURED.test(captured)) return { status, state, isFailedRefund };
+  return { status: `${status} (not captured)`.trim(), state: 'OTHER', isFailedRefund } as const;
 }
 
 function stateOf(status: string): StatementRow['state'] {

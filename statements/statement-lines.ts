@@ -18,8 +18,8 @@ export class StatementLines {
   /** Nearly every id has one line, and an array for each would take as much memory as the lines. */
   private readonly byId = new Map<string, Entry | Entry[]>();
 
-  constructor(statement: StatementContent) {
-    this.entries = [...statement.rows, ...statement.unread].map((row) => ({ row, isTaken: false }));
+  constructor({ rows, statedRefunds, unread }: StatementContent) {
+    this.entries = [...rows, ...statedRefunds, ...unread].map((row) => ({ row, isTaken: false }));
     for (const entry of this.entries) for (const id of idsOfLine(entry.row)) this.note(id, entry);
   }
 

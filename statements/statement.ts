@@ -3,7 +3,7 @@ import type { StatementFormat } from './format.js';
 import { currencyOfAmounts, recordsOf } from './format.js';
 import { linesOf } from './lines.js';
 import type { StatementRecord } from './records.js';
-import { withRefundLines } from './refund-lines.js';
+import { statedRefunds, withRefundLines } from './refund-lines.js';
 import {
   idsIn,
   type PendingRow,
@@ -26,6 +26,8 @@ export interface LineCounts {
 
 export interface StatementContent {
   readonly rows: readonly StatementRow[];
+  /** Refunds that have no line, because the lines of their payments say them. */
+  readonly statedRefunds: readonly StatementRow[];
   readonly unread: readonly UnreadRow[];
   readonly lines: LineCounts;
 }
@@ -68,11 +70,11 @@ export async function readStatement(
       return;
     }
     lines.read += record.lines;
-    if ('either' in read) {
+    if (read.mark !== undefined) marks.add(read.mark);
+    if ('refunded' in read) {
       pending.push({ ...read, lines: record.lines });
       return;
     }
-    if (read.mark !== undefined) marks.add(read.mark);
     const { amount, currency, status, type } = read.row;
     const texts = { amount: shared(amount), currency: shared(currency), status: shared(status), type: shared(type) };
     rows.push({ ...read.row, ...texts });
@@ -96,7 +98,8 @@ export async function readStatement(
     } else rows.push(read);
   }
   unread.sort((one, other) => one.line - other.line);
-  return { rows: withRefundLines(rows, file.columns), unread, lines };
+  const all = withRefundLines(rows, file.columns);
+  return { rows: all, statedRefunds: statedRefunds(all), unread, lines };
 }
 
 /** A million rows have few currencies and statuses: each is kept once. */

@@ -22,6 +22,8 @@ const LABELS: Readonly<Record<Member, string>> = {
   currency: 'Currency',
   status: 'Status',
   type: 'Type',
+  refunded: 'Amount that was refunded, in the line of a payment',
+  captured: 'Captured, or only authorized',
 };
 const NONE = '';
 const NONE_MEANS: Readonly<Partial<Record<Member, string>>> = {

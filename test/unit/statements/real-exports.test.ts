@@ -95,8 +95,8 @@ const STATEMENTS: readonly Statement[] = [
       'ch_3aBc,2026-11-24 11:00,1.00,0.00,eur,true,0.10,Paid,SHOP,others_3aBc',
     ],
     payments: [order(1, '50.00', 'EUR'), order(2, '20.00', 'EUR'), order(3, '9.00', 'EUR', { state: 'DECLINED' })],
-    counts: { matched: 3, theirs: 2 },
-    totals: { matched: '70.00 EUR', theirs: '2.00 EUR' },
+    counts: { matched: 3, theirs: 2, refundTheirs: 1 },
+    totals: { matched: '70.00 EUR', theirs: '2.00 EUR', refundTheirs: '20.00 EUR' },
   },
   {
     name: 'Stripe, itemised balance changes with an order of the shop',

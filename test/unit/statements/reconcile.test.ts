@@ -807,6 +807,26 @@ describe('a reconciliation', () => {
       });
     });
 
+    /** Bug: a statement agreed although the line of a payment says that it was given back. Cause: this column was not read. */
+    it('finds those that only the lines of their payments say', async () => {
+      const compareStated = (lines: readonly string[], ours: readonly SettledPayment[]) =>
+        compareText(`order,amount,amount refunded,currency,captured,status,type\n${lines.join('\n')}\n`, () => ours);
+      const line = 'order-1,100.50,20.00,USD,true,Partially Refunded,charge';
+      const byHand = await compareStated([line], [order]);
+      expect(countsOf(byHand)).toEqual({ matched: 1, refundTheirs: 1 });
+      expect(byHand.shown.refundTheirs).toMatchObject([{ theirs: { line: 2, order: 'order-1', amount: '20.00' } }]);
+      expect(byHand).toMatchObject({ rows: 1, lines: { read: 1 } });
+      expect(countsOf(await compareStated([line], [order, first]))).toEqual({ matched: 1, refundMatched: 1 });
+      // The statement has a line for the refund, or no money moved.
+      const listed = [line, 'order-1,-20.00,0.00,USD,,,refund'];
+      expect(countsOf(await compareStated(listed, [order, first]))).toEqual({ matched: 1, refundMatched: 1 });
+      const thousand = { ...order, amount: '2000.50' };
+      const given = await compareStated(['order-1,"2000,50",1.000,USD,true,Refunded,charge'], [thousand]);
+      expect(given.shown.refundTheirs).toMatchObject([{ theirs: { amount: '1000.00' } }]);
+      const open = await compareStated(['order-1,100.50,100.50,USD,false,Refunded,charge'], [order]);
+      expect([countsOf(open), open.shown.different]).toMatchObject([{ different: 1 }, [{ differs: ['state'] }]]);
+    });
+
     it('finds no refund in a line that has no amount', async () => {
       const lines = [charge, `order-1,${refundKeyOf(1)},-20.00,USD,refund`, `order-1,${refundKeyOf(1)},,,payout`];
       expect(countsOf(await compareRefunds(lines, () => [order, first]))).toMatchObject({ matched: 1 });

@@ -332,7 +332,7 @@ describe('a row', () => {
   const readRow = (fields: readonly string[], reading = {}) => {
     const read = readStatementRow(2, fields, { columns, ...reading });
     if ('problem' in read) return read;
-    return 'either' in read ? resolved(read, undefined) : read.row;
+    return 'refunded' in read ? resolved(read, undefined) : read.row;
   };
 
   it('is read whatever the case, and another party’s transaction id says nothing', () => {
@@ -352,6 +352,7 @@ describe('a row', () => {
       kind: 'payment',
       isFailedRefund: false,
       isUntypedDebit: false,
+      refundedUnits: 0n,
     });
   });
 
@@ -479,6 +480,29 @@ describe('a row', () => {
     for (const type of ['', 'charge', 'refund', 'Transfer', 'chargeback']) {
       expect(readRow(['a', '', '', 'EUR', '', type]), type).toMatchObject({ problem: 'It has no amount.' });
     }
+  });
+
+  it.each([
+    ['Paid', 'false', 'OTHER', 'Paid (not captured)'],
+    ['', 'No', 'OTHER', '(not captured)'],
+    ['Paid', 'true', 'COMPLETED', 'Paid'],
+    ['Paid', '', 'COMPLETED', 'Paid'],
+    ['Failed', 'false', 'DECLINED', 'Failed'],
+  ])('with the status %j and captured %j is %s', (status, captured, state, shown) => {
+    const more = { columns: { reference: 0, amount: 1, status: 2, captured: 3 }, currency: 'EUR' };
+    expect(readRow(['a', '1', status, captured], more)).toMatchObject({ state, status: shown });
+  });
+
+  it('says how much of its payment was given back', () => {
+    const more = { columns: { reference: 0, amount: 1, refunded: 2 }, currency: 'EUR' };
+    expect(readRow(['a', '50.00', '20.00'], more)).toMatchObject({ amount: '50.00', refundedUnits: 2_000_000_000n });
+    for (const none of ['', '0.00', '-']) expect(readRow(['a', '5', none], more)).toMatchObject({ refundedUnits: 0n });
+    expect(readRow(['a', '50.00', 'all'], more)).toMatchObject({ problem: expect.stringContaining('“all”') });
+    const either = expect.stringContaining('“1.000” may have a thousands separator');
+    expect(readRow(['a', '2000', '1.000'], more)).toMatchObject({ problem: either });
+    expect(readRow(['a', '1.000', '5.00'], more)).toMatchObject({ problem: either });
+    const yen = { ...more, currency: 'JPY' };
+    expect(readRow(['a', '2.000', '1.000'], yen)).toMatchObject({ amount: '2000', refundedUnits: 100_000_000_000n });
   });
 
   it('has its amount in a column of credits or of debits, and a currency that is typed', () => {
