@@ -8,11 +8,12 @@ import {
   type Rank,
   rankAlone,
   type SettledPayment,
+  type SideKind,
   unitsOf,
 } from './differences.js';
-import { isWholeKey } from './ids.js';
+import { isWholeKey, OUR_TRANSACTION } from './ids.js';
 import { type PaymentNames, Refunds } from './refunds.js';
-import type { StatementRow } from './row.js';
+import { idsOf, type StatementRow } from './row.js';
 import type { StatementContent } from './statement.js';
 import { type Entry, isCheck, isRead, type ReadEntry, StatementLines } from './statement-lines.js';
 
@@ -83,10 +84,11 @@ export class Comparison {
         for (const entry of share) if (isLineOf(payment, entry)) explained.add(entry);
       }
     }
-    const isPaymentExplained = this.lines.entries.every(
-      (entry) => !isPayment(entry) || isCheck(entry.row) || entry.isTaken || explained.has(entry),
+    const isExplained = this.lines.entries.every(
+      (entry) =>
+        !(isPayment(entry) || isNamedDebit(entry)) || isCheck(entry.row) || entry.isTaken || explained.has(entry),
     );
-    return !isPaymentExplained || this.refunds.hasUnexplained();
+    return !isExplained || this.refunds.hasUnexplained();
   }
 
   end(): ComparisonResult {
@@ -96,15 +98,28 @@ export class Comparison {
     const unknown = new Map<string, StatementRow[]>();
     for (const { row, isTaken } of this.lines.entries) {
       if (isTaken || !('kind' in row) || row.kind === 'refund') continue;
-      if (isCheck(row)) this.findings.count('check', undefined, row);
+      const side = this.sideOf(row, row.kind);
+      if (side) this.findings.count(side, undefined, row);
       else if (row.kind === 'payment') pushTo(unknown, row.order || row.reference || row.transactionId, row);
-      else this.findings.count(row.kind, undefined, row);
+      else this.findings.report('refundTheirs', { theirs: row });
     }
     for (const lines of unknown.values()) this.reportUnknown(lines);
     this.refunds.end();
     this.lines.forget();
     const { groups } = this.findings;
     return { isDayNamed: this.isDayNamed, refundsFoundByPayment: this.refunds.foundByPayment, groups };
+  }
+
+  /** The group of a line that is no difference, although nothing of ours explains it. Undefined if it is one. */
+  private sideOf(row: StatementRow, kind: SideKind | 'payment'): SideKind | 'theirsDeclined' | undefined {
+    if (isCheck(row)) return 'check';
+    if (kind === 'payment') return row.state === 'DECLINED' ? 'theirsDeclined' : undefined;
+    return row.isUntypedDebit && this.namesOurs(row) ? undefined : kind;
+  }
+
+  /** True if the line names a key or a transaction id of ours, or the order number of a payment that came. */
+  private namesOurs(row: StatementRow): boolean {
+    return idsOf(row).some((id) => isWholeKey(id) || OUR_TRANSACTION.test(id) || this.byOrder.has(id));
   }
 
   /**
@@ -199,6 +214,11 @@ function isLineOf({ state }: SettledPayment, entry: Entry): boolean {
 
 function isPayment(entry: Entry): entry is ReadEntry {
   return isRead(entry) && entry.row.kind === 'payment';
+}
+
+/** It may be about a refund, or a payment, of a day next to the chosen one. */
+function isNamedDebit(entry: Entry): entry is ReadEntry {
+  return isRead(entry) && entry.row.isUntypedDebit && idsOf(entry.row).length > 0;
 }
 
 /** The same for any order of the lines: the one that equals the payment, else the one that differs least. */

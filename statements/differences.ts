@@ -50,8 +50,8 @@ export interface Group {
   readonly theirs: Totals;
 }
 
-const AGREEMENTS = ['matched', 'unlisted', 'refundMatched', 'refundUnlisted'] as const;
-/** `unlisted`: declined in Idempay and not on the statement. */
+const AGREEMENTS = ['matched', 'unlisted', 'theirsDeclined', 'refundMatched', 'refundUnlisted'] as const;
+/** `unlisted`: declined in Idempay and not on the statement. `theirsDeclined`: declined there, and explained by nothing in Idempay. */
 export type Agreement = (typeof AGREEMENTS)[number];
 const SIDE_KINDS = ['check', 'chargeback', 'fee', 'other'] as const;
 /** Lines that are not compared; they have a total of their own and are no differences. `check`: a line of `processor check`. */
@@ -86,7 +86,7 @@ export class Findings {
     const group = this.groups[name];
     group.count += 1;
     if (ours?.state === 'COMPLETED') addTo(group.ours, ours.currency, unitsOf(ours));
-    if (!theirs || theirs.state === 'DECLINED') return;
+    if (!theirs || theirs.state === 'DECLINED' || theirs.amount === '') return;
     addTo(group.theirs, theirs.currency, REFUND_GROUPS.has(name) ? givenBack(theirs) : theirs.units);
   }
 }

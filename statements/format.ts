@@ -49,11 +49,13 @@ export function readHead(lines: readonly string[], delimiter?: string): Statemen
 }
 
 const SYMBOLS: Readonly<Record<string, string>> = { '€': 'EUR', '£': 'GBP' };
+/** `Amount (NET)` names no currency. */
+const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
 
 /** The currency in the name of the column of amounts, such as `Betrag (€)`. Undefined if the name has none. */
 export function currencyOfAmounts({ names }: StatementFormat, { amount }: Columns): string | undefined {
   const [, text = ''] = /\(([A-Z]{3}|[€£])\)$/.exec(names[amount ?? -1] ?? '') ?? [];
-  return SYMBOLS[text] ?? (text || undefined);
+  return SYMBOLS[text] ?? (CURRENCIES.has(text) ? text : undefined);
 }
 
 /** Reads the payments of a statement. The header of a CSV file and the lines before it are skipped. */

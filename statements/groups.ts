@@ -22,6 +22,11 @@ export const GROUPS: Readonly<Record<GroupName, GroupText>> = {
     meaning: 'If the statement of the day on which they were settled has them too, they were charged twice.',
   },
   unlisted: { name: 'unlisted', title: 'Declined in Idempay, not on the statement', hint: 'no money moved' },
+  theirsDeclined: {
+    name: 'declinedAtProcessor',
+    title: 'Declined at the processor, not in Idempay',
+    hint: 'no money moved',
+  },
   different: {
     name: 'different',
     title: 'Different',

@@ -1,6 +1,6 @@
 /** The exports for the page and the commands. A module that is loaded at every start of the command takes the one file that it needs. */
 export { type DecimalMark, totalTexts } from './amounts.js';
-export { type Columns, MEMBERS, type Member, problemOfColumns } from './columns.js';
+export { type Columns, MEMBERS, type Member, problemOfColumns, repeatedMembers } from './columns.js';
 export type { ComparisonResult } from './comparison.js';
 export { dayAfter, isDay, lastDayOf, todayUtc } from './days.js';
 export { type Difference, type Group, KINDS, type Kind, LISTED_KINDS, type SettledPayment } from './differences.js';

@@ -197,7 +197,8 @@ export class Refunds {
 const hasRefund = (lines: ReadonlySet<ReadEntry>) => [...lines].some(({ row }) => !isCheck(row));
 
 /** A line of a statement without types may name a refund of ours, and a fee of it may do so too. */
-const mayBeRefund = ({ kind }: StatementRow) => kind === 'refund' || kind === 'payment' || kind === 'other';
+const mayBeRefund = ({ kind, amount }: StatementRow) =>
+  (kind === 'refund' || kind === 'payment' || kind === 'other') && amount !== '';
 
 /** True if a key in the line is of another payment, or of a refund that is not ours. */
 function namesAnother(row: StatementRow, payment: string, reference: string | null): boolean {

@@ -18,8 +18,8 @@ export class StatementLines {
   /** Nearly every id has one line, and an array for each would take as much memory as the lines. */
   private readonly byId = new Map<string, Entry | Entry[]>();
 
-  constructor(statement: StatementContent) {
-    this.entries = [...statement.rows, ...statement.unread].map((row) => ({ row, isTaken: false }));
+  constructor({ rows, statedRefunds, unread }: StatementContent) {
+    this.entries = [...rows, ...statedRefunds, ...unread].map((row) => ({ row, isTaken: false }));
     for (const entry of this.entries) for (const id of idsOfLine(entry.row)) this.note(id, entry);
   }
 
@@ -54,8 +54,9 @@ export const isRead = (entry: Entry): entry is ReadEntry => 'kind' in entry.row;
 export const isRefundLine = (entry: Entry): entry is ReadEntry => isRead(entry) && entry.row.kind === 'refund';
 
 /** Asked only of a line that nothing of ours has taken: an order of ours may have such a name. */
-export function isCheck({ kind, reference, order }: StatementRow): boolean {
-  return (kind === 'payment' || kind === 'refund') && (isOfCheck(reference) || isOfCheck(order));
+export function isCheck({ kind, isUntypedDebit, reference, order }: StatementRow): boolean {
+  const isMoved = kind === 'payment' || kind === 'refund' || isUntypedDebit;
+  return isMoved && (isOfCheck(reference) || isOfCheck(order));
 }
 
 function idsOfLine(row: StatementRow | UnreadRow): readonly string[] {

@@ -1,8 +1,9 @@
 import type { DecimalMark } from './amounts.js';
 import type { StatementFormat } from './format.js';
-import { recordsOf } from './format.js';
+import { currencyOfAmounts, recordsOf } from './format.js';
 import { linesOf } from './lines.js';
 import type { StatementRecord } from './records.js';
+import { statedRefunds, withRefundLines } from './refund-lines.js';
 import {
   idsIn,
   type PendingRow,
@@ -25,6 +26,8 @@ export interface LineCounts {
 
 export interface StatementContent {
   readonly rows: readonly StatementRow[];
+  /** Refunds that have no line, because the lines of their payments say them. */
+  readonly statedRefunds: readonly StatementRow[];
   readonly unread: readonly UnreadRow[];
   readonly lines: LineCounts;
 }
@@ -48,6 +51,7 @@ export async function readStatement(
   const unread: UnreadRow[] = [];
   const lines: LineCounts = { read: 0, refused: 0, skipped: 0 };
   const marks = new Set<DecimalMark>();
+  const reading: Reading = { ...file, namedCurrency: currencyOfAmounts(format, file.columns) };
   const delimiter = format.kind === 'CSV' ? format.delimiter : undefined;
   const shared = sharedTexts();
 
@@ -59,20 +63,21 @@ export async function readStatement(
     const read =
       'problem' in record
         ? { line: record.line, problem: record.problem, ids: idsIn(record.text, delimiter) }
-        : readStatementRow(record.line, record.fields, file);
+        : readStatementRow(record.line, record.fields, reading);
     if ('problem' in read) {
       lines.refused += record.lines;
       unread.push(read);
       return;
     }
     lines.read += record.lines;
-    if ('either' in read) {
+    if (read.mark !== undefined) marks.add(read.mark);
+    if ('refunded' in read) {
       pending.push({ ...read, lines: record.lines });
       return;
     }
-    if (read.mark !== undefined) marks.add(read.mark);
-    const { amount, currency, status } = read.row;
-    rows.push({ ...read.row, amount: shared(amount), currency: shared(currency), status: shared(status) });
+    const { amount, currency, status, type } = read.row;
+    const texts = { amount: shared(amount), currency: shared(currency), status: shared(status), type: shared(type) };
+    rows.push({ ...read.row, ...texts });
   }
 
   const reader = recordsOf(format);
@@ -93,7 +98,8 @@ export async function readStatement(
     } else rows.push(read);
   }
   unread.sort((one, other) => one.line - other.line);
-  return { rows, unread, lines };
+  const all = withRefundLines(rows, file.columns);
+  return { rows: all, statedRefunds: statedRefunds(all), unread, lines };
 }
 
 /** A million rows have few currencies and statuses: each is kept once. */

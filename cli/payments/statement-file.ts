@@ -9,6 +9,7 @@ import {
   type Member,
   problemOfColumns,
   readHead,
+  repeatedMembers,
   StatementError,
   type StatementFile,
 } from '#idempay/statements';
@@ -59,6 +60,12 @@ export async function openStatement(
     throw new UsageError('The statement is JSON, which has no --delimiter. Leave it out.');
   }
   const columns = withNamed(recognised, chosen, format.names);
+  const [repeated] = repeatedMembers(columns, format.names).filter((member) => !chosen.has(member));
+  if (repeated !== undefined) {
+    throw new StatementError(
+      `The statement has several columns “${clipped(format.names[columns[repeated] ?? -1] ?? '', 60)}”, and one of them may be the ${repeated}. Give them names of their own in the file, or choose another column: --column ${repeated}=NAME, or --column ${repeated}= for none.`,
+    );
+  }
   const currency = typed ?? currencyOfAmounts(format, columns);
   const problem = problemOfColumns(columns, currency);
   if (problem !== undefined) {

@@ -95,7 +95,7 @@ describe('idempay transactions import', () => {
     const rows = ['comma,b,"1.234,50"', 'comma,b,1.500', 'comma,b,"100,50"'];
     const file = given('comma.csv', `fromAccount,toAccount,amount\n${rows.join('\n')}\n`);
     const warning =
-      'Check the amounts: 2 with a decimal comma, such as 100,50, were rejected, and 1 such as 1.500 were read as 1.5.';
+      'Check the amounts: 2 with a decimal comma or several points, such as 100,50, were rejected, and 1 such as 1.500 were read as 1.5.';
     expect((await idempay(file, '--dry-run')).stderr).toContain(warning);
     expect(await idempay(file)).toMatchObject({ code: 9, stderr: expect.stringContaining(warning) });
     for (const [name, content] of [
@@ -105,6 +105,24 @@ describe('idempay transactions import', () => {
       const other = given(name, `fromAccount,toAccount,amount\n${content}`);
       expect((await idempay(other, '--dry-run')).stderr).not.toContain('Check the amounts');
     }
+  });
+
+  /** Bug: `1.500` became 1.5 without a warning in a file that has no decimals at all. Cause: only a decimal comma led to one. */
+  it.each([
+    ['several points', 'comma,b,1.500\ncomma,b,1.250.000\ncomma,b,0.50\n', '1 with a decimal comma or several points'],
+    ['several points and a comma', 'comma,b,1.500\ncomma,b,"1.250.000,5"\n', '1 with a decimal comma'],
+    [
+      'three digits after each point',
+      'comma,b,1.500\ncomma,b,20\ncomma,b,999.999\n',
+      '2 such as 1.500 were read as 1.5',
+    ],
+    ['a point that is before decimals', 'comma,b,1.500\ncomma,b,0.500\n', undefined],
+    ['four digits before a point', 'comma,b,1.500\ncomma,b,1234.500\n', undefined],
+  ])('warns of thousands only if a file proves them or cannot exclude them: %s', async (_what, content, warning) => {
+    const file = given('thousands.csv', `fromAccount,toAccount,amount\n${content}`);
+    const { stderr } = await idempay(file, '--dry-run');
+    if (warning === undefined) expect(stderr).not.toContain('Check the amounts');
+    else expect(stderr).toContain(`Check the amounts: ${warning}`);
   });
 
   it('judges with --dry-run and sends nothing', async () => {

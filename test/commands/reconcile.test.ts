@@ -166,6 +166,16 @@ describe('idempay payments reconcile', () => {
     expect((await reconcile(lines)).code).toBe(13);
   });
 
+  /** Bug: the first of two columns of one name was compared, and nothing said so. */
+  it('asks which one of two columns of one name is meant', async () => {
+    const lines = agreedLines().map((line, at) => `${line},${at === 0 ? 'Status,Settlement' : 'failed,paid'}`);
+    const { code, stdout, stderr } = await reconcile(lines);
+    expect([code, stdout, stderr]).toEqual([14, '', expect.stringContaining('several columns “status”')]);
+    expect(stderr).toContain('--column status=NAME, or --column status= for none.');
+    expect((await reconcile(lines, '--column', 'status=Settlement')).code).toBe(0);
+    expect((await reconcile(lines, '--column', 'status=')).code).toBe(0);
+  });
+
   it('reads the amount also where a column of credits is left out by name', async () => {
     const lines = agreedLines().map((line, at) => `${line},${at === 0 ? 'credit' : ''}`);
     expect((await reconcile(lines, '--column', 'credit=')).code).toBe(0);
@@ -243,7 +253,7 @@ describe('idempay payments reconcile', () => {
     const file = join(folder, 'differences.csv');
     const { code, stdout } = await reconcile(lines, '--differences', file);
     expect(code).toBe(13);
-    expect(stdout).toContain(`4 differences between the statement and the payments of ${day}.\n`);
+    expect(stdout).toContain(`5 differences between the statement and the payments of ${day}.\n`);
     expect(stdout).toContain(
       `  ${first.idempotencyKey} (order-1, attempt 1): amount; in Idempay 100.50 EUR COMPLETED ${first.transactionId}; at the processor line 2: 100.05 EUR succeeded ${first.idempotencyKey}\n`,
     );
@@ -252,7 +262,7 @@ describe('idempay payments reconcile', () => {
     expect(stdout).toContain(`Only in Idempay (1)\n`);
     expect(stdout).toContain(`  ${second.idempotencyKey} (order-2, attempt 1): 1200.00 EUR COMPLETED`);
     expect(stdout).toMatch(/line 4: 7\.25 EUR succeeded [-0-9a-f]+; compared was line 3\n/);
-    expect(stdout).toMatch(/^Other lines that are no payments \(not compared\) +1 +- +-5\.00 EUR$/m);
+    expect(stdout).toMatch(/^Refunds, only at the processor +1 +- +5\.00 EUR$/m);
     expect(stdout).not.toMatch(/with us|with the processor/);
 
     const rows: Record<string, string>[] = parse(readFileSync(file), { columns: true, bom: true });
@@ -260,6 +270,7 @@ describe('idempay payments reconcile', () => {
       ['Different', '2'],
       ['Only at the processor', '5'],
       ['Only in Idempay', ''],
+      ['Refunds, only at the processor', '6'],
       ['Twice on the statement', '4'],
     ]);
     expect(readdirSync(folder).toSorted()).toEqual(['differences.csv', 'statement.csv']);
@@ -752,6 +763,7 @@ describe('generated statements', () => {
     'matched',
     'different',
     'theirs',
+    'theirsDeclined',
     'duplicate',
     'refundTheirs',
     'chargeback',

@@ -4,6 +4,7 @@ import {
   MEMBERS,
   type Member,
   type Reading,
+  repeatedMembers,
   type StatementFormat,
 } from '@idempay/statements';
 import { Table } from '../parts/table.js';
@@ -17,9 +18,12 @@ const LABELS: Readonly<Record<Member, string>> = {
   amount: 'Amount',
   credit: 'Credit',
   debit: 'Debit',
+  side: 'Debit or credit, if the amount has no sign',
   currency: 'Currency',
   status: 'Status',
   type: 'Type',
+  refunded: 'Amount that was refunded, in the line of a payment',
+  captured: 'Captured, or only authorized',
 };
 const NONE = '';
 const NONE_MEANS: Readonly<Partial<Record<Member, string>>> = {
@@ -39,6 +43,7 @@ export function StatementReading({ chosen, assign, choose }: Properties) {
   const { head, reading } = chosen;
   const { format } = head;
   const { columns } = reading;
+  const repeated = repeatedMembers(head.columns, format.names);
   return (
     <fieldset class="columns">
       <legend>
@@ -49,6 +54,12 @@ export function StatementReading({ chosen, assign, choose }: Properties) {
           {skippedLines(format) === 1
             ? 'The first line is no header and is skipped.'
             : `The first ${skippedLines(format)} lines are no header and are skipped.`}
+        </p>
+      )}
+      {repeated.length > 0 && (
+        <p class="note warn">
+          Several columns have the same name. Choose which one counts:{' '}
+          {repeated.map((member) => LABELS[member]).join('; ')}.
         </p>
       )}
       <div class="fields">

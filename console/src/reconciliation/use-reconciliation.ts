@@ -1,8 +1,10 @@
 import {
+  type Columns,
   currencyOfAmounts,
   type Progress,
   type Reading,
   type Reconciliation,
+  repeatedMembers,
   type StatementHead,
 } from '@idempay/statements';
 import { useEffect, useState } from 'preact/hooks';
@@ -50,13 +52,8 @@ export function useReconciliation(http: Http) {
       setProgress(undefined);
       run(async (signal) => {
         const head = await lookAtStatement(file, delimiter, signal);
-        return {
-          chosen: {
-            file,
-            head,
-            reading: { columns: head.columns, currency: currencyOfAmounts(head.format, head.columns) },
-          },
-        };
+        const columns = withoutRepeated(head);
+        return { chosen: { file, head, reading: { columns, currency: currencyOfAmounts(head.format, columns) } } };
       }, setState);
     },
 
@@ -82,6 +79,12 @@ export function useReconciliation(http: Http) {
 
     cancel,
   };
+}
+
+/** The person says which one of several columns of one name is meant. */
+function withoutRepeated({ columns, format }: StatementHead): Columns {
+  const none = repeatedMembers(columns, format.names).map((member) => [member, undefined] as const);
+  return { ...columns, ...Object.fromEntries(none) };
 }
 
 /** Another column of amounts may be of another currency. */

@@ -21,14 +21,15 @@ export interface Batch {
   readonly marks: Marks;
 }
 
-/** How many rows show either of it. */
+/** How many rows show each of it. */
 export type Marks = Readonly<Record<AmountMark, number>>;
 
-export const NO_MARKS: Marks = { thousands: 0, commas: 0 };
+export const NO_MARKS: Marks = { thousands: 0, commas: 0, points: 0 };
 
 export const sumOf = (one: Marks, other: Marks): Marks => ({
   thousands: one.thousands + other.thousands,
   commas: one.commas + other.commas,
+  points: one.points + other.points,
 });
 
 /**

@@ -177,11 +177,13 @@ async function dryRun(file: string, reading: Reading): Promise<ExitCode> {
 }
 
 /** One amount alone does not say what its point means, but the others of the file do. */
-function warnOfThousands({ thousands, commas }: Marks): void {
-  if (thousands === 0 || commas === 0) return;
-  console.error(
-    `Check the amounts: ${commas} with a decimal comma, such as 100,50, were rejected, and ${thousands} such as 1.500 were read as 1.5. If 1.500 is a thousand and a half in this file, these are wrong.`,
-  );
+function warnOfThousands({ thousands, commas, points }: Marks): void {
+  if (thousands === 0 || (commas === 0 && points > 0)) return;
+  const shown =
+    commas > 0
+      ? `${commas} with a decimal comma or several points, such as 100,50, were rejected, and ${thousands} such as 1.500 were read as 1.5.`
+      : `${thousands} such as 1.500 were read as 1.5, and every point in this file has exactly three digits after it.`;
+  console.error(`Check the amounts: ${shown} If 1.500 is a thousand and a half in this file, these are wrong.`);
 }
 
 function readingOf(file: string, { format, delimiter, ignore, batchRows }: ImportOptions): Reading {

@@ -23,10 +23,10 @@ export type RowContent =
   | { readonly state: 'no row' };
 
 /**
- * What an amount of CSV shows of the program that wrote it. `commas`: `100,50`, which is rejected. `thousands`: `1.500`, which is read as 1.5, and is
- * a thousand and a half where a comma comes before the decimals.
+ * What an amount of CSV shows of the program that wrote it. `commas`: `100,50` or `1.250.000`, which is rejected. `thousands`: `1.500`, which is read
+ * as 1.5, and is a thousand and a half where a comma comes before the decimals. `points`: a point that can only be before decimals.
  */
-export type AmountMark = 'commas' | 'thousands';
+export type AmountMark = 'commas' | 'thousands' | 'points';
 
 type Judged =
   | { readonly state: 'good'; readonly transaction: NewTransaction }
@@ -84,12 +84,19 @@ export function readCsvRow(cells: readonly string[], columns: Columns): RowConte
     if (column !== 'status' || text !== '') members.set(column, { type: 'string', text });
   }
   const content = judged({ kind: 'object', members, duplicate: undefined });
-  const [pattern, mark] = content.state === 'good' ? THOUSANDS : COMMAS;
-  return pattern.test(amountText) ? { ...content, mark } : content;
+  const marks = content.state === 'good' ? GOOD_MARKS : REJECTED_MARKS;
+  const mark = marks.find(([pattern]) => pattern.test(amountText))?.[1];
+  return mark === undefined ? content : { ...content, mark };
 }
 
-const THOUSANDS = [/^[1-9]\d{0,2}\.\d{3}$/, 'thousands'] as const;
-const COMMAS = [/^[\d.]*\d,\d+$/, 'commas'] as const;
+const GOOD_MARKS = [
+  [/^[1-9]\d{0,2}\.\d{3}$/, 'thousands'],
+  [/\./, 'points'],
+] as const;
+const REJECTED_MARKS = [
+  [/^[\d.]*\d,\d+$/, 'commas'],
+  [/^\d{1,3}(?:\.\d{3}){2,}$/, 'commas'],
+] as const;
 
 export function isText(bytes: Buffer): boolean {
   return isUtf8(bytes);

@@ -23,8 +23,6 @@ interface Company {
   readonly refund: (refund: SettledRefund, amount: string, index: number) => string;
   /** True if a line about a refund names it. The others name the payment only. */
   readonly namesRefunds?: boolean;
-  /** True if a refund has the type of every transfer. Then no other day is asked for it, and it is none of the differences. */
-  readonly isUntyped?: boolean;
   readonly amount?: (amount: string) => string;
   /** Lines that are neither a payment nor a refund: fees, chargebacks of a payment that was refunded too, payouts. */
   readonly others: (payment: SettledPayment, amount: string) => readonly string[];
@@ -181,7 +179,6 @@ const COMPANIES: readonly Company[] = [
     header: '"Buchungstag";"Buchungstext";"Verwendungszweck";"Kundenreferenz (End-to-End)";"Betrag";"Waehrung"',
     currency: 'EUR',
     namesRefunds: true,
-    isUntyped: true,
     amount: german,
     charge: ({ reference }, amount) =>
       `"24.11.26";"GUTSCHR. UEBERWEISUNG";"Bestellung";"${reference}";"${amount}";"EUR"`,
@@ -362,7 +359,7 @@ describe.each(COMPANIES)('a month of $name', (company) => {
     const { refunds } = month;
     const late = refunds.at(-1) as Month['refunds'][number];
     const others = { ...month, refunds: refunds.slice(0, -1) };
-    const found = company.isUntyped ? { other: 1 } : { refundOtherDay: 1 };
+    const found = { refundOtherDay: 1 };
     // It is on the statement of the month, and settled in Idempay on the day after.
     const onTheDayAfter = await compare(company, [...charges, ...givenBack], others, { 1: [late.refund] });
     expect(countsOf(onTheDayAfter)).toEqual({
@@ -389,14 +386,8 @@ describe.each(COMPANIES)('a month of $name', (company) => {
     };
     const more = refundLine(byHand, amount('0.05'), OF_THE_MONTH_BEFORE);
     const added = await compare(company, [...charges, ...givenBack, more], month);
-    const isTyped = !company.isUntyped;
-    expect(countsOf(added)).toEqual({
-      ...{ matched: PAYMENTS, refundMatched: month.refunds.length },
-      ...(isTyped ? { refundTheirs: 1 } : { other: 1 }),
-    });
-    expect(totalTexts((isTyped ? added.groups.refundTheirs : added.groups.other).theirs)).toEqual([
-      { currency, amount: isTyped ? '0.05' : '-0.05' },
-    ]);
+    expect(countsOf(added)).toEqual({ matched: PAYMENTS, refundMatched: month.refunds.length, refundTheirs: 1 });
+    expect(totalTexts(added.groups.refundTheirs.theirs)).toEqual([{ currency, amount: '0.05' }]);
     const missing = await compare(company, [...charges, ...givenBack.slice(1)], month);
     expect(countsOf(missing)).toEqual({
       ...{ matched: PAYMENTS, refundMatched: month.refunds.length - 1, refundOurs: 1 },

@@ -34,7 +34,6 @@ interface Statement {
   readonly chosen?: Partial<Reading>;
   readonly counts: Readonly<Record<string, number>>;
   readonly totals: Readonly<Record<string, string>>;
-  readonly problems?: number;
 }
 
 const STATEMENTS: readonly Statement[] = [
@@ -96,8 +95,16 @@ const STATEMENTS: readonly Statement[] = [
       'ch_3aBc,2026-11-24 11:00,1.00,0.00,eur,true,0.10,Paid,SHOP,others_3aBc',
     ],
     payments: [order(1, '50.00', 'EUR'), order(2, '20.00', 'EUR'), order(3, '9.00', 'EUR', { state: 'DECLINED' })],
-    counts: { matched: 3, theirs: 2 },
-    totals: { matched: '70.00 EUR', theirs: '2.00 EUR' },
+    counts: { matched: 3, theirs: 2, refundTheirs: 1 },
+    totals: { matched: '70.00 EUR', theirs: '2.00 EUR', refundTheirs: '20.00 EUR' },
+  },
+  {
+    name: 'Stripe, itemised balance changes with an order of the shop',
+    before: ['balance_transaction_id,reporting_category,currency,gross,order_id,payment_metadata[order_id]'],
+    lines: ['txn_1,charge,eur,50.00,,order-1', 'txn_2,fee,eur,-2.00,,'],
+    payments: [order(1, '50.00', 'EUR')],
+    counts: { matched: 1, fee: 1 },
+    totals: { matched: '50.00 EUR', fee: '-2.00 EUR' },
   },
   {
     name: 'PayPal, activity',
@@ -126,13 +133,14 @@ const STATEMENTS: readonly Statement[] = [
       'Shop,ShopEU,8835000000000002,order-2,mc,2026-11-24 10:10:00,CET,Settled,,JPY,,1500,1,JPY,,1490,,10,,',
       'Shop,ShopEU,8835000000000003,order-3,mc,2026-11-24 10:20:00,CET,Chargeback,8815000000000010,EUR,7.00,,1,EUR,7.00,,,,,',
       'Shop,ShopEU,,Transaction Fees November,,2026-11-24 23:59:00,CET,Fee,,,,,,EUR,3.00,,,,,',
-      'Shop,ShopEU,,"TX1, batch 7",,2026-11-24 23:59:00,CET,MerchantPayout,,EUR,96.00,,,EUR,96.00,,,,,',
+      'Shop,ShopEU,,"TX1, batch 7",,2026-11-24 23:59:00,CET,MerchantPayout,,,,,,EUR,96.00,,,,,',
+      'Shop,ShopEU,,"Invoice 7",,2026-11-24 23:59:00,CET,InvoiceDeduction,,,,,,EUR,1.00,,,,,',
+      'Shop,ShopEU,,"Misc",,2026-11-24 23:59:00,CET,MiscCosts,,,,,,EUR,1.00,,,,,',
     ],
     payments: [order(1, '50.00', 'EUR'), order(2, '1500', 'JPY')],
-    counts: { matched: 2, refundTheirs: 1, chargeback: 1, other: 1 },
-    totals: { matched: '50.00 EUR 1500 JPY', refundTheirs: '50.00 EUR', chargeback: '-7.00 EUR', other: '-96.00 EUR' },
-    // The fee has neither a gross amount nor a currency.
-    problems: 1,
+    // Bug: no file agreed. Cause: the fee and the payout have neither a gross amount nor a currency, and were not read.
+    counts: { matched: 2, refundTheirs: 1, chargeback: 1, fee: 2, other: 2 },
+    totals: { matched: '50.00 EUR 1500 JPY', refundTheirs: '50.00 EUR', chargeback: '-7.00 EUR' },
   },
   {
     name: 'Square, transactions',
@@ -173,11 +181,13 @@ const STATEMENTS: readonly Statement[] = [
       '"DE00";"24.11.26";"24.11.26";"GUTSCHR. UEBERWEISUNG";"Bestellung 1";"";"";"order-1";"";"A";"DE01";"1.234,50";"EUR";"Umsatz gebucht"',
       '"DE00";"24.11.26";"24.11.26";"GUTSCHR. UEBERWEISUNG";"Bestellung 2";"";"";"order-2";"";"B";"DE02";"1.000";"EUR";"Umsatz gebucht"',
       '"DE00";"24.11.26";"24.11.26";"LASTSCHRIFT";"Miete";"";"";"NOTPROVIDED";"";"C";"DE03";"-800,00";"EUR";"Umsatz gebucht"',
+      // Bug: money that the bank only expects agreed. Cause: `Info` was no status.
+      '"DE00";"24.11.26";"24.11.26";"GUTSCHR. UEBERWEISUNG";"Bestellung 3";"";"";"order-3";"";"D";"DE04";"5,00";"EUR";"Umsatz vorgemerkt"',
     ],
     end: '\r\n',
-    payments: [order(1, '1234.50', 'EUR'), order(2, '1000.00', 'EUR')],
-    counts: { matched: 2, other: 1 },
-    totals: { matched: '2234.50 EUR', other: '-800.00 EUR' },
+    payments: [order(1, '1234.50', 'EUR'), order(2, '1000.00', 'EUR'), order(3, '5.00', 'EUR')],
+    counts: { matched: 2, different: 1, other: 1 },
+    totals: { matched: '2234.50 EUR', different: '5.00 EUR', other: '-800.00 EUR' },
   },
   {
     name: 'a German bank that writes the account before the header, with CR at the ends of lines',
@@ -255,17 +265,11 @@ const shuffled = <T>(items: readonly T[], random: Random): T[] =>
 describe.each(STATEMENTS)('$name', (statement) => {
   it('is compared as a person would', async () => {
     const { result } = await compare(statement);
-    expect(result.problems.first.map(({ line, problem }) => `${line}: ${problem}`)).toHaveLength(
-      statement.problems ?? 0,
-    );
+    expect(result.problems.first.map(({ line, problem }) => `${line}: ${problem}`)).toEqual([]);
     expect(countsOf(result)).toEqual(statement.counts);
     expect(totalsOf(result)).toEqual(statement.totals);
     const { read, refused, skipped } = result.lines;
-    expect([read, refused, skipped]).toEqual([
-      statement.lines.length - (statement.problems ?? 0),
-      statement.problems ?? 0,
-      statement.before.length,
-    ]);
+    expect([read, refused, skipped]).toEqual([statement.lines.length, 0, statement.before.length]);
   });
 
   it('gives the same in every order of its lines', async () => {

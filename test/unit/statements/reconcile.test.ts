@@ -148,6 +148,20 @@ describe('a reconciliation', () => {
     ]);
   });
 
+  /** Bug: 50.00 under “Amount (USD)” agreed with 50.00 EUR. Cause: the currency of the heading counted only for lines without one. */
+  it('reads no line whose currency is another one than that of its column of amounts', async () => {
+    const payments = [1, 2].map((number) => paymentOf(number, { currency: 'EUR' }));
+    const lines = payments.map(({ idempotencyKey }, at) => `${idempotencyKey},100.50,${['EUR', 'USD'][at]}`);
+    const result = await compareText(`reference,Amount (USD),currency\n${lines.join('\n')}\n`, () => payments);
+    expect(countsOf(result)).toEqual({ unread: 1, different: 1 });
+    expect(result.problems.first).toMatchObject([
+      { line: 2, problem: expect.stringContaining('says USD, and the line EUR.') },
+    ]);
+    expect(countsOf(await compareText(`reference,Amount (NET),currency\n${lines[0]}\n`, () => payments))).toEqual({
+      ...{ matched: 1, ours: 1 },
+    });
+  });
+
   it('finds what differs, what is missing on either side, and what is there twice', async () => {
     const [same, amount, currency, state, onlyOurs] = [1, 2, 3, 4, 5].map((number) => paymentOf(number)) as [
       SettledPayment,
@@ -208,7 +222,8 @@ describe('a reconciliation', () => {
    */
   it.each([
     ['a refund', '-100.50,USD,refund', { matched: 1, refundTheirs: 1 }],
-    ['a negative line without a type', '-100.50,USD,', { matched: 1, other: 1 }],
+    ['a negative line without a type', '-100.50,USD,', { matched: 1, refundTheirs: 1 }],
+    ['a negative line of a transfer', '-100.50,USD,adjustment', { matched: 1, other: 1 }],
     ['a fee', '3.00,USD,fee', { matched: 1, fee: 1 }],
     ['a chargeback', '-100.50,USD,chargeback', { matched: 1, chargeback: 1 }],
     ['a line in another currency', '100.50,EUR,charge', { matched: 1, duplicate: 1 }],
@@ -222,6 +237,130 @@ describe('a reconciliation', () => {
       const result = await compareText(`reference,amount,currency,type\n${lines.join('\n')}\n`, () => [paymentOf(1)]);
       expect(countsOf(result)).toEqual(counts);
     }
+  });
+
+  describe('of a line whose money did not come in', () => {
+    const order = (number: number, changes: Partial<SettledPayment> = {}) =>
+      paymentOf(number, { reference: `order-${number}`, attempt: 1, amount: '50.00', currency: 'EUR', ...changes });
+    const day = [order(1)];
+
+    interface Case {
+      readonly name: string;
+      readonly text: string;
+      readonly ours?: readonly SettledPayment[];
+      readonly counts: Readonly<Record<string, number>>;
+    }
+    const cases: readonly Case[] = [
+      /** Bug: a debit without a sign agreed with the payment that is missing. Cause: nothing read the side of an amount. */
+      {
+        name: 'a debit by its side',
+        text: 'Kundenreferenz;Währung;Umsatz;Soll/Haben\norder-1;EUR;50,00;S',
+        counts: { ours: 1, refundTheirs: 1 },
+      },
+      {
+        name: 'a debit by a last column without a name',
+        text: '"Kundenreferenz";"Währung";"Umsatz";" "\n"order-1";"EUR";"50,00";"S"',
+        counts: { ours: 1, refundTheirs: 1 },
+      },
+      {
+        name: 'a debit by its type',
+        text: 'Reference,Type,Amount,Currency\norder-1,Debit,50.00,EUR',
+        counts: { ours: 1, refundTheirs: 1 },
+      },
+      {
+        name: 'a debit by a column alongside the amount',
+        text: 'entity_id,type,debit,credit,amount,currency,order_receipt\nadj_1,adjustment,50.00,0.00,50.00,EUR,order-1',
+        counts: { ours: 1, other: 1 },
+      },
+      {
+        name: 'a credit next to a sale',
+        text: 'Transaction Type,Order ID,Amount,Currency\nsale,order-2,20.00,EUR\ncredit,order-1,50.00,EUR',
+        ours: [order(1), order(2, { amount: '20.00' })],
+        counts: { matched: 1, ours: 1, refundTheirs: 1 },
+      },
+      /** Bug: the end of a hold agreed with a payment, or with a refund, that was missing. Cause: its name has the word reversal. */
+      {
+        name: 'the end of a hold, for a payment that is missing',
+        text: 'Typ,Status,Währung,Brutto,Rechnungsnummer\nRückbuchung allgemeiner Einbehaltung,Abgeschlossen,EUR,"50,00",order-1',
+        counts: { ours: 1, other: 1 },
+      },
+      {
+        name: 'the end of a hold, for a refund that is missing',
+        text: 'Type,Currency,Gross,Invoice Number\nExpress Checkout Payment,EUR,50.00,order-1\nGeneral Hold,EUR,-50.00,order-1\nReversal of General Account Hold,EUR,50.00,order-1',
+        ours: [order(1), refundOf(1, order(1))],
+        counts: { matched: 1, refundOurs: 1, other: 2 },
+      },
+      {
+        name: 'an authorization, and a capture that failed',
+        text: 'Merchant Reference,Record Type,Amount,Currency\norder-1,Authorised,50.00,EUR\norder-2,CaptureFailed,50.00,EUR',
+        ours: [order(1), order(2)],
+        counts: { ours: 1, different: 1, other: 1 },
+      },
+      /** Bug: a payment that was begun and never made was a difference. Cause: its line was one of a payment that Idempay lost. */
+      {
+        name: 'payments that were begun and never made',
+        text: 'Reference,Amount,Currency,Status\norder-1,50.00,EUR,Paid\norder-2,50.00,EUR,Canceled\norder-7,50.00,EUR,Expired\norder-8,50.00,EUR,Failed',
+        ours: [order(1), order(2, { state: 'DECLINED' })],
+        counts: { matched: 2, theirsDeclined: 2 },
+      },
+      {
+        name: 'a payment that was made besides one that was not',
+        text: 'Reference,Amount,Currency,Status\norder-7,50.00,EUR,Canceled\norder-7,50.00,EUR,Paid\norder-1,50.00,EUR,Canceled',
+        counts: { different: 1, theirs: 1, theirsDeclined: 1 },
+      },
+      /** Bug: a statement agreed although it took a payment back. Cause: a type that no table has was never compared. */
+      ...[
+        'charge_failure',
+        'payment_failed',
+        'RUECKLASTSCHRIFT',
+        'Rücklastschrift',
+        'RETOUREN',
+        'Remboursement de paiement',
+        'Reembolso',
+        'Rimborso',
+        'Terugbetaling',
+        'a type that nobody knows',
+        '',
+      ].map((type) => ({
+        name: `money taken back by the type “${type}”`,
+        text: `Reference,Type,Amount,Currency\norder-1,charge,50.00,EUR\norder-1,${type},-50.00,EUR`,
+        counts: { matched: 1, refundTheirs: 1 },
+      })),
+      ...['payment_charged_back', 'Charged-back', 'Charge-Back'].map((type) => ({
+        name: `money taken back by the type “${type}”, which is a chargeback`,
+        text: `Reference,Type,Amount,Currency\norder-1,charge,50.00,EUR\norder-1,${type},-50.00,EUR`,
+        counts: { matched: 1, chargeback: 1 },
+      })),
+      {
+        name: 'a refund by its status alone',
+        text: 'Order Reference,Amount,Currency,Status\norder-1,-50.00,EUR,Refunded\norder-1,50.00,EUR,Settled\norder-9,-5.00,EUR,Partially Refunded',
+        ours: [order(1), refundOf(1, order(1))],
+        counts: { matched: 1, refundMatched: 1, refundTheirs: 1 },
+      },
+      {
+        name: 'a negative line that names nothing of ours, or was declined',
+        text: 'Reference,Type,Amount,Currency,Status\norder-1,,50.00,EUR,\nsupplier-7,transfer out,-9.00,EUR,\nNOTPROVIDED,rent,-800.00,EUR,\norder-1,,-50.00,EUR,failed',
+        counts: { matched: 1, other: 3 },
+      },
+    ];
+
+    it.each(cases)('$name', async ({ text, ours = day, counts }) => {
+      const result = await compareText(`${text}\n`, () => ours);
+      expect(countsOf(result)).toEqual(counts);
+      const agreed = ['matched', 'theirsDeclined', 'chargeback', 'other'];
+      expect(agreementOf(result).isAgreed).toBe(Object.keys(counts).every((name) => agreed.includes(name)));
+      expect(totalsOf(result, 'theirsDeclined').theirs).toEqual([]);
+    });
+
+    it('a negative line without a type that names a payment, or a refund, of the day before', async () => {
+      const refund = refundOf(1, order(1));
+      const lines = ['order-2,50.00,EUR', 'order-1,-50.00,EUR', `${refund.idempotencyKey},-50.00,EUR`];
+      const result = await compareText(`reference,amount,currency\n${lines.join('\n')}\n`, (offset) => {
+        if (offset === 0) return [order(2)];
+        return offset === -1 ? [order(1), refund] : [];
+      });
+      expect(countsOf(result)).toEqual({ matched: 1, refundTheirs: 1, refundOtherDay: 1 });
+    });
   });
 
   it('does not agree where nothing was settled on the day', async () => {
@@ -483,7 +622,7 @@ describe('a reconciliation', () => {
       const lines = [
         charge,
         `order-1,${first.idempotencyKey},-20.00,USD,refund`,
-        `${refundKeyOf(2)},,30.50,USD,refund`,
+        `${refundKeyOf(2)},,-30.50,USD,refund`,
       ];
       const result = await compareRefunds(lines, () => [order, first, second]);
       expect([countsOf(result), result.refundsFoundByPayment]).toEqual([{ matched: 1, refundMatched: 2 }, 0]);
@@ -639,6 +778,60 @@ describe('a reconciliation', () => {
         const result = await compareRefunds([charge, named, other], () => [order, first]);
         expect(countsOf(result)).toEqual({ matched: 1, refundMatched: 1, refundTheirs: 1 });
       }
+    });
+
+    /** Bug: a refund agreed with the line whose money came back. Cause: the sign of a line about a refund was not looked at. */
+    it.each([
+      ['Returned refund', 'order,type,amount,currency', 'order-1,Returned refund,20.00,USD'],
+      ['refund_funds_returned', 'order,type,amount,currency', 'order-1,refund_funds_returned,20.00,USD'],
+      ['refund reversal', 'order,type,amount,currency', 'order-1,refund reversal,20.00,USD'],
+      ['RefundFailed', 'order,type,currency,gross debit,gross credit', 'order-1,RefundFailed,USD,,20.00'],
+      ['a credit', 'order,type,currency,debit,credit', 'order-1,Refund,USD,,20.00'],
+      ['the side of a credit', 'order,type,currency,amount,Soll/Haben', 'order-1,Refund,USD,20.00,H'],
+      [
+        'a plus sign in a file whose refunds have a minus sign',
+        'order,type,amount,currency',
+        'order-1,refund,20.00,USD\norder-9,refund,-7.00,USD',
+      ],
+    ])('finds no refund in a line whose money came back: %s', async (_what, header, lines) => {
+      const names = { [keyOf(1)]: { reference: 'order-1', transactionId: 'TXN1' } };
+      const result = await compareText(`${header}\n${lines}\n`, (day) => (day === 0 ? [first] : []), {}, names);
+      expect(result.shown.refundDifferent).toMatchObject([{ differs: ['state'], ours: first }]);
+      expect([totalsOf(result, 'refundDifferent').theirs, countsOf(result).refundMatched]).toEqual([[], undefined]);
+    });
+
+    it('finds a refund without a sign in a file where none has one', async () => {
+      const lines = [charge, 'order-1,,20.00,USD,refund', 'order-1,,-0.35,USD,fee'];
+      expect(countsOf(await compareRefunds(lines, () => [order, first]))).toEqual({
+        ...{ matched: 1, refundMatched: 1, fee: 1 },
+      });
+    });
+
+    /** Bug: a statement agreed although the line of a payment says that it was given back. Cause: this column was not read. */
+    it('finds those that only the lines of their payments say', async () => {
+      const compareStated = (lines: readonly string[], ours: readonly SettledPayment[]) =>
+        compareText(`order,amount,amount refunded,currency,captured,status,type\n${lines.join('\n')}\n`, () => ours);
+      const line = 'order-1,100.50,20.00,USD,true,Partially Refunded,charge';
+      const byHand = await compareStated([line], [order]);
+      expect(countsOf(byHand)).toEqual({ matched: 1, refundTheirs: 1 });
+      expect(byHand.shown.refundTheirs).toMatchObject([{ theirs: { line: 2, order: 'order-1', amount: '20.00' } }]);
+      expect(byHand).toMatchObject({ rows: 1, lines: { read: 1 } });
+      expect(countsOf(await compareStated([line], [order, first]))).toEqual({ matched: 1, refundMatched: 1 });
+      // The statement has a line for the refund, or no money moved.
+      const listed = [line, 'order-1,-20.00,0.00,USD,,,refund'];
+      expect(countsOf(await compareStated(listed, [order, first]))).toEqual({ matched: 1, refundMatched: 1 });
+      const thousand = { ...order, amount: '2000.50' };
+      const given = await compareStated(['order-1,"2000,50",1.000,USD,true,Refunded,charge'], [thousand]);
+      expect(given.shown.refundTheirs).toMatchObject([{ theirs: { amount: '1000.00' } }]);
+      const open = await compareStated(['order-1,100.50,100.50,USD,false,Refunded,charge'], [order]);
+      expect([countsOf(open), open.shown.different]).toMatchObject([{ different: 1 }, [{ differs: ['state'] }]]);
+    });
+
+    it('finds no refund in a line that has no amount', async () => {
+      const lines = [charge, `order-1,${refundKeyOf(1)},-20.00,USD,refund`, `order-1,${refundKeyOf(1)},,,payout`];
+      expect(countsOf(await compareRefunds(lines, () => [order, first]))).toMatchObject({ matched: 1 });
+      const payout = `reference,amount,currency,type\n${first.idempotencyKey},,,payout\n`;
+      expect(countsOf(await compareText(payout, () => [first]))).toEqual({ refundOurs: 1, other: 1 });
     });
 
     it('takes a line from the time when a refund was under way for no second one', async () => {

@@ -1,0 +1,40 @@
+import { amountOf } from './amounts.js';
+import type { Columns } from './columns.js';
+import { idsOf, type StatementRow } from './row.js';
+
+/** The rows of a statement, with what only all of them together say about refunds. */
+export function withRefundLines(rows: readonly StatementRow[], columns: Columns): readonly StatementRow[] {
+  const hasSales = rows.some(({ type }) => /^sales?$/i.test(type));
+  const typed = hasSales ? rows.map(creditAsRefund) : rows;
+  return hasSigns(typed, columns) ? typed.map(returnedAsFailed) : typed;
+}
+
+/** Braintree writes `sale` and `credit`, both without a sign: next to a sale, a credit is money for the payer. */
+function creditAsRefund(row: StatementRow): StatementRow {
+  return row.kind === 'payment' && /^credit$/i.test(row.type) ? { ...row, kind: 'refund' } : row;
+}
+
+/** True if the sign of a refund says which way its money went. Some companies write a refund without one. */
+function hasSigns(rows: readonly StatementRow[], { amount, debit, side }: Columns): boolean {
+  const isSided = side !== undefined || (amount === undefined && debit !== undefined);
+  return isSided || rows.some(({ kind, units }) => kind === 'refund' && units < 0n);
+}
+
+/** A refund whose money came back has failed. */
+function returnedAsFailed(row: StatementRow): StatementRow {
+  return row.kind === 'refund' && row.units > 0n ? { ...row, state: 'DECLINED', isFailedRefund: true } : row;
+}
+
+/** What the lines of payments say was given back, each as the line of a refund, unless the statement has such a line for the payment. */
+export function statedRefunds(rows: readonly StatementRow[]): readonly StatementRow[] {
+  const stating = rows.filter(({ kind, state, refundedUnits }) => {
+    return kind === 'payment' && state === 'COMPLETED' && refundedUnits !== 0n;
+  });
+  if (stating.length === 0) return [];
+  const listed = new Set(rows.filter(({ kind }) => kind === 'refund').flatMap(idsOf));
+  return stating.filter((row) => !idsOf(row).some((id) => listed.has(id))).map(refundOf);
+}
+
+function refundOf({ refundedUnits: units, ...row }: StatementRow): StatementRow {
+  return { ...row, kind: 'refund', units, amount: amountOf(units, row.currency), refundedUnits: 0n };
+}
