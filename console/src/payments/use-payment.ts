@@ -70,8 +70,8 @@ export function usePayment(
 
     function onVisibility() {
       clearTimeout(timer);
-      const payment = last.current.payment?.body;
-      if (!document.hidden && !(payment && isFinal(payment))) void watch();
+      // A payment that was paid is read once more too: it may have been refunded elsewhere meanwhile.
+      if (!document.hidden) void watch();
     }
 
     void watch();
@@ -118,7 +118,7 @@ async function read<T>(
   http: Http,
   path: string,
   before: Tagged<T> | undefined,
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
 ): Promise<Tagged<T>> {
   const headers: Record<string, string> = before?.etag ? { 'If-None-Match': before.etag } : {};
   const response = await http.send(path, { headers, signal });
@@ -128,12 +128,7 @@ async function read<T>(
 }
 
 /** The payment as it is now. */
-export async function seePayment(http: Http, key: string): Promise<Seen> {
-  const { body, etag } = await read<Payment>(
-    http,
-    `api/payments/${encodeURIComponent(key)}`,
-    undefined,
-    new AbortController().signal,
-  );
+export async function seePayment(http: Http, key: string, signal?: AbortSignal): Promise<Seen> {
+  const { body, etag } = await read<Payment>(http, `api/payments/${encodeURIComponent(key)}`, undefined, signal);
   return { payment: body, etag: etag ?? '' };
 }

@@ -14,7 +14,7 @@ interface Watching {
   changed(): void;
 }
 
-/** The refunds of a payment, oldest first; asked again while one is under way, and the page is visible. */
+/** The refunds of a payment, oldest first; asked again while one is under way and the page is visible, and when it is shown again. */
 export function useRefunds(
   http: Http,
   { idempotencyKey: key, refunded }: Payment,
@@ -33,8 +33,18 @@ export function useRefunds(
   const isOpen = answer?.some((refund) => !isFinal(refund)) ?? false;
   useEffect(() => {
     if (!isOpen || isLoading || isPaused) return;
-    return onceShownAfter(POLL_MS, again);
+    const timer = setTimeout(() => !document.hidden && again(), POLL_MS);
+    return () => clearTimeout(timer);
   }, [isOpen, isLoading, isPaused, again]);
+
+  useEffect(() => {
+    if (isPaused) return;
+    const onVisibility = () => {
+      if (!document.hidden) again();
+    };
+    document.addEventListener('visibilitychange', onVisibility);
+    return () => document.removeEventListener('visibilitychange', onVisibility);
+  }, [isPaused, again]);
 
   const states = answer?.map(({ idempotencyKey, state }) => `${idempotencyKey} ${state}`).join();
   const before = useRef(states);
@@ -48,21 +58,4 @@ export function useRefunds(
 export async function readRefunds(http: Http, key: string, signal?: AbortSignal): Promise<readonly Refund[]> {
   const { body } = await http.ask<Refund[]>(`api/payments/${encodeURIComponent(key)}/refunds`, { signal });
   return body;
-}
-
-/** Returns the function that calls it off. */
-function onceShownAfter(ms: number, run: () => void): () => void {
-  const onVisibility = () => {
-    if (document.hidden) return;
-    document.removeEventListener('visibilitychange', onVisibility);
-    run();
-  };
-  const timer = setTimeout(() => {
-    document.addEventListener('visibilitychange', onVisibility);
-    onVisibility();
-  }, ms);
-  return () => {
-    clearTimeout(timer);
-    document.removeEventListener('visibilitychange', onVisibility);
-  };
 }
