@@ -59,7 +59,8 @@ export default function TransactionsView({ http, route, may }: ViewProperties) {
         <ChangeDialog
           {...changing}
           http={http}
-          close={() => setChanging(undefined)}
+          // The reply of an earlier dialog must not close this one.
+          close={() => setChanging((open) => (open === changing ? undefined : open))}
           changed={(transaction, sentence) => {
             transactions.replace(transaction);
             setDone(sentence);
