@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { DeliberateField, useDeliberate } from '../parts/deliberate.js';
 import { Dialog } from '../parts/dialog.js';
-import { amountText } from '../parts/money.js';
+import { amountText } from '../parts/numbers.js';
 import type { Payment, ProcessorAnswer } from './payment.js';
 import { isRefund } from './refunds/refund.js';
 

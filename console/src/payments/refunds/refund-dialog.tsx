@@ -3,7 +3,7 @@ import { DeliberateDialog } from '../../parts/deliberate-dialog.js';
 import { Dialog } from '../../parts/dialog.js';
 import { Field } from '../../parts/field.js';
 import { FormDialog } from '../../parts/form-dialog.js';
-import { amountText } from '../../parts/money.js';
+import { amountText } from '../../parts/numbers.js';
 import { ErrorState, LoadingState } from '../../parts/states.js';
 import type { Asked } from '../../parts/use-answer.js';
 import type { Payment } from '../payment.js';

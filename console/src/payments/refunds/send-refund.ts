@@ -2,7 +2,7 @@ import { isObject } from '@idempay/client/proof';
 import type { Http } from '../../http/http.js';
 import { foreignAnswer, mayHaveArrived, ServiceError, sentenceOf } from '../../http/service-error.js';
 import { durationText } from '../../parts/duration.js';
-import { amountText } from '../../parts/money.js';
+import { amountText } from '../../parts/numbers.js';
 import type { Payment } from '../payment.js';
 import type { Refund } from './refund.js';
 
