@@ -6,6 +6,7 @@ import type { Refund } from './refund.js';
 
 /** Often enough for a person to follow, rarely enough that a hundred open tabs are no load. */
 const POLL_MS = 2_000;
+const POLL_AFTER_FAILURE_MS = 5_000;
 
 interface Watching {
   /** A person is deciding on what is shown now. */
@@ -28,14 +29,15 @@ export function useRefunds(
     },
     [http, key, refunded],
   );
-  const { answer, isLoading, again } = asked;
+  const { answer, problem, pauseMs, isLoading, again } = asked;
+  const afterMs = problem === undefined ? POLL_MS : Math.max(POLL_AFTER_FAILURE_MS, pauseMs);
 
   const isOpen = answer?.some((refund) => !isFinal(refund)) ?? false;
   useEffect(() => {
     if (!isOpen || isLoading || isPaused) return;
-    const timer = setTimeout(() => !document.hidden && again(), POLL_MS);
+    const timer = setTimeout(() => !document.hidden && again(), afterMs);
     return () => clearTimeout(timer);
-  }, [isOpen, isLoading, isPaused, again]);
+  }, [isOpen, isLoading, isPaused, again, afterMs]);
 
   useEffect(() => {
     if (isPaused) return;
