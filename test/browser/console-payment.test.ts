@@ -91,6 +91,7 @@ describeDeployments('a resolution', (deployment) => {
   async function record(page: Page, outcome: string, reason: string): Promise<void> {
     await until('the resolution is recorded', 30_000, async () => {
       await fill(page, outcome, reason);
+      await page.getByText('Loading the processor’s answer').waitFor({ state: 'detached' });
       const deliberate = page.getByLabel(DELIBERATE);
       if (await deliberate.isVisible()) await deliberate.fill(outcome);
       await page.getByRole('button', { name: `Record ${SUM} as ${outcome}` }).click();
@@ -187,6 +188,13 @@ describeDeployments('a resolution', (deployment) => {
     await page.getByLabel(DELIBERATE).fill('Completed');
     expect(await button.isDisabled()).toBe(false);
     await takeScreenshots(page, 'payment-contradiction');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    // The answer next to the form may be old, so it is asked for again; without one the outcome must be typed too.
+    await page.route('**/processor-answer', (route) => route.abort());
+    await fill(page, 'completed', 'on the bank statement');
+    await page.getByText('The processor’s answer did not arrive: ').waitFor();
+    expect(await button.isDisabled()).toBe(true);
+    await page.unroute('**/processor-answer');
     await page.getByRole('button', { name: 'Cancel' }).click();
     await record(page, 'completed', 'on the bank statement');
     expect(await shownPaymentOf(url, key)).toMatchObject({ state: 'COMPLETED', resolution: 'on the bank statement' });

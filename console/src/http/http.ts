@@ -9,7 +9,17 @@ export interface Ask {
   /** Sent as JSON. */
   readonly json?: unknown;
   readonly signal?: AbortSignal | undefined;
+  /** For the whole answer. If omitted, the limit of the method; null: none. */
+  readonly limitMs?: number | null;
 }
+
+const SECOND_MS = 1_000;
+/** A connection that was cut in the middle says nothing for minutes, and an old state would be shown meanwhile. */
+const READ_LIMIT_MS = 15_000;
+/** Longer than a lock and a processor take together: the result of a change that is given up is not known. */
+const CHANGE_LIMIT_MS = 120_000;
+/** For a read that waits for the processor, whose time limit is a setting of the service. */
+export const PROCESSOR_LIMIT_MS = CHANGE_LIMIT_MS;
 
 export interface Answer<T> {
   readonly status: number;
@@ -31,7 +41,14 @@ export interface Http {
 
 /** `credential` is an API key or a token; without one none is sent. `onRefused` is called after a 401. */
 export function createHttp(credential: string | undefined, onRefused: (sentence: string) => void): Http {
-  async function send(path: string, { method = 'GET', query, headers, json, signal }: Ask = {}): Promise<Response> {
+  async function send(path: string, request: Ask = {}): Promise<Response> {
+    const {
+      method = 'GET',
+      query,
+      headers,
+      json,
+      limitMs = method === 'GET' ? READ_LIMIT_MS : CHANGE_LIMIT_MS,
+    } = request;
     const response = await fetch(addressOf(path, query), {
       method,
       headers: {
@@ -45,7 +62,7 @@ export function createHttp(credential: string | undefined, onRefused: (sentence:
       // The service knows no cookies; a proxy in front of it may.
       credentials: 'same-origin',
       redirect: 'error',
-      signal: signal ?? null,
+      signal: limited(request.signal, limitMs),
     }).catch(reject);
     if (response.status === 401) {
       const refusal = await errorOf(response.clone());
@@ -79,6 +96,18 @@ export function addressOf(path: string, query: Ask['query'] = {}): string {
   return address.href;
 }
 
+/** Also ends the reading of the body. After the end of the answer it does nothing. `AbortSignal.any` is too new for some browsers. */
+function limited(signal: AbortSignal | undefined, limitMs: number | null): AbortSignal | null {
+  if (limitMs === null) return signal ?? null;
+  const own = new AbortController();
+  const sentence = `The service gave no whole answer within ${limitMs / SECOND_MS} seconds. Check that it runs and that this machine reaches it.`;
+  setTimeout(() => own.abort(new DOMException(sentence, 'TimeoutError')), limitMs);
+  if (signal?.aborted) own.abort(signal.reason);
+  signal?.addEventListener('abort', () => own.abort(signal.reason));
+  return own.signal;
+}
+
 function reject(error: unknown): never {
+  if (error instanceof DOMException && error.name === 'TimeoutError') throw new Unreachable(error, error.message);
   throw isAborted(error) ? error : new Unreachable(error);
 }

@@ -44,6 +44,12 @@ export function mayHaveArrived(error: unknown): boolean {
   return error instanceof ServiceError ? error.status >= 500 || !error.isProven : error instanceof Unreachable;
 }
 
+/** The pause that the service asks for before the next request; 0 if it asks for none. */
+export function retryAfterMs(error: unknown): number {
+  if (!(error instanceof ServiceError) || (error.status !== 429 && error.status !== 503)) return 0;
+  return Number(error.headers.get('retry-after')) * 1_000 || 0;
+}
+
 /** True if an error only says that we ended the request ourselves. */
 export function isAborted(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'AbortError';

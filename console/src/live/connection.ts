@@ -11,8 +11,6 @@ export type ConnectionState =
 
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
-/** An answer that takes longer is lost, whatever the browser says. */
-const LONGEST_POLL_MS = 15_000;
 /** Samples of this overlap are requested again, because clocks of processes differ; duplicates are found by process and time. */
 const OVERLAP_MS = 60_000;
 
@@ -99,14 +97,9 @@ export class LiveConnection {
   async #fetch(): Promise<LiveSamples> {
     const poll = new AbortController();
     this.#poll = poll;
-    const limit = setTimeout(() => poll.abort(), LONGEST_POLL_MS);
-    try {
-      const since = Math.max(0, this.listener.latestAt() - OVERLAP_MS);
-      const query = { since: since === 0 ? undefined : since };
-      return (await this.http.ask<LiveSamples>('api/live', { query, signal: poll.signal })).body;
-    } finally {
-      clearTimeout(limit);
-    }
+    const since = Math.max(0, this.listener.latestAt() - OVERLAP_MS);
+    const query = { since: since === 0 ? undefined : since };
+    return (await this.http.ask<LiveSamples>('api/live', { query, signal: poll.signal })).body;
   }
 
   /** Twice as long each time, and never the same for two pages: after a restart not all come at once. */

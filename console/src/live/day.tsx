@@ -34,7 +34,8 @@ export function Day({ http }: { http: Http }) {
   );
   const { answer, problem, again } = asked;
   const isCounting = answer?.complete === false;
-  useAskedAgain(asked, isCounting ? GO_ON_MS : AGAIN_MS);
+  // After a failure the answer before it is still there.
+  useAskedAgain(asked, isCounting && problem === undefined ? GO_ON_MS : AGAIN_MS);
   const data = useMemo<PlotData>(
     () => [
       (answer?.buckets ?? []).map(({ from }) => from),

@@ -35,7 +35,7 @@ export function DeliberateDialog({ title, word, purpose, act, acting, send, back
   }
 
   return (
-    <Dialog title={title} close={back}>
+    <Dialog title={title} isHeld={isSending} close={back}>
       <form onSubmit={submit} class="confirmation">
         {children}
         <DeliberateField purpose={purpose} deliberate={deliberate} />
@@ -43,7 +43,7 @@ export function DeliberateDialog({ title, word, purpose, act, acting, send, back
           {refusal !== undefined && <bdi>{refusal}</bdi>}
         </p>
         <div class="actions">
-          <button type="button" onClick={back}>
+          <button type="button" disabled={isSending} onClick={back}>
             Back
           </button>
           <button type="submit" class="danger" disabled={!deliberate.isTyped || isSending}>

@@ -19,3 +19,12 @@ export function bytesText(bytes: number): string {
     maximumSignificantDigits: 3,
   }).format(bytes / 1_000 ** step);
 }
+
+/** A point before the decimals and narrow blanks between thousands, for every reader: `1.000` and `1,000` mean different amounts to different people. */
+export function amountText(amount: string): string {
+  const [, sign, whole = '', decimals = ''] = /^(-?)(\d+)(\.\d+)?$/.exec(amount) ?? [];
+  if (whole === '') return amount;
+  const first = whole.length % 3;
+  const groups = [whole.slice(0, first), ...(whole.slice(first).match(/\d{3}/g) ?? [])].filter((group) => group !== '');
+  return `${sign}${groups.join('\u202f')}${decimals}`;
+}

@@ -4,8 +4,10 @@ import { useWork } from './use-work.js';
 export interface Asked<T> {
   /** Kept while it is asked again, and after a failure. */
   readonly answer: T | undefined;
-  /** The problem of the last time, in a sentence. */
+  /** The problem of the last time, in a sentence. Kept while it is asked again. */
   readonly problem: string | undefined;
+  /** The pause that the service asks for before the next time; 0 if it asks for none. */
+  readonly pauseMs: number;
   readonly isLoading: boolean;
   again(): void;
 }
@@ -20,9 +22,9 @@ export function useAnswer<T>(
 ): Asked<T> {
   const [round, setRound] = useState(0);
   const [answer, setAnswer] = useState<T>();
-  const { problem, isWorking, run } = useWork(true);
+  const { problem, pauseMs, isWorking, run } = useWork(true);
   // `ask` is another function each time; its dependencies are in `inputs`. The answer may itself be a function, so one sets it.
-  useEffect(() => run(ask, (given) => setAnswer(() => given)), [round, ...inputs]);
+  useEffect(() => run(ask, (given) => setAnswer(() => given), true), [round, ...inputs]);
   const again = useCallback(() => setRound((count) => count + 1), []);
-  return { answer, problem, isLoading: isWorking, again };
+  return { answer, problem, pauseMs, isLoading: isWorking, again };
 }

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Access } from '../access/session.js';
 import { hashOf, navigate } from '../navigation/route.js';
 import { Field } from '../parts/field.js';
@@ -19,6 +19,12 @@ interface Properties {
 export function OrderClosing({ access: { http, session, may }, known, offered = [], close }: Properties) {
   const [order, setOrder] = useState<Order>({ reference: '', attempt: '1', client: '', ...known });
   const [isConfirming, setConfirming] = useState(false);
+  const isShown = useRef(true);
+  useEffect(() => {
+    return () => {
+      isShown.current = false;
+    };
+  }, []);
   /** One's own order needs no name; a caller who may close any order names its client. */
   const namesClient = session.access === 'required' && may('operations');
 
@@ -28,6 +34,8 @@ export function OrderClosing({ access: { http, session, may }, known, offered = 
         http={http}
         closing={order}
         closed={(key) => {
+          // A person who went elsewhere meanwhile stays there.
+          if (!isShown.current) return;
           close();
           navigate(hashOf('payment', key));
         }}

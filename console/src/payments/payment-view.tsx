@@ -41,7 +41,7 @@ function OnePayment({ name: key, access, refund }: { name: string; access: Acces
   const { seen, timeline, isUnknown, problem, timelineProblem, again } = watched;
   const payment = seen?.payment;
   const others = useOtherAttempts(http, payment);
-  const isForOperator = payment?.state === 'PROCESSING' && may('operations') && timeline?.next.what !== 'under way';
+  const isForOperator = payment?.state === 'PROCESSING' && may('operations');
   return (
     <div class="payment-view">
       <div class="view-head">

@@ -1,4 +1,4 @@
-import type { Http } from '../http/http.js';
+import { type Http, PROCESSOR_LIMIT_MS } from '../http/http.js';
 import { Badge, type Tone } from '../parts/badge.js';
 import { ErrorState, LoadingState } from '../parts/states.js';
 import { Time } from '../parts/time.js';
@@ -29,11 +29,13 @@ const REFUND_MEANINGS: Meanings = {
   'no record': { tone: 'warn', text: 'The processor has no record of this refund.' },
 };
 
-/** Asked on opening and on demand. It is only a look-up: nothing is sent and nothing is written. */
+/** Asked on opening, on demand, and before an outcome is confirmed. It is only a look-up: nothing is sent and nothing is written. */
 export function useProcessorAnswer(http: Http, key: string): Asked<ProcessorAnswer> {
   return useAnswer(
-    async (signal) =>
-      (await http.ask<ProcessorAnswer>(`api/payments/${encodeURIComponent(key)}/processor-answer`, { signal })).body,
+    async (signal) => {
+      const path = `api/payments/${encodeURIComponent(key)}/processor-answer`;
+      return (await http.ask<ProcessorAnswer>(path, { signal, limitMs: PROCESSOR_LIMIT_MS })).body;
+    },
     [http, key],
   );
 }
@@ -63,7 +65,7 @@ export function ProcessorAnswerPanel({ asked, of }: { asked: Asked<ProcessorAnsw
             </p>
           )}
           <p class="muted">
-            <bdi>{answer.processor}</bdi>, asked <Time at={answer.askedAt} clockOnly />
+            <bdi>{answer.processor}</bdi>, asked <Time at={answer.askedAt} />
           </p>
         </>
       )}

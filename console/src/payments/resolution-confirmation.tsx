@@ -1,16 +1,19 @@
 import { useState } from 'preact/hooks';
+import type { Http } from '../http/http.js';
 import { DeliberateField, useDeliberate } from '../parts/deliberate.js';
 import { Dialog } from '../parts/dialog.js';
-import { amountText } from '../parts/money.js';
+import { amountText } from '../parts/numbers.js';
+import { LoadingState } from '../parts/states.js';
+import { Time } from '../parts/time.js';
 import type { Payment, ProcessorAnswer } from './payment.js';
+import { useProcessorAnswer } from './processor-answer.js';
 import { isRefund } from './refunds/refund.js';
 
 interface Properties {
+  readonly http: Http;
   readonly payment: Payment;
   readonly outcome: 'completed' | 'declined';
   readonly reason: string;
-  /** The processor says something else. */
-  readonly contradicted: ProcessorAnswer | undefined;
   send(): Promise<void>;
   close(): void;
 }
@@ -40,11 +43,17 @@ const WORDS = {
   },
 } as const;
 
-/** Repeats in words what will be final. Against the processor's answer the outcome must be typed. */
-export function ResolutionConfirmation({ payment, outcome, reason, contradicted, send, close }: Properties) {
+/**
+ * Repeats in words what will be final, and asks the processor once more, because the answer next to the form may be old. Against its answer,
+ * or without one, the outcome must be typed.
+ */
+export function ResolutionConfirmation({ http, payment, outcome, reason, send, close }: Properties) {
   const deliberate = useDeliberate(outcome);
   const [isSending, setSending] = useState(false);
-  const isHeldBack = contradicted !== undefined && !deliberate.isTyped;
+  const { answer, problem, isLoading } = useProcessorAnswer(http, payment.idempotencyKey);
+  const contradicted = contradictionOf(answer, outcome);
+  const needsWord = contradicted !== undefined || problem !== undefined;
+  const isHeldBack = isLoading || (needsWord && !deliberate.isTyped);
   const kind = isRefund(payment) ? 'refund' : 'payment';
   const words = WORDS[kind][outcome];
   const sum = `${amountText(payment.amount ?? '')} ${payment.currency}`;
@@ -57,7 +66,7 @@ export function ResolutionConfirmation({ payment, outcome, reason, contradicted,
   }
 
   return (
-    <Dialog title={`Record this ${kind} as ${outcome}?`} close={close}>
+    <Dialog title={`Record this ${kind} as ${outcome}?`} isHeld={isSending} close={close}>
       <form onSubmit={submit} class="confirmation">
         <p>
           {words.before} <strong>{sum}</strong> ({currencyName(payment.currency ?? '')}){words.after} This cannot be
@@ -75,16 +84,26 @@ export function ResolutionConfirmation({ payment, outcome, reason, contradicted,
             charge: a charge of this one that arrives late would be a second one.
           </p>
         )}
-        {contradicted && (
+        {isLoading && <LoadingState what="the processor’s answer" />}
+        {needsWord && (
           <>
-            <p class="problem">
-              The processor says something else: <strong>{contradicted.answer}</strong>.
-            </p>
+            {contradicted && (
+              <p class="problem">
+                The processor says something else: <strong>{contradicted.answer}</strong> (asked{' '}
+                <Time at={contradicted.askedAt} />
+                ).
+              </p>
+            )}
+            {problem !== undefined && (
+              <p class="problem">
+                The processor’s answer did not arrive: <bdi>{problem}</bdi>
+              </p>
+            )}
             <DeliberateField purpose="To record it all the same" deliberate={deliberate} />
           </>
         )}
         <div class="actions">
-          <button type="button" onClick={close}>
+          <button type="button" disabled={isSending} onClick={close}>
             Cancel
           </button>
           <button
@@ -98,6 +117,16 @@ export function ResolutionConfirmation({ payment, outcome, reason, contradicted,
       </form>
     </Dialog>
   );
+}
+
+/** The processor's answer, if it contradicts the outcome of the operator. */
+function contradictionOf(
+  answer: ProcessorAnswer | undefined,
+  outcome: Properties['outcome'],
+): ProcessorAnswer | undefined {
+  if (!answer) return undefined;
+  const contradicting = outcome === 'completed' ? ['declined', 'pending', 'no record'] : ['succeeded', 'pending'];
+  return contradicting.includes(answer.answer) ? answer : undefined;
 }
 
 function currencyName(code: string): string {

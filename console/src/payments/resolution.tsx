@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import type { Http } from '../http/http.js';
 import { foreignAnswer } from '../http/service-error.js';
 import { Countdown } from './countdown.js';
-import { changesBetween, type Payment, type ProcessorAnswer, type Seen, type Timeline } from './payment.js';
+import { changesBetween, type Payment, type Seen, type Timeline } from './payment.js';
 import { ProcessorAnswerPanel, useProcessorAnswer } from './processor-answer.js';
 import { isRefund } from './refunds/refund.js';
 import { ResolutionConfirmation } from './resolution-confirmation.js';
@@ -53,7 +53,9 @@ export function Resolution({ http, seen, readAgain, next, decide, ended }: Prope
   const [problem, setProblem] = useState<Problem>();
   /** The payment that the operator decides on. Undefined while no decision is open. */
   const [basis, setBasis] = useState<Seen>();
-  const isEarly = next !== undefined && !isResolvable(next);
+  /** Recovery looks again and again: what was filled in stays meanwhile. */
+  const isAtWork = next?.what === 'under way';
+  const isEarly = next !== undefined && !isAtWork && !isResolvable(next);
 
   function close() {
     setBasis(undefined);
@@ -105,6 +107,7 @@ export function Resolution({ http, seen, readAgain, next, decide, ended }: Prope
             For an outcome that you found out yourself: on a bank statement, or at the processor. It is final, and{' '}
             {words.purpose}.
           </p>
+          {isAtWork && <p role="status">An execution is at work on it: wait until that is over.</p>}
           {isEarly && <NotYet resolvableAt={next.resolvableAt} />}
           <fieldset disabled={isEarly} aria-describedby="resolution-problem">
             <legend>Outcome</legend>
@@ -136,7 +139,7 @@ export function Resolution({ http, seen, readAgain, next, decide, ended }: Prope
             {problem?.sentence}
           </p>
           <div class="actions">
-            <button type="submit" class="primary" disabled={isEarly}>
+            <button type="submit" class="primary" disabled={isEarly || isAtWork}>
               Resolve…
             </button>
           </div>
@@ -144,10 +147,10 @@ export function Resolution({ http, seen, readAgain, next, decide, ended }: Prope
       </div>
       {basis && outcome && (
         <ResolutionConfirmation
+          http={http}
           payment={basis.payment}
           outcome={outcome}
           reason={reason.trim()}
-          contradicted={contradictionOf(asked.answer, outcome)}
           send={send}
           close={close}
         />
@@ -191,11 +194,4 @@ function problemOf(outcome: Outcome | undefined, reason: string): Problem | unde
   }
   if ([...reason].length <= MOST_REASON_CODE_POINTS) return undefined;
   return { of: 'reason', sentence: `Say it in at most ${MOST_REASON_CODE_POINTS} characters.` };
-}
-
-/** The processor's answer, if it contradicts the outcome of the operator. */
-function contradictionOf(answer: ProcessorAnswer | undefined, outcome: Outcome): ProcessorAnswer | undefined {
-  if (!answer) return undefined;
-  const contradicting = outcome === 'completed' ? ['declined', 'pending', 'no record'] : ['succeeded', 'pending'];
-  return contradicting.includes(answer.answer) ? answer : undefined;
 }

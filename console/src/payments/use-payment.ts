@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { Http } from '../http/http.js';
-import { errorOf, isAborted, ServiceError, sentenceOf } from '../http/service-error.js';
+import { errorOf, isAborted, retryAfterMs, ServiceError, sentenceOf } from '../http/service-error.js';
 import { isFinal, type Payment, type Seen, type Timeline } from './payment.js';
 
 /** Often enough for a person to follow, rarely enough that a hundred open tabs are no load. */
@@ -19,6 +19,8 @@ interface Look {
   readonly isUnknown?: boolean;
   readonly problem?: string | undefined;
   readonly timelineProblem?: string | undefined;
+  /** After a problem the service may ask for a pause. */
+  readonly pauseMs?: number;
 }
 
 export interface WatchedPayment {
@@ -63,15 +65,14 @@ export function usePayment(
       if (!next) return;
       last.current = next;
       setLook(next);
-      const payment = next.payment?.body;
-      if (next.isUnknown || (payment && isFinal(payment) && !next.problem && !next.timelineProblem)) return;
-      timer = setTimeout(watch, next.problem ? POLL_AFTER_FAILURE_MS : POLL_MS);
+      const pauseMs = pauseAfter(next);
+      if (pauseMs !== undefined) timer = setTimeout(watch, pauseMs);
     }
 
     function onVisibility() {
       clearTimeout(timer);
-      const payment = last.current.payment?.body;
-      if (!document.hidden && !(payment && isFinal(payment))) void watch();
+      // A payment that was paid is read once more too: it may have been refunded elsewhere meanwhile.
+      if (!document.hidden) void watch();
     }
 
     void watch();
@@ -86,6 +87,13 @@ export function usePayment(
   const { payment, timeline, isUnknown = false, problem, timelineProblem } = look;
   const seen = payment && { payment: payment.body, etag: payment.etag ?? '' };
   return { seen, timeline: timeline?.body, isUnknown, problem, timelineProblem, again };
+}
+
+/** Undefined if nothing more is to come. */
+function pauseAfter({ payment, isUnknown, problem, timelineProblem, pauseMs = 0 }: Look): number | undefined {
+  if (isUnknown) return undefined;
+  if (problem !== undefined || timelineProblem !== undefined) return Math.max(POLL_AFTER_FAILURE_MS, pauseMs);
+  return payment && isFinal(payment.body) ? undefined : POLL_MS;
 }
 
 /** Returns undefined if the request was aborted. If no newer data came, the earlier data stays. */
@@ -105,20 +113,20 @@ async function lookAt(
   if (payment.status === 'rejected') {
     if (isAborted(payment.reason)) return undefined;
     if (payment.reason instanceof ServiceError && payment.reason.status === 404) return { isUnknown: true };
-    return { ...before, problem: sentenceOf(payment.reason) };
+    return { ...before, problem: sentenceOf(payment.reason), pauseMs: retryAfterMs(payment.reason) };
   }
   if (timeline.status === 'fulfilled') return { payment: payment.value, timeline: timeline.value };
   // Removed between the two requests: the next look at the payment says so.
   const isGone = timeline.reason instanceof ServiceError && timeline.reason.status === 404;
   const timelineProblem = isGone ? undefined : sentenceOf(timeline.reason);
-  return { payment: payment.value, timeline: before.timeline, timelineProblem };
+  return { payment: payment.value, timeline: before.timeline, timelineProblem, pauseMs: retryAfterMs(timeline.reason) };
 }
 
 async function read<T>(
   http: Http,
   path: string,
   before: Tagged<T> | undefined,
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
 ): Promise<Tagged<T>> {
   const headers: Record<string, string> = before?.etag ? { 'If-None-Match': before.etag } : {};
   const response = await http.send(path, { headers, signal });
@@ -128,12 +136,7 @@ async function read<T>(
 }
 
 /** The payment as it is now. */
-export async function seePayment(http: Http, key: string): Promise<Seen> {
-  const { body, etag } = await read<Payment>(
-    http,
-    `api/payments/${encodeURIComponent(key)}`,
-    undefined,
-    new AbortController().signal,
-  );
+export async function seePayment(http: Http, key: string, signal?: AbortSignal): Promise<Seen> {
+  const { body, etag } = await read<Payment>(http, `api/payments/${encodeURIComponent(key)}`, undefined, signal);
   return { payment: body, etag: etag ?? '' };
 }

@@ -45,7 +45,7 @@ export function compareStatement(
   async function nextBytes(offset: DayOffset): Promise<Uint8Array | undefined> {
     if (open?.day !== offset) {
       const query = { day: dayAfter(day, offset), processor, kind: 'all' };
-      const response = await http.send('api/payments/export', { query, signal });
+      const response = await http.send('api/payments/export', { query, signal, limitMs: null });
       if (!response.ok || !response.body) throw await errorOf(response);
       open = { day: offset, reader: response.body.getReader() };
     }

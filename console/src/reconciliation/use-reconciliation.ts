@@ -57,11 +57,10 @@ export function useReconciliation(http: Http) {
       }, setState);
     },
 
+    /** A result of another reading is dropped, also one that is still computed. */
     assign(reading: Reading) {
-      setState(({ chosen, compared }) => ({
-        chosen: chosen && { ...chosen, reading: withCurrency(chosen, reading) },
-        compared,
-      }));
+      cancel();
+      setState(({ chosen }) => ({ chosen: chosen && { ...chosen, reading: withCurrency(chosen, reading) } }));
     },
 
     compare(day: string, processor: string) {

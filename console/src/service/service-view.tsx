@@ -1,3 +1,6 @@
+import { hasOwnHeader } from '@idempay/client/proof';
+import type { Http } from '../http/http.js';
+import { foreignAnswer } from '../http/service-error.js';
 import type { ViewProperties } from '../navigation/route.js';
 import { Badge } from '../parts/badge.js';
 import { Copyable } from '../parts/copy-button.js';
@@ -31,10 +34,7 @@ interface StoreStatistics {
 /** The identity of the service, the state of its parts, and the rights of the credential. */
 export default function ServiceView({ session, http, may }: ViewProperties) {
   const { recovery, processor } = session;
-  const parts = useAnswer(
-    async (signal) => (await (await http.send('readyz', { signal })).json()) as Readiness,
-    [http],
-  );
+  const parts = useAnswer((signal) => readReadiness(http, signal), [http]);
   const isOperator = may('operations');
   const store = useAnswer(
     async (signal) =>
@@ -58,7 +58,7 @@ export default function ServiceView({ session, http, may }: ViewProperties) {
       <section class="panel">
         <header>
           <h2>This process</h2>
-          <Parts answer={parts.answer} />
+          <Parts answer={parts.problem === undefined ? parts.answer : undefined} />
         </header>
         {parts.problem && <ErrorState sentence={parts.problem} action={{ label: 'Try again', run: parts.again }} />}
         <dl class="facts">
@@ -110,6 +110,13 @@ export default function ServiceView({ session, http, may }: ViewProperties) {
       )}
     </div>
   );
+}
+
+/** Also a refusal has a body to show, but only the service's own. */
+async function readReadiness(http: Http, signal: AbortSignal): Promise<Readiness> {
+  const response = await http.send('readyz', { signal });
+  if (!hasOwnHeader(response.headers)) throw foreignAnswer(response.status);
+  return response.json();
 }
 
 function Statistics({ store }: { store: StoreStatistics }) {

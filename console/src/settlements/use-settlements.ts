@@ -10,6 +10,8 @@ const MOST_SHOWN = 200;
 const PAGE = 500;
 /** Half of the usual time-out of proxies. */
 const WAIT_SECONDS = 25;
+/** Such a wait, and the time of another read. */
+const LIMIT_MS = 40_000;
 /** An empty page is paused after, too: a service with too many readers answers at once. */
 const PAUSE_MS = 1_000;
 const PAUSE_AFTER_FAILURE_MS = 5_000;
@@ -43,6 +45,7 @@ export function useSettlements(http: Http, client: string): FollowedSettlements 
         query: { client, ...query },
         headers: wait ? { Prefer: `wait=${WAIT_SECONDS}` } : {},
         signal,
+        limitMs: LIMIT_MS,
       });
 
     /** The clock of the service counts, because the clock of this machine may be wrong. */

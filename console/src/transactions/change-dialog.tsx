@@ -75,7 +75,7 @@ export function ChangeDialog({ http, seen, wanted, close, changed, gone }: Prope
   }
 
   return (
-    <Dialog title={words.title} close={close}>
+    <Dialog title={words.title} isHeld={isBusy} close={close}>
       {failure && <FailureNote {...failure} isSame={base.etag === seen.etag} />}
       <Comparison seen={seen} now={base.etag === seen.etag ? undefined : base} />
       {isClosed ? (
@@ -100,7 +100,7 @@ export function ChangeDialog({ http, seen, wanted, close, changed, gone }: Prope
             </label>
           )}
           <div class="actions">
-            <button type="button" onClick={close}>
+            <button type="button" disabled={isBusy} onClick={close}>
               Cancel
             </button>
             <button type="submit" class={wanted === 'deletion' ? 'danger' : 'primary'} disabled={!isReady}>

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { Account } from '../parts/account.js';
 import { StatusBadge } from '../parts/badge.js';
-import { amountText } from '../parts/money.js';
+import { amountText } from '../parts/numbers.js';
 import { Time } from '../parts/time.js';
 import type { Transaction } from './transaction.js';
 

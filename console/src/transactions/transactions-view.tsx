@@ -2,8 +2,7 @@ import { useState } from 'preact/hooks';
 import type { ViewProperties } from '../navigation/route.js';
 import { Account } from '../parts/account.js';
 import { StatusBadge } from '../parts/badge.js';
-import { amountText } from '../parts/money.js';
-import { countText } from '../parts/numbers.js';
+import { amountText, countText } from '../parts/numbers.js';
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.js';
 import { type Column, Table } from '../parts/table.js';
 import { Time } from '../parts/time.js';
@@ -59,7 +58,8 @@ export default function TransactionsView({ http, route, may }: ViewProperties) {
         <ChangeDialog
           {...changing}
           http={http}
-          close={() => setChanging(undefined)}
+          // The reply of an earlier dialog must not close this one.
+          close={() => setChanging((open) => (open === changing ? undefined : open))}
           changed={(transaction, sentence) => {
             transactions.replace(transaction);
             setDone(sentence);

@@ -11,7 +11,7 @@ import { ResolutionNote, type ResolutionResult } from '../resolution-note.js';
 import { isZero, leftOf, type Refund, signedAmountOf } from './refund.js';
 import { RefundDetails } from './refund-details.js';
 import { RefundDialog } from './refund-dialog.js';
-import { useRefundRequest } from './use-refund-request.js';
+import { type RefundOutcome, useRefundRequest } from './use-refund-request.js';
 import { useRefunds } from './use-refunds.js';
 
 interface Properties {
@@ -35,17 +35,14 @@ function Refunds({ access, payment, selected, changed }: Properties) {
   const mayRefund = may('refunds:write');
   const [isDeciding, setDeciding] = useState(false);
   const [resolved, setResolved] = useState<ResolutionResult>();
-  const [made, setMade] = useState<string>();
+  const [outcome, setOutcome] = useState<RefundOutcome>();
   const refunds = useRefunds(http, payment, { isPaused: isDeciding, changed });
   const { answer: all = [], problem, again } = refunds;
   const look = () => {
     changed();
     again();
   };
-  const asked = useRefundRequest(http, payment, all, {
-    look,
-    made: (sentence) => setMade(sentence),
-  });
+  const asked = useRefundRequest(http, payment, all, { look, ended: setOutcome });
   const left = leftOf(payment);
   return (
     <section class="panel payment-refunds" aria-labelledby="payment-refunds">
@@ -60,10 +57,10 @@ function Refunds({ access, payment, selected, changed }: Properties) {
       <p class="refunded">
         <Refunded payment={payment} left={left} />
       </p>
-      {made !== undefined && (
-        <Note isDone dismiss={() => setMade(undefined)}>
+      {outcome && (
+        <Note isDone={outcome.isMade} dismiss={() => setOutcome(undefined)}>
           <p>
-            <bdi>{made}</bdi>
+            <bdi>{outcome.sentence}</bdi>
           </p>
         </Note>
       )}

@@ -32,7 +32,7 @@ export function RefundDetails({ access: { http, may }, refund, isDeciding, decid
     [http, refund],
   );
   const life = timeline.answer;
-  const isForOperator = refund.state === 'PROCESSING' && may('operations') && life?.next.what !== 'under way';
+  const isForOperator = refund.state === 'PROCESSING' && may('operations');
 
   async function readAgain(): Promise<Refund> {
     const refunds = await readRefunds(http, refund.refund.payment);

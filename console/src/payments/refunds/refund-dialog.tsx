@@ -1,23 +1,33 @@
 import { useState } from 'preact/hooks';
 import { DeliberateDialog } from '../../parts/deliberate-dialog.js';
+import { Dialog } from '../../parts/dialog.js';
 import { Field } from '../../parts/field.js';
 import { FormDialog } from '../../parts/form-dialog.js';
-import { amountText } from '../../parts/money.js';
+import { amountText } from '../../parts/numbers.js';
+import { ErrorState, LoadingState } from '../../parts/states.js';
+import type { Asked } from '../../parts/use-answer.js';
 import type { Payment } from '../payment.js';
-import type { Refund } from './refund.js';
+import { leftOf, type Refund } from './refund.js';
 import type { RefundRequest } from './send-refund.js';
+import type { Basis } from './use-refund-request.js';
 
+const TITLE = 'Refund this payment';
 /** Digits, with a point before the decimals; the service judges the rest. */
 const AMOUNT = /^\d+(?:\.\d+)?$/;
 
 interface Properties {
+  /** As the page shows it now. */
   readonly payment: Payment;
+  /** As it was when the form was opened. */
+  readonly basis: Asked<Basis>;
   readonly request: RefundRequest;
   /** It may have been made: then only the same may be sent again. */
   readonly isFixed: boolean;
   /** Refunds of other names that are under way. */
   readonly others: readonly Refund[];
   change(changes: Partial<RefundRequest>): void;
+  /** Reads the payment and its refunds again. */
+  look(): void;
   /** Resolves to why nothing is known to have been given back; undefined if it was made. */
   send(): Promise<string | undefined>;
   close(): void;
@@ -25,11 +35,34 @@ interface Properties {
 
 /** Asks for a refund, and then again for a word that must be typed. */
 export function RefundDialog(properties: Properties) {
+  const { basis, look, close } = properties;
   const [isConfirming, setConfirming] = useState(false);
-  return isConfirming ? (
-    <RefundConfirmation {...properties} close={() => setConfirming(false)} />
-  ) : (
-    <RefundForm {...properties} confirm={() => setConfirming(true)} />
+  if (!basis.answer) return <Opening basis={basis} close={close} />;
+  if (isConfirming) {
+    return <RefundConfirmation {...properties} opened={basis.answer.payment} close={() => setConfirming(false)} />;
+  }
+  return (
+    <RefundForm
+      {...properties}
+      confirm={() => {
+        // Another person may have refunded something since the form was opened: the confirmation says so.
+        look();
+        setConfirming(true);
+      }}
+    />
+  );
+}
+
+/** Until the payment and its refunds are read, nothing can be decided. */
+function Opening({ basis: { problem, again }, close }: Pick<Properties, 'basis' | 'close'>) {
+  return (
+    <Dialog title={TITLE} close={close}>
+      {problem === undefined ? (
+        <LoadingState what="the payment as it is now" />
+      ) : (
+        <ErrorState sentence={problem} action={{ label: 'Try again', run: again }} />
+      )}
+    </Dialog>
   );
 }
 
@@ -42,7 +75,7 @@ function RefundForm({ payment, request, isFixed, others, change, confirm, close 
   });
   return (
     <FormDialog
-      title="Refund this payment"
+      title={TITLE}
       next={isFixed ? 'Send again…' : 'Refund…'}
       problemOf={() => problemOf(request)}
       confirm={confirm}
@@ -73,8 +106,16 @@ function RefundForm({ payment, request, isFixed, others, change, confirm, close 
   );
 }
 
-function RefundConfirmation({ payment, request: { name, amount, reason }, send, close }: Properties) {
+function RefundConfirmation({
+  payment,
+  opened,
+  request: { name, amount, reason },
+  isFixed,
+  send,
+  close,
+}: Properties & { readonly opened: Payment }) {
   const sum = `${amountText(amount)} ${payment.currency}`;
+  const [before, now] = [leftOf(opened), leftOf(payment)];
   return (
     <DeliberateDialog
       title={`Refund ${sum}?`}
@@ -93,6 +134,12 @@ function RefundConfirmation({ payment, request: { name, amount, reason }, send, 
         </strong>
         . This cannot be undone.
       </p>
+      {!isFixed && before !== now && (
+        <p class="note warn" role="status">
+          Since you opened this form, what is left has changed from {amountText(before)} to {amountText(now)}{' '}
+          {payment.currency}. Look at the refunds before you give back {sum}.
+        </p>
+      )}
       {reason !== '' && (
         <p class="detail">
           <bdi>{reason}</bdi>

@@ -6,6 +6,7 @@ import type { Refund } from './refund.js';
 
 /** Often enough for a person to follow, rarely enough that a hundred open tabs are no load. */
 const POLL_MS = 2_000;
+const POLL_AFTER_FAILURE_MS = 5_000;
 
 interface Watching {
   /** A person is deciding on what is shown now. */
@@ -14,7 +15,7 @@ interface Watching {
   changed(): void;
 }
 
-/** The refunds of a payment, oldest first; asked again while one is under way, and the page is visible. */
+/** The refunds of a payment, oldest first; asked again while one is under way and the page is visible, and when it is shown again. */
 export function useRefunds(
   http: Http,
   { idempotencyKey: key, refunded }: Payment,
@@ -28,13 +29,24 @@ export function useRefunds(
     },
     [http, key, refunded],
   );
-  const { answer, isLoading, again } = asked;
+  const { answer, problem, pauseMs, isLoading, again } = asked;
+  const afterMs = problem === undefined ? POLL_MS : Math.max(POLL_AFTER_FAILURE_MS, pauseMs);
 
   const isOpen = answer?.some((refund) => !isFinal(refund)) ?? false;
   useEffect(() => {
     if (!isOpen || isLoading || isPaused) return;
-    return onceShownAfter(POLL_MS, again);
-  }, [isOpen, isLoading, isPaused, again]);
+    const timer = setTimeout(() => !document.hidden && again(), afterMs);
+    return () => clearTimeout(timer);
+  }, [isOpen, isLoading, isPaused, again, afterMs]);
+
+  useEffect(() => {
+    if (isPaused) return;
+    const onVisibility = () => {
+      if (!document.hidden) again();
+    };
+    document.addEventListener('visibilitychange', onVisibility);
+    return () => document.removeEventListener('visibilitychange', onVisibility);
+  }, [isPaused, again]);
 
   const states = answer?.map(({ idempotencyKey, state }) => `${idempotencyKey} ${state}`).join();
   const before = useRef(states);
@@ -48,21 +60,4 @@ export function useRefunds(
 export async function readRefunds(http: Http, key: string, signal?: AbortSignal): Promise<readonly Refund[]> {
   const { body } = await http.ask<Refund[]>(`api/payments/${encodeURIComponent(key)}/refunds`, { signal });
   return body;
-}
-
-/** Returns the function that calls it off. */
-function onceShownAfter(ms: number, run: () => void): () => void {
-  const onVisibility = () => {
-    if (document.hidden) return;
-    document.removeEventListener('visibilitychange', onVisibility);
-    run();
-  };
-  const timer = setTimeout(() => {
-    document.addEventListener('visibilitychange', onVisibility);
-    onVisibility();
-  }, ms);
-  return () => {
-    clearTimeout(timer);
-    document.removeEventListener('visibilitychange', onVisibility);
-  };
 }
