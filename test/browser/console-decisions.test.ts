@@ -102,8 +102,9 @@ describe('a decision of an operator', () => {
     const key = await generateKey(url);
     await pay(url, key);
     let isAtWork = false;
-    const { page } = await tabs.open(url, { locale: 'en-GB' });
-    opened = page;
+    const page = await open('#/service');
+    // From here on the page follows its address.
+    await page.getByRole('heading', { name: 'Service' }).waitFor();
     await page.route(`**/api/payments/${key}/timeline`, async (route) => {
       const { 'if-none-match': _, ...headers } = route.request().headers();
       const response = await route.fetch({ headers });

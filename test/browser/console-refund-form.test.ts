@@ -79,7 +79,9 @@ describe('the form to refund', () => {
     const paid = await sendJson(`${url}/api/payment?reference=${reference}`, 'POST', BODY);
     expect(paid.status, paid.text).toBe(200);
     const key = String(paid.headers['idempotency-key']);
-    const { page } = await tabs.open(url, { locale: 'en-GB' });
+    const { page } = await tabs.open(url, { hash: '#/service', locale: 'en-GB' });
+    // From here on the page follows its address.
+    await page.getByRole('heading', { name: 'Service' }).waitFor();
     opened = page;
     await prepare?.(page, key);
     await page.goto(`${url}/console#/payment/${key}`);
