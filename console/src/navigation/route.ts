@@ -42,6 +42,8 @@ export function useRoute(): Route {
   useEffect(() => {
     const read = () => setHash(location.hash);
     addEventListener('hashchange', read);
+    // It may have changed since the first render.
+    read();
     return () => removeEventListener('hashchange', read);
   }, []);
   return routeOf(hash);
