@@ -157,7 +157,11 @@ describe('CSV', () => {
   it('with a byte order mark, semicolons and other columns of an export is read', async () => {
     const text = '\ufefftransactionId;fromAccount;toAccount;amount;status;createdAt\n1;a;b;100.50;;x\n';
     expect((await readCsv(text, { delimiter: ';' })).map(({ content }) => content)).toEqual([
-      { state: 'good', transaction: { fromAccount: 'a', toAccount: 'b', amount: '100.5', status: 'PENDING' } },
+      {
+        state: 'good',
+        transaction: { fromAccount: 'a', toAccount: 'b', amount: '100.5', status: 'PENDING' },
+        mark: 'points',
+      },
     ]);
   });
 
