@@ -274,7 +274,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   };
 }
 
-/** Loads the stores of this deployment only, because those of the other take a tenth of a start. */
+/** Loads the stores of this deployment only, because a start with those of the other takes longer. */
 async function openDeployment(
   { access, deployment, transactionCacheTtlMs }: Config,
   logger: Logger,

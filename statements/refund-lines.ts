@@ -25,7 +25,7 @@ function returnedAsFailed(row: StatementRow): StatementRow {
   return row.kind === 'refund' && row.units > 0n ? { ...row, state: 'DECLINED', isFailedRefund: true } : row;
 }
 
-/** What the lines of payments say was given back, each as the line of a refund, unless the statement has such a line for the payment. */
+/** A line of a refund for each payment whose own line says that money was given back, unless the statement has one already. */
 export function statedRefunds(rows: readonly StatementRow[]): readonly StatementRow[] {
   const stating = rows.filter(({ kind, state, refundedUnits }) => {
     return kind === 'payment' && state === 'COMPLETED' && refundedUnits !== 0n;

@@ -40,7 +40,7 @@ export interface StatementRow {
   readonly isFailedRefund: boolean;
   /** True of a negative line whose type says nothing. It is a difference if it names a payment or a refund of ours. */
   readonly isUntypedDebit: boolean;
-  /** How much of its payment was given back, by a column of its own. */
+  /** The part of its payment that was given back, if a column of its own says so. */
   readonly refundedUnits: bigint;
 }
 
@@ -96,7 +96,7 @@ const DECLINED_TYPE = new RegExp(`(?:^|\\s)(?:${DECLINED.join('|')})$`, 'i');
 const NO_REFERENCE = /^(?:notprovided|nonref|n\/?a|none|null|-+)$/i;
 const CURRENCY = /^[A-Z]{3}$/;
 const NOT_CAPTURED = /^(?:false|no|nein|0)$/i;
-/** Which way the money of an amount without a sign went. */
+/** The words for the direction in which the money of an amount without a sign went. */
 const DEBIT_SIDES = 's soll d dr debit dbit af'.split(' ');
 const CREDIT_SIDES = 'h haben c cr credit crdt bij'.split(' ');
 const DEBIT_TYPE = /^(?:debit|dr|soll)$/i;
@@ -319,7 +319,7 @@ function isBelowZero(amount: ReadAmount): boolean {
   return 'units' in amount ? amount.units < 0n : amount.either['.'] < 0n;
 }
 
-/** What the type says. Undefined if it says nothing: then the line is a payment, and a negative one is never the payment. */
+/** The kind that the type names. Undefined if it names none: then the line is a payment, unless it is negative. */
 function kindOf(type: string, units: bigint, isNamed: boolean): RowKind | undefined {
   const line = { isNamed, isNegative: units < 0n };
   return KINDS.find(([, words, when]) => words.test(type) && (when === undefined || when(line)))?.[0];

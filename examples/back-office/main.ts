@@ -34,9 +34,9 @@ app.addContentTypeParser(
 /** A page of another web site must not give money back through the browser of the shopkeeper. */
 app.addHook('onRequest', async ({ method, headers }, reply) => {
   // Browsers leave Sec-Fetch-Site out at an address without https that is not on their own machine.
-  const isOwn =
+  const from =
     headers['sec-fetch-site'] ?? (headers.origin?.endsWith(`//${headers.host}`) === false ? 'other' : 'same-origin');
-  if (method === 'POST' && isOwn !== 'same-origin') return reply.code(403).send('Use the page of the back office.');
+  if (method === 'POST' && from !== 'same-origin') return reply.code(403).send('Use the page of the back office.');
 });
 
 app.get('/', async (_request, reply) => reply.type('text/html').send(ordersPage([...(await allOrders()).values()])));

@@ -30,11 +30,7 @@ export interface RefusalEvidence {
 
 /** Every 503 and every refused or cut connection needs a reason: a disturbance of this process or of something the request needs. */
 export function checkRefusals(evidence: RefusalEvidence): Violation[] {
-  const late = evidence.refusals.filter(isLate);
-  // A store that was too slow for one request may be taken for down for a moment, and later ones are refused at once.
-  const isBehindLate = ({ to, sentAt, endedAt }: Refusal) =>
-    late.some((each) => each.to === to && each.sentAt <= endedAt && sentAt <= each.endedAt + RECONNECTED_MS);
-  const unexcused = evidence.refusals.filter((refusal) => !hasReason(refusal, evidence) && !isBehindLate(refusal));
+  const unexcused = evidence.refusals.filter((refusal) => !hasReason(refusal, evidence));
   return unexcused.map((refusal) => ({
     rule: PROMISED_ANSWERS,
     subject: refusal.key ?? refusal.what,
@@ -42,8 +38,6 @@ export function checkRefusals(evidence: RefusalEvidence): Violation[] {
     history: [refusal],
   }));
 }
-
-const isLate = ({ status, sentAt, endedAt }: Refusal) => status === 503 && endedAt - sentAt >= DEADLINE_MS;
 
 function hasReason(refusal: Refusal, { keys, disturbances, maxInFlight = Infinity }: RefusalEvidence): boolean {
   const { what, to, key, status, text, sentAt, endedAt } = refusal;
@@ -55,6 +49,7 @@ function hasReason(refusal: Refusal, { keys, disturbances, maxInFlight = Infinit
   const isInFlight = (each: KeyHistory['exchanges'][number]) =>
     each.what === 'pay' && each.to === to && each.sentAt <= endedAt && each.endedAt >= sentAt;
   return (
+    endedAt - sentAt >= DEADLINE_MS ||
     wasDisturbed(disturbances, [to, ...of], since - RECONNECTED_MS, endedAt + NOTICED_MS) ||
     (PAYMENT.test(what) && keys.flatMap(({ exchanges }) => exchanges.filter(isInFlight)).length > maxInFlight)
   );

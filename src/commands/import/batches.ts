@@ -21,7 +21,7 @@ export interface Batch {
   readonly marks: Marks;
 }
 
-/** How many rows show each of it. */
+/** The number of rows that show each mark. */
 export type Marks = Readonly<Record<AmountMark, number>>;
 
 export const NO_MARKS: Marks = { thousands: 0, commas: 0, points: 0 };

@@ -23,7 +23,7 @@ export type RowContent =
   | { readonly state: 'no row' };
 
 /**
- * What an amount of CSV shows of the program that wrote it. `commas`: `100,50` or `1.250.000`, which is rejected. `thousands`: `1.500`, which is read
+ * A sign of the program that wrote an amount of CSV. `commas`: `100,50` or `1.250.000`, which is rejected. `thousands`: `1.500`, which is read
  * as 1.5, and is a thousand and a half where a comma comes before the decimals. `points`: a point that can only be before decimals.
  */
 export type AmountMark = 'commas' | 'thousands' | 'points';

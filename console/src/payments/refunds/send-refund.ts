@@ -28,8 +28,8 @@ const UNKNOWN =
 const DECLINED = 'This is final. Ask the processor, or give the money back in another way.';
 const AGAIN = 'Send it again with the same name and amount: nothing is given back twice.';
 /**
- * How the refund route refuses a refund of which it has no row, as @idempay/client reads them too. A refusal about the amount or the name
- * begins with the member.
+ * The beginnings of the sentences with which the refund route refuses a refund that has no row; @idempay/client reads them too. A refusal
+ * about the amount or the name begins with the member.
  */
 const NOTHING_GIVEN_BACK =
   /^(?:The payment has \S+ [A-Z]{3} left |The payment was made in [A-Z]{3}, |The payment is [A-Z]+, so there is nothing to give back\.|The payment was charged by the processor |The record of the payment is about to be removed, |The adapter of the processor does not know refunds |No payment found that could be refunded\.|'\w+' )/;

@@ -17,7 +17,7 @@ const NOTHING: Draft = { name: '', amount: undefined, reason: '' };
 /** The requests without a clear answer, by the key of their payment: a person who leaves the page finds them there. Forgotten with the session. */
 const UNCLEAR = new WeakMap<Http, Map<string, RefundRequest>>();
 
-/** What a person decides on: read when the form is opened, because a payment that was paid is not followed. */
+/** A person decides by these. They are read when the form is opened, because the page does not follow a payment that was paid. */
 export interface Basis {
   readonly payment: Payment;
   readonly refunds: readonly Refund[];
@@ -57,7 +57,7 @@ export function useRefundRequest(http: Http, payment: Payment, all: readonly Ref
   // An amount that nobody has typed is what was left when the form was opened: it must not change between the form and the last word.
   const request: RefundRequest = { ...draft, amount: draft.amount ?? leftOf(basis.answer?.payment ?? payment) };
 
-  // What is shown behind the form must not contradict it.
+  // The page behind the form must not contradict it.
   useEffect(() => {
     if (basis.answer && basis.answer.payment.refunded !== payment.refunded) look();
   }, [basis.answer]);
