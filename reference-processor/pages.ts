@@ -1,13 +1,7 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
 import type { LogLine } from './charge-log.js';
 import { type Charges, isDecision, type PendingLine } from './charges.js';
 import type { Refunds } from './refunds.js';
-
-const PagePath = Type.Object({ page: Type.String() });
-const DecisionPath = Type.Object({ page: Type.String(), decision: Type.String() });
-const ReferencePath = Type.Object({ reference: Type.String(), decision: Type.String() });
 
 /** The page loads nothing from another origin. The form may lead to any origin, because its answer sends the browser on to the shop. */
 const PAGE_HEADERS = {
@@ -26,20 +20,19 @@ export function pageUrl({ socket }: FastifyRequest, { page }: Pick<PendingLine, 
  * sends the browser on to the shop. A refund that is pending has no page.
  */
 export function registerPages(scope: FastifyInstance, charges: Charges, refunds: Refunds): void {
-  const routes = scope.withTypeProvider<TypeBoxTypeProvider>();
   // The body of a form without fields, and of scripts that send no JSON.
   scope.addContentTypeParser('*', (_request, payload, done) => {
     payload.resume();
     payload.on('end', () => done(null, undefined));
   });
 
-  routes.get('/pages/:page', { schema: { params: PagePath } }, (request, reply) => {
+  scope.get<{ Params: { page: string } }>('/pages/:page', (request, reply) => {
     const line = charges.ofPage(request.params.page);
     if (line === undefined) return noSuch(reply);
     return reply.headers(PAGE_HEADERS).send(pageOf(line, request.params.page));
   });
 
-  routes.post('/pages/:page/:decision', { schema: { params: DecisionPath } }, async (request, reply) => {
+  scope.post<{ Params: { page: string; decision: string } }>('/pages/:page/:decision', async (request, reply) => {
     const { page, decision } = request.params;
     const line = charges.ofPage(page);
     if (line === undefined || !isDecision(decision)) return noSuch(reply);
@@ -47,7 +40,7 @@ export function registerPages(scope: FastifyInstance, charges: Charges, refunds:
     return reply.redirect(outcome?.returnUrl ?? `/pages/${page}`, 303);
   });
 
-  routes.get('/pending', (request) => [
+  scope.get('/pending', (request) => [
     ...charges.pending().map((line) => {
       const { reference, id, amount, currency, until } = line;
       return { reference, id, amount, currency, until, url: pageUrl(request, line) };
@@ -57,14 +50,17 @@ export function registerPages(scope: FastifyInstance, charges: Charges, refunds:
     }),
   ]);
 
-  routes.post('/pending/:reference/:decision', { schema: { params: ReferencePath } }, async (request, reply) => {
-    const { reference, decision } = request.params;
-    const outcome = isDecision(decision)
-      ? ((await refunds.decide(reference, decision)) ?? (await charges.decide(reference, decision)))
-      : undefined;
-    if (outcome === undefined) return noSuch(reply);
-    return reply.send({ reference, status: outcome.status });
-  });
+  scope.post<{ Params: { reference: string; decision: string } }>(
+    '/pending/:reference/:decision',
+    async (request, reply) => {
+      const { reference, decision } = request.params;
+      const outcome = isDecision(decision)
+        ? ((await refunds.decide(reference, decision)) ?? (await charges.decide(reference, decision)))
+        : undefined;
+      if (outcome === undefined) return noSuch(reply);
+      return reply.send({ reference, status: outcome.status });
+    },
+  );
 }
 
 const noSuch = (reply: FastifyReply) => reply.code(404).send({ error: 'no such pending charge' });

@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import {
   type FastifyBaseLogger,
   type FastifyError,
@@ -8,7 +7,6 @@ import {
   fastify,
   LogController,
 } from 'fastify';
-import { type Static, Type } from 'typebox';
 import { type Behaviour, changeBehaviour } from './behaviour.js';
 import { type Charge, ChargeNotLogged, isRefundLine, type LogLine, type RefundLine } from './charge-log.js';
 import type { ChargeResult, Charges } from './charges.js';
@@ -20,38 +18,52 @@ const MAX_REFERENCE_LENGTH = 255;
 /** Percent-encoded, every character of a path may take three. */
 const MAX_PARAMETER_LENGTH = 3 * MAX_REFERENCE_LENGTH;
 
+const TEXT = { type: 'string' } as const;
 /** Visible ASCII: what a header and a path carry alike. */
-const Reference = Type.String({ pattern: `^[!-~]{1,${MAX_REFERENCE_LENGTH}}$` });
-const ChargeHeaders = Type.Object({ 'idempotency-key': Reference });
-const ChargePath = Type.Object({ reference: Reference });
-const ChargeBody = Type.Object({
-  transactionId: Type.String({ minLength: 1, maxLength: 64 }),
-  amount: Type.String({ pattern: '^[0-9]{1,18}([.][0-9]{1,18})?$' }),
-  currency: Type.String({ pattern: '^[A-Z]{3}$' }),
-  order: Type.Optional(Type.String()),
-  source: Type.Optional(Type.String()),
-  description: Type.Optional(Type.String()),
-  metadata: Type.Optional(Type.Record(Type.String(), Type.String())),
-  returnUrl: Type.Optional(Type.String({ pattern: '^https?://[!-~]{1,1000}$' })),
+const REFERENCE = { ...TEXT, pattern: `^[!-~]{1,${MAX_REFERENCE_LENGTH}}$` };
+const MONEY = {
+  transactionId: { ...TEXT, minLength: 1, maxLength: 64 },
+  amount: { ...TEXT, pattern: '^[0-9]{1,18}([.][0-9]{1,18})?$' },
+  currency: { ...TEXT, pattern: '^[A-Z]{3}$' },
+};
+const KEY_HEADER = schemaOf({ 'idempotency-key': REFERENCE });
+const CHARGE_PATH = schemaOf({ reference: REFERENCE });
+const CHARGE_BODY = schemaOf(MONEY, {
+  order: TEXT,
+  source: TEXT,
+  description: TEXT,
+  metadata: { type: 'object', additionalProperties: TEXT },
+  returnUrl: { ...TEXT, pattern: '^https?://[!-~]{1,1000}$' },
 });
 /** `id` is the charge's name, if the service knows it. It is not needed here. */
-const EndingBody = Type.Object({
-  transactionId: ChargeBody.properties.transactionId,
-  amount: ChargeBody.properties.amount,
-  currency: ChargeBody.properties.currency,
-  id: Type.Optional(Type.String()),
-});
-
+const ENDING_BODY = schemaOf(MONEY, { id: TEXT });
 /** `id` is the charge's name, as in an ending. */
-const RefundBody = Type.Object({
-  charge: Reference,
-  id: Type.Optional(Type.String()),
-  transactionId: ChargeBody.properties.transactionId,
-  amount: ChargeBody.properties.amount,
-  currency: ChargeBody.properties.currency,
-  reason: Type.Optional(Type.String()),
-});
-const RefundQuery = Type.Object({ charge: Reference, id: Type.Optional(Type.String()) });
+const REFUND_BODY = schemaOf({ charge: REFERENCE, ...MONEY }, { id: TEXT, reason: TEXT });
+const REFUND_QUERY = schemaOf({ charge: REFERENCE }, { id: TEXT });
+
+function schemaOf(required: object, optional: object = {}) {
+  return { type: 'object', required: Object.keys(required), properties: { ...required, ...optional } };
+}
+
+/** The requests, as the schemas let them through. */
+interface NamedByHeader {
+  Headers: { readonly 'idempotency-key': string };
+}
+interface NamedByPath {
+  Params: { readonly reference: string };
+}
+interface ChargeRequest extends NamedByHeader {
+  Body: Omit<Charge, 'reference'>;
+}
+interface EndingRequest extends NamedByPath {
+  Body: Pick<Charge, 'transactionId' | 'amount' | 'currency'>;
+}
+interface RefundRequest extends NamedByHeader {
+  Body: EndingRequest['Body'] & { readonly charge: string; readonly reason?: string };
+}
+interface RefundLookUp extends NamedByPath {
+  Querystring: { readonly charge: string };
+}
 
 const STATUSES = { succeeded: 201, declined: 402, pending: 202 } as const;
 const AT_WORK = { error: 'a charge with this reference is still at work' };
@@ -97,23 +109,26 @@ export function createServer(
       const status = behaviour.refuseWith;
       if (status !== null) return reply.code(status).send({ error: `refused with ${status}` });
     });
-    const routes = scope.withTypeProvider<TypeBoxTypeProvider>();
     const isReplyLost = async ({ replyLatencyMs, lostReplyRate }: Behaviour) => {
       if (replyLatencyMs > 0) await delay(replyLatencyMs);
       return random() < lostReplyRate;
     };
 
-    routes.post('/charges', { schema: { headers: ChargeHeaders, body: ChargeBody } }, async (request, reply) => {
-      // A charge keeps the behaviour that was set when it arrived.
-      const atArrival = behaviour;
-      const reference = request.headers['idempotency-key'];
-      const result = await charges.charge({ reference, ...chargeOf(request.body) }, atArrival);
-      if (result.kind === 'new' && (await isReplyLost(atArrival))) return cutConnection(reply);
-      return answer(reply, reference, result);
-    });
+    scope.post<ChargeRequest>(
+      '/charges',
+      { schema: { headers: KEY_HEADER, body: CHARGE_BODY } },
+      async (request, reply) => {
+        // A charge keeps the behaviour that was set when it arrived.
+        const atArrival = behaviour;
+        const reference = request.headers['idempotency-key'];
+        const result = await charges.charge({ reference, ...chargeOf(request.body) }, atArrival);
+        if (result.kind === 'new' && (await isReplyLost(atArrival))) return cutConnection(reply);
+        return answer(reply, reference, result);
+      },
+    );
 
-    const ending = { schema: { params: ChargePath, body: EndingBody } };
-    routes.post('/charges/:reference/ending', ending, async (request, reply) => {
+    const ending = { schema: { params: CHARGE_PATH, body: ENDING_BODY } };
+    scope.post<EndingRequest>('/charges/:reference/ending', ending, async (request, reply) => {
       const atArrival = behaviour;
       const { endWith } = atArrival;
       const { reference } = request.params;
@@ -125,7 +140,7 @@ export function createServer(
       return reply.send(outcomeBody(result.outcome, reply));
     });
 
-    routes.get('/charges/:reference', { schema: { params: ChargePath } }, async (request, reply) => {
+    scope.get<NamedByPath>('/charges/:reference', { schema: { params: CHARGE_PATH } }, async (request, reply) => {
       const { reference } = request.params;
       const found = await charges.lookUp(reference);
       if (found === 'at work') return reply.code(409).send({ ...AT_WORK, reference });
@@ -133,18 +148,22 @@ export function createServer(
       return reply.send(outcomeBody(found, reply));
     });
 
-    routes.post('/refunds', { schema: { headers: ChargeHeaders, body: RefundBody } }, async (request, reply) => {
-      const atArrival = behaviour;
-      const reference = request.headers['idempotency-key'];
-      const { charge, transactionId, amount, currency, reason: purpose } = request.body;
-      const refund = { reference, charge, transactionId, amount, currency, purpose };
-      const result = await refunds.refund(refund, atArrival);
-      if (result.kind === 'new' && (await isReplyLost(atArrival))) return cutConnection(reply);
-      return answer(reply, reference, result);
-    });
+    scope.post<RefundRequest>(
+      '/refunds',
+      { schema: { headers: KEY_HEADER, body: REFUND_BODY } },
+      async (request, reply) => {
+        const atArrival = behaviour;
+        const reference = request.headers['idempotency-key'];
+        const { charge, transactionId, amount, currency, reason: purpose } = request.body;
+        const refund = { reference, charge, transactionId, amount, currency, purpose };
+        const result = await refunds.refund(refund, atArrival);
+        if (result.kind === 'new' && (await isReplyLost(atArrival))) return cutConnection(reply);
+        return answer(reply, reference, result);
+      },
+    );
 
-    const refundLookUp = { schema: { params: ChargePath, querystring: RefundQuery } };
-    routes.get('/refunds/:reference', refundLookUp, async (request, reply) => {
+    const refundLookUp = { schema: { params: CHARGE_PATH, querystring: REFUND_QUERY } };
+    scope.get<RefundLookUp>('/refunds/:reference', refundLookUp, async (request, reply) => {
       const { reference } = request.params;
       const found = await refunds.lookUp(reference, request.query.charge);
       if (found === 'at work') return reply.code(409).send({ ...REFUND_AT_WORK, reference });
@@ -156,7 +175,7 @@ export function createServer(
 }
 
 /** Members of the contract only: others are passed over. */
-function chargeOf(body: Static<typeof ChargeBody>): Omit<Charge, 'reference'> {
+function chargeOf(body: ChargeRequest['Body']): ChargeRequest['Body'] {
   const { transactionId, amount, currency, order, source, description, metadata, returnUrl } = body;
   return { transactionId, amount, currency, order, source, description, metadata, returnUrl };
 }

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
-import { createAccess } from './access/access.js';
 import { type Config, processorNames } from './config.js';
 import { createHealth } from './health/health.js';
 import { createReadiness } from './health/readiness.js';
@@ -22,7 +21,7 @@ import { isNewestOrderNobodys, tellsAmounts } from './payments/history/newest-pa
 import { createPaymentActivity } from './payments/history/payment-activity.js';
 import { createPaymentArea } from './payments/payments.js';
 import type { ProcessorClient } from './payments/ports/processor.js';
-import { createAlarm, createHttpProcessor, type RenewableProcessor } from './payments/processors/http.js';
+import type { RenewableProcessor } from './payments/processors/http.js';
 import { createMovesMoney } from './payments/processors/moves-money.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
 import { backOffMs, RECOVERY_CONCURRENCY } from './payments/recovery.js';
@@ -47,7 +46,6 @@ import type { Traces } from './traces/traces.js';
 import { createTransactions } from './transactions/transactions.js';
 import { openEndpointFile } from './webhooks/endpoint-file.js';
 import { createWebhookOperations } from './webhooks/operations.js';
-import { createWebhooks } from './webhooks/webhooks.js';
 
 const WORDS = { embedded: FOLDER_WORDS, distributed: DATABASE_WORDS } as const;
 /** How long a start waits for the first round of recovery before it serves. It never waits for a processor over the network. */
@@ -80,7 +78,11 @@ export interface App {
 /** The composition root: opens the deployment, builds the features on it, and wires them to HTTP. */
 export async function createApp(config: Config, logger: Logger, listener: Listener, traces?: Traces): Promise<App> {
   const clock = traces?.clock(systemClock) ?? systemClock;
-  const access = config.access.kind === 'required' ? createAccess(config.access, clock, logger) : undefined;
+  // What only some settings ask for is loaded only for them, because its libraries take much of the time of a start.
+  const access =
+    config.access.kind === 'required'
+      ? (await import('./access/access.js')).createAccess(config.access, clock, logger)
+      : undefined;
   const endpointFile =
     config.webhooksFile === undefined
       ? undefined
@@ -99,7 +101,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   await refuseOtherKind(config, deployment, ownNames);
   await refuseOtherAccess(config, deployment);
 
-  const opened = openProcessor(config, paymentLog, clock, traces?.headers);
+  const opened = await openProcessor(config, paymentLog, clock, traces?.headers);
   const stopFollowing = followFiles(config, deployment, opened, logger);
   const measured = metrics.measured(opened);
   const processor = traces?.processor(measured) ?? measured;
@@ -134,15 +136,17 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   const { payments, records: paymentRecords, findTimeline, askProcessor, recovery, retention, waiting, endings } = area;
   const { settlementFeed } = area;
   metrics.showFeed(settlementFeed);
-  const webhooks = createWebhooks(endpointFile, newOwner, {
-    rows: deployment.endpointRows,
-    feed: settlementFeed,
-    history: deployment.paymentHistory,
-    clock,
-    random: Math.random,
-    events: createWebhookLog(logger, storeLog),
-  });
-  if (endpointFile) metrics.showWebhooks(webhooks.counts);
+  const webhooks =
+    endpointFile &&
+    (await import('./webhooks/webhooks.js')).createWebhooks(endpointFile, newOwner, {
+      rows: deployment.endpointRows,
+      feed: settlementFeed,
+      history: deployment.paymentHistory,
+      clock,
+      random: Math.random,
+      events: createWebhookLog(logger, storeLog),
+    });
+  if (webhooks) metrics.showWebhooks(webhooks.counts);
   const transactions = createTransactions(deployment.transactions, deployment.transactionCache, {
     counts: metrics.transactions,
     idempotencyTtlMs: config.payments.idempotencyTtlMs,
@@ -231,7 +235,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       if (config.processor.kind === 'http') tryAmounts();
       backlog.start();
       sampler.start();
-      webhooks.start();
+      webhooks?.start();
       await server.ready();
       listener.serve(server.routing);
     },
@@ -246,7 +250,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       settlementFeed.close();
       // The framework first: it then ends each connection with its answer.
       const connections = server.close().then(() => listener.close());
-      const background = Promise.all([recovery.stop(), retention.stop(), backlog.stop(), webhooks.stop()]);
+      const background = Promise.all([recovery.stop(), retention.stop(), backlog.stop(), webhooks?.stop()]);
       // Connections first: an open connection may still bring a request.
       const ended = Promise.all([connections.then(() => server.requestsUnderWay.ended()), background]);
       try {
@@ -274,7 +278,6 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   };
 }
 
-/** Loads the stores of this deployment only, because a start with those of the other takes longer. */
 async function openDeployment(
   { access, deployment, transactionCacheTtlMs }: Config,
   logger: Logger,
@@ -326,16 +329,17 @@ async function refuse(deployment: Deployment, refusal: string | undefined): Prom
   throw new CannotOpen(refusal);
 }
 
-function openProcessor(
+async function openProcessor(
   { processor, payments }: Config,
   log: PaymentLog,
   clock: Clock,
   traceHeaders: Traces['headers'] | undefined,
-): ProcessorClient & Partial<RenewableProcessor> {
+): Promise<ProcessorClient & Partial<RenewableProcessor>> {
   switch (processor.kind) {
     case 'simulated':
       return createSimulatedProcessor(processor.delayMs);
     case 'http': {
+      const { createAlarm, createHttpProcessor } = await import('./payments/processors/http.js');
       const connections = payments.maxInFlight + RECOVERY_CONCURRENCY;
       return createHttpProcessor({
         ...processor,

@@ -1,6 +1,5 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { checkOf, TEXT } from '../platform/json-schema.js';
 import type { Caller } from './caller.js';
 import { SCOPES, type Scope } from './scopes.js';
 
@@ -11,16 +10,20 @@ const SECRET_BYTES = 32;
 const CLIENT_NAME = /^[A-Za-z0-9._-]{1,64}$/;
 const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/;
 
-const ApiKeyEntry = Type.Object(
-  {
-    name: Type.String({ pattern: CLIENT_NAME }),
-    scopes: Type.Array(Type.Union(SCOPES.map((scope) => Type.Literal(scope))), { minItems: 1 }),
-    sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }),
-    expiresAt: Type.Optional(Type.String({ pattern: ISO_TIME })),
+const problemOf = checkOf({
+  type: 'array',
+  items: {
+    type: 'object',
+    required: ['name', 'scopes', 'sha256'],
+    properties: {
+      name: { ...TEXT, pattern: CLIENT_NAME.source },
+      scopes: { type: 'array', minItems: 1, items: { enum: SCOPES } },
+      sha256: { ...TEXT, pattern: '^[0-9a-f]{64}$' },
+      expiresAt: { ...TEXT, pattern: ISO_TIME.source },
+    },
+    additionalProperties: false,
   },
-  { additionalProperties: false },
-);
-const entries = Compile(Type.Array(ApiKeyEntry));
+});
 
 /** One secret of one client, as the file of rule A2 keeps it: its hash, and never the secret itself. */
 export interface ApiKey {
@@ -46,13 +49,11 @@ export function readApiKeys(text: string): readonly ApiKey[] | { readonly proble
   } catch {
     return { problem: 'it is not JSON' };
   }
-  if (entries.Check(value)) {
-    const keys = value as readonly ApiKey[];
-    const wrong = keys.findIndex(({ expiresAt }) => expiresAt !== undefined && !isExpiry(expiresAt));
-    return wrong < 0 ? keys : { problem: `/${wrong}/expiresAt is a time that does not exist` };
-  }
-  const [error] = entries.Errors(value);
-  return { problem: `${error?.instancePath || 'the whole'} ${error?.message ?? 'is not an array of API keys'}` };
+  const error = problemOf(value);
+  if (error) return { problem: `${error.instancePath || 'the whole'} ${error.message}` };
+  const keys = value as readonly ApiKey[];
+  const wrong = keys.findIndex(({ expiresAt }) => expiresAt !== undefined && !isExpiry(expiresAt));
+  return wrong < 0 ? keys : { problem: `/${wrong}/expiresAt is a time that does not exist` };
 }
 
 export function isClientName(name: string): boolean {

@@ -175,7 +175,8 @@ export function createServer(
     serverFactory: () => listener.server,
     clientErrorHandler: () => {},
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
-    ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
+    // The schemas of the routes are ours. Each start would check them for as long as it takes to compile them.
+    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, validateSchema: false } },
     frameworkErrors(error, request, reply) {
       const answer = publicErrorOf(error);
       sendError(reply.header(requestIdHeader, request.id).headers(sentAlways), answer);
@@ -212,7 +213,6 @@ export function createServer(
   installErrorHandler(app, onUnavailable, measures);
   for (const register of ENDPOINTS) register(app, { ...features, measures, access });
   answerWrongMethods();
-  app.openApiDocuments();
   return app;
 }
 

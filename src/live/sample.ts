@@ -1,6 +1,5 @@
-import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { Buckets } from '../platform/buckets.js';
+import { checkOf, type JsonSchema, objectWith, TEXT } from '../platform/json-schema.js';
 
 type Counts = Readonly<Record<string, number>>;
 
@@ -77,38 +76,45 @@ function bucketsSince({ bounds, counts }: Buckets, before: Buckets): Buckets {
   return { bounds, counts: counts.map((count, index) => count - (before.counts[index] ?? 0)) };
 }
 
-const NUMBER = Type.Number();
-const COUNTS = Type.Record(Type.String(), NUMBER);
-const BUCKETS = Type.Object({ bounds: Type.Array(NUMBER), counts: Type.Array(NUMBER) });
+const NUMBER = { type: 'number' };
+const NUMBERS = { type: 'array', items: NUMBER };
+const BUCKETS = objectWith({ bounds: NUMBERS, counts: NUMBERS });
+const COUNTS = mapOf(NUMBER);
 /** All that the console reads of a sample. Other versions may add members. */
-export const SampleSchema = Type.Object({
-  type: Type.Literal('sample'),
+export const SampleSchema = objectWith({
+  type: { ...TEXT, const: 'sample' },
   at: NUMBER,
-  instance: Type.String(),
-  process: Type.Object({ host: Type.String(), pid: NUMBER, version: Type.String(), startedAt: NUMBER }),
+  instance: TEXT,
+  process: objectWith({ host: TEXT, pid: NUMBER, version: TEXT, startedAt: NUMBER }),
   spanMs: NUMBER,
   payments: COUNTS,
   latency: BUCKETS,
-  cache: Type.Object({ hit: NUMBER, miss: NUMBER, bypass: NUMBER }),
-  lists: Type.Object({ sent: NUMBER, notModified: NUMBER }),
+  cache: objectWith({ hit: NUMBER, miss: NUMBER, bypass: NUMBER }),
+  lists: objectWith({ sent: NUMBER, notModified: NUMBER }),
   commit: BUCKETS,
   loopDelay: BUCKETS,
-  attempts: Type.Object({ request: NUMBER, recovery: NUMBER }),
+  attempts: objectWith({ request: NUMBER, recovery: NUMBER }),
   waiters: NUMBER,
-  backlog: Type.Union([Type.Null(), Type.Object({ payments: NUMBER, oldestMs: NUMBER })]),
+  backlog: { anyOf: [{ type: 'null' }, objectWith({ payments: NUMBER, oldestMs: NUMBER })] },
   queues: COUNTS,
-  stores: Type.Record(Type.String(), Type.Boolean()),
-  processorUp: Type.Boolean(),
+  stores: mapOf({ type: 'boolean' }),
+  processorUp: { type: 'boolean' },
   memoryBytes: NUMBER,
 });
-const samples = Compile(SampleSchema);
+const problemOfSample = checkOf(SampleSchema);
+
+function mapOf(schema: JsonSchema): JsonSchema {
+  return { type: 'object', patternProperties: { '^.*$': schema } };
+}
 
 /** Undefined for a line that is not a whole sample of this service. */
 export function sampleIn(line: string): Sample | undefined {
   if (line.includes('\n')) return undefined;
   try {
     const value: unknown = JSON.parse(line);
-    return samples.Check(value) && [value.latency, value.commit, value.loopDelay].every(isWhole) ? value : undefined;
+    if (problemOfSample(value)) return undefined;
+    const sample = value as Sample;
+    return [sample.latency, sample.commit, sample.loopDelay].every(isWhole) ? sample : undefined;
   } catch {
     return undefined;
   }

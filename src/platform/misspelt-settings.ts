@@ -86,7 +86,10 @@ function tolerance({ length }: string): number {
 /** Ignores underscores and the unit: LOCKTTL_MS is near LOCK_TTL_SECONDS. */
 function editsFor(given: string, setting: string): number {
   const bare = (name: string) => name.replace(UNIT, '').replaceAll('_', '');
-  return bare(given) === bare(setting) ? 0 : editDistance(given, setting);
+  if (bare(given) === bare(setting)) return 0;
+  // So many letters at least are put in or left out.
+  const least = Math.abs(given.length - setting.length);
+  return least > tolerance(setting) ? least : editDistance(given, setting);
 }
 
 /** Letters put in, left out, exchanged for another, or swapped with their neighbour (optimal string alignment). */

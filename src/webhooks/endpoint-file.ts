@@ -1,6 +1,6 @@
-import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import type { ErrorObject } from 'ajv';
 import { isClient } from '../access/client-name.js';
+import { checkOf, TEXT } from '../platform/json-schema.js';
 import { isLoopback } from '../platform/loopback.js';
 import { openRereadFile, type RereadFile } from '../platform/reread-file.js';
 
@@ -14,17 +14,22 @@ const SECRET_BYTES = { least: 24, most: 64 };
 const MOST_SECRETS = 4;
 const LONGEST_URL = 2_000;
 
-const EndpointEntry = Type.Object(
-  {
-    name: Type.String({ pattern: ENDPOINT_NAME }),
-    url: Type.String({ maxLength: LONGEST_URL }),
-    client: Type.Optional(Type.String()),
-    secrets: Type.Array(Type.String({ pattern: SECRET }), { minItems: 1, maxItems: MOST_SECRETS }),
-    private: Type.Optional(Type.Literal(true)),
+const problemOfForm = checkOf({
+  type: 'array',
+  maxItems: MOST_ENDPOINTS,
+  items: {
+    type: 'object',
+    required: ['name', 'url', 'secrets'],
+    properties: {
+      name: { ...TEXT, pattern: ENDPOINT_NAME.source },
+      url: { ...TEXT, maxLength: LONGEST_URL },
+      client: TEXT,
+      secrets: { type: 'array', minItems: 1, maxItems: MOST_SECRETS, items: { ...TEXT, pattern: SECRET.source } },
+      private: { const: true },
+    },
+    additionalProperties: false,
   },
-  { additionalProperties: false },
-);
-const entries = Compile(Type.Array(EndpointEntry, { maxItems: MOST_ENDPOINTS }));
+});
 
 /** Each member of an endpoint, and the form that it must have. */
 const MEMBERS: ReadonlyMap<string, string> = new Map([
@@ -73,7 +78,8 @@ export function endpointsIn(text: string): readonly Endpoint[] {
     throw refuse('it is not JSON');
   }
   if (!Array.isArray(value)) throw refuse('it is not an array of endpoints');
-  if (!entries.Check(value)) throw refuse(formProblemOf(entries.Errors(value)[0]));
+  const error = problemOfForm(value);
+  if (error) throw refuse(sentenceOf(error));
   const endpoints = value as readonly Endpoint[];
   const names = new Set<string>();
   for (const endpoint of endpoints) {
@@ -84,18 +90,16 @@ export function endpointsIn(text: string): readonly Endpoint[] {
   return endpoints;
 }
 
-/** The first error of the schema as a sentence for the person who writes the file. It has no value of the file in it. */
-function formProblemOf(error: ReturnType<typeof entries.Errors>[number] | undefined): string {
-  const [, index, member] = (error?.instancePath ?? '').split('/');
+/** An error of the schema as a sentence for the person who writes the file. It has no value of the file in it. */
+function sentenceOf({ instancePath, keyword, params }: ErrorObject): string {
+  const [, index, member] = instancePath.split('/');
   if (!index) return `it may have at most ${MOST_ENDPOINTS} endpoints`;
   const entry = `entry ${Number(index) + 1}`;
-  if (member === undefined) {
-    const [missing] = error?.keyword === 'required' ? error.params.requiredProperties : [];
-    return missing === undefined ? `${entry} is no object` : `${entry} has no '${missing}'`;
-  }
-  const wanted = MEMBERS.get(member);
-  if (wanted !== undefined) return `${entry} has a '${member}' that is not ${wanted}`;
-  return `${entry} has a member '${member}', and an endpoint has ${[...MEMBERS.keys()].join(', ')} only`;
+  if (member !== undefined) return `${entry} has a '${member}' that is not ${MEMBERS.get(member)}`;
+  if (keyword === 'required') return `${entry} has no '${params.missingProperty}'`;
+  if (keyword !== 'additionalProperties') return `${entry} is no object`;
+  const known = [...MEMBERS.keys()].join(', ');
+  return `${entry} has a member '${params.additionalProperty}', and an endpoint has ${known} only`;
 }
 
 function problemOf(endpoint: Endpoint): string | undefined {

@@ -28,7 +28,7 @@ interface Server {
 }
 
 export function createWebhooks(
-  file: Pick<RereadFile<readonly Endpoint[]>, 'current' | 'close'> | undefined,
+  file: Pick<RereadFile<readonly Endpoint[]>, 'current' | 'close'>,
   newOwner: () => string,
   parts: Omit<RunParts, 'receivers'>,
   receivers: Receivers = createReceivers(parts.clock, CONNECTIONS),
@@ -41,7 +41,7 @@ export function createWebhooks(
 
   /** A server for each endpoint of the file. One whose client has changed is another endpoint. */
   function look(): void {
-    const wanted = new Map((file?.current ?? []).map((endpoint) => [endpoint.name, endpoint]));
+    const wanted = new Map(file.current.map((endpoint) => [endpoint.name, endpoint]));
     for (const [name, server] of servers) {
       if (wanted.has(name) && wanted.get(name)?.client === server.client) continue;
       servers.delete(name);
@@ -66,7 +66,7 @@ export function createWebhooks(
     let last = first;
     /** As the file has it now. The file may have removed it, or given it to another client, since the last look: then as it was before. */
     function present(): Endpoint {
-      const found = file?.current.find((endpoint) => endpoint.name === name);
+      const found = file.current.find((endpoint) => endpoint.name === name);
       if (found && found.client === client) last = found;
       return last;
     }
@@ -122,10 +122,10 @@ export function createWebhooks(
 
   return {
     counts,
-    start: () => file && look(),
+    start: look,
     async stop() {
       cancelLook();
-      file?.close();
+      file.close();
       for (const server of servers.values()) endLater(server);
       servers.clear();
       await Promise.all(ending);

@@ -295,22 +295,22 @@ describe('a route', () => {
     return app.openApiDocuments().forClients;
   };
 
-  test('that is not described does not start', () => {
+  test('that is not described is refused', () => {
     expect(() => build({})).toThrow('the route GET /here/:key has no description');
   });
 
-  test('with a parameter that is not described does not start', () => {
+  test('with a parameter that is not described is refused', () => {
     expect(() => build({ description: storeStatus })).toThrow(
       'the parameter key of the route GET /here/:key is not described',
     );
   });
 
-  test('whose description has a parameter too many does not start', () => {
+  test('whose description has a parameter too many is refused', () => {
     const description = { ...storeValue, parameters: { ...storeValue.parameters, other: { text: '', schema: {} } } };
     expect(() => build({ description })).toThrow('the route GET /here/:key has no parameter other');
   });
 
-  test('that is described does', () => {
+  test('that is described is taken', () => {
     expect(Object.keys(build({ description: storeValue }).paths)).toEqual(['/here/{key}']);
   });
 });

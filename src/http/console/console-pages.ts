@@ -1,9 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
 import { publicErrors } from '../errors/catalogue.js';
 import {
   ASK_AGAIN as ASK_AGAIN_HEADER,
@@ -15,6 +13,7 @@ import {
 } from '../openapi/headers.js';
 import type { AnswerDescription, RouteDescription } from '../openapi/route-description.js';
 import { ASK_AGAIN, type Page, pageOf, sendPage } from '../requests/pages.js';
+import { type ParametersProvider, pathSchema } from '../requests/parameter-schemas.js';
 
 /** Made by console/build.mjs: each file compressed, named `NAME.gz`. */
 const FOLDER = new URL('../../console/', import.meta.url);
@@ -32,7 +31,7 @@ const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /** The name of a file changes with what is in it. */
 const KEPT_FOR_EVER = 'public, max-age=31536000, immutable';
-const FilePath = Type.Object({ file: Type.String() });
+const FilePath = pathSchema('file');
 
 interface ConsoleFile {
   readonly compressed: Page;
@@ -41,7 +40,7 @@ interface ConsoleFile {
 
 /** Rule A4: open, because the files hold no data: the page requests its data with the credential of its user. */
 export function consolePages(server: FastifyInstance): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
   let files: ReadonlyMap<string, ConsoleFile> | undefined;
 
   app.get('/console', { config: { scopes: 'open', page: true, description: consolePage } }, (request, reply) => {

@@ -22,7 +22,7 @@ import { reachable, SharedParts } from './shared-parts.js';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Asked for when all routes are registered. Throws if a route and its description do not fit. */
+    /** For when all routes are registered. It is made at the first call, because few processes need it. Throws if a route and its description do not fit. */
     openApiDocuments(): OpenApiDocuments;
   }
 }

@@ -31,7 +31,7 @@ const forClients: RouteDescription = {
   operationId: 'getDescription',
   tag: 'Description',
   summary: 'The description for clients, as OpenAPI 3.1',
-  text: 'The same for every setting. `getWholeDescription` has more. It is made of the routes themselves when the service starts.',
+  text: 'The same for every setting. `getWholeDescription` has more. It is made of the routes themselves.',
   headers: [ifNoneMatch, ifMatch],
   answers: {
     200: {

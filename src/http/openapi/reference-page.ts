@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
-import { Type } from 'typebox';
 import { publicErrors } from '../errors/catalogue.js';
 import { type Page, pageOf, sendPage } from '../requests/pages.js';
+import { type ParametersProvider, pathSchema } from '../requests/parameter-schemas.js';
 import { PAGE_HEADERS, REQUEST_HEADERS } from './headers.js';
 import type { RouteDescription } from './route-description.js';
 
@@ -14,7 +13,7 @@ const FILES = {
   'swagger-ui.css': 'text/css; charset=utf-8',
   'start.js': 'text/javascript; charset=utf-8',
 } as const;
-const FilePath = Type.Object({ file: Type.String() });
+const FilePath = pathSchema('file');
 
 /**
  * Scripts and styles of this service only, none of them in the page itself, and requests to this service only. Swagger UI draws with
@@ -27,7 +26,7 @@ export const POLICY = {
 
 /** The page that shows the description. Rule A4: open, because it tells nothing of the stored data. */
 export function referencePage(server: FastifyInstance): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
   const pages = new Map<string, Page>();
 
   app.get('/docs', { config: { scopes: 'open', page: true, description: page } }, (request, reply) => {

@@ -1,42 +1,44 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
-import { Type } from 'typebox';
 import type { Health } from '../../health/health.js';
+import { objectWith, TEXT } from '../../platform/json-schema.js';
 import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, publicErrors } from '../errors/catalogue.js';
 import { ofThisMoment } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
+import { type ParametersProvider, pathSchema } from '../requests/parameter-schemas.js';
+
+const INTEGER = { type: 'integer' };
 
 /** The schemas also write the answers (`schema.response` of the routes). */
-export const StoreStatus = Type.Object({
-  status: Type.Literal('UP'),
-  store: Type.String({ description: '`redis` or `embedded`.' }),
-  message: Type.String(),
-  latencyMs: Type.Number({ description: 'Milliseconds that the store took.' }),
+export const StoreStatus = objectWith({
+  status: { ...TEXT, const: 'UP' },
+  store: { ...TEXT, description: '`redis` or `embedded`.' },
+  message: TEXT,
+  latencyMs: { type: 'number', description: 'Milliseconds that the store took.' },
 });
 
-export const StoreValue = Type.Object({
-  key: Type.String(),
-  value: Type.String({ description: 'Of an idempotency key: `KEY GENERATED`, then the transaction id or `DECLINED`.' }),
-  ttlSeconds: Type.Union([Type.Integer(), Type.Null()], { description: 'Null: it does not expire.' }),
+export const StoreValue = objectWith({
+  key: TEXT,
+  value: { ...TEXT, description: 'Of an idempotency key: `KEY GENERATED`, then the transaction id or `DECLINED`.' },
+  ttlSeconds: { anyOf: [INTEGER, { type: 'null' }], description: 'Null: it does not expire.' },
 });
 
-export const StoreStatistics = Type.Object({
-  totalKeys: Type.Integer(),
-  usedMemoryBytes: Type.Integer(),
-  hits: Type.Integer(),
-  misses: Type.Integer(),
-  expiredKeys: Type.Integer(),
-  evictedKeys: Type.Integer(),
-  connectedClients: Type.Integer(),
-  uptimeSeconds: Type.Integer(),
-  version: Type.String(),
+export const StoreStatistics = objectWith({
+  totalKeys: INTEGER,
+  usedMemoryBytes: INTEGER,
+  hits: INTEGER,
+  misses: INTEGER,
+  expiredKeys: INTEGER,
+  evictedKeys: INTEGER,
+  connectedClients: INTEGER,
+  uptimeSeconds: INTEGER,
+  version: TEXT,
 });
 
-const KeyPath = Type.Object({ key: Type.String() });
+const KeyPath = pathSchema('key');
 
 /** Spec 4.2, rules H1 to H3: whether the key-value store is up, one of its keys, its statistics. No cache may store an answer of this moment. */
 export function keyValueStore(server: FastifyInstance, { health }: { readonly health: Health }): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
 
   app.get(
     '/api/health/redis',

@@ -1,7 +1,5 @@
 import { Readable } from 'node:stream';
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
-import { Type } from 'typebox';
 import type { LiveView } from '../../live/live-view.js';
 import { SampleSchema } from '../../live/sample.js';
 import { INTERVAL_MS } from '../../live/sampler.js';
@@ -12,9 +10,10 @@ import { NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { whenClientIsGone } from '../requests/client-gone.js';
+import { type ParametersProvider, querySchema } from '../requests/parameter-schemas.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 
-const Query = Type.Object({ since: Type.Optional(Type.String()) });
+const Query = querySchema('since');
 const PARAMETERS = Object.keys(Query.properties);
 /** Milliseconds since the epoch, to the year 5138. */
 const MOMENT_MS = /^\d{1,14}$/;
@@ -23,7 +22,7 @@ const SAMPLES_OF_A_PART = 10;
 
 /** The samples of all processes, for a client that asks again every `intervalMs`. Asks no store that payments wait for. */
 export function getLiveSamples(server: FastifyInstance, { live }: { readonly live: LiveView }): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
   /** Answers that are not sent whole yet. */
   const unsent = new Set<Readable>();
 

@@ -1,26 +1,30 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
-import { Type } from 'typebox';
 import type { Readiness } from '../../health/readiness.js';
+import { type JsonSchema, objectWith, TEXT } from '../../platform/json-schema.js';
 import { publicErrors } from '../errors/catalogue.js';
 import { ofThisMoment } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
+import type { ParametersProvider } from '../requests/parameter-schemas.js';
 
 export const LIVENESS_PATH = '/livez';
 export const READINESS_PATH = '/readyz';
 export const ALIVE = { status: 'alive' } as const;
 
-const PartState = Type.Union([Type.Literal('up'), Type.Literal('away')]);
-export const ReadinessSchema = Type.Object({
-  status: Type.Union([Type.Literal('ready'), Type.Literal('degraded')]),
-  storeOfRecord: PartState,
-  keyValueStore: Type.Union([...PartState.anyOf, Type.Literal('full')]),
-  processor: PartState,
+const PART_STATES = ['up', 'away'];
+export const ReadinessSchema = objectWith({
+  status: oneOf('ready', 'degraded'),
+  storeOfRecord: oneOf(...PART_STATES),
+  keyValueStore: oneOf(...PART_STATES, 'full'),
+  processor: oneOf(...PART_STATES),
 });
+
+function oneOf(...texts: readonly string[]): JsonSchema {
+  return { anyOf: texts.map((text) => ({ ...TEXT, const: text })) };
+}
 
 /** Rule O1. Before the stores are open `bare-answers.ts` answers in their place. */
 export function probes(server: FastifyInstance, { readiness }: { readonly readiness: Readiness }): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
 
   app.get(LIVENESS_PATH, { config: { scopes: 'open', neverLimited: true, description: livez } }, (_request, reply) => {
     reply.header('cache-control', 'no-store').send(ALIVE);

@@ -1,7 +1,5 @@
 import { Readable } from 'node:stream';
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
-import { Type } from 'typebox';
 import { ExportTotals } from '../../payments/history/export-totals.js';
 import type { PaymentRecords } from '../../payments/history/payment-records.js';
 import type { PaymentRecord, Selection } from '../../payments/ports/payment-history.js';
@@ -10,6 +8,7 @@ import { answerWith } from '../errors/error-answers.js';
 import { always, NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { cutAtRevocation } from '../requests/cut-at-revocation.js';
+import { type ParametersProvider, querySchema } from '../requests/parameter-schemas.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import { DAY, KIND, kindAsked, startOfDay } from './list-payments.js';
@@ -19,8 +18,7 @@ const DAY_MS = 86_400_000;
 /** An export has at most a year. */
 const MOST_DAYS = 366;
 
-const Text = Type.Optional(Type.String());
-const Query = Type.Object({ day: Text, lastDay: Text, processor: Text, kind: Text });
+const Query = querySchema('day', 'lastDay', 'processor', 'kind');
 const PARAMETERS = Object.keys(Query.properties);
 
 /** The payments that were settled on a day, or on several, for the accounts of an operator. */
@@ -28,7 +26,7 @@ export function exportPayments(
   server: FastifyInstance,
   { paymentRecords: records }: { readonly paymentRecords: PaymentRecords },
 ): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
 
   app.get(
     '/api/payments/export',

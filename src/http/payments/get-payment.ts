@@ -1,4 +1,3 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import type { PaymentRecords, ShownPayment } from '../../payments/history/payment-records.js';
 import { paymentJson, paymentTag } from '../../payments/history/payment-representation.js';
@@ -7,6 +6,7 @@ import { answerWith } from '../errors/error-answers.js';
 import { ETAG, REQUEST_HEADERS, REVALIDATE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { readableClient } from '../requests/access-check.js';
+import type { ParametersProvider } from '../requests/parameter-schemas.js';
 import { evaluateRead, sendNotModified } from '../requests/preconditions.js';
 import {
   examplePayment,
@@ -26,7 +26,7 @@ export function getPayment(
   server: FastifyInstance,
   { paymentRecords: records }: { readonly paymentRecords: PaymentRecords },
 ): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
 
   app.get(
     '/api/payments/:key',

@@ -1,6 +1,4 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
-import { Type } from 'typebox';
 import type { PaymentRecords } from '../../payments/history/payment-records.js';
 import { paymentJson } from '../../payments/history/payment-representation.js';
 import type { Prefix, Selection } from '../../payments/ports/payment-history.js';
@@ -14,6 +12,7 @@ import { always, linkToNextPage, NO_STORE, sometimes } from '../openapi/headers.
 import type { ParameterDescription, RouteDescription } from '../openapi/route-description.js';
 import { readableClient } from '../requests/access-check.js';
 import { sendJson } from '../requests/json-answer.js';
+import { type ParametersOf, type ParametersProvider, querySchema } from '../requests/parameter-schemas.js';
 import { pageAfter, refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import { referenceRefusal } from './named-payment.js';
@@ -30,22 +29,21 @@ const ID_PREFIX = /^TXN\d{0,40}$/i;
 const TRANSACTION_ID = /^TXN\d{1,40}$/;
 const KEY_PREFIX = /^[0-9a-f]{1,32}$/;
 
-const Text = Type.Optional(Type.String());
-const Query = Type.Object({
-  find: Text,
-  reference: Text,
-  content: Text,
-  kind: Text,
-  state: Text,
-  pending: Text,
-  processor: Text,
-  from: Text,
-  to: Text,
-  limit: Text,
-  cursor: Text,
-});
+const Query = querySchema(
+  'find',
+  'reference',
+  'content',
+  'kind',
+  'state',
+  'pending',
+  'processor',
+  'from',
+  'to',
+  'limit',
+  'cursor',
+);
 const PARAMETERS = Object.keys(Query.properties);
-type ListQuery = Type.Static<typeof Query>;
+type ListQuery = ParametersOf<typeof Query>;
 
 /** How far a search in content came, which its page does not show. */
 const SEARCHED_FROM_HEADER = 'Idempay-Searched-From';
@@ -55,7 +53,7 @@ export function listPayments(
   server: FastifyInstance,
   { paymentRecords: records }: { readonly paymentRecords: PaymentRecords },
 ): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
 
   app.get(
     '/api/payments',

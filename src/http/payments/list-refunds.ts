@@ -1,4 +1,3 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import type { PaymentRecords } from '../../payments/history/payment-records.js';
 import { paymentJson } from '../../payments/history/payment-representation.js';
@@ -9,6 +8,7 @@ import { NO_STORE } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { readableClient } from '../requests/access-check.js';
 import { sendJson } from '../requests/json-answer.js';
+import type { ParametersProvider } from '../requests/parameter-schemas.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { exampleRefund, keyIn, keyParameter, PaymentPath, READ_BY_KEY } from './shown-payment.js';
 
@@ -17,7 +17,7 @@ export function listRefunds(
   server: FastifyInstance,
   { paymentRecords: records }: { readonly paymentRecords: PaymentRecords },
 ): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
 
   app.get(
     '/api/payments/:key/refunds',

@@ -1,6 +1,4 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
 import { isClient } from '../../access/client-name.js';
 import { paymentJson } from '../../payments/history/payment-representation.js';
 import type { OperationKind } from '../../payments/ports/payment-history.js';
@@ -14,6 +12,7 @@ import type { RequestHeader, RouteDescription } from '../openapi/route-descripti
 import { visibleClient } from '../requests/access-check.js';
 import { clientGone } from '../requests/client-gone.js';
 import { sendJson } from '../requests/json-answer.js';
+import { type ParametersOf, type ParametersProvider, querySchema } from '../requests/parameter-schemas.js';
 import { preferredWaitSeconds } from '../requests/prefer.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
@@ -29,19 +28,18 @@ const US_PER_MS = 1_000;
 /** The digits of a second after its milliseconds, which `Date` does not keep. */
 const MICROSECONDS = /\.\d{3}(\d{1,3})\d*(?:Z|[ +-]\d{2}:\d{2})$/i;
 
-const Text = Type.Optional(Type.String());
-const Query = Type.Object({ after: Text, from: Text, kind: Text, limit: Text, client: Text });
+const Query = querySchema('after', 'from', 'kind', 'limit', 'client');
 const PARAMETERS = Object.keys(Query.properties);
 /** Any of these. A client needs the second one to see the settlements of others. */
 const SCOPES = ['payments:read', 'operations'] as const;
-type FeedQuery = Type.Static<typeof Query>;
+type FeedQuery = ParametersOf<typeof Query>;
 
 /** The feed of settlements. */
 export function listSettlements(
   server: FastifyInstance,
   { settlementFeed: feed }: { readonly settlementFeed: Pick<SettlementFeed, 'read'> },
 ): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
 
   app.get(
     '/api/settlements',

@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
 import type { Access } from '../../access/access.js';
 import { isClient } from '../../access/client-name.js';
 import type { PaymentRecords } from '../../payments/history/payment-records.js';
@@ -19,6 +18,7 @@ import type { PublicError } from '../errors/public-error.js';
 import { always, sometimes } from '../openapi/headers.js';
 import type { ParameterDescription, RequestHeader, RouteErrors } from '../openapi/route-description.js';
 import { visibleClient } from '../requests/access-check.js';
+import { querySchema } from '../requests/parameter-schemas.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 
@@ -35,18 +35,16 @@ export const KEY_HEADER = 'idempotency-key';
 /** Percent-encoded, because a token may name a client in any alphabet. */
 const CLIENT_HEADER = 'idempay-client';
 
-const Text = Type.Optional(Type.String());
-
 /** The query of a request that may name a reference. */
-export const ReferenceQuery = Type.Object({ reference: Text, attempt: Text });
+export const ReferenceQuery = querySchema('reference', 'attempt');
 /** An operator names the client whose reference it is. */
-export const OperatedReferenceQuery = Type.Object({ reference: Text, attempt: Text, client: Text });
+export const OperatedReferenceQuery = querySchema('reference', 'attempt', 'client');
 
 /** A cancellation may be of one attempt only. */
-export const CancellationQuery = Type.Object({ ...OperatedReferenceQuery.properties, only: Text });
+export const CancellationQuery = querySchema('reference', 'attempt', 'client', 'only');
 
 /** `refund` is the name of the refund. */
-export const RefundQuery = Type.Object({ refund: Text, reference: Text, client: Text });
+export const RefundQuery = querySchema('refund', 'reference', 'client');
 
 const REFERENCE_PARAMETERS = Object.keys(ReferenceQuery.properties);
 const OPERATED_REFERENCE_PARAMETERS = Object.keys(OperatedReferenceQuery.properties);

@@ -1,4 +1,3 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import { timelineJson } from '../../payments/history/payment-representation.js';
 import { EVENT_NAMES, type FindTimeline, NEXT_STEPS, timelineOf } from '../../payments/history/timeline.js';
@@ -10,6 +9,7 @@ import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { readableClient } from '../requests/access-check.js';
 import { sendJson } from '../requests/json-answer.js';
+import type { ParametersProvider } from '../requests/parameter-schemas.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { completed, keyIn, keyParameter, PaymentPath, READ_BY_KEY, STATES } from './shown-payment.js';
 
@@ -18,7 +18,7 @@ export function paymentTimeline(
   server: FastifyInstance,
   { findTimeline }: { readonly findTimeline: FindTimeline },
 ): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
 
   app.get(
     '/api/payments/:key/timeline',

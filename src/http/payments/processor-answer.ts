@@ -1,4 +1,3 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import type { AskProcessor } from '../../payments/history/ask-processor.js';
 import { processorAnswerJson } from '../../payments/history/payment-representation.js';
@@ -8,6 +7,7 @@ import { NO_STORE } from '../openapi/headers.js';
 import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { sendJson } from '../requests/json-answer.js';
+import type { ParametersProvider } from '../requests/parameter-schemas.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { keyIn, keyParameter, PaymentPath } from './shown-payment.js';
 
@@ -16,7 +16,7 @@ export function processorAnswer(
   server: FastifyInstance,
   { askProcessor }: { readonly askProcessor: AskProcessor },
 ): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
 
   app.get(
     '/api/payments/:key/processor-answer',

@@ -1,4 +1,3 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import type { PaymentRecords } from '../../payments/history/payment-records.js';
 import { paymentTag } from '../../payments/history/payment-representation.js';
@@ -13,6 +12,7 @@ import { PRINTED } from '../openapi/json-schema.js';
 import { type RouteDescription, refusedBodies } from '../openapi/route-description.js';
 import { requiredBody } from '../requests/body-parser.js';
 import { type JsonBody, membersOf } from '../requests/json-body.js';
+import type { ParametersProvider } from '../requests/parameter-schemas.js';
 import { writeCondition } from '../requests/preconditions.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 import { inUpperCase } from './list-payments.js';
@@ -33,7 +33,7 @@ export function resolvePayment(
   server: FastifyInstance,
   { paymentRecords: records }: { readonly paymentRecords: PaymentRecords },
 ): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
 
   app.post(
     '/api/payments/:key/resolution',

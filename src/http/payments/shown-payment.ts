@@ -1,5 +1,4 @@
 import type { FastifyReply } from 'fastify';
-import { Type } from 'typebox';
 import type { ShownPayment } from '../../payments/history/payment-records.js';
 import { paymentJson, paymentTag } from '../../payments/history/payment-representation.js';
 import type { ClaimedPayment } from '../../payments/ports/payment-history.js';
@@ -16,13 +15,14 @@ import { ETAG, REVALIDATE as REVALIDATE_HEADER } from '../openapi/headers.js';
 import { moment, orNull, whole } from '../openapi/json-schema.js';
 import type { AnswerDescription, ParameterDescription } from '../openapi/route-description.js';
 import { quoted, REVALIDATE } from '../requests/entity-tags.js';
+import { pathSchema } from '../requests/parameter-schemas.js';
 
 // One payment as clients and operators look at it, at the path of its key.
 
 export const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED', 'CANCELLED'] as const;
 
 /** `/api/payments/{key}` */
-export const PaymentPath = Type.Object({ key: Type.String() });
+export const PaymentPath = pathSchema('key');
 
 /** A payment, its timeline and its refunds are shown to its client, to operators, and to those who may read all payments. */
 export const READ_BY_KEY = {

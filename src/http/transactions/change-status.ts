@@ -1,6 +1,4 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
-import { Type } from 'typebox';
 import { statusIn, statusNamed } from '../../transactions/new-transaction.js';
 import { FINAL_STATUSES, type TransactionStatus } from '../../transactions/transaction.js';
 import type { Transactions } from '../../transactions/transactions.js';
@@ -9,13 +7,14 @@ import { answerWith } from '../errors/error-answers.js';
 import { REQUEST_HEADERS } from '../openapi/headers.js';
 import { type RouteDescription, refusedBodies } from '../openapi/route-description.js';
 import type { JsonBody } from '../requests/json-body.js';
+import { type ParametersProvider, querySchema } from '../requests/parameter-schemas.js';
 import { writeCondition } from '../requests/preconditions.js';
 import { accepted, requiredMembers } from './new-transaction.js';
 import { sendTransaction, shownTransaction } from './shown-transaction.js';
 import type { TransactionChanges } from './transaction-changes.js';
 import { idErrors, idParameter, readTransactionId, TransactionPath } from './transaction-path.js';
 
-const Query = Type.Object({ newStatus: Type.Optional(Type.String()) });
+const Query = querySchema('newStatus');
 
 /** Spec 4.3, rule T5. */
 export function changeStatus(
@@ -25,7 +24,7 @@ export function changeStatus(
     transactionChanges,
   }: { readonly transactions: Transactions; readonly transactionChanges?: TransactionChanges },
 ): void {
-  server.withTypeProvider<TypeBoxTypeProvider>().put(
+  server.withTypeProvider<ParametersProvider>().put(
     '/api/transactions/:id/status',
     {
       schema: { params: TransactionPath, querystring: Query },

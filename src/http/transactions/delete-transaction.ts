@@ -1,10 +1,10 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import type { Transactions } from '../../transactions/transactions.js';
 import { publicErrors } from '../errors/catalogue.js';
 import { answerWith } from '../errors/error-answers.js';
 import { REQUEST_HEADERS } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
+import type { ParametersProvider } from '../requests/parameter-schemas.js';
 import { writeCondition } from '../requests/preconditions.js';
 import type { TransactionChanges } from './transaction-changes.js';
 import { idErrors, idParameter, readTransactionId, TransactionPath } from './transaction-path.js';
@@ -17,7 +17,7 @@ export function deleteTransaction(
     transactionChanges,
   }: { readonly transactions: Transactions; readonly transactionChanges?: TransactionChanges },
 ): void {
-  server.withTypeProvider<TypeBoxTypeProvider>().delete(
+  server.withTypeProvider<ParametersProvider>().delete(
     '/api/transactions/:id',
     {
       schema: { params: TransactionPath },

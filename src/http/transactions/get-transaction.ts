@@ -1,4 +1,3 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import { represent } from '../../transactions/representation.js';
 import type { Transactions } from '../../transactions/transactions.js';
@@ -7,6 +6,7 @@ import { answerWith } from '../errors/error-answers.js';
 import { always, ETAG, REQUEST_HEADERS, REVALIDATE as REVALIDATE_HEADER, sometimes } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { quoted, REVALIDATE } from '../requests/entity-tags.js';
+import type { ParametersProvider } from '../requests/parameter-schemas.js';
 import { evaluateRead, sendNotModified } from '../requests/preconditions.js';
 import { sendTransaction, shownTransaction } from './shown-transaction.js';
 import { idErrors, idParameter, readTransactionId, TransactionPath } from './transaction-path.js';
@@ -17,7 +17,7 @@ export function getTransaction(
   { transactions }: { readonly transactions: Transactions },
 ): void {
   server
-    .withTypeProvider<TypeBoxTypeProvider>()
+    .withTypeProvider<ParametersProvider>()
     .get(
       '/api/transactions/:id',
       { schema: { params: TransactionPath }, config: { scopes: ['transactions:read'], description } },

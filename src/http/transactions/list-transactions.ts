@@ -1,25 +1,24 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
-import { Type } from 'typebox';
 import type { Transactions } from '../../transactions/transactions.js';
 import { publicErrors } from '../errors/catalogue.js';
 import { answerWith } from '../errors/error-answers.js';
 import { ETAG, NO_STORE, REQUEST_HEADERS } from '../openapi/headers.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { ifNoneMatchCondition, quoted } from '../requests/entity-tags.js';
+import { type ParametersProvider, querySchema } from '../requests/parameter-schemas.js';
 import { evaluateRead, sendNotModified } from '../requests/preconditions.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import { sendTransactionList } from './list-reply.js';
 import { exampleTransaction } from './shown-transaction.js';
 
-const Query = Type.Object({ from: Type.String({ default: '' }), to: Type.String({ default: '' }) });
+const Query = querySchema('from', 'to');
 
 /** Spec 4.3, rule T7: a list whose tag says nothing about statuses, so a cache that revalidates with it would show old ones. */
 export function listTransactions(
   server: FastifyInstance,
   { transactions }: { readonly transactions: Transactions },
 ): void {
-  server.withTypeProvider<TypeBoxTypeProvider>().get(
+  server.withTypeProvider<ParametersProvider>().get(
     '/api/transactions',
     {
       schema: { querystring: Query },
@@ -27,7 +26,7 @@ export function listTransactions(
     },
     (request, reply) => {
       const { headers, query } = request;
-      const filter = { from: query.from, to: query.to, client: clientOf(request) };
+      const filter = { from: query.from ?? '', to: query.to ?? '', client: clientOf(request) };
       // If-Match is checked first (RFC 9110 13.2.2), which needs the tag.
       const known = headers['if-match'] === undefined ? ifNoneMatchCondition(headers['if-none-match']) : undefined;
       answerWith(reply, transactions.list(filter, known), (list) => {

@@ -1,6 +1,4 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
-import { Type } from 'typebox';
 import { represent } from '../../transactions/representation.js';
 import {
   FIRST_TRANSACTION_ID,
@@ -17,6 +15,7 @@ import { whole } from '../openapi/json-schema.js';
 import type { RouteDescription } from '../openapi/route-description.js';
 import { quoted } from '../requests/entity-tags.js';
 import { sendJson } from '../requests/json-answer.js';
+import { type ParametersOf, type ParametersProvider, querySchema } from '../requests/parameter-schemas.js';
 import { pageAfter, refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import { EXAMPLE_TRANSACTION, transactionMembers } from './shown-transaction.js';
@@ -26,8 +25,7 @@ const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 200;
 const WHOLE_NUMBER = /^[1-9]\d{0,14}$/;
 
-const Text = Type.Optional(Type.String());
-const Query = Type.Object({ from: Text, to: Text, status: Text, limit: Text, cursor: Text });
+const Query = querySchema('from', 'to', 'status', 'limit', 'cursor');
 const PARAMETERS = Object.keys(Query.properties);
 
 /** The newest transactions in pages, for people who look for some of them (docs/engineering/decisions/0056). */
@@ -36,7 +34,7 @@ export function searchTransactions(
   { transactions }: { readonly transactions: Transactions },
 ): void {
   server
-    .withTypeProvider<TypeBoxTypeProvider>()
+    .withTypeProvider<ParametersProvider>()
     .get(
       PATH,
       { schema: { querystring: Query }, config: { scopes: ['transactions:read'], description } },
@@ -53,7 +51,7 @@ export function searchTransactions(
 }
 
 /** The selection of a search; throws the 400 that names the parameter. An empty one counts as absent. */
-function readSearch({ from = '', to = '', status, limit, cursor }: Type.Static<typeof Query>): TransactionSearch {
+function readSearch({ from = '', to = '', status, limit, cursor }: ParametersOf<typeof Query>): TransactionSearch {
   return {
     from,
     to,

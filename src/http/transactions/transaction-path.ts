@@ -1,12 +1,12 @@
-import { Type } from 'typebox';
 import { FIRST_TRANSACTION_ID, LAST_TRANSACTION_ID } from '../../transactions/transaction.js';
 import { publicErrors } from '../errors/catalogue.js';
 import type { ParameterDescription, RouteErrors } from '../openapi/route-description.js';
+import { pathSchema } from '../requests/parameter-schemas.js';
 
 const PLAIN_POSITIVE_INTEGER = /^[1-9][0-9]*$/;
 
 /** `/api/transactions/{id}` */
-export const TransactionPath = Type.Object({ id: Type.String() });
+export const TransactionPath = pathSchema('id');
 
 /**
  * The id of a path; throws the 400 for text that is no plain positive integer. One that is too large for any transaction is read as 0,

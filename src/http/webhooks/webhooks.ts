@@ -1,6 +1,4 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
-import { Type } from 'typebox';
 import { isoTime } from '../../payments/history/payment-representation.js';
 import { UUID } from '../../payments/values/idempotency-key.js';
 import { safeJson } from '../../platform/safe-json.js';
@@ -13,10 +11,11 @@ import { NO_STORE } from '../openapi/headers.js';
 import { moment, orNull, whole } from '../openapi/json-schema.js';
 import type { AnswerDescription, ParameterDescription, RouteDescription } from '../openapi/route-description.js';
 import { sendJson } from '../requests/json-answer.js';
+import { type ParametersProvider, pathSchema, querySchema } from '../requests/parameter-schemas.js';
 import { refuseUnknownParameters } from '../requests/query-parameters.js';
 
-const NamePath = Type.Object({ name: Type.String() });
-const ResendQuery = Type.Object({ key: Type.Optional(Type.String()) });
+const NamePath = pathSchema('name');
+const ResendQuery = querySchema('key');
 const RESEND_PARAMETERS = Object.keys(ResendQuery.properties);
 const US_PER_MS = 1_000;
 
@@ -25,7 +24,7 @@ export function webhooks(
   server: FastifyInstance,
   { webhookOperations: operations }: { readonly webhookOperations: WebhookOperations },
 ): void {
-  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  const app = server.withTypeProvider<ParametersProvider>();
   const schema = { params: NamePath };
   const changing = { operation: 'change webhook', scopes: ['operations'] } as const;
 

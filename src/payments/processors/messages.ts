@@ -1,5 +1,3 @@
-import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import {
   type ChargeResult,
   CONTRACT_OF_ENDINGS,
@@ -21,12 +19,6 @@ import type { ProcessorLocation } from './processor-url.js';
 
 /** The questions of `docs/reference/processor.md`, and what their replies mean. Only a whole reply that says so is an outcome. */
 export type Asked = 'a charge' | 'a look-up' | 'an ending' | 'a refund' | 'a look-up of a refund';
-
-const succeeded = Compile(Type.Object({ status: Type.Literal('succeeded') }));
-const declined = Compile(Type.Object({ status: Type.Literal('declined'), reason: Type.String() }));
-const processing = Compile(Type.Object({ status: Type.Literal('processing') }));
-const pending = Compile(Type.Object({ status: Type.Literal('pending') }));
-const reversed = Compile(Type.Object({ status: Type.Literal('reversed') }));
 
 /** Conflict: a charge under this key is under way. Too Early (RFC 8470): its outcome is not known yet. */
 const STILL_AT_WORK = [409, 425];
@@ -175,8 +167,8 @@ function sentResultOf(asked: 'a charge' | 'a refund', reply: Reply, doubt: strin
   if (reply.complete) {
     const body = readJson(reply.body);
     const isSuccess = reply.status >= 200 && reply.status <= 299;
-    if (isSuccess && succeeded.Check(body)) return { state: 'succeeded', ...idIn(reply) };
-    if (reply.status === 402 && declined.Check(body)) return declineOf(body, reply);
+    if (isSuccess && says('succeeded', body)) return { state: 'succeeded', ...idIn(reply) };
+    if (reply.status === 402 && isDecline(body)) return declineOf(body, reply);
     const waiting = pendingIn(asked, reply);
     if (waiting && !('problem' in waiting)) return { state: 'pending', ...waiting, ...idIn(reply) };
   }
@@ -233,8 +225,8 @@ export function endResultOf(reply: Reply, doubt: string | undefined): EndResult 
 function outcomeIn(reply: Reply) {
   if (!reply.complete || reply.status !== 200) return undefined;
   const body = readJson(reply.body);
-  if (succeeded.Check(body)) return { state: 'succeeded', charged: chargedIn(reply), ...idIn(reply) } as const;
-  return declined.Check(body) ? declineOf(body, reply) : undefined;
+  if (says('succeeded', body)) return { state: 'succeeded', charged: chargedIn(reply), ...idIn(reply) } as const;
+  return isDecline(body) ? declineOf(body, reply) : undefined;
 }
 
 function declineOf({ reason }: { readonly reason: string }, reply: Reply) {
@@ -247,7 +239,7 @@ function declineOf({ reason }: { readonly reason: string }, reply: Reply) {
  */
 function pendingIn(asked: Asked, reply: Reply) {
   if (!reply.complete || reply.status !== PENDING_STATUS[asked]) return undefined;
-  if (!namesEndings(reply) || !pending.Check(readJson(reply.body))) return undefined;
+  if (!namesEndings(reply) || !says('pending', readJson(reply.body))) return undefined;
   const { until, action } = membersOf(reply);
   // A refund has no payer who could follow an action. The action is passed over, because the money may be on its way back.
   return readPending(isOfRefund(asked) ? { until } : { until, action });
@@ -366,7 +358,7 @@ function problemIn(asked: Asked, reply: Reply): string | undefined {
 
 /** Reserved for a charge or a refund that had succeeded, such as a direct debit that was returned. It is an alarm, and no outcome. */
 function isReversed(reply: Reply): boolean {
-  return reply.complete && namesEndings(reply) && reversed.Check(readJson(reply.body));
+  return reply.complete && namesEndings(reply) && says('reversed', readJson(reply.body));
 }
 
 function otherContract(asked: Asked, reply: Reply): string {
@@ -395,13 +387,21 @@ export const namesEndings = (reply: Reply): boolean => contractIn(reply) >= CONT
 export const readsContent = (reply: Reply): boolean => contractIn(reply) >= CONTRACT_OF_CONTENT;
 
 export function isStillAtWork(reply: Reply): boolean {
-  return reply.complete && (STILL_AT_WORK.includes(reply.status) || processing.Check(readJson(reply.body)));
+  return reply.complete && (STILL_AT_WORK.includes(reply.status) || says('processing', readJson(reply.body)));
 }
 
 /** The members of the reply's JSON object; none if it has no such body. */
 export function membersOf(reply: Reply): Readonly<Record<string, unknown>> {
   const value = reply.complete ? readJson(reply.body) : undefined;
   return isObject(value) ? value : {};
+}
+
+function says(status: string, body: unknown): boolean {
+  return isObject(body) && body.status === status;
+}
+
+function isDecline(body: unknown): body is { readonly reason: string } {
+  return isObject(body) && body.status === 'declined' && typeof body.reason === 'string';
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -61,7 +61,7 @@ export const ageOfHour = (row: string) => `(
  * the key's row may have been lost, the first claim counts as made when the key was generated: that bounds how long ago the lost one may
  * have charged.
  */
-export const CLAIM: Statement = claimOf('claim', {
+export const CLAIM: Statement = claimStatement('claim', {
   arrays: '',
   columns: '',
   inserted: '',
@@ -74,7 +74,7 @@ export const CLAIM: Statement = claimOf('claim', {
  * The same for a batch with at least one payment that has content or a reference. It must be the turn of an attempt at a reference: the
  * one before is DECLINED, and will not be removed soon. If rows were lost it waits (`ClaimAttempt.waitAfterLossMs`).
  */
-export const CLAIM_IN_FULL: Statement = claimOf('claim_in_full', {
+export const CLAIM_IN_FULL: Statement = claimStatement('claim_in_full', {
   arrays:
     ', $15::text[], $16::integer[], $17::uuid[], $18::float8[], $19::float8[], $20::text[], $21::text[], $22::float8[]',
   columns: ', reference, attempt, previous_key, late_ms, wait_after_loss_ms, source, content, short_loss_ms',
@@ -124,7 +124,7 @@ function isTurnAfter(previousKey: string, lateMs: string): string {
 }
 
 /** `$14`: former names of the processor. `more` is what only payments with content or a reference need. */
-function claimOf(
+function claimStatement(
   name: string,
   more: Readonly<Record<'arrays' | 'columns' | 'inserted' | 'values' | 'losable' | 'condition', string>>,
 ): Statement {
