@@ -19,6 +19,7 @@ const LONG_FILES = [process.execPath, VITEST, 'run', '--project', 'long', '--max
 /** They need both cores to attack a service with, and to be answered. */
 const ALONE = ['test/faults/attacks.test.ts', 'test/faults/attacks-of-strangers.test.ts'];
 const GENERATED = [
+  'test/http/client-gateway',
   ...['test/http/fuzz', 'test/http/payment-body', 'test/unit/described-bodies', 'test/unit/client/gateway'],
   ...['test/unit/statements/generated', 'test/unit/import/generated-files'],
 ];

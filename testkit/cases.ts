@@ -1,5 +1,5 @@
 /** `npm run test:long -- fuzz` sets it. */
-const TRIES_ALL = process.env.CASES === 'all';
+export const TRIES_ALL = process.env.CASES === 'all';
 /** `npm test` tries one in this number of generated cases. */
 const ONE_OF = 4;
 

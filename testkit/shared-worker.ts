@@ -1,4 +1,9 @@
+import fc from 'fast-check';
 import { afterAll, expect, vi } from 'vitest';
+import { TRIES_ALL } from './cases.js';
+
+// Every push tries the same cases, so that it is refused for its own change only. The long tests try fresh ones.
+if (!TRIES_ALL) fc.configureGlobal({ seed: 1 });
 
 /** Looked at are all but `exit`, to which the logger listens while it has open streams, and `unhandledRejection`, to which the simulator listens for good. */
 const LISTENED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'warning', 'uncaughtException'];

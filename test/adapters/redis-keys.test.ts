@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import { APPEND_ONLY } from '../../testkit/deployments/distributed-stores.js';
 import { LONG_MS, newKey, newOwner, SHORT_LIFE_MS } from '../../testkit/protocol/payment-attempts.js';
@@ -182,8 +182,8 @@ test('a user who may use our channels only hears ends', async () => {
 test('a watch finds the lock also when Redis has no memory to mark it as watched', async () => {
   const locked = await other.lockedKey();
   await redis.client.config('SET', 'maxmemory', '1');
+  onTestFinished(async () => void (await redis.client.config('SET', 'maxmemory', '0')));
   expect((await watching(one, locked)).looked).toMatchObject({ state: 'locked', fingerprint: '100.50 USD' });
-  await redis.client.config('SET', 'maxmemory', '0');
 });
 
 test('an invalid message on the channel wakes no waiter', async () => {
@@ -241,12 +241,6 @@ test.each([
   expect(told).toBe(0);
 });
 
-/**
- * Bug: a script whose connection was lost before its answer was reported as `unchanged`, though it may have run.
- * Cause: with `maxRetriesPerRequest` 0 ioredis rejects it as "Reached the max retries per request limit", which was not
- * among the messages known to mean a lost answer.
- * Fix: only what the server refused itself, or what was never sent, is `unchanged`.
- */
 test('a record whose payment is begun lives as long as its lock, and no shorter than before', async () => {
   const begin = (key: string, leaseMs: number) => one.keys.begin({ key, owner: newOwner(), leaseMs, fingerprint: '' });
   const [short, long] = [newKey(), newKey()];
@@ -258,6 +252,12 @@ test('a record whose payment is begun lives as long as its lock, and no shorter 
   expect(await lifeOf(long)).toBeGreaterThan(1.5 * LONG_MS);
 });
 
+/**
+ * Bug: a script whose connection was lost before its answer was reported as `unchanged`, though it may have run.
+ * Cause: with `maxRetriesPerRequest` 0 ioredis rejects it as "Reached the max retries per request limit", which was not
+ * among the messages known to mean a lost answer.
+ * Fix: only what the server refused itself, or what was never sent, is `unchanged`.
+ */
 describe('a fault of Redis', () => {
   const issue = () => one.keys.issue(newKey(), LONG_MS).then(() => true);
   const expectFault = (asked: Promise<unknown>, effect: string) => expect(asked).rejects.toMatchObject({ effect });

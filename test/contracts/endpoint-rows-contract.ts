@@ -3,10 +3,12 @@ import type { FeedPosition } from '#idempay/payments/settlement-feed.js';
 import type { EndpointRows, SetAside } from '#idempay/webhooks/ports/endpoint-rows.js';
 import { inState, newKey, newOwner } from '../../testkit/protocol/payment-attempts.js';
 import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
+import { patience } from '../../testkit/time/patience.js';
 import { until } from '../../testkit/time/until.js';
 
 const LONG_MS = 600_000;
-const SHORT_MS = 400;
+/** Long enough for a question that a busy machine answers late. */
+const SHORT_MS = patience(1_000);
 const INCARNATION = '0123456789abcdef';
 const TEN_MINUTES_MS = 600_000;
 const DEADLINE_MS = 15_000;

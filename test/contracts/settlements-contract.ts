@@ -94,7 +94,7 @@ export function settlementsContract(ports: ContractPorts): void {
       place = page.next;
       for (const { key } of page.settlements) {
         seen.push(key);
-        expect((await ledger.find(key)).state).not.toBe('processing');
+        expect(await ledger.find(key)).toMatchObject({ state: 'final' });
       }
     };
     await alongside(1, read, async () => {

@@ -96,6 +96,7 @@ test('a blocked key of a create fails none of the other creates, with a key or w
     outcomesOf([Promise.reject(new Error()), ...withKeys.map(() => transactions.create(ROW))]),
   ]);
   await unblock();
+  expect(found[0]?.blocked).toBe('rejected');
   expect(found.map(({ others }) => others)).toEqual([OTHERS, OTHERS]);
 });
 

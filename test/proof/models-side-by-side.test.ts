@@ -51,7 +51,11 @@ async function sideBySide<Ports>(sides: readonly [Ports, Ports], operations: Rec
 }
 
 async function answerOf(ask: () => Promise<unknown>): Promise<string> {
-  const answer = await ask().catch((fault: { name: string; effect?: string }) => `${fault.name} ${fault.effect}`);
+  const answer = await ask().catch((fault: Error & { effect?: string }) => {
+    // A mistake of both sides is no agreement.
+    if (fault.effect === undefined) throw fault;
+    return `${fault.name} ${fault.effect}`;
+  });
   return (JSON.stringify(answer) ?? 'nothing')
     .replaceAll(SINCE, '"$1":true')
     .replaceAll(OWN, (_, name, value) => `"${name}":${Number(value) !== 0}`);

@@ -109,7 +109,7 @@ describe('a payment whose payer must confirm', () => {
     expect(await payments.pay(order, MONEY)).toMatchObject({ state: 'pending' });
   });
 
-  test('is not told for another amount, and is told to a request without content only if it is a repeat', async () => {
+  test('is told neither for another amount nor to a request without content', async () => {
     const { payments, order } = await givenPending();
     expect(await payments.pay(order, OTHER_MONEY)).toEqual({ state: 'reference mismatch' });
     expect(await payments.pay(order, NO_MONEY)).toEqual({ state: 'reference mismatch' });

@@ -3,6 +3,7 @@ import { createWriteStream, readFileSync } from 'node:fs';
 import { Idempay } from '@idempay/client';
 import { expect } from 'vitest';
 import { type CommandResult, startCommand } from '../processes/command.js';
+import { seededRandom, seedFrom } from '../random.js';
 import { until } from '../time/until.js';
 
 const FIRST_ID = 100_000_000_000_001;
@@ -36,8 +37,9 @@ export async function importAndKill(
       () => true,
       () => false,
     );
+  const { fraction } = seededRandom(seedFrom('IMPORT_SEED', 1));
   for (let kill = 1; kill <= kills; kill += 1) {
-    const after = (goodRows(rows) * (kill - 1 + Math.random())) / (kills + 1);
+    const after = (goodRows(rows) * (kill - 1 + fraction())) / (kills + 1);
     const running = startCommand(url, ['transactions', 'import', file, ...more]);
     let ended: CommandResult | undefined;
     running.result.then((result) => {

@@ -143,7 +143,7 @@ test('faults of one operation are met in their order, as often as was asked', as
   expect(unknown.key).toBe(fake.charges[0]?.key);
 });
 
-test('keys that are forgotten or expired are refused', async () => {
+test('a key that was forgotten is refused, and a payment outlives its key', async () => {
   let now = Date.now();
   const { fake, idempay } = clientOf({ now: () => now, keyLifeMs: 1_000 });
   await idempay.payments.prefetchKeys(1);
