@@ -33,7 +33,7 @@ const TRACED: Readonly<Record<string, Environment>> = {
 export async function openContestants(
   opened: Opened,
   deployment: Deployment,
-  { also, before }: Pick<Options, 'also' | 'before'>,
+  { also, before, node24 }: Pick<Options, 'also' | 'before' | 'node24'>,
 ): Promise<Contestants> {
   const folder = await temporaryFolder(opened);
   const redis = await openRedis(opened);
@@ -42,9 +42,15 @@ export async function openContestants(
   const overHttp = { PROCESSOR_URL: processor.url, PROCESSOR_TIMEOUT_MS: '10000' };
   const contestants = new Map<string, Contestant>();
 
-  /** `database` is the one of this server. */
-  async function add(name: string, program: string, environment: Environment, database = postgres): Promise<void> {
-    const server = await openProgram(opened, program, environment);
+  /** `database` is the one of this server, and `node` another Node.js than this one. */
+  async function add(
+    name: string,
+    program: string,
+    environment: Environment,
+    database = postgres,
+    node?: string,
+  ): Promise<void> {
+    const server = await openProgram(opened, program, environment, node);
     const measured = isService(name) ? { ...server, service: server } : server;
     const stores = { redis: [redis], postgres: database ? [database] : [] };
     const meter = await openMeter(opened, { service: [measured], ...stores, processor: [processor] });
@@ -60,12 +66,12 @@ export async function openContestants(
     return { environment, database };
   }
   /** Returns the settings that lead to its simulated payments. */
-  async function addVersion(name: string, program: string): Promise<Environment> {
+  async function addVersion(name: string, program: string, node?: string): Promise<Environment> {
     const [simulated, http] = [await newStores(`${name}_simulated`), await newStores(`${name}_http`)];
     const delayed = postgres ? simulated : await newStores(`${name}_delayed`);
-    await add(name, program, simulated.environment, simulated.database);
-    await add(`${name}, HTTP`, program, { ...http.environment, ...overHttp }, http.database);
-    await add(`${name}, delayed`, program, { ...delayed.environment, ...DELAYED }, delayed.database);
+    await add(name, program, simulated.environment, simulated.database, node);
+    await add(`${name}, HTTP`, program, { ...http.environment, ...overHttp }, http.database, node);
+    await add(`${name}, delayed`, program, { ...delayed.environment, ...DELAYED }, delayed.database, node);
     return simulated.environment;
   }
 
@@ -74,6 +80,7 @@ export async function openContestants(
   await add('naive', benchProgram('naive-port'), { REDIS_URL: redis.url });
   const ours = await addVersion('ours', SERVICE);
   if (before) await addVersion('before', resolve(before, 'dist/main.js'));
+  if (node24) await addVersion('node24', SERVICE, node24);
   for (const [name, settings] of Object.entries(TRACED)) {
     if (!also.includes(name)) continue;
     const where = postgres ? ours : { DATA_DIR: join(folder, name) };

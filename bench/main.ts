@@ -23,6 +23,7 @@
 //   BENCH_BEFORE       folder of another version of this repository, built: its service takes part as `before`, with databases
 //                      of its own, in rates and latency. It shows what a change is worth, because both versions meet the same minutes:
 //                      git worktree add ../before COMMIT && (cd ../before && npm ci && npm run build)
+//   BENCH_NODE24       path of a Node.js 24: the service on it takes part as `node24`, with databases of its own, in rates
 //   SOAK_MINUTES       60      SOAK_ROUNDS_PER_SECOND  60, of ten requests each
 //   SCALING_OPERATIONS of each kind, 12000
 import { Opened } from '../testkit/opened.js';

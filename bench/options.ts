@@ -12,6 +12,7 @@ export function readOptions() {
     rows: list('BENCH_ROW'),
     also: list('BENCH_ALSO'),
     before: process.env.BENCH_BEFORE || undefined,
+    node24: process.env.BENCH_NODE24 || undefined,
     soakMinutes: wholeNumber('SOAK_MINUTES', 60),
     soakRoundsPerSecond: wholeNumber('SOAK_ROUNDS_PER_SECOND', 60),
     scalingOperations: wholeNumber('SCALING_OPERATIONS', 12_000),

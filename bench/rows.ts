@@ -28,7 +28,8 @@ const LEAST_HITS = 0.99;
 
 const STORE_NOTHING = ['bare', 'relay'];
 /** Services that take part if they were started. */
-const OTHER_SERVICES = ['traced', 'sampled', 'before'];
+const VERSIONS = ['before', 'node24'];
+const TRACED = ['traced', 'sampled'];
 
 /** The server that takes each part: `ours`, `bare` and the peers. */
 type Entrants = Readonly<Record<string, string>>;
@@ -56,11 +57,11 @@ export function describeRows(servers: Contestants, folder: string): readonly Mea
     Object.fromEntries(
       names.filter((name) => servers.has(`${name}${suffix}`)).map((name) => [name, `${name}${suffix}`]),
     );
-  const alone = { bare: 'bare', ours: 'ours', ...present(['before']) };
+  const alone = { bare: 'bare', ours: 'ours', ...present(VERSIONS) };
   const withKeys = { ...alone, naive: 'naive' };
-  const withPayments = { ...withKeys, ...present(OTHER_SERVICES) };
-  const overHttp = { bare: 'bare', relay: 'bare, HTTP', ...present(['ours', 'before'], ', HTTP') };
-  const delayed = { bare: 'bare', ...present(['ours', 'before'], ', delayed') };
+  const withPayments = { ...withKeys, ...present(TRACED) };
+  const overHttp = { bare: 'bare', relay: 'bare, HTTP', ...present(['ours', ...VERSIONS], ', HTTP') };
+  const delayed = { bare: 'bare', ...present(['ours', ...VERSIONS], ', delayed') };
   const many = { connections: MANY_CONNECTIONS };
   return [
     payers.first('first payment', withPayments),

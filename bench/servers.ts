@@ -32,12 +32,15 @@ export async function temporaryFolder(opened: Opened): Promise<string> {
 }
 
 /** A service, a bare Fastify, or another program that logs "listening" with its port. */
-export function openProgram(opened: Opened, program: string, environment: Environment = {}) {
-  return opened.keep(startMeasured(program, environment));
+export function openProgram(opened: Opened, program: string, environment: Environment = {}, node?: string) {
+  return opened.keep(startMeasured(program, environment, node));
 }
 
-async function startMeasured(program: string, environment: Environment) {
-  const { url, port, pid, stop, kill } = await startProgram(program, { HOST: '127.0.0.1', PORT: '0', ...environment });
+async function startMeasured(program: string, environment: Environment, node?: string) {
+  const settings = { HOST: '127.0.0.1', PORT: '0', ...environment };
+  // The shell becomes the other Node.js, in place of the one that runs the benchmark.
+  const launcher = node === undefined ? [] : ['sh', '-c', 'shift; exec "$0" "$@"', node];
+  const { url, port, pid, stop, kill } = await startProgram(program, settings, launcher);
   const close = async () => {
     const { code } = await stop();
     // The other servers must still be closed, so nothing is thrown.
