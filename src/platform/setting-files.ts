@@ -61,9 +61,18 @@ export function followFile(
 ): () => void {
   let seen = text;
   let lastProblem: string | undefined;
+  /** The last content of the file. It is parsed once, and not each second, because a bundle may have many certificates. */
+  let last: { readonly content: string; readonly value: ReadResult } | undefined;
+
+  async function valueNow(): Promise<ReadResult> {
+    const found = await readTextAgain(path);
+    if ('problem' in found) return found;
+    if (found.text !== last?.content) last = { content: found.text, value: read(found.text) };
+    return last.value;
+  }
 
   async function readAgain(): Promise<void> {
-    const found = valueIn(await readTextAgain(path), read);
+    const found = await valueNow();
     if ('problem' in found) {
       if (found.problem !== lastProblem)
         log.error(`${name}: the file ${found.problem}. The previous content stays in use.`);

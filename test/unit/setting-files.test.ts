@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ConfigError, readConfig } from '#idempay/config.js';
-import { followFile, secretIn } from '#idempay/platform/setting-files.js';
+import { authoritiesIn, followFile, secretIn } from '#idempay/platform/setting-files.js';
 import { hangReadsOf, LIBUV_THREADS } from '../../testkit/hung-pipe.js';
 import { makeCertificates } from '../../testkit/servers/certificates.js';
 import { until } from '../../testkit/time/until.js';
@@ -139,6 +139,40 @@ test('a secret whose read hangs holds up nothing, and its new content is taken o
   await until('the new content', DEADLINE_MS, () => taken.length > 0);
   pass(1_000);
   expect([taken, errors]).toEqual([[`${PROCESSOR}/new`], []]);
+});
+
+/**
+ * Bug: the certificates of a file of authorities were parsed each second, all in one turn of the process.
+ * Cause: the content was compared after it was parsed. Fix: it is compared first.
+ */
+test('authorities are parsed again only if their file has another content', async () => {
+  const text = await readFile(certificates.authority, 'utf8');
+  const path = await fileWith(text);
+  let parsed = 0;
+  const { taken, errors, pass } = follow(path, text, (content) => {
+    parsed += 1;
+    return authoritiesIn(content);
+  });
+  async function passAndRead() {
+    pass(1_000);
+    // The file is read again meanwhile.
+    for (let count = 0; count < 5; count += 1) await readFile(certificates.key);
+  }
+  for (let second = 0; second < 10; second += 1) await passAndRead();
+  expect(parsed).toBe(1);
+  // Each problem is told again after the content that was known.
+  for (const times of [1, 2]) {
+    await rm(path);
+    await passAndRead();
+    await until('the problem', DEADLINE_MS, () => errors.length === times);
+    await writeFile(path, text);
+    await passAndRead();
+  }
+  expect(parsed).toBe(1);
+  await writeFile(path, `${text}${text}`);
+  await passAndRead();
+  await until('the new content', DEADLINE_MS, () => taken.length > 0);
+  expect([parsed, taken]).toEqual([2, [`${text}${text}`]]);
 });
 
 /** The file is read again when the test passes the time. */
