@@ -34,7 +34,7 @@ import { createComputeRefundKey } from './payments/values/refund.js';
 import { createTransactionIds } from './payments/values/transaction-id.js';
 import { type Clock, systemClock } from './platform/clock.js';
 import { reasonOf } from './platform/faults.js';
-import { followFile, readAuthorities, readSecret, type SettingFile } from './platform/setting-files.js';
+import { authoritiesIn, followFile, type SettingFile, secretIn, type ValueReader } from './platform/setting-files.js';
 import { endsWithin } from './platform/time-limit.js';
 import { VERSION } from './platform/version.js';
 import { FOLDER_WORDS } from './stores/embedded/payments/processor-names.js';
@@ -376,11 +376,11 @@ function followFiles(
       return true;
     },
   };
-  const follow = (read: typeof readSecret) => (file: SettingFile) => {
+  const follow = (read: ValueReader) => (file: SettingFile) => {
     const refusal = file.name.endsWith('_URL_FILE') ? ADDRESS_STAYS : READ_ONCE;
     return followFile(file, read, (text) => (take[file.name]?.(text) ? undefined : refusal), log);
   };
-  const ends = [...secretFiles.map(follow(readSecret)), ...authorityFiles.map(follow(readAuthorities))];
+  const ends = [...secretFiles.map(follow(secretIn)), ...authorityFiles.map(follow(authoritiesIn))];
   return () => {
     for (const end of ends) end();
   };

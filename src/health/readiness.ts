@@ -10,7 +10,7 @@ export interface PartStates {
   readonly processor: PartState;
 }
 
-export interface Look {
+export interface ReadinessLook {
   readonly parts: PartStates;
   /**
    * True if requests should come here. Without the store of record nothing new can be paid: requests belong to a process that has it. If
@@ -25,7 +25,7 @@ export interface Readiness {
   /** At once and for ever: the process will end. */
   startDraining(): void;
   /** Answers within a second. Concurrent calls share one look. */
-  look(): Promise<Look>;
+  look(): Promise<ReadinessLook>;
 }
 
 export function createReadiness(
@@ -34,9 +34,9 @@ export function createReadiness(
   unpaidKeys: { readonly isRefusing: boolean },
 ): Readiness {
   let isDraining = false;
-  let looking: Promise<Look> | undefined;
+  let looking: Promise<ReadinessLook> | undefined;
 
-  async function look(): Promise<Look> {
+  async function look(): Promise<ReadinessLook> {
     try {
       const recordAnswering = health.storeOfRecordAnswers();
       const [recordAnswers, keyValueStore, isReachedByAnother] = await Promise.all([

@@ -13,8 +13,8 @@ const OWN_SAMPLES = KEEP_MS / INTERVAL_MS;
 const OTHER_SAMPLES = 10_000;
 
 /**
- * The newest sample gives a client its time. A sample of a clock that is far ahead would move all others out of the view, so it is left
- * out. Clocks of machines that are synchronized differ by less.
+ * The newest sample gives a client its time. A sample that is far ahead, of another clock or from before this clock was set back, would move
+ * all others out of the view, so it is left out. Clocks of machines that are synchronized differ by less.
  */
 const CLOCK_AHEAD_MS = 60_000;
 
@@ -44,12 +44,17 @@ export class LiveView {
   /** Takes the next sample of this process. */
   add(sample: Sample): void {
     const line = JSON.stringify(sample);
+    // If the clock was set back, the older samples of the future would stand next to the new ones.
+    while ((this.own.at(-1)?.at ?? Number.NEGATIVE_INFINITY) >= sample.at) this.own.pop();
     this.own.push({ at: sample.at, line });
     if (this.own.length > OWN_SAMPLES) this.own.shift();
     this.shared?.append(line).catch(() => {});
   }
 
-  /** The samples of the last fifteen minutes that are younger than `since`, as JSON, oldest first. */
+  /**
+   * The samples of the last fifteen minutes that are younger than `since`, as JSON, oldest first. A `since` that is far ahead counts as absent:
+   * the client has it from before this clock was set back.
+   */
   async samplesAfter(since: number): Promise<readonly string[]> {
     if (this.shared) {
       this.cancelForgetting();
@@ -59,8 +64,9 @@ export class LiveView {
       this.cancelForgetting();
       this.cancelForgetting = this.clock.after(FORGET_AFTER_MS, () => this.forgetOthers());
     }
+    const from = this.isAhead({ at: since }) ? Number.NEGATIVE_INFINITY : since;
     return [...this.own, ...this.others]
-      .filter((entry) => entry.at > since && !this.isOld(entry))
+      .filter((entry) => entry.at > from && !this.isOld(entry) && !this.isAhead(entry))
       .sort((a, b) => a.at - b.at)
       .map(({ line }) => line);
   }
@@ -83,8 +89,7 @@ export class LiveView {
 
   private noteOther(line: string): void {
     const sample = sampleIn(line);
-    if (!sample || sample.instance === this.instance || this.isOld(sample)) return;
-    if (sample.at > this.clock.now() + CLOCK_AHEAD_MS) return;
+    if (!sample || sample.instance === this.instance || this.isOld(sample) || this.isAhead(sample)) return;
     this.others.push({ at: sample.at, line });
     if (this.others.length > OTHER_SAMPLES) this.others.shift();
   }
@@ -96,5 +101,9 @@ export class LiveView {
 
   private isOld({ at }: { readonly at: number }): boolean {
     return at <= this.clock.now() - KEEP_MS;
+  }
+
+  private isAhead({ at }: { readonly at: number }): boolean {
+    return at > this.clock.now() + CLOCK_AHEAD_MS;
   }
 }

@@ -1,4 +1,4 @@
-import { Histogram, type Labels, type Sample } from './histogram.js';
+import { type ExpositionLine, Histogram, type Labels } from './histogram.js';
 
 export type Reading = readonly [Labels, number];
 
@@ -40,7 +40,7 @@ function headOf(name: string, help: string, type: string): string {
   return `# HELP ${name} ${escaped}\n# TYPE ${name} ${type}\n`;
 }
 
-function sampleText({ name, labels, value }: Sample): string {
+function sampleText({ name, labels, value }: ExpositionLine): string {
   const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escapedLabel(text)}"`);
   return `${name}${pairs.length > 0 ? `{${pairs.join(',')}}` : ''} ${value}\n`;
 }

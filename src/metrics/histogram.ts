@@ -3,7 +3,7 @@ import type { Buckets } from '../platform/buckets.js';
 export type Labels = Readonly<Record<string, string>>;
 
 /** One line of `GET /metrics`. */
-export interface Sample {
+export interface ExpositionLine {
   readonly name: string;
   readonly labels: Labels;
   readonly value: number;
@@ -37,7 +37,7 @@ export class Histogram {
     };
   }
 
-  samples(): Sample[] {
+  samples(): ExpositionLine[] {
     return [...this.series.values()].flatMap(({ labels, counts, sum }) => {
       let count = 0;
       const buckets = [...this.bounds, '+Inf'].map((bound, index) => {

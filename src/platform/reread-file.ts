@@ -1,8 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-
-/** A change of the file counts within this time, in every process that reads it. */
-const READ_AGAIN_MS = 1_000;
+import { startRereading } from './rereading.js';
 
 export interface RereadFile<Content> {
   /** The last valid content of the file. */
@@ -39,11 +37,10 @@ export function openRereadFile<Content>(
     }
   }
 
-  const reading = setInterval(readAgain, READ_AGAIN_MS).unref();
   return {
     get current() {
       return current;
     },
-    close: () => clearInterval(reading),
+    close: startRereading(readAgain),
   };
 }

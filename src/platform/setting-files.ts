@@ -1,11 +1,11 @@
 import { X509Certificate } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, type Stats, statSync } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
 import type { Logger } from 'pino';
+import { startRereading } from './rereading.js';
 
 /** Far above any address, and a bundle of authorities; a path that was mixed up may name a disk. */
 const LONGEST_BYTES = 1024 * 1024;
-/** A secret that was changed is in use within this time. */
-const READ_AGAIN_MS = 1_000;
 /** One certificate of a PEM file. */
 export const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
@@ -19,11 +19,17 @@ export interface SettingFile {
 
 type ReadResult = { readonly text: string } | { readonly problem: string };
 
+/** Finds the value in the text of a file, or what is wrong with it. */
+export type ValueReader = (text: string) => ReadResult;
+
 /** The value of a secret: the text of the file without one newline at its end. A problem never quotes the text. */
-export function readSecret(path: string): ReadResult {
-  const read = readText(path);
-  if ('problem' in read) return read;
-  const text = read.text.replace(/\n$/, '');
+export const readSecret = (path: string): ReadResult => valueIn(readText(path), secretIn);
+
+/** Certificates of authorities in PEM form: those that a server's certificate must come from. */
+export const readAuthorities = (path: string): ReadResult => valueIn(readText(path), authoritiesIn);
+
+export function secretIn(content: string): ReadResult {
+  const text = content.replace(/\n$/, '');
   if (text === '') return { problem: 'is empty' };
   if (/\r/.test(text)) return { problem: 'has line ends of Windows (CR LF): write it with one line feed, or none' };
   if (/\p{Cc}/u.test(text)) return { problem: 'has several lines, or control characters: a secret is one line' };
@@ -32,15 +38,12 @@ export function readSecret(path: string): ReadResult {
   return { text };
 }
 
-/** Certificates of authorities in PEM form: those that a server's certificate must come from. */
-export function readAuthorities(path: string): ReadResult {
-  const read = readText(path);
-  if ('problem' in read) return read;
-  const certificates = read.text.match(CERTIFICATE) ?? [];
+export function authoritiesIn(text: string): ReadResult {
+  const certificates = text.match(CERTIFICATE) ?? [];
   if (certificates.length === 0) return { problem: 'has no PEM certificate' };
   try {
     for (const certificate of certificates) new X509Certificate(certificate);
-    return { text: read.text };
+    return { text };
   } catch (error) {
     return { problem: `has a certificate that cannot be read (${(error as Error).message})` };
   }
@@ -52,15 +55,24 @@ export function readAuthorities(path: string): ReadResult {
  */
 export function followFile(
   { name, path, text }: SettingFile,
-  read: (path: string) => ReadResult,
+  read: ValueReader,
   take: (text: string) => string | undefined,
   log: Pick<Logger, 'info' | 'error'>,
 ): () => void {
   let seen = text;
   let lastProblem: string | undefined;
+  /** The last content of the file. It is parsed once, and not each second, because a bundle may have many certificates. */
+  let last: { readonly content: string; readonly value: ReadResult } | undefined;
 
-  function readAgain(): void {
-    const found = read(path);
+  async function valueNow(): Promise<ReadResult> {
+    const found = await readTextAgain(path);
+    if ('problem' in found) return found;
+    if (found.text !== last?.content) last = { content: found.text, value: read(found.text) };
+    return last.value;
+  }
+
+  async function readAgain(): Promise<void> {
+    const found = await valueNow();
     if ('problem' in found) {
       if (found.problem !== lastProblem)
         log.error(`${name}: the file ${found.problem}. The previous content stays in use.`);
@@ -75,25 +87,50 @@ export function followFile(
     else log.error(`${name}: ${refusal}. The previous content stays in use.`);
   }
 
-  const reading = setInterval(readAgain, READ_AGAIN_MS).unref();
-  return () => clearInterval(reading);
+  return startRereading(readAgain);
+}
+
+function valueIn(found: ReadResult, read: ValueReader): ReadResult {
+  return 'problem' in found ? found : read(found.text);
 }
 
 function readText(path: string): ReadResult {
   try {
-    const found = statSync(path);
-    if (found.isDirectory()) return { problem: 'is a folder' };
-    // A pipe would have to be waited for, and could not be read again.
-    if (!found.isFile()) return { problem: 'is not a regular file' };
-    if (found.size > LONGEST_BYTES) return { problem: `is longer than ${LONGEST_BYTES} bytes` };
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(readFileSync(path));
-    if (text.startsWith('\uFEFF')) return { problem: 'begins with a byte order mark: write it as UTF-8 without one' };
-    return { text };
+    const problem = problemOf(statSync(path));
+    return problem === undefined ? textIn(readFileSync(path)) : { problem };
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return { problem: 'does not exist' };
-    if (code === 'EACCES' || code === 'EPERM') return { problem: 'cannot be read by this user' };
-    if (code?.startsWith('ERR_ENCODING')) return { problem: 'is not UTF-8 text' };
-    return { problem: `cannot be read (${code ?? message})` };
+    return { problem: problemOfFault(error) };
   }
+}
+
+/** The same without holding up the process, because a network mount may hang. */
+async function readTextAgain(path: string): Promise<ReadResult> {
+  try {
+    const problem = problemOf(await stat(path));
+    return problem === undefined ? textIn(await readFile(path)) : { problem };
+  } catch (error) {
+    return { problem: problemOfFault(error) };
+  }
+}
+
+function problemOf(found: Stats): string | undefined {
+  if (found.isDirectory()) return 'is a folder';
+  // A pipe would have to be waited for, and could not be read again.
+  if (!found.isFile()) return 'is not a regular file';
+  if (found.size > LONGEST_BYTES) return `is longer than ${LONGEST_BYTES} bytes`;
+  return undefined;
+}
+
+function textIn(bytes: Uint8Array): ReadResult {
+  const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  if (text.startsWith('\uFEFF')) return { problem: 'begins with a byte order mark: write it as UTF-8 without one' };
+  return { text };
+}
+
+function problemOfFault(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT' || code === 'ENOTDIR') return 'does not exist';
+  if (code === 'EACCES' || code === 'EPERM') return 'cannot be read by this user';
+  if (code?.startsWith('ERR_ENCODING')) return 'is not UTF-8 text';
+  return `cannot be read (${code ?? message})`;
 }

@@ -79,6 +79,25 @@ describe('the history of the live view', () => {
     for (let index = 0; index < 1_000; index += 1) history.add(sample(`process ${index}`, NOW + index));
     expect(history.processes.length).toBe(100);
   });
+
+  /** Bug: an open page stood still after the service's clock was set back. Cause: it took its time from the samples of the future. */
+  test('begins anew when the clock of the service was set back', () => {
+    const history = new History(KEEP_MS);
+    history.addAnswer(series('a', NOW - 30_000, NOW));
+    const setTo = NOW - 3_600_000;
+    expect(history.addAnswer(series('a', setTo - 30_000, setTo))).toBe(7);
+    expect([history.latestAt, history.processes.map(({ samples }) => samples.length)]).toEqual([setTo, [7]]);
+    expect(history.addAnswer(series('a', setTo, setTo + INTERVAL_MS))).toBe(1);
+    expect(history.latestAt).toBe(setTo + INTERVAL_MS);
+  });
+
+  test('keeps what it has when a service that was started again has only new samples, or none', () => {
+    const history = new History(KEEP_MS);
+    history.addAnswer(series('a', NOW - 30_000, NOW));
+    history.addAnswer([]);
+    history.addAnswer([sample('b', NOW + 2 * INTERVAL_MS)]);
+    expect(history.processes.map(({ instance }) => instance)).toEqual(['a', 'b']);
+  });
 });
 
 describe('the grid of the live view', () => {

@@ -6,6 +6,7 @@ import { KEEP_MS, type SharedPage } from '#idempay/live/shared-samples.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
+const HOUR_MS = 3_600_000;
 /** While somebody asks more often, the samples of the others are kept. */
 const FORGET_AFTER_MS = 60_000;
 const OTHER_SAMPLES = 10_000;
@@ -118,6 +119,30 @@ describe('the view of a process', () => {
     for (let time = 0; time < 400; time += 1) view.add(sampleAt(clock.now() + time));
     expect((await ask()).ats()).toHaveLength(KEEP_MS / INTERVAL_MS);
   });
+
+  /**
+   * Bug: the live view stood still for up to an hour after the clock of a process was set back by an hour.
+   * Cause: its samples of the future stayed, and gave a page its time; an open page asked for samples after this time only.
+   * Fix: a sample ends those that are not before it, none that is far ahead is shown, and a `since` far ahead counts as absent.
+   */
+  test('goes on when the clock is set back, also for a page that asks for what is after its newest sample', async () => {
+    const { clock, view, ask } = setUp();
+    const before = clock.now();
+    view.add(sampleAt(before - 2 * HOUR_MS));
+    view.add(sampleAt(before - HOUR_MS - INTERVAL_MS));
+    view.add(sampleAt(before));
+    clock.leap(-HOUR_MS);
+    const past = before - HOUR_MS - INTERVAL_MS;
+    expect((await ask()).ats()).toEqual([past]);
+    clock.advance(INTERVAL_MS);
+    view.add(sampleAt(clock.now()));
+    expect((await ask()).ats()).toEqual([past, clock.now()]);
+    expect((await ask(before)).ats()).toEqual([past, clock.now()]);
+    // A page may be ahead by as much as clocks differ.
+    expect((await ask(clock.now() + 60_000)).ats()).toEqual([]);
+    clock.advance(HOUR_MS - INTERVAL_MS);
+    expect((await ask()).ats()).toEqual([]);
+  });
 });
 
 describe('the view of a deployment', () => {
@@ -221,6 +246,15 @@ describe('the view of a deployment', () => {
     clock.advance(1_000);
     const back = await ask();
     expect([back.ats().length, back.ats('other').length]).toEqual([1, 1]);
+  });
+
+  test('shows no sample that it had read before the clock was set back', async () => {
+    const shared = new SharedLines();
+    const { clock, ask } = setUp(shared);
+    shared.lines.push(JSON.stringify(sampleAt(clock.now(), 'other')));
+    expect((await ask()).ats('other')).toHaveLength(1);
+    clock.leap(-HOUR_MS);
+    expect((await ask()).ats('other')).toEqual([]);
   });
 
   test('has nothing that is no sample', async () => {

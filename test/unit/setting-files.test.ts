@@ -1,16 +1,19 @@
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ConfigError, readConfig } from '#idempay/config.js';
-import { followFile, readSecret } from '#idempay/platform/setting-files.js';
+import { authoritiesIn, followFile, secretIn } from '#idempay/platform/setting-files.js';
+import { hangReadsOf, LIBUV_THREADS } from '../../testkit/hung-pipe.js';
 import { makeCertificates } from '../../testkit/servers/certificates.js';
+import { until } from '../../testkit/time/until.js';
 
 const folder = await mkdtemp(join(tmpdir(), 'idempay-secrets-'));
 const certificates = await makeCertificates();
 afterAll(() => Promise.all([rm(folder, { recursive: true }), certificates.remove()]));
 
+const DEADLINE_MS = 10_000;
 const PROCESSOR = 'https://shop:not-this-one@processor.example/v1';
 let files = 0;
 
@@ -105,24 +108,83 @@ describe('a secret in a file', () => {
  * Cause: the start trimmed the value, and the renewal compared the text as it was. Fix: the file is refused at both.
  */
 test('a blank that a secret gets while the service runs is named, and the previous content stays in use', async () => {
-  vi.useFakeTimers({ toFake: ['setInterval'] });
-  onTestFinished(() => void vi.useRealTimers());
   const path = await fileWith(PROCESSOR);
-  const taken: string[] = [];
-  const errors: unknown[] = [];
-  const log = { info: () => {}, error: (line: unknown) => errors.push(line) } as unknown as Pick<
-    Logger,
-    'info' | 'error'
-  >;
-  const file = { name: 'PROCESSOR_URL_FILE', path, text: PROCESSOR };
-  onTestFinished(followFile(file, readSecret, (text) => void taken.push(text), log));
+  const { taken, errors, pass } = follow(path, PROCESSOR);
   await writeFile(path, `${PROCESSOR} \n`);
-  vi.advanceTimersByTime(2_000);
+  pass(2_000);
+  await until('the problem', DEADLINE_MS, () => errors.length > 0);
   expect(errors).toEqual([
     'PROCESSOR_URL_FILE: the file begins or ends with a blank: remove it. The previous content stays in use.',
   ]);
   expect(taken).toEqual([]);
 });
+
+/**
+ * Bug: a secret on a network mount that hung stopped the whole process.
+ * Cause: the file was read again synchronously. Fix: a thread of libuv's pool reads it.
+ */
+test('a secret whose read hangs holds up nothing, and its new content is taken once when the read ends', async () => {
+  const path = await fileWith(PROCESSOR);
+  const { taken, errors, pass } = follow(path, PROCESSOR);
+  await writeFile(path, `${PROCESSOR}/new`);
+  // Without a free thread the read does not end, as on such a mount.
+  const pipe = join(folder, 'pipe');
+  const release = hangReadsOf(pipe);
+  onTestFinished(release);
+  const reads = Array.from({ length: LIBUV_THREADS }, () => readFile(pipe));
+  pass(10_000);
+  expect(taken).toEqual([]);
+  release();
+  await Promise.allSettled(reads);
+  await until('the new content', DEADLINE_MS, () => taken.length > 0);
+  pass(1_000);
+  expect([taken, errors]).toEqual([[`${PROCESSOR}/new`], []]);
+});
+
+/**
+ * Bug: the certificates of a file of authorities were parsed each second, all in one turn of the process.
+ * Cause: the content was compared after it was parsed. Fix: it is compared first.
+ */
+test('authorities are parsed again only if their file has another content', async () => {
+  const text = await readFile(certificates.authority, 'utf8');
+  const path = await fileWith(text);
+  let parsed = 0;
+  const { taken, errors, pass } = follow(path, text, (content) => {
+    parsed += 1;
+    return authoritiesIn(content);
+  });
+  async function passAndRead() {
+    pass(1_000);
+    // The file is read again meanwhile.
+    for (let count = 0; count < 5; count += 1) await readFile(certificates.key);
+  }
+  for (let second = 0; second < 10; second += 1) await passAndRead();
+  expect(parsed).toBe(1);
+  // Each problem is told again after the content that was known.
+  for (const times of [1, 2]) {
+    await rm(path);
+    await passAndRead();
+    await until('the problem', DEADLINE_MS, () => errors.length === times);
+    await writeFile(path, text);
+    await passAndRead();
+  }
+  expect(parsed).toBe(1);
+  await writeFile(path, `${text}${text}`);
+  await passAndRead();
+  await until('the new content', DEADLINE_MS, () => taken.length > 0);
+  expect([parsed, taken]).toEqual([2, [`${text}${text}`]]);
+});
+
+/** The file is read again when the test passes the time. */
+function follow(path: string, text: string, read = secretIn) {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const [taken, errors]: [string[], unknown[]] = [[], []];
+  const log = { info: () => {}, error: (line: unknown) => void errors.push(line) } as Pick<Logger, 'info' | 'error'>;
+  const file = { name: 'PROCESSOR_URL_FILE', path, text };
+  onTestFinished(followFile(file, read, (content) => void taken.push(content), log));
+  return { taken, errors, pass: (ms: number) => vi.advanceTimersByTime(ms) };
+}
 
 describe('authorities in a file', () => {
   const STORES = { REDIS_URL: 'rediss://host', DATABASE_URL: 'postgres://host/idempay?sslmode=verify-full' };

@@ -11,14 +11,12 @@ export type ConnectionState =
 
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
-/** Samples of this overlap are requested again, because clocks of processes differ; duplicates are found by process and time. */
-const OVERLAP_MS = 60_000;
 
 interface Listener {
   samples(samples: LiveSamples): void;
   state(state: ConnectionState): void;
-  /** The newest sample that is known; 0: none is. */
-  latestAt(): number;
+  /** Only samples after this time are asked for; 0: all. */
+  since(): number;
 }
 
 /**
@@ -97,7 +95,7 @@ export class LiveConnection {
   async #fetch(): Promise<LiveSamples> {
     const poll = new AbortController();
     this.#poll = poll;
-    const since = Math.max(0, this.listener.latestAt() - OVERLAP_MS);
+    const since = this.listener.since();
     const query = { since: since === 0 ? undefined : since };
     return (await this.http.ask<LiveSamples>('api/live', { query, signal: poll.signal })).body;
   }

@@ -2,6 +2,8 @@ import type { Sample } from './sample.js';
 
 /** More processes than this are no deployment but a mistake; the ones that were silent longest are forgotten. */
 const MOST_PROCESSES = 100;
+/** Samples of this overlap are requested again, because clocks of processes differ; duplicates are found by process and time. */
+const OVERLAP_MS = 60_000;
 
 /** The samples of one process that are kept, oldest first. */
 export interface ProcessHistory {
@@ -23,11 +25,26 @@ export class History {
     return this.#latestAt;
   }
 
+  /** The next request asks for samples after this time; 0: for all. */
+  get since(): number {
+    return Math.max(0, this.#latestAt - OVERLAP_MS);
+  }
+
   /** In the order in which they were started. */
   get processes(): readonly ProcessHistory[] {
     return [...this.#processes.values()].sort(
       (a, b) => a.latest.process.startedAt - b.latest.process.startedAt || a.instance.localeCompare(b.instance),
     );
+  }
+
+  /** Adds the samples of the answer to a request with `since`, and returns how many were new. */
+  addAnswer(samples: readonly Sample[]): number {
+    // Older samples than requested come after the service's clock was set back: those that are kept are of the future.
+    if (samples[0] && samples[0].at <= this.since) {
+      this.#processes.clear();
+      this.#latestAt = 0;
+    }
+    return samples.filter((sample) => this.add(sample)).length;
   }
 
   /** Returns whether it was new. */

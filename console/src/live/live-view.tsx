@@ -38,7 +38,7 @@ export default function LiveView({ http, may }: ViewProperties) {
         draw();
       },
       state: setState,
-      latestAt: () => shown.latestAt,
+      since: () => shown.since,
     });
     connection.current = opened;
     const moving = setInterval(draw, MOVE_ON_MS);

@@ -34,7 +34,7 @@ export class LiveModel {
   #drawn = '';
   #version = 0;
 
-  /** Takes those samples that it does not have yet. */
+  /** Takes those samples that it does not have yet, from the answer to a request with `since`. */
   take({ intervalMs, keepMs, samples }: LiveSamples, pageNow: number): void {
     if (intervalMs !== this.#grid.intervalMs || keepMs !== this.#grid.keepMs) {
       this.#history = new History(keepMs);
@@ -42,8 +42,8 @@ export class LiveModel {
       this.#charts = [];
     }
     const newest = this.#history.latestAt;
-    for (const sample of samples) if (this.#history.add(sample)) this.#taken += 1;
-    if (this.#history.latestAt > newest) this.#heardAt = pageNow;
+    this.#taken += this.#history.addAnswer(samples);
+    if (this.#history.latestAt !== newest) this.#heardAt = pageNow;
   }
 
   /** Fills the charts up to now. Needs to be called after `take`, and as time goes by. */
@@ -87,6 +87,11 @@ export class LiveModel {
   /** The time of the newest sample; 0 while there is none. */
   get latestAt(): number {
     return this.#history.latestAt;
+  }
+
+  /** The next request asks for samples after this time; 0: for all. */
+  get since(): number {
+    return this.#history.since;
   }
 
   /** By the clocks of the processes. */

@@ -3,9 +3,7 @@ import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
-
-/** A renewed certificate is in use within this time. */
-const READ_AGAIN_MS = 1_000;
+import { startRereading } from '../../platform/rereading.js';
 
 /** PEM files: the certificate with the chain behind it, and its private key. */
 export interface CertificateFiles {
@@ -49,7 +47,8 @@ export function followCertificate(
 
   async function readAgain(): Promise<void> {
     try {
-      const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')]);
+      const cert = await readFile(certFile, 'utf8');
+      const key = await readFile(keyFile, 'utf8');
       if (cert !== current.cert || key !== current.key) {
         checkPair({ cert, key });
         use({ cert, key });
@@ -64,8 +63,7 @@ export function followCertificate(
     }
   }
 
-  const reading = setInterval(readAgain, READ_AGAIN_MS).unref();
-  return () => clearInterval(reading);
+  return startRereading(readAgain);
 }
 
 function checkPair({ cert, key }: CertificatePair): void {

@@ -105,7 +105,7 @@ const description: RouteDescription = {
 To follow them, ask again every \`intervalMs\`, with \`since\`: the time of the newest sample less a minute, as another process' clock may differ; a sample is known by \`instance\` and \`at\`. While Redis is down only the samples of the process that is asked are there.`,
   parameters: {
     since: {
-      text: 'Only samples that are after this time, in milliseconds since 1970.',
+      text: 'Only samples that are after this time, in milliseconds since 1970. A time that is more than a minute ahead of the service counts as absent, because its clock was set back.',
       schema: { type: 'integer', minimum: 0 },
       example: 1_795_000_000_000,
     },
