@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { PAYMENT_OUTCOMES, REFUSAL_REASONS } from '#idempay/http/requests/measures.js';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { readSamples, type Sample } from '../../testkit/client/metrics.js';
 import { givenTransaction, listTransactions, readTransaction } from '../../testkit/client/transactions.js';
@@ -91,6 +92,16 @@ describe('what is asked of the metrics', () => {
     for (const part of ['**It means**', '**Look at**', '**Do**']) expect(section.split('\n## ')[0]).toContain(part);
     expect(ALERT_TESTS).toContain(`alertname: ${name}\n`);
   });
+});
+
+test.each([
+  ['idempay_payments_total{outcome}', PAYMENT_OUTCOMES],
+  ['idempay_requests_refused_total{reason}', REFUSAL_REASONS],
+])('the runbook has a row for each value of %s', (series, values) => {
+  const [, explained = ''] = RUNBOOK.split(`\`${series}\``);
+  const [table = ''] = /(^[|].*\n)+/m.exec(explained) ?? [];
+  const named = table.split('\n').flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`(\w+)`/g)]);
+  expect(named.map(([, value]) => value).sort()).toEqual([...values].sort());
 });
 
 /** At least one of the series has each value that is asked for, or left out. */
