@@ -36,12 +36,17 @@ export function addApiKey(path: string, name: string, scopes: readonly Scope[], 
   return secret;
 }
 
-/** Removes the client's secrets, or the one whose hash begins like this. Returns how many. */
-export function revokeApiKeys(path: string, name: string, sha256Start = ''): number {
+/** Removes the client's secrets, or the only one whose hash begins like this. Returns how many. Throws KeyFileError if several begin so. */
+export function revokeApiKeys(path: string, name: string, sha256Start?: string): number {
   let revoked = 0;
   edit(path, (keys) => {
-    const kept = keys.filter((key) => key.name !== name || !key.sha256.startsWith(sha256Start));
+    const kept = keys.filter((key) => key.name !== name || !key.sha256.startsWith(sha256Start ?? ''));
     revoked = keys.length - kept.length;
+    if (sha256Start !== undefined && revoked > 1) {
+      throw new KeyFileError(
+        `${revoked} keys of ${name} have this id, and none was revoked: give more digits of the sha256 in ${path}.`,
+      );
+    }
     return kept;
   });
   return revoked;

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { PAYMENT_OUTCOMES, REFUSAL_REASONS } from '#idempay/http/requests/measures.js';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { readSamples, type Sample } from '../../testkit/client/metrics.js';
 import { givenTransaction, listTransactions, readTransaction } from '../../testkit/client/transactions.js';
@@ -26,7 +27,7 @@ const QUERIES: [string, string][] = [
   ),
 ];
 const SELECTOR = /\b(idempay_\w+)(?:\{([^}]*)\})?/g;
-const MATCHER = /(\w+)(=~|=)"([^"]*)"/g;
+const MATCHER = /(\w+)(=~|!~|!=|=)"([^"]*)"/g;
 const GROUPING = /\bby \(([^)]*)\)/g;
 /** Given by the collector, or by what happens. */
 const ANY_VALUE = ['instance', 'job', 'status'];
@@ -50,6 +51,7 @@ describe('what is asked of the metrics', () => {
       await pay(url, await generateKey(url));
       await readTransaction(url, (await givenTransaction(url)).transactionId);
       await listTransactions(url);
+      for (const path of ['/livez', '/readyz', '/metrics', '/api/health/redis']) await ask(`${url}${path}`);
       const text = await until('the backlog and the webhook to be seen', SEEN_DEADLINE_MS, async () => {
         const shown = (await ask(`${url}/metrics`)).text;
         return (
@@ -92,11 +94,22 @@ describe('what is asked of the metrics', () => {
   });
 });
 
-/** At least one of the series has each value that is asked for. */
+test.each([
+  ['idempay_payments_total{outcome}', PAYMENT_OUTCOMES],
+  ['idempay_requests_refused_total{reason}', REFUSAL_REASONS],
+])('the runbook has a row for each value of %s', (series, values) => {
+  const [, explained = ''] = RUNBOOK.split(`\`${series}\``);
+  const [table = ''] = /(^[|].*\n)+/m.exec(explained) ?? [];
+  const named = table.split('\n').flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`(\w+)`/g)]);
+  expect(named.map(([, value]) => value).sort()).toEqual([...values].sort());
+});
+
+/** At least one of the series has each value that is asked for, or left out. */
 function expectValues(name: string, matchers: string, family: readonly Sample[]): void {
   for (const [, label = '', operator, value = ''] of matchers.matchAll(MATCHER)) {
     if (ANY_VALUE.includes(label)) continue;
     const there = family.map(({ labels }) => labels[label]);
-    for (const one of operator === '=' ? [value] : value.split('|')) expect(there, `${name}: ${label}`).toContain(one);
+    for (const one of operator?.endsWith('~') ? value.split('|') : [value])
+      expect(there, `${name}: ${label}`).toContain(one);
   }
 }

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { ApiKeys, readApiKeys } from '#idempay/access/api-keys.js';
 import { run } from '#idempay/commands/command-line.js';
 
@@ -74,6 +74,36 @@ test('keys are added, listed without their secrets, and revoked one by one or wi
   expect(await keys('revoke', 'shop')).toMatch(/^1 revoked/);
   expect(secrets.map(clientWith)).toEqual([undefined, undefined, 'key:rival']);
   expect(readdirSync(folder)).toEqual(['keys.json']);
+});
+
+/**
+ * Bug: `keys revoke shop --id a` revoked several keys, because the hash of a key only had to begin with the id.
+ * Fix: an id has at least the digits that `keys list` shows, and names one key.
+ */
+describe('two keys whose hashes differ in their last digit', () => {
+  const sha256s = ['a', 'b'].map((last) => `${'0'.repeat(63)}${last}`);
+  const left = () => (JSON.parse(readFileSync(file, 'utf8')) as { sha256: string }[]).map(({ sha256 }) => sha256);
+  beforeEach(() =>
+    writeFileSync(file, JSON.stringify(sha256s.map((sha256) => ({ name: 'shop', scopes: ['metrics'], sha256 })))),
+  );
+
+  test.each<[string, string, RegExp]>([
+    ['one digit', '0', /^--id takes the id that 'keys list' shows/],
+    ['one digit less than the list shows', '0'.repeat(11), /^--id takes the id that 'keys list' shows/],
+    ['capital letters', 'ABCDEF012345', /^--id takes the id that 'keys list' shows/],
+    ['more digits than a hash has', '0'.repeat(65), /^--id takes the id that 'keys list' shows/],
+    ['an id of both', '0'.repeat(12), /^2 keys of shop have this id, and none was revoked/],
+    ['no digit', '', /^--id has an empty value/],
+  ])('are not revoked by %s', async (_what, id, sentence) => {
+    await expect(keys('revoke', 'shop', '--id', id)).rejects.toThrow(sentence);
+    expect(left()).toEqual(sha256s);
+    expect(readdirSync(folder)).toEqual(['keys.json']);
+  });
+
+  test('are revoked one by one by their whole hashes', async () => {
+    expect(await keys('revoke', 'shop', '--id', sha256s[0] ?? '')).toMatch(/^1 revoked/);
+    expect(left()).toEqual(sha256s.slice(1));
+  });
 });
 
 test('a key may expire, and the file may be a link', async () => {

@@ -7,6 +7,8 @@ import { isScope, SCOPES, type Scope } from '../../access/scopes.js';
 
 /** Enough of a hash to name one key among thousands. */
 const ID_LENGTH = 12;
+/** An id may have more digits of the hash, up to all of them. */
+const ID = new RegExp(`^[0-9a-f]{${ID_LENGTH},64}$`);
 
 export interface KeyFileOption {
   readonly file?: string | undefined;
@@ -53,7 +55,7 @@ export async function listKeys(options: KeyFileOption & OutputOptions): Promise<
 
 /** `idempay keys revoke`: all keys of the client, or the one whose id is given. */
 export async function revokeKeys(name: string, options: KeyFileOption & { id?: string }): Promise<void> {
-  const revoked = revokeApiKeys(fileOf(options), readName(name), options.id);
+  const revoked = revokeApiKeys(fileOf(options), readName(name), readId(options.id));
   if (revoked === 0) throw new UsageError(`There is no such key. 'keys list' shows the existing keys.`);
   await printDone([`${revoked} revoked: every process that reads the file refuses them within two seconds.`]);
 }
@@ -66,6 +68,12 @@ function fileOf({ file }: KeyFileOption): string {
 function readName(name: string): string {
   if (isClientName(name)) return name;
   throw new UsageError('Name the client: 1 to 64 letters, digits and . _ -');
+}
+
+/** An id with fewer digits than the list shows is refused, because it may be cut off. */
+function readId(id: string | undefined): string | undefined {
+  if (id === undefined || ID.test(id)) return id;
+  throw new UsageError("--id takes the id that 'keys list' shows. Leave --id out to revoke all keys of the client.");
 }
 
 function readScopes(text: string | undefined): readonly Scope[] {
