@@ -179,6 +179,8 @@ export function createServer(
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, validateSchema: false } },
     frameworkErrors(error, request, reply) {
       const answer = publicErrorOf(error);
+      // A request that the router refuses has no decorations, and a long body takes turns by its address.
+      Object.assign(request, { address: addressOf(request.raw) });
       sendError(reply.header(requestIdHeader, request.id).headers(sentAlways), answer);
       // No hook is called for it.
       nowhere.ended(request.method, answer.status, 0);
