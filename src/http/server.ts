@@ -47,7 +47,7 @@ import { paymentTimeline } from './payments/payment-timeline.js';
 import { processorAnswer } from './payments/processor-answer.js';
 import { refundPayment } from './payments/refund-payment.js';
 import { resolvePayment } from './payments/resolve-payment.js';
-import { checkAccess } from './requests/access-check.js';
+import { checkCredentials, checkScopes } from './requests/access-check.js';
 import { BODY_LIMIT_BYTES, installBodyParser } from './requests/body-parser.js';
 import { type HttpMeasures, NO_ROUTE, NOT_MEASURED } from './requests/measures.js';
 import { isOfOtherSite } from './requests/other-sites.js';
@@ -179,6 +179,8 @@ export function createServer(
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, validateSchema: false } },
     frameworkErrors(error, request, reply) {
       const answer = publicErrorOf(error);
+      // A request that the router refuses has no decorations, and a long body takes turns by its address.
+      Object.assign(request, { address: addressOf(request.raw) });
       sendError(reply.header(requestIdHeader, request.id).headers(sentAlways), answer);
       // No hook is called for it.
       nowhere.ended(request.method, answer.status, 0);
@@ -203,9 +205,10 @@ export function createServer(
     const otherSite = !access && isOfOtherSite(request) ? publicErrors.otherSite() : undefined;
     done(problem?.error ?? misdirected ?? otherSite ?? (request.is404 ? publicErrors.unknownRoute() : undefined));
   });
-  checkAccess(app, access);
+  checkCredentials(app, access);
   describeRoutes(app);
   limitRequests(app, requestLimit);
+  checkScopes(app, access);
   logRequests(app);
   countRequests(app, measures);
   const answerWrongMethods = watchMethods(app);

@@ -31,6 +31,7 @@ import { until } from '../../testkit/time/until.js';
 
 const attacker = credentialOf('attacker', ['transactions:write', 'payments:write', 'metrics']);
 const other = credentialOf('other', ['transactions:write', 'payments:write']);
+const stranger = { headers: { Authorization: 'Bearer idempay_no-such-key' } };
 /** Batches that one client can have at once. */
 const BATCHES_OF_A_CLIENT = 4;
 const REFUSED = /^Too many request bodies .* nothing was begun/;
@@ -202,14 +203,19 @@ test('a body in chunks of one byte costs no more than its bytes', async () => {
 });
 
 test.each([
-  ['no body is read', 0, 'GET /api/live HTTP/1.1', 20, untilRead],
-  ['the request waits for earlier answers', 4, 'POST /api/transactions/batch HTTP/1.1', 8, untilReadOrPaused],
-] as const)('chunks of one byte cost little where %s', async (_where, pending, startLine, connections, untilTaken) => {
+  ['no body is read', 0, 'GET /api/live HTTP/1.1', attacker, 20, untilRead],
+  ['the request waits for earlier answers', 4, 'POST /api/transactions/batch HTTP/1.1', attacker, 8, untilReadOrPaused],
+  // Node dumps the body of a request only at the end of its answer.
+  ['a refusal waits for earlier answers', 1, 'POST /api/transactions/batch HTTP/1.1', stranger, 8, untilReadOrPaused],
+  ['the refusal of a bad path waits for them', 1, 'POST /api/%zz HTTP/1.1', stranger, 8, untilReadOrPaused],
+  ['the refusal of an expectation waits for them', 1, 'POST / HTTP/1.1\r\nExpect: x', stranger, 8, untilReadOrPaused],
+  ['the request is never begun', 8, 'POST /api/transactions/batch HTTP/1.1', attacker, 8, untilReadOrPaused],
+] as const)('chunks of one byte cost little where %s', async (_, pending, startLine, who, connections, untilTaken) => {
   const earlier = () => Array.from({ length: pending }, pendingPayment).join('');
   const before = usedMegabytes();
   const sockets: Socket[] = [];
   for (let connection = 0; connection < connections; connection += 1) {
-    const route = { ...batchRoute(attacker.headers), startLine: `${earlier()}${startLine}` };
+    const route = { ...batchRoute(who.headers), startLine: `${earlier()}${startLine}` };
     sockets.push(keep(await sendTinyChunks(endless.port, route, 20_000)));
   }
   await untilTaken(sockets);

@@ -61,8 +61,9 @@ describeDeployments('with RATE_LIMIT_PER_MINUTE', (deployment) => {
     });
     const [shop, renewed, rival] = ['shop', 'shop', 'rival'].map((name) => credentialOf(name, ['transactions:read']));
     if (!shop || !renewed || !rival) throw new Error('unreachable');
+    const scraper = credentialOf('scraper', ['metrics']);
     const file = join(folder, 'keys.json');
-    await writeFile(file, keyFileOf(shop, renewed, rival));
+    await writeFile(file, keyFileOf(shop, renewed, rival, scraper));
     const access = { AUTH: 'required', API_KEYS_FILE: file };
     const limited = await stores.serve({ ...access, RATE_LIMIT_PER_MINUTE: '2' });
     const list = (url: string, { headers }: typeof shop) => ask(`${url}/api/transactions`, { headers });
@@ -70,6 +71,13 @@ describeDeployments('with RATE_LIMIT_PER_MINUTE', (deployment) => {
     expect((await list(limited.url, renewed)).status).toBe(200);
     expectLimited(await list(limited.url, shop), 2);
     expect((await list(limited.url, rival)).headers).toMatchObject({ 'ratelimit-remaining': '1' });
+    // A request without the scope of its route counts too.
+    for (const remaining of ['1', '0']) {
+      const refused = await list(limited.url, scraper);
+      expectError(refused, 403);
+      expect(refused.headers).toMatchObject({ 'ratelimit-remaining': remaining });
+    }
+    expectLimited(await list(limited.url, scraper), 2);
     // A request without credentials counts for no client.
     expectError(await ask(`${limited.url}/api/transactions`), 401);
     await limited.stop();

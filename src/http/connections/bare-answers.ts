@@ -3,6 +3,7 @@ import { publicErrors } from '../errors/catalogue.js';
 import { formOf, type PublicError, reasonPhrase } from '../errors/public-error.js';
 import { ALIVE, LIVENESS_PATH, READINESS_PATH } from '../operations/probes.js';
 import { REQUEST_ID_HEADER, requestIdOf } from '../requests/request-id.js';
+import { keepSmall } from '../requests/unread-bodies.js';
 import { fixedHeadersOn } from './fixed-headers.js';
 
 /** Answers while the stores are waited for and migrated: nothing else is served before (rule O1). */
@@ -43,6 +44,8 @@ function answerBare(
   headers: Readonly<Record<string, string>> = {},
 ): void {
   response.shouldKeepAlive = false;
+  // The answer may wait for earlier ones, and Node would keep each chunk of the body until then.
+  keepSmall(request);
   response.writeHead(status, reasonPhrase(status), {
     'Content-Type': 'application/json; charset=utf-8',
     ...headers,

@@ -57,7 +57,7 @@ export interface ConnectionCounts {
 const crowded = new WeakMap<Socket, { socket: Socket }>();
 
 /** The log is for the first of many. */
-const WARN_AGAIN_AFTER_MS = 60_000;
+export const WARN_AGAIN_AFTER_MS = 60_000;
 
 /** Node's own name for the connection beneath. */
 export type SecuredSocket = TLSSocket & { readonly _parent: Socket };

@@ -1,4 +1,4 @@
-import type { RequestListener, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { answerOn } from './connection-limits.js';
 import { endAndLinger } from './connections.js';
@@ -43,7 +43,10 @@ export function limitPipelined(answer: RequestListener, mostLeft = MOST_LEFT): R
     answer(request, response);
   }
 
-  function leave(line: Line, socket: Socket, newest: ServerResponse | undefined): void {
+  function leave(line: Line, request: IncomingMessage, newest: ServerResponse | undefined): void {
+    const { socket } = request;
+    // The chunks of its body that the same read of the socket holds are discarded.
+    request.resume();
     line.left += 1;
     leftInAll += 1;
     if (leftInAll > mostLeft) socket.destroy();
@@ -71,7 +74,7 @@ export function limitPipelined(answer: RequestListener, mostLeft = MOST_LEFT): R
     const newest = line.behind.size === 0 ? answerOn(socket) : line.newest;
     const isBegun = line.left === 0 && line.behind.size < MOST_BEHIND && !isLast(newest);
     if (isBegun) begin(line, request, response);
-    else leave(line, socket, newest);
+    else leave(line, request, newest);
   };
 }
 

@@ -1,6 +1,7 @@
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
+import { WARN_AGAIN_AFTER_MS } from './connection-limits.js';
 
 /** A process of 512 MB has room for them, twice, because TLS keeps a copy. */
 const MOST_UNREAD_BYTES = 64 * 1024 * 1024;
@@ -20,7 +21,8 @@ interface Unread {
 
 /**
  * Bounds the bytes of answers that nobody reads, over all connections of a process: beyond the bound those connections are closed that have
- * read nothing for longest. Each connection alone is bounded by `unreadTimeout`, and clients without credentials may open thousands.
+ * read nothing for longest. Each connection alone is bounded by `unreadTimeout`, and clients without credentials may open thousands. A
+ * connection with short answers only is never closed, so these can exceed the bound, up to `SHORT_BYTES` for each of MAX_CONNECTIONS.
  */
 export function boundUnreadAnswers(
   server: Server,
@@ -29,6 +31,7 @@ export function boundUnreadAnswers(
   mostBytes = MOST_UNREAD_BYTES,
 ): void {
   const unread = new Map<Socket, Unread>();
+  let warnedAt = Number.NEGATIVE_INFINITY;
 
   function look(): void {
     const now = performance.now();
@@ -56,10 +59,18 @@ export function boundUnreadAnswers(
       left -= bytes;
       cut += 1;
     }
-    log.warn(
-      { connections: cut, bytes: total },
-      'too many bytes of answers were left unread: the oldest of these connections are closed',
-    );
+    if (cut > 0) {
+      log.warn(
+        { connections: cut, bytes: total },
+        'too many bytes of answers were left unread: the oldest of these connections are closed',
+      );
+    } else if (performance.now() - warnedAt >= WARN_AGAIN_AFTER_MS) {
+      warnedAt = performance.now();
+      log.warn(
+        { bytes: total },
+        'too many bytes of short answers were left unread: none of their connections is closed, only MAX_CONNECTIONS bounds them',
+      );
+    }
   }
 
   const looking = setInterval(look, LOOK_EVERY_MS).unref();

@@ -3,6 +3,7 @@ import { AllSnapshotsInUse, reasonOf, StoreUnavailable } from '../../platform/fa
 import type { NowOrLater } from '../../platform/now-or-later.js';
 import { PROBLEM_TYPE } from '../requests/accept.js';
 import type { HttpMeasures } from '../requests/measures.js';
+import { discardBody } from '../requests/unread-bodies.js';
 import { type Operation, publicErrors, storeRefusal } from './catalogue.js';
 import { formOf, PublicError, reasonPhrase, type Told } from './public-error.js';
 
@@ -46,8 +47,11 @@ export function answerWith<T>(reply: FastifyReply, result: NowOrLater<T>, send: 
 /** `told`: of a payment's charge, or of a refund. If omitted, an error of a payment or a refund says that it is unknown. */
 export function sendError(reply: FastifyReply, error: PublicError, told?: Told): FastifyReply {
   const { headers, complete } = reply.request.raw;
-  // The rest of it may be endless, and Node would read it all.
-  if (headers['transfer-encoding'] !== undefined && !complete) reply.raw.shouldKeepAlive = false;
+  if (!complete) {
+    // The rest of it may be endless, and Node would read it all.
+    if (headers['transfer-encoding'] !== undefined) reply.raw.shouldKeepAlive = false;
+    discardBody(reply.request);
+  }
   reply.raw.statusMessage = reasonPhrase(error.status);
   const { contentType, text } = formOf(error, headers.accept, told ?? unknownIn(reply.request));
   return (

@@ -13,16 +13,16 @@ declare module 'fastify' {
     refusalNow(request: FastifyRequest, scopes: readonly Scope[]): Promise<Error | undefined>;
   }
   interface FastifyRequest {
-    /** Undefined at an open route, and everywhere without `AUTH=required`. */
+    /** Undefined at an open route, and everywhere without `AUTH=required`. Its scopes are checked after the limit of requests. */
     caller: Caller | undefined;
   }
 }
 
 /**
- * Lets a request pass only with the scope of its route (rule A4), before its body is read. A route that declares none is
- * an error at the start, so that none is open by mistake. Without `access` everybody may do everything.
+ * Lets a request of a route with scopes pass only with valid credentials (rule A4), before its body is read; `checkScopes` must follow.
+ * A route that declares nothing is an error at the start, so that none is open by mistake. Without `access` everybody may do everything.
  */
-export function checkAccess(app: FastifyInstance, access: Access | undefined): void {
+export function checkCredentials(app: FastifyInstance, access: Access | undefined): void {
   const routeScopes = new Map<string, 'open' | readonly Scope[]>();
   app.decorate('routeScopes', routeScopes);
   app.addHook('onRoute', ({ method, url, config }) => {
@@ -43,31 +43,49 @@ export function checkAccess(app: FastifyInstance, access: Access | undefined): v
     }
     const result = access.authenticate(request.headers.authorization);
     if (!(result instanceof Promise)) {
-      done(admit(request, result, scopes));
+      done(noteCaller(request, result));
       return;
     }
     const endKeeping = keepSmall(request.raw);
-    result.finally(endKeeping).then((later) => done(admit(request, later, scopes)), done);
+    result.finally(endKeeping).then((later) => done(noteCaller(request, later)), done);
+  });
+}
+
+/**
+ * Lets a caller pass only with the scope of the route (rule A4), before the body is read. After `checkCredentials` and the limit of
+ * requests, so that a client that lacks the scope is limited too.
+ */
+export function checkScopes(app: FastifyInstance, access: Access | undefined): void {
+  if (!access) return;
+  app.addHook('onRequest', ({ caller, routeOptions }, _reply, done) => {
+    const { scopes } = routeOptions.config;
+    done(scopes === undefined || scopes === 'open' ? undefined : scopeRefusal(caller, scopes));
   });
 }
 
 /** Stores the caller in the request, or returns the error of a refusal. */
-function admit(request: FastifyRequest, result: AuthenticationResult, scopes: readonly Scope[]): Error | undefined {
-  const refusal = refusalOf(result, scopes);
-  if (refusal === undefined && result.state === 'authenticated') request.caller = result.caller;
-  return refusal;
+function noteCaller(request: FastifyRequest, result: AuthenticationResult): Error | undefined {
+  if (result.state !== 'authenticated') return credentialRefusal(result.state);
+  request.caller = result.caller;
+  return undefined;
 }
 
 function refusalOf(result: AuthenticationResult, scopes: readonly Scope[]): Error | undefined {
-  switch (result.state) {
+  return result.state === 'authenticated' ? scopeRefusal(result.caller, scopes) : credentialRefusal(result.state);
+}
+
+function scopeRefusal(caller: Caller | undefined, scopes: readonly Scope[]): Error | undefined {
+  return scopes.some((scope) => caller?.scopes.has(scope)) ? undefined : publicErrors.scopeMissing(scopes);
+}
+
+function credentialRefusal(state: Exclude<AuthenticationResult['state'], 'authenticated'>): Error {
+  switch (state) {
     case 'missing':
       return publicErrors.credentialsMissing();
     case 'invalid':
       return publicErrors.credentialsInvalid();
     case 'unavailable':
       return publicErrors.credentialsUnchecked();
-    case 'authenticated':
-      return scopes.some((scope) => result.caller.scopes.has(scope)) ? undefined : publicErrors.scopeMissing(scopes);
   }
 }
 

@@ -4,7 +4,7 @@ import { publicErrors } from '../errors/catalogue.js';
 
 /**
  * Refuses a request beyond its client's limit (rule A6), before its body is read and before any store is asked. After
- * `checkAccess`, which names the client. Without `limit` there is none.
+ * `checkCredentials`, which names the client. Without `limit` there is none.
  */
 export function limitRequests(app: FastifyInstance, limit: RequestLimit | undefined): void {
   if (!limit) return;
