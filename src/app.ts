@@ -78,7 +78,7 @@ export interface App {
 /** The composition root: opens the deployment, builds the features on it, and wires them to HTTP. */
 export async function createApp(config: Config, logger: Logger, listener: Listener, traces?: Traces): Promise<App> {
   const clock = traces?.clock(systemClock) ?? systemClock;
-  // What only some settings ask for is loaded only for them, because its libraries take much of the time of a start.
+  // Parts that only some settings ask for are loaded only for them, because their libraries take much of the time of a start.
   const access =
     config.access.kind === 'required'
       ? (await import('./access/access.js')).createAccess(config.access, clock, logger)
