@@ -323,6 +323,21 @@ describe.each(WAYS)('after rows were lost (%s)', (_, openRestored) => {
     expect(await record(named)).toBeUndefined();
   });
 
+  /** The processor refuses the new row's charge, as its contract demands. */
+  test('an order whose lost row is charged another amount after the look-up is refused, and gets that amount', async () => {
+    const named = order(newReference());
+    const { payments, processor } = process;
+    await chargedBefore(named);
+    processor.planLookUp({ state: 'no record' }, { state: 'no record' });
+    processor.plan({ outcome: 'none' });
+    expect(await payments.pay(named, OTHER_MONEY)).toEqual({ state: 'unknown' });
+    expect(await record(named)).toMatchObject({ state: 'PROCESSING', ...OTHER_MONEY });
+    expect(await payments.pay(named, OTHER_MONEY)).toEqual({ state: 'reference mismatch' });
+    expect(await record(named)).toMatchObject({ state: 'COMPLETED', ...MONEY });
+    expect(await payments.pay(named, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+    expect(chargesOf(named)).toEqual([1]);
+  });
+
   test.each(['replay', 'reject'] as const)(
     'a key that was charged another amount is answered by P6 (%s)',
     async (payloadMismatch) => {

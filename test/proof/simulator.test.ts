@@ -92,8 +92,8 @@ test('an order whose next attempt is on its way when rows are lost is paid once'
   expect(steps.slice(0, 3)).toEqual(['set back', 'k3 hears: too soon', 'CHARGE k3.2 succeeded']);
 });
 
-/** Mistakes of the checker, not of the service: kept so that they do not come back. */
-describe('the checker of payments', () => {
+/** Mistakes of the simulator, not of the service: kept so that they do not come back. */
+describe('the simulator of payments', () => {
   test.each<[what: string, plan: string, steps: RegExp, order: string[]]>([
     /** Found: seed 1013064; the plan is seed 880 of today. It forgave what was charged between the operator's look and its verdict, not what was sent then. */
     [
@@ -108,6 +108,24 @@ describe('the checker of payments', () => {
       'clock-set-ahead',
       /"of":"postgres","aheadMs"|the operator hears: resolved|CHARGE k52 succeeded/,
       ['"of":"postgres","aheadMs"', 'the operator hears: resolved', 'CHARGE k52 succeeded'],
+    ],
+    /**
+     * Found: seed 51791. The simulated processor said that the second charge had succeeded, which no adapter may do: it refuses another amount
+     * under a known reference (promise 4 of `docs/reference/processor.md`).
+     */
+    [
+      'refuses the charge of a new row if that of the lost row has come with another amount',
+      'charge-of-lost-row-on-its-way',
+      /set back|claim k32$|sends \S+ \S+(?= for k32$)|CHARGE k32 succeeded|settleAfterLoss(?= k32$)/,
+      [
+        'set back',
+        'claim k32',
+        'sends TXN3 1.00',
+        'CHARGE k32 succeeded',
+        'sends TXN5 20.50',
+        'claim k32',
+        'settleAfterLoss',
+      ],
     ],
   ])('%s', async (_what, plan, steps, order) => {
     const { violations, trace } = await runKept('payments', plan);

@@ -132,7 +132,7 @@ export function createSimulatedProcessor(
       done(ENDED);
     } else if (before && simulation.time - before.at < dedupMs) {
       simulation.count('charges deduplicated');
-      done(before.result);
+      done(repeatOf(before, charge));
     } else if (random.fraction() < machine.behaviour.fails) {
       simulation.count('processor failures');
       done({ state: 'unknown', cause: 'the processor failed' });
@@ -154,6 +154,16 @@ export function createSimulatedProcessor(
         done(record.result);
       });
     }
+  }
+
+  /**
+   * Another amount under a known reference is refused, as the contract demands (`docs/reference/processor.md`). After a loss of rows Idempay may
+   * send one: the charge of a lost row was still on its way when the new row's look-up found no record.
+   */
+  function repeatOf({ charge, result }: KnownCharge, { amount }: Money): ChargeResult {
+    if (charge.amount === amount) return result;
+    simulation.count('charges of another amount refused');
+    return { state: 'unknown', cause: `this reference belongs to a charge of ${charge.amount}` };
   }
 
   /** A refund arrives. What is more than is left of the charge is declined, and another amount under a known reference is refused. */

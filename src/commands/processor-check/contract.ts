@@ -70,7 +70,7 @@ export const CONTRACT: readonly Row[] = [
     kept: 'A reference that never came has no record.',
   },
   {
-    // Idempay never sends this. It shows whether the processor knows what it charged under a reference.
+    // Idempay sends this only after rows were lost. It shows whether the processor knows what it charged under a reference.
     check: 'another amount',
     about: ({ first }) => first,
     steps: [
