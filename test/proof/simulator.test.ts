@@ -127,6 +127,13 @@ describe('the simulator of payments', () => {
         'settleAfterLoss',
       ],
     ],
+    /** Found: seed 51427. It compared the end of the wait with the time of the answer, and not with that of the request. */
+    [
+      'accepts that a process was paused before it answered that rows were lost a moment ago',
+      'refused-before-a-pause',
+      /explain_turn k1|"kind":"pause"|k1 hears: too soon/,
+      ['explain_turn k1', '"kind":"pause"', 'k1 hears: too soon'],
+    ],
   ])('%s', async (_what, plan, steps, order) => {
     const { violations, trace } = await runKept('payments', plan);
     expect(violations).toEqual([]);

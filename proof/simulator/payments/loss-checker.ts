@@ -8,8 +8,6 @@ import { laterEnds } from './later-attempts.js';
 import { checkRefundsAfterLoss } from './lost-refund-checker.js';
 import type { PaymentHistory } from './run.js';
 
-/** From the end of a wait after a loss to its answer. */
-const SLACK_MS = 10_000;
 const ONLY_AFTER_LOSS = ['too soon', 'charged before', 'superseded at processor', 'other processor before loss'];
 
 /**
@@ -233,7 +231,9 @@ function checkRefused(
     laterEnds(key, answeredAt, (name) => rowsOf(name, history)).some((row) => row.state === 'COMPLETED');
   const isKnown = (name: string) => processor.knowsSince(name) <= answeredAt;
   const wasRestored = faults.restores.some((at) => at <= answeredAt);
-  const waitMs = plan.shape.leaseMs + plan.shape.processorTimeoutMs + SLACK_MS;
+  const waitMs = plan.shape.leaseMs + plan.shape.processorTimeoutMs;
+  // The service looks at the wait after the request was sent. The answer may come long after that, because the process was paused.
+  const wasWaiting = faults.restores.some((at) => at <= answeredAt && sentAt <= at + waitMs);
   return whatIsTrue({
     'was told to be completed, and is not': state === 'completed' && !isEnded('COMPLETED') && !isPaidLater,
     'was told to be declined, and is not': state === 'declined' && !isEnded('DECLINED'),
@@ -241,8 +241,7 @@ function checkRefused(
       'by' in answer && !isKnown(attemptName(orderOf(key), answer.by)),
     'was told to be charged before, and the processor does not know it': state === 'charged before' && !isKnown(key),
     'was told that rows are lost': !wasRestored && ONLY_AFTER_LOSS.includes(state),
-    'was told that rows were lost a moment ago, long after that':
-      state === 'too soon' && !faults.restores.some((at) => answeredAt >= at && answeredAt <= at + waitMs),
+    'was told that rows were lost a moment ago, long after that': state === 'too soon' && !wasWaiting,
     'was told that another processor may know, and rows of this one were left':
       state === 'other processor before loss' && !stores.payments.wasSetBackToNothing,
     'was told that it was never made, and was charged':
