@@ -155,6 +155,11 @@ export class Processes<Service> {
     return Math.min(...this.members.map(({ alive, openedAt }) => (alive ? openedAt : Infinity)));
   }
 
+  /** False from the end of a process until it is started again. */
+  areAlive(): boolean {
+    return this.members.every(({ alive }) => alive);
+  }
+
   end(): void {
     for (const process of this.members) process.alive = false;
   }

@@ -81,6 +81,7 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
   const issued: Issued[] = [];
   const refunding = new Set<Issued>();
   let isFaulty = true;
+  let isOver = false;
   let askingForKey = 0;
 
   async function issue(script: KeyScript): Promise<void> {
@@ -339,7 +340,7 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
   }
 
   async function askUntilFinal(one: Issued, random: Random): Promise<void> {
-    while (isAskedAgain(one) && !one.asked.some(isFinal)) {
+    while (!isOver && isAskedAgain(one) && !one.asked.some(isFinal)) {
       const patienceMs = random.below(2) === 0 ? PATIENCE_IN_THE_QUIET_MS : 0;
       pay(one, { ...LATE_REQUEST, patienceMs }, random.below(processes.size), random);
       await simulation.wait(ASK_AGAIN_EVERY_MS, processes.clients);
@@ -349,7 +350,7 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
   /** Recovery finishes a refund for as long as the key of a payment lives. Afterwards only a repeat sends it. */
   async function refundUntilFinal(one: Issued, again: RefundAgain, random: Random): Promise<void> {
     await simulation.wait(plan.shape.idempotencyTtlMs, processes.clients);
-    while (isOpenRefund(one, again)) {
+    while (!isOver && isOpenRefund(one, again)) {
       await refund(one, { ...again, afterMs: 0, instance: random.below(processes.size), repeats: 0 }, random);
       await simulation.wait(ASK_AGAIN_EVERY_MS, processes.clients);
     }
@@ -376,6 +377,10 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
           refundUntilFinal(one, again, simulation.stream(`quiet refund ${which} of ${one.key}`));
         }
       }
+    },
+    /** The time of the history is over: nobody asks again, so that every request that was sent can be answered. */
+    stopAsking() {
+      isOver = true;
     },
     /** Hours later: some repeat their payment, whose row may be removed by then, or try an order again. */
     comeBack() {

@@ -18,6 +18,11 @@ import { createSimulatedReceivers, type ServedWebhooks } from './receivers.js';
 
 /** From the end of the faults: the longest lease, the longest back-off, some rounds of recovery, and the last answers. */
 const QUIET_MS = 300_000;
+/**
+ * After that no client asks again, and the last answers have this long: the longest patience of a client, and the calls of its request. A
+ * refund that nobody can decide within the history is asked for until then, because its lost row had another amount.
+ */
+const LAST_ANSWERS_MS = 20_000;
 /** Receivers refuse some messages so long after the faults that these are set aside; the next try may come as long after that again. */
 const REFUSED_MS = 70_000;
 const TOLD_WITHIN_MS = 220_000;
@@ -173,9 +178,13 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
     simulation.stop();
   }
 
-  /** Hours pass in a few steps. One clock jumps ahead and another one back, which must not cause a removal. */
+  /**
+   * Hours pass in a few steps. One clock jumps ahead and another one back, which must not cause a removal. A process that a fault has ended
+   * must be there again before: it could not be stopped, and would work alone for an hour, which takes more steps than a history may have.
+   */
   async function standStill(): Promise<void> {
     for (let times = 1; times <= STILL_TIMES; times += 1) {
+      while (!processes.areAlive()) await simulation.wait(LOOK_EVERY_MS);
       if (times === 2) faults.moveClock('postgres', MONTH_MS);
       if (times === 3) faults.moveClock(0, -MONTH_MS / 2);
       for (const index of processes.indexes) processes.pause(index, STILL_MS, times % 2 === 0);
@@ -197,7 +206,10 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   };
   simulation.after(FAULTS_END_MS, undefined, endFaults, 'the faults end');
   const hoursMs = retentionMs === undefined ? 0 : STILL_TIMES * (STILL_MS + AWAKE_MS) + AWAKE_MS;
-  await simulation.run(FAULTS_END_MS + QUIET_MS + hoursMs);
+  const endMs = FAULTS_END_MS + QUIET_MS + hoursMs;
+  await simulation.run(endMs);
+  clients.stopAsking();
+  await simulation.run(endMs + LAST_ANSWERS_MS);
   const openSince = processes.openSince();
   processes.end();
   const setAside = new Map(receivers.endpoints.map(({ name }) => [name, receivers.setAsideNow(name)]));
