@@ -18,7 +18,8 @@ const COMMIT = /\bcommit ([0-9a-f]{8})\b/g;
 const LEAST = { rounds: 3, seconds: 2 };
 
 export async function writeDocument(): Promise<void> {
-  const [rates, latency] = [await newestResults('rates', isWholeRate), await newestResults('latency', isWholeLatency)];
+  const rates = (await newestResults<RateRow>('rates', isLongEnough)).map(withoutBefore);
+  const latency = (await newestResults<LatencyRow>('latency', isLongEnough)).map(withoutBefore);
   const growth = await newestResults<GrowthRow>('growth', ({ isWhole }) => isWhole);
   const parts: Readonly<Record<string, readonly string[]>> = {
     short: ifAny(rates, () => [shortTable(rates)]),
@@ -66,9 +67,11 @@ function changesSince(commit: string): string {
 const isLongEnough = ({ rounds, seconds }: { rounds: readonly unknown[]; seconds: number }) =>
   rounds.length >= LEAST.rounds && seconds >= LEAST.seconds;
 
-/** A comparison with an earlier version is no result of this one. */
-const isWholeRate = (row: RateRow) => isLongEnough(row) && !row.rounds.some(({ before }) => before);
-const isWholeLatency = (row: LatencyRow) => isLongEnough(row) && !row.rounds.some(({ before }) => before);
+/** An earlier version that took part is no result of this one. */
+function withoutBefore<R extends RateRow | LatencyRow>(run: SavedRun<R>): SavedRun<R> {
+  const rows = run.rows.map((row) => ({ ...row, rounds: row.rounds.map(({ before: _, ...others }) => others) }) as R);
+  return { ...run, rows };
+}
 
 function ifAny(runs: readonly unknown[], paragraphs: () => readonly string[]): readonly string[] {
   return runs.length > 0 ? paragraphs() : [];
