@@ -177,8 +177,9 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   'src/limits/unpaid-keys.ts': {
     'a client that issued most gets further keys while Redis is nearly full':
-      'return ahead < refused; → return ahead >= refused;',
-    'keys of the hour before count as much as keys of this hour': '(1 - gone) * (this.hourBefore → (this.hourBefore',
+      'return this.refused.has(client); → return !this.refused.has(client);',
+    'keys of the hour before count as much as keys of this hour':
+      'counts.set(client, left * count); → counts.set(client, count);',
   },
   'src/payments/fair-places.ts': {
     'a client takes more places than its share': '< share) return false; → < this.places) return false;',

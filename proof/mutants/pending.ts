@@ -224,7 +224,8 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
   [`${PAYMENTS}/processors/messages.ts`]: {
     'contract: a look-up of an open payment counts under an earlier one':
       "isOpen ? otherContractIn('a look-up', → !reply ? otherContractIn('a look-up',",
-    'contract: a charge is pending under an earlier one': 'if (!namesEndings(reply) || !pending → if (!pending',
+    'contract: a charge is pending under an earlier one':
+      "if (!namesEndings(reply) || !says('pending' → if (!says('pending'",
     'contract: a charge is pending with the status of an outcome':
       'reply.status !== PENDING_STATUS[asked]) → reply.status > 202)',
     'contract: an ending counts under an earlier one':
@@ -240,7 +241,7 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
       "typeof id === 'string' && CHARGE_ID.test(id) → typeof id === 'string'",
     "contract: the processor's name of the charge is sent as it is":
       '?id=${encodeURIComponent(open.id)} → ?id=${open.id}',
-    'contract: reversed is said under an earlier one': 'namesEndings(reply) && reversed → reversed',
+    'contract: reversed is said under an earlier one': "namesEndings(reply) && says('reversed' → says('reversed'",
     'contract: an adapter without endings raises an alarm':
       "const isExpected = asked === 'an ending' && → const isExpected = asked === 'a charge' &&",
     'contract: a wrong password for an ending is expected':
