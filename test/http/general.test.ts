@@ -191,7 +191,10 @@ describeDeployments('the health of the key-value store', (deployment) => {
     // Read after the second that has passed: a transaction may be cached a moment after the answer that read it.
     const { totalKeys } = await stats(shared.url);
     await Promise.all(Array.from({ length: 25 }, () => generateKey(shared.url)));
-    expect((await stats(shared.url)).totalKeys).toBe(totalKeys + 25);
+    // The process may write a few keys of its own meanwhile, such as its sample for the live view.
+    const more = (await stats(shared.url)).totalKeys - totalKeys;
+    expect(more).toBeGreaterThanOrEqual(25);
+    expect(more).toBeLessThan(30);
     await readTransaction(shared.url, transactionId);
     const missed = await stats(shared.url);
     expect(missed.misses).toBeGreaterThan(counts.misses);
