@@ -1,5 +1,5 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { checkOf, TEXT } from '../platform/json-schema.js';
+import { checkOf, onlyWith, TEXT } from '../platform/json-schema.js';
 import type { Caller } from './caller.js';
 import { SCOPES, type Scope } from './scopes.js';
 
@@ -12,17 +12,14 @@ const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2
 
 const problemOf = checkOf({
   type: 'array',
-  items: {
-    type: 'object',
-    required: ['name', 'scopes', 'sha256'],
-    properties: {
+  items: onlyWith(
+    {
       name: { ...TEXT, pattern: CLIENT_NAME.source },
       scopes: { type: 'array', minItems: 1, items: { enum: SCOPES } },
       sha256: { ...TEXT, pattern: '^[0-9a-f]{64}$' },
-      expiresAt: { ...TEXT, pattern: ISO_TIME.source },
     },
-    additionalProperties: false,
-  },
+    { expiresAt: { ...TEXT, pattern: ISO_TIME.source } },
+  ),
 });
 
 /** One secret of one client, as the file of rule A2 keeps it: its hash, and never the secret itself. */

@@ -1,12 +1,19 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 
-export type JsonSchema = Readonly<Record<string, unknown>>;
+/** A JSON Schema of the draft 2020-12, as OpenAPI 3.1 takes it. */
+export type JsonSchema = object;
+type Members = Readonly<Record<string, JsonSchema>>;
 
 export const TEXT = { type: 'string' } as const;
 
-/** An object that has all of these members. It may have others. */
-export function objectWith(members: Readonly<Record<string, JsonSchema>>): JsonSchema {
-  return { type: 'object', required: Object.keys(members), properties: members };
+/** An object that has all of these members, and may have the optional ones, or any others. */
+export function objectWith(members: Members, optional: Members = {}) {
+  return { type: 'object', required: Object.keys(members), properties: { ...members, ...optional } };
+}
+
+/** An object that has all of these members, and may have the optional ones, but no others. */
+export function onlyWith(members: Members, optional?: Members) {
+  return { ...objectWith(members, optional), additionalProperties: false };
 }
 
 /** Returns the first way in which a value is not as the schema says. */

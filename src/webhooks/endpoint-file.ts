@@ -1,6 +1,6 @@
 import type { ErrorObject } from 'ajv';
 import { isClient } from '../access/client-name.js';
-import { checkOf, TEXT } from '../platform/json-schema.js';
+import { checkOf, onlyWith, TEXT } from '../platform/json-schema.js';
 import { isLoopback } from '../platform/loopback.js';
 import { openRereadFile, type RereadFile } from '../platform/reread-file.js';
 
@@ -17,18 +17,14 @@ const LONGEST_URL = 2_000;
 const problemOfForm = checkOf({
   type: 'array',
   maxItems: MOST_ENDPOINTS,
-  items: {
-    type: 'object',
-    required: ['name', 'url', 'secrets'],
-    properties: {
+  items: onlyWith(
+    {
       name: { ...TEXT, pattern: ENDPOINT_NAME.source },
       url: { ...TEXT, maxLength: LONGEST_URL },
-      client: TEXT,
       secrets: { type: 'array', minItems: 1, maxItems: MOST_SECRETS, items: { ...TEXT, pattern: SECRET.source } },
-      private: { const: true },
     },
-    additionalProperties: false,
-  },
+    { client: TEXT, private: { const: true } },
+  ),
 });
 
 /** Each member of an endpoint, and the form that it must have. */

@@ -7,22 +7,21 @@ import { Postgres } from '#idempay/stores/postgres/connection/postgres.js';
 import { createPostgresCacheEpochs } from '#idempay/stores/postgres/transactions/cache-epochs.js';
 import { createPostgresTransactionStore } from '#idempay/stores/postgres/transactions/transaction-store.js';
 import type { TransactionStore } from '#idempay/transactions/ports/transaction-store.js';
-import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
+import { openStartedStores } from '../../testkit/protocol/ports.js';
 import { until } from '../../testkit/time/until.js';
 
 const WAITING_DEADLINE_MS = 10_000;
 
 /** `test/faults/redis-moves.test.ts` shows what a client reads while an address of Redis moves. */
 describe('an epoch of the cache', () => {
-  let stores: Awaited<ReturnType<typeof openSqlStores>>;
+  let stores: Awaited<ReturnType<typeof openStartedStores>>;
   let transactions: TransactionStore;
   let database: Postgres;
   let epochs: ReturnType<typeof createPostgresCacheEpochs>;
 
   beforeEach(async () => {
-    stores = await openSqlStores();
-    // It makes the tables. It must not run on, because it would begin epochs of its own.
-    await (await openDistributedPortsOn(stores)).close();
+    // A process that ran on would begin epochs of its own.
+    stores = await openStartedStores();
     database = new Postgres(new DatabaseAddress(stores.databaseUrl), 4, () => {});
     const clock = new DatabaseClock(database, systemClock);
     await clock.synchronize();

@@ -29,7 +29,7 @@ import {
   FIND as FIND_TRANSACTION,
   REMOVE,
 } from '#idempay/stores/postgres/transactions/transaction-statements.js';
-import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
+import { openStartedStores } from '../../testkit/protocol/ports.js';
 import { keepPlan, type PlanValue } from '../../testkit/protocol/postgres-plan.js';
 
 const MANY = 50_000;
@@ -136,9 +136,8 @@ describe('statements by key in PostgreSQL use the primary key', () => {
     ['in large tables without statistics', [fill(1, MANY)], [], []],
     ['in large tables', [fill(1, MANY), ANALYZE], [], []],
   ])('%s', async (_state, before, after, except: Statement[]) => {
-    const stores = await openSqlStores();
+    const stores = await openStartedStores();
     onTestFinished(() => stores.close());
-    await (await openDistributedPortsOn(stores)).close();
     for (const table of TABLES) {
       await stores.client.query(`ALTER TABLE idempay.${table} SET (autovacuum_enabled = false)`);
     }

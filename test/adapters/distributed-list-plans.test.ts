@@ -9,18 +9,13 @@ import {
 } from '#idempay/stores/postgres/transactions/transaction-statements.js';
 import type { ListSelection } from '#idempay/stores/shared/transaction-rows.js';
 import { ABOVE_ALL_IDS } from '#idempay/transactions/transaction.js';
-import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
+import { openStartedStores } from '../../testkit/protocol/ports.js';
 import { planOf } from '../../testkit/protocol/postgres-plan.js';
 
 const PAGE = 500;
 
-let stores: Awaited<ReturnType<typeof openSqlStores>>;
-beforeAll(async () => {
-  stores = await openSqlStores();
-  // A first start makes the tables.
-  await (await openDistributedPortsOn(stores)).close();
-});
-afterAll(() => stores?.close());
+const stores = await openStartedStores();
+afterAll(() => stores.close());
 
 /**
  * Bug: a list filtered by both accounts scanned the table, in PostgreSQL and in SQLite, and blocked the event loop there. Cause: one

@@ -31,18 +31,13 @@ import {
   newOwner,
   newProcessorName,
 } from '../../testkit/protocol/payment-attempts.js';
-import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
+import { openDistributedPortsOn, openSqlStores, openStartedStores } from '../../testkit/protocol/ports.js';
 import { type PlanValue, planOf } from '../../testkit/protocol/postgres-plan.js';
 
 const PAGE = 500;
 
-let stores: Awaited<ReturnType<typeof openSqlStores>>;
-beforeAll(async () => {
-  stores = await openSqlStores();
-  // A first start makes the tables.
-  await (await openDistributedPortsOn(stores)).close();
-});
-afterAll(() => stores?.close());
+const stores = await openStartedStores();
+afterAll(() => stores.close());
 
 /**
  * Payments as they are after long service: a few under way, as many pending, some declined, half of references, each id and time after the

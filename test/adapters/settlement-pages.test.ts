@@ -7,7 +7,7 @@ import { PAGES as EMBEDDED } from '#idempay/stores/embedded/payments/settlement-
 import { PAGES as DISTRIBUTED } from '#idempay/stores/postgres/payments/settlement-read-statements.js';
 import { BELOW_ALL_KEYS } from '#idempay/stores/shared/payment-history.js';
 import { openWithWarnings } from '../../testkit/protocol/embedded-with-warnings.js';
-import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
+import { openStartedStores } from '../../testkit/protocol/ports.js';
 import { planOf } from '../../testkit/protocol/postgres-plan.js';
 import { settledPayments } from '../../testkit/protocol/stored-rows.js';
 
@@ -50,10 +50,8 @@ describe('a full page among many settlements', () => {
   });
 
   test.each(KINDS)('reads no block for what is behind it in PostgreSQL (%s)', async (kind) => {
-    const stores = await openSqlStores();
+    const stores = await openStartedStores();
     onTestFinished(() => stores.close());
-    // A start makes the tables, and says that the database is known.
-    await (await openDistributedPortsOn(stores)).close();
     await stores.client.query(settledPayments(MANY, SETTLED_FROM_MS).distributed);
     await stores.client.query('ANALYZE idempay.payments');
     const blocksOf = async (readLimit: number) => {

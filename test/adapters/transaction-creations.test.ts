@@ -15,6 +15,7 @@ import {
   openDistributedPortsOn,
   openEmbeddedPorts,
   openSqlStores,
+  openStartedStores,
   sharePorts,
 } from '../../testkit/protocol/ports.js';
 import { planOf } from '../../testkit/protocol/postgres-plan.js';
@@ -115,10 +116,9 @@ describe('expired keys of creates', () => {
 });
 
 describe('the plan in PostgreSQL, with many keys', () => {
-  let stores: Awaited<ReturnType<typeof openSqlStores>>;
+  let stores: Awaited<ReturnType<typeof openStartedStores>>;
   beforeAll(async () => {
-    stores = await openSqlStores();
-    await (await openDistributedPortsOn(stores)).close();
+    stores = await openStartedStores();
     await stores.client.query(`
       INSERT INTO idempay.creation_keys
       SELECT 'key:' || n % 7, 'one', 'key ' || n, 'fingerprint', n, now(), now() + n * interval '1 second'

@@ -112,6 +112,13 @@ export async function openSqlStores(): Promise<OpenStores & { readonly client: p
   };
 }
 
+/** Stores of which a start has made the tables. No process runs on, because it would write there. */
+export async function openStartedStores(): ReturnType<typeof openSqlStores> {
+  const stores = await openSqlStores();
+  await (await openDistributedPortsOn(stores)).close();
+  return stores;
+}
+
 /** The adapters of one process; any number may share the stores, which `close` leaves there. */
 export async function openDistributedPortsOn(
   stores: Pick<OpenStores, 'redisUrl' | 'databaseUrl'>,

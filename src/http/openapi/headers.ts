@@ -1,6 +1,7 @@
+import type { JsonSchema } from '../../platform/json-schema.js';
 import { fixedHeaders } from '../connections/fixed-headers.js';
 import { ATTEMPT_STATES } from '../errors/catalogue.js';
-import type { AnswerDescription, JsonSchema, RequestHeader, ResponseHeader } from './route-description.js';
+import type { AnswerDescription, RequestHeader, ResponseHeader } from './route-description.js';
 
 const TAG = '"9e107d9d372bb6826bd81d3542a419d6"';
 

@@ -1,4 +1,4 @@
-import type { JsonSchema } from './route-description.js';
+import type { JsonSchema } from '../../platform/json-schema.js';
 
 /** Parts that schemas of several resources have in common. */
 

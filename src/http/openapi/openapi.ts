@@ -1,4 +1,4 @@
-import type { JsonSchema } from './route-description.js';
+import type { JsonSchema } from '../../platform/json-schema.js';
 
 /** The parts of OpenAPI 3.1 (spec.openapis.org/oas/v3.1.0) that the description uses. */
 export interface OpenApiDocument {

@@ -1,4 +1,5 @@
 import type { Scope } from '../../access/scopes.js';
+import type { JsonSchema } from '../../platform/json-schema.js';
 import {
   CHUNK_EXTENSIONS_TOO_LARGE,
   HEADERS_TOO_LARGE,
@@ -17,7 +18,6 @@ import { type MediaType, type Parameter, type Response, reference } from './open
 import {
   type AnswerDescription,
   errorsOf,
-  type JsonSchema,
   type RequestHeader,
   type ResponseHeader,
   type RouteDescription,

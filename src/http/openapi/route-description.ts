@@ -1,9 +1,7 @@
+import type { JsonSchema } from '../../platform/json-schema.js';
 import { EXAMPLE_ERRORS, type ExampleName } from '../errors/catalogue.js';
 import { PublicError } from '../errors/public-error.js';
 import { type JsonBody, readJsonBody } from '../requests/json-body.js';
-
-/** A JSON Schema of the draft 2020-12, as OpenAPI 3.1 takes it. */
-export type JsonSchema = object;
 
 export interface RequestHeader {
   readonly name: string;

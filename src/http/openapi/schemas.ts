@@ -1,4 +1,5 @@
 import { CHARGES } from '../../payments/history/charge.js';
+import type { JsonSchema } from '../../platform/json-schema.js';
 import { StoreStatistics, StoreStatus, StoreValue } from '../operations/key-value-store.js';
 import { LiveSamplesSchema } from '../operations/live.js';
 import { ReadinessSchema } from '../operations/probes.js';
@@ -17,7 +18,6 @@ import { FoundTransactionSchema } from '../transactions/search-transactions.js';
 import { TransactionSchema, TransactionStatusSchema } from '../transactions/shown-transaction.js';
 import { WebhookDetailsSchema, WebhookSchema } from '../webhooks/webhooks.js';
 import { moment, whole } from './json-schema.js';
-import type { JsonSchema } from './route-description.js';
 
 const Problem = whole(
   {
