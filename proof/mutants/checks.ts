@@ -110,6 +110,8 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
     ['http/access.test', 'http/references', 'http/pending-', 'http/ending-payments'],
   ],
   [/^src\/http\//, ['http/access.test', 'http/references']],
+  [/^src\/limits\//, ['unit/unpaid-keys', 'http/request-limit']],
+  [/^src\/platform\/rereading/, ['unit/rereading', 'unit/setting-files']],
 ];
 
 const roomOf = (file: string) => ROOMS.find(([pattern]) => pattern.test(file))?.[1] ?? [];

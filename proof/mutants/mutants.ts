@@ -180,6 +180,13 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'return this.refused.has(client); → return !this.refused.has(client);',
     'keys of the hour before count as much as keys of this hour':
       'counts.set(client, left * count); → counts.set(client, count);',
+    'a key that was refused does not count, so that a new process refuses everybody':
+      'this.thisHour.set(client, (this.thisHour → if (!this.isRefusing) this.thisHour.set(client, (this.thisHour',
+    'clients with the same count are refused together': 'count > (served?.[1] → count >= (served?.[1]',
+  },
+  'src/platform/rereading.ts': {
+    'a file whose read hangs is read once more': 'if (underWay.has(read)) return; → ',
+    'reads that hang take every thread': 'if (underWay.size === READS_AT_ONCE) return; → ',
   },
   'src/payments/fair-places.ts': {
     'a client takes more places than its share': '< share) return false; → < this.places) return false;',

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { followCertificate, readCertificate } from '#idempay/http/connections/certificate-files.js';
 import { openRereadFile } from '#idempay/platform/reread-file.js';
 import { startRereading } from '#idempay/platform/rereading.js';
-import { hangReadsOf } from '../../testkit/hung-pipe.js';
+import { hangReadsOf, LIBUV_THREADS } from '../../testkit/hung-pipe.js';
 import { makeCertificates } from '../../testkit/servers/certificates.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -58,7 +58,8 @@ async function setUp() {
  */
 test('files whose reads hang leave threads to others', async () => {
   const { follow, hang, useThread } = await setUp();
-  for (const name of ['keys', 'endpoints', 'more']) hang((await follow(name)).path);
+  // More files than there are threads.
+  for (let index = 0; index <= LIBUV_THREADS; index += 1) hang((await follow(`file-${index}`)).path);
   vi.advanceTimersByTime(10_000);
   await useThread();
 });

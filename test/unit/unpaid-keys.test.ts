@@ -45,6 +45,15 @@ test('keys count for an hour', () => {
   expect(['greedy', 'shop'].map((client) => keys.take(client))).toEqual([true, false]);
 });
 
+test('keys of the hour before count less, the longer ago that hour was', () => {
+  issue('early', 100);
+  clock.advance(3_600_000);
+  issue('shop', 60);
+  clock.advance(1_800_000);
+  used = 0.86;
+  expect(['early', 'shop'].map((client) => keys.take(client))).toEqual([true, false]);
+});
+
 test('without clients all share one count', () => {
   expect(keys.take()).toBe(true);
   used = 0.86;
