@@ -92,7 +92,11 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a charge is sent without the order that it pays':
       'amount, currency, order, content }); → amount, currency, order: order && undefined, content });',
     'a refund is looked up as the charge of its key':
-      'if (refund) return processor.lookUpRefund( → if (refund && !amount) return processor.lookUpRefund(',
+      'if (!refund) return processor.lookUp( → if (!refund || amount) return processor.lookUp(',
+    'a refund whose row was lost is settled in another currency':
+      "const isKept = found.state === 'pending' ? given === asked : found.charged.currency === money.currency; → const isKept = found.state !== 'pending' || given === asked;",
+    'a refund whose row was lost is left pending with another amount':
+      "const isKept = found.state === 'pending' ? given === asked : → const isKept =",
   },
   'src/payments/refund.ts': {
     'a refund is sent again without a look-up':
@@ -104,9 +108,11 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a refund that may be lost is refused as too much, and nothing is asked':
       'if (!(await ledger.mayBeLost(key))) return answer; → if (key !== undefined) return answer;',
     'a refund that may be lost is refused as too much although the processor did not say':
-      "return state === 'no record' || state === 'declined' ? answer → return state === 'no record' || state === 'declined' || state === 'unknown' ? answer",
+      "|| found.state === 'declined') return answer; → || found.state === 'declined' || found.state === 'unknown') return answer;",
     'a refund that may be lost is refused as too much although it is pending':
-      "return state === 'no record' || state === 'declined' ? answer → return state !== 'succeeded' && state !== 'unknown' ? answer",
+      "if (found.state === 'no record' || found.state === 'declined') return answer; → if (found.state !== 'succeeded' && found.state !== 'unknown') return answer;",
+    'a refund that was made with another amount, and has no part left, stays unknown':
+      "state: isOther ? 'other amount' : 'unknown' → state: 'unknown'",
     'a refund of a lost payment is told that there never was one':
       'mayBeLost: await ledger.mayBeLost(named.key) → mayBeLost: false',
     'a refund of a payment that is lost before its claim is told that there never was one':
@@ -127,7 +133,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a refund of an adapter that does not know refunds counts':
       "return otherContractIn('a refund', reply, doubt) ?? sentResultOf( → return sentResultOf(",
     'a look-up of a refund counts although the adapter does not know refunds':
-      'otherContractIn(asked, reply, doubt) ?? foundResultOf(asked, reply, doubt);\n  return found; → foundResultOf(asked, reply, doubt);\n  return found;',
+      'return otherContractIn(asked, reply, doubt) ?? foundResultOf(asked → return foundResultOf(asked',
     'a reply that names another reference is believed':
       'find((named) => named !== key) → find((named) => named.length !== key.length)',
     'a reply that names another amount is believed':
@@ -458,6 +464,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       "else if (final.outcome.state === 'DECLINED') lowerSum → else lowerSum",
     'an operator declines a refund and the sum stays, in SQLite':
       'finish(key, final, resolved.refund_of !== null); → finish(key, final, false);',
+    'the sum keeps what was asked for if another amount was given back, in SQLite': 'moveSum.run(key, units); → ',
+    'a refund that is declined later lowers the sum by what was asked for, in SQLite':
+      'setRefundUnits.run(key, units); → ',
+    'an execution that was fenced off moves the sum, in SQLite': 'if (isOurs && isRefund) → if (isRefund)',
   },
   'src/payments/history/charge.ts': {
     'nothing is said to be charged where there is no row':
@@ -636,12 +646,17 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a second claim of a name raises the sum again, in PostgreSQL':
       'AS at) AS now\n    RETURNING → AS at) AS now ON CONFLICT (key) DO NOTHING\n    RETURNING',
     'a refund does not say that an earlier row of it may be lost, in PostgreSQL':
-      '(SELECT ${REFERENCES_ARE_LOOKED_UP} FROM idempay.deployment) AS may_be_lost → false AS may_be_lost',
+      'CASE WHEN ${REFERENCES_ARE_LOOKED_UP} THEN true END → NULL',
     'a declined refund does not lower the sum, in PostgreSQL':
-      'SET refunded = payment.refunded - ended.refund_units → SET refunded = payment.refunded',
+      "change: '- ended.refund_units' → change: '- 0 * ended.refund_units'",
     'a declined refund lowers the sum twice, in PostgreSQL':
-      'SET refunded = payment.refunded - ended.refund_units → SET refunded = greatest(0, payment.refunded - 2 * ended.refund_units)',
-    'a refund that succeeds lowers the sum, in PostgreSQL': " AND ended.state = 'DECLINED'\n    )` → \n    )`",
+      "change: '- ended.refund_units' → change: '- least(2 * ended.refund_units, payment.refunded)'",
+    'a refund that succeeds lowers the sum, in PostgreSQL':
+      "changesSum: `${state}::text = 'DECLINED'` → changesSum: `${state}::text <> ''`",
+    'the sum keeps what was asked for if another amount was given back, in PostgreSQL':
+      '- (SELECT refund_units FROM idempay.payments WHERE key = $1::uuid)` → - ended.refund_units`',
+    'a refund that is declined after a loss keeps its part, in PostgreSQL':
+      "CASE WHEN ended.state = 'DECLINED' THEN 0 ELSE ended.refund_units END → ended.refund_units",
     'a fenced-off execution ends a refund, in PostgreSQL':
       'key = $1::uuid AND epoch = $2::integer AND owner = $3::text AND ${UNDER_WAY} → key = $1::uuid AND $2::integer > 0 AND $3::text IS NOT NULL AND ${UNDER_WAY}',
     'a refund that is final ends again, in PostgreSQL': 'AND owner = $3::text AND ${UNDER_WAY} → AND owner = $3::text',
@@ -652,10 +667,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   [`${POSTGRES}/payments/refunds.ts`]: {
     'a payment is found as a refund, in PostgreSQL': 'return row && row.refund_of !== null ? row → return row ? row',
-    'a refund whose reply was lost is sent without a look-up where it cannot be asked whether rows were lost':
-      'may_be_lost: known?.mayBeLost ?? true → may_be_lost: known?.mayBeLost ?? false',
     'a refund whose reply was lost is sent without a look-up after rows were lost':
-      'may_be_lost: known?.mayBeLost ?? true → may_be_lost: known === undefined',
+      'throw fault;\n      return row; → throw fault;\n      return { ...row, claimed_after_loss: null };',
   },
   [`${EMBEDDED}/payments/refund-statements.ts`]: {
     'a claim of a refund does not raise the sum, in SQLite':

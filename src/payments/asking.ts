@@ -1,5 +1,5 @@
 import type { ChargeResult, LookUpResult, NotSent, OpenCharge, Processor } from './ports/processor.js';
-import type { Money } from './values/money.js';
+import { fingerprintOf, type Money } from './values/money.js';
 import type { Claim, PendingPayment } from './values/payment.js';
 
 /** An operation as the processor is asked about it. */
@@ -16,18 +16,32 @@ export function send(
 }
 
 /**
- * Asks what became of an operation. `isMoneyKnown`: false for a payment whose row may have another amount than was charged; a refund is always
- * compared with its row.
+ * Asks what became of an operation. `isMoneyKnown`: false for one that was claimed after rows were lost, whose row may have another amount than
+ * was charged, or given back.
  */
-export function lookUp(
+export async function lookUp(
   processor: Pick<Processor, 'lookUp' | 'lookUpRefund'>,
   { key, refund, amount, currency }: Asked,
   isMoneyKnown: boolean,
   open?: OpenCharge,
 ): Promise<LookUpResult> {
   const money = { amount, currency };
-  if (refund) return processor.lookUpRefund(key, refund.payment, money, open);
-  return processor.lookUp(key, isMoneyKnown ? money : undefined, open);
+  const known = isMoneyKnown ? money : undefined;
+  if (!refund) return processor.lookUp(key, known, open);
+  const found = await processor.lookUpRefund(key, refund.payment, known, open);
+  return known ? found : ofSameSum(found, money);
+}
+
+/**
+ * The refunds of a payment have one sum, in the currency of the payment, and only the end of a refund changes it. So a refund in another
+ * currency is not known, and neither is one that waits with another amount.
+ */
+function ofSameSum(found: LookUpResult, money: Money): LookUpResult {
+  if (!('charged' in found) || !found.charged) return found;
+  const [given, asked] = [fingerprintOf(found.charged), fingerprintOf(money)];
+  const isKept = found.state === 'pending' ? given === asked : found.charged.currency === money.currency;
+  if (isKept) return found;
+  return { state: 'unknown', cause: `rows were lost, and the refund is ${found.state} with ${given}, not ${asked}` };
 }
 
 /** Asks about a payment or a refund that is pending. */

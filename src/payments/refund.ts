@@ -198,9 +198,11 @@ export function createRefundPayment(
     const left = amountOfUnits(Math.max(0, leftUnits), payment.currency);
     const answer = { state: 'too much', left, currency: payment.currency } as const;
     if (!(await ledger.mayBeLost(key))) return answer;
-    const { amount, currency } = requested;
-    const { state } = await processor.lookUpRefund(key, payment.key, { amount, currency });
-    return state === 'no record' || state === 'declined' ? answer : { key, payment: payment.key, state: 'unknown' };
+    const found = await processor.lookUpRefund(key, payment.key);
+    if (found.state === 'no record' || found.state === 'declined') return answer;
+    const given = found.state === 'succeeded' ? found.charged : undefined;
+    const isOther = given !== undefined && fingerprintOf(given) !== fingerprintOf(requested);
+    return { key, payment: payment.key, state: isOther ? 'other amount' : 'unknown' };
   }
 
   /** A refund takes about as long as a payment, because the same processor answers. Its lease is all that tells of its beginning. */

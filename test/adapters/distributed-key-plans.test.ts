@@ -23,6 +23,7 @@ import {
   EXPLAIN_REFUND,
   RESOLVE_REFUND,
   SETTLE_REFUND,
+  SETTLE_REFUND_AFTER_LOSS,
 } from '#idempay/stores/postgres/payments/refund-statements.js';
 import {
   CHANGE_STATUS,
@@ -102,7 +103,12 @@ const BY_KEY: [statement: Statement, values: PlanValue[], index: string | readon
   ],
   [CLAIM_REFUND, refund, 'payments_pkey'],
   [EXPLAIN_REFUND, [FIRST, 1, 'USD', ['test', 'former'], 60_000, 100], 'payments_pkey'],
-  [SETTLE_REFUND, [...ended, 'DECLINED', 'why', 60_000, null, null, FIRST, null], THREE_ROWS],
+  [SETTLE_REFUND, [...ended, 'DECLINED', 'why', 60_000, null, null, FIRST], THREE_ROWS],
+  [
+    SETTLE_REFUND_AFTER_LOSS,
+    [...ended, 'COMPLETED', null, 60_000, null, null, FIRST, 2, '2 USD', 200],
+    [...THREE_ROWS, 'payments_pkey'],
+  ],
   [RESOLVE_REFUND, [REFUND, 'operator', 'DECLINED', 'why', 1, 1, FIRST], THREE_ROWS],
   [FIND_TRANSACTION, [NO_NEWEST_ID + MANY / 2], 'transactions_pkey'],
   [CHANGE_STATUS, [NO_NEWEST_ID + MANY / 2, 'COMPLETED', null, LATER_MS, 1], 'transactions_pkey'],

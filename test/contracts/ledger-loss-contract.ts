@@ -34,7 +34,8 @@ const CLOCKS_APART_MS = 1_000;
  *     the rows that are there, and a row that is there answers by itself.
  *  5. After thirty days of time that was seen, and not before, computed keys are claimed as ever. Generated keys from before the loss are not.
  *  6. `mayBeLost` says of a key what a claim of it would find.
- *  7. `settleAfterLoss` settles only for the owner of the claim, and writes its money; a resolution has an epoch, and is no execution.
+ *  7. `settleAfterLoss` settles only for the owner of the claim, and writes its money; a resolution has an epoch, and is no execution. Of a
+ *     refund, the sum of its payment then has what was given back.
  *  8. An attempt that is known at the processor is inserted with the missing rows before it, and only if no row before it says otherwise:
  *     also when the thirty days ended after the processor was asked. A missing row is bound to no amount.
  *  9. The claim of a lost row is as old as its key, by the store's clock and by a wall clock that it keeps.
@@ -108,19 +109,38 @@ export async function expectLossHandled({
     const attempt = refundOf(payment);
     expect(await ledger.mayBeLost(attempt.key)).toBe(true);
     const claimed = await givenRefund(refunds, attempt);
-    expect(claimed).toMatchObject({ epoch: 1, unsent: false, mayBeLost: true });
-    // A refund is compared with its own amount.
-    expect(claimed).not.toHaveProperty('claimedAfterLoss');
+    expect(claimed).toMatchObject({ epoch: 1, unsent: false, mayBeLost: true, claimedAfterLoss: true });
     expect(claimed.refund).toEqual(attempt.refund);
     await ledger.abandon(claimed, 0, 'unsent since a loss');
     const second = await takenOver(attempt.key);
-    expect(second).toMatchObject({ epoch: 2, unsent: false, mayBeLost: true });
-    const end = { outcome: DECLINED, idempotencyTtlMs: LONG_MS, note: { sent: false }, resolution: 'known otherwise' };
-    expect(await ledger.settleAfterLoss({ ...second, owner: newOwner() }, end)).toEqual({ state: 'fenced off' });
-    inState(await ledger.settleAfterLoss(second, end), 'settled');
-    expect(await ledger.settleAfterLoss(second, end)).toMatchObject({ state: 'final' });
-    // All of the payment is left again.
-    await givenRefund(refunds, refundOf(payment, { units: Math.round(Number(payment.amount) * 100) }));
+    expect(second).toMatchObject({ epoch: 2, unsent: false, mayBeLost: true, claimedAfterLoss: true });
+    await expectGivenBack(payment, second);
+  }
+
+  /** `first` is a refund of 1.00. What was given back replaces what was asked for, in the row and in the sum. */
+  async function expectGivenBack(payment: Claim, first: Claim): Promise<void> {
+    const units = Math.round(Number(payment.amount) * 100);
+    const spentUnits = async () => {
+      const { leftUnits } = inState(await refunds.claimRefund(refundOf(payment, { units })), 'too much');
+      return units - leftUnits;
+    };
+    const second = await givenRefund(refunds, refundOf(payment, { units: 300 }));
+    const third = await givenRefund(refunds, refundOf(payment, { units: 20 }));
+    const madeWith = (claimed: Claim, amount: string) => {
+      return { ...claimed, amount, fingerprint: fingerprintOf({ amount, currency: claimed.currency }) };
+    };
+    const end = { outcome: completed(first), idempotencyTtlMs: LONG_MS, note: { sent: false } };
+    const larger = madeWith(first, '7.05');
+    expect(await ledger.settleAfterLoss({ ...larger, owner: newOwner() }, end)).toEqual({ state: 'fenced off' });
+    expect(await spentUnits()).toBe(420);
+    inState(await ledger.settleAfterLoss(larger, end), 'settled');
+    expect(await ledger.settleAfterLoss(larger, end)).toMatchObject({ state: 'final' });
+    expect(await refunds.findRefund(first.key)).toMatchObject({ final: { fingerprint: larger.fingerprint } });
+    expect(await spentUnits()).toBe(705 + 320);
+    inState(await ledger.settleAfterLoss(madeWith(second, '0.10'), { ...end, outcome: completed(second) }), 'settled');
+    expect(await spentUnits()).toBe(705 + 10 + 20);
+    inState(await ledger.settleAfterLoss(madeWith(third, '5.00'), { ...end, outcome: DECLINED }), 'settled');
+    expect(await spentUnits()).toBe(705 + 10);
   }
 
   async function expectProcessorOfBefore(): Promise<void> {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import type { LookUpResult } from '#idempay/payments/ports/processor.js';
 import {
   type Composition,
   compose,
@@ -12,6 +13,7 @@ import { openRestoredFolder, type Restored } from '../../testkit/protocol/restor
 
 const LINE = { name: 'line-2', amount: '60.00', currency: 'USD' };
 const LOST = { ...LINE, name: 'line-1' };
+const MADE = { state: 'succeeded', charged: { amount: LOST.amount, currency: LOST.currency } } as const;
 
 let restored: Restored;
 beforeAll(async () => {
@@ -28,10 +30,73 @@ async function givenPaid(): Promise<Composition & { key: string; lost: string }>
 
 test('a refund that was made is found, and not sent again', async () => {
   const { payments, processor, key, lost } = await givenPaid();
-  processor.decideRefund(lost, { state: 'succeeded' });
+  processor.decideRefund(lost, MADE);
   expect(await payments.refund({ key }, LOST)).toMatchObject({ state: 'final', outcome: { state: 'COMPLETED' } });
   expect([processor.refunds, processor.refundLookUps.length]).toEqual([[], 1]);
   expect(await restored.ports.paymentHistory.find(key)).toMatchObject({ refundedUnits: 6000 });
+});
+
+/**
+ * Bug: the refund stayed unknown for ever, and no verdict was right: with one, the books had the amount that was asked for, or nothing. Cause:
+ * a refund was always compared with its row. Fix: a row that was claimed after a loss gets what was given back, as that of a payment.
+ */
+test('a refund that was made with another amount is kept with it', async () => {
+  const { payments, processor, key, lost } = await givenPaid();
+  processor.decideRefund(lost, MADE);
+  const other = { ...LOST, amount: '25.00' };
+  for (let time = 0; time < 2; time += 1) {
+    expect(await payments.refund({ key }, other)).toEqual({ key: lost, payment: key, state: 'other amount' });
+  }
+  expect(await restored.ports.paymentHistory.find(lost)).toMatchObject({ state: 'COMPLETED', amount: LOST.amount });
+  expect(await restored.ports.paymentHistory.find(key)).toMatchObject({ refundedUnits: 6000 });
+  expect(await payments.refund({ key }, LOST)).toMatchObject({ state: 'final', isRepeat: true });
+  expect(processor.refunds).toEqual([]);
+});
+
+test.each<LookUpResult>([
+  { state: 'succeeded' },
+  { ...MADE, charged: { amount: '6000', currency: 'JPY' } },
+  { ...MADE, state: 'pending', untilMs: 0 },
+])('a refund stays unknown, and is not sent, if the processor says %j', async (said) => {
+  const { payments, processor, key, lost } = await givenPaid();
+  processor.decideRefund(lost, said);
+  const other = { ...LOST, amount: '25.00' };
+  expect(await payments.refund({ key }, other)).toEqual({ key: lost, payment: key, state: 'unknown' });
+  processor.decideRefund(lost, MADE);
+  expect(await payments.refund({ key }, other)).toMatchObject({ state: 'other amount' });
+  expect([processor.refunds, await restored.ports.paymentHistory.find(key)]).toMatchObject([
+    [],
+    { refundedUnits: 6000 },
+  ]);
+});
+
+test('a refund that is found pending is settled with what was given back', async () => {
+  const { payments, processor, key, lost } = await givenPaid();
+  processor.decideRefund(lost, { ...MADE, state: 'pending', untilMs: 0 });
+  expect(await payments.refund({ key }, LOST)).toMatchObject({ state: 'pending' });
+  processor.decideRefund(lost, { ...MADE, charged: { ...MADE.charged, amount: '59.00' } });
+  const later = compose(restored.ports, {}, processor).payments;
+  expect(await later.refund({ key }, LOST)).toMatchObject({ state: 'other amount' });
+  expect(await restored.ports.paymentHistory.find(key)).toMatchObject({ refundedUnits: 5900 });
+});
+
+test('an operator cannot decline a refund that was made with another amount', async () => {
+  const { payments, records, processor, key, lost } = await givenPaid();
+  processor.planRefundLookUp({ state: 'unknown', cause: 'it is down' });
+  expect(await payments.refund({ key }, { ...LOST, amount: '25.00' })).toMatchObject({ state: 'unknown' });
+  processor.decideRefund(lost, MADE);
+  expect(await records.resolve(lost, { state: 'DECLINED', reason: 'not there' })).toMatchObject({
+    state: 'final',
+    payment: { state: 'COMPLETED', amount: LOST.amount },
+  });
+});
+
+test('a refund that has no part left is not refused as too much if it was made with another amount', async () => {
+  const { payments, processor, key, lost } = await givenPaid();
+  await payments.refund({ key }, LINE);
+  processor.decideRefund(lost, { ...MADE, charged: { ...MADE.charged, amount: '10.00' } });
+  expect(await payments.refund({ key }, LOST)).toEqual({ key: lost, payment: key, state: 'other amount' });
+  expect(await restored.ports.paymentHistory.find(lost)).toBeUndefined();
 });
 
 test('a refund that the processor has no record of is sent once', async () => {
@@ -57,10 +122,10 @@ test.each(['succeeded', 'pending'] as const)(
     const { payments, processor, key, lost } = await givenPaid();
     processor.planRefund({ outcome: 'pending' });
     expect(await payments.refund({ key }, LINE)).toMatchObject({ state: 'pending' });
-    processor.decideRefund(lost, state === 'pending' ? { state, untilMs: Date.now() } : { state });
+    processor.decideRefund(lost, state === 'pending' ? { ...MADE, state, untilMs: Date.now() } : MADE);
     expect(await payments.refund({ key }, LOST)).toEqual({ key: lost, payment: key, state: 'unknown' });
     processor.decideRefund(computeRefundKey(key, LINE.name), { state: 'declined', reason: 'more than is left' });
-    processor.decideRefund(lost, { state: 'succeeded' });
+    processor.decideRefund(lost, MADE);
     const { another } = { another: compose(restored.ports, {}, processor).payments };
     expect(await another.refund({ key }, LINE)).toMatchObject({ outcome: { state: 'DECLINED' } });
     expect(await another.refund({ key }, LOST)).toMatchObject({ outcome: { state: 'COMPLETED' } });

@@ -6,7 +6,6 @@ import {
   type Ending,
   type EndResult,
   type LookUpResult,
-  type NoRecord,
   type NotSent,
   type OpenCharge,
   type Processor,
@@ -24,8 +23,6 @@ export interface NextCharge {
   readonly answerLost?: boolean;
   readonly after?: Promise<void>;
 }
-
-type LookUpRefundResult = RefundResult | NoRecord;
 
 export const ACTION: Action = { url: 'https://bank.example/confirm' };
 const NO_CONTRACT = { state: 'unknown', cause: 'the reply names no contract' } as const;
@@ -57,9 +54,9 @@ export class RecordingProcessor implements Processor {
   private readonly ended = new Set<string>();
   private readonly outcomes = new Map<string, LookUpResult>();
   private readonly plans: NextCharge[] = [];
-  private readonly refundOutcomes = new Map<string, LookUpRefundResult>();
+  private readonly refundOutcomes = new Map<string, LookUpResult>();
   private readonly refundPlans: NextCharge[] = [];
-  private readonly refundLookUpPlans: (LookUpRefundResult | (() => Promise<LookUpRefundResult>))[] = [];
+  private readonly refundLookUpPlans: (LookUpResult | (() => Promise<LookUpResult>))[] = [];
   private readonly lookUpPlans: (LookUpResult | (() => Promise<LookUpResult>))[] = [];
 
   /** True if a look-up names the amount that was charged. */
@@ -90,12 +87,12 @@ export class RecordingProcessor implements Processor {
     this.refundPlans.push(...refunds);
   }
 
-  planRefundLookUp(...answers: (LookUpRefundResult | (() => Promise<LookUpRefundResult>))[]): void {
+  planRefundLookUp(...answers: (LookUpResult | (() => Promise<LookUpResult>))[]): void {
     this.refundLookUpPlans.push(...answers);
   }
 
   /** Decides a pending refund. */
-  decideRefund(key: string, outcome: LookUpRefundResult): void {
+  decideRefund(key: string, outcome: LookUpResult): void {
     this.refundOutcomes.set(key, outcome);
   }
 
@@ -147,10 +144,7 @@ export class RecordingProcessor implements Processor {
     if (open && this.contract < CONTRACT_OF_ENDINGS) return NO_CONTRACT;
     const planned = this.lookUpPlans.shift();
     if (typeof planned === 'function') return planned();
-    const known = planned ?? this.outcomes.get(key) ?? { state: 'no record' };
-    const charged = 'charged' in known ? known.charged : undefined;
-    const isOther = money && charged && fingerprintOf(money) !== fingerprintOf(charged);
-    return isOther ? { state: 'unknown', cause: 'the reply names another amount' } : known;
+    return ofMoney(planned ?? this.outcomes.get(key) ?? { state: 'no record' }, money);
   }
 
   /** Gives back each time that it is asked to, as `charge` charges each time. An adapter of an earlier contract gives nothing back. */
@@ -162,7 +156,9 @@ export class RecordingProcessor implements Processor {
     await after;
     if (outcome === 'none') return { state: 'unknown', cause: 'the refund never arrived' };
     const result = this.refundResultOf(outcome);
-    this.refundOutcomes.set(refund.key, result);
+    const { amount, currency } = refund;
+    const charged = outcome !== 'declined' && this.tellsAmounts ? { charged: { amount, currency } } : {};
+    this.refundOutcomes.set(refund.key, { ...result, ...charged } as LookUpResult);
     return answerLost ? { state: 'unknown', cause: 'the answer was lost' } : result;
   }
 
@@ -171,12 +167,12 @@ export class RecordingProcessor implements Processor {
     return outcome === 'succeeded' ? { state: outcome, id: 're_1' } : { state: outcome, reason: 'the card was closed' };
   }
 
-  async lookUpRefund(key: string, payment: string, _money: Money, open?: OpenCharge): Promise<LookUpRefundResult> {
+  async lookUpRefund(key: string, payment: string, money?: Money, open?: OpenCharge): Promise<LookUpResult> {
     this.refundLookUps.push({ key, payment, id: open?.id });
     if (this.contract < CONTRACT_OF_ENDINGS) return NO_CONTRACT;
     const planned = this.refundLookUpPlans.shift();
     if (typeof planned === 'function') return planned();
-    return planned ?? this.refundOutcomes.get(key) ?? { state: 'no record' };
+    return ofMoney(planned ?? this.refundOutcomes.get(key) ?? { state: 'no record' }, money);
   }
 
   chargesOf(key: string): Charge[] {
@@ -186,4 +182,11 @@ export class RecordingProcessor implements Processor {
   refundsOf(key: string): Refund[] {
     return this.refunds.filter((refund) => refund.key === key);
   }
+}
+
+/** A reply that names other money than was asked about is not believed. */
+function ofMoney(known: LookUpResult, money: Money | undefined): LookUpResult {
+  const charged = 'charged' in known ? known.charged : undefined;
+  const isOther = money && charged && fingerprintOf(money) !== fingerprintOf(charged);
+  return isOther ? { state: 'unknown', cause: 'the reply names another amount' } : known;
 }

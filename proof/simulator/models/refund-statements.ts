@@ -48,13 +48,20 @@ function lower({ payments }: Tables, key: string): void {
 
 /** The fenced update has columns, and these statements are for one refund. */
 const settleRefund = fencedUpdate((row, fenced, now, tables) => {
-  const [, , , , , , , event, , resolution] = fenced as unknown as (string | null)[];
-  return {
-    ...settled(row, fenced, now, tables),
-    ...(event !== null && { events: noted(row, now, event) }),
-    ...(resolution !== null && { resolution, epoch: row.epoch + 1 }),
-  };
+  const [, , , , , , , event] = fenced as unknown as (string | null)[];
+  return { ...settled(row, fenced, now, tables), ...(event !== null && { events: noted(row, now, event) }) };
 });
+
+const settleOne: ModelledStatement = (tables, values: Fenced, ...how) => {
+  const [row] = settleRefund(
+    tables,
+    values.map((value) => [value]),
+    ...how,
+  );
+  if (!row) return [];
+  lower(tables, values[0]);
+  return [{ ...row, epoch: tables.payments.get(values[0])?.epoch }];
+};
 
 const isRefund = ({ refund_of }: StoredPayment) => refund_of !== null;
 
@@ -71,16 +78,17 @@ export const REFUND_STATEMENTS: Statements = {
     if (!payment || !isAllowed || !isInTime(tables, payment, more[8])) return [];
     const isThere = payments.has(key) || [...payments.values()].some((row) => row.transaction_id === transaction_id);
     if (isThere) throw new StatementRefused('23505', new Error(`${key} or ${transaction_id} is there already`));
+    const claimed_after_loss = areReferencesLookedUp(tables) || null;
     payments.set(refund_of, { ...payment, refunded });
     payments.set(key, {
       ...{ key, transaction_id, amount, currency, fingerprint, client: payment.client, processor, state: 'PROCESSING' },
       ...{ epoch: 1, owner, lease_until: now + leaseMs, recover_at: now + leaseMs, claimed_at: now },
       ...{ ...NOT_OPEN, generation: loss.generation, refund_of, refund_name, refund_reason, refund_charge_id },
-      ...{ refund_units, reference: null, attempt: null, source: null, content: null, claimed_after_loss: null },
+      ...{ refund_units, reference: null, attempt: null, source: null, content: null, claimed_after_loss },
       ...{ unsent_epoch: null, reason: null, resolution: null, events: null },
       ...{ expires_at: null, settled_at: null, settled_hour: null },
     });
-    return [{ key, client: payment.client, may_be_lost: areReferencesLookedUp(tables) }];
+    return [{ key, client: payment.client, claimed_after_loss }];
   },
 
   explain_refund(tables, [key, charged, currency, processors, lateMs, chargedUnits]: ExplainRefund) {
@@ -89,15 +97,20 @@ export const REFUND_STATEMENTS: Statements = {
     return [{ inTime: isInTime(tables, payment, lateMs), leftUnits: chargedUnits - (payment.refunded ?? 0) }];
   },
 
-  settle_refund(tables, values: Fenced, ...how) {
-    const [row] = settleRefund(
-      tables,
-      values.map((value) => [value]),
-      ...how,
-    );
-    if (!row) return [];
-    lower(tables, values[0]);
-    return [{ ...row, epoch: tables.payments.get(values[0])?.epoch }];
+  settle_refund: settleOne,
+
+  settle_refund_after_loss(tables, values: Fenced, ...how) {
+    const [key, , , , , , , , payment] = values;
+    const [amount, fingerprint, refund_units] = values.slice(9) as [string, string, number];
+    const before = tables.payments.get(key);
+    const given = tables.payments.get(payment as string);
+    const settled = settleOne(tables, values, ...how);
+    const row = tables.payments.get(key);
+    if (settled.length === 0 || !before || !given || !row) return settled;
+    tables.payments.set(key, { ...row, amount, fingerprint, refund_units });
+    const units = (row.state === 'DECLINED' ? 0 : refund_units) - Number(before.refund_units);
+    tables.payments.set(given.key, { ...given, refunded: Number(given.refunded) + units });
+    return settled;
   },
 
   resolve_refund(tables, values: [string, ...Values], ...how) {

@@ -232,10 +232,17 @@ function wrongOutcomeOf(told: string, { outcome }: FinalOutcome, row: Row, answe
   return (row.finalAt ?? Infinity) > answeredAt ? [`${told} before it was so`] : [];
 }
 
-/** Answered in time: when all ways were fine, soon after its patience ended. */
-function isLate({ sentAt, answeredAt, patienceMs, answer, stoppedMs = 0 }: Asked, { faults }: PaymentHistory): boolean {
+/**
+ * Answered in time: when all ways were fine, soon after its patience ended. A request about a pending payment may join a look-up that began
+ * before it (found: seed 60614).
+ */
+function isLate(
+  { sentAt, answeredAt, patienceMs, answer, stoppedMs = 0 }: Asked,
+  { faults, plan: { shape } }: PaymentHistory,
+): boolean {
   if (answeredAt === undefined || answer === 'cut') return false;
-  const worstMs = faults.wereCalm(sentAt, answeredAt) ? CALM_MS : WORST_MS;
+  const joinedMs = shape.waits ? shape.processorTimeoutMs : 0;
+  const worstMs = faults.wereCalm(sentAt - joinedMs, answeredAt) ? CALM_MS : WORST_MS;
   return answeredAt - sentAt > patienceMs + Math.max(0, stoppedMs) + worstMs;
 }
 

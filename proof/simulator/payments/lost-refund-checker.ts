@@ -48,7 +48,7 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
     // A person who resolves it knows the amount.
     [`is COMPLETED with ${amount}, and ${given?.amount} was given back`]:
       state === 'COMPLETED' && given !== undefined && given.amount !== amount && resolution === null,
-    'is DECLINED and was given back': state === 'DECLINED' && given?.amount === amount && !couldNotKnow(given, history),
+    'is DECLINED and was given back': state === 'DECLINED' && given !== undefined && !couldNotKnow(given, history),
   });
   return violations.map((text) => `${key}: ${text}`);
 }
@@ -78,7 +78,7 @@ function checkAnswers({ key, refunds }: Issued, history: PaymentHistory): string
         given.sentAt < answeredAt &&
         !couldNotKnow(given, history),
       'was told of another amount, and there is none':
-        state === 'other amount' && rows.every((row) => row.amount === amount),
+        state === 'other amount' && !hasOtherAmount(refund, amount, history),
       // Only the row of the payment, or its refunds, may be lost.
       [`was told "${state}", and no row was lost`]:
         !wasRestored && (state === 'no payment' || state === 'not completed'),
@@ -90,6 +90,11 @@ function checkAnswers({ key, refunds }: Issued, history: PaymentHistory): string
     });
     return violations.map((text) => `${refund}: ${text}`);
   });
+}
+
+function hasOtherAmount(refund: string, amount: string, history: PaymentHistory): boolean {
+  const given = history.processor.refunds.filter(({ key }) => key === refund);
+  return [...rowsOf(refund, history), ...given].some((each) => each.amount !== amount);
 }
 
 /** True if somebody was told before that it was given back. */

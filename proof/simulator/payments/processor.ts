@@ -206,11 +206,16 @@ export function createSimulatedProcessor(
     });
   }
 
-  function lookUpRefund(key: string, money: Money): LookUpResult {
+  function lookUpRefund(key: string, money: Money | undefined): LookUpResult {
     const record = knownRefunds.get(key);
-    if (record) return answerOf(record, money);
+    if (record) return money ? answerOf(record, money) : withMoney(record);
     noteStep(key, 'no record');
     return { state: 'no record' };
+  }
+
+  function withMoney({ refund: { amount, currency }, result }: KnownRefund): LookUpResult {
+    const isMade = result.state === 'succeeded' || result.state === 'pending';
+    return isMade ? { ...result, charged: { amount, currency } } : result;
   }
 
   /** Every reply about a refund names its amount, and a reply of another amount is not believed. */

@@ -91,7 +91,7 @@ export interface Ledger {
 
   /**
    * The same, and writes an outcome that was found out because rows may have been lost: only for such a row, and never part of a first
-   * payment.
+   * payment. The row gets the money of the claim, and the sum of a refund's payment is moved by the difference.
    */
   settleAfterLoss(claim: Claim, settlement: SettlementAfterLoss): Promise<SettleResult>;
 

@@ -34,10 +34,10 @@ export interface Processor {
   refund(refund: Refund): Promise<RefundResult | NotSent>;
 
   /**
-   * Tells what became of an earlier refund with that key, of the charge of `payment`; an answer that names other money is unknown. Only a
-   * reply that names `CONTRACT_OF_ENDINGS` counts. `open`: as for `lookUp`, of the refund.
+   * Tells what became of an earlier refund with that key, of the charge of `payment`. Only a reply that names `CONTRACT_OF_ENDINGS` counts.
+   * `money` and `open`: as for `lookUp`, of the refund. `charged` of the result is what was given back.
    */
-  lookUpRefund(key: string, payment: string, money: Money, open?: OpenCharge): Promise<RefundResult | NoRecord>;
+  lookUpRefund(key: string, payment: string, money?: Money, open?: OpenCharge): Promise<LookUpResult>;
 }
 
 /** The first contract that knows pending charges, their ending, and refunds. */
@@ -115,7 +115,7 @@ export interface Charge extends Money {
 }
 
 export type LookUpResult =
-  /** `charged`: what the processor says that it charged, in canonical form. If omitted, it does not say. */
+  /** `charged`: what the processor says that it charged, or gave back, in canonical form. If omitted, it does not say. */
   | ({ readonly state: 'succeeded' | 'pending'; readonly charged?: Money | undefined } & ChargeResult)
   | Exclude<ChargeResult, { readonly state: 'succeeded' | 'pending' }>
   | NoRecord;

@@ -3,7 +3,6 @@ import {
   CONTRACT_OF_ENDINGS,
   type EndResult,
   type LookUpResult,
-  type NoRecord,
   type NotSent,
   type OpenCharge,
   type RefundResult,
@@ -183,11 +182,9 @@ export function lookUpResultOf(reply: Reply, doubt: string | undefined, isOpen =
 }
 
 /** `doubt`: of `doubtIn`. Only a reply that names the contract counts. */
-export function refundLookUpResultOf(reply: Reply, doubt: string | undefined): RefundResult | NoRecord {
+export function refundLookUpResultOf(reply: Reply, doubt: string | undefined): LookUpResult {
   const asked = 'a look-up of a refund';
-  const { charged: _, ...found }: LookUpResult & { readonly charged?: unknown } =
-    otherContractIn(asked, reply, doubt) ?? foundResultOf(asked, reply, doubt);
-  return found;
+  return otherContractIn(asked, reply, doubt) ?? foundResultOf(asked, reply, doubt);
 }
 
 function foundResultOf(

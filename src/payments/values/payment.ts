@@ -78,7 +78,7 @@ export interface Claim extends Fence, Money {
    * first, and if it clearly has no record, one send is permitted at any time. It is not `unsent`.
    */
   readonly mayBeLost?: boolean | undefined;
-  /** When it was claimed, an earlier row of its key may have been lost: the charge may have another amount than this row. */
+  /** When it was claimed, an earlier row of its key may have been lost: the charge, or refund, may have another amount than this row. */
   readonly claimedAfterLoss?: boolean | undefined;
   /** The processor said that the payment is pending (rule P24): it was sent, so it is never sent again. */
   readonly isPending?: boolean | undefined;

@@ -1,11 +1,12 @@
 import type { Left, Resolution, ResolveResult, SettleResult } from '../../../payments/ports/ledger.js';
+import { unitsOf } from '../../../payments/values/money.js';
 import type { Fence, FinalOutcome, Outcome, UnsentMark } from '../../../payments/values/payment.js';
 import { finalOf, isPending, settledElsewhere, unresolvableMs, unsentEpochOf } from '../../shared/payment-rows.js';
 import type { Database } from '../file/sqlite.js';
 import type { LedgerWriteParts } from './claims.js';
 import * as statements from './ledger-statements.js';
 import { endOf, type PaymentRow } from './payment-row.js';
-import { LOWER_SUM } from './refund-statements.js';
+import { LOWER_SUM, MOVE_SUM, SET_REFUND_UNITS } from './refund-statements.js';
 
 export interface ResolutionWrite extends Resolution {
   /** The wall clock, milliseconds since the epoch. */
@@ -54,6 +55,8 @@ export function createClaimEnds(database: Database, parts: LedgerWriteParts) {
   const settleAfterLoss = database.prepare(statements.SETTLE_AFTER_LOSS);
   const resolve = database.prepare(statements.RESOLVE);
   const lowerSum = database.prepare(LOWER_SUM);
+  const moveSum = database.prepare(MOVE_SUM);
+  const setRefundUnits = database.prepare(SET_REFUND_UNITS);
 
   /** The further changes of a commit that has made a row final. A refund has no source, and no record. */
   function finish(key: string, final: FinalOutcome, isRefund: boolean): void {
@@ -75,12 +78,6 @@ export function createClaimEnds(database: Database, parts: LedgerWriteParts) {
       return final.expiresAt;
     }
     return settledElsewhere(find.get(key) as PaymentRow | undefined);
-  }
-
-  /** A refund keeps the money of its row, which is in the sum of its payment. */
-  function moneyAfterLoss(settlement: SettleAfterLossWrite): Pick<PaymentRow, 'amount' | 'currency' | 'fingerprint'> {
-    const row = settlement.isRefund ? (find.get(settlement.key) as PaymentRow | undefined) : undefined;
-    return row ?? settlement;
   }
 
   return {
@@ -125,10 +122,15 @@ export function createClaimEnds(database: Database, parts: LedgerWriteParts) {
 
     settleAfterLoss(settlement: SettleAfterLossWrite): number | Exclude<SettleResult, { state: 'settled' }> {
       return settleBy(settlement, (end, now, fence) => {
-        const { resolution = null, event } = settlement;
-        const { amount, currency, fingerprint } = moneyAfterLoss(settlement);
+        const { resolution = null, event, amount, currency, fingerprint, isRefund, key } = settlement;
         const found = [amount, currency, fingerprint, resolution, resolution];
-        return settleAfterLoss.run(...end, `${now}`, event, ...found, ...fence).changes > 0;
+        const isOurs = settleAfterLoss.run(...end, `${now}`, event, ...found, ...fence).changes > 0;
+        if (isOurs && isRefund) {
+          const units = unitsOf(settlement);
+          moveSum.run(key, units);
+          setRefundUnits.run(key, units);
+        }
+        return isOurs;
       });
     },
 

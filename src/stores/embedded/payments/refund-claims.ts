@@ -1,7 +1,7 @@
 import type { RefundAttempt, RefundClaimResult } from '../../../payments/ports/refund-ledger.js';
 import type { Database } from '../file/sqlite.js';
 import { createPriorRows, type LedgerWriteParts, namesIn } from './claims.js';
-import { FIND } from './ledger-statements.js';
+import { FIND, SET_CLAIMED_AFTER_LOSS } from './ledger-statements.js';
 import { foundOf, type PaymentRow } from './payment-row.js';
 import { INSERT_REFUND, RAISE_SUM } from './refund-statements.js';
 
@@ -30,6 +30,7 @@ export function createRefundClaims(database: Database, { storeClock }: Pick<Ledg
   const find = database.prepare(FIND);
   const raiseSum = database.prepare(RAISE_SUM);
   const insert = database.prepare(INSERT_REFUND);
+  const setClaimedAfterLoss = database.prepare(SET_CLAIMED_AFTER_LOSS);
   const priorRows = createPriorRows(database);
 
   /** The payment, or why nothing of it is given back. */
@@ -54,6 +55,7 @@ export function createRefundClaims(database: Database, { storeClock }: Pick<Ledg
       ...[owner, leaseUntil, leaseUntil, now, claimedAtWall],
       ...[refund.payment, refund.name, units, refund.reason ?? null, refund.chargeId ?? null],
     );
+    if (mayBeLost) setClaimedAfterLoss.run(key);
     return { state: 'claimed', client, mayBeLost };
   }
 

@@ -50,5 +50,5 @@ function firstClaim(attempt: RefundAttempt, { client, mayBeLost }: InsertedRefun
   };
   const money = { amount, currency, fingerprint, client: client ?? undefined, processor };
   const claim = { key, epoch: 1, owner, transactionId, ...money, refund, unsent: !mayBeLost, ageMs: 0 };
-  return mayBeLost ? { ...claim, mayBeLost } : claim;
+  return mayBeLost ? { ...claim, mayBeLost, claimedAfterLoss: true } : claim;
 }

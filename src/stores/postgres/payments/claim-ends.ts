@@ -6,6 +6,7 @@ import type {
   SettlementAfterLoss,
   SettleResult,
 } from '../../../payments/ports/ledger.js';
+import { unitsOf } from '../../../payments/values/money.js';
 import type { Claim, Fence, Outcome } from '../../../payments/values/payment.js';
 import type { RefundPart } from '../../../payments/values/refund.js';
 import { isUnknown } from '../../../platform/faults.js';
@@ -25,7 +26,7 @@ import type { DatabaseClock } from '../connection/database-clock.js';
 import type { PostgresPart } from '../connection/part.js';
 import * as statements from './ledger-statements.js';
 import type { FindRow, PaymentRow } from './payment-row.js';
-import { RESOLVE_REFUND, SETTLE_REFUND } from './refund-statements.js';
+import { RESOLVE_REFUND, SETTLE_REFUND, SETTLE_REFUND_AFTER_LOSS } from './refund-statements.js';
 
 interface Settlement {
   readonly claim: Claim;
@@ -139,16 +140,22 @@ export function createClaimEnds(
     }
   }
 
-  /** A refund is settled alone: the end of a declined one changes its payment, too. */
+  /** A refund is settled alone: the end of a declined one changes its payment, too. `more`: of a statement that writes more. */
   async function settleRefund(
     { claim, outcome, idempotencyTtlMs, event }: Settlement,
     { payment }: RefundPart,
-    resolution?: string,
+    statement = SETTLE_REFUND,
+    more: readonly unknown[] = [],
   ): Promise<number | undefined> {
     const { key, epoch, owner, processorId } = claim;
     const end = [outcome.state, reasonOf(outcome), idempotencyTtlMs, processorId ?? null, event, payment];
-    const values = [key, epoch, owner, ...end, resolution ?? null];
-    const [row] = await database.writeHoweverLate<{ expires_at: number }>(SETTLE_REFUND, values);
+    const [row] = await database.writeHoweverLate<{ expires_at: number }>(statement, [
+      key,
+      epoch,
+      owner,
+      ...end,
+      ...more,
+    ]);
     return row?.expires_at;
   }
 
@@ -156,8 +163,10 @@ export function createClaimEnds(
     const { key, epoch, owner, amount, currency, fingerprint } = claim;
     const { outcome, idempotencyTtlMs, note, resolution } = settlement;
     const event = settledEvent(claim, note);
-    // The money of a refund is that of its row, by which it raised the sum of its payment.
-    if (claim.refund) return settleRefund({ claim, outcome, idempotencyTtlMs, event }, claim.refund, resolution);
+    if (claim.refund) {
+      const refundEnd = { claim, outcome, idempotencyTtlMs, event };
+      return settleRefund(refundEnd, claim.refund, SETTLE_REFUND_AFTER_LOSS, [amount, fingerprint, unitsOf(claim)]);
+    }
     const end = [outcome.state, reasonOf(outcome), idempotencyTtlMs, event];
     const found = [amount, currency, fingerprint, resolution ?? null, claim.processorId ?? null];
     const values = [key, epoch, owner, ...end, ...found];

@@ -53,12 +53,12 @@ export const CLAIM_REFUND: Statement = {
     )
     INSERT INTO idempay.payments
       (key, transaction_id, amount, currency, fingerprint, client, processor, state, epoch, owner, lease_until, recover_at, claimed_at,
-        generation, refund_of, refund_name, refund_reason, refund_charge_id, refund_units)
+        generation, claimed_after_loss, refund_of, refund_name, refund_reason, refund_charge_id, refund_units)
     SELECT $1::uuid, $2::text, $3::numeric, $4::text, $5::text, raised.client, $6::text, 'PROCESSING', 1, $7::text,
       at + $8::float8 * interval '1 millisecond', at + $8::float8 * interval '1 millisecond', at, generation,
-      raised.key, $11::text, $12::text, $13::text, $14::bigint
+      CASE WHEN ${REFERENCES_ARE_LOOKED_UP} THEN true END, raised.key, $11::text, $12::text, $13::text, $14::bigint
     FROM raised, idempay.deployment, LATERAL (SELECT clock_timestamp() AS at) AS now
-    RETURNING key, client, (SELECT ${REFERENCES_ARE_LOOKED_UP} FROM idempay.deployment) AS may_be_lost`,
+    RETURNING key, client, claimed_after_loss`,
   commitOf: ([row]) => row && { key: row.key, epoch: 1, settled: false },
 };
 
@@ -70,47 +70,75 @@ export const EXPLAIN_REFUND: Statement = {
     FROM idempay.payments AS payment WHERE payment.key = $1::uuid AND ${isRefundable('$2', '$3', '$4')}`,
 };
 
-/**
- * Locks the payment if the refund ends as DECLINED, ends the refund, and lowers the sum by the amount of the row that it has changed. The
- * conditions of `isEnded` are judged again on what another end wrote meanwhile.
- */
-function endOf(state: string, payment: string, set: string, isEnded: string): string {
+interface RefundEnd {
+  readonly set: string;
+  /** The key of the payment. */
+  readonly payment: string;
+  /** True if the end changes the sum of the payment: then the payment is locked before the refund. */
+  readonly changesSum: string;
+  /** The change of the sum, by the row `ended`. */
+  readonly change: string;
+  /** The refund, and the conditions of its end, which are judged again on what another end wrote meanwhile. */
+  readonly isEnded: string;
+}
+
+function endOf({ set, payment, changesSum, change, isEnded }: RefundEnd): string {
   return `
     WITH locked AS MATERIALIZED (
-      SELECT key FROM idempay.payments WHERE key = ${payment}::uuid AND ${state}::text = 'DECLINED' FOR NO KEY UPDATE
+      SELECT key FROM idempay.payments WHERE key = ${payment}::uuid AND ${changesSum} FOR NO KEY UPDATE
     ), ended AS (
       UPDATE idempay.payments SET ${set}
       WHERE ${isEnded} AND (SELECT count(*) FROM locked) >= 0
       RETURNING *
-    ), lowered AS (
-      UPDATE idempay.payments AS payment SET refunded = payment.refunded - ended.refund_units
-      FROM ended WHERE payment.key = ended.refund_of AND ended.state = 'DECLINED'
+    ), changed AS (
+      UPDATE idempay.payments AS payment SET refunded = payment.refunded + ${change}
+      FROM ended WHERE payment.key = ended.refund_of AND ${changesSum}
     )`;
 }
 
-/**
- * $1 to $6 are as in `SETTLE`, $7 is the processor's name of the refund, $8 the event or NULL, $9 the payment's key. $10 says how the outcome
- * is known, and is NULL if the processor said it; a resolution has an epoch of its own.
- */
+/** A decline lowers the sum by the amount of the row that it has changed. */
+const loweredIfDeclined = (state: string) => ({
+  changesSum: `${state}::text = 'DECLINED'`,
+  change: '- ended.refund_units',
+});
+
+const SETTLED = `state = $4::text, reason = $5::text, settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
+        expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond', processor_id = coalesce($7::text, processor_id),
+        events = CASE WHEN $8::jsonb IS NULL THEN events ELSE ${eventsWith('epoch', '$8::jsonb')} END`;
+const IS_OURS = `key = $1::uuid AND epoch = $2::integer AND owner = $3::text AND ${UNDER_WAY}`;
+const SETTLED_END =
+  'SELECT key, epoch, owner, floor(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at FROM ended';
+
+/** $1 to $6 are as in `SETTLE`, $7 is the processor's name of the refund, $8 the event or NULL, $9 the payment's key. */
 export const SETTLE_REFUND: Statement = {
   name: 'settle_refund',
-  text: `${endOf(
-    '$4',
-    '$9',
-    `state = $4::text, reason = $5::text, settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
-        expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond', processor_id = coalesce($7::text, processor_id),
-        events = CASE WHEN $8::jsonb IS NULL THEN events ELSE ${eventsWith('epoch', '$8::jsonb')} END,
-        resolution = $10::text, epoch = CASE WHEN $10::text IS NULL THEN epoch ELSE epoch + 1 END`,
-    `key = $1::uuid AND epoch = $2::integer AND owner = $3::text AND ${UNDER_WAY}`,
-  )}
-    SELECT key, epoch, owner, floor(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at FROM ended`,
+  text: `${endOf({ set: SETTLED, payment: '$9', ...loweredIfDeclined('$4'), isEnded: IS_OURS })}
+    ${SETTLED_END}`,
+  commitOf: settled,
+};
+
+/**
+ * The same for a refund that may have been made with another amount than its row has, because an earlier row of it was lost: $10, $11 and
+ * $12 are that amount, its fingerprint, and the amount in minor units. The subselect reads the row as it was before this statement.
+ */
+export const SETTLE_REFUND_AFTER_LOSS: Statement = {
+  name: 'settle_refund_after_loss',
+  text: `${endOf({
+    set: `${SETTLED}, amount = $10::numeric, fingerprint = $11::text, refund_units = $12::bigint`,
+    payment: '$9',
+    changesSum: 'true',
+    change: `CASE WHEN ended.state = 'DECLINED' THEN 0 ELSE ended.refund_units END
+        - (SELECT refund_units FROM idempay.payments WHERE key = $1::uuid)`,
+    isEnded: IS_OURS,
+  })}
+    ${SETTLED_END}`,
   commitOf: settled,
 };
 
 /** As `RESOLVE`, of which it has the parameters. $7 is the payment's key. */
 export const RESOLVE_REFUND: Statement = {
   name: 'resolve_refund',
-  text: `${endOf('$3', '$7', RESOLVED, `key = $1 AND ${IS_RESOLVABLE}`)}
+  text: `${endOf({ set: RESOLVED, payment: '$7', ...loweredIfDeclined('$3'), isEnded: `key = $1 AND ${IS_RESOLVABLE}` })}
     SELECT ${PAYMENT_COLUMNS} FROM ended`,
   commitOf: settled,
 };

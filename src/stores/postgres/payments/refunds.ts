@@ -6,7 +6,7 @@ import type { ConfirmDurable } from '../connection/durability.js';
 import type { PostgresPart } from '../connection/part.js';
 import { StatementRefused } from '../connection/postgres.js';
 import { createFindRow, findResultOf } from './find-row.js';
-import { FIND, MAY_BE_LOST } from './ledger-statements.js';
+import { FIND } from './ledger-statements.js';
 import type { PaymentRow } from './payment-row.js';
 import { createProcessorNames } from './processor-names.js';
 import { CLAIM_REFUND, EXPLAIN_REFUND } from './refund-statements.js';
@@ -21,7 +21,7 @@ const UNIQUE_VIOLATION = '23505';
 interface Inserted {
   readonly client: string | null;
   /** An earlier row of its key may have been lost with a failover or a restore. */
-  readonly may_be_lost: boolean;
+  readonly claimed_after_loss: boolean | null;
 }
 
 /** The rows of refunds in PostgreSQL. `onRefused`: as for the ledger. */
@@ -66,9 +66,7 @@ export function createPostgresRefundLedger(
       const { key, owner } = attempt;
       const row = await findRow(key, { key, epoch: 1, owner }).catch(() => undefined);
       if (row?.state !== 'PROCESSING' || row.owner !== owner || row.epoch !== 1) throw fault;
-      // If this read fails, assume a lost row: then the processor is asked first.
-      const [known] = await database.read<{ mayBeLost: boolean }>(MAY_BE_LOST, [key]).catch(() => []);
-      return { client: row.client, may_be_lost: known?.mayBeLost ?? true };
+      return row;
     }
   }
 
@@ -126,9 +124,9 @@ export function createPostgresRefundLedger(
 const processorsOf = ({ processor, formerProcessors = [] }: RefundAttempt) => [processor, ...formerProcessors];
 
 /** If an earlier row of it may have been lost, it may have given back already: the processor is asked first. */
-function claimOf(attempt: RefundAttempt, { client, may_be_lost: mayBeLost }: Inserted): Claim {
+function claimOf(attempt: RefundAttempt, { client, claimed_after_loss: isAfterLoss }: Inserted): Claim {
   const { key, owner, transactionId, amount, currency, fingerprint, processor, refund } = attempt;
   const money = { amount, currency, fingerprint, client: client ?? undefined, processor };
-  const claim = { key, epoch: 1, owner, transactionId, ...money, refund, unsent: !mayBeLost, ageMs: 0 };
-  return mayBeLost ? { ...claim, mayBeLost } : claim;
+  const claim = { key, epoch: 1, owner, transactionId, ...money, refund, unsent: !isAfterLoss, ageMs: 0 };
+  return isAfterLoss ? { ...claim, mayBeLost: true, claimedAfterLoss: true } : claim;
 }
