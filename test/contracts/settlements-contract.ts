@@ -56,6 +56,7 @@ export function settlementsContract(ports: ContractPorts): void {
     return inState(await settlements.page({ ...question, bound, after }), 'page');
   };
 
+  /** In the order of their times, which is checked. Two of one millisecond are in the order of their keys, or of their microseconds. */
   async function allAfter(place: SettlementPlace, asked: Asked) {
     const keys: string[] = [];
     const times: number[] = [];
@@ -72,14 +73,6 @@ export function settlementsContract(ports: ContractPorts): void {
     } while (!page.isLast);
     expect(times).toEqual(times.toSorted((a, b) => a - b));
     return { keys, named };
-  }
-
-  /** The keys in the order of the feed: by `settledAt`, and by key among settlements of one millisecond, which a fast machine makes. */
-  async function inOrder(keys: readonly string[]): Promise<string[]> {
-    const places = await Promise.all(
-      keys.map(async (key) => ({ key, at: (await history.find(key))?.settledAt as number })),
-    );
-    return places.toSorted((a, b) => a.at - b.at || (a.key < b.key ? -1 : 1)).map(({ key }) => key);
   }
 
   const without = (keys: readonly string[], others: readonly string[]) => keys.filter((key) => !others.includes(key));
@@ -132,7 +125,7 @@ export function settlementsContract(ports: ContractPorts): void {
     await given.settled(refund);
     const { keys } = await allAfter(begin, { bound: await boundNow() });
     const wanted = [paid.key, refused.key, closed.key, resolved.key, refund.key];
-    expect(keys.filter((key) => wanted.includes(key))).toEqual(await inOrder(wanted));
+    expect(keys.filter((key) => wanted.includes(key)).toSorted()).toEqual(wanted.toSorted());
     expect(keys).not.toContain(open.key);
   });
 
@@ -160,7 +153,7 @@ export function settlementsContract(ports: ContractPorts): void {
         [MANY, MANY],
       ] as const) {
         const { keys, named } = await allAfter(begin, { bound, client: 'key:a', kind, limit, readLimit });
-        expect(keys, `${kind} ${limit} ${readLimit}`).toEqual(await inOrder(wanted));
+        expect(keys.toSorted(), `${kind} ${limit} ${readLimit}`).toEqual(wanted.toSorted());
         expect(without(named, ownKeys.concat(refund.key)).filter((key) => allKeys.includes(key))).toEqual([]);
       }
     }
