@@ -191,7 +191,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'clients with the same count are refused together': 'count > (served?.[1] → count >= (served?.[1]',
   },
   'src/platform/rereading.ts': {
-    'a file whose read hangs is read once more': 'if (underWay.has(read)) return; → ',
+    'a file whose read hangs is read once more': 'if (underWay.has(readInTime)) return; → ',
+    'nobody is told of a file that hangs': 'if (waitedMs === LATE_MS) onLate(NOT_READ); → ',
     'reads that hang take every thread': 'if (underWay.size === READS_AT_ONCE) return; → ',
   },
   'src/payments/fair-places.ts': {

@@ -10,7 +10,7 @@ export interface RereadFile<Content> {
 
 /**
  * Reads a file, again every second. It compares the text, because file times are too coarse and a mounted secret changes by a link. Throws at
- * the start if the file cannot be read or used. Later the last valid content stays in use, and `onProblem` is called once for each problem.
+ * the start if the file cannot be read or used. Later the last valid content stays in use, and `onProblem` is called once for each problem, also if a read does not end.
  */
 export function openRereadFile<Content>(
   path: string,
@@ -41,6 +41,6 @@ export function openRereadFile<Content>(
     get current() {
       return current;
     },
-    close: startRereading(readAgain),
+    close: startRereading(readAgain, onProblem),
   };
 }

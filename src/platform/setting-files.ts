@@ -87,7 +87,7 @@ export function followFile(
     else log.error(`${name}: ${refusal}. The previous content stays in use.`);
   }
 
-  return startRereading(readAgain);
+  return startRereading(readAgain, (problem) => log.error(`${name}: ${problem}. The previous content stays in use.`));
 }
 
 function valueIn(found: ReadResult, read: ValueReader): ReadResult {

@@ -29,13 +29,14 @@ async function setUp() {
   async function follow(name: string) {
     const path = join(folder, name);
     await writeFile(path, 'old');
+    const problems: string[] = [];
     const file = openRereadFile(
       path,
       (text) => text,
-      () => {},
+      (problem) => problems.push(problem),
     );
     onTestFinished(() => file.close());
-    return { path, file };
+    return { path, file, problems };
   }
 
   /** Does work that needs a thread of the pool. */
@@ -97,10 +98,39 @@ test('the reads of many files take their turns, so that each file is read again'
   await until('each new content', DEADLINE_MS, () => files.every(({ file }) => file.current === 'new'));
 });
 
+/**
+ * Bug: while two files hung, an API key that was revoked in a third one stayed good, and the log said nothing. Fix: each file that nobody could
+ * read for ten seconds is told of.
+ */
+test('files that hang are told of once, and so is a file that waits for them', async () => {
+  const { follow, hang } = await setUp();
+  const files = await Promise.all(['hung', 'hung too', 'waits'].map(follow));
+  for (const { path } of files.slice(0, 2)) hang(path);
+  vi.advanceTimersByTime(9_000);
+  expect(files.flatMap(({ problems }) => problems)).toEqual([]);
+  vi.advanceTimersByTime(20_000);
+  const told = ['the file could not be read for 10 seconds, so a file system may hang'];
+  expect(files.map(({ problems }) => problems)).toEqual([told, told, told]);
+});
+
+test('a file that is read each second is not told of', async () => {
+  const { follow } = await setUp();
+  const { file, path, problems } = await follow('read');
+  for (const text of Array.from({ length: 12 }, (_, second) => `content ${second}`)) {
+    await writeFile(path, text);
+    vi.advanceTimersByTime(1_000);
+    await until('the new content', DEADLINE_MS, () => file.current === text);
+  }
+  expect(problems).toEqual([]);
+});
+
 test('a read does not begin before the one before has ended, and none begins after the end', async () => {
   await setUp();
   const ends: (() => void)[] = [];
-  const end = startRereading(() => new Promise((resolve) => ends.push(resolve)));
+  const end = startRereading(
+    () => new Promise((resolve) => ends.push(resolve)),
+    () => {},
+  );
   onTestFinished(end);
   vi.advanceTimersByTime(10_000);
   expect(ends).toHaveLength(1);

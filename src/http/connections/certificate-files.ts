@@ -63,7 +63,7 @@ export function followCertificate(
     }
   }
 
-  return startRereading(readAgain);
+  return startRereading(readAgain, (problem) => log.error(`the TLS certificate was not replaced: ${problem}`));
 }
 
 function checkPair({ cert, key }: CertificatePair): void {
