@@ -56,8 +56,8 @@ describe('a refund through the Stripe adapter of examples/', () => {
     const [{ id }] = made() as [StripeRefund];
     expect(result).toEqual({ state: 'succeeded', id });
     expect(await refund({ reason: 'a shoe came back' })).toEqual(result);
-    expect(await lookUp()).toEqual(result);
-    expect(await lookUp(id)).toEqual(result);
+    expect(await lookUp()).toEqual({ ...result, charged: PART });
+    expect(await lookUp(id)).toEqual({ ...result, charged: PART });
     const names = { idempay_reference: reference, idempay_transaction: 'TXN1', idempay_reason: 'a shoe came back' };
     expect(made()).toMatchObject([{ amount: 4_025, currency: 'usd', payment_intent: intentId(), metadata: names }]);
     const raw = await sendRefund(environment.adapterUrl, reference, { charge, transactionId: 'TXN1', ...PART });
@@ -149,7 +149,7 @@ describe('a refund through the Stripe adapter of examples/', () => {
       const result = await refund();
       const [{ id, created }] = made() as [StripeRefund];
       expect(result).toEqual({ state: 'pending', untilMs: created * 1000 + 14 * 86_400_000, id });
-      expect(await lookUp(id)).toEqual(result);
+      expect(await lookUp(id)).toEqual({ ...result, charged: PART });
       expect(await refund()).toEqual(result);
       environment.stripe.decideRefund(id, 'failed', 'expired_or_canceled_card');
       expect(await lookUp(id)).toEqual({ state: 'declined', reason: 'expired_or_canceled_card', id });
@@ -160,7 +160,7 @@ describe('a refund through the Stripe adapter of examples/', () => {
       environment.stripe.decideRefund(id, 'canceled');
       expect(await lookUp()).toEqual({ state: 'declined', reason: 'the refund was cancelled', id });
       environment.stripe.decideRefund(id, 'succeeded');
-      expect(await lookUp(id)).toEqual({ state: 'succeeded', id });
+      expect(await lookUp(id)).toEqual({ state: 'succeeded', id, charged: PART });
     },
   );
 

@@ -80,12 +80,13 @@ describe('a reply about a refund', () => {
     }
   });
 
-  test('says what it found, and has no member besides', async () => {
+  test('says what it found, a look-up with which amount, and has no member besides', async () => {
     const full = { ...MONEY, reference: KEY, charge: PAYMENT, transactionId: TRANSACTION_ID, id: 're_1' };
     for (const call of BOTH) {
       const sent = call === 'a refund';
+      const charged = sent ? {} : { charged: MONEY };
       expect(await resultOf(call, 200, { ...SUCCEEDED, ...full })).toEqual({
-        result: { state: 'succeeded', id: 're_1' },
+        result: { state: 'succeeded', id: 're_1', ...charged },
         alarms: [],
       });
       expect((await resultOf(call, sent ? 402 : 200, { ...DECLINED, ...full })).result).toEqual({
@@ -97,6 +98,7 @@ describe('a reply about a refund', () => {
         state: 'pending',
         untilMs: Date.parse(UNTIL),
         id: 're_1',
+        ...charged,
       });
       expect((await resultOf(call, 200, { ...SUCCEEDED, id: 'not a name' })).result).toEqual({ state: 'succeeded' });
     }
@@ -250,7 +252,7 @@ describe('a reply that names another refund', () => {
     ['the amount as a number', { amount: 750, currency: 'usd' }],
   ])('is not one that has %s', async (_, members) => {
     for (const call of BOTH) {
-      expect(await resultOf(call, 200, { ...SUCCEEDED, ...members })).toEqual({
+      expect(await resultOf(call, 200, { ...SUCCEEDED, ...members })).toMatchObject({
         result: { state: 'succeeded' },
         alarms: [],
       });
