@@ -561,8 +561,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'row?.owner !== attempt.owner || row.epoch !== 1 → !row',
     'a first claim whose earlier row may be lost charges without a look-up, in PostgreSQL':
       "mayBeLost ? 'taken over' → mayBeLost ? 'claimed'",
-    'a claim whose reply was lost charges without a look-up where it cannot be asked whether rows were lost':
-      'known?.mayBeLost ?? true → known?.mayBeLost ?? false',
+    'a claim whose reply was lost charges without a look-up after rows were lost':
+      'mayBeLost: row.claimed_after_loss === true → mayBeLost: false',
     'a takeover whose reply was lost counts as ours although the row is of another owner':
       "row?.state !== 'PROCESSING' || row.owner !== owner) throw → row?.state !== 'PROCESSING') throw",
   },

@@ -11,6 +11,7 @@ import {
   LONG_MS,
   newKeyOf,
   newOwner,
+  newReference,
   turnsOf,
 } from '../../testkit/protocol/payment-attempts.js';
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
@@ -102,6 +103,8 @@ test('what is read of payments is confirmed when it is final, and not when it ma
   expect(confirmed()).toBe(ofSettling + 2);
 });
 
+const loseRows = () => sql(`UPDATE idempay.deployment SET look_up_references_until = ${Number.MAX_SAFE_INTEGER}`);
+
 describe('a claim whose reply is lost on its way from PostgreSQL', () => {
   test('is read back, and is the first claim of its key', async () => {
     const lost = wire.loseReply(executionOf('claim'));
@@ -110,11 +113,12 @@ describe('a claim whose reply is lost on its way from PostgreSQL', () => {
   });
 
   /** Otherwise it would charge without a look-up, although an attempt of a lost row may have charged. */
-  test('counts as the claim of a lost row when the question whether rows may be lost gets no answer', async () => {
-    const lost = Promise.all([wire.loseReply(executionOf('claim')), wire.loseReply(executionOf('may_be_lost'))]);
-    const claimed = await ledger.claim(claimAttempt());
+  test('is the claim of a lost row after rows were lost', async () => {
+    await loseRows();
+    const lost = wire.loseReply(executionOf('claim_in_full'));
+    const claimed = await ledger.claim(claimAttempt(turnsOf(ports.id)(newReference())));
     await lost;
-    expect(claimed).toMatchObject({ state: 'taken over', claim: { epoch: 1, unsent: false } });
+    expect(claimed).toMatchObject({ state: 'taken over', claim: { epoch: 1, unsent: false, mayBeLost: true } });
   });
 
   test("is not taken for ours when the row is another owner's", async () => {
@@ -144,7 +148,7 @@ describe('a claim of a refund whose reply is lost on its way from PostgreSQL', (
 
   /** Otherwise it would be sent without a look-up, although a lost row of it may have given the money back. */
   test('may be lost after rows were lost', async () => {
-    await sql(`UPDATE idempay.deployment SET look_up_references_until = ${Number.MAX_SAFE_INTEGER}`);
+    await loseRows();
     const lost = wire.loseReply(executionOf('claim_refund'));
     const { claim } = inState(await ports.refunds.claimRefund(attempt), 'claimed');
     await lost;

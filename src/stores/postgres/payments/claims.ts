@@ -29,7 +29,6 @@ import {
   CLAIM_KNOWN,
   DUE_PENDING,
   EXPLAIN_TURN,
-  MAY_BE_LOST,
   MOVE_PENDING,
   TAKE_OVER,
   TAKE_OVER_DUE,
@@ -165,13 +164,7 @@ export function createClaims(
       const row = await findRow(attempt.key, { ...attempt, epoch: 1 }).catch(() => undefined);
       if (row?.owner !== attempt.owner || row.epoch !== 1) throw fault;
       if (row.state !== 'PROCESSING') return { mayBeLost: false, ageMs: 0, expiresAt: row.expires_at };
-      // If this read fails, assume a lost row: the claim stands, and the processor is asked first, as for one that it has a record of.
-      const [known] = await database.read<{ mayBeLost: boolean }>(MAY_BE_LOST, [attempt.key]).catch(() => []);
-      return {
-        mayBeLost: attempt.knownAtProcessor !== undefined || (known?.mayBeLost ?? true),
-        ageMs: row.age_ms,
-        expiresAt: null,
-      };
+      return { mayBeLost: row.claimed_after_loss === true, ageMs: row.age_ms, expiresAt: null };
     }
   }
 
