@@ -103,7 +103,10 @@ test('what is read of payments is confirmed when it is final, and not when it ma
   expect(confirmed()).toBe(ofSettling + 2);
 });
 
-const loseRows = () => sql(`UPDATE idempay.deployment SET look_up_references_until = ${Number.MAX_SAFE_INTEGER}`);
+const loseRows = () =>
+  sql(
+    `UPDATE idempay.deployment SET look_up_references_until = ${Number.MAX_SAFE_INTEGER}, adopted_at = to_timestamp(0)`,
+  );
 
 describe('a claim whose reply is lost on its way from PostgreSQL', () => {
   test('is read back, and is the first claim of its key', async () => {

@@ -41,14 +41,8 @@ export interface Http {
 
 /** `credential` is an API key or a token; without one none is sent. `onRefused` is called after a 401. */
 export function createHttp(credential: string | undefined, onRefused: (sentence: string) => void): Http {
-  async function send(path: string, request: Ask = {}): Promise<Response> {
-    const {
-      method = 'GET',
-      query,
-      headers,
-      json,
-      limitMs = method === 'GET' ? READ_LIMIT_MS : CHANGE_LIMIT_MS,
-    } = request;
+  async function sendUntil(end: AbortSignal | null, path: string, request: Ask = {}): Promise<Response> {
+    const { method = 'GET', query, headers, json } = request;
     const response = await fetch(addressOf(path, query), {
       method,
       headers: {
@@ -62,7 +56,7 @@ export function createHttp(credential: string | undefined, onRefused: (sentence:
       // The service knows no cookies; a proxy in front of it may.
       credentials: 'same-origin',
       redirect: 'error',
-      signal: limited(request.signal, limitMs),
+      signal: end,
     }).catch(reject);
     if (response.status === 401) {
       const refusal = await errorOf(response.clone());
@@ -71,8 +65,8 @@ export function createHttp(credential: string | undefined, onRefused: (sentence:
     return response;
   }
 
-  async function ask<T>(path: string, request?: Ask): Promise<Answer<T>> {
-    const response = await send(path, request);
+  async function answerTo<T>(end: AbortSignal | null, path: string, request?: Ask): Promise<Answer<T>> {
+    const response = await sendUntil(end, path, request);
     if (!response.ok) throw await errorOf(response);
     const { status, headers } = response;
     const text = await response.text().catch(reject);
@@ -83,7 +77,13 @@ export function createHttp(credential: string | undefined, onRefused: (sentence:
     return { status, headers, body: body as T };
   }
 
-  return { send, ask };
+  return {
+    send: (path, request) => sendUntil(limited(request).signal, path, request),
+    async ask<T>(path: string, request?: Ask) {
+      const { signal, end } = limited(request);
+      return answerTo<T>(signal, path, request).finally(end);
+    },
+  };
 }
 
 /** Relative to the page, so that a proxy may add a prefix. */
@@ -96,15 +96,25 @@ export function addressOf(path: string, query: Ask['query'] = {}): string {
   return address.href;
 }
 
-/** Also ends the reading of the body. After the end of the answer it does nothing. `AbortSignal.any` is too new for some browsers. */
-function limited(signal: AbortSignal | undefined, limitMs: number | null): AbortSignal | null {
-  if (limitMs === null) return signal ?? null;
+/**
+ * The signal also ends the reading of the body. `end`, or the limit, lets go of the caller's signal, which lives as long as a page.
+ * `AbortSignal.any` is too new for some browsers.
+ */
+function limited({ method = 'GET', signal, limitMs = method === 'GET' ? READ_LIMIT_MS : CHANGE_LIMIT_MS }: Ask = {}): {
+  signal: AbortSignal | null;
+  end(): void;
+} {
+  if (limitMs === null) return { signal: signal ?? null, end: () => {} };
   const own = new AbortController();
   const sentence = `The service gave no whole answer within ${limitMs / SECOND_MS} seconds. Check that it runs and that this machine reaches it.`;
-  setTimeout(() => own.abort(new DOMException(sentence, 'TimeoutError')), limitMs);
+  const timer = setTimeout(() => own.abort(new DOMException(sentence, 'TimeoutError')), limitMs);
   if (signal?.aborted) own.abort(signal.reason);
-  signal?.addEventListener('abort', () => own.abort(signal.reason));
-  return own.signal;
+  signal?.addEventListener('abort', () => own.abort(signal.reason), { signal: own.signal });
+  const end = () => {
+    clearTimeout(timer);
+    own.abort();
+  };
+  return { signal: own.signal, end };
 }
 
 function reject(error: unknown): never {

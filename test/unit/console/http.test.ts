@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createHttp } from '../../../console/src/http/http.js';
 import { errorOf, mayHaveArrived, retryAfterMs, Unreachable } from '../../../console/src/http/service-error.js';
@@ -67,6 +68,25 @@ describe('a request of the console without a whole answer', () => {
     caller.abort();
     expect(await ended).toMatchObject({ name: 'AbortError' });
   });
+});
+
+/** Bug: each request left a listener on the signal of its view, so that a live view that was open for long kept all of them. */
+test('a request lets go of its caller when the answer is whole, and at its limit else', async () => {
+  vi.stubGlobal(
+    'fetch',
+    async () => new Response('{}', { headers: { 'content-type': 'application/json', idempay: '1' } }),
+  );
+  const { signal } = new AbortController();
+  const listeners = () => getEventListeners(signal, 'abort').length;
+  const http = createHttp(undefined, () => {});
+  const asked = http.ask('api/live', { signal });
+  expect(listeners()).toBe(1);
+  await asked;
+  expect(listeners()).toBe(0);
+  await http.send('readyz', { signal });
+  expect(listeners()).toBe(1);
+  await vi.advanceTimersByTimeAsync(15_000);
+  expect(listeners()).toBe(0);
 });
 
 test('the service asks for a pause with 429 and 503 only', async () => {
