@@ -12,6 +12,12 @@ import { limitPipelined } from './pipelined-requests.js';
 import { isUpgradeAsked, originForm } from './request-head.js';
 
 const TLS_OPTIONS = { minVersion: 'TLSv1.2' } as const;
+/**
+ * Connections that wait to be accepted; the kernel takes `net.core.somaxconn` if that is less. Node.js accepts one in each turn of its loop, and
+ * the kernel drops what comes to a full queue: its client tries again after one, three, seven and fifteen seconds. Node's own 511 were full whenever
+ * somebody opened some hundred connections at once.
+ */
+const ACCEPT_QUEUE = 4_096;
 
 /** The port and its connections. It is open from the first moment on, and answers probes only until `serve` is called. */
 export interface Listener {
@@ -67,7 +73,7 @@ export function createListener(
       },
     },
     async listen(host, port) {
-      server.listen({ host, port });
+      server.listen({ host, port, backlog: ACCEPT_QUEUE });
       await once(server, 'listening');
       return (server.address() as AddressInfo).port;
     },
