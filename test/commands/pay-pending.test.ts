@@ -89,7 +89,7 @@ describe('idempay pay while a payer is present', () => {
 
   it('with --wait ends with 16 if the service is away for a whole deadline after it said that it is pending', async () => {
     const gateway = await startGateway(shared().url, withRetryAfter('1'));
-    const parameters = ['pay', '--reference', newReference(), ...MONEY, ...RETURN, '--wait', '--deadline', '1'];
+    const parameters = ['pay', '--reference', newReference(), ...MONEY, ...RETURN, '--wait', '--deadline', '5'];
     const waiting = startCommand(gateway.url, parameters);
     await until('the payer to be named', 60_000, () => waiting.output.stderr.includes('has to confirm'));
     await gateway.close();

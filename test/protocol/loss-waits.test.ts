@@ -85,9 +85,9 @@ test('an order does not wait where the processor deduplicates for longer than ro
 
 test('the first claim of a refund asks the processor first, which may have given it back for a lost row', async () => {
   const { payments, processor, paid } = await composeAfterLoss(LONG_MS);
-  const refund = { name: 'line-2', amount: '1.00', currency: paid.currency };
-  processor.planRefundLookUp({ state: 'succeeded' });
-  expect(await payments.refund({ key: paid.key }, refund)).toMatchObject({
+  const charged = { amount: '1.00', currency: paid.currency };
+  processor.planRefundLookUp({ state: 'succeeded', charged });
+  expect(await payments.refund({ key: paid.key }, { name: 'line-2', ...charged })).toMatchObject({
     ...{ state: 'final', outcome: { state: 'COMPLETED' } },
   });
   expect([processor.refundLookUps.length, processor.refunds]).toEqual([1, []]);
