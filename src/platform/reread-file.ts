@@ -10,7 +10,8 @@ export interface RereadFile<Content> {
 
 /**
  * Reads a file, again every second. It compares the text, because file times are too coarse and a mounted secret changes by a link. Throws at
- * the start if the file cannot be read or used. Later the last valid content stays in use, and `onProblem` is called once for each problem, also if a read does not end.
+ * the start if the file cannot be read or used. Later the last valid content stays in use, and `onProblem` is called once for each problem,
+ * also if a read does not end.
  */
 export function openRereadFile<Content>(
   path: string,

@@ -23,6 +23,7 @@ import { until } from '../../testkit/time/until.js';
 
 const DAYS_OF_LOOK_UPS = 30;
 const MINUTE_MS = 60_000;
+const AT_ONCE = 20;
 /** The clocks of two threads or machines. */
 const CLOCKS_APART_MS = 1_000;
 
@@ -141,6 +142,24 @@ export async function expectLossHandled({
     expect(await spentUnits()).toBe(705 + 10 + 20);
     inState(await ledger.settleAfterLoss(madeWith(third, '5.00'), { ...end, outcome: DECLINED }), 'settled');
     expect(await spentUnits()).toBe(705 + 10);
+    await expectGivenBackAtOnce(payment, spentUnits);
+  }
+
+  /** Ends with other amounts and claims of one payment wait for one another, and none of them is lost in the sum. */
+  async function expectGivenBackAtOnce(payment: Claim, spentUnits: () => Promise<number>): Promise<void> {
+    const before = await spentUnits();
+    const refund = (units: number) => givenRefund(refunds, refundOf(payment, { units }));
+    const claimed = await Promise.all(Array.from({ length: AT_ONCE }, () => refund(5)));
+    const end = { idempotencyTtlMs: LONG_MS, note: { sent: false } };
+    await Promise.all(
+      claimed.flatMap((each, index) => {
+        const amount = `0.0${1 + (index % 9)}`;
+        const made = { ...each, amount, fingerprint: fingerprintOf({ amount, currency: each.currency }) };
+        return [ledger.settleAfterLoss(made, { ...end, outcome: completed(each) }), refund(2)];
+      }),
+    );
+    const made = claimed.reduce((sum, _, index) => sum + 1 + (index % 9), 0);
+    expect(await spentUnits()).toBe(before + made + 2 * AT_ONCE);
   }
 
   async function expectProcessorOfBefore(): Promise<void> {

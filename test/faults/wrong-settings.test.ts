@@ -138,6 +138,7 @@ describe('at the start', () => {
       await refused(/permission denied.*schema idempay/);
       await runSql(url, `GRANT USAGE, CREATE ON SCHEMA idempay TO ${role}`);
       await runSql(url, `GRANT ALL ON idempay.migrations TO ${role}`);
+      await refused(/permission denied for table transfer/);
       await runSql(url, `GRANT SELECT ON idempay.payments, idempay.transfer TO ${role}`);
       await refused(/may not read and write .*payments/);
     } finally {

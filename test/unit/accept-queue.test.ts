@@ -18,8 +18,8 @@ const OPEN = `
 `;
 
 /**
- * Bug: the kernel dropped connections of quiet clients while another one opened hundreds. Cause: the queue of new connections had 511 places, and a
- * client whose connection is dropped tries again after one, three, seven and fifteen seconds. Fix: a longer queue.
+ * Bug: the kernel dropped connections of quiet clients while another one opened hundreds. Cause: the queue of new connections had 511 places.
+ * Fix: a longer queue.
  */
 test('hundreds of connections that come while a process is busy are kept', async () => {
   const silent = { info: () => {}, warn: () => {}, error: () => {} };

@@ -41,7 +41,7 @@ export interface Http {
 
 /** `credential` is an API key or a token; without one none is sent. `onRefused` is called after a 401. */
 export function createHttp(credential: string | undefined, onRefused: (sentence: string) => void): Http {
-  async function sendUntil(end: AbortSignal | null, path: string, request: Ask = {}): Promise<Response> {
+  async function sendUntil(signal: AbortSignal | null, path: string, request: Ask = {}): Promise<Response> {
     const { method = 'GET', query, headers, json } = request;
     const response = await fetch(addressOf(path, query), {
       method,
@@ -56,7 +56,7 @@ export function createHttp(credential: string | undefined, onRefused: (sentence:
       // The service knows no cookies; a proxy in front of it may.
       credentials: 'same-origin',
       redirect: 'error',
-      signal: end,
+      signal,
     }).catch(reject);
     if (response.status === 401) {
       const refusal = await errorOf(response.clone());
@@ -65,8 +65,8 @@ export function createHttp(credential: string | undefined, onRefused: (sentence:
     return response;
   }
 
-  async function answerTo<T>(end: AbortSignal | null, path: string, request?: Ask): Promise<Answer<T>> {
-    const response = await sendUntil(end, path, request);
+  async function answerUntil<T>(signal: AbortSignal | null, path: string, request?: Ask): Promise<Answer<T>> {
+    const response = await sendUntil(signal, path, request);
     if (!response.ok) throw await errorOf(response);
     const { status, headers } = response;
     const text = await response.text().catch(reject);
@@ -81,7 +81,7 @@ export function createHttp(credential: string | undefined, onRefused: (sentence:
     send: (path, request) => sendUntil(limited(request).signal, path, request),
     async ask<T>(path: string, request?: Ask) {
       const { signal, end } = limited(request);
-      return answerTo<T>(signal, path, request).finally(end);
+      return answerUntil<T>(signal, path, request).finally(end);
     },
   };
 }

@@ -63,7 +63,7 @@ function checkAnswer(request: Asked, issued: Issued, row: Row, history: PaymentH
   const which = `a request sent at ${sentAt.toFixed(0)}`;
   const violations = whatIsTrue({
     [`${which} was never answered`]: answer === undefined,
-    [`${which} was answered too late`]: isLate(request, history),
+    [`${which} was answered too late`]: isLate(request, row, history),
     [`${which} waited for nothing`]: waitedForNothing(request, row, history),
     [`was said to be ${state} at ${sentAt.toFixed(0)}, and was finished`]: isBusyForNothing(request, issued, history),
     'was called invalid while it was good': state === 'invalid key' && isGood(request, issued, row, history),
@@ -238,10 +238,12 @@ function wrongOutcomeOf(told: string, { outcome }: FinalOutcome, row: Row, answe
  */
 function isLate(
   { sentAt, answeredAt, patienceMs, answer, stoppedMs = 0 }: Asked,
+  row: Row,
   { faults, plan: { shape } }: PaymentHistory,
 ): boolean {
   if (answeredAt === undefined || answer === 'cut') return false;
-  const joinedMs = shape.waits ? shape.processorTimeoutMs : 0;
+  const wasPending = typeof row?.pending_until === 'number';
+  const joinedMs = wasPending ? shape.processorTimeoutMs : 0;
   const worstMs = faults.wereCalm(sentAt - joinedMs, answeredAt) ? CALM_MS : WORST_MS;
   return answeredAt - sentAt > patienceMs + Math.max(0, stoppedMs) + worstMs;
 }

@@ -14,8 +14,8 @@ import { isUpgradeAsked, originForm } from './request-head.js';
 const TLS_OPTIONS = { minVersion: 'TLSv1.2' } as const;
 /**
  * Connections that wait to be accepted; the kernel takes `net.core.somaxconn` if that is less. Node.js accepts one in each turn of its loop, and
- * the kernel drops what comes to a full queue: its client tries again after one, three, seven and fifteen seconds. Node's own 511 were full whenever
- * somebody opened some hundred connections at once.
+ * the kernel drops what comes to a full queue, so its client tries again after one second, and then after ever longer ones. Node's own 511 are
+ * full as soon as one client opens so many at once.
  */
 const ACCEPT_QUEUE = 4_096;
 
