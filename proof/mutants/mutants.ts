@@ -112,7 +112,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a refund that may be lost is refused as too much although it is pending':
       "if (found.state === 'no record' || found.state === 'declined') return answer; → if (found.state !== 'succeeded' && found.state !== 'unknown') return answer;",
     'a refund that was made with another amount, and has no part left, stays unknown':
-      "state: isOther ? 'other amount' : 'unknown' → state: 'unknown'",
+      "state: isOfOther ? 'other amount' : 'unknown' → state: 'unknown'",
     'a refund of a lost payment is told that there never was one':
       'mayBeLost: await ledger.mayBeLost(named.key) → mayBeLost: false',
     'a refund of a payment that is lost before its claim is told that there never was one':
@@ -122,9 +122,15 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a refund is refunded': 'return payment && !payment.refund && → return payment &&',
     "another client's payment is refunded": ' && isVisibleTo(client, payment.client) ? payment →  ? payment',
     'another amount under the name of a final refund gets its outcome':
-      "if (fingerprint !== fingerprintOf(requested)) return { state: 'other amount' };\n  return → return",
+      "if (isOther(final, requested)) return { state: 'other amount' };\n  return → return",
     'another amount under the name of a refund under way is that refund':
-      "if (found.fingerprint !== fingerprintOf(requested)) return { state: 'other amount' }; → ",
+      "if (isOther(found, requested) && !(await ledger.mayBeLost(key))) return { state: 'other amount' }; → ",
+    'the right amount is refused while a request with a wrong one is under way after a loss':
+      'isOther(found, requested) && !(await ledger.mayBeLost(key)) → isOther(found, requested)',
+    'the right amount is refused while a refund of a wrong one is pending after a loss':
+      "isOther(pending, requested) && !pending.claimedAfterLoss) return { state: 'other amount' } → isOther(pending, requested)) return { state: 'other amount' }",
+    'a refund is said to be pending with an amount that was not asked for':
+      "if (isOther(pending, requested)) return { state: pending.claimedAfterLoss ? 'unknown' : 'other amount' }; → ",
   },
   'src/payments/history/payment-records.ts': {
     'the key of a refund is that of a payment': 'return found?.refund ? undefined : found; → return found;',

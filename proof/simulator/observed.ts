@@ -96,10 +96,14 @@ export class ObservedPayments {
   /** Only the sum of its refunds has changed, of which nobody holds the row. */
   private noteSum(name: string, seen: ObservedPayment, { refunded, amount, currency }: StoredPayment): void {
     const charged = unitsOf({ amount: String(amount), currency: String(currency) });
-    if (Number(refunded) < 0 || Number(refunded) > charged) {
-      this.broken.push(`${name}: the sum of its refunds is ${refunded}`);
-    }
+    const isTooMuch = Number(refunded) > charged && !this.hasRefundAfterLoss(seen.claimed.key);
+    if (Number(refunded) < 0 || isTooMuch) this.broken.push(`${name}: the sum of its refunds is ${refunded}`);
     this.byKey.set(name, { ...seen, refunded });
+  }
+
+  /** Then more may be found to be given back than was asked for, while another refund that the processor will decline has the part. */
+  private hasRefundAfterLoss(payment: string): boolean {
+    return [...this.byKey.values()].some((row) => row.refund_of === payment && row.claimed_after_loss === true);
   }
 
   /** The store was set back to these rows. */

@@ -201,8 +201,8 @@ export function createRefundPayment(
     const found = await processor.lookUpRefund(key, payment.key);
     if (found.state === 'no record' || found.state === 'declined') return answer;
     const given = found.state === 'succeeded' ? found.charged : undefined;
-    const isOther = given !== undefined && fingerprintOf(given) !== fingerprintOf(requested);
-    return { key, payment: payment.key, state: isOther ? 'other amount' : 'unknown' };
+    const isOfOther = given && fingerprintOf(given) !== fingerprintOf(requested);
+    return { key, payment: payment.key, state: isOfOther ? 'other amount' : 'unknown' };
   }
 
   /** A refund takes about as long as a payment, because the same processor answers. Its lease is all that tells of its beginning. */
@@ -221,7 +221,8 @@ export function createRefundPayment(
       case 'final':
         return ofFinal(found.final, requested, true);
       case 'under way':
-        if (found.fingerprint !== fingerprintOf(requested)) return { state: 'other amount' };
+        // After a loss the row may have another amount than the refund that was made, which its execution finds out.
+        if (isOther(found, requested) && !(await ledger.mayBeLost(key))) return { state: 'other amount' };
         return { state: 'in progress', retryAfterSeconds: retryAfterSeconds(found.remainingMs) };
       case 'pending':
         return ofPending(found.payment, client, requested);
@@ -239,9 +240,9 @@ export function createRefundPayment(
     client: string | undefined,
     requested: RequestedRefund,
   ): Promise<RefundState> {
-    if (pending.fingerprint !== fingerprintOf(requested)) return { state: 'other amount' };
-    if (pending.remainingMs > 0 || !names.includes(pending.processor)) return stillPending(pending);
-    if (!places.take(client)) return stillPending(pending);
+    if (isOther(pending, requested) && !pending.claimedAfterLoss) return { state: 'other amount' };
+    if (pending.remainingMs > 0 || !names.includes(pending.processor)) return stillPending(pending, requested);
+    if (!places.take(client)) return stillPending(pending, requested);
     return inPlace(places, client, counts, askAbout(pending, client, requested));
   }
 
@@ -256,10 +257,10 @@ export function createRefundPayment(
       case 'declined':
         return takeOverRow(pending.key, client, requested, { pending, said });
       case 'pending':
-        return stillPending({ ...pending, untilMs: said.untilMs });
+        return stillPending({ ...pending, untilMs: said.untilMs }, requested);
       case 'no record':
       case 'unknown':
-        return stillPending(pending);
+        return stillPending(pending, requested);
     }
   }
 
@@ -290,8 +291,7 @@ export function createRefundPayment(
       case 'finished elsewhere':
         return ofFinal(result.final, requested, true);
       case 'pending':
-        if (claim.fingerprint !== fingerprintOf(requested)) return { state: 'other amount' };
-        return stillPending(result.payment);
+        return stillPending(result.payment, requested);
       case 'unknown':
       case 'not sent':
         events.unknown(claim, result.cause);
@@ -303,13 +303,19 @@ export function createRefundPayment(
     }
   }
 
-  function stillPending(pending: PendingPayment): RefundState {
+  /** After a loss the row may have another amount than the refund that waits. */
+  function stillPending(pending: PendingPayment, requested: Money): RefundState {
+    if (isOther(pending, requested)) return { state: pending.claimedAfterLoss ? 'unknown' : 'other amount' };
     const { payment, retryAfterSeconds } = pendingLooks.answer(pending);
     return { state: 'pending', untilMs: payment.untilMs, retryAfterSeconds };
   }
 }
 
-function ofFinal({ outcome, fingerprint }: FinalOutcome, requested: Money, isRepeat: boolean): RefundState {
-  if (fingerprint !== fingerprintOf(requested)) return { state: 'other amount' };
-  return { state: 'final', outcome, isRepeat };
+function ofFinal(final: FinalOutcome, requested: Money, isRepeat: boolean): RefundState {
+  if (isOther(final, requested)) return { state: 'other amount' };
+  return { state: 'final', outcome: final.outcome, isRepeat };
+}
+
+function isOther({ fingerprint }: { readonly fingerprint: string }, requested: Money): boolean {
+  return fingerprint !== fingerprintOf(requested);
 }

@@ -127,6 +127,13 @@ describe('the simulator of payments', () => {
         'settleAfterLoss',
       ],
     ],
+    /** Found: seed 70259. The sum is lower again when the processor has declined the other refund. */
+    [
+      'accepts that more was given back than was asked for after a loss, while another refund is under way',
+      'refund-larger-than-asked',
+      /set back|settle_refund_after_loss refund c of k25|refund b of k25 declined/,
+      ['set back', 'settle_refund_after_loss refund c of k25', 'refund b of k25 declined'],
+    ],
     /** Found: seed 51427. It compared the end of the wait with the time of the answer, and not with that of the request. */
     [
       'accepts that a process was paused before it answered that rows were lost a moment ago',

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { LookUpResult } from '#idempay/payments/ports/processor.js';
+import { LONG_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
   type Composition,
   compose,
@@ -8,6 +9,7 @@ import {
   orderOf,
 } from '../../testkit/protocol/payment-composition.js';
 import { openRestoredFolder, type Restored } from '../../testkit/protocol/restored-folder.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Rows of refunds were lost with a restore: the processor is asked before anything is sent, or refused (rule P26). */
 
@@ -78,6 +80,38 @@ test('a refund that is found pending is settled with what was given back', async
   const later = compose(restored.ports, {}, processor).payments;
   expect(await later.refund({ key }, LOST)).toMatchObject({ state: 'other amount' });
   expect(await restored.ports.paymentHistory.find(key)).toMatchObject({ refundedUnits: 5900 });
+});
+
+/**
+ * Bug: the shop that asked with the amount that was given back was told that another one was, and to use another name, while a request with the
+ * wrong amount was under way. Cause: its row has what it asked for until its execution has found out (found: simulator, seeds 70259 and 70715).
+ */
+test('a refund is not told to have another amount while the row of a wrong one is under way', async () => {
+  const { payments, processor, key, lost } = await givenPaid();
+  processor.decideRefund(lost, MADE);
+  let answer: (said: LookUpResult) => void = () => {};
+  processor.planRefundLookUp(
+    () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      }),
+  );
+  const wrong = payments.refund({ key }, { ...LOST, amount: '25.00' });
+  await until('the look-up', LONG_MS, () => processor.refundLookUps.length > 0);
+  expect(await payments.refund({ key }, LOST)).toMatchObject({ state: 'in progress' });
+  answer(MADE);
+  expect(await wrong).toMatchObject({ state: 'other amount' });
+  expect(await payments.refund({ key }, LOST)).toMatchObject({ state: 'final', outcome: { state: 'COMPLETED' } });
+});
+
+test('a refund is not told to have another amount while the row of a wrong one is pending', async () => {
+  const { payments, processor, key, lost } = await givenPaid();
+  processor.decideRefund(lost, { state: 'pending', untilMs: Date.now() + LONG_MS });
+  expect(await payments.refund({ key }, { ...LOST, amount: '25.00' })).toMatchObject({ state: 'pending' });
+  expect(await payments.refund({ key }, LOST)).toEqual({ key: lost, payment: key, state: 'unknown' });
+  processor.decideRefund(lost, MADE);
+  const later = compose(restored.ports, {}, processor).payments;
+  expect(await later.refund({ key }, LOST)).toMatchObject({ state: 'final', outcome: { state: 'COMPLETED' } });
 });
 
 test('an operator cannot decline a refund that was made with another amount', async () => {

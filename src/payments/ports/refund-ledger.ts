@@ -6,7 +6,8 @@ import type { FindResult, OfProcessor } from './ledger.js';
 /**
  * Port: the rows of refunds, among those of payments (rule P26). A row of a refund is claimed, renewed, settled, given up, left pending,
  * resolved and recovered as a payment's is, by the `Ledger`. Its claim raises the refunded sum of its payment in the same commit, and the
- * commit that declines it lowers that sum, exactly once: the sum is never more than was charged. Its contract:
+ * commit that declines it lowers that sum, exactly once: the sum is never more than was charged, unless a refund that was claimed after a loss of
+ * rows is found to be larger than its row said while others are under way. Its contract:
  * `test/contracts/refund-ledger-contract.ts`.
  */
 export interface RefundLedger {

@@ -9,12 +9,12 @@ export const isRefund = (payment: Payment): payment is Refund => payment.refund 
 export const signedAmountOf = (payment: Payment): string | null =>
   payment.amount !== null && isRefund(payment) ? `-${payment.amount}` : payment.amount;
 
-/** The part of a payment that can still be given back. */
+/** The part of a payment that can still be given back. After rows were lost, the sum of its refunds may be more than the payment for a moment. */
 export function leftOf({ amount, refunded }: Payment): string {
   const parts = [amount ?? '0', refunded ?? '0'];
   const decimals = Math.max(...parts.map((text) => decimalsIn(text).length));
   const [paid = 0n, back = 0n] = parts.map((text) => unitsOf(text, decimals));
-  const digits = (paid - back).toString().padStart(decimals + 1, '0');
+  const digits = (paid > back ? paid - back : 0n).toString().padStart(decimals + 1, '0');
   return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`;
 }
 
