@@ -193,6 +193,14 @@ test('two databases on one Redis know neither the keys nor the transactions of e
   expectError(await pay(other, key), 400, INVALID_KEY);
 });
 
+/**
+ * The key as the names of what is kept of its payment have it. The last commits of a process tell the key too, in another form:
+ * they are remembered alongside the payment, nothing waits for that, and so it may follow the answer.
+ */
+function inNames(key: string): string {
+  return `{${key}}`;
+}
+
 describe('what the stores are asked', async () => {
   const stores = await openDistributedStores();
   afterAll(() => stores.close());
@@ -206,8 +214,7 @@ describe('what the stores are asked', async () => {
     const issues = wires.redis.count('KEY GENERATED');
     const key = await generateKey(url);
     expect(issues()).toBe(1);
-    // As in the names of what is kept of the payment. Its commits are remembered alongside it, and nothing waits for that.
-    const trips = wires.redis.count(`{${key}}`);
+    const trips = wires.redis.count(inNames(key));
     const { finished } = await beginPayment(url, key);
     expect(trips()).toBe(1 + 1);
     const id = expectFirst(await finished);
@@ -222,7 +229,7 @@ describe('what the stores are asked', async () => {
     await untilFullService(other.url);
     const key = await generateKey(url);
     const id = expectFirst(await pay(url, key));
-    const trips = wires.redis.count(key);
+    const trips = wires.redis.count(inNames(key));
     for (let time = 0; time < 2; time += 1) expectReplay(await pay(other.url, key), id);
     expectCompleted(await paymentStatus(other.url, key), id);
     expect(trips()).toBe(1);
