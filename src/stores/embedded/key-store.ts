@@ -47,7 +47,8 @@ export function createEmbeddedKeyStore(
   reader: Reader,
   counters: StoreCounters,
   {
-    remembered = new LRUCache({ max: REMEMBERED_RECORDS }),
+    // With `max` instead, each start would make room for all of them at once.
+    remembered = new LRUCache({ maxSize: REMEMBERED_RECORDS, sizeCalculation: () => 1 }),
     locks = new Map(),
   }: { readonly remembered?: RememberedRecords; readonly locks?: Map<string, Lock> } = {},
 ): KeyStore {

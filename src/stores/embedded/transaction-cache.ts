@@ -20,7 +20,9 @@ export function createEmbeddedTransactionCache(
   maxEntries = MAX_ENTRIES,
 ): TransactionCache & CachedTransactions {
   const entries = new LRUCache<number, Transaction>({
-    max: maxEntries,
+    // With `max` instead, each start would make room for all of them at once.
+    maxSize: maxEntries,
+    sizeCalculation: () => 1,
     ttl: transactionCacheTtlMs,
     dispose: (_transaction, _id, reason) => {
       if (reason === 'evict') counters.evictedKeys += 1;
