@@ -26,8 +26,8 @@ export class ObservedPayments {
   readonly byKey = new Map<string, ObservedPayment>();
   /** Rows that retention removed, as they were, with the moment. An order may be paid anew then, so that a key may be among them twice. */
   readonly removed: { readonly row: ObservedPayment; readonly at: number }[] = [];
-  /** Rows that a restore took back, as they were then. An earlier state of a row is among `byKey` again. */
-  readonly lost: ObservedPayment[] = [];
+  /** Rows that a restore took back, as they were then, with the moment. An earlier state of a row is among `byKey` again. */
+  readonly lost: (ObservedPayment & { readonly lostAt: number })[] = [];
   /** A restore left no payment: then nobody knows which processor was asked before. */
   wasSetBackToNothing = false;
   /** Changes that no store may ever make. */
@@ -116,7 +116,7 @@ export class ObservedPayments {
       const seen = this.byKey.get(name);
       if (!seen || (before && isSame(before, row))) continue;
       this.simulation.count('payments lost');
-      this.lost.push(seen);
+      this.lost.push({ ...seen, lostAt: this.simulation.time });
       this.stored.delete(key);
       this.byKey.delete(name);
       if (!before) continue;

@@ -134,6 +134,20 @@ describe('the simulator of payments', () => {
       /set back|settle_refund_after_loss refund c of k25|refund b of k25 declined/,
       ['set back', 'settle_refund_after_loss refund c of k25', 'refund b of k25 declined'],
     ],
+    /** Found: seed 82519. A verdict that was lost is no excuse for what comes afterwards, and is one for what came before. */
+    [
+      'accepts an answer that names a verdict, given while the charge was on its way, before the verdict is lost',
+      'verdict-lost-after-the-next-attempt',
+      /set back|operator hears: resolved|k44 hears: replayed declined|CHARGE k44 succeeded/,
+      ['operator hears: resolved', 'k44 hears: replayed declined', 'CHARGE k44 succeeded', 'set back'],
+    ],
+    /** Found: seed 82338. Such an order ends with its attempts in turn, and a decline may be too old to be followed. */
+    [
+      'accepts that the cancellation of an order is refused for the attempt after the one that it ended',
+      'next-attempt-refused-its-end',
+      /settle k35$|cancel k35\.2$|k35 hears: not its turn/,
+      ['settle k35', 'cancel k35.2', 'k35 hears: not its turn'],
+    ],
     /** Found: seed 51427. It compared the end of the wait with the time of the answer, and not with that of the request. */
     [
       'accepts that a process was paused before it answered that rows were lost a moment ago',

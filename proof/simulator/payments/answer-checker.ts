@@ -117,7 +117,10 @@ function checkTurns({ asked, cancelled, reference, script }: Issued, { stores, p
   if (!reference) return [];
   const { payments } = stores;
   const rowsOf = (attempt: number) => payments.rowsOf(attemptName(`k${script.number}`, attempt));
-  return [...asked, ...cancelled].flatMap(({ answer, previousAtSend, sentAt }) => {
+  /** These end the attempts of the order in turn, so what is refused may be a later one. */
+  const mayBeOfLater = new Set<object>(cancelled.filter(({ only }) => !only));
+  return [...asked, ...cancelled].flatMap((request) => {
+    const { answer, previousAtSend, sentAt } = request;
     if (typeof answer !== 'object') return [];
     if (answer.state === 'superseded') {
       const { attempt = 0, state } = answer.newest;
@@ -131,7 +134,8 @@ function checkTurns({ asked, cancelled, reference, script }: Issued, { stores, p
     const before = rowsOf(reference.attempt - 1);
     const mayBeRemoved = plan.shape.retentionMs !== undefined;
     return whatIsTrue({
-      [`the first attempt was refused its turn at ${sentAt.toFixed(0)}`]: reference.attempt === 1,
+      [`the first attempt was refused its turn at ${sentAt.toFixed(0)}`]:
+        reference.attempt === 1 && !mayBeOfLater.has(request),
       [`was refused after a decline: ${previous}`]: previousAtSend === 'DECLINED' && !mayBeRemoved,
       [`was refused for an attempt that is not ${previous}`]:
         (previous === 'completed' || previous === 'cancelled') &&

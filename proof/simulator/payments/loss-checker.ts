@@ -42,14 +42,15 @@ const chargesOf = (name: string, { processor }: PaymentHistory) => processor.cha
 type SentCharge = PaymentHistory['processor']['charges'][number];
 
 /**
- * An operator who looked at the processor before it was sent cannot know of it (`references.md`, "Not promised"). A verdict that was lost is no
- * excuse.
+ * An operator who looked at the processor before it was sent cannot know of it (`references.md`, "Not promised"). A verdict that was lost before
+ * `by` is no excuse for what was said or sent then.
  */
 export function couldNotKnow(
   { key, sentAt }: Pick<SentCharge, 'key' | 'sentAt'>,
   { verdicts, stores }: PaymentHistory,
+  by = Infinity,
 ): boolean {
-  const isLost = stores.payments.lost.some((row) => row.key === key && row.resolution !== null);
+  const isLost = stores.payments.lost.some((row) => row.key === key && row.resolution !== null && row.lostAt <= by);
   return !isLost && (verdicts.get(key) ?? Infinity) <= sentAt;
 }
 
@@ -75,7 +76,7 @@ function checkCharges(history: PaymentHistory): string[] {
 function mayFollow(later: SentCharge, first: SentCharge, history: PaymentHistory): boolean {
   const [attempt, before] = [attemptOf(later.key), attemptOf(first.key)];
   if (attempt === before) return true;
-  if (attempt > before) return couldNotKnow(first, history);
+  if (attempt > before) return couldNotKnow(first, history, later.sentAt);
   // Only the attempt after it is looked up.
   const next = attemptName(orderOf(later.key), attempt + 1);
   return before > attempt + 1 && history.processor.knowsSince(next) > later.sentAt;
@@ -164,7 +165,7 @@ function checkPaid(request: Asked, { key, reference, asked }: Issued, history: P
       isPaid && rejects && !isResolved && charges.some((charge) => charge.amount !== amount),
     // If its row was lost, a later request of the payer may be charged.
     [`answered ${told}, and was charged`]:
-      !isPaid && charges.some((charge) => charge.sentAt < answeredAt && !couldNotKnow(charge, history)),
+      !isPaid && charges.some((charge) => charge.sentAt < answeredAt && !couldNotKnow(charge, history, answeredAt)),
   });
 }
 
