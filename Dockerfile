@@ -25,6 +25,8 @@ RUN npm run build
 RUN npm pkg set $(node -p "const { peerDependencies, devDependencies } = require('./package.json'); Object.keys(peerDependencies).map((name) => 'dependencies[' + name + ']=' + devDependencies[name]).join(' ')") \
   && npm pkg delete devDependencies peerDependencies peerDependenciesMeta \
   && npm prune --omit=dev --offline && rm -rf node_modules/@idempay node_modules/.bin/idempay-cli
+# A clone that was made under another umask keeps its modes, and the service is another user.
+RUN chmod -R a+rX /app
 
 FROM node:24-bookworm-slim@sha256:6f7b03f7c2c8e2e784dcf9295400527b9b1270fd37b7e9a7285cf83b6951452d
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data
@@ -32,7 +34,7 @@ WORKDIR /app
 COPY --from=build /app/package.json ./
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
-COPY bin bin
+COPY --chmod=755 bin bin
 RUN install --directory --owner=node --group=node /data && ln -s /app/bin/idempay.js /usr/local/bin/idempay
 USER node
 VOLUME /data

@@ -90,7 +90,7 @@ export type ProcessorSettings =
   | {
       readonly kind: 'http';
       readonly url: string;
-      /** The certificates (PEM) of the authorities that the server is trusted by. The authorities of the system if it is undefined. */
+      /** The certificates (PEM) of the authorities that the server is trusted by. Those that Node.js brings along if it is undefined. */
       readonly ca: string | undefined;
       /** The account that is charged there. Undefined if the URL's user names it. */
       readonly account: string | undefined;

@@ -54,7 +54,8 @@ function follow(stage: Stage, stages: ReadonlyMap<string, Stage>, instruction: s
     }
   } else if (instruction === 'RUN') run(stage, cwd, text);
   else if (instruction === 'COPY') {
-    const [, from, paths = text] = /^--from=(\S+) (.+)$/.exec(text) ?? [];
+    // Modes are for the user of the image, who is none of this machine.
+    const [, from, paths = ''] = /^(?:--from=(\S+) |--chmod=\d+ )?(.+)$/.exec(text) ?? [];
     copy(from === undefined ? ROOT : (stages.get(from)?.root ?? ''), from === undefined, paths.split(' '), cwd);
   } else if (instruction === 'USER') stage.user = NODE_USER;
   else if (instruction === 'ENTRYPOINT') stage.entrypoint = JSON.parse(text);

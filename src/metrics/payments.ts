@@ -19,6 +19,11 @@ export function showPayments(exposition: Exposition, counts: PaymentCounts): voi
     () => [[{}, counts.fencedOff]],
   );
   exposition.counter(
+    'idempay_payment_contradictions_total',
+    'Payments and refunds that are final with another outcome than the processor tells: each needs a person, and the log names it.',
+    () => [[{}, counts.contradictions]],
+  );
+  exposition.counter(
     'idempay_lease_renewals_total',
     'Renewals of leases; failed: the store did not take it; fenced_off: the payment was taken over, or ended meanwhile.',
     () => readingsOf('result', counts.renewals),

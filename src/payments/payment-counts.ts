@@ -11,6 +11,8 @@ export interface PaymentCounts {
   readonly refunds: { completed: number; declined: number };
   /** Attempts that found, at their end, that another attempt had taken their payment over. */
   fencedOff: number;
+  /** Payments that are final here with another outcome than the processor tells. */
+  contradictions: number;
   /** How often live attempts lengthened their leases, or failed to. */
   readonly renewals: { renewed: number; fencedOff: number; failed: number };
   /** At this moment: attempts of requests, under the limit of rule P16. */
@@ -28,6 +30,7 @@ export function createPaymentCounts(): PaymentCounts {
     settled: { 'first claim': 0, repeat: 0, recovery: 0, operator: 0, cancellation: 0 },
     refunds: { completed: 0, declined: 0 },
     fencedOff: 0,
+    contradictions: 0,
     renewals: { renewed: 0, fencedOff: 0, failed: 0 },
     attemptsOfRequests: 0,
     attemptsOfRecovery: 0,

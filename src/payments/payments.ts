@@ -2,7 +2,7 @@ import type { Clock } from '../platform/clock.js';
 import { createAnswers } from './answers.js';
 import { type AttemptEndings, createAttemptEndings } from './attempt-endings.js';
 import { type CancelPayment, createCancelPayment } from './cancel.js';
-import type { PaymentContext } from './context.js';
+import type { PaymentContext, PaymentEvents } from './context.js';
 import { type CarryOut, createCarryOut } from './execution.js';
 import { createPlacesInFlight } from './fair-places.js';
 import { type AskProcessor, createAskProcessor } from './history/ask-processor.js';
@@ -73,8 +73,9 @@ export function createPaymentArea(
     readonly traceAttempts?: ((carryOut: CarryOut) => CarryOut) | undefined;
   },
 ): PaymentArea {
-  const context = { ...given, counts: given.counts ?? createPaymentCounts() };
-  const { keys, ledger, history, processor, rules, clock, computeKey, events, counts } = context;
+  const counts = given.counts ?? createPaymentCounts();
+  const context = { ...given, counts, events: withCountOfContradictions(given.events, counts) };
+  const { keys, ledger, history, processor, rules, clock, computeKey, events } = context;
   const endings = createAttemptEndings(keys, clock);
   const leases = createLeases(ledger, rules.leaseMs, clock, counts);
   const lookUpNext = createLookUpNext(processor, computeKey);
@@ -108,5 +109,16 @@ export function createPaymentArea(
     waiting,
     settlementFeed: new SettlementFeed(context.settlements, clock, counts),
     endings,
+  };
+}
+
+/** No request counts them: most are found by recovery, or after an operator has decided. */
+function withCountOfContradictions(events: PaymentEvents, counts: PaymentCounts): PaymentEvents {
+  return {
+    ...events,
+    contradiction(...about) {
+      counts.contradictions += 1;
+      events.contradiction(...about);
+    },
   };
 }

@@ -12,8 +12,8 @@ test('the image has the versions of the lock file, and every image is named by i
   const images = [...`${read('Dockerfile')}\n${read('compose.yaml')}`.matchAll(/^(?:FROM| +image:) (\S+)/gm)].map(
     ([, image = '']) => image,
   );
-  expect(images).toContain('idempay');
-  for (const image of images.filter((each) => each !== 'idempay')) expect(image).toMatch(/:\S+@sha256:[0-9a-f]{64}$/);
+  expect(images.length).toBeGreaterThan(2);
+  for (const image of images) expect(image).toMatch(/:\S+@sha256:[0-9a-f]{64}$/);
 });
 
 const HARDENED = ['read_only: true', 'cap_drop: [ALL]', 'no-new-privileges:true'];

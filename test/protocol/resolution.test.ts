@@ -247,6 +247,8 @@ describe('an outcome at the processor', () => {
     const { transactionId } = owner.processor.charges[0] ?? {};
     const contradiction = { transactionId, told: told[outcome], kept: state };
     expect(owner.contradictions).toEqual(alarm === 'no alarm' ? [] : [contradiction]);
+    // An alert is raised by the count.
+    expect(owner.counts.contradictions).toBe(owner.contradictions.length);
     expect(operator.contradictions).toEqual([]);
   });
 

@@ -52,7 +52,7 @@ export interface RenewableProcessor extends ProcessorClient {
  */
 export function createHttpProcessor(settings: {
   url: string;
-  /** The certificates (PEM) of the authorities that the server is trusted by. The authorities of the system if it is undefined. */
+  /** The certificates (PEM) of the authorities that the server is trusted by. Those that Node.js brings along if it is undefined. */
   ca?: string | undefined;
   /** `PROCESSOR_ACCOUNT`. Undefined if the URL's user names the account. */
   account?: string | undefined;

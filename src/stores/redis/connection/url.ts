@@ -21,7 +21,7 @@ interface RedisAccess {
   readonly tls: boolean;
   readonly username: string | undefined;
   readonly password: string | undefined;
-  /** The certificates (PEM) of the authorities that the server is trusted by. The authorities of the system if it is undefined. */
+  /** The certificates (PEM) of the authorities that the server is trusted by. Those that Node.js brings along if it is undefined. */
   readonly ca?: string | undefined;
 }
 
