@@ -94,9 +94,9 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a refund is looked up as the charge of its key':
       'if (!refund) return processor.lookUp( → if (!refund || amount) return processor.lookUp(',
     'a refund whose row was lost is settled in another currency':
-      "const isKept = found.state === 'pending' ? given === asked : found.charged.currency === money.currency; → const isKept = found.state !== 'pending' || given === asked;",
+      'if (found.charged.currency !== money.currency) → if (given === undefined)',
     'a refund whose row was lost is left pending with another amount':
-      "const isKept = found.state === 'pending' ? given === asked : → const isKept =",
+      "found.state === 'pending' && given !== asked ? → given === undefined ?",
   },
   'src/payments/refund.ts': {
     'a refund is sent again without a look-up':

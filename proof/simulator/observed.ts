@@ -103,7 +103,7 @@ export class ObservedPayments {
 
   /** Then more may be found to be given back than was asked for, while another refund that the processor will decline has the part. */
   private hasRefundAfterLoss(payment: string): boolean {
-    return [...this.byKey.values()].some((row) => row.refund_of === payment && row.claimed_after_loss === true);
+    return [...this.byKey.values()].some((row) => row.refund_of === payment && Boolean(row.claimed_after_loss));
   }
 
   /** The store was set back to these rows. */

@@ -33,15 +33,15 @@ export async function lookUp(
 }
 
 /**
- * The refunds of a payment have one sum, in the currency of the payment, and only the end of a refund changes it. So a refund in another
- * currency is not known, and neither is one that waits with another amount.
+ * The refunds of a payment have one sum, in the currency of the payment, so a refund in another currency is not known. Only the end of a refund
+ * changes the sum: until then one that waits keeps the amount of its row.
  */
 function ofSameSum(found: LookUpResult, money: Money): LookUpResult {
   if (!('charged' in found) || !found.charged) return found;
   const [given, asked] = [fingerprintOf(found.charged), fingerprintOf(money)];
-  const isKept = found.state === 'pending' ? given === asked : found.charged.currency === money.currency;
-  if (isKept) return found;
-  return { state: 'unknown', cause: `rows were lost, and the refund is ${found.state} with ${given}, not ${asked}` };
+  if (found.charged.currency !== money.currency)
+    return { state: 'unknown', cause: `rows were lost, and the refund is ${found.state} with ${given}, not ${asked}` };
+  return found.state === 'pending' && given !== asked ? { ...found, charged: undefined } : found;
 }
 
 /** Asks about a payment or a refund that is pending. */

@@ -1,5 +1,6 @@
 import { StoreUnavailable } from '../platform/faults.js';
 import type { Answers } from './answers.js';
+import { lookUp } from './asking.js';
 import { compareWithKept, keptIn } from './compare-with-kept.js';
 import type { PaymentContext } from './context.js';
 import { claimTermsOf } from './context.js';
@@ -198,7 +199,8 @@ export function createRefundPayment(
     const left = amountOfUnits(Math.max(0, leftUnits), payment.currency);
     const answer = { state: 'too much', left, currency: payment.currency } as const;
     if (!(await ledger.mayBeLost(key))) return answer;
-    const found = await processor.lookUpRefund(key, payment.key);
+    const refund = { payment: payment.key, name: requested.name };
+    const found = await lookUp(processor, { key, refund, ...requested }, false);
     if (found.state === 'no record' || found.state === 'declined') return answer;
     const given = found.state === 'succeeded' ? found.charged : undefined;
     const isOfOther = given && fingerprintOf(given) !== fingerprintOf(requested);

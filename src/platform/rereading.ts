@@ -1,6 +1,6 @@
 /** A change of a file counts within this time, in every process that reads it. */
 const READ_AGAIN_MS = 1_000;
-/** A file that nobody could read for this long is told of: it, or two others, may be on a network mount that hangs. */
+/** A file that nobody could read for this long is reported: it, or two others, may be on a network mount that hangs. */
 const LATE_MS = 10_000;
 /** Half of the threads of libuv's pool: a read that hangs keeps one, and log writes, name look-ups and WebCrypto need the others. */
 const READS_AT_ONCE = 2;

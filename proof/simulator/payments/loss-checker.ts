@@ -218,10 +218,11 @@ function checkCancelled(
 
 /** The answer to a payer or a cancellation about a payment that is not made by the request. */
 function checkRefused(
-  { answer, sentAt, answeredAt = 0 }: Asked | Issued['cancelled'][number],
+  request: Asked | Issued['cancelled'][number],
   { key, reference }: Issued,
   history: PaymentHistory,
 ): string[] {
+  const { answer, sentAt, answeredAt = 0 } = request;
   if (typeof answer !== 'object') return [];
   const { state } = answer;
   const { processor, faults, plan, stores } = history;
@@ -231,6 +232,12 @@ function checkRefused(
     rowsOf(key, history).some(({ ending }) => ending === 'order') &&
     laterEnds(key, answeredAt, (name) => rowsOf(name, history)).some((row) => row.state === 'COMPLETED');
   const isKnown = (name: string) => processor.knowsSince(name) <= answeredAt;
+  /** The cancellation of an order ends its attempts in turn. */
+  const isNextKnown =
+    'only' in request &&
+    !request.only &&
+    reference !== undefined &&
+    isKnown(attemptName(orderOf(key), reference.attempt + 1));
   const wasRestored = faults.restores.some((at) => at <= answeredAt);
   const waitMs = plan.shape.leaseMs + plan.shape.processorTimeoutMs;
   // The service looks at the wait after the request was sent. The answer may come long after that, because the process was paused.
@@ -240,7 +247,8 @@ function checkRefused(
     'was told to be declined, and is not': state === 'declined' && !isEnded('DECLINED'),
     'was told of a next attempt that the processor does not know':
       'by' in answer && !isKnown(attemptName(orderOf(key), answer.by)),
-    'was told to be charged before, and the processor does not know it': state === 'charged before' && !isKnown(key),
+    'was told to be charged before, and the processor does not know it':
+      state === 'charged before' && !isKnown(key) && !isNextKnown,
     'was told that rows are lost': !wasRestored && ONLY_AFTER_LOSS.includes(state),
     'was told that rows were lost a moment ago, long after that': state === 'too soon' && !wasWaiting,
     'was told that another processor may know, and rows of this one were left':

@@ -120,6 +120,8 @@ export interface CheckedRefund extends Money {
   state: 'not sent' | 'unknown' | 'pending' | 'given back' | 'declined' | 'not made';
   /** The processor's own name of it, as the first reply had it that had one. */
   id: string | undefined;
+  /** True if the last look-up of it told the amount. */
+  isAmountTold: boolean;
 }
 
 /** Its replies cannot show whether it was charged more than once, because there is no name that all of them have. */
@@ -246,7 +248,8 @@ export function openProbe(settings: ProbeSettings) {
   function newRefund(purpose: string, payment: CheckedPayment, amount: string): CheckedRefund {
     const { currency } = payment;
     const [reference, transactionId] = [newRefundReference(), newTransactionId()];
-    return { reference, transactionId, payment, amount, currency, purpose, state: 'not sent', id: undefined };
+    const unsent = { state: 'not sent', id: undefined, isAmountTold: false } as const;
+    return { reference, transactionId, payment, amount, currency, purpose, ...unsent };
   }
 
   async function refundAnnounced(refund: CheckedRefund): Promise<void> {
@@ -279,6 +282,7 @@ export function openProbe(settings: ProbeSettings) {
     const doubt = doubtOf('a look-up of a refund', reply, subject);
     const detail = detailOf('a look-up of a refund', reply, doubt);
     const answer = { result: refundLookUpResultOf(reply, doubt), reply, detail };
+    refund.isAmountTold = 'charged' in answer.result && answer.result.charged !== undefined;
     return { ...answer, contradiction: notedOfRefund(refund, answer) };
   }
 

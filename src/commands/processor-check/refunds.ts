@@ -47,7 +47,10 @@ async function refundOnce(run: Run): Promise<Judgement> {
 function keptRefund(run: Run, refund: CheckedRefund): Judgement {
   run.refunded = refund;
   const state = refund.state === 'pending' ? 'is pending' : 'is given back';
-  return kept(`A part of a charge ${state}; a repeat got the same refund, and the look-up has it.`);
+  const unless = refund.isAmountTold
+    ? '.'
+    : ', without amount and currency: after a failover or a restore that loses rows, each such refund waits for an operator.';
+  return kept(`A part of a charge ${state}; a repeat got the same refund, and the look-up has it${unless}`);
 }
 
 /** A refund that was made is looked up, sent again, and looked up once more. */
