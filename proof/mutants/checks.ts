@@ -97,7 +97,7 @@ const ROOMS: readonly (readonly [file: RegExp, tests: readonly string[]])[] = [
   [/^src\/stores\/embedded\//, ['contracts/embedded', 'adapters/embedded', 'adapters/transaction-creations']],
   [/^src\/payments\/processors\//, ['unit/processor-messages', 'unit/http-processor', 'http/processor-contracts']],
   [
-    /^src\/payments\/(cancel|execution|pay|pending|recovery|refund)\.ts$/,
+    /^src\/payments\/(asking|cancel|execution|pay|pending|recovery|refund)\.ts$/,
     ['protocol/', 'unit/pending-looks', 'adapters/lost-attempts'],
   ],
   [
@@ -219,7 +219,9 @@ async function firstFailed(
   );
   if (code === 0) return undefined;
   const results: FileResult[] = JSON.parse(readFileSync(report, 'utf8')).testResults;
-  for (const { name, status, message, assertionResults } of results) {
+  // The first failure ends the run, and a file that is being loaded then fails as well.
+  const failedFirst = results.toSorted((one, other) => Number(hasFailed(other)) - Number(hasFailed(one)));
+  for (const { name, status, message, assertionResults } of failedFirst) {
     if (status !== 'failed') continue;
     const file = relative(workspace.folder, name);
     // Such a mutant would be noticed by the compiler, or the test kit is broken.
@@ -229,6 +231,8 @@ async function firstFailed(
   }
   throw new Error(`the tests could not be run:\n${output}`);
 }
+
+const hasFailed = ({ assertionResults }: FileResult) => assertionResults.some(({ status }) => status === 'failed');
 
 /** Violations that also a busy machine causes. */
 const NO_PROMISES = ['nothing fails by itself', 'everything is back after healing'];
