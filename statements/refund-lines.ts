@@ -2,11 +2,18 @@ import { amountOf } from './amounts.js';
 import type { Columns } from './columns.js';
 import { idsOf, type StatementRow } from './row.js';
 
+export interface RefundLines {
+  readonly rows: readonly StatementRow[];
+  /** True if the sign of a refund says which way its money went. Some companies write a refund without one. */
+  readonly hasSigns: boolean;
+}
+
 /** The rows of a statement, with what only all of them together say about refunds. */
-export function withRefundLines(rows: readonly StatementRow[], columns: Columns): readonly StatementRow[] {
+export function withRefundLines(rows: readonly StatementRow[], columns: Columns): RefundLines {
   const hasSales = rows.some(({ type }) => /^sales?$/i.test(type));
   const typed = hasSales ? rows.map(creditAsRefund) : rows;
-  return hasSigns(typed, columns) ? typed.map(returnedAsFailed) : typed;
+  const isSigned = hasSigns(typed, columns);
+  return { rows: isSigned ? typed.map(returnedAsFailed) : typed, hasSigns: isSigned };
 }
 
 /** Braintree writes `sale` and `credit`, both without a sign: next to a sale, a credit is money for the payer. */
@@ -14,15 +21,21 @@ function creditAsRefund(row: StatementRow): StatementRow {
   return row.kind === 'payment' && /^credit$/i.test(row.type) ? { ...row, kind: 'refund' } : row;
 }
 
-/** True if the sign of a refund says which way its money went. Some companies write a refund without one. */
-function hasSigns(rows: readonly StatementRow[], { amount, debit, side }: Columns): boolean {
-  const isSided = side !== undefined || (amount === undefined && debit !== undefined);
+function hasSigns(rows: readonly StatementRow[], { amount, credit, debit, side }: Columns): boolean {
+  const isSided = side !== undefined || (debit !== undefined && (amount === undefined || credit !== undefined));
   return isSided || rows.some(({ kind, units }) => kind === 'refund' && units < 0n);
 }
 
 /** A refund whose money came back has failed. */
 function returnedAsFailed(row: StatementRow): StatementRow {
   return row.kind === 'refund' && row.units > 0n ? { ...row, state: 'DECLINED', isFailedRefund: true } : row;
+}
+
+const CHARGED = /^(?:charges?|sales?|captured?|purchases?)$/i;
+
+/** True of a line whose money came in, so that it is no refund, although it has the key of one. */
+export function isCharge({ kind, type, units }: StatementRow, hasSigns: boolean): boolean {
+  return units > 0n && ((hasSigns && kind !== 'refund') || CHARGED.test(type));
 }
 
 /** A line of a refund for each payment whose own line says that money was given back, unless the statement has one already. */
@@ -36,5 +49,5 @@ export function statedRefunds(rows: readonly StatementRow[]): readonly Statement
 }
 
 function refundOf({ refundedUnits: units, ...row }: StatementRow): StatementRow {
-  return { ...row, kind: 'refund', units, amount: amountOf(units, row.currency), refundedUnits: 0n };
+  return { ...row, kind: 'refund', type: 'refund', units, amount: amountOf(units, row.currency), refundedUnits: 0n };
 }

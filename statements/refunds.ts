@@ -10,6 +10,7 @@ import {
   unitsOf,
 } from './differences.js';
 import { isWholeKey } from './ids.js';
+import { isCharge } from './refund-lines.js';
 import { idsOf, type StatementRow } from './row.js';
 import { isCheck, isRead, isRefundLine, type ReadEntry, type StatementLines } from './statement-lines.js';
 
@@ -60,7 +61,7 @@ export class Refunds {
     const about = [...new Set(this.lines.about(refund))];
     const free = about.filter(isRead).filter(({ row, isTaken }) => !isTaken && mayBeRefund(row));
     const [unread] = about.flatMap(({ row }) => ('problem' in row ? [row] : [])).sort(byProblem);
-    const line = closest(free, refund);
+    const line = closest(free, refund, this.lines.hasSigns);
     if (!line && !unread) {
       this.unnamed.push({ refund, isOfTheDay });
       return;
@@ -129,8 +130,9 @@ export class Refunds {
 
   private compare({ refund, isOfTheDay }: Candidate, line: ReadEntry): void {
     line.isTaken = true;
-    const differs = differencesOf(refund, line.row);
-    if (differs.length > 0) this.findings.report('refundDifferent', { differs, ours: refund, theirs: line.row });
+    const theirs = statedOf(line.row, refund, this.lines.hasSigns);
+    const differs = differencesOf(refund, theirs);
+    if (differs.length > 0) this.findings.report('refundDifferent', { differs, ours: refund, theirs });
     else if (isOfTheDay) this.findings.count('refundMatched', refund, line.row);
     else this.findings.report('refundOtherDay', { ours: refund, theirs: line.row });
   }
@@ -207,9 +209,15 @@ function namesAnother(row: StatementRow, payment: string, reference: string | nu
   );
 }
 
+/** The line, in which nothing was given back if its money came in. */
+function statedOf(row: StatementRow, { state }: SettledRefund, hasSigns: boolean): StatementRow {
+  return state === 'COMPLETED' && isCharge(row, hasSigns) ? { ...row, state: 'DECLINED' } : row;
+}
+
 /** The same for any order of the lines: the one that equals the refund, else the one that differs least. */
-function closest(lines: readonly ReadEntry[], refund: SettledRefund): ReadEntry | undefined {
-  const rank = ({ row }: ReadEntry): Rank => {
+function closest(lines: readonly ReadEntry[], refund: SettledRefund, hasSigns: boolean): ReadEntry | undefined {
+  const rank = (entry: ReadEntry): Rank => {
+    const row = statedOf(entry.row, refund, hasSigns);
     const distance = givenBack(row) - unitsOf(refund);
     const differs = differencesOf(refund, row).length;
     return [differs === 0 ? 0 : 1, row.state === refund.state ? 0 : 1, distance < 0n ? -distance : distance];

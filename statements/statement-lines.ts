@@ -15,10 +15,12 @@ export interface ReadEntry extends Entry {
 /** The lines of a statement, and each id that one of them names. */
 export class StatementLines {
   readonly entries: readonly Entry[];
+  readonly hasSigns: boolean;
   /** Nearly every id has one line, and an array for each would take as much memory as the lines. */
   private readonly byId = new Map<string, Entry | Entry[]>();
 
-  constructor({ rows, statedRefunds, unread }: StatementContent) {
+  constructor({ rows, statedRefunds, unread, hasSigns }: StatementContent) {
+    this.hasSigns = hasSigns;
     this.entries = [...rows, ...statedRefunds, ...unread].map((row) => ({ row, isTaken: false }));
     for (const entry of this.entries) for (const id of idsOfLine(entry.row)) this.note(id, entry);
   }

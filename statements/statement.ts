@@ -3,7 +3,7 @@ import type { StatementFormat } from './format.js';
 import { currencyOfAmounts, recordsOf } from './format.js';
 import { linesOf } from './lines.js';
 import type { StatementRecord } from './records.js';
-import { statedRefunds, withRefundLines } from './refund-lines.js';
+import { type RefundLines, statedRefunds, withRefundLines } from './refund-lines.js';
 import {
   idsIn,
   type PendingRow,
@@ -24,8 +24,7 @@ export interface LineCounts {
   skipped: number;
 }
 
-export interface StatementContent {
-  readonly rows: readonly StatementRow[];
+export interface StatementContent extends RefundLines {
   /** Refunds that have no line, because the lines of their payments say them. */
   readonly statedRefunds: readonly StatementRow[];
   readonly unread: readonly UnreadRow[];
@@ -99,7 +98,7 @@ export async function readStatement(
   }
   unread.sort((one, other) => one.line - other.line);
   const all = withRefundLines(rows, file.columns);
-  return { rows: all, statedRefunds: statedRefunds(all), unread, lines };
+  return { ...all, statedRefunds: statedRefunds(all.rows), unread, lines };
 }
 
 /** A million rows have few currencies and statuses: each is kept once. */

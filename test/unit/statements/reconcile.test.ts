@@ -639,6 +639,50 @@ describe('a reconciliation', () => {
       expect(countsOf(await compareText(text, () => [first, second]))).toEqual({ refundMatched: 2 });
     });
 
+    /** Bug: a refund that the processor made as a charge agreed. Cause: only the lines of refunds were asked which way their money went. */
+    it.each([
+      ['in a column of credits', 'reference;credit;debit;currency', 'K;100.50;;USD', 'R;20.00;;USD'],
+      ['next to an amount', 'reference;amount;credit;debit;currency', 'K;100.50;100.50;0;USD', 'R;20.00;20.00;0;USD'],
+      ['by the side of a bank', 'reference;amount;soll/haben;currency', 'K;100.50;H;USD', 'R;20.00;H;USD'],
+      [
+        'by the sign of another refund',
+        'reference;type;amount;currency',
+        'K;;100.50;USD\nx;refund;-5.00;USD',
+        'R;;20;USD',
+      ],
+      [
+        'by its type',
+        'reference;type;amount;currency',
+        'K;charge;100.50;USD\nx;refund;-5.00;USD',
+        'R;charge;20.00;USD',
+      ],
+      ['by its type alone', 'reference;type;amount;currency', 'K;charge;100.50;USD', 'R;charge;20.00;USD'],
+      [
+        'by its type, with a column of refunds',
+        'order;refund reference;type;amount;currency',
+        'order-1;;charge;100.50;USD',
+        'order-1;R;charge;20.00;USD',
+      ],
+    ])('finds none in a line whose money came in %s', async (_where, header, payment, refund) => {
+      const named = (line: string) => line.replace(/^K/, keyOf(1)).replace(/\bR\b/, refundKeyOf(1));
+      const text = `${[header, named(payment), named(refund)].join('\n')}\n`;
+      const result = await compareText(text, () => [order, first]);
+      expect(countsOf(result)).toMatchObject({ matched: 1, refundDifferent: 1 });
+      expect(result.shown.refundDifferent).toMatchObject([{ differs: ['state'], ours: first }]);
+      expect(totalsOf(result, 'refundDifferent').theirs).toEqual([]);
+      const declined = await compareText(text, () => [order, { ...first, state: 'DECLINED' }]);
+      expect(agreementOf(declined).isAgreed).toBe(false);
+    });
+
+    it('prefers the line whose money went out to one whose money came in', async () => {
+      const lines = [`${refundKeyOf(1)},20.00,,USD`, `${refundKeyOf(1)},,20.00,USD`];
+      for (const inOrder of [lines, lines.toReversed()]) {
+        const result = await compareText(`reference,credit,debit,currency\n${inOrder.join('\n')}\n`, () => [first]);
+        expect(countsOf(result)).toEqual({ refundMatched: 1, refundDuplicate: 1 });
+        expect(result.shown.refundDuplicate).toMatchObject([{ theirs: { amount: '20.00' } }]);
+      }
+    });
+
     it('finds them by the payment and the amount where no line names a refund, and says so', async () => {
       const lines = [charge, 'order-1,,-30.50,USD,refund', 'order-1,,-20.00,USD,refund'];
       const result = await compareRefunds(lines, () => [order, first, second]);
