@@ -21,7 +21,7 @@ export type Member = (typeof MEMBERS)[number];
 /** The index of the column that has it. Undefined if none has. */
 export type Columns = { readonly [member in Member]?: number | undefined };
 
-/** In lower case, letters and digits only; the first that a statement has counts. The Stripe adapter writes `idempay_order`. */
+/** In lower case, letters and digits only; the first whose column has a value counts. The Stripe adapter writes `idempay_order`. */
 const NAMES: Readonly<Record<Member, string>> = {
   reference:
     'idempotencykey idempayreference reference merchantreference merchantreference1 paymentreference clientreference clientreferenceid customnumber custom referenceid externalreference externalid endtoendid endtoendreference kundenreferenzendtoend kundenreferenz ref key',
@@ -36,7 +36,7 @@ const NAMES: Readonly<Record<Member, string>> = {
   debit: 'grossdebitgc grossdebit debit debitamount soll paidout moneyout',
   side: 'sollhaben sollhabenkennzeichen debitcredit creditdebit drcr crdr dc afbij transactiondebitorcredit creditdebitindicator',
   currency: 'currency currencycode ccy curr grosscurrency paymentcurrency waehrung währung',
-  status: 'status state outcome result paymentstatus transactionstatus info',
+  status: 'status outcome result paymentstatus transactionstatus state info',
   type: 'type typ transactiontype recordtype eventtype umsatztyp reportingcategory balancetransactiontype buchungstext kind',
   refunded: 'amountrefunded refundedamount',
   captured: 'captured',
@@ -49,19 +49,20 @@ const STATUS_OF_SPARKASSE = /^Umsatz /;
 export function recognisedColumns(names: readonly string[], rows: readonly (readonly string[])[] = []): Columns {
   const plain = names.map(plainName);
   const valuesOf = (index: number) => rows.map((row) => row[index]?.trim() ?? '').filter((value) => value !== '');
+  const isFilled = (index: number) => rows.some((row) => (row[index]?.trim() ?? '') !== '');
   const isPossible = (member: Member, index: number) => {
     const values = valuesOf(index);
     if (plain[index] === 'info') return values.length > 0 && values.every((value) => STATUS_OF_SPARKASSE.test(value));
     return member !== 'transactionId' || rows.length === 0 || values.some((value) => OUR_TRANSACTION.test(value));
   };
   const found = (member: Member): number | undefined => {
-    for (const known of NAMES[member].split(' ').filter((name) => plain.includes(name))) {
-      const possible = [...plain.keys()].filter((index) => plain[index] === known && isPossible(member, index));
-      const ours = possible.find((index) => METADATA.test(names[index] ?? ''));
-      const index = ours ?? possible.find((each) => valuesOf(each).length > 0) ?? possible[0];
-      if (index !== undefined) return index;
-    }
-    return undefined;
+    const known = NAMES[member].split(' ').filter((name) => plain.includes(name));
+    const choices = known
+      .map((name) => [...plain.keys()].filter((index) => plain[index] === name && isPossible(member, index)))
+      .filter((indexes) => indexes.length > 0);
+    const possible = choices.find((indexes) => indexes.some(isFilled)) ?? choices[0] ?? [];
+    const ours = possible.find((index) => METADATA.test(names[index] ?? ''));
+    return ours ?? possible.find(isFilled) ?? possible[0];
   };
   const columns = Object.fromEntries(MEMBERS.map((member) => [member, found(member)])) as Columns;
   return columns.side === undefined ? { ...columns, side: sideWithoutName(names, rows) } : columns;

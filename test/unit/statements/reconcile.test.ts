@@ -296,6 +296,17 @@ describe('a reconciliation', () => {
         ours: [order(1), order(2)],
         counts: { ours: 1, different: 1, other: 1 },
       },
+      /** Bug: a payment that was declined agreed. Cause: an empty column of the status won over the filled one. */
+      {
+        name: 'a decline in the second column of a status',
+        text: 'Order,Amount,Currency,State,Payment Status\norder-1,50.00,EUR,,Declined',
+        counts: { different: 1 },
+      },
+      {
+        name: 'an authorization in the second column of a type',
+        text: 'Order,Amount,Currency,Type,Transaction Type\norder-1,50.00,EUR,,Authorisation only',
+        counts: { ours: 1, other: 1 },
+      },
       /** Bug: a payment that was begun and never made was a difference. Cause: its line was one of a payment that Idempay lost. */
       {
         name: 'payments that were begun and never made',

@@ -306,6 +306,20 @@ it.each([
   expect(recognisedColumns(header.split(','), rows).order).toBe(order);
 });
 
+/** Bug: a payment that was declined agreed. Cause: an empty column won over a filled one whose name stands later in the list of names. */
+it.each([
+  ['Order,Amount,State,Payment Status', ['order-1,1,,Declined'], 'status', 3],
+  ['Order,Amount,State,Payment Status', ['order-1,1,CA,Declined'], 'status', 3],
+  ['Order,Amount,Status,Payment Status', ['order-1,1,Paid,Declined'], 'status', 2],
+  ['Order,Amount,Status,Payment Status', ['order-1,1,,', 'order-2,1,,Declined'], 'status', 3],
+  ['Order,Amount,Type,Transaction Type', ['order-1,1,,Authorisation only'], 'type', 3],
+  ['Order,Amount,Gross', ['order-1,,1'], 'amount', 2],
+  ['Order,Amount,Status,State', ['order-1,1,,'], 'status', 2],
+] as const)('takes of %s with %j the filled column for the %s', (header, lines, member, column) => {
+  const rows = lines.map((line) => line.split(','));
+  expect(recognisedColumns(header.split(','), rows)[member]).toBe(column);
+});
+
 it.each([
   ['Reference,Amount,Currency,Amount,Currency', ['amount', 'currency']],
   ['Reference,Status,Amount, status ', ['status']],
