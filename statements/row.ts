@@ -109,6 +109,9 @@ interface Circumstances {
 }
 
 const withoutName = ({ isNamed }: Circumstances) => !isNamed;
+/** Authorize.Net has `Authorization and Capture`, which is a payment. */
+const AUTHORIZED = /^(?!.*(?<!un|(?:not?|without)[ -])captur).*(?:authori[sz]|\bauth\b|autorisierung)/is;
+
 const isNegative = (line: Circumstances) => line.isNegative;
 /** Between accounts of the company, and others that may be a payment if they name one. */
 const TRANSFERS = /withdrawal|transfer|adjustment|top-?up|deposit|abbuchung|bankgutschrift|\bach\b/i;
@@ -118,10 +121,8 @@ const KINDS: readonly (readonly [RowKind, RegExp, when?: (line: Circumstances) =
   ['fee', /\bfees?\b|\bcosts?\b|commission|geb(?:u|ü|ue)hr|\bentgelt|\bfrais\b|comisi[oó]n|\bkosten\b/i],
   ['chargeback', /charged?[ -]?back|dispute/i],
   ['refund', /\breturns?\b|refund|erstattung|r(?:ü|ue)ckzahlung|rembours|reembols|rimbors|terugbetal/i],
-  [
-    'other',
-    /authori[sz]|\bauth\b(?!.*captur)|autorisierung|\bvoid|conversion|umrechnung|\bhold\b|einbehaltung|release|freigabe|reserve|payout|auszahlung|deduction/i,
-  ],
+  ['other', AUTHORIZED],
+  ['other', /\bvoid|conversion|umrechnung|\bhold\b|einbehaltung|release|freigabe|reserve|payout|auszahlung|deduction/i],
   // A payment may come by `Transfer`.
   ['other', TRANSFERS, withoutName],
   ['refund', /reversal|reversed|storno|r(?:ü|ue)ckbuchung|r(?:ü|ue)cklastschrift|retoure/i],

@@ -296,6 +296,12 @@ describe('a reconciliation', () => {
         ours: [order(1), order(2)],
         counts: { ours: 1, different: 1, other: 1 },
       },
+      /** Bug: a payment that was charged twice agreed. Cause: the types of Authorize.Net for a charge have the word authorization. */
+      ...['Authorization and Capture', 'Prior Authorization Capture'].map((type) => ({
+        name: `money that came in twice by the type “${type}”`,
+        text: `Invoice Number,Transaction Type,Amount,Currency\norder-1,${type},50.00,EUR\norder-1,${type},50.00,EUR`,
+        counts: { matched: 1, duplicate: 1 },
+      })),
       /** Bug: a payment that was declined agreed. Cause: an empty column of the status won over the filled one. */
       {
         name: 'a decline in the second column of a status',

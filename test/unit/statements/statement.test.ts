@@ -459,6 +459,13 @@ describe('a row', () => {
     ['Payment failed', 'payment', 'DECLINED'],
     ['Zahlung abgelehnt', 'payment', 'DECLINED'],
     ['Refund cancelled', 'refund', 'DECLINED'],
+    ['Authorization and Capture', 'payment', 'COMPLETED'],
+    ['Prior Authorization Capture', 'payment', 'COMPLETED'],
+    ['Capture of an authorisation', 'payment', 'COMPLETED'],
+    ['Authorization and Capture failed', 'payment', 'DECLINED'],
+    ['Authorization without capture', 'other', 'COMPLETED'],
+    ['authorized, not captured', 'other', 'COMPLETED'],
+    ['auth_uncaptured', 'other', 'COMPLETED'],
     ['failed payments team', 'payment', 'COMPLETED'],
     ['payout_failed', 'other', 'COMPLETED'],
   ])('of the type %j is a %s that is %s', (type, kind, state) => {
