@@ -82,6 +82,7 @@ type RowBeforeAmount = Omit<StatementRow, 'units' | 'amount' | 'kind' | 'isUntyp
 const REFUNDED = 'refunded partiallyrefunded partialrefund zurückgezahlt teilweisezurückgezahlt'.split(' ');
 const PAID = [
   ...'succeeded success successful completed complete paid captured settled approved ok'.split(' '),
+  ...'booked book posted settledsuccessfully paidout processed cleared'.split(' '),
   ...'gebucht umsatzgebucht bezahlt abgeschlossen'.split(' '),
   ...REFUNDED,
 ];
@@ -108,10 +109,10 @@ interface Circumstances {
   readonly isNegative: boolean;
 }
 
-const withoutName = ({ isNamed }: Circumstances) => !isNamed;
 /** Authorize.Net has `Authorization and Capture`, which is a payment. */
 const AUTHORIZED = /^(?!.*(?<!un|(?:not?|without)[ -])captur).*(?:authori[sz]|\bauth\b|autorisierung)/is;
 
+const withoutName = ({ isNamed }: Circumstances) => !isNamed;
 const isNegative = (line: Circumstances) => line.isNegative;
 /** Between accounts of the company, and others that may be a payment if they name one. */
 const TRANSFERS = /withdrawal|transfer|adjustment|top-?up|deposit|abbuchung|bankgutschrift|\bach\b/i;
