@@ -1,6 +1,6 @@
 import { amountOf } from './amounts.js';
 import type { Columns } from './columns.js';
-import { idsOf, type StatementRow } from './row.js';
+import { idsOf, refundedPart, type StatementRow } from './row.js';
 
 export interface RefundLines {
   readonly rows: readonly StatementRow[];
@@ -40,14 +40,24 @@ export function isCharge({ kind, type, units }: StatementRow, hasSigns: boolean)
 
 /** A line of a refund for each payment whose own line says that money was given back, unless the statement has one already. */
 export function statedRefunds(rows: readonly StatementRow[]): readonly StatementRow[] {
-  const stating = rows.filter(({ kind, state, refundedUnits }) => {
-    return kind === 'payment' && state === 'COMPLETED' && refundedUnits !== 0n;
+  const stated = rows.flatMap(statedRefundOf);
+  if (stated.length === 0) return [];
+  const listed = idsOfAll(rows.filter(({ kind }) => kind === 'refund'));
+  // Such a line is a difference by itself, if nothing of ours explains it.
+  const debited = idsOfAll(rows.filter(({ isUntypedDebit }) => isUntypedDebit));
+  return stated.filter((row) => {
+    const ids = idsOf(row);
+    return !ids.some((id) => listed.has(id) || (row.statedBy === 'status' && debited.has(id)));
   });
-  if (stating.length === 0) return [];
-  const listed = new Set(rows.filter(({ kind }) => kind === 'refund').flatMap(idsOf));
-  return stating.filter((row) => !idsOf(row).some((id) => listed.has(id))).map(refundOf);
 }
 
-function refundOf({ refundedUnits: units, ...row }: StatementRow): StatementRow {
-  return { ...row, kind: 'refund', type: 'refund', units, amount: amountOf(units, row.currency), refundedUnits: 0n };
+function statedRefundOf(payment: StatementRow): StatementRow[] {
+  const { kind, state, refundedUnits: units, currency } = payment;
+  const part = refundedPart(payment.status);
+  if (kind !== 'payment' || state !== 'COMPLETED' || (units === 0n && part === undefined)) return [];
+  const row = { ...payment, kind: 'refund', type: 'refund', refundedUnits: 0n } as const;
+  if (units !== 0n) return [{ ...row, units, amount: amountOf(units, currency), statedBy: 'amount' }];
+  return [{ ...row, ...(part === 'some' && { units: 0n, amount: '' }), statedBy: 'status' }];
 }
+
+const idsOfAll = (rows: readonly StatementRow[]): ReadonlySet<string> => new Set(rows.flatMap(idsOf));

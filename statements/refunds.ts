@@ -37,6 +37,8 @@ export class Refunds {
   foundByPayment = 0;
   /** Refunds that no line names. */
   private readonly unnamed: Candidate[] = [];
+  /** Payments of which a refund has a line of its own. */
+  private readonly withLine = new Set<string>();
   /** The names of each payment by its key; undefined if the payment is not known. */
   private readonly names = new Map<string, PaymentNames | undefined>();
   private readonly lineIds: ReadonlySet<string>;
@@ -62,6 +64,7 @@ export class Refunds {
     const free = about.filter(isRead).filter(({ row, isTaken }) => !isTaken && mayBeRefund(row));
     const [unread] = about.flatMap(({ row }) => ('problem' in row ? [row] : [])).sort(byProblem);
     const line = closest(free, refund, this.lines.hasSigns);
+    if (line && refund.state === 'COMPLETED') this.withLine.add(refund.refund.payment);
     if (!line && !unread) {
       this.unnamed.push({ refund, isOfTheDay });
       return;
@@ -147,7 +150,7 @@ export class Refunds {
   private pairs() {
     const pairs = new Map<Candidate, ReadEntry>();
     const different = new Map<Candidate, ReadEntry>();
-    const left = new Set(this.lines.entries.filter(isRefundLine).filter(({ isTaken }) => !isTaken));
+    const left = this.unexplained();
     for (const { refunds, lines } of this.openByPayment(left)) {
       const free = new Set([...lines].sort((one, other) => compareRanks(rankAlone(one.row), rankAlone(other.row))));
       for (const candidate of [...refunds].sort((one, other) => compareRanks(rankOf(one), rankOf(other)))) {
@@ -165,6 +168,22 @@ export class Refunds {
       if (refund && line && moreRefunds.length + moreLines.length === 0) different.set(refund, line);
     }
     return { pairs, different, left };
+  }
+
+  /** The lines that no refund has taken. What only a status says is explained by a refund that has a line, and a part by each refund. */
+  private unexplained(): Set<ReadEntry> {
+    const left = new Set(this.lines.entries.filter(isRefundLine).filter(({ isTaken }) => !isTaken));
+    const statuses = [...left].filter(({ row }) => row.statedBy === 'status');
+    if (statuses.length === 0) return left;
+    const made = this.unnamed.filter(({ refund }) => refund.state === 'COMPLETED');
+    const payments = new Set([...this.withLine, ...made.map(({ refund }) => refund.refund.payment)]);
+    for (const payment of payments) {
+      for (const entry of this.linesOf(payment)) {
+        const { statedBy, amount } = entry.row;
+        if (statedBy === 'status' && (this.withLine.has(payment) || amount === '')) left.delete(entry);
+      }
+    }
+    return left;
   }
 
   /** A line whose order number two clients have paid is of neither. */

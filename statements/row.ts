@@ -42,6 +42,8 @@ export interface StatementRow {
   readonly isUntypedDebit: boolean;
   /** The part of its payment that was given back, if a column of its own says so. */
   readonly refundedUnits: bigint;
+  /** The part of the line of a payment that says that this refund was made. Omitted for a refund that has a line of its own. */
+  readonly statedBy?: 'amount' | 'status';
 }
 
 /** A line that could not be read. `ids`: the ids by which it may name a payment. */
@@ -79,7 +81,8 @@ export type ReadRow = UnreadRow | PendingRow | { readonly row: StatementRow; rea
 
 type RowBeforeAmount = Omit<StatementRow, 'units' | 'amount' | 'kind' | 'isUntypedDebit' | 'refundedUnits'>;
 
-const REFUNDED = 'refunded partiallyrefunded partialrefund zurückgezahlt teilweisezurückgezahlt'.split(' ');
+const REFUNDED_PARTLY = 'partiallyrefunded partialrefund teilweisezurückgezahlt'.split(' ');
+const REFUNDED = ['refunded', 'zurückgezahlt', ...REFUNDED_PARTLY];
 const PAID = [
   ...'succeeded success successful completed complete paid captured settled approved ok'.split(' '),
   ...'booked book posted settledsuccessfully paidout processed cleared'.split(' '),
@@ -339,6 +342,13 @@ function stateOf(status: string): StatementRow['state'] {
   const word = wordOf(status);
   if (word === '' || PAID.includes(word)) return 'COMPLETED';
   return DECLINED.includes(word) ? 'DECLINED' : 'OTHER';
+}
+
+/** The part of its payment that was given back, if the status says so. */
+export function refundedPart(status: string): 'all' | 'some' | undefined {
+  const word = wordOf(status);
+  if (REFUNDED_PARTLY.includes(word)) return 'some';
+  return REFUNDED.includes(word) ? 'all' : undefined;
 }
 
 const wordOf = (status: string) => status.toLowerCase().replace(/[\s_-]/g, '');
