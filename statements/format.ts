@@ -58,12 +58,16 @@ export function currencyOfAmounts({ names }: StatementFormat, { amount }: Column
   return SYMBOLS[text] ?? (CURRENCIES.has(text) ? text : undefined);
 }
 
-/** Reads the payments of a statement. The header of a CSV file and the lines before it are skipped. */
-export function recordsOf(format: StatementFormat): RecordReader {
+/**
+ * Reads the payments of a statement. The header of a CSV file and the lines before it are skipped. `chosen`: the columns; if omitted, the ones
+ * that their names say.
+ */
+export function recordsOf(format: StatementFormat, chosen?: Columns): RecordReader {
   if (format.kind === 'NDJSON') return createNdjsonRecords(format.names);
   const { delimiter, headerLine, names } = format;
-  const records = createCsvRecords(delimiter);
-  const { amount, credit, debit } = recognisedColumns(names);
+  const { amount, credit, debit } = chosen ?? recognisedColumns(names);
+  const amounts = [amount, credit, debit].filter((index) => index !== undefined);
+  const records = createCsvRecords(delimiter, { fields: names.length, amounts });
   const payments = (found: StatementRecord[]) => found.map(ofRightLength);
 
   function ofRightLength(record: StatementRecord): StatementRecord {
@@ -73,9 +77,7 @@ export function recordsOf(format: StatementFormat): RecordReader {
     if (line === headerLine) return { line, lines, skipped: true };
     if (line < headerLine) {
       // A file that was sorted has payments there, a bank's file has something else.
-      const hasAmount = [amount, credit, debit].some(
-        (index) => index !== undefined && !('problem' in readAmount(fields[index] ?? '')),
-      );
+      const hasAmount = amounts.some((index) => !('problem' in readAmount(fields[index] ?? '')));
       const isPayment =
         hasAmount && fields.length === count && fields.filter((field) => field.trim() !== '').length > 2;
       const problem = `It stands before the names of the columns, which are in line ${headerLine}.`;

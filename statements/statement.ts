@@ -79,7 +79,7 @@ export async function readStatement(
     rows.push({ ...read.row, ...texts });
   }
 
-  const reader = recordsOf(format);
+  const reader = recordsOf(format, file.columns);
   for await (const some of linesOf(bytes)) {
     for (const line of some) for (const record of reader.add(line)) take(record);
     onRows(lines.read + lines.refused);

@@ -209,6 +209,46 @@ describe('a statement', () => {
     expect(fieldsOf(records)).toHaveLength(301);
   });
 
+  /** Bug: two stray quotes hid the payments between them. Cause: each text between two quotes was one cell. */
+  it.each([
+    ['two lines', ['K1,1,EUR,"a,x', 'K2,2,EUR,"a,x'], [2, 3], []],
+    ['the end of one and the begin of the next', ['K1,1,EUR,"a', 'K2,2,EUR,b"'], [2, 3], []],
+    [
+      'two lines with one between them',
+      ['K1,1,EUR,"a', 'K2,2,EUR,b', 'K3,3,EUR,c"', 'K4,4,EUR,d'],
+      [2, 4],
+      ['K2', 'K4'],
+    ],
+    ['cells that are followed by others', ['K1,1,EUR,"a,x', 'K2,2,EUR,b",x'], [2, 3], []],
+    ['lines that end with a delimiter', ['K1,1,EUR,"a,', 'K2,2,EUR,b,', 'K3,3,EUR,c",'], [2, 4], ['K2']],
+  ])('with stray quotes in %s loses these lines alone', async (_where, lines, refused, kept) => {
+    const [names, last] = lines[0]?.endsWith('x')
+      ? ['key,amount,currency,note,memo', 'K9,9,EUR,z,x']
+      : ['key,amount,currency,note', 'K9,9,EUR,z'];
+    const records = await read([names, ...lines, last].join('\n'));
+    expect(records.flatMap((record) => ('problem' in record ? [record.line] : []))).toEqual(refused);
+    expect(records.flatMap((record) => ('fields' in record ? [record.fields[0]] : []))).toEqual([...kept, 'K9']);
+  });
+
+  it('whose first cell takes a payment into its quotes is refused there', async () => {
+    const records = await read('note,key,amount,currency\n"a,K1,1,EUR\nb",K2,2,EUR\nc,K3,3,EUR');
+    expect(fieldsOf(records)).toEqual([
+      [2, expect.stringContaining('A quote that begins')],
+      [3, expect.stringContaining('A quote is not closed')],
+      ['c', 'K3', '3', 'EUR'],
+    ]);
+  });
+
+  it.each([
+    ['note,key,amount,currency', '"first line\nlast, line",K,5,EUR', 'first line\nlast, line'],
+    ['note,key,amount,currency', '"a ""b"", 5, c\n\nd",K,"5.00",EUR', 'a "b", 5, c\n\nd'],
+    ['key,amount,currency,note', 'K,"5.00",EUR,"2 shoes, 7 socks\n3 hats, 4, EUR"', 'K'],
+    ['key,amount,currency,note', 'K,5,EUR,"a, b, c, d\n1, 2, 3, 4, 5"', 'K'],
+  ])('%s with the note of several lines %j is read', async (header, record, first) => {
+    const records = await read(`${header}\n${record}\n`);
+    expect(fieldsOf(records)).toEqual([[first, ...Array(3).fill(expect.any(String))]]);
+  });
+
   it('with a cell of many lines is read, however long it is, and a problem does not repeat a long text', async () => {
     const long = Array.from({ length: 3 }, () => '""'.repeat(400_000)).join('\n');
     const records = await read(`key,amount,currency\n"${long}",5,EUR\n`, 1_000_000);
