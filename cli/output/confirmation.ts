@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { UsageError } from '../usage.js';
 
@@ -9,10 +10,17 @@ export async function confirm(action: string, { yes }: { readonly yes?: true | u
       `Nothing was done, because nobody can be asked here. Add --yes to ${action}. It cannot be undone.`,
     );
   }
+  const answer = await answerTo(`Do you want to ${action}? This cannot be undone. [y/N] `);
+  if (answer === undefined) process.stderr.write('\n');
+  if (!/^y(es)?$/i.test(answer?.trim() ?? '')) throw new UsageError('Nothing was done.');
+}
+
+/** Undefined if Ctrl-C or Ctrl-D ends the question. Either closes the terminal, also if the answer of this version of Node.js stays open. */
+async function answerTo(question: string): Promise<string | undefined> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const closed = once(terminal, 'close').then(() => undefined);
   try {
-    const answer = await terminal.question(`Do you want to ${action}? This cannot be undone. [y/N] `);
-    if (!/^y(es)?$/i.test(answer.trim())) throw new UsageError('Nothing was done.');
+    return await Promise.race([terminal.question(question).catch(() => undefined), closed]);
   } finally {
     terminal.close();
   }

@@ -86,6 +86,20 @@ describe('on a terminal', () => {
     expect(await onTerminal(remove, {}, 'y\n')).toMatchObject({ code: 0 });
     expect((await runCommandHere(shared.url, ['transactions', 'get', String(transactionId)])).code).toBe(7);
   });
+
+  /**
+   * Bug: Ctrl-C at the question ended with a stack and exit code 4, as if the outcome were not known. Cause: readline rejects its answer then, and
+   * with some versions of Node.js Ctrl-D leaves it open. Fix: an answer that does not come is a no.
+   */
+  it.each([
+    ['Ctrl-C', '\u0003'],
+    ['Ctrl-D', '\u0004'],
+    ['Ctrl-C behind a yes', 'y\u0003'],
+  ])('%s at the question does nothing', async (_keys, typed) => {
+    const { code, output } = await onTerminal(['transactions', 'delete', '100000000000001'], {}, typed);
+    expect(code).toBe(1);
+    expect(output).toMatch(/\[y\/N\] y?\S*\r\nNothing was done\.\r\n$/);
+  });
 });
 
 describe('elsewhere', () => {
