@@ -97,7 +97,7 @@ export class Refunds {
 
   end(): void {
     const { pairs, left, different } = this.pairs();
-    this.foundByPayment = pairs.size + different.size;
+    this.foundByPayment = new Set([...pairs.values(), ...different.values()].map(({ row }) => row.line)).size;
     for (const candidate of this.unnamed) {
       const { refund, isOfTheDay } = candidate;
       const line = pairs.get(candidate) ?? different.get(candidate);
@@ -164,6 +164,12 @@ export class Refunds {
         (candidate) => candidate.isOfTheDay && candidate.refund.state === 'COMPLETED' && !pairs.has(candidate),
       );
       const [refund, ...moreRefunds] = rest;
+      const sum = sumOf(rest, free);
+      if (sum) {
+        for (const candidate of rest) pairs.set(candidate, shareOf(sum, candidate.refund));
+        left.delete(sum);
+        continue;
+      }
       const [line, ...moreLines] = free;
       if (refund && line && moreRefunds.length + moreLines.length === 0) different.set(refund, line);
     }
@@ -226,6 +232,20 @@ function namesAnother(row: StatementRow, payment: string, reference: string | nu
   return [row.refund, row.reference, row.order].some(
     (id) => isWholeKey(id) && id.toLowerCase() !== payment && id !== reference,
   );
+}
+
+/** What the line of a payment says was given back in all, if several refunds are that much together. */
+function sumOf(refunds: readonly Candidate[], lines: ReadonlySet<ReadEntry>): ReadEntry | undefined {
+  if (refunds.length < 2) return undefined;
+  const sum = refunds.reduce((units, { refund }) => units + unitsOf(refund), 0n);
+  const isSum = ({ statedBy, currency, units }: StatementRow) =>
+    statedBy !== undefined && units === sum && refunds.every(({ refund }) => refund.currency === currency);
+  return [...lines].find(({ row }) => isSum(row));
+}
+
+/** A line of the refund alone, of one that has several. */
+function shareOf({ row }: ReadEntry, refund: SettledRefund): ReadEntry {
+  return { row: { ...row, amount: refund.amount, units: unitsOf(refund) }, isTaken: false };
 }
 
 /** The line, in which nothing was given back if its money came in. */

@@ -948,6 +948,35 @@ describe('a reconciliation', () => {
       });
     });
 
+    /** Bug: two refunds of a payment differed from what its line says was given back. Cause: that amount was compared with one refund. */
+    it('finds several whose sum the line of their payment says', async () => {
+      const header = 'order,amount,amount refunded,currency,status';
+      const compareSum = (line: string, exportOf: (day: DayOffset) => readonly SettledPayment[]) =>
+        compareText(`${header}\n${line}\n`, exportOf);
+      const line = 'order-1,100.50,50.50,USD,Paid';
+      const both = await compareSum(line, () => [order, first, second]);
+      expect([countsOf(both), both.refundsFoundByPayment]).toEqual([{ matched: 1, refundMatched: 2 }, 1]);
+      expect(totalsOf(both, 'refundMatched')).toEqual({
+        ours: [{ currency: 'USD', amount: '50.50' }],
+        theirs: [{ currency: 'USD', amount: '50.50' }],
+      });
+      expect(agreementOf(both).isAgreed).toBe(true);
+      const rest = refundOf(4, order, { amount: '80.50' });
+      expect(countsOf(await compareSum('order-1,100.50,,USD,Refunded', () => [order, first, rest]))).toEqual({
+        ...{ matched: 1, refundMatched: 2 },
+      });
+      expect(countsOf(await compareSum(line.replace('50.50', '50.51'), () => [order, first, second]))).toEqual({
+        ...{ matched: 1, refundOurs: 2, refundTheirs: 1 },
+      });
+      expect(countsOf(await compareSum(line.replace('50.50', '30.50'), () => [order, first, second]))).toEqual({
+        ...{ matched: 1, refundMatched: 1, refundOurs: 1 },
+      });
+      const declined = { ...second, state: 'DECLINED' as const };
+      expect(countsOf(await compareSum(line, () => [order, first, declined]))).toEqual({
+        ...{ matched: 1, refundDifferent: 1, refundUnlisted: 1 },
+      });
+    });
+
     it('finds no refund in a line that has no amount', async () => {
       const lines = [charge, `order-1,${refundKeyOf(1)},-20.00,USD,refund`, `order-1,${refundKeyOf(1)},,,payout`];
       expect(countsOf(await compareRefunds(lines, () => [order, first]))).toMatchObject({ matched: 1 });
