@@ -183,7 +183,7 @@ function namesText({ reference, attempt, refund }: SettledPayment): string {
 
 function statedOf({ reference, order, refund, transactionId, amount, currency, status }: StatementRow): string {
   const ids = [...new Set([refund, reference, order, transactionId])].filter((id) => id !== '').map(plain);
-  return [`${amount} ${currency}`, plain(status), ...ids].filter((text) => text !== '').join(' ');
+  return [amount && `${amount} ${currency}`, plain(status), ...ids].filter((text) => text !== '').join(' ');
 }
 
 function problemsOf({ problems: { count, first } }: Reconciliation): string[] {

@@ -173,7 +173,7 @@ function Theirs({ row, differs }: { row: StatementRow; differs: readonly string[
   const { amount, currency, status, state, reference, order, transactionId } = row;
   return (
     <Side differs={differs} reference={reference || order} transactionId={transactionId}>
-      <Money amount={amount} currency={currency} />
+      {amount !== '' && <Money amount={amount} currency={currency} />}
       {state === 'OTHER' ? <bdi class="muted">{status}</bdi> : <StatusBadge status={state} />}
     </Side>
   );
