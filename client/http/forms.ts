@@ -21,12 +21,13 @@ export function isPayment(value: unknown): value is Payment {
 type PendingPayment = components['schemas']['PendingPayment'];
 
 /**
- * The payment of this key, in the 202 of one that is pending. Undefined for every other 202: gateways answer so too, and then it is not
+ * The payment of this key, which may be written in any case, in the 202 of one that is pending. Undefined for every other 202: gateways answer so too, and then it is not
  * known whether anything was done (rule P23).
  */
 export function pendingIn(answer: Answer, key: string | undefined): PendingPayment | undefined {
   const payment = hasOwnHeader(answer.headers) ? jsonOf(answer, 202) : undefined;
-  return isPayment(payment) && isPending(payment) && payment.idempotencyKey === key ? payment : undefined;
+  const isAsked = isPayment(payment) && payment.idempotencyKey === key?.toLowerCase();
+  return isAsked && isPending(payment) ? payment : undefined;
 }
 
 function isPending(payment: Payment): payment is PendingPayment {

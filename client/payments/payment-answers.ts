@@ -21,7 +21,7 @@ import { jsonOf, pendingIn } from '../http/forms.js';
 import { provenMessageOf } from '../http/proof.js';
 import type { Answer, Lost } from '../http/transport.js';
 import { type RefusedAttempt, refusedAttempt } from './attempt-states.js';
-import { type AskedPayment, isComputed, keyOfAnswer } from './references.js';
+import { type AskedPayment, isAbout, isComputed, keyOfAnswer } from './references.js';
 
 /** The answer of one attempt at a payment, or at its cancellation. */
 export type PaymentAnswer<Done> =
@@ -90,7 +90,7 @@ export function readPaymentAnswer(
   if (transactionId !== undefined && key !== undefined) {
     return { state: 'paid', transactionId, replayed: first === undefined, key };
   }
-  const pending = takesPending ? pendingOf(result, key) : undefined;
+  const pending = takesPending ? pendingOf(result, key, asked) : undefined;
   if (pending) return pending;
 
   const { status } = result;
@@ -119,9 +119,10 @@ export function readCancelAnswer(result: Answer | Lost, asked: AskedPayment): Pa
   return refusal ?? again(result, status === 422);
 }
 
-function pendingOf(answer: Answer, key: string | undefined): Pending | undefined {
+/** Its record must name what was asked for, because the key of a reference is not known before the first answer. */
+function pendingOf(answer: Answer, key: string | undefined, asked: AskedPayment): Pending | undefined {
   const payment = key === undefined ? undefined : pendingIn(answer, key);
-  if (!payment || key === undefined) return undefined;
+  if (!payment || key === undefined || !isAbout(payment, asked)) return undefined;
   const { until, action } = payment.pending;
   return { state: 'pending', until, action, retryAfterSeconds: retryAfterMs(answer.headers) / 1000 || undefined, key };
 }

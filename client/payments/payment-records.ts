@@ -11,7 +11,7 @@ import { linesOf } from '../http/streams.js';
 import type { Answer, Outgoing } from '../http/transport.js';
 import { refuseUnknown } from '../refuse-unknown.js';
 import type { Payment, PaymentTimeline, ProcessorAnswer, Resolution } from '../representations.js';
-import { checkedFilter } from './references.js';
+import { checkedFilter, isAbout, type PaymentReference } from './references.js';
 
 export interface PaymentFilter {
   /** Exactly this one: all its attempts. One that is undefined or empty is refused, because it would list the payments of every order. */
@@ -61,15 +61,20 @@ export type LookUpResult =
 const KEY_STATE_HEADER = 'idempay-key-state';
 const EXPIRED_UNPAID = 'expired-unpaid';
 
-/** Rejects with what hinders the look-up. */
-export function lookUp(requests: Requests, call: Call, key: string): Promise<LookUpResult> {
+/** Rejects with what hinders the look-up, and with an UnexpectedAnswerError for a record of another reference or attempt than `asked`. */
+export function lookUp(
+  requests: Requests,
+  call: Call,
+  key: string,
+  asked: Partial<PaymentReference> = {},
+): Promise<LookUpResult> {
   return requests.sendWithin<LookUpResult>(call, ofKey(key), (answer) => {
     if (answer.status === 404 && provenMessageOf(answer)?.startsWith(ABSENT)) {
       const isCertain = answer.headers.get(KEY_STATE_HEADER) === EXPIRED_UNPAID;
       return { state: 'absent', isCertain, details: detailsOf(answer) };
     }
     const payment = paymentIn(answer, key);
-    return payment && { state: 'found', payment };
+    return payment && isAbout(payment, asked) ? { state: 'found', payment } : undefined;
   });
 }
 
@@ -194,7 +199,19 @@ function searchFor(filter: PaymentFilter): Search<Payment> {
     to,
     limit: limit?.toString(),
   };
-  return { path: '/api/payments', parameters, isElement: isPayment };
+  return {
+    path: '/api/payments',
+    parameters,
+    isElement: (each): each is Payment => isPayment(each) && isListed(each, reference),
+  };
+}
+
+/**
+ * False for a payment of another reference, which a list has if a proxy dropped the query. A refund has no reference of its own, and a service
+ * of an older version shows none.
+ */
+function isListed({ refund, reference: named }: Payment, reference: string | undefined): boolean {
+  return reference === undefined || refund !== undefined || named === undefined || named === reference;
 }
 
 export function ofKey(key: string): Outgoing & { method: 'GET' } {

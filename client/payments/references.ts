@@ -1,6 +1,7 @@
 import { InvalidRequestError, LAST_ATTEMPT, type PaymentName } from '../errors.js';
 import { hasOwnHeader } from '../http/proof.js';
 import type { Answer } from '../http/transport.js';
+import type { Payment } from '../representations.js';
 
 /** A thing to be paid once, such as an order. */
 export interface PaymentReference {
@@ -113,6 +114,17 @@ export function keyOfAnswer(
 export function withKeyOf(answer: Answer, asked: AskedPayment): AskedPayment {
   const key = hasOwnHeader(answer.headers) ? keyOfAnswer(answer, asked) : undefined;
   return key === undefined ? asked : { ...asked, key };
+}
+
+/**
+ * False if a record names another reference, or another attempt, than were asked for: a proxy dropped the query, or gave the answer to another
+ * request. A record that names none is taken, because a service of an older version shows none, and a payment that is just being claimed
+ * has none yet.
+ */
+export function isAbout(payment: Payment, asked: Pick<AskedPayment, 'reference' | 'attempt'>): boolean {
+  const isOther = <T>(named: T | null | undefined, wanted: T | undefined) =>
+    wanted !== undefined && (named ?? wanted) !== wanted;
+  return !isOther(payment.reference, asked.reference) && !isOther(payment.attempt, asked.attempt);
 }
 
 /** The name of a refund has the alphabet of references, and the same refusals. */

@@ -87,9 +87,12 @@ function refundedIn(answer: Answer, key: string): Refunded | undefined {
     : { state: 'refunded', transactionId, replayed: first === undefined, key };
 }
 
-function pendingOf(answer: Answer, { refundName }: AskedRefund, key: string): PendingRefund | undefined {
+/** A refund has no reference of its own, so it must name the payment, if the key of the payment is known. */
+function pendingOf(answer: Answer, asked: AskedRefund, key: string): PendingRefund | undefined {
   const refund = pendingIn(answer, key);
-  if (refund?.refund?.name !== refundName) return undefined;
+  if (refund?.refund?.name !== asked.refundName) return undefined;
+  const payment = (keyOfAnswer(answer, asked) ?? asked.key)?.toLowerCase();
+  if (payment !== undefined && refund.refund.payment !== payment) return undefined;
   const retryAfterSeconds = retryAfterMs(answer.headers) / 1000 || undefined;
   return { state: 'pending', until: refund.pending.until, retryAfterSeconds, key };
 }

@@ -28,7 +28,7 @@ export async function statusOf(requests: Requests, asked: OperatedReference, opt
   const path = `/api/payment-status?${query}`;
   return requests.within(options, async (call) => {
     const key = await requests.sendWithin(call, { method: 'GET', path }, (answer) => keyIn(answer, reference));
-    const found = await lookUp(requests, call, key);
+    const found = await lookUp(requests, call, key, { reference, attempt });
     if (found.state === 'found') return found.payment;
     throw new NotFoundError(ABSENT, found.details);
   });

@@ -177,6 +177,8 @@ describe('a 202', () => {
     ['of another state', json({ ...RECORD, state: 'COMPLETED' }, 202, NAMED)],
     ['without a time', json({ ...RECORD, pending: { until: 'soon' } }, 202, NAMED)],
     ['with an action of something else', json({ ...RECORD, pending: { until: UNTIL, action: { n: 1 } } }, 202, NAMED)],
+    ['of another reference', json({ ...RECORD, reference: 'order-16', attempt: 1 }, 202, NAMED)],
+    ['of another attempt', json({ ...RECORD, ...ORDER, attempt: 2 }, 202, NAMED)],
     ['cut', new Response('{"idempotencyKey":', { status: 202, headers: { ...NAMED, idempay: '1' } })],
   ])('%s says nothing, so the payment may have been made', async (_which, answer) => {
     const { idempay } = scripted([answer], { deadlineMs: 5_000 });
@@ -193,6 +195,13 @@ describe('a 202', () => {
     const pending = await idempay.payments.pay(PRESENT, ORDER);
     expect(pending).toMatchObject({ state: 'pending', until: UNTIL, retryAfterSeconds: 7, key: COMPUTED_KEY });
     expect(JSON.parse(String(sent[0]?.body))).toEqual(PRESENT);
+    const ofAttempt = scripted([json({ ...RECORD, ...ORDER, attempt: 2 }, 202, NAMED)]).idempay;
+    expect(await ofAttempt.payments.pay(PRESENT, { ...ORDER, attempt: 2 })).toMatchObject({ state: 'pending' });
+  });
+
+  test('is believed if its key is written in another case than in the call', async () => {
+    const { idempay } = scripted([json(RECORD, 202, NAMED)], { deadlineMs: 5_000 });
+    expect(await idempay.payments.resume(COMPUTED_KEY.toUpperCase(), PRESENT)).toMatchObject({ state: 'pending' });
   });
 });
 

@@ -416,6 +416,43 @@ describe('status and list', () => {
     }
   });
 
+  /**
+   * Bug: the record of another order was believed. Cause: a proxy dropped the query, or gave a late answer to the next request, and no
+   * record was compared with the reference. Fix: a record that names another reference or attempt is not an answer to the question.
+   */
+  test.each([
+    ['reference', { reference: 'order-16', attempt: 2 }],
+    ['attempt', { ...ORDER, attempt: 1 }],
+  ])('status does not believe the record of another %s', async (_, other) => {
+    const { idempay } = scripted([named('Transaction ID: TXN1'), record('COMPLETED', other)]);
+    await failureOf(UnexpectedAnswerError, idempay.payments.status({ ...ORDER, attempt: 2 }));
+  });
+
+  test('status takes a record without a reference, and the newest attempt, whichever it is', async () => {
+    for (const more of [
+      { reference: null, attempt: null },
+      { ...ORDER, attempt: 7 },
+    ]) {
+      const { idempay } = scripted([named('Transaction ID: TXN1'), record('PENDING', more)]);
+      expect(await idempay.payments.status(ORDER)).toMatchObject({ state: 'PENDING' });
+    }
+  });
+
+  test('a list of one reference does not believe a page that has another one', async () => {
+    const payment = { idempotencyKey: COMPUTED_KEY, state: 'COMPLETED', ...NOTHING_PAID };
+    const refund = { ...payment, reference: null, refund: { payment: COMPUTED_KEY, name: 'line-2', reason: null } };
+    const listed = (other: object) => scripted([json([{ ...payment, ...ORDER }, other])]).idempay.payments;
+    for (const reference of ['order-16', null]) {
+      const { list } = listed({ ...payment, reference });
+      await failureOf(UnexpectedAnswerError, allOf(list(ORDER)));
+    }
+    // A service of an older version shows no reference, and a refund has none.
+    for (const other of [payment, refund]) {
+      expect(await allOf(listed(other).list({ ...ORDER, kind: 'all' }))).toHaveLength(2);
+    }
+    expect(await allOf(listed({ ...payment, reference: 'order-16' }).list())).toHaveLength(2);
+  });
+
   test('list takes a reference that lost its number, because such payments may have been made', async () => {
     const { idempay, sent } = scripted([json([])]);
     await allOf(idempay.payments.list({ reference: 'order-' }));

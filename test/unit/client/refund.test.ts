@@ -111,6 +111,7 @@ describe('an answer to a refund that proves nothing', () => {
     ['the success of a payment', json('Payment processed successfully with Transaction ID: TXN9', 200, ROW)],
     ['a 202 of a gateway', page(202)],
     ['a 202 of another refund', json({ ...RECORD, refund: { ...RECORD.refund, name: 'line-3' } }, 202, ROW)],
+    ['a 202 of another payment', json({ ...RECORD, refund: { ...RECORD.refund, payment: KEY } }, 202, ROW)],
     ['a 202 of a payment', json({ ...RECORD, refund: undefined }, 202, ROW)],
     ['a 202 of another key', json({ ...RECORD, idempotencyKey: KEY }, 202, ROW)],
     ['a decline without its keys', problem(publicErrors.refundDeclined('disputed'), 'none', { idempay: '1' })],
@@ -121,6 +122,14 @@ describe('an answer to a refund that proves nothing', () => {
     ['a refusal in the words of a gateway', json({ status: 422, error: 'No', message: 'No.' }, 422, ROW)],
   ])('%s leaves it unknown', async (_what, answer) => {
     expect(await failureOf(UnknownOutcomeError, refund([answer], 100))).toMatchObject({ attempts: 1 });
+  });
+
+  test('of a refund of another payment than the key names leaves it unknown', async () => {
+    const { idempay: other } = scripted([json(RECORD, 202, ROW)], { deadlineMs: 100 });
+    await failureOf(UnknownOutcomeError, other.payments.refund(OF_KEY));
+    const { idempay } = scripted([json(RECORD, 202, ROW)], { deadlineMs: 100 });
+    const asked = { ...OF_KEY, key: COMPUTED_KEY.toUpperCase() };
+    expect(await idempay.payments.refund(asked)).toMatchObject({ state: 'pending' });
   });
 
   test('of another refund in the middle of a call leaves it unknown', async () => {
