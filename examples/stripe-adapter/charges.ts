@@ -13,6 +13,7 @@ import {
 } from './outcomes.ts';
 import type { Payers } from './payers.ts';
 import { createQuiet } from './quiet.ts';
+import { foundIf } from './search.ts';
 
 export interface ChargeSettings {
   /** For one question of Idempay with everything that is asked for it: less than its `PROCESSOR_TIMEOUT_MS`. */
@@ -94,7 +95,7 @@ export function createCharges(intents: Intents, payers: Payers, { timeoutMs, set
       const parameters = endingParameters({ reference, transactionId, currency }, money.units);
       const reply = await intents.create(parameters, reference, deadline);
       const intent = intentIn(reply);
-      if (intent) return answered(await intents.ended({ state: 'found', intent }, deadline));
+      if (intent) return answered(await intents.ended(foundIf(intent, reference), deadline));
       // The charge came first: it exists now, or Stripe keeps a fault with its key.
       if (isOfAnotherRequest(reply)) {
         return answered(await intents.ended(await intents.find(reference, undefined, deadline), deadline));

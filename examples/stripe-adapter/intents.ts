@@ -15,7 +15,7 @@ import {
   unclear,
   wrongSetUp,
 } from './outcomes.ts';
-import { type Found, findIntent, readIntent } from './search.ts';
+import { type Found, findIntent, foundIf, readIntent } from './search.ts';
 import type { Parameters, Reply, Stripe } from './stripe.ts';
 
 export interface IntentSettings {
@@ -54,13 +54,16 @@ export function createIntents(stripe: Stripe, { pages, listMs, pendingMs }: Inte
   }
 
   /**
-   * The outcome of a charge. A success and a decline are final. In every other case the reply may be an old one, which Stripe has kept with
+   * The outcome of a charge. A success and a decline of this reference are final. In every other case the reply may be an old one, which Stripe has kept with
    * the key, so the PaymentIntent is read again.
    */
   async function outcomeOf(reply: Reply, reference: string, deadline: AbortSignal): Promise<Answer> {
     if (isOfAnotherRequest(reply)) return afterEnding(reply, reference, deadline);
     const intent = intentIn(reply);
-    if (!intent || isDeclineOf(intent, reply)) return outcomeOfRefusal(reply);
+    if (!intent) return outcomeOfRefusal(reply);
+    const replied = foundIf(intent, reference);
+    if (replied.state === 'foreign') return wrongSetUp(replied.cause);
+    if (isDeclineOf(intent, reply)) return outcomeOfRefusal(reply);
     if (intent.status === 'succeeded') return outcomeOfIntent(intent, pendingMs);
     const found = await readIntent(stripe, intent.id, reference, deadline);
     return found.state === 'found' ? settled(found.intent, deadline) : unclear(504, found.cause);
@@ -118,7 +121,8 @@ export function createIntents(stripe: Stripe, { pages, listMs, pendingMs }: Inte
     );
     const now = isUnexpectedState(reply) ? await stripe.get(path, {}, deadline) : reply;
     const after = now.state === 'answered' && now.status === 200 ? intentIn(now) : undefined;
-    if (after) return { intent: after };
+    if (after?.id === intent.id) return { intent: after };
+    if (after) return { problem: wrongSetUp(`Stripe answered about ${after.id}, and not about ${intent.id}`) };
     const problem = outcomeOfRefusal(now);
     // An answer to a cancellation is never a decline of the charge.
     return { problem: problem.status === 402 ? unclear(502, 'Stripe declined to cancel') : problem };

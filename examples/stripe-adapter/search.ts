@@ -65,9 +65,13 @@ export async function readIntent(
     return { state: 'foreign', cause: `this account of Stripe has no ${id}` };
   }
   if (reply.state === 'lost' || reply.status !== 200) return unclear(reply);
-  const intent = reply.body as unknown as PaymentIntent;
+  return foundIf(reply.body as unknown as PaymentIntent, reference);
+}
+
+/** Each reply is compared, because the adapter answers about the reference that it was asked for, whatever came back. */
+export function foundIf(intent: PaymentIntent, reference: string): Found & { state: 'found' | 'foreign' } {
   if (intent.metadata?.[REFERENCE] === reference) return { state: 'found', intent };
-  return { state: 'foreign', cause: `${id} is of another payment` };
+  return { state: 'foreign', cause: `${intent.id} is of another payment` };
 }
 
 type Page = { readonly state: 'page'; readonly page: readonly PaymentIntent[]; readonly hasMore: boolean };

@@ -271,6 +271,37 @@ describe('the Stripe adapter of examples/', () => {
     expect(JSON.stringify(environment.adapterLogs())).not.toContain(CONTENT.source);
   });
 
+  /**
+   * Bug: a payment was completed, or declined, by the PaymentIntent of another payment. Cause: a proxy in front of Stripe gave the reply to
+   * another request, and the adapter wrote the reference that it was asked for over it. Fix: the direct reply is compared as a look-up is.
+   */
+  test.each([
+    ['a success', 200, { status: 'succeeded' }],
+    ['a decline', 402, { status: 'requires_payment_method' }],
+    ['a charge that its payer has to confirm', 200, { status: 'requires_action' }],
+  ])('leaves a payment unknown, with an alarm, if the reply is %s of another payment', async (_, status, more) => {
+    const intent = { id: 'pi_other', amount: 10_050, currency: 'usd', created: 1, ...more };
+    const other = { ...intent, metadata: { idempay_reference: 'f2f34734-19c7-82c9-b38c-68f00a192158' } };
+    const error = { type: 'card_error', message: 'Your card was declined.', payment_intent: other };
+    const { port } = await startHttpServer((response, { method }) => {
+      if (method === 'POST') response.writeHead(status).end(JSON.stringify(status === 200 ? other : { error }));
+      else response.end(JSON.stringify({ data: [], has_more: false }));
+    });
+    await environment.restartAdapter({ STRIPE_API_URL: `http://127.0.0.1:${port}` });
+    const asked = { transactionId: 'TXN1', ...USD };
+    const answers = [
+      await environment.charge(key, USD),
+      await sendJson(`${environment.adapterUrl}/charges/${key}/ending`, 'POST', asked),
+    ];
+    for (const answer of status === 200 ? answers : answers.slice(0, 1)) {
+      expect([answer.status, answer.json()]).toEqual([
+        422,
+        { error: 'pi_other is of another payment', reference: key },
+      ]);
+    }
+    await environment.restartAdapter();
+  });
+
   test('sends nothing for a payment without a source where no payer is set, and leaves it unknown', async () => {
     await environment.restartAdapter({ STRIPE_PAYMENT_METHOD: '' });
     expect((await environment.charge(key, USD)).status).toBe(422);
