@@ -7,6 +7,9 @@ const QUIET_TURNS = 5;
 /** How often files and sockets are looked at: it leaves them the processor. Real milliseconds. */
 const LOOK_EVERY_MS = 1;
 
+/** Kept from the start, so that fake timers that a test installs later do not stop the clock. */
+const { setImmediate: afterTurn, setTimeout: afterMs } = globalThis;
+
 interface Sleeper {
   readonly atMs: number;
   readonly wake: () => void;
@@ -55,14 +58,14 @@ export class TestClock {
       if (!this.#isRunning) return;
       if (workUnderWay.is || waitsForFiles() || waitsForSockets()) {
         this.#quietTurns = 0;
-        setTimeout(turn, LOOK_EVERY_MS);
+        afterMs(turn, LOOK_EVERY_MS);
         return;
       }
       this.#quietTurns += 1;
       if (this.#quietTurns > QUIET_TURNS) this.#advance();
-      setImmediate(turn);
+      afterTurn(turn);
     };
-    setImmediate(turn);
+    afterTurn(turn);
   }
 
   #advance(): void {

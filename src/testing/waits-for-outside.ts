@@ -6,6 +6,8 @@ const OF_FILES = new Set(['FSReqCallback', 'FSReqPromise', 'CloseReq', 'FileHand
 const BETWEEN_PIECES_MS = 20;
 /** A connection that is silent for this time brings no answer, and time-outs may end. Real milliseconds. */
 const LONGEST_SILENCE_MS = 1_000;
+/** Kept from the start, because fake timers that a test installs later may hold this time too. */
+const realNow = performance.now.bind(performance);
 
 /** True if something of this process waits for a file to be read or written. */
 export function waitsForFiles(): boolean {
@@ -39,7 +41,7 @@ class Connection {
   private readBeforeWrite = 0;
   private readBytes = 0;
   private readAt = Number.NEGATIVE_INFINITY;
-  private sentAt = performance.now();
+  private sentAt = realNow();
 
   constructor(private readonly socket: Socket) {
     // `connect` itself puts the original `write` back.
@@ -47,7 +49,7 @@ class Connection {
       const write = socket.write.bind(socket) as (...given: unknown[]) => boolean;
       socket.write = (...given: unknown[]) => {
         this.readBeforeWrite = socket.bytesRead;
-        this.sentAt = performance.now();
+        this.sentAt = realNow();
         return write(...given);
       };
     });
@@ -55,7 +57,7 @@ class Connection {
 
   isAwaitingAnswer(): boolean {
     const { connecting, bytesRead, bytesWritten } = this.socket;
-    const now = performance.now();
+    const now = realNow();
     if (bytesRead !== this.readBytes) this.readAt = now;
     this.readBytes = bytesRead;
     const isUnanswered = connecting || (bytesWritten > 0 && bytesRead === this.readBeforeWrite);

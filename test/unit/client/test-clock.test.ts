@@ -6,6 +6,10 @@
  * Bug: it went on while `onKey` waited for PostgreSQL, Redis over TLS or HTTPS.
  * Cause: `net.client.socket` is published by `net.connect()` only on Node.js 20, and not by `new net.Socket().connect()` or `tls.connect()`.
  * Fix: it sees every call of `net.Socket.prototype.connect`.
+ *
+ * Bug: it stood still for ever in a test that had installed fake timers, so the test hung.
+ * Cause: it took `setImmediate` and `setTimeout` of that moment, and no fake timer ran.
+ * Fix: it keeps the real ones from the time when it is loaded.
  */
 
 import { once } from 'node:events';
@@ -15,9 +19,10 @@ import { type AddressInfo, connect, createServer as createNetServer, Socket } fr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { mock } from 'node:test';
 import { createServer as createTlsServer, connect as tlsConnect } from 'node:tls';
 import { Idempay, UnknownOutcomeError } from '@idempay/client';
-import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { FakeIdempay, TestClock } from '#idempay/testing/index.js';
 import { waitsForSockets } from '#idempay/testing/waits-for-outside.js';
 import { failureOf } from '../../../testkit/client-library/scripted-fetch.js';
@@ -127,3 +132,37 @@ test('a minute of repeats takes no time', async () => {
   expect(clock.now()).toBeGreaterThan(50_000);
   expect(fake.charges).toHaveLength(1);
 });
+
+describe.each([
+  ['node:test', () => mock.timers.enable(), () => mock.timers.reset()],
+  ['Vitest', () => void vi.useFakeTimers(), () => void vi.useRealTimers()],
+])('under the fake timers of %s', (_, install, remove) => {
+  test('the deadline ends a call to a service that hangs', async () => {
+    const fetch = () => new Promise<Response>(() => {});
+    const client = new Idempay({ baseUrl: fake.baseUrl, fetch, clock: new TestClock() });
+    expect(await paidBetween(client, install, remove)).toBeInstanceOf(UnknownOutcomeError);
+  });
+
+  test('the time-outs of the client end a call to a server that never answers', async () => {
+    const client = new Idempay({ baseUrl: await serve(() => {}), clock: new TestClock(), deadlineMs: 10_000 });
+    expect(await paidBetween(client, install, remove)).toBeInstanceOf(UnknownOutcomeError);
+  });
+});
+
+/** The service in the fake needs `setImmediate`. */
+test.each([
+  ['node:test', () => mock.timers.enable({ apis: ['setTimeout', 'Date'] }), () => mock.timers.reset()],
+  ['Vitest', () => void vi.useFakeTimers({ toFake: ['setTimeout', 'Date'] }), () => void vi.useRealTimers()],
+])('repeats to a fake take no time under the fake setTimeout of %s', async (_, install, remove) => {
+  fake.next('pay', { lose: 'answer' }, 2);
+  expect(await paidBetween(idempay, install, remove)).toMatchObject({ attempts: 3 });
+});
+
+/** The timers are real again before the test ends, because the runner has timers too. */
+function paidBetween(client: Idempay, install: () => void, remove: () => void): Promise<unknown> {
+  install();
+  return client.payments
+    .pay(PAYMENT, { reference: 'order-17' })
+    .catch((fault: unknown) => fault)
+    .finally(remove);
+}
