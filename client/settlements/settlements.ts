@@ -47,7 +47,10 @@ export interface Settlements {
 const FILTERS = new Set(['after', 'from', 'kind', 'client', 'limit']);
 /** The service waits for at most half of the time that an attempt may take. */
 const LONGEST_WAIT_SECONDS = 10;
+/** Between two requests if the service did not wait: a gateway may drop the header that asks it to. */
 const PAUSE_MS = 1_000;
+/** Whatever `Retry-After` says, a feed that is asked less often is noticed late. */
+const LONGEST_PAUSE_MS = 60_000;
 const NEVER = new AbortController().signal;
 
 export function createSettlements(settings: Settings, requests: Requests): Settlements {
@@ -71,12 +74,19 @@ export function createSettlements(settings: Settings, requests: Requests): Settl
   }
 
   async function readAgain(filter: SettlementFilter, options: CallOptions): Promise<SettlementPage> {
+    const { clock } = settings;
+    const pause = (ms: number) => clock.sleep(ms, options.signal ?? NEVER);
     for (;;) {
+      const askedAtMs = clock.now();
       try {
-        return await read(filter, options, { prefer: `wait=${waitSeconds}` });
+        const page = await read(filter, options, { prefer: `wait=${waitSeconds}` });
+        const hasWaited = clock.now() - askedAtMs >= PAUSE_MS;
+        if (page.settlements.length === 0 && !hasWaited) await pause(PAUSE_MS);
+        return page;
       } catch (fault) {
         if (!(fault instanceof UnavailableError) || options.signal?.aborted) throw fault;
-        await settings.clock.sleep(PAUSE_MS, options.signal ?? NEVER);
+        const askedForMs = (fault.retryAfterSeconds ?? 0) * 1_000;
+        await pause(Math.max(PAUSE_MS, Math.min(askedForMs, LONGEST_PAUSE_MS)));
       }
     }
   }
