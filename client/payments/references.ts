@@ -21,8 +21,8 @@ export interface OperatedReference extends PaymentReference {
 export type AskedPayment = PaymentName<string | undefined>;
 
 const REFERENCE = /^[A-Za-z0-9\-._~:/@]{1,128}$/;
-/** Words that programs write if the number of an order is missing. */
-const ABSENT_VALUE = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
+/** Words that programs write if the number of an order is missing, and the UUID that is all zeros. */
+const ABSENT_VALUE = /(?:^|[-._~:/@])(?:undefined|null|NaN|None|false|nil|0{8}-(?:0{4}-){3}0{12})$/;
 /** Words and years, with a separator after each: what an empty variable leaves of a name, as in `order-`. No text is matched in two ways. */
 const WORDS_ALONE = /^(?:(?:[a-z]+|[A-Z][a-z]*|[A-Z]{2,}|(?:19|20)\d\d)[-._~:/@])+$/;
 const COMPUTED_KEY = /^f[0-9a-f]{7}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
@@ -33,7 +33,7 @@ const REFUND_KEY_HEADER = 'idempay-refund-key';
 const INVALID_REFERENCE =
   "'reference' must name one order by 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : / @, sent once. A '+' is read as a blank.";
 const WITH_ABSENT_VALUE =
-  "'reference' ends with 'undefined', 'null', 'NaN' or 'None': the number of the order is missing, and all such orders would share one payment. Send the order's own number.";
+  "'reference' ends with 'undefined', 'null', 'NaN', 'None', 'false', 'nil' or the UUID of zeros: the number of the order is missing, and all such orders would share one payment. Send the order's own number.";
 const WITH_WORDS_ALONE =
   "'reference' has only words or years, with a separator after each: the number of the order is missing, and all such orders would share one payment. Send the order's own number, encoded for a URL: '#' is %23.";
 const INVALID_ATTEMPT = `'attempt' must be a whole number from 1 to ${LAST_ATTEMPT}, sent once.`;

@@ -11,7 +11,7 @@ import {
   type Reference,
   readAttempt,
 } from '#idempay/payments/values/reference.js';
-import { NAMES_WITH_NUMBER, NAMES_WITHOUT_NUMBER } from '../../testkit/client/orders.js';
+import { NAMES_WITH_ABSENT_VALUE, NAMES_WITH_NUMBER, NAMES_WITHOUT_NUMBER } from '../../testkit/client/orders.js';
 import { newKeyOf } from '../../testkit/protocol/payment-attempts.js';
 
 const DEPLOYMENT = '0123456789abcdef';
@@ -135,13 +135,16 @@ test('a name that lost its number is no reference, and can be listed', () => {
   for (const text of NAMES_WITH_NUMBER) {
     expect([text, lostNumberIn(text), isReference(text), mayBeListed(text)]).toEqual([text, undefined, true, true]);
   }
-  for (const text of ['undefined', 'order-undefined', 'shop/null', 'order:NaN', 'order-None']) {
+  for (const text of NAMES_WITH_ABSENT_VALUE) {
     expect([text, lostNumberIn(text), isReference(text), mayBeListed(text)]).toEqual([
       text,
       'absent value',
       false,
       false,
     ]);
+  }
+  for (const text of ['order-nilssen', 'order-falsetto', '10000000-0000-0000-0000-000000000000']) {
+    expect([text, isReference(text)]).toEqual([text, true]);
   }
   for (const text of ['', 'order 17-', 'order+']) expect([text, mayBeListed(text)]).toEqual([text, false]);
 });

@@ -12,6 +12,12 @@ export interface Order {
   readonly currency: string;
 }
 
+/** Names that end with what programs write if the number of the order is missing, among them the UUID of zeros. */
+export const NAMES_WITH_ABSENT_VALUE = [
+  ...['undefined', 'order-undefined', 'shop/null', 'order:NaN', 'order-None', 'false', 'order-false', 'order-nil'],
+  ...['00000000-0000-0000-0000-000000000000', 'order-00000000-0000-0000-0000-000000000000'],
+];
+
 /** Names that lost their number: words and years with a separator after each (rule P18). */
 export const NAMES_WITHOUT_NUMBER = [
   ...[

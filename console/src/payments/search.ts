@@ -6,7 +6,7 @@ const KEY_DIGITS = /^[0-9a-f]{1,32}$/i;
 /** The characters of an order number; the service judges the rest. */
 const ORDER_NUMBER = /^[A-Za-z0-9\-._~:/@]{1,128}$/;
 /** Such as `undefined` for a number that was lost, which the service refuses to list. */
-const LOST_NUMBER = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
+const LOST_NUMBER = /(?:^|[-._~:/@])(?:undefined|null|NaN|None|false|nil|0{8}-(?:0{4}-){3}0{12})$/;
 const MOST_CONTENT_CODE_POINTS = 500;
 /** If nobody chose a day: how far back the content of payments is searched. */
 const USUAL_DAYS = 30;

@@ -293,7 +293,7 @@ const CATALOGUE = {
     action: CORRECT_REFERENCE,
     message: (lost: LostNumber) =>
       lost === 'absent value'
-        ? "'reference' ends with 'undefined', 'null', 'NaN' or 'None': the number of the order is missing, and all such orders would share one payment. Send the order's own number."
+        ? "'reference' ends with 'undefined', 'null', 'NaN', 'None', 'false', 'nil' or the UUID of zeros: the number of the order is missing, and all such orders would share one payment. Send the order's own number."
         : "'reference' has only words or years, with a separator after each: the number of the order is missing, and all such orders would share one payment. Send the order's own number, encoded for a URL: '#' is %23.",
     examples: { referenceWithoutNumber: ['absent value'], referenceOfWordsAlone: ['words alone'] },
   }),

@@ -25,8 +25,8 @@ export type ComputeKey = (reference: Reference) => string;
 export const LAST_ATTEMPT = 99;
 
 const TEXT = /^[A-Za-z0-9\-._~:/@]{1,128}$/;
-/** Words that programs write if the number of an order is missing: all such orders would share one payment. */
-const ABSENT_VALUE = /(?:^|[-._~:/@])(?:undefined|null|NaN|None)$/;
+/** Words that programs write if the number of an order is missing, and the UUID that is all zeros: all such orders would share one payment. */
+const ABSENT_VALUE = /(?:^|[-._~:/@])(?:undefined|null|NaN|None|false|nil|0{8}-(?:0{4}-){3}0{12})$/;
 /**
  * Words and years, with a separator after each: an empty variable, or a URL that was cut at its `#`, leaves this of a name. No text is
  * matched in two ways: if `A` were also a word in capitals, `A-A-A-` with a digit at its end would take exponential time.

@@ -16,7 +16,7 @@ import {
 import { describe, expect, test } from 'vitest';
 import { publicErrors } from '#idempay/http/errors/catalogue.js';
 import type { PublicError } from '#idempay/http/errors/public-error.js';
-import { NAMES_WITH_NUMBER, NAMES_WITHOUT_NUMBER } from '../../../testkit/client/orders.js';
+import { NAMES_WITH_ABSENT_VALUE, NAMES_WITH_NUMBER, NAMES_WITHOUT_NUMBER } from '../../../testkit/client/orders.js';
 import {
   allOf,
   COMPUTED_KEY,
@@ -112,7 +112,7 @@ describe('pay with a reference', () => {
 
   test('an order without its number is refused before anything is sent', async () => {
     const { idempay, sent } = scripted([]);
-    for (const reference of ['undefined', 'order-undefined', 'shop/null', 'order:NaN', 'order-None']) {
+    for (const reference of NAMES_WITH_ABSENT_VALUE) {
       const { message } = await failureOf(InvalidRequestError, idempay.payments.pay(HUNDRED, { reference }));
       expect(message).toBe(publicErrors.referenceWithoutNumber('absent value').message);
       await failureOf(InvalidRequestError, allOf(idempay.payments.list({ reference })));
