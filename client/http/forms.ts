@@ -21,8 +21,8 @@ export function isPayment(value: unknown): value is Payment {
 type PendingPayment = components['schemas']['PendingPayment'];
 
 /**
- * The payment of this key, which may be written in any case, in the 202 of one that is pending. Undefined for every other 202: gateways answer so too, and then it is not
- * known whether anything was done (rule P23).
+ * The payment of this key, which may be written in any case, in the 202 of one that is pending. Undefined for every other 202: gateways answer
+ * so too, and then it is not known whether anything was done (rule P23).
  */
 export function pendingIn(answer: Answer, key: string | undefined): PendingPayment | undefined {
   const payment = hasOwnHeader(answer.headers) ? jsonOf(answer, 202) : undefined;
