@@ -19,6 +19,8 @@ import { until } from '../../testkit/time/until.js';
 const EVERYTHING: FeedQuestion = { client: undefined, kind: undefined, limit: 1_000 };
 const DEADLINE_MS = 20_000;
 const STEP_MS = 5;
+/** Between two looks a feed waits for twice as long. */
+const LOOK_STEP_MS = 100;
 /** A part takes this long, and its reader rests for three times as long. */
 const PART_MS = 4;
 const REST_MS = 3 * PART_MS;
@@ -31,14 +33,14 @@ async function openSettlements() {
 }
 
 /** The page, for which the clock moves whenever its reader waits. */
-async function whileClockMoves<Page>(clock: HandClock, page: Promise<Page>): Promise<Page> {
+async function whileClockMoves<Page>(clock: HandClock, page: Promise<Page>, stepMs = STEP_MS): Promise<Page> {
   let isRead = false;
   const noteEnd = () => {
     isRead = true;
   };
   page.then(noteEnd, noteEnd);
   await until('the page', DEADLINE_MS, () => {
-    if (clock.pending > 0) clock.advance(STEP_MS);
+    if (clock.pending > 0) clock.advance(stepMs);
     return isRead;
   });
   return page;
@@ -154,7 +156,7 @@ describe('while transactions are open since before the first look', () => {
       return looks > looksWithoutBound ? settlements.look() : undefined;
     };
     const feed = new SettlementFeed({ ...settlements, look }, clock);
-    return { clock, read: () => whileClockMoves(clock, feed.read({ ...EVERYTHING, after: 'now' })) };
+    return { clock, read: () => whileClockMoves(clock, feed.read({ ...EVERYTHING, after: 'now' }), LOOK_STEP_MS) };
   }
 
   test('a reader waits for the bound', async () => {
