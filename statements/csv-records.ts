@@ -11,7 +11,7 @@ const STRAY_QUOTE =
 const QUOTED_PAYMENT =
   'A quote that begins in this line encloses what looks like another payment. A field with quotes stands in quotes, and each of its own is doubled.';
 
-/** By which a line is known as a payment. */
+/** The form of a line that looks like a payment. */
 export interface PaymentShape {
   /** How many fields it has. */
   readonly fields: number;

@@ -33,7 +33,7 @@ function returnedAsFailed(row: StatementRow): StatementRow {
 
 const CHARGED = /^(?:charges?|sales?|captured?|purchases?)$/i;
 
-/** True of a line whose money came in, so that it is no refund, although it has the key of one. */
+/** True if the money of a line came in. Then the line is no refund, also if it has the key of one. */
 export function isCharge({ kind, type, units }: StatementRow, hasSigns: boolean): boolean {
   return units > 0n && ((hasSigns && kind !== 'refund') || CHARGED.test(type));
 }

@@ -176,7 +176,10 @@ export class Refunds {
     return { pairs, different, left };
   }
 
-  /** The lines that no refund has taken. What only a status says is explained by a refund that has a line, and a part by each refund. */
+  /**
+   * The lines that no refund has taken. A refund that only a status tells of is left out if a refund of the same payment has a line of its own;
+   * without an amount it is also left out if any refund of the payment was made.
+   */
   private unexplained(): Set<ReadEntry> {
     const left = new Set(this.lines.entries.filter(isRefundLine).filter(({ isTaken }) => !isTaken));
     const statuses = [...left].filter(({ row }) => row.statedBy === 'status');
@@ -234,7 +237,7 @@ function namesAnother(row: StatementRow, payment: string, reference: string | nu
   );
 }
 
-/** What the line of a payment says was given back in all, if several refunds are that much together. */
+/** The line of a payment whose refunded amount is the sum of these refunds. Undefined if there is none, or only one refund. */
 function sumOf(refunds: readonly Candidate[], lines: ReadonlySet<ReadEntry>): ReadEntry | undefined {
   if (refunds.length < 2) return undefined;
   const sum = refunds.reduce((units, { refund }) => units + unitsOf(refund), 0n);
@@ -243,12 +246,12 @@ function sumOf(refunds: readonly Candidate[], lines: ReadonlySet<ReadEntry>): Re
   return [...lines].find(({ row }) => isSum(row));
 }
 
-/** A line of the refund alone, of one that has several. */
+/** The part of such a line that is about one refund. */
 function shareOf({ row }: ReadEntry, refund: SettledRefund): ReadEntry {
   return { row: { ...row, amount: refund.amount, units: unitsOf(refund) }, isTaken: false };
 }
 
-/** The line, in which nothing was given back if its money came in. */
+/** The line as it is compared. If its money came in, nothing was given back. */
 function statedOf(row: StatementRow, { state }: SettledRefund, hasSigns: boolean): StatementRow {
   return state === 'COMPLETED' && isCharge(row, hasSigns) ? { ...row, state: 'DECLINED' } : row;
 }

@@ -15,7 +15,7 @@ export async function confirm(action: string, { yes }: { readonly yes?: true | u
   if (!/^y(es)?$/i.test(answer?.trim() ?? '')) throw new UsageError('Nothing was done.');
 }
 
-/** Undefined if Ctrl-C or Ctrl-D ends the question. Either closes the terminal, also if the answer of this version of Node.js stays open. */
+/** Undefined if Ctrl-C or Ctrl-D ends the question. Either closes the terminal, and some versions of Node.js then leave the question open. */
 async function answerTo(question: string): Promise<string | undefined> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   const closed = once(terminal, 'close').then(() => undefined);

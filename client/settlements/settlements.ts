@@ -49,7 +49,7 @@ const FILTERS = new Set(['after', 'from', 'kind', 'client', 'limit']);
 const LONGEST_WAIT_SECONDS = 10;
 /** Between two requests if the service did not wait: a gateway may drop the header that asks it to. */
 const PAUSE_MS = 1_000;
-/** Whatever `Retry-After` says, a feed that is asked less often is noticed late. */
+/** The longest pause, whatever `Retry-After` says. With a longer one settlements would be seen late. */
 const LONGEST_PAUSE_MS = 60_000;
 const NEVER = new AbortController().signal;
 

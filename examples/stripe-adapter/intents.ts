@@ -54,8 +54,8 @@ export function createIntents(stripe: Stripe, { pages, listMs, pendingMs }: Inte
   }
 
   /**
-   * The outcome of a charge. A success and a decline of this reference are final. In every other case the reply may be an old one, which Stripe has kept with
-   * the key, so the PaymentIntent is read again.
+   * The outcome of a charge. A success and a decline of this reference are final. In every other case the reply may be an old one, which Stripe
+   * has kept with the key, so the PaymentIntent is read again.
    */
   async function outcomeOf(reply: Reply, reference: string, deadline: AbortSignal): Promise<Answer> {
     if (isOfAnotherRequest(reply)) return afterEnding(reply, reference, deadline);

@@ -544,6 +544,29 @@ describe('an adapter that gives nothing back', () => {
   });
 });
 
+it.each([
+  ['tells', /the look-up has it\.$/],
+  ['leaves out', /the look-up has it, without amount and currency: .* waits for an operator\.$/],
+] as const)('an adapter whose look-up of a refund %s the amount is told what that means', async (what, sentence) => {
+  const kept = keepingAdapter({ moved: [] });
+  const given = new Map<string, object>();
+  const result = await checkAdapter({
+    ...kept,
+    refund(asked) {
+      const { amount, currency } = asked.charge ?? {};
+      given.set(asked.reference, { amount, currency });
+      return kept.refund(asked);
+    },
+    async lookUpRefund(asked) {
+      const reply = (await kept.lookUpRefund(asked)) as AdapterReply;
+      const money = what === 'tells' && reply.status === 200 && given.get(asked.reference);
+      return { ...reply, body: { ...(reply.body as object), amount: undefined, currency: undefined, ...money } };
+    },
+  });
+  expect(notKept(result)).toEqual([]);
+  expect(result.checks.find(({ check }) => check === 'refund')?.sentence).toMatch(sentence);
+});
+
 describe('a broken adapter', () => {
   it.concurrent.for([...BROKEN_ADAPTERS, ...BROKEN_OPEN_CHARGES, ...BROKEN_REFUNDS])(
     'that $title is named',

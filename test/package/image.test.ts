@@ -1,4 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { BlockList } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -32,6 +34,32 @@ test('every container of compose.yaml is hardened, and has the secrets of its ow
   expect(services.match(/ops\/secrets\/[a-z]*/g)).toEqual(['ops/secrets/prometheus', 'ops/secrets/alertmanager']);
   for (const store of ['redis', 'postgres'])
     expect(containers.find((each) => each.startsWith(`${store}:`))).toMatch(/_PASSWORD:\?set/);
+});
+
+/**
+ * Bug: each machine opened a store of its own if the addresses of the stores came as credentials. Cause: an empty setting in the file of the
+ * unit replaces the same one in `Environment`, and counts as unset.
+ */
+test('the environment file that deployment.md makes for the unit has no empty setting', () => {
+  const [line = ''] = /^sed .*(?= \| install)/m.exec(read('docs/operations/deployment.md')) ?? [];
+  const made = execFileSync('sh', ['-c', line], { cwd: ROOT, encoding: 'utf8' });
+  expect(made).toMatch(/^DATA_DIR=\/var\/lib\/idempay$/m);
+  expect(made).toMatch(/^#DATABASE_URL_FILE=$/m);
+  expect(made).not.toMatch(/^[A-Z_]+=\s*$/m);
+});
+
+/** Bug: the first start failed if a container got the fixed address of another one, and if two built an image of one name at the same time. */
+test('no container of compose.yaml gets the address, or builds the image, of another one, and Redis is no child of a shell', () => {
+  const { services, networks } = parse(read('compose.yaml'), { merge: true });
+  const range = networks.front.ipam.config[0].ip_range;
+  const inRange = new BlockList();
+  inRange.addSubnet(range.split('/')[0], Number(range.split('/')[1]));
+  expect(inRange.check('172.30.80.129')).toBe(true);
+  expect(inRange.check(services['load-balancer'].networks.front.ipv4_address)).toBe(false);
+  const built = Object.values<{ build?: string; image?: string }>(services).filter(({ build }) => build !== undefined);
+  expect(built.map(({ image }) => image)).toEqual([undefined, undefined]);
+  // A shell that is the first process ignores the signal, and a pipe leaves one.
+  expect(services.redis.command.at(-1)).toMatch(/^exec redis-server - [^|]*<<END$/m);
 });
 
 test('the containers of compose.yaml have networks that are there, and Prometheus reaches the Alertmanager that it names', () => {

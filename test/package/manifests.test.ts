@@ -94,6 +94,7 @@ test('the manifests name each other, their secrets and the port of the service',
   const { kind, name: scaled } = found('HorizontalPodAutoscaler').spec.scaleTargetRef;
   expect(found(kind, scaled)).toBeDefined();
   expect(found('Deployment').spec).not.toHaveProperty('replicas');
+  expect(found('Ingress').spec.ingressClassName).toBe('nginx');
   const { backend } = found('Ingress').spec.rules[0].http.paths[0];
   expect(backend.service).toEqual({ name: service.metadata.name, port: { name: service.spec.ports[0].name } });
   expect(dirname(container.env.find((each: { name: string }) => each.name === 'API_KEYS_FILE').value)).toBe(
