@@ -6,6 +6,7 @@ import { EMPTY_LIST_TAG, ListTags, type OpenedTag } from './list-tags.js';
 import type { CacheLookUpResult, TransactionCache, WriteMark } from './ports/transaction-cache.js';
 import type {
   FoundTransactions,
+  RemovalResult,
   StatusChangeResult,
   TransactionSnapshot,
   TransactionStore,
@@ -42,7 +43,7 @@ export interface Transactions {
   /** Spec 4.3 caching rule 2; `ifMatch` decides in the statement that changes the row (rule T7). */
   changeStatus(id: number, status: TransactionStatus, ifMatch?: TagCondition): Promise<StatusChangeResult>;
   /** Spec 4.3 caching rule 3. */
-  remove(id: number, ifMatch?: TagCondition): Promise<'removed' | 'not found' | 'precondition failed'>;
+  remove(id: number, ifMatch?: TagCondition): Promise<RemovalResult>;
   /** The tag, and unless `ifNoneMatch` says that the client has it, the rows of the same snapshot, page by page. */
   list(filter: TransactionFilter, ifNoneMatch?: TagCondition): NowOrLater<TransactionList>;
   /** A page of the newest, out of the store and never out of the cache. Short or even empty pages may have a next one. */

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { REMEMBERED_REMOVALS } from '#idempay/stores/shared/transaction-rows.js';
 import type { TransactionSnapshot } from '#idempay/transactions/ports/transaction-store.js';
@@ -175,6 +176,29 @@ export function transactionStoreContract({ transactions: store, clock }: Contrac
     expect(await snapshotVersion()).toBe(created);
     await store.remove(id);
     expect(await store.listVersion()).toBeGreaterThan(created);
+  });
+
+  /**
+   * Bug: a client that had been shown a removal or a create was told that the list had not changed. Cause: readers of the file see a commit
+   * before the answer of the writer, from which the version was known. Fix: the version is read while a change is under way.
+   */
+  test('8: a create or a removal that a read shows has moved the version, also before it is acknowledged', async () => {
+    const search = { from: randomUUID(), to: '', status: undefined, before: undefined, limit: 1 };
+    const newest = async () => (await store.newest(search, 1)).transactions[0]?.id;
+    async function expectMoved<T>(change: () => Promise<T>, isShown: () => Promise<boolean>): Promise<T> {
+      const before = await store.listVersion();
+      const changing = change();
+      while (!(await isShown())) await nextTurn();
+      expect(await store.listVersion()).toBeGreaterThan(before);
+      return changing;
+    }
+    for (let round = 0; round < 50; round += 1) {
+      const last = await newest();
+      const creating = () => create({ fromAccount: search.from });
+      const { id } = await expectMoved(creating, async () => (await newest()) !== last);
+      const removing = () => store.remove(id);
+      await expectMoved(removing, async () => (await store.get(id)) === undefined);
+    }
   });
 
   test('7: a change of status, and whatever was not found or not permitted, leave the version alone', async () => {

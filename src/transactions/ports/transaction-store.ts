@@ -40,11 +40,7 @@ export interface TransactionStore {
     mark?: WriteProtection,
   ): Promise<StatusChangeResult>;
 
-  remove(
-    id: number,
-    onlyFrom?: readonly TransactionStatus[],
-    mark?: WriteProtection,
-  ): Promise<'removed' | 'not found' | 'precondition failed'>;
+  remove(id: number, onlyFrom?: readonly TransactionStatus[], mark?: WriteProtection): Promise<RemovalResult>;
 
   /**
    * Up to `limit` transactions of a filtered list, newest first, each as it is now. At most `mostRead` rows of the list are looked at, of
@@ -52,7 +48,7 @@ export interface TransactionStore {
    */
   newest(search: TransactionSearch, mostRead: number): Promise<FoundTransactions>;
 
-  /** At least as new as every create and delete that was acknowledged before the call. */
+  /** At least as new as every create and delete that was acknowledged, or shown by a read, before the call. */
   listVersion(): NowOrLater<number>;
 
   /**
@@ -64,6 +60,8 @@ export interface TransactionStore {
 
 /** Until when, and in which epoch, a write mark protects. */
 export type WriteProtection = Pick<WriteMark, 'writeBy' | 'epoch'>;
+
+export type RemovalResult = 'removed' | 'not found' | 'precondition failed';
 
 export type StatusChangeResult =
   /** Also when it had that status before: then the row was left alone (rule T4). */

@@ -1,4 +1,4 @@
-import type { StatusChangeResult } from '../../../transactions/ports/transaction-store.js';
+import type { RemovalResult, StatusChangeResult } from '../../../transactions/ports/transaction-store.js';
 import { FINAL_STATUSES, type TransactionStatus } from '../../../transactions/transaction.js';
 import { REMEMBERED_REMOVALS, type TransactionRow, transactionOf } from '../../shared/transaction-rows.js';
 import type { Database } from '../file/sqlite.js';
@@ -53,11 +53,7 @@ export function createTransactionChanges(database: Database) {
       return { state: 'done', transaction: transactionOf(setStatus.get(status, id) as TransactionRow) };
     },
 
-    /** The list version after the removal, or why nothing was removed. */
-    removeTransaction({
-      id,
-      onlyFrom,
-    }: Omit<StatusWrite, 'status'>): { listVersion: number } | 'not found' | 'precondition failed' {
+    removeTransaction({ id, onlyFrom }: Omit<StatusWrite, 'status'>): RemovalResult {
       const row = find.get(id) as TransactionRow | undefined;
       if (!row) return 'not found';
       if (onlyFrom && !onlyFrom.includes(row.status)) return 'precondition failed';
@@ -65,7 +61,7 @@ export function createTransactionChanges(database: Database) {
       const moved = nextVersionByRemoval.get() as MovedByRemoval;
       const slot = moved.removals % REMEMBERED_REMOVALS;
       rememberRemoval.run(slot, moved.version, moved.previous_removal_version, id, row.from_account, row.to_account);
-      return { listVersion: moved.version };
+      return 'removed';
     },
   };
 }

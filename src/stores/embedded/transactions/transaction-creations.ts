@@ -11,7 +11,7 @@ import type { Database } from '../file/sqlite.js';
 
 const NEXT_IDS = `
   UPDATE transaction_list SET last_id = last_id + ?1, version = version + ?1
-  RETURNING last_id, version`;
+  RETURNING last_id`;
 
 const INSERT = `
   INSERT INTO transactions (id, from_account, to_account, amount, status, version, created_at)
@@ -40,7 +40,6 @@ export interface CreationWrite {
 }
 
 type StoredCreation = Creation & { readonly fingerprint: string };
-type Written<Result> = Result extends { state: 'created' } ? Result & { readonly listVersion: number } : Result;
 
 /**
  * Creates of transactions, one after another in the writer thread, so a key cannot change between its read and the write. Keys expire
@@ -55,13 +54,9 @@ export function createTransactionCreations(database: Database, storeClock: () =>
   const expired = database.prepare(EXPIRED);
   const forget = database.prepare(FORGET);
 
-  function insertAll(transactions: readonly NewTransaction[]): {
-    firstId: number;
-    createdAt: number;
-    listVersion: number;
-  } {
+  function insertAll(transactions: readonly NewTransaction[]): { firstId: number; createdAt: number } {
     const createdAt = storeClock();
-    const { last_id, version } = nextIds.get(transactions.length) as { last_id: number; version: number };
+    const { last_id } = nextIds.get(transactions.length) as { last_id: number };
     const firstId = last_id - transactions.length + 1;
     const rows = transactions.map(({ fromAccount, toAccount, amount, status }) => {
       return [fromAccount, toAccount, String(toTenThousandths(amount)), status] as const;
@@ -69,7 +64,7 @@ export function createTransactionCreations(database: Database, storeClock: () =>
     const [only] = rows;
     if (only && rows.length === 1) insert.run(firstId, ...only, createdAt);
     else insertMany.run(firstId, createdAt, JSON.stringify(rows));
-    return { firstId, createdAt, listVersion: version };
+    return { firstId, createdAt };
   }
 
   /** Undefined if the key was not used, or has expired. */
@@ -79,12 +74,12 @@ export function createTransactionCreations(database: Database, storeClock: () =>
   }
 
   return {
-    createTransaction(transaction: NewTransaction): { id: number; createdAt: number; listVersion: number } {
-      const { firstId: id, createdAt, listVersion } = insertAll([transaction]);
-      return { id, createdAt, listVersion };
+    createTransaction(transaction: NewTransaction): { id: number; createdAt: number } {
+      const { firstId: id, createdAt } = insertAll([transaction]);
+      return { id, createdAt };
     },
 
-    createTransactions({ transactions, key }: CreationWrite): Written<CreationResult> {
+    createTransactions({ transactions, key }: CreationWrite): CreationResult {
       const known = key && find(key);
       if (known) return known;
       const created = insertAll(transactions);

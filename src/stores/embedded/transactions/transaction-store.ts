@@ -47,41 +47,36 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader, c
   /** Only one batch of rows is with the writer at a time, so a payment waits for at most one such commit. */
   const batches = new OneAtATime('The database file', clock);
   const find = reader.prepare(FIND);
-  let listVersion = (reader.prepare(LIST_VERSION).get() as ListVersionRow).version;
+  const readVersion = reader.prepare(LIST_VERSION);
+  let changesUnderWay = 0;
+  /** The list version while no change of the list is under way, once it was asked for. */
+  let restingVersion: number | undefined;
 
   /**
-   * The version is known from the writer's answers, so it costs no read. It also moves when a snapshot shows a newer one: no
-   * client may get "unchanged" after a client was shown the change.
+   * Readers of the file see a commit before the writer's answer arrives, and no client may get "unchanged" after a client was shown the
+   * change. So the version is read from the file while a change is under way, also while its outcome is unknown.
    */
-  function sawListVersion(version: number): void {
-    listVersion = Math.max(listVersion, version);
+  function changing<T>(change: Promise<T>): Promise<T> {
+    changesUnderWay += 1;
+    const end = () => {
+      changesUnderWay -= 1;
+      restingVersion = undefined;
+    };
+    change.then(end, ({ ended }: StoreUnavailable) => (ended ? ended.then(end, end) : end()));
+    return change;
   }
 
-  /** Notes the list version of a finished write, also when its outcome was unknown at first. */
-  async function seeingVersion<T>(writing: Promise<T>): Promise<T> {
-    const see = (written: unknown) => sawListVersion((written as { listVersion?: number }).listVersion ?? 0);
-    try {
-      const written = await writing;
-      see(written);
-      return written;
-    } catch (fault) {
-      (fault as StoreUnavailable).ended?.then(see, () => {});
-      throw fault;
-    }
-  }
+  const versionInFile = () => (readVersion.get() as ListVersionRow).version;
 
   return {
     async create(transaction) {
-      const created = await seeingVersion(writer.write('createTransaction', transaction));
+      const created = await changing(writer.write('createTransaction', transaction));
       return { ...transaction, id: created.id, version: 1, createdAt: created.createdAt };
     },
 
     async createAll(transactions, key) {
-      const write = () => seeingVersion(writer.write('createTransactions', { transactions, key }));
-      const result = await (transactions.length === 1 ? write() : batches.run(write));
-      if (result.state === 'mismatch') return result;
-      const { state, firstId, createdAt } = result;
-      return { state, firstId, createdAt };
+      const write = () => changing(writer.write('createTransactions', { transactions, key }));
+      return await (transactions.length === 1 ? write() : batches.run(write));
     },
 
     async findCreation(key) {
@@ -95,19 +90,18 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader, c
 
     changeStatus: (id, status, onlyFrom) => writer.write('changeStatus', { id, status, onlyFrom }),
 
-    async remove(id, onlyFrom) {
-      const removed = await seeingVersion(writer.write('removeTransaction', { id, onlyFrom }));
-      return typeof removed === 'string' ? removed : 'removed';
-    },
+    remove: (id, onlyFrom) => changing(writer.write('removeTransaction', { id, onlyFrom })),
 
     newest: createSearch(reader),
 
-    listVersion: () => listVersion,
+    listVersion() {
+      if (changesUnderWay > 0) return versionInFile();
+      restingVersion ??= versionInFile();
+      return restingVersion;
+    },
 
     async openSnapshot(filter, long) {
-      const snapshot = snapshotOf(await reader.openSnapshot(filter.client, long), filter, reader.listReads);
-      sawListVersion(snapshot.version);
-      return snapshot;
+      return snapshotOf(await reader.openSnapshot(filter.client, long), filter, reader.listReads);
     },
   };
 }
