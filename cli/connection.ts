@@ -3,13 +3,11 @@ import { readFileSync } from 'node:fs';
 import { Option } from '@commander-js/extra-typings';
 import type { CallOptions, Idempay } from '#idempay/client';
 import { isTlsFault } from '#idempay/platform/tls-fault.js';
+import { signalOfUser } from './interruption.js';
 import { UsageError } from './usage.js';
 
 const DEADLINE_SECONDS = 30;
 const MOST_SECONDS = 86_400;
-/** From the keyboard, from a supervisor, and from a terminal that was closed. */
-const ENDING_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-
 /** Options that every command has which talks to a running service. */
 export interface ConnectionOptions {
   readonly url: string;
@@ -81,14 +79,6 @@ function reportingFetch(address: string, deadline: number): typeof fetch {
       throw error;
     }
   };
-}
-
-function signalOfUser(): AbortSignal {
-  const user = new AbortController();
-  for (const name of ENDING_SIGNALS) {
-    process.once(name, () => user.abort(new DOMException('Interrupted.', 'AbortError')));
-  }
-  return user.signal;
 }
 
 function keyIn(path: string): string {

@@ -1,6 +1,7 @@
 import { isTlsFault } from '#idempay/platform/tls-fault.js';
 import { commandName } from './command-name.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
+import { isInterrupted } from './interruption.js';
 import { duration } from './output/duration.js';
 
 /** By the names of errors, so that nothing has to be loaded that a command did not use. */
@@ -70,8 +71,9 @@ export function endingOf(error: unknown): Ending | undefined {
   const isNoConnection = exitCode === EXIT.unavailable || code === 'ECONNREFUSED';
   // A processor is no service, so its error itself names the place to look.
   const isOfService = name !== 'UnreachableProcessorError';
-  // A service that answers with a certificate runs, and the sentence says what to do.
-  const isNotThere = isNoConnection && isOfService && status === undefined && !isTlsFault(error);
+  // A service that answers with a certificate runs, and the sentence says what to do. One that was not waited for may run too.
+  const isUnanswered = isNoConnection && isOfService && status === undefined;
+  const isNotThere = isUnanswered && !isTlsFault(error) && !isInterrupted();
   const hint = isNotThere ? NO_ANSWER : HINTS[exitCode];
   const sentence = withMoment(withOptions(message.replace(/^error: /, ''), nextAttempt), retryAfterSeconds);
   return {

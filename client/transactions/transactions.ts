@@ -53,8 +53,8 @@ export interface ChangeOptions extends CallOptions {
 }
 
 /**
- * A transaction that `get`, `search`, `create` or `changeStatus` gave: it is changed only if nobody changed it since. Or an id: it is
- * changed in any state.
+ * A transaction that `get`, `search`, `create` or `changeStatus` gave: it is changed only if it has the status that is seen there. Or an id:
+ * it is changed in any state.
  */
 export type Target = Transaction | number;
 

@@ -62,7 +62,13 @@ function edit(path: string, change: (keys: readonly ApiKey[]) => readonly ApiKey
   const next = `${target}.new`;
   const file = openNew(next);
   try {
-    writeFileSync(file, `${JSON.stringify(change(apiKeysIn(target)), null, 2)}\n`);
+    const before = apiKeysIn(target);
+    const after = change(before);
+    if (after.length === before.length) {
+      rmSync(next);
+      return;
+    }
+    writeFileSync(file, `${JSON.stringify(after, null, 2)}\n`);
     keepOwnerAndMode(file, target);
     fsyncSync(file);
     renameSync(next, target);

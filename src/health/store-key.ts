@@ -10,7 +10,9 @@ const CACHE_KEY = new RegExp(`^${TRANSACTION_CACHE}::(\\d{1,15})$`);
 
 /** A store may stop reading a key at a NUL or trim it, so text that only resembles a key is refused before the store is asked. */
 export function readStoreKey(key: string): StoreKey | undefined {
-  if (UUID.test(key)) return { kind: 'record', key };
+  // Some platforms write UUIDs in capitals, as the key of a payment may be (rule P2).
+  const record = key.toLowerCase();
+  if (UUID.test(record)) return { kind: 'record', key: record };
   const id = CACHE_KEY.exec(key)?.[1];
   return id === undefined ? undefined : { kind: 'cache entry', transactionId: Number(id) };
 }

@@ -198,7 +198,8 @@ export function createServer(
   app.addHook('onRequest', (request, reply, done) => {
     reply.header(requestIdHeader, request.id).headers(sentAlways);
     const problem = headProblem(request.raw);
-    if (problem?.framing) reply.raw.shouldKeepAlive = false;
+    // A draining process is closed soon: a client that opens its next connection now meets no reset then.
+    if (problem?.framing || features.readiness.isDraining) reply.raw.shouldKeepAlive = false;
     if (request.method === 'GET' || request.method === 'HEAD') discardBody(request);
     // Refused before the body is looked at, as a wrong method is.
     const misdirected = loopbackOnly && !isForThisMachine(request.raw) ? publicErrors.misdirected() : undefined;

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
@@ -239,6 +240,20 @@ describe('idempay pay', () => {
     expect(await idempay(...parameters)).toMatchObject({ code: 0, stderr: `Idempotency-Key: ${idempotencyKey}\n` });
     expect((await shared().processor.charges()).length).toBe(before + 1);
     expect(readdirSync(folder)).toEqual(['order-20.key']);
+  });
+
+  /** Bug: Ctrl-C at a service that was slow was answered with "Is the service running?", and the advice to start one. */
+  it('that is interrupted does not doubt that the service runs', async () => {
+    const server = createServer(() => {}).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const listing = startCommand(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, ['payments', 'list']);
+    await once(server, 'request');
+    listing.interrupt('SIGINT');
+    const { code, stderr } = await listing.result;
+    server.closeAllConnections();
+    server.close();
+    expect([code, stderr]).toEqual([5, expect.stringMatching(/^Aborted by the caller/)]);
+    expect(stderr).not.toContain('Is the service running');
   });
 
   it.each([

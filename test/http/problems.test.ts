@@ -43,7 +43,8 @@ test('a charge against a cancellation was made, although its row is cancelled', 
     tellCharge: async () => 'none',
   } as unknown as Payments;
   const rules = { access: undefined, loopbackOnly: false, trustedNetworks: undefined };
-  const server = createServer(createListener(silent), { payments } as Features, rules, silent, () => {});
+  const features = { payments, readiness: { isDraining: false } } as Features;
+  const server = createServer(createListener(silent), features, rules, silent, () => {});
   const { statusCode, body } = await server.inject({
     method: 'POST',
     url: '/api/payment',

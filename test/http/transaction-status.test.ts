@@ -208,6 +208,12 @@ describeDeployments('the tag of one transaction', (deployment) => {
     expectNotModified(await read(id, { 'If-Match': quoted(tag), 'If-None-Match': quoted(tag) }), tag);
   });
 
+  it('holds again for a status that was changed and changed back, which the tag of the specification does not tell', async () => {
+    const { id, tag } = await given();
+    for (const status of ['FLAGGED', 'PENDING']) expect((await change(id, status)).status).toBe(200);
+    expect((await change(id, 'COMPLETED', { 'If-Match': quoted(tag) })).status).toBe(200);
+  });
+
   it('of an earlier status is refused, also when the cache has been asked for it', async () => {
     const { id, tag, created } = await given();
     await read(id);

@@ -169,6 +169,12 @@ test.each<[string, string[], RegExp]>([
   await expect(keys(...parameters)).rejects.toThrow(sentence);
 });
 
+/** Bug: `keys revoke` with a mistyped file made that file, without keys, and a service that was pointed there refused everybody. */
+test('a file that is not there is not made by a key that is not there', async () => {
+  await expect(keys('revoke', 'shop')).rejects.toThrow(`There is no such key in ${file}.`);
+  expect(readdirSync(folder)).toEqual([]);
+});
+
 test.each([['a file that holds something else', '{"a":1}', /^.*keys\.json is not a file of API keys: /]])(
   '%s is left as it is',
   async (_what, content, sentence) => {

@@ -19,8 +19,8 @@ interface Properties {
 }
 
 /**
- * A change of exactly the transaction that the operator sees: it is sent with its tag. If the transaction was changed meanwhile,
- * nothing happens: both states are shown side by side, and the operator decides again on the newer one.
+ * A change of exactly the transaction that the operator sees: it is sent with its tag. If the transaction has another status
+ * now, nothing happens: both states are shown side by side, and the operator decides again on the newer one.
  */
 export function ChangeDialog({ http, seen, wanted, close, changed, gone }: Properties) {
   const id = seen.transactionId;

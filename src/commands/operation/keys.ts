@@ -23,13 +23,22 @@ export async function addKey(
   const file = fileOf(options);
   const [scopes, expiresAt] = [readScopes(options.scopes), readExpiry(options.expiresAt)];
   const secret = addApiKey(file, readName(name), scopes, expiresAt);
-  const id = sha256Of(secret).slice(0, ID_LENGTH);
+  const sha256 = sha256Of(secret);
+  const id = sha256.slice(0, ID_LENGTH);
   const text = json ? JSON.stringify({ client: name, id, scopes, expiresAt: expiresAt ?? null, secret }) : secret;
+  const takeBack = () => {
+    revokeApiKeys(file, name, sha256);
+    console.error('Nothing was added: the key was revoked again, because nobody has its secret.');
+  };
+  // A reader that has gone ends the process in the middle of the write.
+  process.once('exit', takeBack);
   try {
     await write(`${text}\n`);
   } catch (error) {
-    (error as Error).message += ` The key was added, and nobody has its secret: revoke it ('keys list' shows its id).`;
+    takeBack();
     throw error;
+  } finally {
+    process.off('exit', takeBack);
   }
   if (!json) console.error('This is the secret. It is shown this once: only its hash is kept.');
 }
@@ -55,8 +64,9 @@ export async function listKeys(options: KeyFileOption & OutputOptions): Promise<
 
 /** `idempay keys revoke`: all keys of the client, or the one whose id is given. */
 export async function revokeKeys(name: string, options: KeyFileOption & { id?: string }): Promise<void> {
-  const revoked = revokeApiKeys(fileOf(options), readName(name), readId(options.id));
-  if (revoked === 0) throw new UsageError(`There is no such key. 'keys list' shows the existing keys.`);
+  const file = fileOf(options);
+  const revoked = revokeApiKeys(file, readName(name), readId(options.id));
+  if (revoked === 0) throw new UsageError(`There is no such key in ${file}. 'keys list' shows the existing keys.`);
   await printDone([`${revoked} revoked: every process that reads the file refuses them within two seconds.`]);
 }
 

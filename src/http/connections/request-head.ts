@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { isLoopback } from '../../platform/loopback.js';
+import { isPercentEncoded } from '../../platform/percent-encoding.js';
 import { publicErrors } from '../errors/catalogue.js';
 import type { PublicError } from '../errors/public-error.js';
 import { HEADERS_TOO_LARGE, MAX_TARGET_LENGTH } from './parser-errors.js';
@@ -30,6 +31,10 @@ export function headProblem(request: IncomingMessage): { error: PublicError; fra
   if (repeated === 'host' || !isHostValid(request)) return { error: publicErrors.invalidHost(), framing: false };
   if (repeated !== undefined) return { error: publicErrors.repeatedHeader(), framing: false };
   if (url.length > MAX_TARGET_LENGTH) return { error: publicErrors.uriTooLong(MAX_TARGET_LENGTH), framing: false };
+  // The framework would take such a query literally, and an account of a list would be another one. It refuses such a path itself.
+  const query = url.indexOf('?');
+  if (query >= 0 && url.includes('%', query) && !isPercentEncoded(url.slice(query)))
+    return { error: publicErrors.invalidQuery(), framing: false };
   return undefined;
 }
 

@@ -862,6 +862,12 @@ const CATALOGUE = {
     action: CORRECT,
     message: 'The path is not validly percent-encoded.',
   }),
+  invalidQuery: entry({
+    status: 400,
+    title: 'The query is not validly percent-encoded.',
+    action: CORRECT,
+    message: 'The query is not validly percent-encoded UTF-8.',
+  }),
   noConsole: entry({
     status: 404,
     title: 'This build has no console.',

@@ -307,6 +307,7 @@ export const HEAD_ERRORS = errorsOf([
   'invalidHost',
   'repeatedHeader',
   'invalidPath',
+  'invalidQuery',
   {
     transferCodingInOldVersion: transferCodingProblem('chunked', '1.0') as PublicError,
     transferCodingNotLast: transferCodingProblem('chunked, gzip', '1.1') as PublicError,

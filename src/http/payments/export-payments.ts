@@ -18,6 +18,12 @@ const DAY_MS = 86_400_000;
 /** An export has at most a year. */
 const MOST_DAYS = 366;
 
+/**
+ * In the place of a page without a line: JSON may begin with it. The client learns that the export goes on, and an export whose client has
+ * left ends.
+ */
+const NOTHING_YET = ' ';
+
 const Query = querySchema('day', 'lastDay', 'processor', 'kind');
 const PARAMETERS = Object.keys(Query.properties);
 
@@ -64,7 +70,7 @@ async function* linesOf(
   const totals = new ExportTotals(kind);
   for (let page = first; !page.done; page = await pages.next()) {
     totals.add(page.value);
-    if (page.value.length > 0) yield page.value.map((payment) => `${operatorsJson(payment)}\n`).join('');
+    yield page.value.length > 0 ? page.value.map((payment) => `${operatorsJson(payment)}\n`).join('') : NOTHING_YET;
   }
   yield `${totals.json()}\n`;
 }
@@ -108,7 +114,7 @@ const description: RouteDescription = {
   operationId: 'exportPayments',
   tag: 'Payment records',
   summary: 'Export the payments that were settled on a day, or on several',
-  text: 'One JSON object for each line, in the order of settling. The last line is `{"end":true,"count":3,"sums":{"EUR":"30.00"}}`: how many payments and refunds came before it, and the exact sums by currency of the payments that are `COMPLETED`. With `kind=refund` or `kind=all` it has `refundSums` too, of the refunds. An export without this line was cut, and is not whole.',
+  text: 'One JSON object for each line, in the order of settling. The last line is `{"end":true,"count":3,"sums":{"EUR":"30.00"}}`: how many payments and refunds came before it, and the exact sums by currency of the payments that are `COMPLETED`. With `kind=refund` or `kind=all` it has `refundSums` too, of the refunds. An export without this line was cut, and is not whole. A line may begin with blanks, while many payments of other processors are passed over.',
   parameters: {
     day: {
       text: 'The day, in UTC.',

@@ -123,9 +123,12 @@ export function createPaymentRecords(context: ResolveContext & Pick<PaymentConte
       let after: string | undefined;
       do {
         const page = await history.settled({ from, to, kind, after, limit: EXPORT_PAGE, reader });
-        // A cancelled payment was never charged.
-        yield page.payments.filter(({ state, processor: its }) => state !== 'CANCELLED' && (processor ?? its) === its);
         after = page.next;
+        // A cancelled payment was never charged.
+        const shown = page.payments.filter(
+          ({ state, processor: its }) => state !== 'CANCELLED' && (processor ?? its) === its,
+        );
+        if (shown.length > 0 || after !== undefined) yield shown;
         // Otherwise a store that reads in this process, with a client that reads fast, would block all other requests.
         await setImmediate();
       } while (after !== undefined);

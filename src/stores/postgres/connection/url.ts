@@ -1,4 +1,4 @@
-import { isPercentEncoded } from '../../shared/percent-encoding.js';
+import { isPercentEncoded } from '../../../platform/percent-encoding.js';
 
 /** The expected form, for the error message. */
 export const DATABASE_URL_FORM =

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isPercentEncoded } from '../../shared/percent-encoding.js';
+import { isPercentEncoded } from '../../../platform/percent-encoding.js';
 
 /** The location of Redis, from `REDIS_URL`. The documented forms are in `docs/operations/deployment.md`. */
 export type RedisLocation =
