@@ -21,7 +21,7 @@ const ALONE = ['test/faults/attacks.test.ts', 'test/faults/attacks-of-strangers.
 const GENERATED = [
   'test/http/client-gateway',
   ...['test/http/fuzz', 'test/http/payment-body', 'test/unit/described-bodies', 'test/unit/client/gateway'],
-  ...['test/unit/statements/generated', 'test/unit/import/generated-files'],
+  ...['test/commands/reconcile', 'test/unit/statements/generated', 'test/unit/import/generated-files'],
 ];
 const OF_NPM_TEST = ['--project', 'unit', '--project', 'fast'];
 const NODE_24 = ['--yes', '--package=node@24.21.0', '--', 'node'];

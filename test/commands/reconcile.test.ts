@@ -14,6 +14,7 @@ import { dayAfter, todayUtc } from '#idempay/statements/days.js';
 import type { SettledPayment } from '#idempay/statements/differences.js';
 import { differenceCsvLine } from '#idempay/statements/differences-file.js';
 import { type Reconciliation, reconcile } from '#idempay/statements/reconcile.js';
+import { casesOf } from '../../testkit/cases.js';
 import { ask } from '../../testkit/client/http-client.js';
 import { payOrder } from '../../testkit/client/orders.js';
 import { embedded } from '../../testkit/deployments/deployments.js';
@@ -590,7 +591,7 @@ describe('idempay payments reconcile', () => {
 
 describe('generated statements', () => {
   const SEED = 33;
-  const STATEMENTS = 2_000;
+  const STATEMENTS = casesOf(2_000);
   const LINE_END = /\r\n|\n|\r/;
   const KEY = '0190a000-0000-7000-8000-000000000001';
   const PAYMENTS: readonly SettledPayment[] = [
