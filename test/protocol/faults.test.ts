@@ -19,6 +19,8 @@ import { until, untilPast } from '../../testkit/time/until.js';
 const DEADLINE_MS = 10_000;
 /** So short that it dies within a test, and long enough that a busy machine gets to what the test is about before. */
 const SHORT_LEASE_MS = 500;
+/** A slow machine sends the charge before this lease has died; then the test waits until it has. */
+const OUTLIVED_LEASE_MS = 3_000;
 const WAIT_MS = 1_000;
 const FULL = new StoreUnavailable('unchanged', 'the disk is full');
 const VERDICT = { state: 'DECLINED', reason: 'not on the statement' } as const;
@@ -95,9 +97,9 @@ test('a store that fails after a charge of unknown outcome leaves it unknown, ne
 describe('an owner', () => {
   /** Its charge is with the processor, its lease dies, and it hears nothing until `finish`. */
   async function givenFrozenWhileCharging() {
-    const frozen = compose({ leaseMs: SHORT_LEASE_MS });
-    frozen.ledger.failAll('renew', FULL);
+    const frozen = compose({ leaseMs: OUTLIVED_LEASE_MS });
     const charging = await frozen.chargingPayment();
+    frozen.ledger.failAll('renew', FULL);
     await expect.poll(() => statesOf(charging.key)).toEqual(['generated', 'abandoned']);
     return { ...frozen, ...charging };
   }
