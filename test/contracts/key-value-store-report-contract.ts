@@ -47,7 +47,11 @@ export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPort
   }
 
   /** What has passed since `begunMs` may be missing, which is less than half a second unless the machine is slow. */
-  function expectRemaining(shown: { readonly ttlSeconds: number | null } | undefined, ttlMs: number, begunMs: number): void {
+  function expectRemaining(
+    shown: { readonly ttlSeconds: number | null } | undefined,
+    ttlMs: number,
+    begunMs: number,
+  ): void {
     const leastMs = ttlMs - (performance.now() - begunMs) - CLOCK_SET_BACK_MS;
     expect(shown?.ttlSeconds).toBeGreaterThanOrEqual(Math.ceil(leastMs / 1000));
     expect(shown?.ttlSeconds).toBeLessThanOrEqual(Math.ceil(ttlMs / 1000));
