@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import { APPEND_ONLY } from '../../testkit/deployments/distributed-stores.js';
-import { LONG_MS, newKey, newOwner, SHORT_LIFE_MS } from '../../testkit/protocol/payment-attempts.js';
+import { LONG_MS, newKey, newOwner, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { untilTold } from '../../testkit/protocol/payment-steps.js';
 import { type LockedKey, NAMES, openRedisProcess, type RedisProcess } from '../../testkit/protocol/redis-process.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
@@ -115,9 +115,11 @@ test('no watch outlives the lock that it found', async () => {
   for (const key of [generated, newKey()]) await one.keys.watch(key, () => {});
   expect(await redis.client.dbsize()).toBe(before);
 
-  const { key } = await watching(one, await other.lockedKey(SHORT_LIFE_MS));
+  const { key } = await watching(one, await other.lockedKey());
   expect(await redis.client.hget(NAMES.payment(key).lock, 'watched')).toBe('1');
-  await untilPast(SHORT_LIFE_MS);
+  // The lock ends as its lease would end it, but not before it is watched.
+  expect(await redis.client.pexpire(NAMES.payment(key).lock, SHORT_MS)).toBe(1);
+  await untilPast(SHORT_MS);
   await other.keys.begin({ key, owner: newOwner(), leaseMs: LONG_MS, fingerprint: '100.50 USD' });
   expect(await redis.client.hget(NAMES.payment(key).lock, 'watched')).toBe(null);
 });

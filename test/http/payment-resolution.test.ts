@@ -116,9 +116,14 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
 
     it('is refused with 409 while the service may still find out, and says for how long', async () => {
       const { url } = shared();
-      const key = await givenUnclear(url);
+      let key = await givenUnclear(url);
       const answer = await until('the refusal that it is too early', RESOLVABLE_DEADLINE_MS, async () => {
         const refusal = await resolvePayment(url, key, DECLINED);
+        if (refusal.status === 200) {
+          // A slow machine asks so late that the payment is of age: then the next one is asked about.
+          key = await givenUnclear(url);
+          return undefined;
+        }
         expect(refusal.status, refusal.text).toBe(409);
         return TOO_EARLY.test(refusal.json<{ message: string }>().message) && refusal;
       });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { PayAnswer } from '#idempay/payments/answers.js';
-import { inState, LONG_MS, SHORT_LIFE_MS } from '../../testkit/protocol/payment-attempts.js';
+import { inState, LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
   type Composition,
   DOWN,
@@ -11,6 +11,7 @@ import {
   type Settings,
   shareProtocol,
 } from '../../testkit/protocol/payment-composition.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
 import { until, untilPast } from '../../testkit/time/until.js';
 
 /**
@@ -25,6 +26,8 @@ const DEADLINE_MS = 10_000;
 const OUTLIVED_LEASE_MS = 2_000;
 /** Long enough for a repeat that tries more than once a second to show itself. */
 const WAITED_MS = 1_200;
+/** Less than the time after which a waiting repeat looks at the lock again. */
+const WAIT_MS = 300;
 
 const { ports, compose, composeWithKey, statesOf } = await shareProtocol();
 
@@ -34,8 +37,9 @@ function keepLocks({ keys }: Composition): void {
 
 /** The outcome was answered, and the lock is still there. */
 async function givenLockLeft(settings: Settings = {}) {
-  const { key, another, ...process } = await composeWithKey(settings);
-  keepLocks({ another, ...process });
+  const { key, another } = await composeWithKey();
+  const process = another(settings);
+  keepLocks(process);
   const first = await process.payments.pay({ key }, MONEY);
   expect(first).toMatchObject({ state: 'processed' });
   expect((await statesOf(key))[0]).toBe('locked');
@@ -59,8 +63,8 @@ describe('a repeat that meets a lock', () => {
   });
 
   test('left alongside an outcome that has expired has an invalid key', async () => {
-    const { key, another } = await givenLockLeft({ idempotencyTtlMs: SHORT_LIFE_MS, leaseMs: LONG_MS });
-    await untilPast(SHORT_LIFE_MS);
+    const { key, another } = await givenLockLeft({ idempotencyTtlMs: SHORT_MS, leaseMs: LONG_MS });
+    await untilPast(SHORT_MS);
     for (const content of [MONEY, NO_MONEY])
       expect(await another().payments.pay({ key }, content)).toEqual({ state: 'invalid key' });
   });
@@ -94,9 +98,12 @@ test('a repeat whose wait ends is answered with the outcome of meanwhile, althou
   const process = compose();
   const { key, answer, finish } = await process.chargingPayment();
   keepLocks(process);
-  const waiting = process.another().payments.pay({ key }, MONEY, readyToWait(300));
+  const clock = new HandClock();
+  const waiting = process.another({ clock }).payments.pay({ key }, MONEY, readyToWait(WAIT_MS));
+  await until('the repeat to wait', DEADLINE_MS, () => clock.pending > 0);
   finish();
   expect(await answer).toMatchObject({ state: 'processed' });
+  clock.advance(WAIT_MS);
   expect(await waiting).toMatchObject({ state: 'replayed', waited: true });
 });
 

@@ -10,7 +10,6 @@ const CANCELLED = { state: 'cancelled' };
 const NO_ANSWER = { state: 'unknown', cause: 'no answer' } as const;
 const UNKNOWN_END = NO_ANSWER;
 const OTHER_CONTRACT = { state: 'other contract', cause: 'the reply does not name contract 3' } as const;
-const SHORT_LEASE_MS = 500;
 
 const { ports, compose } = await shareProtocol();
 
@@ -316,13 +315,15 @@ describe('a cancellation of a payment under way that is not pending', () => {
   });
 
   test('that dies with the store is finished by whoever takes the payment over', async () => {
-    const { payments, processor, ledger, unknownPayment, recovery } = compose({ leaseMs: SHORT_LEASE_MS });
+    const { payments, processor, ledger, unknownPayment, recovery, another, endLease } = compose();
     const key = await unknownPayment('succeeded');
     processor.planEnd({ state: 'unknown', cause: 'no answer' });
     ledger.failNext('abandon', DOWN);
     expect(await payments.cancel({ key })).toEqual({ state: 'unknown' });
     expect(processor.endings).toHaveLength(1);
-    await expect.poll(() => recovery.runOnce()).toBe(1);
+    expect(await another().recovery.runOnce()).toBe(0);
+    await endLease(key);
+    expect(await recovery.runOnce()).toBe(1);
     expect(processor.endings).toHaveLength(2);
     expect(await ports.paymentHistory.find(key)).toMatchObject({ state: 'COMPLETED' });
   });

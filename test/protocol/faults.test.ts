@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { gate } from '../../testkit/concurrency.js';
+import { LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
   type Composition,
   DOWN,
@@ -9,6 +10,7 @@ import {
   readyToWait,
   shareProtocol,
 } from '../../testkit/protocol/payment-composition.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
 import { until, untilPast } from '../../testkit/time/until.js';
 
 /**
@@ -17,10 +19,6 @@ import { until, untilPast } from '../../testkit/time/until.js';
  */
 
 const DEADLINE_MS = 10_000;
-/** So short that it dies within a test, and long enough that a busy machine gets to what the test is about before. */
-const SHORT_LEASE_MS = 500;
-/** A slow machine sends the charge before this lease has died; then the test waits until it has. */
-const OUTLIVED_LEASE_MS = 3_000;
 const WAIT_MS = 1_000;
 const FULL = new StoreUnavailable('unchanged', 'the disk is full');
 const VERDICT = { state: 'DECLINED', reason: 'not on the statement' } as const;
@@ -44,18 +42,18 @@ async function expectPaidOnce(key: string, { processor, another }: Pick<Composit
 type Fault = (process: Composition) => void;
 const pauseAtClaim: Fault = ({ ledger }) =>
   ledger.interruptNext('claim', async (proceed) => {
-    await untilPast(SHORT_LEASE_MS);
+    await untilPast(SHORT_MS);
     return proceed();
   });
 function failSettleAndAbandon({ ledger }: Composition): void {
   for (const operation of ['settle', 'abandon', 'renew'] as const) ledger.failAll(operation, FULL);
 }
 
-/** `left`: what the key store and the row say at the latest when the lease has died. */
-test.each<[title: string, fail: Fault, fault: object, charges: number, left: [string, string]]>([
+/** `left`: what the key store and the row say when the lease has died. */
+test.each<[title: string, fail: Fault, fault: object, charges: number, left: [string, string], leaseMs?: number]>([
   ['fails at begin', ({ keys }) => keys.failNext('begin', FULL), FULL, 0, ['generated', 'absent']],
   ['fails at the claim', ({ ledger }) => ledger.failNext('claim', FULL), FULL, 0, ['generated', 'absent']],
-  ['is asked to claim too late', pauseAtClaim, { effect: 'unchanged' }, 0, ['generated', 'absent']],
+  ['is asked to claim too late', pauseAtClaim, { effect: 'unchanged' }, 0, ['generated', 'absent'], SHORT_MS],
   ['loses a claim', ({ ledger }) => ledger.loseNextAnswer('claim', LOST), LOST, 0, ['generated', 'abandoned']],
   [
     'fails at the settle',
@@ -68,14 +66,16 @@ test.each<[title: string, fail: Fault, fault: object, charges: number, left: [st
   ['loses a settle', ({ ledger }) => ledger.loseNextAnswer('settle', LOST), unwritten(LOST), 1, ['generated', 'final']],
 ])(
   'a store that %s is a fault, and the next repeat finishes the payment once',
-  async (_, fail, fault, charges, left) => {
-    const process = await composeWithKey({ leaseMs: SHORT_LEASE_MS });
-    const { payments, processor, key } = process;
+  async (_, fail, fault, charges, left, leaseMs = LONG_MS) => {
+    const process = await composeWithKey({ leaseMs });
+    const { processor, key } = process;
     fail(process);
-    await expect(payments.pay({ key }, MONEY)).rejects.toMatchObject(fault);
+    await expect(process.payments.pay({ key }, MONEY)).rejects.toMatchObject(fault);
     expect(processor.charges).toHaveLength(charges);
     process.ledger.heal();
-    await expect.poll(() => statesOf(key)).toEqual(left);
+    await process.endLease(key);
+    expect(await statesOf(key)).toEqual(left);
+    const { payments } = process.another();
     expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: left[1] === 'final' ? 'replayed' : 'processed' });
     expect(processor.lookUps).toEqual(left[1] === 'abandoned' ? [key] : []);
     await expectPaidOnce(key, process);
@@ -97,10 +97,10 @@ test('a store that fails after a charge of unknown outcome leaves it unknown, ne
 describe('an owner', () => {
   /** Its charge is with the processor, its lease dies, and it hears nothing until `finish`. */
   async function givenFrozenWhileCharging() {
-    const frozen = compose({ leaseMs: OUTLIVED_LEASE_MS });
+    const frozen = compose();
     const charging = await frozen.chargingPayment();
-    frozen.ledger.failAll('renew', FULL);
-    await expect.poll(() => statesOf(charging.key)).toEqual(['generated', 'abandoned']);
+    await frozen.endLease(charging.key);
+    expect(await statesOf(charging.key)).toEqual(['generated', 'abandoned']);
     return { ...frozen, ...charging };
   }
 
@@ -136,10 +136,14 @@ describe('an owner', () => {
     ['after its claim', 'another attempt pays', pays, 'COMPLETED', 1],
     ['after its claim', 'an operator declines', declines, 'DECLINED', 0],
   ] as const)('that lost its lease %s sends nothing when %s', async (when, _what, end, state, charges) => {
-    const { key, ...process } = await composeWithKey({ leaseMs: SHORT_LEASE_MS });
+    const leaseMs = when === 'after its claim' ? LONG_MS : SHORT_MS;
+    const clock = new HandClock(Date.now());
+    const { key, ...process } = await composeWithKey({ leaseMs, clock });
     process.ledger.interruptNext('claim', async (proceed) => {
       const claimed = when === 'after its claim' && (await proceed());
-      await untilPast(SHORT_LEASE_MS);
+      if (claimed) await process.endLease(key);
+      else await untilPast(leaseMs);
+      clock.leap(leaseMs);
       await end(process, key);
       return claimed || proceed();
     });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { gate } from '../../testkit/concurrency.js';
-import { newKey, SHORT_LIFE_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { DOWN, LOST, MONEY, NO_MONEY, readyToWait, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { until, untilPast } from '../../testkit/time/until.js';
 
@@ -42,10 +42,10 @@ test('a request whose content cannot be paid is answered by the state of its key
   expect(await payments.pay({ key: newKey() }, NO_MONEY)).toEqual({ state: 'invalid key' });
   await payments.pay({ key }, MONEY);
   expect(await payments.pay({ key }, NO_MONEY)).toMatchObject({ state: 'replayed' });
-  const short = another({ idempotencyTtlMs: SHORT_LIFE_MS });
-  const expired = await short.payments.issueKey();
+  const short = another({ idempotencyTtlMs: SHORT_MS });
+  const expired = await payments.issueKey();
   expect(await short.payments.pay({ key: expired }, MONEY)).toMatchObject({ state: 'processed' });
-  await untilPast(SHORT_LIFE_MS);
+  await untilPast(SHORT_MS);
   expect(await short.payments.pay({ key: expired }, NO_MONEY)).toEqual({ state: 'invalid key' });
 });
 

@@ -57,14 +57,15 @@ describe('a cancellation', () => {
     ['loses the row', ({ ledger }) => ledger.loseNextAnswer('cancel', LOST), true],
   ])('whose store %s is a fault; the order is closed by its repeat, or paid once', async (_, fail, isClosed) => {
     for (const isRepeated of [true, false]) {
-      const process = compose({ leaseMs: SHORT_LEASE_MS });
+      const process = compose();
       const named = order();
       fail(process);
       await expect(process.payments.cancel(named)).rejects.toBeInstanceOf(StoreUnavailable);
+      await process.endLease(named.key);
       const { payments } = process.another();
-      const ask = () => (isRepeated ? payments.cancel(named) : Promise.resolve(payments.pay(named, MONEY)));
+      const ask = () => (isRepeated ? payments.cancel(named) : payments.pay(named, MONEY));
       const expected = isRepeated || isClosed ? 'cancelled' : 'processed';
-      await expect.poll(async () => (await ask()).state).toBe(expected);
+      expect(await ask()).toMatchObject({ state: expected });
       expect(process.processor.charges).toHaveLength(expected === 'processed' ? 1 : 0);
       const after = await process.another({}, emptyKeys).payments.pay(named, MONEY);
       expect(after.state).toBe(expected === 'processed' ? 'replayed' : 'cancelled');
@@ -72,16 +73,16 @@ describe('a cancellation', () => {
   });
 
   test('whose record could not be removed is one all the same, and the record answers nothing', async () => {
-    const process = compose({ leaseMs: SHORT_LEASE_MS });
+    const process = compose();
     const named = order();
     expect(await process.payments.issueComputedKey(named.key, named.reference)).toEqual({ state: 'issued' });
     process.keys.failAll('forget', FULL);
     process.keys.failAll('release', FULL);
     expect(await process.payments.cancel(named)).toEqual({ state: 'cancelled' });
+    await process.endLease(named.key);
     const { payments } = process.another();
     for (const each of [named, { key: named.key, client: 'key:shop' }]) {
-      const paid = async () => (await payments.pay(each, MONEY)).state;
-      await expect.poll(paid).toBe('cancelled');
+      expect(await payments.pay(each, MONEY)).toEqual({ state: 'cancelled' });
     }
     expect(await payments.outcome(named.key)).toBeUndefined();
     expect(await payments.issueComputedKey(named.key, named.reference)).toEqual({ state: 'cancelled' });
@@ -93,8 +94,7 @@ describe('a cancellation', () => {
     const key = await process.payments.issueKey();
     process.keys.failAll('forget', FULL);
     expect(await process.payments.cancel({ key })).toEqual({ state: 'cancelled' });
-    // As if its lease had ended, at the moment that the test chooses.
-    await ports.keys.release(key, process.owners.at(-1) ?? '');
+    await process.endLease(key);
     expect(await ports.keys.look(key)).toEqual({ state: 'generated' });
     expect(await process.another().payments.pay({ key }, MONEY)).toEqual({ state: 'cancelled' });
     expect(await ports.keys.look(key)).toEqual({ state: 'absent' });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { PayAnswer } from '#idempay/payments/answers.js';
-import { LONG_MS, newKey, SHORT_LIFE_MS } from '../../testkit/protocol/payment-attempts.js';
+import { LONG_MS, newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';
 import { untilPast } from '../../testkit/time/until.js';
@@ -37,10 +37,11 @@ describe('a payment with a key of its own', () => {
   );
 
   test('is invalid with a key that was never issued or has expired, unused or with its outcome', async () => {
-    const { payments, processor, key: paid } = await composeWithKey({ idempotencyTtlMs: SHORT_LIFE_MS });
+    const { another, processor, key: paid } = await composeWithKey();
+    const { payments } = another({ idempotencyTtlMs: SHORT_MS });
     const [unused, never] = [await payments.issueKey(), newKey()];
     expect(await payments.pay({ key: paid }, MONEY)).toMatchObject({ state: 'processed' });
-    await untilPast(SHORT_LIFE_MS);
+    await untilPast(SHORT_MS);
     for (const key of [never, unused, paid]) {
       expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'invalid key' });
       expect(await payments.outcome(key)).toBeUndefined();
@@ -92,9 +93,10 @@ describe('a key store that has lost everything', () => {
   });
 
   test('and has a key as generated again after the outcome has expired: it is refused, and its lock given back', async () => {
-    const { key, ...before } = await composeWithKey({ idempotencyTtlMs: SHORT_LIFE_MS });
-    expect(await before.payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
-    await untilPast(SHORT_LIFE_MS);
+    const { key, ...before } = await composeWithKey();
+    const { payments: short } = before.another({ idempotencyTtlMs: SHORT_MS });
+    expect(await short.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
+    await untilPast(SHORT_MS);
     await forgetful.issue(key, LONG_MS);
     const { payments, processor } = before.another({}, forgetful);
     expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'invalid key' });

@@ -13,7 +13,7 @@ import {
 } from '../../testkit/protocol/payment-composition.js';
 import { ACTION } from '../../testkit/protocol/recording-processor.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
-import { until, untilPast } from '../../testkit/time/until.js';
+import { until } from '../../testkit/time/until.js';
 
 /** A payment that waits at the processor is answered as pending, asked about, and never sent again (rule P24). */
 
@@ -21,8 +21,6 @@ const SECOND_MS = 1_000;
 /** The time between two rounds of recovery. */
 const ROUND_MS = 3_000;
 const DEADLINE_MS = 15_000;
-/** So short that it dies within a test, and long enough that a busy machine charges before. */
-const SHORT_LEASE_MS = 500;
 const NO_ANSWER = { state: 'unknown', cause: 'no answer' } as const;
 const SUCCEEDED = { state: 'succeeded', charged: MONEY } as const;
 const REFUSED = { state: 'declined', reason: 'the payer refused' } as const;
@@ -225,11 +223,11 @@ describe('a payment whose payer must confirm', () => {
   });
 
   test('is told as paid by an attempt that lost it, if another one has settled it', async () => {
-    const { payments, processor, ledger, another, counts } = compose({ leaseMs: SHORT_LEASE_MS });
+    const { payments, processor, ledger, another, counts, endLease } = compose();
     const order = orderOf();
     processor.plan({ outcome: 'pending' });
     ledger.interruptNext('leave', async (proceed) => {
-      await untilPast(SHORT_LEASE_MS);
+      await endLease(order.key);
       processor.decide(order.key, SUCCEEDED);
       inState(await another().payments.pay(order, MONEY), 'processed');
       return proceed();

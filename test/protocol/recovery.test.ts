@@ -265,7 +265,8 @@ describe('recovery', () => {
     const answer = gate();
     processor.plan({ outcome: 'succeeded', after: answer.opened });
     await recovery.start(SHORT_MS);
-    expect(await stateOf(key)).toBe('under way');
+    // The wait of the start may be over before the round has found the payment.
+    await until('the payment to be under way', DEADLINE_MS, async () => (await stateOf(key)) === 'under way');
     answer.open();
     await untilFinal(key);
     await recovery.stop();

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { inState, LONG_MS, SHORT_LIFE_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { inState, LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { DOWN, MONEY, type Settings, shareProtocol } from '../../testkit/protocol/payment-composition.js';
+import { sharePorts } from '../../testkit/protocol/ports.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { untilPast } from '../../testkit/time/until.js';
 
@@ -13,16 +14,18 @@ import { untilPast } from '../../testkit/time/until.js';
 const NO_ANSWER = { state: 'unknown', cause: 'connection refused' } as const;
 
 const { ports, compose, composeWithKey } = await shareProtocol();
+/** A key store that has never heard of any key, as after the life of all of them. */
+const { keys: emptyKeys } = await sharePorts();
 
 /** With a processor that does not recognise a repeat: nothing that may have been sent is ever sent again. */
-const newPayment = (settings: Settings = {}) => composeWithKey({ dedupMs: 0, ...settings });
+const newPayment = () => composeWithKey({ dedupMs: 0 });
 
-/** Its first charge did not leave the process. */
+/** Its first charge did not leave the process. The life of keys in `settings` is of processes that come later. */
 async function givenUnsent(settings?: Settings) {
-  const process = await newPayment(settings);
-  process.processor.plan({ outcome: 'not sent' });
-  inState(await process.payments.pay({ key: process.key }, MONEY), 'not sent');
-  return process;
+  const { processor, payments, another, key } = await newPayment();
+  processor.plan({ outcome: 'not sent' });
+  inState(await payments.pay({ key }, MONEY), 'not sent');
+  return { ...another({ dedupMs: 0, ...settings }), key };
 }
 
 describe('a payment whose charge was not sent', () => {
@@ -46,21 +49,25 @@ describe('a payment whose charge was not sent', () => {
   });
 
   test('is sent by recovery for as long as a key lives, and after that by a repeat only', async () => {
-    const { payments, processor, recovery, key } = await givenUnsent({ idempotencyTtlMs: SHORT_LIFE_MS });
-    await untilPast(SHORT_LIFE_MS);
+    const { another, processor, recovery, key } = await givenUnsent({ idempotencyTtlMs: SHORT_MS });
+    await untilPast(SHORT_MS);
     expect(await recovery.runOnce()).toBe(0);
     expect(processor.charges).toEqual([]);
+    const { payments } = another({ dedupMs: 0 }, emptyKeys);
     expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
     expect(processor.charges).toHaveLength(1);
   });
 
   test('is resolved by an operator when recovery does not send it any more, and not before', async () => {
-    const { payments, processor, records, key } = await givenUnsent({ idempotencyTtlMs: SHORT_LIFE_MS });
+    const { another, processor, records, key } = await givenUnsent({ idempotencyTtlMs: LONG_MS });
     const verdict = { state: 'DECLINED', reason: 'cancelled by the payer' } as const;
     expect(await records.resolve(key, verdict)).toMatchObject({ state: 'too early' });
-    await untilPast(SHORT_LIFE_MS);
-    expect(await records.resolve(key, verdict)).toMatchObject({ state: 'resolved' });
-    expect(await payments.pay({ key }, MONEY)).toMatchObject({ final: { outcome: { state: 'DECLINED' } } });
+    await untilPast(SHORT_MS);
+    const { records: late, payments } = another({ dedupMs: 0, idempotencyTtlMs: SHORT_MS });
+    expect(await late.resolve(key, verdict)).toMatchObject({ state: 'resolved' });
+    // The outcome lives as short as a key there, so its row is read, which has no life.
+    expect(await ports.paymentHistory.find(key)).toMatchObject({ state: 'DECLINED' });
+    await payments.pay({ key }, MONEY);
     expect(processor.charges).toEqual([]);
   });
 
@@ -68,11 +75,11 @@ describe('a payment whose charge was not sent', () => {
     ['the row could not be marked, and is then looked up only', 'failNext', 'unknown', 0],
     ['the reply to the mark was lost, and is sent by the next repeat', 'loseNextAnswer', 'processed', 1],
   ] as const)('is unknown where %s', async (_, fail, next, charges) => {
-    const { payments, processor, ledger, key } = await newPayment({ leaseMs: SHORT_LIFE_MS });
+    const { payments, processor, ledger, endLease, key } = await newPayment();
     processor.plan({ outcome: 'not sent' });
     ledger[fail]('abandon', DOWN);
     expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'unknown' });
-    await untilPast(SHORT_LIFE_MS);
+    await endLease(key);
     expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: next });
     expect(processor.charges).toHaveLength(charges);
   });

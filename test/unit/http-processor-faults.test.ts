@@ -50,6 +50,24 @@ async function atHttp(answer: Parameters<typeof startHttpServer>[0], timeoutMs?:
   return { server, ...callsTo(server, timeoutMs) };
 }
 
+/** How far a question has come that its deadline ends, in this order. */
+const PROGRESS = ['the request was not sent', 'no reply came', 'the reply did not end'];
+
+/**
+ * Asks again as long as the deadline comes before the question has got so far, as it may on a slow machine. If `progress` is omitted, the
+ * deadline is not to come at all.
+ */
+function inTime<Result extends { readonly state: string }>(ask: () => Promise<Result>, progress = ''): Promise<Result> {
+  const isTooEarly = (cause: string) =>
+    PROGRESS.slice(0, progress ? PROGRESS.indexOf(progress) : undefined).some((each) =>
+      cause.startsWith(`${each} within`),
+    );
+  return until('an answer in time', DEADLINE_MS, async () => {
+    const result = await ask();
+    return !isTooEarly('cause' in result ? String(result.cause) : '') && result;
+  });
+}
+
 /** As SIGSTOP and SIGCONT do, seen from inside: the clock goes on and nothing else does. */
 function stopTheProcess(ms: number): void {
   const until = performance.now() + ms;
@@ -58,21 +76,23 @@ function stopTheProcess(ms: number): void {
 
 describe('a processor that is too slow', () => {
   test.each([
-    ['says nothing', '', '', `no reply came within ${SHORT_MS} ms`],
-    ['says that it goes on', 'HTTP/1.1 103 Early Hints\r\n\r\n', '', `no reply came within ${SHORT_MS} ms`],
-    ['sends its head in drops', OK, 'x-more: and more\r\n', `no reply came within ${SHORT_MS} ms`],
-    ['ends one byte early', SUCCESS.slice(0, -1), '', `the reply did not end within ${SHORT_MS} ms`],
-    ['sends its body in drops', CHUNKED, '1\r\n \r\n', `the reply did not end within ${SHORT_MS} ms`],
-  ])('and %s leaves both calls unknown, and their connections closed', async (_what, first, drop, cause) => {
+    ['says nothing', '', '', 'no reply came'],
+    ['says that it goes on', 'HTTP/1.1 103 Early Hints\r\n\r\n', '', 'no reply came'],
+    ['sends its head in drops', OK, 'x-more: and more\r\n', 'no reply came'],
+    ['ends one byte early', SUCCESS.slice(0, -1), '', 'the reply did not end'],
+    ['sends its body in drops', CHUNKED, '1\r\n \r\n', 'the reply did not end'],
+  ])('and %s leaves both calls unknown, and their connections closed', async (_what, first, drop, progress) => {
     const { server, charge, lookUp, alarms } = await atBytes((socket) => {
       socket.write(first);
       const dripping = setInterval(() => socket.write(drop), SHORT_MS / 20);
       socket.on('close', () => clearInterval(dripping));
     }, SHORT_MS);
-    expect(await charge()).toEqual(unknown(cause));
-    expect(await lookUp('key')).toEqual(unknown(cause));
+    const cause = `${progress} within ${SHORT_MS} ms`;
+    expect(await inTime(charge, progress)).toEqual(unknown(cause));
+    expect(await inTime(() => lookUp('key'), progress)).toEqual(unknown(cause));
     await until('the connections to be closed', DEADLINE_MS, () => server.asked.every((socket) => socket.closed));
-    expect(new Set(server.asked).size).toBe(2);
+    expect(server.asked.length).toBeGreaterThanOrEqual(2);
+    expect(new Set(server.asked).size).toBe(server.asked.length);
     expect(alarms).toEqual([]);
   });
 
@@ -98,14 +118,14 @@ describe('a processor that is too slow', () => {
   test.each(['a new', 'a kept'])('gets no charge on %s connection of a stopped process', async (connection) => {
     const { server, charge } = await atBytes((socket) => socket.write(SUCCESS), SHORT_MS);
     const first = connection === 'a kept' ? ['first'] : [];
-    for (const reference of first) expect(await charge(reference)).toEqual(SUCCEEDED);
+    for (const reference of first) expect(await inTime(() => charge(reference))).toEqual(SUCCEEDED);
     // After I/O, from which this goes on, the event loop comes to the connection first and to its timers later.
     await readFile(import.meta.filename);
     const stopped = charge('stopped');
     stopTheProcess(2 * SHORT_MS);
     expect(await stopped).toEqual(notSent('the request was not sent'));
-    expect(await charge('later')).toEqual(SUCCEEDED);
-    expect(server.references()).toEqual([...first, 'later']);
+    expect(await inTime(() => charge('later'))).toEqual(SUCCEEDED);
+    expect([...new Set(server.references())]).toEqual([...first, 'later']);
   });
 });
 
@@ -238,8 +258,8 @@ describe('a reply', () => {
       if (before > 0) socket.write(SUCCESS);
       else setTimeout(() => socket.write('HTTP/1.1 402 Payment Required\r\ncontent-length: 0\r\n\r\n'), 2 * SHORT_MS);
     }, SHORT_MS);
-    expect(await charge()).toEqual(unknown('no reply came'));
-    expect(await charge()).toEqual(SUCCEEDED);
+    expect(await inTime(charge, 'no reply came')).toEqual(unknown('no reply came'));
+    expect(await inTime(charge)).toEqual(SUCCEEDED);
   });
 });
 

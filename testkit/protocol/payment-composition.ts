@@ -115,6 +115,17 @@ export function compose(
     /** Another process with the same processor, and the same key store or another one. */
     another: (others?: Settings, keysThere = ports.keys) => compose({ ...ports, keys: keysThere }, others, processor),
 
+    /**
+     * Ends the lease and the lock of this process's newest attempt, as time does. A lease that a test ends itself may be long, so that a slow
+     * machine does not end it before the steps that need it.
+     */
+    async endLease(key: string): Promise<void> {
+      const owner = seen.owners.at(-1) ?? '';
+      const life = await ports.paymentHistory.findLife(key);
+      if (life) await ports.ledger.renew({ key, owner, epoch: life.epoch }, 0);
+      await ports.keys.release(key, owner);
+    },
+
     /** A payment whose first attempt ended without knowing what the processor did. */
     async unknownPayment(outcome: NextCharge['outcome']): Promise<string> {
       const key = await payments.issueKey();

@@ -17,8 +17,10 @@ export async function endServer(child: ChildProcess | undefined, signal: NodeJS.
 const FIRST_PORT = 20_000;
 /** Each worker of a run has a share of its own, because a port is free as well while its server is started again. */
 const SHARES = 8;
-const PORTS_OF_SHARE = 1_500;
-const share = Number(process.env.VITEST_POOL_ID ?? 0) % SHARES;
+const PORTS_OF_SHARE = 750;
+/** Two runs at the same time have workers with the same numbers. One of them sets this to 1, as `.ci/run` does, and has other shares. */
+const RUN = Number(process.env.IDEMPAY_TEST_RUN ?? 0) % 2;
+const share = RUN * SHARES + (Number(process.env.VITEST_POOL_ID ?? 0) % SHARES);
 /** Between the probe and the server's own start a port is free, and must not be given a second time. */
 const given = new Set<number>();
 
