@@ -105,11 +105,13 @@ export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPort
   test('4: what is no key of this service is not there, also when it resembles one', async () => {
     const key = await given.issuedKey();
     const { id } = (await cachedTransaction()).transaction;
-    const likeKeys = [newKey(), key.toUpperCase(), `${key} `, `${key}\0`, `{${key}}`, key.slice(0, -1)];
+    const likeKeys = [newKey(), `${key} `, `${key}\0`, `{${key}}`, key.slice(0, -1)];
     const likeIds = [`${id + 1}`, `0${id}`, `${id}x`, '', '*'].map((each) => `transactionCache::${each}`);
     const others = ['', ' ', '*', String(id), `transactioncache::${id}`, 'transactionCache', 'x'.repeat(10_000)];
     for (const name of [...likeKeys, ...likeIds, ...others])
       expect(await report.value(name), name.slice(0, 50)).toBeUndefined();
+    // The same UUID, as some platforms write it.
+    expect(await report.value(key.toUpperCase())).toMatchObject({ value: 'KEY GENERATED' });
   });
 
   test('4: looking at a key neither takes it nor lets it live longer', async () => {
