@@ -10,6 +10,9 @@ const LONGEST_PAUSE_MS = 10_000;
 /** After this time a repeat is useless: most locks have ended, and outcomes are found in the row. */
 const LONGEST_MS = 600_000;
 
+/** The owner of a call that holds no lock. */
+export const NO_OWNER = '';
+
 /** How attempts end in the key store. */
 export interface AttemptEndings extends Pick<KeyStore, 'finish' | 'release' | 'forget'> {
   /** At drain: tries once more what failed, and then nothing more. */

@@ -1,6 +1,6 @@
 import type { Clock } from '../platform/clock.js';
 import type { RefusedTurn } from './answers.js';
-import type { AttemptEndings } from './attempt-endings.js';
+import { type AttemptEndings, NO_OWNER } from './attempt-endings.js';
 import type { PaymentContext } from './context.js';
 import type { FindResult } from './ports/ledger.js';
 import type { PaymentRecord } from './ports/payment-history.js';
@@ -125,6 +125,3 @@ function stateOf(found: FindResult): PaymentRecord['state'] | 'PENDING' | undefi
       return undefined;
   }
 }
-
-/** Holds no lock. */
-const NO_OWNER = '';

@@ -1,20 +1,24 @@
 import { StoreUnavailable } from '../platform/faults.js';
-import type { KeyStore, LookResult } from './ports/key-store.js';
+import { type AttemptEndings, NO_OWNER } from './attempt-endings.js';
+import type { KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { PaymentHistory } from './ports/payment-history.js';
 import type { FinalOutcome } from './values/payment.js';
 import type { NamedPayment, Reference } from './values/reference.js';
 
-/** Spec 4.1, endpoint 3: the outcome as the key store has it, or else the row. */
+/** Spec 4.1, endpoint 3: the outcome as the key store has it, or else the row, which a key store that has lost it then gets again. */
 export function createOutcomes(
   keys: Pick<KeyStore, 'look'>,
   ledger: Pick<Ledger, 'find'>,
+  endings: Pick<AttemptEndings, 'finish'>,
 ): (key: string, client?: string) => Promise<FinalOutcome | undefined> {
   return async (key, client) => {
-    const looked = await keys.look(key, client).catch(forgotten);
-    if (looked.state === 'final') return looked.final;
+    const looked = await keys.look(key, client).catch(unlessUnavailable);
+    if (looked?.state === 'final') return looked.final;
     const found = await ledger.find(key, client);
-    return found.state === 'final' ? found.final : undefined;
+    if (found.state !== 'final') return undefined;
+    if (looked) await endings.finish(key, NO_OWNER, found.final);
+    return found.final;
   };
 }
 
@@ -40,8 +44,7 @@ export interface NewestOutcome {
   readonly final: FinalOutcome | undefined;
 }
 
-/** Treats a key store that is down as one that has forgotten the key: the row is read instead. */
-function forgotten(fault: unknown): LookResult {
+/** Of a key store that is down nothing is known: the row is read instead. */
+function unlessUnavailable(fault: unknown): undefined {
   if (!(fault instanceof StoreUnavailable)) throw fault;
-  return { state: 'absent' };
 }

@@ -86,7 +86,7 @@ export function createPaymentArea(
   const turnOf = createTurnOf(computeKey, rules);
   const waiting = createWaiting(keys, clock, counts);
   const keyTimes = createKeyTimes(given.newKey, given.keyClock ?? clock);
-  const outcome = createOutcomes(keys, ledger);
+  const outcome = createOutcomes(keys, ledger, endings);
   const placesInFlight = createPlacesInFlight(rules.maxInFlight, clock);
   const parts = { ...context, placesInFlight, endings, lookUpNext, carryOut, answers, pendingLooks, turnOf, waiting };
   return {

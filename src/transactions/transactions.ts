@@ -105,9 +105,13 @@ export function createTransactions(
   async function read(seen: Exclude<CacheLookUpResult, { state: 'hit' }>, id: number) {
     const token = seen.state === 'miss' ? seen.token : undefined;
     let filled = false;
+    let isChanging = false;
     try {
-      const transaction = await store.get(id);
-      if (transaction && token) {
+      // The mark of a write whose commit hangs ends before it.
+      const transaction = await store.get(id, () => {
+        isChanging = true;
+      });
+      if (transaction && token && !isChanging) {
         countFill(await cache.fill(id, token, transaction).catch(ignore));
         filled = true;
       }

@@ -2,11 +2,14 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { StoreUnavailable } from '#idempay/platform/faults.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { claimAttempt } from '../../testkit/protocol/payment-attempts.js';
+import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
 import { startPooler } from '../../testkit/servers/pooler.js';
-import { until } from '../../testkit/time/until.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const WAITING_DEADLINE_MS = 10_000;
+const SETTLED = 20;
+const FAR_MS = Date.parse('2100-01-01T00:00:00Z');
 
 /**
  * Bug: a pooler dropped `statement_timeout`, so a statement ran on after its write mark in the cache, and after the time at which retention
@@ -75,4 +78,35 @@ test('a user with another isolation level creates and changes rows while other p
     () => transactions.changeStatus(id, 'FLAGGED'),
   );
   expect(changed).toMatchObject({ state: 'done', transaction: { status: 'FLAGGED', version: 3 } });
+});
+
+/**
+ * Bug: an export had payments twice, and the feed stood still, on a server with `extra_float_digits = 0`, the default before PostgreSQL 12. Cause:
+ * it sends 15 digits of a time in microseconds, which has 16. Fix: each session sets it.
+ */
+test('a user whose numbers have 15 digits reads each settlement once, in pages', async () => {
+  const stores = await openSqlStores();
+  const user = `ALTER ROLE CURRENT_USER IN DATABASE "${new URL(stores.databaseUrl).pathname.slice(1)}"`;
+  await stores.client.query(`${user} SET extra_float_digits = 0`);
+  const ports = await openDistributedPortsOn(stores);
+  onTestFinished(async () => {
+    await ports.close();
+    await stores.client.query(`${user} RESET ALL`);
+    await stores.close();
+  });
+  const given = paymentSteps({ ...ports, pass: pause });
+  const keys: string[] = [];
+  for (let payment = 0; payment < SETTLED; payment += 1) {
+    const claim = await given.claim();
+    await given.settled(claim);
+    keys.push(claim.key);
+  }
+  const told: string[] = [];
+  let after: string | undefined;
+  do {
+    const page = await ports.paymentHistory.settled({ from: 0, to: FAR_MS, after, limit: 3 });
+    told.push(...page.payments.map(({ key }) => key));
+    after = page.next;
+  } while (after !== undefined && told.length < 2 * SETTLED);
+  expect(told).toEqual(keys);
 });

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { gate } from '../../testkit/concurrency.js';
 import { newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { DOWN, LOST, MONEY, NO_MONEY, readyToWait, shareProtocol } from '../../testkit/protocol/payment-composition.js';
+import { sharePorts } from '../../testkit/protocol/ports.js';
 import { until, untilPast } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 10_000;
@@ -9,6 +10,8 @@ const BUG = new Error('a bug');
 const COMPLETED = { outcome: { state: 'COMPLETED' } };
 
 const { ports, compose, composeWithKey } = await shareProtocol();
+/** A key store that has never heard of any key, as after all of it was lost. */
+const { keys: emptyKeys } = await sharePorts();
 
 describe('a key store that is down', () => {
   test('leaves no lock when the answer of a begin is lost', async () => {
@@ -34,6 +37,18 @@ describe('a key store that is down', () => {
     for (const request of [MONEY, NO_MONEY]) await expect(payments.pay({ key }, request)).rejects.toBe(BUG);
     await expect(payments.outcome(key)).rejects.toBe(BUG);
   });
+});
+
+/**
+ * Bug: a key store that had lost an outcome did not get it from a look at the payment, so the key stayed "KEY GENERATED" next to a payment that
+ * is COMPLETED, and each look read the row. Fix: a look writes it, as a repeat does.
+ */
+test('a key store that has lost an outcome gets it by a look at the payment', async () => {
+  const { key, payments, another } = await composeWithKey();
+  expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
+  expect(await emptyKeys.look(key)).toEqual({ state: 'absent' });
+  expect(await another({}, emptyKeys).payments.outcome(key)).toMatchObject(COMPLETED);
+  expect(await emptyKeys.look(key)).toMatchObject({ state: 'final' });
 });
 
 test('a request whose content cannot be paid is answered by the state of its key first', async () => {

@@ -27,7 +27,8 @@ export interface TransactionStore {
   /** The answer of `createAll` to this key, without creating anything. Undefined if it was not used, or has expired. */
   findCreation(key: CreationKey): Promise<KnownCreation | undefined>;
 
-  get(id: number): Promise<Transaction | undefined>;
+  /** `changing` is called if a write of the row is under way: nobody may keep what is read now, because that write may end at any time. */
+  get(id: number, changing?: () => void): Promise<Transaction | undefined>;
 
   /**
    * `onlyFrom`: the statuses in which the change may happen, checked in the statement that changes the row. `mark`: the cache's write mark;

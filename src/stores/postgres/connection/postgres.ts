@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Notification, Pool, type PoolClient, type QueryResultRow } from 'pg';
+import { DatabaseError, type Notification, Pool, type PoolClient, type QueryResultRow } from 'pg';
 import { StoreUnavailable } from '../../../platform/faults.js';
 import { CannotOpen } from '../../shared/deployment.js';
 import type { Commit, LastCommits } from '../../shared/last-commits.js';
@@ -356,8 +356,6 @@ export async function ask<Row extends QueryResultRow>(
   }
 }
 
-/** An SQLSTATE; the codes of the operating system and of the driver look different. */
-const SQL_STATE = /^[0-9A-Z]{5}$/;
 /**
  * SQLSTATEs of the connection or the server, not of the statement: connection lost, completion unknown, shutdown, session
  * timed out, internal error.
@@ -366,9 +364,10 @@ const NOTHING_CERTAIN = /^(08|40003|57P0|25P0[345]|XX)/;
 
 /** By the code and not by the severity, which the server words in its own language. */
 function refusalOf(error: unknown): StatementRefused | undefined {
-  const { code } = error as { code?: unknown };
-  if (typeof code !== 'string' || !SQL_STATE.test(code) || NOTHING_CERTAIN.test(code)) return undefined;
-  return new StatementRefused(code, error as Error);
+  // Only the server gives SQLSTATEs: a code of the operating system may look like one (EPIPE).
+  if (!(error instanceof DatabaseError) || error.code === undefined || NOTHING_CERTAIN.test(error.code))
+    return undefined;
+  return new StatementRefused(error.code, error);
 }
 
 function ignore(): undefined {}

@@ -30,11 +30,18 @@ const DEAD_HOST = {
  */
 const ISOLATION = { default_transaction_isolation: 'read committed' };
 
+/**
+ * Only a warning tells that the wait of a commit for its standby was cancelled. Times in microseconds have 16 digits, which a server with the
+ * default of before version 12 would cut, so that a page begins with the last row of the page before.
+ */
+const ANSWERS = { client_min_messages: 'warning', extra_float_digits: '1' };
+
 const SESSION_SETTINGS = {
   statement_timeout: String(STATEMENT_TIMEOUT_MS),
   lock_timeout: String(LOCK_TIMEOUT_MS),
   idle_in_transaction_session_timeout: String(IDLE_IN_TRANSACTION_TIMEOUT_MS),
   ...ISOLATION,
+  ...ANSWERS,
   ...PLANNER,
   ...DEAD_HOST,
 };

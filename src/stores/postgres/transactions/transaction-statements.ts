@@ -11,13 +11,18 @@ export const TRANSACTION_COLUMNS = `
   floor(extract(epoch FROM created_at) * 1000)::float8 AS created_at`;
 
 /**
+ * True of a row that a transaction has changed or removed which was under way when it was read, also if that only waits for its standby.
+ */
+const IS_CHANGING = `xmax <> '0'::xid AND age(xmax) <= age(pg_snapshot_xmin(pg_current_snapshot())::xid)`;
+
+/**
  * In the order of the primary key. The indexes of accounts end with the id, and if statistics say that the table has one row,
  * a plan for `id = $1` reads one of those from end to end (docs/engineering/decisions/0038).
  */
 export const FIND: Statement = {
   name: 'find_transaction',
   text: `
-    SELECT ${TRANSACTION_COLUMNS} FROM idempay.transactions
+    SELECT ${TRANSACTION_COLUMNS}, ${IS_CHANGING} AS "isChanging" FROM idempay.transactions
     WHERE id >= $1 AND id <= $1 ORDER BY transactions.id LIMIT 1`,
 };
 

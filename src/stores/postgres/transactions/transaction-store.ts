@@ -64,8 +64,9 @@ export function createPostgresTransactionStore(
     return asked.map(() => row?.version ?? 0);
   }
 
-  async function get(id: number): Promise<Transaction | undefined> {
-    const [row] = await database.read<TransactionRow>(statements.FIND, [id]);
+  async function get(id: number, changing?: () => void): Promise<Transaction | undefined> {
+    const [row] = await database.read<TransactionRow & { isChanging: boolean }>(statements.FIND, [id]);
+    if (row?.isChanging) changing?.();
     return row && transactionOf(row);
   }
 
