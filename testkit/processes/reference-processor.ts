@@ -31,11 +31,18 @@ interface Options {
   readonly environment?: Environment;
 }
 
-export type ProcessorInProcess = Awaited<ReturnType<typeof serveReferenceProcessor>>;
+export type ProcessorInProcess = Awaited<ReturnType<typeof manage>>['processor'];
 export type ReferenceProcessor = Awaited<ReturnType<typeof startReferenceProcessor>>;
 
 /** The reference processor in the process of the test, on a port of 127.0.0.1 that stays the same through restarts. */
-export const serveReferenceProcessor = async (options: Options = {}) => (await manage(options, serve)).processor;
+export async function serveReferenceProcessor(options: Options = {}) {
+  const { processor, running } = await manage(options, serve);
+  return {
+    ...processor,
+    /** Connections are cut, and what was at work goes on, as if the network had failed. */
+    cut: () => running().cut(),
+  };
+}
 
 /**
  * The reference processor as a process of its own, for tests that signal it, kill it or look at its exit. Throws with its
@@ -134,6 +141,7 @@ async function serve(environment: Environment) {
   const app = createServer({ charges, refunds }, behaviour, Math.random, pino({ level: 'silent' }));
   await app.listen({ host, port });
   return {
+    cut: () => app.server.closeAllConnections(),
     async kill() {
       killed = true;
       if (!app.server.listening) return;
