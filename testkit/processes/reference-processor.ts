@@ -19,6 +19,7 @@ import { createRefunds } from '#idempay/reference-processor/refunds.js';
 import { createServer } from '#idempay/reference-processor/server.js';
 import { readSettings } from '#idempay/reference-processor/settings.js';
 import { type Answer, type Ask, ask } from '../client/http-client.js';
+import { gate } from '../concurrency.js';
 import { REFERENCE_PROCESSOR } from '../programs.js';
 import { freePort } from '../servers/server-process.js';
 import { type Environment, startProgram } from './service.js';
@@ -41,6 +42,8 @@ export async function serveReferenceProcessor(options: Options = {}) {
     ...processor,
     /** Connections are cut, and what was at work goes on, as if the network had failed. */
     cut: () => running().cut(),
+    /** Charges are made and logged from now on, and their replies wait for the call of what it returns. */
+    holdReplies: () => running().holdReplies(),
   };
 }
 
@@ -136,12 +139,30 @@ async function serve(environment: Environment) {
     // A process that was killed writes nothing more.
     append: (next) => (line) => (killed ? new Promise<void>(() => {}) : next(line)),
   });
-  const charges = createCharges(mortal, Math.random);
+  let replies = Promise.resolve();
+  const charges = decorated(createCharges(mortal, Math.random), {
+    charge:
+      (next) =>
+      async (...charge) => {
+        const held = replies;
+        const result = await next(...charge);
+        await held;
+        return result;
+      },
+  });
   const refunds = createRefunds(mortal, charges, Math.random);
   const app = createServer({ charges, refunds }, behaviour, Math.random, pino({ level: 'silent' }));
   await app.listen({ host, port });
   return {
     cut: () => app.server.closeAllConnections(),
+    holdReplies() {
+      const { opened, open } = gate();
+      replies = opened;
+      return () => {
+        replies = Promise.resolve();
+        open();
+      };
+    },
     async kill() {
       killed = true;
       if (!app.server.listening) return;
