@@ -23,6 +23,7 @@ const ABOUT = [
 const SHOWN = { description: 'Blue shoes', metadata: { cart: '8812', link: 'a=b', note: '' } };
 const SOURCE = 'tok_1a2b3c';
 const BY_VARIABLE = { IDEMPAY_SOURCE: SOURCE };
+const ENDLESS_MS = 600_000;
 const KEY = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
 
 let folder: string;
@@ -32,7 +33,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 describe('idempay pay with what the payment is about', () => {
-  const shared = shareProcessedService(embedded, {}, { PROCESSOR_TIMEOUT_MS: '1000' });
+  const shared = shareProcessedService(embedded);
   const idempay = (parameters: readonly string[], environment = {}) =>
     runCommandHere(shared().url, ['pay', ...MONEY, ...parameters], environment);
   const chargesOf = (key: string) => shared().processor.chargesOf(key);
@@ -65,9 +66,9 @@ describe('idempay pay with what the payment is about', () => {
 
   it('names it in the advice to go on without its texts, and --resume sends it', async () => {
     const { processor } = shared();
-    await processor.behave({ latencyMs: 3_000 });
-    const unknown = await idempay([...ABOUT, '--deadline', '1'], BY_VARIABLE);
-    await processor.behave({ latencyMs: 0 });
+    await processor.behave({ latencyMs: ENDLESS_MS });
+    const unknown = await idempay([...ABOUT, '--deadline', '5'], BY_VARIABLE);
+    await processor.restart({ latencyMs: 0 });
     const key = KEY.exec(unknown.stderr)?.[0] ?? '';
     expect([unknown.code, unknown.stderr]).toEqual([
       4,

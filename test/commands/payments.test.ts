@@ -18,6 +18,9 @@ import { until } from '../../testkit/time/until.js';
 /** Nobody listens there. */
 const NOBODY = 'http://127.0.0.1:1';
 const SECOND = ['--deadline', '1'];
+/** Enough for a charge to reach the processor, also if the machine pauses. */
+const FIVE_SECONDS = ['--deadline', '5'];
+const ENDLESS_MS = 600_000;
 const HUNDRED = ['--amount', '100.00', '--currency', 'USD'];
 const KEY = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
 
@@ -28,7 +31,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 describe('idempay pay', () => {
-  const shared = shareProcessedService(embedded, {}, { PROCESSOR_TIMEOUT_MS: '1000' });
+  const shared = shareProcessedService(embedded);
   const idempay = (...parameters: string[]) => runCommandHere(shared().url, parameters);
   const chargesOf = async (key: string) => (await shared().processor.chargesOf(key)).length;
 
@@ -88,10 +91,10 @@ describe('idempay pay', () => {
   });
 
   it('with --reference and no known outcome ends with 4, and the same command goes on', async () => {
-    await shared().processor.behave({ latencyMs: 3_000 });
+    await shared().processor.behave({ latencyMs: ENDLESS_MS });
     const parameters = ['pay', '--reference', 'order-19', ...HUNDRED];
-    const paid = await idempay(...parameters, ...SECOND);
-    await shared().processor.behave({ latencyMs: 0 });
+    const paid = await idempay(...parameters, ...FIVE_SECONDS);
+    await shared().processor.restart({ latencyMs: 0 });
     expect([paid.code, paid.stderr]).toEqual([4, expect.stringContaining('To go on: the same command again')]);
     expect(paid.stderr).not.toContain('--resume');
     expect(paid.stderr).not.toContain('Idempotency-Key');
@@ -143,9 +146,9 @@ describe('idempay pay', () => {
   });
 
   it('a payment without a known outcome ends with 4 and the command that goes on', async () => {
-    await shared().processor.behave({ latencyMs: 3_000 });
-    const paid = await idempay('pay', ...HUNDRED, ...SECOND);
-    await shared().processor.behave({ latencyMs: 0 });
+    await shared().processor.behave({ latencyMs: ENDLESS_MS });
+    const paid = await idempay('pay', ...HUNDRED, ...FIVE_SECONDS);
+    await shared().processor.restart({ latencyMs: 0 });
     const key = KEY.exec(paid.stderr)?.[0] ?? '';
     expect(paid.code).toBe(4);
     expect(paid.stderr).toContain(`idempay pay --resume ${key} --amount 100.00 --currency USD`);
@@ -157,13 +160,13 @@ describe('idempay pay', () => {
   it.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
     'ended by %s while it pays, ends with 4 and the command that goes on',
     async (signal) => {
-      await shared().processor.behave({ latencyMs: 3_000 });
+      await shared().processor.behave({ latencyMs: ENDLESS_MS });
       const paying = startCommand(shared().url, ['pay', ...HUNDRED]);
       const told = await until('the key is told', 10_000, () => KEY.exec(paying.output.stderr)?.[0]);
       await until('the payment is under way', 10_000, async () => (await idempay('status', told)).code === 4);
       paying.interrupt(signal);
       const { code, stderr } = await paying.result;
-      await shared().processor.behave({ latencyMs: 0 });
+      await shared().processor.restart({ latencyMs: 0 });
       expect([code, stderr]).toEqual([4, expect.stringContaining('idempay pay --resume')]);
       expect(await idempay('pay', '--resume', told, ...HUNDRED)).toMatchObject({ code: 0 });
       expect(await chargesOf(told)).toBe(1);
@@ -229,9 +232,9 @@ describe('idempay pay', () => {
     const wrong = startCommand(gateway.url, [...parameters, '--source', 'tok 1']);
     await until('the wrong payment to be refused', 60_000, () => isRefused);
     const { idempotencyKey } = JSON.parse(readFileSync(file, 'utf8'));
-    await shared().processor.behave({ latencyMs: 3_000 });
-    const unknown = await idempay(...parameters, ...SECOND);
-    await shared().processor.behave({ latencyMs: 0 });
+    await shared().processor.behave({ latencyMs: ENDLESS_MS });
+    const unknown = await idempay(...parameters, ...FIVE_SECONDS);
+    await shared().processor.restart({ latencyMs: 0 });
     release();
     const refused = await wrong.result;
     await gateway.close();

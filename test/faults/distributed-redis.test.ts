@@ -16,6 +16,7 @@ import {
   INVALID_KEY,
   keyRecord,
   UNKNOWN_KEY,
+  untilPaid,
 } from '../../testkit/client/payment-answers.js';
 import {
   changeStatus,
@@ -26,6 +27,7 @@ import {
   readTransaction,
 } from '../../testkit/client/transactions.js';
 import { executionOf, openDistributedStores, openTestStores } from '../../testkit/deployments/distributed-stores.js';
+import { startHoldingProcessor } from '../../testkit/servers/holding-processor.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -205,18 +207,27 @@ describe('what the stores are asked', async () => {
   const stores = await openDistributedStores();
   afterAll(() => stores.close());
   const { wires } = stores;
-  // A payment that takes this long is under way when it is repeated.
-  const { url } = await stores.serve({ ...wires.environment, PROCESSOR_DELAY_MS: '500' });
+  const { url } = await stores.serve(wires.environment);
   await untilFullService(url);
 
   // For a repeat of a payment under way the row is asked as well: `distributed-lock-left.test.ts`.
   test('two round trips to Redis for a first payment, one for a new key, and none for what this process has finished', async () => {
+    // A database has simulated payments or real ones.
+    const own = await openDistributedStores();
+    onTestFinished(() => own.close());
+    const { wires } = own;
+    const { environment, release } = await startHoldingProcessor();
+    const { url } = await own.serve({ ...wires.environment, ...environment });
+    const before = await generateKey(url);
+    release(before);
+    await untilPaid(url, before);
     const issues = wires.redis.count('KEY GENERATED');
     const key = await generateKey(url);
     expect(issues()).toBe(1);
     const trips = wires.redis.count(inNames(key));
     const { finished } = await beginPayment(url, key);
     expect(trips()).toBe(1 + 1);
+    release(key);
     const id = expectFirst(await finished);
     expect(trips()).toBe(2 + 1);
     expectReplay(await pay(url, key), id);

@@ -17,7 +17,6 @@ import { NEXT, nextMigrations } from '../../testkit/protocol/next-migration.js';
 import { until } from '../../testkit/time/until.js';
 
 const MONEY = { amount: '25.00', currency: 'EUR' };
-const SETTINGS = { LOCK_TTL_SECONDS: '2', PROCESSOR_TIMEOUT_MS: '1000' };
 const DEADLINE_MS = 60_000;
 const MIGRATE = join(ROOT, 'testkit', 'processes', 'migrate.mjs');
 
@@ -34,7 +33,7 @@ const untilPaid = (url: string, reference: string): Promise<Answer> =>
 async function startProcessor(behaviour = {}) {
   const processor = await serveReferenceProcessor({ behaviour });
   onTestFinished(() => processor.close());
-  return { processor, real: { PROCESSOR_URL: processor.url, ...SETTINGS } };
+  return { processor, real: { PROCESSOR_URL: processor.url } };
 }
 
 async function openStores(deployment: { open(): Promise<Stores> }): Promise<Stores> {

@@ -26,6 +26,8 @@ import { pause, until } from '../../testkit/time/until.js';
 
 const MAX_IN_FLIGHT = 24;
 const OVERLOAD = 4 * MAX_IN_FLIGHT;
+/** For outcomes that do not come from the time-out. */
+const PATIENT = { PROCESSOR_TIMEOUT_MS: '10000', LOCK_TTL_SECONDS: '20' };
 const DECLINED = { status: 402, error: 'Payment Required', message: 'Payment declined: insufficient funds' };
 
 describeDeployments('a payment over the network', (deployment) => {
@@ -44,7 +46,7 @@ describeDeployments('a payment over the network', (deployment) => {
 
   test('that is declined is 402 on every repeat, also when the processor would take it now and after a restart', async () => {
     const { payer, processor } = environment;
-    const [{ url }, other] = await environment.serveTwo();
+    const [{ url }, other] = await environment.serveTwo(PATIENT);
     await processor.behave({ declineRate: 1 });
     const key = await payer.newKey(url);
     const first = await payer.pay(url, key);
@@ -53,7 +55,7 @@ describeDeployments('a payment over the network', (deployment) => {
     await processor.behave({ declineRate: 0 });
     for (const each of [url, other.url]) await expectStaysDeclined(each, key);
     await environment.stop();
-    await expectStaysDeclined((await environment.serve()).url, key);
+    await expectStaysDeclined((await environment.serve(PATIENT)).url, key);
     await environment.check();
   });
 
@@ -64,7 +66,7 @@ describeDeployments('a payment over the network', (deployment) => {
       if (received.filter((request) => request.method === 'POST').length === 1) return response.destroy();
       return response.writeHead(402).end(JSON.stringify({ status: 'declined', reason }));
     });
-    const { url } = await environment.serve({ PROCESSOR_URL: `http://127.0.0.1:${port}` });
+    const { url } = await environment.serve({ ...PATIENT, PROCESSOR_URL: `http://127.0.0.1:${port}` });
     const key = await generateKey(url);
     expectUnknown(await pay(url, key));
     const repeated = await until('an answer of the repeat', TIMEOUT_MS * 10, async () => {
@@ -78,7 +80,7 @@ describeDeployments('a payment over the network', (deployment) => {
 
   test('whose reply was lost is a 504, and the repeat looks it up and gives the first answer', async () => {
     const { payer } = environment;
-    const [{ url }, other] = await environment.serveTwo();
+    const [{ url }, other] = await environment.serveTwo(PATIENT);
     const key = await givenUnknown(url, { lostReplyRate: 1 });
     expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
     expect(await findPayment(url, key)).toMatchObject({ state: 'PROCESSING', executions: 1 });

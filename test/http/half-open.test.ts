@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { expectError } from '../../testkit/client/error-body.js';
 import { ask, generateKey } from '../../testkit/client/http-client.js';
 import { expectFirst, expectUnspent } from '../../testkit/client/payment-answers.js';
+import { shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { exchange, openConnection, paymentText, requestText, statusesIn } from '../../testkit/client/raw-http.js';
 import { inParallel } from '../../testkit/concurrency.js';
 import { describeOneDeployment, embedded, type Stores } from '../../testkit/deployments/deployments.js';
@@ -12,7 +13,8 @@ import { shareProcess } from '../../testkit/deployments/shared-service.js';
 import { openSockets } from '../../testkit/processes/open-sockets.js';
 import { DRAIN_LIMIT_MS } from '../../testkit/processes/service.js';
 import { makeCertificates } from '../../testkit/servers/certificates.js';
-import { pause, until } from '../../testkit/time/until.js';
+import { startHoldingProcessor } from '../../testkit/servers/holding-processor.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Long enough that the end of the sending side comes while the payment is under way. */
 const SLOW = { PROCESSOR_DELAY_MS: '300' };
@@ -62,12 +64,16 @@ describeOneDeployment('a client that ends its sending side after its request', (
   test('gets its answer in a drain', async () => {
     const stores = await deployment.open();
     onTestFinished(() => stores.close());
-    const service = await stores.start({ PROCESSOR_DELAY_MS: '1500' });
+    const { environment, release } = await startHoldingProcessor();
+    const service = await stores.start(environment);
     const key = await generateKey(service.url);
     const answering = exchange(service.port, paymentText(key), HALF_CLOSED);
-    await pause(300);
+    const isUnderWay = async () => (await shownPaymentOf(service.url, key)).state === 'PROCESSING';
+    await until('the payment is under way', SETTLED_MS, isUnderWay);
     const since = performance.now();
     const stopped = service.stop();
+    await until('the drain has begun', SETTLED_MS, () => service.logs.some(({ msg }) => msg === 'draining'));
+    release(key);
     const answer = await answering;
     if (!answer) throw new Error('there was no answer');
     expectFirst(answer);

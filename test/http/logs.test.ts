@@ -49,7 +49,7 @@ describeDeployments('the log', (deployment) => {
       API_KEYS_FILE: file,
       PROCESSOR_URL: `http://shop:${PASSWORDS.processor}@127.0.0.1:${processor.port}`,
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-      ...{ PROCESSOR_TIMEOUT_MS: '500', LOCK_TTL_SECONDS: '1', PROCESSOR_DEDUP_SECONDS: '0' },
+      PROCESSOR_DEDUP_SECONDS: '0',
     };
     const { url, logs, stop } = await stores.serve(settings);
     const send = (path: string, { headers }: Ask = {}) =>

@@ -114,8 +114,6 @@ describeDeployments('metrics', (deployment) => {
     const { client, processor, expectToAddUp } = await open({
       PAYLOAD_MISMATCH: 'reject',
       MAX_PAYMENTS_IN_FLIGHT: `${IN_FLIGHT}`,
-      LOCK_TTL_SECONDS: '2',
-      PROCESSOR_TIMEOUT_MS: '1000',
     });
     const keys: string[] = [];
     const newKeys = async (many: number) => {

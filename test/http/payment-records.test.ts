@@ -20,10 +20,11 @@ import {
   shownPaymentOf,
 } from '../../testkit/client/payment-records.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareHeldService } from '../../testkit/deployments/held-service.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { newKeyOf } from '../../testkit/protocol/payment-attempts.js';
-import { until } from '../../testkit/time/until.js';
+import { until, untilPast } from '../../testkit/time/until.js';
 
 type Conditions = Record<string, string | string[]>;
 
@@ -35,12 +36,13 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const LEASE_MS = 30_000;
 const CLAIM_DEADLINE_MS = 5_000;
+const CHARGE_MS = 500;
 const OTHER_TAG = '"0123456789abcdef0123456789abcdef"';
 const NO_KEYS = ['abc', `${UNKNOWN_KEY}0`, 'x'.repeat(8_000), '%20%20', '%00%01', 'caf%C3%A9', '%27%20OR%201=1'];
 
 describeDeployments('GET /api/payments/{key}', (deployment) => {
   const shared = shareService(deployment);
-  const slow = shareService(deployment, { PROCESSOR_DELAY_MS: '1000' });
+  const slow = shareHeldService(deployment);
   const processed = shareProcessedService(deployment);
 
   it('shows a key that was issued as PENDING, in exactly this text, also after its payment was refused', async () => {
@@ -167,12 +169,14 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
     const shown = shownIn(processing);
     expect(shown).toMatchObject({ state: 'PROCESSING', amount: '9.90', currency: 'USD', executions: 1 });
 
+    await untilPast(CHARGE_MS);
+    slow.release(key);
     const transactionId = expectFirst(await finished);
     const completed = await readPayment(slow.url, key);
     const { settledAt, ...rest } = shownIn(completed);
     expect({ ...rest, settledAt: null }).toEqual({ ...shown, state: 'COMPLETED' });
     expect(rest.transactionId).toBe(transactionId);
-    expect(Date.parse(settledAt as string) - Date.parse(rest.claimedAt as string)).toBeGreaterThanOrEqual(990);
+    expect(Date.parse(settledAt as string) - Date.parse(rest.claimedAt as string)).toBeGreaterThanOrEqual(CHARGE_MS);
     expect(new Set([pending, processing, completed].map(tagOf)).size).toBe(3);
   });
 

@@ -3,9 +3,11 @@ import { credentialOf } from '../../testkit/client/credentials.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
 import { requireKeys } from '../../testkit/client/key-file.js';
+import { scrape, sumOf } from '../../testkit/client/metrics.js';
 import { beginPayment, expectFirst, payPreferring } from '../../testkit/client/payment-answers.js';
 import { readPayment, shownPayment } from '../../testkit/client/payment-records.js';
 import { describeOneDeployment } from '../../testkit/deployments/deployments.js';
+import { shareHeldService } from '../../testkit/deployments/held-service.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
@@ -33,7 +35,7 @@ async function expectRecord(
 
 describeOneDeployment('Prefer: return=representation', (deployment) => {
   const shared = shareService(deployment);
-  const slow = shareService(deployment, { PROCESSOR_DELAY_MS: '1500' });
+  const slow = shareHeldService(deployment);
 
   test('gives the record of a first payment, of a repeat, and of the status', async () => {
     const { url } = shared;
@@ -79,8 +81,10 @@ describeOneDeployment('Prefer: return=representation', (deployment) => {
     const { url } = slow;
     const key = await generateKey(url);
     const { finished } = await beginPayment(url, key);
-    const waited = await payPreferring(url, key, `${RECORD}, wait=20`);
-    await expectRecord(url, waited, { applied: `wait=20, ${RECORD}` });
+    const waiting = payPreferring(url, key, `${RECORD}, wait=20`);
+    await expect.poll(async () => sumOf(await scrape(url), 'idempay_payment_waiters')).toBe(1);
+    slow.release(key);
+    await expectRecord(url, await waiting, { applied: `wait=20, ${RECORD}` });
     expectFirst(await finished);
   });
 

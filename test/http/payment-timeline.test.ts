@@ -11,6 +11,7 @@ import {
   timelineOf,
 } from '../../testkit/client/payment-records.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareHeldService } from '../../testkit/deployments/held-service.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { until } from '../../testkit/time/until.js';
@@ -20,15 +21,14 @@ const DAY_MS = 24 * HOUR_MS;
 const DEADLINE_MS = 15_000;
 /** So that what is unknown is an operator's soon. */
 const DEDUP_SECONDS = 3;
-/** A claim that takes longer than the rest of its lease sends nothing, so the lease is much longer than the time-out. */
-const UNCLEAR = { PROCESSOR_DEDUP_SECONDS: `${DEDUP_SECONDS}`, PROCESSOR_TIMEOUT_MS: '900', LOCK_TTL_SECONDS: '3' };
+const UNCLEAR = { PROCESSOR_DEDUP_SECONDS: `${DEDUP_SECONDS}` };
 
 const namesOf = ({ events }: ShownTimeline) => events.map(({ event }) => event);
 const msOf = (time: string | null | undefined) => Date.parse(time ?? '');
 
 describeDeployments('GET /api/payments/{key}/timeline', (deployment) => {
   const shared = shareService(deployment);
-  const slow = shareService(deployment, { PROCESSOR_DELAY_MS: '1000' });
+  const slow = shareHeldService(deployment);
   const processed = shareProcessedService(deployment, {}, UNCLEAR);
 
   it('tells of a key that was issued when that was, and until when it can be paid with', async () => {
@@ -72,6 +72,7 @@ describeDeployments('GET /api/payments/{key}/timeline', (deployment) => {
     expect(events.map(({ event }) => event)).toEqual(['issued', 'claimed']);
     expect(next.what).toBe('under way');
     expect(msOf(next.at)).toBeGreaterThan(Date.now());
+    slow.release(key);
     expectFirst(await finished);
   });
 

@@ -1,4 +1,4 @@
-import { Agent, type ServerResponse } from 'node:http';
+import { Agent } from 'node:http';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, generateKey, pay, transactionIdOf } from '../../testkit/client/http-client.js';
@@ -19,20 +19,18 @@ import {
 } from '../../testkit/client/payment-answers.js';
 import { GOOD_BODY, UNREADABLE_BODIES } from '../../testkit/client/payment-bodies.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
-import { GOOD_LENGTH, openConnection, paymentText, sendAndVanish } from '../../testkit/client/raw-http.js';
+import { GOOD_LENGTH, openConnection, paymentText } from '../../testkit/client/raw-http.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareHeldService } from '../../testkit/deployments/held-service.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { lookUpCharge } from '../../testkit/processes/reference-processor.js';
-import { startHttpServer } from '../../testkit/servers/processor-servers.js';
 import { until } from '../../testkit/time/until.js';
 
 /** Longer than any test, so that only a test that ends its service sees the end. */
 const ENDLESS_MS = 600_000;
 /** A timer may fire a little before the moment by another clock. */
 const CLOCK_GRAIN_MS = 10;
-/** By then a request that would be answered at once has been. A busy machine takes its time to accept connections. */
-const SURELY_WAITING_MS = 900;
 const MANY = 100;
 const REACHED_DEADLINE_MS = 10_000;
 
@@ -45,7 +43,7 @@ const waitersOf = async (url: string) =>
 /** `test/unit/request-headers` has every form of the header. */
 describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
   const endless = shareService(deployment, { PROCESSOR_DELAY_MS: `${ENDLESS_MS}`, PAYLOAD_MISMATCH: 'reject' });
-  const shared = shareService(deployment, { PROCESSOR_DELAY_MS: '2000' });
+  const shared = shareHeldService(deployment);
 
   describe('with a payment that does not end', () => {
     let key: string;
@@ -79,13 +77,10 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
       const waiters = () => waitersOf(endless.url);
       const port = Number(new URL(endless.url).port);
       const text = paymentText(key, [GOOD_LENGTH, `Prefer: ${LONG_WAIT}`]).repeat(count);
-      const left = sendAndVanish(port, text, {
-        afterMs: SURELY_WAITING_MS,
-        // The end of the sending side alone is no sign that nobody reads the answer.
-        reset: true,
-      });
+      const client = openConnection(port, text);
       await expect.poll(waiters).toBe(String(count));
-      await left;
+      // The end of the sending side alone is no sign that nobody reads the answer.
+      client.resetAndDestroy();
       await expect.poll(waiters).toBe('0');
     });
 
@@ -138,6 +133,8 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
         [LONG_WAIT, 'wait=20', NO_PAYMENT_AT_ALL],
       ] as const;
       const waited = duplicates.map(([prefer, , body]) => timed(payPreferring(shared.url, key, prefer, body)));
+      await expect.poll(() => waitersOf(shared.url)).toBe(String(duplicates.length));
+      shared.release(key);
       const transactionId = expectFirst(await finished);
       for (const [index, { answer, tookMs }] of (await Promise.all(waited)).entries()) {
         expectReplay(answer, transactionId);
@@ -148,6 +145,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
 
     it('changes nothing for a first payment, nor for a repeat of one that is over', async () => {
       const key = await generateKey(shared.url);
+      shared.release(key);
       const first = await payPreferring(shared.url, key, LONG_WAIT);
       const repeat = await payPreferring(shared.url, key, LONG_WAIT);
       expectReplay(repeat, expectFirst(first));
@@ -155,18 +153,14 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
     });
 
     it(`answers one result to ${MANY} requests that wait or pay at the same moment, and charges once`, async () => {
-      const held: ServerResponse[] = [];
-      const { port, received } = await startHttpServer((response) => held.push(response));
-      const stores = await deployment.open();
-      onTestFinished(() => stores.close());
-      const { url } = await stores.serve({ PROCESSOR_URL: `http://127.0.0.1:${port}`, PROCESSOR_TIMEOUT_MS: '25000' });
+      const { url } = shared;
       const key = await generateKey(url);
       const agent = new Agent();
       const sent = Array.from({ length: MANY }, () => payPreferring(url, key, LONG_WAIT, undefined, agent));
-      await until('the charge has reached the processor', REACHED_DEADLINE_MS, () => held.length > 0);
+      await until('the charge has reached the processor', REACHED_DEADLINE_MS, () => shared.requestsOf(key).length > 0);
       // Comes to the service after all of them, and leaves it when they wait, however slow the machine is.
       expectInProgress(await payPreferring(url, key, 'wait=1', undefined, agent));
-      held[0]?.writeHead(201, { 'Content-Type': 'application/json' }).end('{"status":"succeeded"}');
+      shared.release(key);
 
       const answers = await Promise.all(sent);
       const [first, ...others] = answers.filter(({ headers }) => headers['idempotent-replayed'] === undefined);
@@ -174,7 +168,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
       const transactionId = expectFirst(first as Answer);
       for (const answer of answers) if (answer !== first) expectReplay(answer, transactionId);
       expect(answers.filter(({ headers }) => headers['preference-applied'] === LONG_WAIT)).toHaveLength(MANY - 1);
-      expect(received.map(({ method }) => method)).toEqual(['POST']);
+      expect(shared.requestsOf(key).map(({ method }) => method)).toEqual(['POST']);
     });
 
     /** The last one: its service ends. */
@@ -191,6 +185,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
 
       const begun = performance.now();
       const drained = shared.service.stop();
+      shared.release(key);
       const transactionId = expectFirst(await finished);
       for (const answer of await Promise.all(waiting)) {
         expectReplay(answer, transactionId);
@@ -220,11 +215,11 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
 });
 
 describeDeployments('a request that waits for an attempt that ends without an outcome', (deployment) => {
-  const shared = shareProcessedService(deployment, {}, { PROCESSOR_TIMEOUT_MS: '1500', LOCK_TTL_SECONDS: '4' });
+  const shared = shareProcessedService(deployment);
 
   it.each([
-    ['finds the charge whose reply was lost', { replyLatencyMs: 1_000, lostReplyRate: 1 }, 200],
-    ['does not find out either, a 504; a later one does', { latencyMs: 4_000 }, 504],
+    ['finds the charge whose reply was lost', { replyLatencyMs: ENDLESS_MS }, 200],
+    ['does not find out either, a 504; a later one does', { latencyMs: ENDLESS_MS }, 504],
   ])('begins an attempt of its own, which %s', async (_what, behaviour, status) => {
     const { url, processor } = shared();
     const key = await generateKey(url);
@@ -232,14 +227,18 @@ describeDeployments('a request that waits for an attempt that ends without an ou
     const { finished } = await beginPayment(url, key);
     const duplicate = payPreferring(url, key, LONG_WAIT);
     // A charge keeps the behaviour that it found.
-    const isReached = async () => (await lookUpCharge(processor.url, key)).status !== 404;
+    const isReached = async () => (await lookUpCharge(processor.url, key)).status === (status === 200 ? 200 : 409);
     await until('the charge has reached the processor', REACHED_DEADLINE_MS, isReached);
-    await processor.behave({ latencyMs: 0, replyLatencyMs: 0, lostReplyRate: 0 });
+    await processor.behave({ latencyMs: 0, replyLatencyMs: 0 });
+    await expect.poll(() => waitersOf(url)).toBe('1');
+    processor.cut();
     expectError(await finished, 504);
 
     const answer = await duplicate;
     expect(answer.status, answer.text).toBe(status);
     expectWaited(answer, LONG_WAIT);
+    // A charge that is still at work is never made.
+    await processor.restart();
     const transactionId = transactionIdOf(await untilPaid(url, key));
     if (status === 200) expect(transactionIdOf(answer)).toBe(transactionId);
     const payment = await shownPaymentOf(url, key);

@@ -10,16 +10,16 @@ import { shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { openConnection, paymentText, sendAndVanish, statusesIn } from '../../testkit/client/raw-http.js';
 import { inParallel } from '../../testkit/concurrency.js';
 import { DEPLOYMENTS, type Deployment, describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
-import { expectUnknown } from '../../testkit/deployments/processor-environment.js';
+import { expectUnknown, untilCharged } from '../../testkit/deployments/processor-environment.js';
 import { shareProcess } from '../../testkit/deployments/shared-service.js';
 import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import { DRAIN_LIMIT_MS, type LogLine, runToExit } from '../../testkit/processes/service.js';
 import type { ServiceInProcess } from '../../testkit/processes/service-in-process.js';
+import { startHoldingProcessor } from '../../testkit/servers/holding-processor.js';
 import { until } from '../../testkit/time/until.js';
 
 const PACKAGE = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
 const [ANY_DEPLOYMENT] = DEPLOYMENTS as [Deployment];
-const CHARGE_MS = 1_000;
 /** Longer than any test. */
 const ENDLESS_MS = '600000';
 const SHORT_DRAIN_MS = 200;
@@ -79,7 +79,8 @@ describeDeployments('a process', (deployment) => {
   });
 
   it('answers what is under way on SIGTERM, sent again and again, and keeps what it answered', async () => {
-    const service = await shared.stores.start({ PROCESSOR_DELAY_MS: '1000' });
+    const { environment, release } = await startHoldingProcessor();
+    const service = await shared.stores.start(environment);
     const keys = await Promise.all(Array.from({ length: 4 }, () => generateKey(service.url)));
     const begun = await Promise.all(keys.map((key) => beginPayment(service.url, key)));
     // Twice at once, as a process group gets it.
@@ -89,10 +90,11 @@ describeDeployments('a process', (deployment) => {
     const health = () => ask(`${service.url}/api/health/redis`, { agent: new Agent() });
     await expect.poll(() => health().catch(String)).toMatch(/ECONNREFUSED|ECONNRESET|socket hang up/);
     service.signal('SIGTERM');
+    for (const key of keys) release(key);
     const ids = await Promise.all(begun.map(async ({ finished }) => expectFirst(await finished)));
     expect(await service.ended).toEqual({ code: 0, signal: null });
 
-    const next = await shared.stores.serve();
+    const next = await shared.stores.serve(environment);
     for (const [index, key] of keys.entries()) expectReplay(await pay(next.url, key), ids[index]);
   });
 });
@@ -120,11 +122,14 @@ describeDeployments('a drain', (deployment) => {
 
   it('waits for a payment whose client has disconnected, so that a restart repeats it', async () => {
     const stores = await openStores(deployment);
-    const service = await stores.serve({ PROCESSOR_DELAY_MS: `${CHARGE_MS}` });
+    const { environment, release } = await startHoldingProcessor();
+    const service = await stores.serve(environment);
     const { key, transactionId } = await givenPaymentWithoutClient(service);
-    await service.stop();
+    const stopped = service.stop();
+    release(key);
+    await stopped;
 
-    const next = await stores.serve();
+    const next = await stores.serve(environment);
     expect(await shownPaymentOf(next.url, key)).toMatchObject({ state: 'COMPLETED', executions: 1 });
     expectReplay(await pay(next.url, key), transactionId);
   });
@@ -171,13 +176,15 @@ describeDeployments('a drain', (deployment) => {
   });
 
   it('that must cut a charge over the network gives it up, and the repeat looks it up', async () => {
-    const processor = await serveReferenceProcessor({ behaviour: { latencyMs: CHARGE_MS } });
+    const processor = await serveReferenceProcessor({ behaviour: { replyLatencyMs: Number(ENDLESS_MS) } });
     onTestFinished(() => processor.close());
     const stores = await openStores(deployment);
     const service = await stores.serve({ PROCESSOR_URL: processor.url });
     const { key } = await givenPaymentWithoutClient(service);
+    await untilCharged(processor, key);
     await service.stop(SHORT_DRAIN_MS);
 
+    await processor.behave({ replyLatencyMs: 0 });
     const next = await stores.serve({ PROCESSOR_URL: processor.url });
     await untilPaid(next.url, key);
     expect(await processor.chargesOf(key)).toHaveLength(1);

@@ -17,7 +17,7 @@ const DEADLINE_MS = 10_000;
 const askFor = (url: string, key: string) => ask(`${url}/api/payments/${key}/processor-answer`);
 
 describeDeployments('GET /api/payments/{key}/processor-answer', (deployment) => {
-  const shared = shareProcessedService(deployment, {}, { PROCESSOR_TIMEOUT_MS: '900', LOCK_TTL_SECONDS: '2' });
+  const shared = shareProcessedService(deployment);
   const simulated = shareService(deployment);
 
   async function answerFor(key: string, url = shared().url) {

@@ -191,8 +191,9 @@ describeOneDeployment('traces', (deployment) => {
   });
 
   test('of recovery and of an operator are their own, and reach the processor', async () => {
-    const settings = { PROCESSOR_TIMEOUT_MS: '500', LOCK_TTL_SECONDS: '1', PROCESSOR_DEDUP_SECONDS: '0' };
-    const { url, collector, charged, processorAnswers } = await openService(deployment, settings);
+    const { url, collector, charged, processorAnswers } = await openService(deployment, {
+      PROCESSOR_DEDUP_SECONDS: '0',
+    });
     processorAnswers((response) => void response.destroy());
     const caller = startCaller();
     const recovered = await generateKey(url);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
 import { ask, sendJson } from '../../testkit/client/http-client.js';
-import { untilAtWork } from '../../testkit/deployments/processor-environment.js';
+import { REACHED_DEADLINE_MS } from '../../testkit/deployments/processor-environment.js';
 import {
   lookUpCharge,
   type ProcessorInProcess,
@@ -10,6 +10,7 @@ import {
   serveReferenceProcessor,
   USUAL_CHARGE,
 } from '../../testkit/processes/reference-processor.js';
+import { until } from '../../testkit/time/until.js';
 
 const RETURN_URL = 'https://shop.example/back?order=1&x="y"';
 const WITH_PAYER = { ...USUAL_CHARGE, returnUrl: RETURN_URL };
@@ -156,9 +157,15 @@ describe('an ending at the reference processor', () => {
 
   it('while its charge is at work declines it, and no look-up says anything else', async () => {
     await processor.behave({ latencyMs: DELAY_MS });
-    const underWay = charge(USUAL_CHARGE);
-    await untilAtWork(processor, reference);
-    expect(await end()).toMatchObject([200, ENDED]);
+    const { underWay, ended } = await until('an ending while the charge is at work', REACHED_DEADLINE_MS, async () => {
+      // A machine that pauses may end the charge too late.
+      reference = randomUUID();
+      const underWay = charge(USUAL_CHARGE);
+      await until('the charge to arrive', REACHED_DEADLINE_MS, async () => (await lookUp())[0] !== 404);
+      const ended = await end();
+      return ended[1].status !== 'succeeded' && { underWay, ended };
+    });
+    expect(ended).toMatchObject([200, ENDED]);
     expect(await lookUp()).toMatchObject([200, ENDED]);
     expect(await underWay).toMatchObject([402, ENDED]);
     expect(await statuses()).toEqual(['declined']);

@@ -19,6 +19,7 @@ import { createRefunds } from '#idempay/reference-processor/refunds.js';
 import { createServer } from '#idempay/reference-processor/server.js';
 import { readSettings } from '#idempay/reference-processor/settings.js';
 import { type Answer, type Ask, ask } from '../client/http-client.js';
+import { gate } from '../concurrency.js';
 import { REFERENCE_PROCESSOR } from '../programs.js';
 import { freePort } from '../servers/server-process.js';
 import { type Environment, startProgram } from './service.js';
@@ -31,11 +32,20 @@ interface Options {
   readonly environment?: Environment;
 }
 
-export type ProcessorInProcess = Awaited<ReturnType<typeof serveReferenceProcessor>>;
+export type ProcessorInProcess = Awaited<ReturnType<typeof manage>>['processor'];
 export type ReferenceProcessor = Awaited<ReturnType<typeof startReferenceProcessor>>;
 
 /** The reference processor in the process of the test, on a port of 127.0.0.1 that stays the same through restarts. */
-export const serveReferenceProcessor = async (options: Options = {}) => (await manage(options, serve)).processor;
+export async function serveReferenceProcessor(options: Options = {}) {
+  const { processor, running } = await manage(options, serve);
+  return {
+    ...processor,
+    /** Connections are cut, and what was at work goes on, as if the network had failed. */
+    cut: () => running().cut(),
+    /** Charges are made and logged from now on, and their replies wait for the call of what it returns. */
+    holdReplies: () => running().holdReplies(),
+  };
+}
 
 /**
  * The reference processor as a process of its own, for tests that signal it, kill it or look at its exit. Throws with its
@@ -129,11 +139,30 @@ async function serve(environment: Environment) {
     // A process that was killed writes nothing more.
     append: (next) => (line) => (killed ? new Promise<void>(() => {}) : next(line)),
   });
-  const charges = createCharges(mortal, Math.random);
+  let replies = Promise.resolve();
+  const charges = decorated(createCharges(mortal, Math.random), {
+    charge:
+      (next) =>
+      async (...charge) => {
+        const held = replies;
+        const result = await next(...charge);
+        await held;
+        return result;
+      },
+  });
   const refunds = createRefunds(mortal, charges, Math.random);
   const app = createServer({ charges, refunds }, behaviour, Math.random, pino({ level: 'silent' }));
   await app.listen({ host, port });
   return {
+    cut: () => app.server.closeAllConnections(),
+    holdReplies() {
+      const { opened, open } = gate();
+      replies = opened;
+      return () => {
+        replies = Promise.resolve();
+        open();
+      };
+    },
     async kill() {
       killed = true;
       if (!app.server.listening) return;

@@ -11,7 +11,11 @@ export const MOST_CONNECTIONS = 256;
 type Received = Readonly<Record<'method' | 'url' | 'body', string>> & Pick<IncomingMessage, 'headers'>;
 
 /** A processor's server that speaks HTTP: answers each request, once it is here whole, as the test says. */
-export async function startHttpServer(answer: (response: ServerResponse, received: Received) => void) {
+export const startHttpServer = async (answer: Parameters<typeof openHttpServer>[0]) =>
+  closedByTest(await openHttpServer(answer));
+
+/** The same for a whole suite, which must close it. */
+export async function openHttpServer(answer: (response: ServerResponse, received: Received) => void) {
   const received: Received[] = [];
   const server = createHttpServer({ keepAliveTimeout: 60_000 }, async (request, response) => {
     const { method = '', url = '', headers } = request;
@@ -41,7 +45,12 @@ export async function startByteServer(answer: (socket: Socket, requestsBefore: n
     });
   });
   const references = () => received.map((text) => /idempotency-key: (\w+)/.exec(text)?.[1]);
-  return { ...(await listen(server)), received, asked, references };
+  return closedByTest({ ...(await listen(server)), received, asked, references });
+}
+
+function closedByTest<Opened extends { close(): Promise<unknown> }>(opened: Opened): Opened {
+  onTestFinished(async () => void (await opened.close()));
+  return opened;
 }
 
 async function listen(server: Server) {
@@ -55,15 +64,15 @@ async function listen(server: Server) {
     socket.on('close', () => open.delete(socket));
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
-  onTestFinished(async () => {
-    const closed = once(server.close(), 'close');
-    for (const socket of open) socket.destroy();
-    await closed;
-  });
   return {
     port: (server.address() as AddressInfo).port,
     connections: () => connections,
     mostAtOnce: () => mostAtOnce,
+    async close() {
+      const closed = once(server.close(), 'close');
+      for (const socket of open) socket.destroy();
+      await closed;
+    },
   };
 }
 
