@@ -15,10 +15,10 @@ import type { Answer, Lost } from './transport.js';
 
 const INVALID = new Set([400, 413, 414, 415, 417, 421, 431]);
 
-export function detailsOf(answer: Pick<Answer, 'status' | 'headers' | 'text'>, cause?: unknown): ErrorDetails {
+export function detailsOf(answer: Pick<Answer, 'status' | 'headers' | 'text'>): ErrorDetails {
   const { status, headers } = answer;
   const { type, charge, refund } = refusalIn(answer) ?? {};
-  return { status, requestId: headers.get('x-request-id') ?? undefined, type, charge, refund, cause };
+  return { status, requestId: headers.get('x-request-id') ?? undefined, type, charge, refund };
 }
 
 /**
@@ -44,11 +44,6 @@ export function retryAfterMs(headers: Headers): number {
 /** Statuses that are not final: another attempt may be answered differently. 425 is a gateway's, to what came in TLS early data (RFC 8470). */
 export function isMomentary(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || status >= 500;
-}
-
-/** A redirect has 0 in a browser. */
-export function isSuccess(status: number): boolean {
-  return status >= 200 && status < 300;
 }
 
 /**

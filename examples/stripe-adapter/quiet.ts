@@ -1,8 +1,6 @@
 /** The oldest are forgotten, and wait anew. */
 const MOST_QUIET = 100_000;
 
-export type Quiet = ReturnType<typeof createQuiet>;
-
 /** The references for which this process is sending something, and since when it has sent nothing for others. */
 export function createQuiet() {
   const underWay = new Map<string, number>();

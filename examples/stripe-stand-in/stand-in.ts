@@ -180,8 +180,6 @@ export const STAND_IN_CARDS = {
   [PROCESSING_CARD]: 'works, and Stripe knows it ten seconds later',
 };
 
-export type StripeStandIn = Awaited<ReturnType<typeof startStripeStandIn>>;
-
 /**
  * Stands in for the parts of Stripe's API that the adapter uses, as Stripe documents them. The first answer is kept with its
  * `Idempotency-Key` once execution began, also a 500; a key that is at work is 409, one with other parameters or another path 400; lists

@@ -72,7 +72,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
 → mark, note).catch(ignoreUnavailable);`,
     ],
     'an attempt of a lost row is sent although the next attempt has a record':
-      'claim.mayBeLost ? lookUpNext(referenceOf(claim)) : undefined → claim.mayBeLost ? NO_NEXT : undefined',
+      'claim.mayBeLost ? lookUpNext(referenceIn(claim)) : undefined → claim.mayBeLost ? NO_NEXT : undefined',
     'a row that was claimed after a loss keeps the amount of its request':
       "result.state === 'succeeded' && claim.claimedAfterLoss ? result.charged → result.state === 'succeeded' && claim.mayBeLost === null ? result.charged",
     'a charge whose amount is not known settles a row that was claimed after a loss':
@@ -182,10 +182,11 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     "takeover with the repeat's content":
       'finishTakeover(attempt, claimed.claim) → finishTakeover(attempt, { ...claimed.claim, content })',
     'claim after expiry accepted': '      claimBy,\n      turn →       claimBy: claimBy + 3_600_000,\n      turn',
-    'the record of a cancelled payment stays after the next payment': `await endings.forget(key, owner);
-        return { state: 'cancelled' };
-→ await endings.release(key, owner);
-        return { state: 'cancelled' };`,
+  },
+  'src/payments/attempt-endings.ts': {
+    'the record of a cancelled payment stays after the next payment':
+      '? endings.forget(key, owner) → ? endings.release(key, owner)',
+    'pending: a refused claim keeps the lock': ': endings.release(key, owner); → : Promise.resolve();',
   },
   'src/limits/unpaid-keys.ts': {
     'a client that issued most gets further keys while Redis is nearly full':
@@ -488,8 +489,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'the charge of another client is told':
       '!row || row.refund || !isVisibleTo(client, row.client) → !row || row.refund',
     'the key of a refund has a charge': '!row || row.refund || → !row ||',
-    'the key of one attempt speaks of that attempt alone':
-      'if (text !== undefined && attempt !== undefined) return ofReference({ text, attempt, client: row.client }); → ',
+    'the key of one attempt speaks of that attempt alone': 'if (reference) return ofReference(reference); → ',
     'a key that is named with its reference speaks of that attempt alone':
       'reference ? ofReference(reference) : ofKey(key, client) → ofKey(key, client)',
   },
@@ -783,7 +783,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a used key creates again, in SQLite': 'const known = key && find(key); → const known = key && false;',
   },
   [`${EMBEDDED}/transactions/transaction-store.ts`]: {
-    'a list gets the version of an earlier request, in SQLite': 'Version = Math.max( → Version = Math.min(',
+    'a list gets the version of before a change that a read has shown, in SQLite':
+      'if (changesUnderWay > 0) return versionInFile(); → ',
   },
   'src/transactions/list-tags.ts': {
     'the list tag is extended over removals':

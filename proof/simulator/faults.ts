@@ -90,8 +90,6 @@ interface FaultSettings {
 
 type CarryOut = { [Kind in FaultKind['kind']]: (fault: Extract<FaultKind, { readonly kind: Kind }>) => unknown };
 
-export type Faults = ReturnType<typeof createFaults>;
-
 /** Injects the faults of a plan, and remembers what a checker must know of them. */
 export function createFaults<Service>(
   { simulation, triggered, processes, stores }: World<Service>,

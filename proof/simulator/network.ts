@@ -49,8 +49,6 @@ interface ServerSettings {
   readonly diesWithCaller?: boolean;
 }
 
-export type Link = ReturnType<typeof createLink>;
-
 /** One server, and the network to it. Each operation is one step of it, at a moment that the seed decides. */
 export function createLink(simulation: Simulation, triggered: TriggeredFaults, settings: ServerSettings) {
   const { name, deadlineMs, diesWithCaller } = settings;

@@ -5,7 +5,7 @@ import type { Action } from './ports/processor.js';
 import { isComputed } from './values/computed-key.js';
 import { UNKNOWN_FINGERPRINT } from './values/money.js';
 import type { FinalOutcome, PendingPayment } from './values/payment.js';
-import type { ComputeKey, NamedPayment, Reference } from './values/reference.js';
+import { type ComputeKey, type NamedPayment, referenceIn } from './values/reference.js';
 
 /** The time between our answer and the client's next request: a wait that ends this early is not rounded up. */
 const CLIENT_LATENCY_MS = 250;
@@ -77,7 +77,7 @@ export function mismatch(key: string): PayAnswer {
 }
 
 /** No attempt is at work at this moment; the next request may begin one. */
-export const SOON: PayAnswer = { state: 'in progress', retryAfterSeconds: 1 };
+export const SOON = { state: 'in progress', retryAfterSeconds: 1 } as const;
 
 /** The answers to a request whose payment is, or was, another attempt's, with the time of its next try. */
 export interface Answers {
@@ -156,7 +156,7 @@ export function createAnswers(context: {
    * Repeats share that read; the others are read only if the request names the key alone, or a later attempt was made.
    */
   async function declined({ key, reference: requested }: NamedPayment, final: FinalOutcome): Promise<PayAnswer> {
-    const reference = requested ?? referenceOf(await history.find(key));
+    const reference = requested ?? referenceIn(await history.find(key));
     // Its row was removed a moment ago.
     if (!reference) return { state: 'replayed', final };
     const { text, attempt, client } = reference;
@@ -185,15 +185,15 @@ export function createAnswers(context: {
 
   /** After the median duration, when the payments that are under way now have probably ended. */
   function busy(): PayAnswer {
-    return { state: 'busy', retryAfterSeconds: Math.max(1, Math.ceil(durations.medianMs() / 1000)) };
+    return { state: 'busy', retryAfterSeconds: wholeSeconds(durations.medianMs()) };
   }
 
   return { replay, conflictWith, retryAfterSeconds, busy, differs, took: (ms) => durations.add(ms) };
 }
 
-function referenceOf(record: PaymentRecord | undefined): Reference | undefined {
-  const { reference, attempt, client } = record ?? {};
-  return reference === undefined || attempt === undefined ? undefined : { text: reference, attempt, client };
+/** For `Retry-After`, which is never 0. */
+export function wholeSeconds(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1000));
 }
 
 /** Enough to make one slow payment not matter, few enough to follow a processor that turned slow within a minute. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../platform/clock.js';
 import type { KeyStore } from './ports/key-store.js';
+import type { FinalOutcome } from './values/payment.js';
 
 /** Endings kept at most, a few hundred bytes each. If one is dropped, the next repeat finds the outcome in the row. */
 const MAX_ENDINGS = 10_000;
@@ -17,6 +18,17 @@ export const NO_OWNER = '';
 export interface AttemptEndings extends Pick<KeyStore, 'finish' | 'release' | 'forget'> {
   /** At drain: tries once more what failed, and then nothing more. */
   stop(): Promise<void>;
+}
+
+/** Ends an attempt that got no row of its own: its lock, and its record, as the row that was found says. */
+export function yieldTo(
+  endings: AttemptEndings,
+  key: string,
+  owner: string,
+  found: { readonly state: string; readonly final?: FinalOutcome },
+): Promise<void> {
+  if (found.final) return endings.finish(key, owner, found.final);
+  return found.state === 'cancelled' ? endings.forget(key, owner) : endings.release(key, owner);
 }
 
 interface Ending {

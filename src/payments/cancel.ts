@@ -1,6 +1,6 @@
 import { afterWrite, isUnknown, StoreUnavailable } from '../platform/faults.js';
-import { CANCELLATION, type RefusedTurn } from './answers.js';
-import type { AttemptEndings } from './attempt-endings.js';
+import { CANCELLATION, type RefusedTurn, wholeSeconds } from './answers.js';
+import { type AttemptEndings, yieldTo } from './attempt-endings.js';
 import { claimTermsOf, type PaymentContext } from './context.js';
 import type { CarryOut } from './execution.js';
 import type { PlacesInFlight } from './fair-places.js';
@@ -11,7 +11,7 @@ import { CONTRACT_OF_ENDINGS, type LookUpResult } from './ports/processor.js';
 import type { TurnOf } from './turn.js';
 import { fingerprintOf } from './values/money.js';
 import type { Claim, EndingScope, FinalOutcome } from './values/payment.js';
-import { LAST_ATTEMPT, type NamedPayment } from './values/reference.js';
+import { LAST_ATTEMPT, type NamedPayment, referenceIn } from './values/reference.js';
 
 /** A caller that repeats a refused cancellation does so at least this often. */
 const LONGEST_RETRY_SECONDS = 5;
@@ -121,9 +121,7 @@ export function createCancelPayment(
     );
     // `end` releases the lock.
     if (isIdle(closed)) return end({ key, client: taken.client }, owner, asked);
-    if (closed.state === 'cancelled') await endings.forget(key, owner);
-    else if (closed.state === 'final') await endings.finish(key, owner, closed.final);
-    else await endings.release(key, owner);
+    await yieldTo(endings, key, owner, closed);
     return ofClosed(key, closed, taken.reference?.attempt ?? 1, asked);
   }
 
@@ -347,11 +345,13 @@ export function createCancelPayment(
    * If the order was ended, the attempt after this one is closed, because an earlier request may have died before that.
    */
   async function afterDecline(key: string, by: string | undefined): Promise<CancelAnswer> {
-    const { reference: text, attempt, client, ending } = (await history.find(key)) ?? {};
-    if (text === undefined || attempt === undefined) return ending ? CANCELLED : { state: 'declined' };
-    if (attempt === LAST_ATTEMPT) return CANCELLED;
-    const reference = { text, attempt: attempt + 1, client };
-    const next = { key: computeKey(reference), client, reference, by };
+    const row = await history.find(key);
+    const ended = referenceIn(row);
+    const ending = row?.ending;
+    if (!ended) return ending ? CANCELLED : { state: 'declined' };
+    if (ended.attempt === LAST_ATTEMPT) return CANCELLED;
+    const reference = { ...ended, attempt: ended.attempt + 1 };
+    const next = { key: computeKey(reference), client: reference.client, reference, by };
     if (ending === 'order') return cancelPayment(next);
     return (await ledger.find(next.key)).state === 'cancelled' ? CANCELLED : { state: 'declined' };
   }
@@ -376,8 +376,4 @@ const atProcessor = (found: 'succeeded' | 'declined' | 'pending' | 'unknown'): F
 /** Soon: most payments take a small part of their lease. */
 function inProgress(remainingMs: number): CancelAnswer {
   return { state: 'in progress', retryAfterSeconds: Math.min(LONGEST_RETRY_SECONDS, wholeSeconds(remainingMs)) };
-}
-
-function wholeSeconds(ms: number): number {
-  return Math.max(1, Math.ceil(ms / 1000));
 }

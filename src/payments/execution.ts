@@ -21,7 +21,7 @@ import {
   type UnsentMark,
   unsentMarkOf,
 } from './values/payment.js';
-import type { Reference } from './values/reference.js';
+import { referenceIn } from './values/reference.js';
 
 export type ExecutionResult =
   /** This attempt wrote the outcome: it alone gives the first answer (rule P13). */
@@ -240,7 +240,7 @@ export function createCarryOut(
     // At the same time if it is known already that nothing may be sent without both answers.
     const [found, early] = await Promise.all([
       lookUpAt(processor, claim, !claim.claimedAfterLoss, openOf(claim)),
-      claim.mayBeLost ? lookUpNext(referenceOf(claim)) : undefined,
+      claim.mayBeLost ? lookUpNext(referenceIn(claim)) : undefined,
     ]);
     done.lookedUp = lookedUpAs(found.state);
     if (found.state === 'unknown') return { state: 'not sent', cause: found.cause };
@@ -252,7 +252,7 @@ export function createCarryOut(
   /** A takeover of a row that was there before the loss, or whose first claim died before it looked up. */
   async function lookUpNextIfLost(claim: Claim): Promise<NextAttempt> {
     const mayHaveNext = claim.reference !== undefined && (await ledger.mayBeLost(claim.key));
-    return mayHaveNext ? lookUpNext(referenceOf(claim)) : NO_NEXT;
+    return mayHaveNext ? lookUpNext(referenceIn(claim)) : NO_NEXT;
   }
 
   /** Why a payment that the processor has no record of is not sent now; undefined when it is. */
@@ -432,11 +432,6 @@ function pendingPaymentOf(claim: Claim, { untilMs, id }: PendingResult): Pending
   const payment = { key, refund, transactionId, amount, currency, fingerprint, client, processor, reference, attempt };
   const { processorId, claimedAfterLoss } = claim;
   return { ...payment, processorId: id ?? processorId, claimedAfterLoss, untilMs, remainingMs: 0 };
-}
-
-/** Undefined for a key that was generated. */
-function referenceOf({ reference: text, attempt, client }: Claim): Reference | undefined {
-  return text === undefined || attempt === undefined ? undefined : { text, attempt, client };
 }
 
 function lookedUpAs(state: ChargeResult['state'] | 'no record'): LookedUp {

@@ -1,6 +1,14 @@
 import { isUnknown, StoreUnavailable } from '../platform/faults.js';
-import { type Answers, mismatch, type PayAnswer, type RefusedTurn, type RunningAttempt, SOON } from './answers.js';
-import type { AttemptEndings } from './attempt-endings.js';
+import {
+  type Answers,
+  mismatch,
+  type PayAnswer,
+  type RefusedTurn,
+  type RunningAttempt,
+  SOON,
+  wholeSeconds,
+} from './answers.js';
+import { type AttemptEndings, yieldTo } from './attempt-endings.js';
 import { compareWithKept, keptIn } from './compare-with-kept.js';
 import { claimTermsOf, type PaymentContext } from './context.js';
 import { type CarryOut, type ExecutionResult, type KnownOutcome, outcomeOf } from './execution.js';
@@ -9,6 +17,7 @@ import { knownAttemptOf, mayHideOwnRow } from './lost-attempts.js';
 import type { PendingLooks } from './pending.js';
 import type { LookResult, Taken } from './ports/key-store.js';
 import type { ClaimAttempt, ClaimResult, FindResult, Ledger } from './ports/ledger.js';
+import { namesOf } from './ports/processor.js';
 import type { TurnOf } from './turn.js';
 import {
   fingerprintOf,
@@ -132,8 +141,7 @@ export function createPay(
     if (payment.remainingMs > 0 || payment.ending) return pendingLooks.answer(payment);
     // A request without payable content finishes no payment, and learns nothing about the payer's next step.
     if (fingerprint === undefined) return { state: 'pending without answer' };
-    if (![ofProcessor.processor, ...ofProcessor.formerProcessors].includes(payment.processor))
-      return { state: 'unknown' };
+    if (!namesOf(processor.traits).includes(payment.processor)) return { state: 'unknown' };
     if (!places.take(client)) return { state: 'pending without answer' };
     return inPlace(places, client, counts, askAboutPending(named, payment, fingerprint));
   }
@@ -262,8 +270,7 @@ export function createPay(
       await endings.release(key, owner);
       throw fault;
     });
-    if (found.state === 'final') await endings.finish(key, owner, found.final);
-    else await endings.release(key, owner);
+    await yieldTo(endings, key, owner, found);
     return found.state === 'absent' ? busy() : answerByRow(named, found, fingerprint);
   }
 
@@ -300,45 +307,36 @@ export function createPay(
       await endings.release(key, owner);
       throw fault;
     });
+    if (claimed.state === 'claimed') {
+      const result = await carryOut(claimed.claim, askedAt, 'first claim');
+      if (result.state === 'settled') took(clock.monotonic() - askedAt);
+      return answerOf(attempt, claimed.claim, result);
+    }
+    if (claimed.state === 'taken over') return finishTakeover(attempt, claimed.claim);
+    // A death before this leaves a row that the next begin or look finds, as after every settlement.
+    await yieldTo(endings, key, owner, claimed);
     switch (claimed.state) {
-      case 'claimed': {
-        const result = await carryOut(claimed.claim, askedAt, 'first claim');
-        if (result.state === 'settled') took(clock.monotonic() - askedAt);
-        return answerOf(attempt, claimed.claim, result);
-      }
       case 'settled':
-        // As after every settlement: a death before `finish` leaves a row that the next begin or look finds.
         counts.settled['first claim'] += 1;
-        await endings.finish(key, owner, claimed.final);
         took(clock.monotonic() - askedAt);
         return { state: 'processed', final: claimed.final, attempt: reference?.attempt };
-      case 'taken over':
-        return finishTakeover(attempt, claimed.claim);
       case 'final':
-        await endings.finish(key, owner, claimed.final);
         return replay(attempt.named, claimed.final, fingerprint);
       case 'under way':
       case 'pending':
-        await endings.release(key, owner);
         return answerByRow(attempt.named, claimed, fingerprint);
       case 'cancelled':
-        await endings.forget(key, owner);
         return { state: 'cancelled' };
       case 'not its turn':
-        await endings.release(key, owner);
         return { ...claimed, attempt: reference?.attempt ?? 1 };
       case 'unknown':
       case 'other processor before loss':
-        await endings.release(key, owner);
         return claimed;
       case 'too soon':
-        await endings.release(key, owner);
-        return { state: 'too soon', retryAfterSeconds: Math.ceil(claimed.remainingMs / 1000) };
+        return { state: 'too soon', retryAfterSeconds: wholeSeconds(claimed.remainingMs) };
       case 'expired':
-        await endings.release(key, owner);
         return { state: 'invalid key' };
       case 'too late':
-        await endings.release(key, owner);
         throw new StoreUnavailable('unchanged', 'the claim came after the lease of its begin');
     }
   }

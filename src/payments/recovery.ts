@@ -4,6 +4,7 @@ import type { PaymentContext } from './context.js';
 import type { CarryOut, KnownOutcome } from './execution.js';
 import type { PendingLooks } from './pending.js';
 import type { DueFirst } from './ports/ledger.js';
+import { namesOf } from './ports/processor.js';
 import type { Claim, PendingPayment } from './values/payment.js';
 
 /** How often abandoned payments are looked for: a key is stuck at most its lease plus this long. */
@@ -45,7 +46,7 @@ export function createRecovery(
 ): Recovery {
   const { ledger, history, processor, clock, newOwner, events, counts, carryOut, pendingLooks } = context;
   const { leaseMs, dedupMs, idempotencyTtlMs } = context.rules;
-  const { name, formerNames } = processor.traits;
+  const names = namesOf(processor.traits);
   const working = new Set<Promise<void>>();
   const asking = new Set<Promise<void>>();
   let finished = 0;
@@ -70,7 +71,7 @@ export function createRecovery(
    * both ends alternately: a new payment is not kept waiting by a long backlog, and the oldest of the backlog not by new ones.
    */
   async function takeOverWhatIsDue(): Promise<void> {
-    for (const each of [name, ...formerNames]) await takeOverWhatIsDueUnder(each);
+    for (const each of names) await takeOverWhatIsDueUnder(each);
   }
 
   async function takeOverWhatIsDueUnder(processorName: string): Promise<void> {
@@ -119,7 +120,7 @@ export function createRecovery(
    * processor that does not answer, costs one question. A payment is taken over only with an outcome, or to ask for its ending again.
    */
   async function askAboutPending(): Promise<void> {
-    for (const each of [name, ...formerNames]) await askAboutPendingUnder(each);
+    for (const each of names) await askAboutPendingUnder(each);
   }
 
   async function askAboutPendingUnder(processorName: string): Promise<void> {

@@ -1,5 +1,5 @@
 import { StoreUnavailable } from '../platform/faults.js';
-import type { Answers } from './answers.js';
+import { type Answers, SOON } from './answers.js';
 import { lookUp } from './asking.js';
 import { compareWithKept, keptIn } from './compare-with-kept.js';
 import type { PaymentContext } from './context.js';
@@ -9,11 +9,11 @@ import { inPlace, type PlacesInFlight } from './fair-places.js';
 import type { PendingLooks } from './pending.js';
 import type { FindResult } from './ports/ledger.js';
 import type { ClaimedPayment, PaymentRecord } from './ports/payment-history.js';
-import { CONTRACT_OF_ENDINGS } from './ports/processor.js';
+import { CONTRACT_OF_ENDINGS, namesOf } from './ports/processor.js';
 import { lateMsOf } from './turn.js';
 import { amountOfUnits, fingerprintOf, type Money, unitsOf } from './values/money.js';
 import { type Claim, type FinalOutcome, isVisibleTo, type Outcome, type PendingPayment } from './values/payment.js';
-import type { NamedPayment } from './values/reference.js';
+import { type NamedPayment, referenceIn } from './values/reference.js';
 
 /** A part of a payment that is to be given back, under a name that the caller chose. */
 export interface RequestedRefund extends Money {
@@ -64,8 +64,6 @@ type NoRefund =
  */
 export type RefundPayment = (named: NamedPayment, requested: RequestedRefund) => Promise<RefundAnswer>;
 
-const SOON = { state: 'in progress', retryAfterSeconds: 1 } as const;
-
 export function createRefundPayment(
   context: Pick<
     PaymentContext,
@@ -94,7 +92,7 @@ export function createRefundPayment(
   const places = context.placesInFlight.refundsAndEndings;
   const { leaseMs } = context.rules;
   const { ofProcessor } = claimTermsOf(context);
-  const names = [ofProcessor.processor, ...ofProcessor.formerProcessors];
+  const names = namesOf(processor.traits);
   const lateMs = lateMsOf(context.rules);
 
   return async function refundPayment(named, requested) {
@@ -115,9 +113,10 @@ export function createRefundPayment(
   }
 
   /** Only a decline is followed by another attempt. If rows were lost, the row of the attempt that was paid may be one of them. */
-  async function isPaidOneLost({ state, reference: text, attempt, client }: PaymentRecord): Promise<boolean> {
-    if (state !== 'DECLINED' || text === undefined || attempt === undefined) return false;
-    return ledger.mayBeLost(computeKey({ text, attempt: attempt + 1, client }));
+  async function isPaidOneLost(payment: PaymentRecord): Promise<boolean> {
+    const reference = referenceIn(payment);
+    if (payment.state !== 'DECLINED' || !reference) return false;
+    return ledger.mayBeLost(computeKey({ ...reference, attempt: reference.attempt + 1 }));
   }
 
   async function begin(

@@ -69,6 +69,7 @@ describeOneDeployment('Accept: application/problem+json', (deployment) => {
       ['an unknown path', publicErrors.unknownRoute(), '/nothing'],
       ['a wrong method', publicErrors.methodNotAllowed('GET, HEAD'), '/livez', { method: 'DELETE' }],
       ['a path that is not encoded', publicErrors.invalidPath(), '/%zz'],
+      ['a query that is not encoded', publicErrors.invalidQuery(), '/api/transactions?from=%zz'],
       ['a long target', publicErrors.uriTooLong(10_000), `/${'x'.repeat(10_001)}`],
       ['no id', publicErrors.invalidTransactionId(), '/api/transactions/abc'],
       ['an unknown id', publicErrors.transactionNotFound('100000000000001'), '/api/transactions/100000000000001'],

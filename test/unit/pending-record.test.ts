@@ -29,6 +29,7 @@ test('a refund whose record cannot be read is not said to have changed nothing',
   const features = {
     payments: { refund: async () => pending },
     paymentRecords: { findOperation: () => Promise.reject(DOWN) },
+    readiness: { isDraining: false },
   } as unknown as Features;
   const server = createServer(createListener(silent), features, rules, silent, () => {});
   const headers = { 'idempotency-key': KEY };

@@ -27,7 +27,14 @@ const NAMES = [
   ],
   ...['client-for-operators', 'creation-mismatch', 'credentials-invalid', 'credentials-missing'],
   ...['credentials-unchecked', 'draining', 'empty-body', 'expectation-failed', 'internal', 'invalid-body'],
-  ...['invalid-creation-key', 'invalid-framing', 'invalid-host', 'invalid-idempotency-key', 'invalid-path'],
+  ...[
+    'invalid-creation-key',
+    'invalid-framing',
+    'invalid-host',
+    'invalid-idempotency-key',
+    'invalid-path',
+    'invalid-query',
+  ],
   ...[
     'invalid-reference',
     'invalid-refund',

@@ -24,8 +24,6 @@ const SETTINGS = {
 const BEHAVIOUR = { latencyMs: 5, replyLatencyMs: 5, declineRate: 0.05, failRate: 0.02, lostReplyRate: 0.02 };
 const HEALED = { latencyMs: 0, replyLatencyMs: 0, declineRate: 0, failRate: 0, lostReplyRate: 0 };
 
-export type FaultyEnvironment = Awaited<ReturnType<typeof openFaultyEnvironment>>;
-
 /** Services on the stores of a deployment, behind a proxy that damages one call in five, before a processor that fails now and then. */
 export async function openFaultyEnvironment(
   deployment: Deployment,

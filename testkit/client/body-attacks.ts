@@ -22,11 +22,6 @@ export function batchRoute(headers: Readonly<Record<string, string>> = {}): Atta
   return { startLine: 'POST /api/transactions/batch HTTP/1.1', headers: lines, limitBytes: BATCH_LIMIT_BYTES };
 }
 
-export function paymentRoute(key: string, headers: Readonly<Record<string, string>> = {}): AttackedRoute {
-  const lines = [JSON_TYPE, `Idempotency-Key: ${key}`, ...linesOf(headers)];
-  return { startLine: 'POST /api/payment HTTP/1.1', headers: lines, limitBytes: 16 * 1024 };
-}
-
 const linesOf = (headers: Readonly<Record<string, string>>) =>
   Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
 

@@ -9,8 +9,6 @@ export interface LiveSamples {
   readonly samples: readonly Sample[];
 }
 
-export type LiveReader = ReturnType<typeof followLive>;
-
 const SAMPLES_DEADLINE_MS = 30_000;
 /** Sooner than a page does, so that a test waits for less. */
 const POLL_EVERY_MS = 250;

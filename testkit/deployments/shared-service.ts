@@ -1,8 +1,6 @@
 import { afterAll, beforeAll } from 'vitest';
 import type { Deployment, Stores } from './deployments.js';
 
-export type SharedService = ReturnType<typeof shareService>;
-
 /**
  * Serves on fresh stores, in this process, before the tests of the enclosing suite; removes both after them. Its members
  * may be read in hooks and tests, not while tests register.

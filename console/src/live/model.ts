@@ -80,10 +80,6 @@ export class LiveModel {
     return this.#charts;
   }
 
-  get processes(): readonly ProcessHistory[] {
-    return this.#history.processes;
-  }
-
   /** The time of the newest sample; 0 while there is none. */
   get latestAt(): number {
     return this.#history.latestAt;

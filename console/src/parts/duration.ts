@@ -22,3 +22,9 @@ export function durationText(ms: number): string {
 function unitText(value: number, unit: string): string {
   return new Intl.NumberFormat(undefined, { style: 'unit', unit, unitDisplay: 'short' }).format(value);
 }
+
+/** When to send again what an answer refused: ` in 5 s`, or ` later`. */
+export function retryText(headers: Headers): string {
+  const seconds = Number(headers.get('retry-after') ?? Number.NaN);
+  return Number.isNaN(seconds) ? ' later' : ` in ${durationText(seconds * 1_000)}`;
+}

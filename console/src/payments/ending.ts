@@ -2,7 +2,7 @@ import { LAST_ATTEMPT } from '@idempay/client';
 import type { Access } from '../access/session.js';
 import type { Http } from '../http/http.js';
 import { foreignAnswer, mayHaveArrived, ServiceError, sentenceOf } from '../http/service-error.js';
-import { durationText } from '../parts/duration.js';
+import { retryText } from '../parts/duration.js';
 import { cancel } from './closing.js';
 import type { Payment } from './payment.js';
 
@@ -64,15 +64,10 @@ function refusalSentence(error: unknown): string {
     case 'declined':
       return `It was declined meanwhile, so nothing was ended. ${message}`;
     case 'cannot-be-ended':
-      return `It cannot be ended at the processor now, so it goes on as before, and its outcome will come. Try again${afterOf(headers)}.`;
+      return `It cannot be ended at the processor now, so it goes on as before, and its outcome will come. Try again${retryText(headers)}.`;
     case null:
       if (status === 409)
-        return `Somebody works on it at this moment, so nothing was ended. End it again${afterOf(headers)}.`;
+        return `Somebody works on it at this moment, so nothing was ended. End it again${retryText(headers)}.`;
   }
   return message;
-}
-
-function afterOf(headers: Headers): string {
-  const seconds = Number(headers.get('retry-after') ?? Number.NaN);
-  return Number.isNaN(seconds) ? ' later' : ` in ${durationText(seconds * 1_000)}`;
 }

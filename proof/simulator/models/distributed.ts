@@ -16,6 +16,7 @@ import { createRedisReport } from '#idempay/stores/redis/key-value-store-report.
 import { LockEnds } from '#idempay/stores/redis/lock-ends.js';
 import { RememberedOutcomes } from '#idempay/stores/redis/remembered-outcomes.js';
 import { createRedisTransactionCache } from '#idempay/stores/redis/transaction-cache.js';
+import { Permits } from '#idempay/stores/shared/permits.js';
 import type { OpenPorts, Ports } from '../../../testkit/protocol/ports.js';
 import { untilPast } from '../../../testkit/time/until.js';
 import { directLine, type Line } from './line.js';
@@ -71,8 +72,8 @@ export async function openDistributedModel(
     keys: createRedisKeyStore(client, NAMES, lockEnds, { clock, remembered }),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable),
     refunds: createPostgresRefundLedger(database, databaseClock, confirmDurable),
-    paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
-    settlements: createPostgresSettlements(database, confirmDurable),
+    paymentHistory: createPostgresPaymentHistory(database, confirmDurable, new Permits(MAX_SNAPSHOTS)),
+    settlements: createPostgresSettlements(database, confirmDurable, new Permits(MAX_SNAPSHOTS)),
     endpointRows: createPostgresEndpointRows(database),
     transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
       maxSnapshots: MAX_SNAPSHOTS,

@@ -1,7 +1,7 @@
 import { LAST_ATTEMPT, type LostNumber } from '../../payments/values/reference.js';
 import type { AllSnapshotsInUse, StoreUnavailable } from '../../platform/faults.js';
 import { FIRST_TRANSACTION_ID } from '../../transactions/transaction.js';
-import { type Problem, PublicError } from './public-error.js';
+import { type Problem, PublicError, type Said } from './public-error.js';
 
 /** In every example that has one. */
 export const EXAMPLE_KEY = '019abcde-1c1a-7f3e-8b5a-2f6c1d9e4b70';
@@ -175,15 +175,6 @@ export const ATTEMPT_STATES = [
   'other-client',
 ] as const;
 
-/** The text of one error for its request. */
-interface Said {
-  readonly text: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly cause?: unknown;
-  readonly members?: Readonly<Record<string, string>>;
-  /** For an entry of several statuses. */
-  readonly status?: number;
-}
 type Message = string | Said;
 
 interface Entry<Parts extends readonly unknown[], Example extends string> extends Omit<Problem, 'name'> {
@@ -1134,7 +1125,7 @@ export const publicErrors = Object.fromEntries(
   ENTRIES.map(([name, { message }]) => {
     const make = (...parts: never): PublicError => {
       const said = typeof message === 'function' ? message(...parts) : message;
-      return errorOf(PROBLEMS[name], typeof said === 'string' ? { text: said } : said);
+      return new PublicError(PROBLEMS[name], typeof said === 'string' ? { text: said } : said);
     };
     return [name, make];
   }),
@@ -1174,11 +1165,6 @@ function entry<Parts extends readonly unknown[], Example extends string>(
 function entry(the: EntryOf<[]>): Entry<[], never>;
 function entry<Of>(the: Of): Of {
   return the;
-}
-
-function errorOf(problem: Problem, said: Said): PublicError {
-  const { text, headers, cause, status = Number(problem.status), members } = said;
-  return new PublicError(problem, status, text, headers, cause, members);
 }
 
 function beginAgain(from: string, why: string): Said {

@@ -19,18 +19,31 @@ export interface Problem {
 /** One error that a client gets: `publicErrors` makes each of them. */
 export class PublicError extends Error {
   override readonly name = 'PublicError';
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly members: Readonly<Record<string, string>>;
+
   constructor(
     readonly problem: Problem,
-    readonly status: number,
-    message: string,
-    /** Headers that belong to the error, such as `Retry-After` or `Allow`. */
-    readonly headers: Readonly<Record<string, string>> = {},
-    cause?: unknown,
-    /** More members of the form of RFC 9457. */
-    readonly members: Readonly<Record<string, string>> = {},
+    { text, headers = {}, cause, members = {}, status = Number(problem.status) }: Said,
   ) {
-    super(message, cause === undefined ? undefined : { cause });
+    super(text, cause === undefined ? undefined : { cause });
+    this.status = status;
+    this.headers = headers;
+    this.members = members;
   }
+}
+
+/** The text of one error for its request. */
+export interface Said {
+  readonly text: string;
+  /** Headers that belong to the error, such as `Retry-After` or `Allow`. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly cause?: unknown;
+  /** More members of the form of RFC 9457. */
+  readonly members?: Readonly<Record<string, string>>;
+  /** For an entry of several statuses. */
+  readonly status?: number;
 }
 
 /** The three-field body of spec 2.5. */

@@ -13,14 +13,13 @@ import type { ParameterDescription, RouteDescription } from '../openapi/route-de
 import { readableClient } from '../requests/access-check.js';
 import { sendJson } from '../requests/json-answer.js';
 import { type ParametersOf, type ParametersProvider, querySchema } from '../requests/parameter-schemas.js';
-import { pageAfter, refuseUnknownParameters } from '../requests/query-parameters.js';
+import { limitOf, pageAfter, refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import { referenceRefusal } from './named-payment.js';
 import { examplePayment, STATES } from './shown-payment.js';
 
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 500;
-const WHOLE_NUMBER = /^[1-9]\d{0,5}$/;
 export const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const DAY_LENGTH = '2026-11-20'.length;
 /** RFC 3339: a moment always says its offset. */
@@ -100,7 +99,7 @@ export function readSelection(query: ListQuery, client?: string): Selection {
     claimedFrom: query.from ? momentOf('from', query.from) : undefined,
     claimedTo: query.to ? momentOf('to', query.to) : undefined,
     before: query.cursor ? cursorOf(query.cursor) : undefined,
-    limit: query.limit ? limitOf(query.limit) : DEFAULT_LIMIT,
+    limit: query.limit ? limitOf(query.limit, MAX_LIMIT) : DEFAULT_LIMIT,
   };
   const { content, claimedFrom, claimedTo } = selection;
   // No index has the content: a search goes through the payments of a time that somebody chose.
@@ -130,7 +129,7 @@ function stateNamed(text: string): Selection['state'] {
   return state;
 }
 
-const KINDS = ['payment', 'refund', 'all'] as const;
+export const KINDS = ['payment', 'refund', 'all'] as const;
 
 /** If it is absent, payments are meant. */
 export function kindAsked(text: string | undefined): Selection['kind'] {
@@ -201,12 +200,6 @@ function cursorOf(text: string): string {
   const transactionId = Buffer.from(text, 'base64url').toString('latin1');
   if (TRANSACTION_ID.test(transactionId) && cursorFor(transactionId) === text) return transactionId;
   throw publicErrors.invalidRequest("'cursor' must come from the Link header of the page before.");
-}
-
-function limitOf(text: string): number {
-  const limit = WHOLE_NUMBER.test(text) ? Number(text) : Number.NaN;
-  if (limit >= 1 && limit <= MAX_LIMIT) return limit;
-  throw publicErrors.invalidRequest(`'limit' must be a whole number from 1 to ${MAX_LIMIT}.`);
 }
 
 const SEARCHED_FROM = sometimes(

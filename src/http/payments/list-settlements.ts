@@ -14,16 +14,14 @@ import { clientGone } from '../requests/client-gone.js';
 import { sendJson } from '../requests/json-answer.js';
 import { type ParametersOf, type ParametersProvider, querySchema } from '../requests/parameter-schemas.js';
 import { preferredWaitSeconds } from '../requests/prefer.js';
-import { refuseUnknownParameters } from '../requests/query-parameters.js';
+import { limitOf, refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
-import { momentOf } from './list-payments.js';
+import { KINDS, kindAsked, momentOf } from './list-payments.js';
 import { withPreference } from './payment-answers.js';
 import { completed, examplePayment } from './shown-payment.js';
 
 const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 1_000;
-const WHOLE_NUMBER = /^[1-9]\d{0,3}$/;
-const KINDS = ['payment', 'refund', 'all'] as const;
 const US_PER_MS = 1_000;
 /** The digits of a second after its milliseconds, which `Date` does not keep. */
 const MICROSECONDS = /\.\d{3}(\d{1,3})\d*(?:Z|[ +-]\d{2}:\d{2})$/i;
@@ -93,7 +91,7 @@ function readFeedQuestion(
     after: after === undefined || after === 'now' ? (after ?? fromOf(from)) : positionOf(after),
     client: client === undefined ? visibleClient(request) : clientNamed(client, request),
     kind: kindOf(kind),
-    limit: limit ? limitOf(limit) : DEFAULT_LIMIT,
+    limit: limit ? limitOf(limit, MAX_LIMIT) : DEFAULT_LIMIT,
   };
 }
 
@@ -104,16 +102,8 @@ function clientNamed(client: string, request: Pick<FastifyRequest, 'caller'>): s
 }
 
 function kindOf(text: string | undefined): OperationKind | undefined {
-  if (!text || text === 'all') return undefined;
-  const kind = KINDS.find((known) => known === text);
-  if (kind !== undefined && kind !== 'all') return kind;
-  throw publicErrors.invalidRequest(`'kind' must be one of ${KINDS.join(', ')}.`);
-}
-
-function limitOf(text: string): number {
-  const limit = WHOLE_NUMBER.test(text) ? Number(text) : Number.NaN;
-  if (limit >= 1 && limit <= MAX_LIMIT) return limit;
-  throw publicErrors.invalidRequest(`'limit' must be a whole number from 1 to ${MAX_LIMIT}.`);
+  const kind = kindAsked(text);
+  return kind === 'all' ? undefined : kind;
 }
 
 function fromOf(text: string | undefined): FeedQuestion['after'] {

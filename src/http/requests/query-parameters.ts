@@ -8,6 +8,15 @@ export function refuseUnknownParameters(query: unknown, known: readonly string[]
   throw publicErrors.invalidRequest(`'${unknown}' is not a query parameter of this path. ${names}`);
 }
 
+const WHOLE_NUMBER = /^[1-9]\d{0,5}$/;
+
+/** The rows of a page; throws the 400 for a number that is no limit of the path. */
+export function limitOf(text: string, most: number): number {
+  const limit = WHOLE_NUMBER.test(text) ? Number(text) : Number.NaN;
+  if (limit <= most) return limit;
+  throw publicErrors.invalidRequest(`'limit' must be a whole number from 1 to ${most}.`);
+}
+
 /** The same question from the end of this page (RFC 8288). Empty parameters count as absent. */
 export function pageAfter(path: string, query: Readonly<Record<string, string | undefined>>, cursor: string): string {
   const parameters = new URLSearchParams();

@@ -16,7 +16,7 @@ import type { RouteDescription } from '../openapi/route-description.js';
 import { quoted } from '../requests/entity-tags.js';
 import { sendJson } from '../requests/json-answer.js';
 import { type ParametersOf, type ParametersProvider, querySchema } from '../requests/parameter-schemas.js';
-import { pageAfter, refuseUnknownParameters } from '../requests/query-parameters.js';
+import { limitOf, pageAfter, refuseUnknownParameters } from '../requests/query-parameters.js';
 import { clientOf } from '../requests/request-limit-hook.js';
 import { EXAMPLE_TRANSACTION, transactionMembers } from './shown-transaction.js';
 
@@ -57,7 +57,7 @@ function readSearch({ from = '', to = '', status, limit, cursor }: ParametersOf<
     to,
     status: status ? statusNamed(status) : undefined,
     before: cursor ? cursorOf(cursor) : undefined,
-    limit: limit ? limitOf(limit) : DEFAULT_LIMIT,
+    limit: limit ? limitOf(limit, MAX_LIMIT) : DEFAULT_LIMIT,
   };
 }
 
@@ -71,12 +71,6 @@ function cursorOf(text: string): number {
   const id = WHOLE_NUMBER.test(text) ? Number(text) : Number.NaN;
   if (id <= LAST_TRANSACTION_ID) return id;
   throw publicErrors.invalidRequest("'cursor' must come from the Link header of the page before.");
-}
-
-function limitOf(text: string): number {
-  const limit = WHOLE_NUMBER.test(text) ? Number(text) : Number.NaN;
-  if (limit <= MAX_LIMIT) return limit;
-  throw publicErrors.invalidRequest(`'limit' must be a whole number from 1 to ${MAX_LIMIT}.`);
 }
 
 /** One of several, with the tag that it cannot have in a header: as `If-Match` takes it. */

@@ -1,7 +1,7 @@
 import { lookUp } from '../asking.js';
 import type { PaymentContext } from '../context.js';
 import type { ClaimedPayment } from '../ports/payment-history.js';
-import type { OpenCharge } from '../ports/processor.js';
+import { namesOf, type OpenCharge } from '../ports/processor.js';
 import { type OfPayer, quotesPayer, withoutPayer } from '../processors/decline-reason.js';
 
 /** Look-ups for operators under way in this process: a page that asks again and again must not take the connections of payments. */
@@ -31,7 +31,6 @@ export function createAskProcessor(
   context: Pick<PaymentContext, 'history' | 'ledger' | 'processor' | 'clock'>,
 ): AskProcessor {
   const { history, ledger, processor, clock } = context;
-  const { name, formerNames } = processor.traits;
   let underWay = 0;
 
   return async function askProcessor(key) {
@@ -39,7 +38,7 @@ export function createAskProcessor(
     const payer = await ledger.payerOf(key);
     const payment = await history.find(key);
     if (!payment || payment.state === 'CANCELLED') return { state: 'not found' };
-    if (![name, ...formerNames].includes(payment.processor)) {
+    if (!namesOf(processor.traits).includes(payment.processor)) {
       return { state: 'of another processor', processor: payment.processor };
     }
     if (underWay >= MAX_UNDER_WAY) return { state: 'busy' };

@@ -2,7 +2,7 @@ import { StoreUnavailable } from '../../platform/faults.js';
 import type { Ledger } from '../ports/ledger.js';
 import type { PaymentHistory, PaymentRecord } from '../ports/payment-history.js';
 import { isVisibleTo } from '../values/payment.js';
-import type { ComputeKey, NamedPayment, Reference } from '../values/reference.js';
+import { type ComputeKey, type NamedPayment, type Reference, referenceIn } from '../values/reference.js';
 
 export const CHARGES = ['made', 'none', 'unknown'] as const;
 
@@ -26,9 +26,9 @@ export function createTellCharge(context: {
   async function ofKey(key: string, client: string | undefined): Promise<Charge> {
     const row = await history.find(key);
     if (!row || row.refund || !isVisibleTo(client, row.client)) return 'unknown';
-    const { reference: text, attempt } = row;
     // A later attempt may have paid the order, although this one was declined.
-    if (text !== undefined && attempt !== undefined) return ofReference({ text, attempt, client: row.client });
+    const reference = referenceIn(row);
+    if (reference) return ofReference(reference);
     // A charge of a row that was lost may arrive after the cancellation.
     if (row.state === 'CANCELLED' && (await ledger.mayBeLost(key))) return 'unknown';
     return ofRow(row);

@@ -8,14 +8,13 @@ import type { Processor } from '../ports/processor.js';
  * somebody's tries.
  */
 const LOOKED_AT = 100;
-const ANY = { state: undefined, claimedFrom: undefined, claimedTo: undefined, before: undefined } as const;
 
 /**
  * True if the newest order among the newest payments was paid without credentials. If they are asked for now, references belong to their
  * client, so that every order is a new one, also one that was paid.
  */
 export async function isNewestOrderNobodys(history: Pick<PaymentHistory, 'newest'>): Promise<boolean> {
-  const { payments } = await history.newest({ ...ANY, limit: LOOKED_AT }, LOOKED_AT);
+  const { payments } = await history.newest({ limit: LOOKED_AT }, LOOKED_AT);
   const order = payments.find(({ reference }) => reference !== undefined);
   return order !== undefined && order.client === undefined;
 }
@@ -29,7 +28,7 @@ export async function tellsAmounts(
   history: Pick<PaymentHistory, 'newest'>,
 ): Promise<boolean | undefined> {
   const { name } = processor.traits;
-  const { payments } = await history.newest({ ...ANY, state: 'COMPLETED', processor: name, limit: 1 }, LOOKED_AT);
+  const { payments } = await history.newest({ state: 'COMPLETED', processor: name, limit: 1 }, LOOKED_AT);
   const [newest] = payments;
   if (!newest) return undefined;
   const found = await processor.lookUp(newest.key);

@@ -17,8 +17,6 @@ const LIST_READ_LIMIT = 5_000;
 /** The same of a search in content, whose rows may have 40 kB each. */
 const CONTENT_READ_LIMIT = 1_000;
 
-const ANY = { state: undefined, claimedFrom: undefined, claimedTo: undefined, before: undefined } as const;
-
 /** A payment as it is shown: also one whose key was issued and that has no row yet (rule P11). */
 export type ShownPayment =
   | PaymentRecord
@@ -114,7 +112,7 @@ export function createPaymentRecords(context: ResolveContext & Pick<PaymentConte
       history.newest(selection, selection.content === undefined ? LIST_READ_LIMIT : CONTENT_READ_LIMIT),
 
     async newestOf(whose) {
-      const { payments } = await history.newest({ ...ANY, ...whose, limit: 1 }, LIST_READ_LIMIT);
+      const { payments } = await history.newest({ ...whose, limit: 1 }, LIST_READ_LIMIT);
       return payments[0];
     },
 

@@ -1,12 +1,13 @@
 import { afterWrite } from '../../platform/faults.js';
+import { SOON, wholeSeconds } from '../answers.js';
 import { lookUp as askAbout } from '../asking.js';
 import type { AttemptEndings } from '../attempt-endings.js';
 import { compareWithKept } from '../compare-with-kept.js';
-import type { PaymentContext } from '../context.js';
+import { claimTermsOf, type PaymentContext } from '../context.js';
 import type { CarryOut, KnownOutcome } from '../execution.js';
 import { countSettled } from '../payment-counts.js';
 import type { ClaimedPayment, PaymentRecord } from '../ports/payment-history.js';
-import type { LookUpResult } from '../ports/processor.js';
+import { type LookUpResult, namesOf } from '../ports/processor.js';
 import { isKeptOf, keptReason } from '../processors/decline-reason.js';
 import { fingerprintOf } from '../values/money.js';
 import type { Claim, Outcome } from '../values/payment.js';
@@ -36,13 +37,10 @@ export type ResolveContext = Pick<
 /** A reply that the row must have before a verdict is written. */
 type Answer = Exclude<LookUpResult, { state: 'unknown' | 'no record' }>;
 
-/** The service finds out more by itself, or by the same request again. */
-const SOON = { state: 'in progress', retryAfterSeconds: 1 } as const;
-
 export function createResolve(context: ResolveContext): Resolve {
   const { ledger, history, processor, clock, newOwner, events, counts, carryOut, endings } = context;
   const { dedupMs, idempotencyTtlMs, leaseMs } = context.rules;
-  const { name, formerNames } = processor.traits;
+  const { ofProcessor } = claimTermsOf(context);
 
   /**
    * The processor is asked first, because its knowledge counts more than a person's finding. Dies before `resolve`: nothing happened, or the
@@ -115,8 +113,7 @@ export function createResolve(context: ResolveContext): Resolve {
     const { key } = payment;
     const askedAt = clock.monotonic();
     const isPending = payment.pendingUntil !== undefined;
-    const taker = { owner: newOwner(by), leaseMs, processor: name, formerProcessors: formerNames };
-    const claim = await ledger.takeOver({ key, ...taker, isPending });
+    const claim = await ledger.takeOver({ key, owner: newOwner(by), leaseMs, ...ofProcessor, isPending });
     if (!claim) return isUnderWay(payment, found);
     const result = await carryOut(claim, askedAt, 'operator', known);
     if (result.state === 'cannot be ended') return true;
@@ -134,7 +131,7 @@ export function createResolve(context: ResolveContext): Resolve {
   }
 
   function isAskable(payment: PaymentRecord | undefined): payment is ClaimedPayment {
-    return payment?.state === 'PROCESSING' && [name, ...formerNames].includes(payment.processor);
+    return payment?.state === 'PROCESSING' && namesOf(processor.traits).includes(payment.processor);
   }
 }
 
@@ -146,8 +143,4 @@ function isAboutMoneyOf({ claimedAfterLoss, fingerprint }: Claim, found: Answer)
   const charged = 'charged' in found ? found.charged : undefined;
   if (claimedAfterLoss) return found.state !== 'succeeded' || charged !== undefined;
   return !charged || fingerprintOf(charged) === fingerprint;
-}
-
-function wholeSeconds(ms: number): number {
-  return Math.max(1, Math.ceil(ms / 1000));
 }

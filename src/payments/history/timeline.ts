@@ -1,6 +1,7 @@
 import type { PaymentContext } from '../context.js';
 import { RESOLVABLE_AFTER_CLAIM_MS, RESOLVABLE_AFTER_UNTIL_MS } from '../ports/ledger.js';
 import type { PaymentEvent, PaymentLife } from '../ports/payment-history.js';
+import { namesOf } from '../ports/processor.js';
 import { shownProcessor } from '../processors/processor-url.js';
 import { isComputed } from '../values/computed-key.js';
 import { keyTimeOf } from '../values/idempotency-key.js';
@@ -15,7 +16,7 @@ export function createFindTimeline(
 ): FindTimeline {
   const { keys, history, processor, clock } = context;
   const { dedupMs, idempotencyTtlMs } = context.rules;
-  const rules = { processors: [processor.traits.name, ...processor.traits.formerNames], dedupMs, idempotencyTtlMs };
+  const rules = { processors: namesOf(processor.traits), dedupMs, idempotencyTtlMs };
 
   async function withNext(life: PaymentLife, client: string | undefined): Promise<Timeline> {
     const { reference, client: keysClient } = life.payment;

@@ -216,6 +216,11 @@ export interface OfProcessor {
   readonly formerProcessors?: readonly string[] | undefined;
 }
 
+/** All names of the processor. */
+export function namesIn({ processor, formerProcessors = [] }: OfProcessor): readonly string[] {
+  return [processor, ...formerProcessors];
+}
+
 export interface ClaimAttempt extends Money, OfProcessor {
   readonly key: string;
   readonly owner: string;

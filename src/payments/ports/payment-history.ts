@@ -133,7 +133,7 @@ export type PaymentEvent = { readonly at: number; readonly execution: number } &
 );
 
 export interface Selection {
-  readonly state: PaymentRecord['state'] | undefined;
+  readonly state?: PaymentRecord['state'] | undefined;
   /** `all` selects both kinds. If omitted, payments. */
   readonly kind?: OperationKind | 'all' | undefined;
   /** Selects pending payments only. `PROCESSING` selects them too. */
@@ -141,9 +141,9 @@ export interface Selection {
   /** Only payments of this client; payments of all clients if it is undefined. */
   readonly client?: string | undefined;
   /** Only payments first claimed at or after this moment, by the clock of the process that did. */
-  readonly claimedFrom: number | undefined;
+  readonly claimedFrom?: number | undefined;
   /** Only payments first claimed before this moment. */
-  readonly claimedTo: number | undefined;
+  readonly claimedTo?: number | undefined;
   /** Only attempts at this reference. */
   readonly reference?: string | undefined;
   /** Only payments of the processor with this name. */
@@ -153,7 +153,7 @@ export interface Selection {
   /** Only payments whose description, or the value of one of whose metadata, is exactly this. */
   readonly content?: string | undefined;
   /** Only transaction ids below this one, which ended the page before. */
-  readonly before: string | undefined;
+  readonly before?: string | undefined;
   readonly limit: number;
   /** The client that reads the list: clients are served one after the other. If omitted, nobody in particular. */
   readonly reader?: string | undefined;

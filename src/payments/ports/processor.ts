@@ -40,6 +40,11 @@ export interface Processor {
   lookUpRefund(key: string, payment: string, money?: Money, open?: OpenCharge): Promise<LookUpResult>;
 }
 
+/** All names of one account: rows that have any of them are this processor's. */
+export function namesOf({ name, formerNames }: Pick<ProcessorTraits, 'name' | 'formerNames'>): readonly string[] {
+  return [name, ...formerNames];
+}
+
 /** The first contract that knows pending charges, their ending, and refunds. */
 export const CONTRACT_OF_ENDINGS = 3;
 

@@ -35,6 +35,3 @@ export const MINOR_UNITS: ReadonlyMap<string, number> = new Map(
     .filter(({ code }) => !ENDED_CURRENCIES.has(code))
     .map((currency) => [currency.code, currency.base === 10 ? currency.exponent : 2]),
 );
-
-/** The codes of `MINOR_UNITS`, for lists to choose from. */
-export const CURRENCIES: readonly string[] = [...MINOR_UNITS.keys()];

@@ -9,6 +9,20 @@ export interface Reference {
   readonly client: string | undefined;
 }
 
+/** The reference of a row; undefined for a key that was generated, and for no row. */
+export function referenceIn(
+  row:
+    | {
+        readonly reference?: string | undefined;
+        readonly attempt?: number | undefined;
+        readonly client?: string | undefined;
+      }
+    | undefined,
+): Reference | undefined {
+  const { reference: text, attempt, client } = row ?? {};
+  return text === undefined || attempt === undefined ? undefined : { text, attempt, client };
+}
+
 /** The payment that a request names: a key, and the reference that it is computed from if that was named. */
 export interface NamedPayment {
   readonly key: string;

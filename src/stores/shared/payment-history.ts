@@ -126,6 +126,12 @@ function queryOf(selection: Selection): NewestQuery {
   };
 }
 
+/** The query's values, in the order in which the statements of both databases take them. */
+export function valuesOf(query: NewestQuery): (string | number | null)[] {
+  const { from, below, limit, state, processor, keys, client, contentPart, kind } = query;
+  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client, contentPart, kind];
+}
+
 /** Times, and the first digits of an id, are ranges of ids. */
 function idRangeOf({ claimedFrom, claimedTo, before, find }: Selection): { from: string; below: string } {
   const from = [claimedFrom === undefined ? BELOW_ALL_IDS : lowestTransactionIdAt(claimedFrom)];

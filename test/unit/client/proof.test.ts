@@ -108,6 +108,7 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   invalidHost: [publicErrors.invalidHost()],
   repeatedHeader: [publicErrors.repeatedHeader()],
   invalidPath: [publicErrors.invalidPath()],
+  invalidQuery: [publicErrors.invalidQuery()],
   unknownRoute: [publicErrors.unknownRoute()],
   methodNotAllowed: [publicErrors.methodNotAllowed('GET')],
   uriTooLong: [publicErrors.uriTooLong(16_384)],

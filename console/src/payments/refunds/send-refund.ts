@@ -1,7 +1,7 @@
 import { isObject } from '@idempay/client/proof';
 import type { Http } from '../../http/http.js';
 import { foreignAnswer, mayHaveArrived, ServiceError, sentenceOf } from '../../http/service-error.js';
-import { durationText } from '../../parts/duration.js';
+import { retryText } from '../../parts/duration.js';
 import { amountText } from '../../parts/numbers.js';
 import type { Payment } from '../payment.js';
 import type { Refund } from './refund.js';
@@ -98,15 +98,10 @@ function refusalOf(error: unknown, mayBeMade: boolean): RefundResult {
   if (status === 409 && isBegun) {
     return {
       kind: 'unclear',
-      sentence: `It is being made at this moment. Send it again${afterOf(headers)}, with the same name and amount.`,
+      sentence: `It is being made at this moment. Send it again${retryText(headers)}, with the same name and amount.`,
     };
   }
   // A limit of requests, or a missing scope, is found before the refund is looked up.
   if (mayBeMade && !isRefusal) return { kind: 'unclear', sentence: `${message} ${AGAIN}` };
   return { kind: 'refused', sentence: status === 402 ? `${message} ${DECLINED}` : message };
-}
-
-function afterOf(headers: Headers): string {
-  const seconds = Number(headers.get('retry-after') ?? Number.NaN);
-  return Number.isNaN(seconds) ? ' later' : ` in ${durationText(seconds * 1_000)}`;
 }

@@ -1,16 +1,17 @@
-import type {
-  BegunEnding,
-  Cancellation,
-  CancelResult,
-  ClaimAttempt,
-  ClaimResult,
-  DueTakeover,
-  KnownAttempt,
-  OfProcessor,
-  OtherBeforeLoss,
-  Takeover,
-  Turn,
-  TurnRefusal,
+import {
+  type BegunEnding,
+  type Cancellation,
+  type CancelResult,
+  type ClaimAttempt,
+  type ClaimResult,
+  type DueTakeover,
+  type KnownAttempt,
+  namesIn,
+  type OfProcessor,
+  type OtherBeforeLoss,
+  type Takeover,
+  type Turn,
+  type TurnRefusal,
 } from '../../../payments/ports/ledger.js';
 import { refusalAfter } from '../../../payments/turn.js';
 import { isComputed } from '../../../payments/values/computed-key.js';
@@ -24,19 +25,16 @@ import * as statements from './ledger-statements.js';
 import { claimOf, endOf, endStateOf, type PaymentRow } from './payment-row.js';
 import type { PaymentSources } from './payment-sources.js';
 
-export interface ClaimWrite extends Omit<ClaimAttempt, 'claimBy'> {
+interface Timed {
   /** `claimBy` by the store's clock. */
   readonly claimBefore: number;
   /** The wall clock, milliseconds since the epoch. */
   readonly wallMs: number;
 }
 
-export interface CancelWrite extends Omit<Cancellation, 'claimBy'> {
-  /** `claimBy` by the store's clock. */
-  readonly claimBefore: number;
-  /** The wall clock, milliseconds since the epoch. */
-  readonly wallMs: number;
-}
+export interface ClaimWrite extends Omit<ClaimAttempt, 'claimBy'>, Timed {}
+
+export interface CancelWrite extends Omit<Cancellation, 'claimBy'>, Timed {}
 
 export type KeyTakeover = Takeover & { readonly key: string; readonly isPending?: boolean | undefined };
 
@@ -241,11 +239,6 @@ export function createClaims(
       return rows.map((row) => takenOver(row, now));
     },
   };
-}
-
-/** All names of the processor. */
-export function namesIn({ processor, formerProcessors = [] }: OfProcessor): readonly string[] {
-  return [processor, ...formerProcessors];
 }
 
 /** The columns of a first claim, as INSERT_CLAIM takes them before the columns of its end. */

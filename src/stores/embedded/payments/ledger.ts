@@ -52,29 +52,8 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
   return {
     async claim(attempt) {
       await register(attempt.processor);
-      const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs } = attempt;
-      const { turn, content, waitAfterLossMs, shortLossMs, knownAtProcessor } = attempt;
       const claimed = await claimInTime(
-        writer.write('claim', {
-          key,
-          owner,
-          fingerprint,
-          client,
-          transactionId,
-          amount,
-          currency,
-          processor: attempt.processor,
-          formerProcessors: attempt.formerProcessors,
-          leaseMs: attempt.leaseMs,
-          claimBefore: claimBefore(attempt),
-          wallMs: wallClock(),
-          settleAs,
-          turn,
-          waitAfterLossMs,
-          shortLossMs,
-          content,
-          knownAtProcessor,
-        }),
+        writer.write('claim', { ...attempt, claimBefore: claimBefore(attempt), wallMs: wallClock() }),
         (late) => {
           if (late === 'claimed') return [firstClaim(attempt)];
           return typeof late === 'object' && late.state === 'taken over' ? [late.claim] : [];
@@ -82,6 +61,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       );
       if (claimed === 'claimed') return { state: 'claimed', claim: firstClaim(attempt) };
       if (typeof claimed === 'object') return claimed;
+      const { settleAs, fingerprint, client } = attempt;
       if (!settleAs) throw new Error('a claim was settled that named no outcome');
       return { state: 'settled', final: { outcome: settleAs.outcome, fingerprint, client, expiresAt: claimed } };
     },

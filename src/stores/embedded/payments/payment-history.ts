@@ -2,13 +2,13 @@ import { type ClaimedPayment, MOST_LOOKED_AT, type PaymentHistory } from '../../
 import {
   type CountedRow,
   countsOf,
-  type NewestQuery,
   type NewestReads,
   newestPage,
   type PaidRow,
   paidCountsOf,
   settledPageOf,
   startOf,
+  valuesOf,
 } from '../../shared/payment-history.js';
 import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../../shared/payment-rows.js';
 import type { PreparedRead, Reader } from '../reader.js';
@@ -123,8 +123,3 @@ function resolutionCountsFrom(
 }
 
 const idOf = (row: unknown) => (row as Pick<HistoryRow, 'transaction_id'> | undefined)?.transaction_id;
-
-function valuesOf(query: NewestQuery): (string | number | null)[] {
-  const { from, below, limit, state, processor, keys, client, contentPart, kind } = query;
-  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client, contentPart, kind];
-}

@@ -1,6 +1,7 @@
+import { namesIn } from '../../../payments/ports/ledger.js';
 import type { RefundAttempt, RefundClaimResult } from '../../../payments/ports/refund-ledger.js';
 import type { Database } from '../file/sqlite.js';
-import { createPriorRows, type LedgerWriteParts, namesIn } from './claims.js';
+import { createPriorRows, type LedgerWriteParts } from './claims.js';
 import { FIND, SET_CLAIMED_AFTER_LOSS } from './ledger-statements.js';
 import { foundOf, type PaymentRow } from './payment-row.js';
 import { INSERT_REFUND, RAISE_SUM } from './refund-statements.js';

@@ -10,6 +10,7 @@ import type {
   Turn,
   TurnRefusal,
 } from '../../../payments/ports/ledger.js';
+import { namesIn } from '../../../payments/ports/ledger.js';
 import { refusalAfter } from '../../../payments/turn.js';
 import { isComputed } from '../../../payments/values/computed-key.js';
 import type { Claim } from '../../../payments/values/payment.js';
@@ -181,10 +182,11 @@ export function createClaims(
   /** `more` has the further parameters of the statement. */
   async function takeOverBy(
     statement: Statement,
-    { key, owner, leaseMs, processor, formerProcessors = [] }: Takeover & { readonly key: string },
+    takeover: Takeover & { readonly key: string },
     more: readonly unknown[],
   ): Promise<Claim | undefined> {
-    const values = [key, owner, leaseMs, [processor, ...formerProcessors], ...more];
+    const { key, owner, leaseMs } = takeover;
+    const values = [key, owner, leaseMs, namesIn(takeover), ...more];
     try {
       const [row] = await database.write<PaymentRow>(statement, values);
       return row && claimOf(row);

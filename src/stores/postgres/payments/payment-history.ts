@@ -7,16 +7,16 @@ import {
 import {
   type CountedRow,
   countsOf,
-  type NewestQuery,
   type NewestReads,
   newestPage,
   type PaidRow,
   paidCountsOf,
   settledPageOf,
   startOf,
+  valuesOf,
 } from '../../shared/payment-history.js';
 import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../../shared/payment-rows.js';
-import { Permits } from '../../shared/permits.js';
+import type { Permits } from '../../shared/permits.js';
 import type { ConfirmDurable } from '../connection/durability.js';
 import type { PostgresPart } from '../connection/part.js';
 import type { Statement } from '../connection/postgres.js';
@@ -28,14 +28,12 @@ interface Row extends HistoryRow {
 }
 
 const UNITS_PER_MS = 1_000;
-/** Pages of lists that are read at once, if nobody says otherwise. */
-const MOST_PAGES = 4;
 
 /** Rows are returned only when they are durable; `newest` does not wait for that. */
 export function createPostgresPaymentHistory(
   database: PostgresPart,
   confirmDurable: ConfirmDurable,
-  permits = new Permits(MOST_PAGES),
+  permits: Permits,
 ): PaymentHistory {
   async function nthIdIn(statement: Statement, values: (string | number | null)[]): Promise<string | undefined> {
     const [nth] = await database.read<Pick<Row, 'transaction_id'>>(statement, values);
@@ -107,9 +105,4 @@ export function createPostgresPaymentHistory(
 
     countPaid: async () => paidCountsOf(await database.read<PaidRow>(statements.COUNT_PAID, [MOST_LOOKED_AT])),
   };
-}
-
-function valuesOf(query: NewestQuery): (string | number | null)[] {
-  const { from, below, limit, state, processor, keys, client, contentPart, kind } = query;
-  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client, contentPart, kind];
 }

@@ -1,3 +1,4 @@
+import { namesIn } from '../../../payments/ports/ledger.js';
 import type { RefundAttempt, RefundClaimResult, RefundLedger } from '../../../payments/ports/refund-ledger.js';
 import { type Claim, isVisibleTo } from '../../../payments/values/payment.js';
 import { isUnknown } from '../../../platform/faults.js';
@@ -50,7 +51,7 @@ export function createPostgresRefundLedger(
     const [inserted] = await database.write<Inserted>(CLAIM_REFUND, [
       ...[key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs, clock.at(claimBy)],
       ...[refund.payment, refund.name, refund.reason ?? null, refund.chargeId ?? null, units],
-      ...[charged.amount, chargedUnits, processorsOf(attempt), lateMs ?? null],
+      ...[charged.amount, chargedUnits, namesIn(attempt), lateMs ?? null],
     ]);
     return inserted;
   }
@@ -75,14 +76,7 @@ export function createPostgresRefundLedger(
     const row = await findRefundRow(attempt.key);
     if (row) return resultOf(row);
     const { refund, charged, chargedUnits, units, lateMs, processor } = attempt;
-    const values = [
-      refund.payment,
-      charged.amount,
-      charged.currency,
-      processorsOf(attempt),
-      lateMs ?? null,
-      chargedUnits,
-    ];
+    const values = [refund.payment, charged.amount, charged.currency, namesIn(attempt), lateMs ?? null, chargedUnits];
     const [payment] = await database.read<{ inTime: boolean; leftUnits: number }>(EXPLAIN_REFUND, values);
     if (!payment) return { state: 'not refundable' };
     if (!payment.inTime) return { state: 'too old' };
@@ -120,8 +114,6 @@ export function createPostgresRefundLedger(
     },
   };
 }
-
-const processorsOf = ({ processor, formerProcessors = [] }: RefundAttempt) => [processor, ...formerProcessors];
 
 /** If an earlier row of it may have been lost, it may have given back already: the processor is asked first. */
 function claimOf(attempt: RefundAttempt, { client, claimed_after_loss: isAfterLoss }: Inserted): Claim {

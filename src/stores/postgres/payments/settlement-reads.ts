@@ -1,6 +1,6 @@
 import { MOST_ENDS, type SettlementBound, type Settlements } from '../../../payments/ports/settlements.js';
 import { StoreUnavailable } from '../../../platform/faults.js';
-import { Permits } from '../../shared/permits.js';
+import type { Permits } from '../../shared/permits.js';
 import { type SettlementRow, settlementPageOf, startOf } from '../../shared/settlement-reads.js';
 import type { ConfirmDurable } from '../connection/durability.js';
 import type { PostgresPart } from '../connection/part.js';
@@ -12,8 +12,6 @@ import * as statements from './settlement-read-statements.js';
  * (`database-clock.ts`).
  */
 const BEHIND_CLOCK_US = 200_000;
-/** The number of pages that are read at the same time by default. */
-const MOST_PAGES = 4;
 /** A prepared transaction has no process after a restart of the server. */
 const PREPARED = '-1/';
 
@@ -35,7 +33,7 @@ interface WritersRow {
 export function createPostgresSettlements(
   database: PostgresPart,
   confirmDurable: ConfirmDurable,
-  permits = new Permits(MOST_PAGES),
+  permits: Permits,
 ): Settlements {
   let bound: SettlementBound | undefined;
   let candidate: Candidate | undefined;
