@@ -75,7 +75,7 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
  * them against the service's catalogue of errors.
  */
 const SENTENCES: Readonly<Record<number, RegExp>> = {
-  400: /^(?:transactions\[\d+\]: |'\w+' |The body must be |The request body cannot be read: |A refund names its payment by |The request is not valid HTTP\.|Invalid or missing Idempotency-Key\.$|Missing Idempotency-Key header\.$|This Idempotency-Key is not the key of that reference |Idempotency-Key must be 1 to 64 |The transaction id in the path must |The path is not validly |Send one (?:Host header |Content-Type, )|Send the new status as |HTTP\/1\.0 has no Transfer-Encoding|The last transfer coding must )/,
+  400: /^(?:transactions\[\d+\]: |'\w+' |The body must be |The request body cannot be read: |A refund names its payment by |The request is not valid HTTP\.|Invalid or missing Idempotency-Key\.$|Missing Idempotency-Key header\.$|This Idempotency-Key is not the key of that reference |Idempotency-Key must be 1 to 64 |The transaction id in the path must |The (?:path|query) is not validly |Send one (?:Host header |Content-Type, )|Send the new status as |HTTP\/1\.0 has no Transfer-Encoding|The last transfer coding must )/,
   401: /^(?:Send an API key or a token: |The API key or token is unknown, )/,
   402: /^(?:Payment|Refund) declined: /,
   403: /^(?:Your API key or token lacks the scope |Without AUTH a page of another site may not )/,
