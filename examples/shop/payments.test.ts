@@ -130,6 +130,25 @@ describe('an order', () => {
     assert.deepEqual(fake.charges, []);
   });
 
+  /**
+   * Bug: an order that had ended was paid a second time if Idempay no longer had its payment.
+   * Cause: only Idempay was asked, and an order without a payment there had the button "Pay".
+   * Fix: the end that the shop wrote down counts.
+   */
+  test('is not paid a second time after it has ended, although Idempay lost its payment', async () => {
+    const emptied = new FakeIdempay();
+    const afterLoss = new Idempay({ baseUrl: emptied.baseUrl, fetch: emptied.fetch, clock: new TestClock() });
+    for (const end of ['paid', 'closed'] as const) {
+      const ended = { ...order, end };
+      const clicked = await payOrder(afterLoss, ended, { attempt: 1 });
+      assert.deepEqual([clicked.end, clicked.button, clicked.attempt], [end, undefined, undefined]);
+      assert.deepEqual(await standingOf(afterLoss, ended), clicked);
+      // Also a click on "Another card" of an old page must not close what is paid.
+      assert.deepEqual(await endPayment(afterLoss, ended, { attempt: 1, only: 'attempt' }), clicked);
+    }
+    assert.deepEqual(emptied.charges, []);
+  });
+
   test('may be paid over a real connection as well', async () => {
     const listener = await fake.listen();
     try {

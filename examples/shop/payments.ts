@@ -48,6 +48,8 @@ export async function payOrder(
   { attempt, source }: Click,
   deadlineMs = DEADLINE_MS,
 ): Promise<Standing> {
+  // What the shop wrote down counts: rows of Idempay may be lost, and the order must not be paid a second time then.
+  if (order.end) return standingOf(idempay, order);
   const reference = referenceOf(order);
   const { price, url } = order;
   const articles = articlesOf(order);
@@ -73,14 +75,14 @@ export async function standingOf(idempay: Idempay, order: Order): Promise<Standi
     const payment = await idempay.payments.status({ reference: referenceOf(order) }, { deadlineMs });
     const attempt = payment.attempt ?? 1;
     if (payment.state === 'COMPLETED') return paidWith(payment.transactionId);
+    if (order.end) return ENDED[order.end];
     if (payment.state === 'CANCELLED') return CLOSED;
     if (payment.state === 'DECLINED') return declined(payment.reason ?? '', attempt);
     // A repeat asks the processor, and never charges what is pending already.
     if (payment.pending) return await payOrder(idempay, order, { attempt }, deadlineMs);
     return unknown(attempt);
   } catch (error) {
-    if (error instanceof NotFoundError)
-      return { status: 200, isKnown: true, text: 'Not paid.', button: 'Pay', attempt: 1 };
+    if (error instanceof NotFoundError) return order.end ? ENDED[order.end] : NOT_PAID;
     if (error instanceof UnavailableError)
       return { status: 503, isKnown: false, text: 'Payments do not answer now. Reload.' };
     throw error;
@@ -96,6 +98,7 @@ export async function endPayment(
   order: Order,
   named: { readonly attempt: number; readonly only?: 'attempt' },
 ): Promise<Standing> {
+  if (order.end) return standingOf(idempay, order);
   try {
     await idempay.payments.cancel({ reference: referenceOf(order), ...named }, { deadlineMs: DEADLINE_MS });
   } catch (error) {
@@ -106,7 +109,13 @@ export async function endPayment(
   return standingOf(idempay, order);
 }
 
+const NOT_PAID: Standing = { status: 200, isKnown: true, text: 'Not paid.', button: 'Pay', attempt: 1 };
 const CLOSED: Standing = { status: 410, isKnown: true, text: 'The order is closed.', end: 'closed' };
+/** The standing of an order that has ended, if Idempay does not have its payment any more. */
+const ENDED: Readonly<Record<'paid' | 'closed', Standing>> = {
+  paid: { status: 200, isKnown: true, text: 'Paid.', end: 'paid' },
+  closed: CLOSED,
+};
 
 const paidWith = (transactionId: string | null): Standing => ({
   status: 200,

@@ -141,6 +141,20 @@ describe('the shop of examples/, with two servers', () => {
     expect(await environment.newCharges()).toEqual([]);
   });
 
+  /**
+   * Bug: an order that had ended was charged a second time if Idempay no longer had its payment.
+   * Cause: only Idempay was asked, and an order without a payment there had the button "Pay".
+   * Fix: the end that the shop wrote down counts.
+   */
+  test('charges nothing for an order that has ended, although Idempay has no payment of it', async () => {
+    const path = await order();
+    const [line = ''] = (await readFile(ordersFile(), 'utf8')).trim().split('\n').slice(-1);
+    await appendFile(ordersFile(), `${JSON.stringify({ ...JSON.parse(line), end: 'paid' })}\n`);
+    for (const { status, text } of [await click(path), await click(path, 1, other), await open(`${shop.url}${path}`)])
+      expect([status, /Paid\./.test(text), button(text)]).toEqual([200, true, undefined]);
+    expect(await environment.newCharges()).toEqual([]);
+  });
+
   test('charges once behind a gateway that answers by itself after it forwarded the payment', async () => {
     const statuses = [400, 402, 403];
     const gateway = await startGateway(environment.url, async ({ method }, forward) => {
