@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Idempay } from '@idempay/client';
 import { type FastifyRequest, fastify } from 'fastify';
+import { answerFault } from '../shop/faults.ts';
 import { allOrders, findOrder, type Order } from '../shop/orders.ts';
 import { ordersPage, returnsPage } from './pages.ts';
 import { giveBack } from './refunds.ts';
@@ -25,6 +26,7 @@ const CLICK = {
 
 const idempay = new Idempay({ baseUrl: IDEMPAY_URL, ...(IDEMPAY_API_KEY && { apiKey: IDEMPAY_API_KEY }) });
 const app = fastify();
+app.setErrorHandler(answerFault('The back office does not answer now. Reload.'));
 app.addContentTypeParser(
   'application/x-www-form-urlencoded',
   { parseAs: 'string' },

@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Idempay } from '@idempay/client';
 import { type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { cardsOf } from './cards.ts';
+import { answerFault } from './faults.ts';
 import { finishOrders } from './open-orders.ts';
 import { addOrder, findOrder, type Order, type OrderLine } from './orders.ts';
 import { orderPage, payersActs, startPage } from './pages.ts';
@@ -48,6 +49,7 @@ const CLICK = {
 
 const idempay = new Idempay({ baseUrl: IDEMPAY_URL, ...(IDEMPAY_API_KEY && { apiKey: IDEMPAY_API_KEY }) });
 const app = fastify();
+app.setErrorHandler(answerFault('Payments do not answer now. Reload.'));
 app.addContentTypeParser(
   'application/x-www-form-urlencoded',
   { parseAs: 'string' },
