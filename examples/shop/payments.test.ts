@@ -15,6 +15,17 @@ const lines = [{ article: 'book', price: PRICE }];
 const order: Order = { id: '17', lines, price: PRICE, session: 'of-ann', url, orderedAtMs: 0 };
 const BANK = 'https://bank.example/confirm/8f2c';
 const DAY_MS = 86_400_000;
+/** The service's answer if rows were lost, the order was closed then, and the processor had charged it before. */
+const closedAndCharged = () =>
+  Response.json(
+    {
+      status: 410,
+      error: 'Gone',
+      message:
+        'The payment is cancelled, but the processor charged it. The charge has to be refunded, and nothing more is charged with this key.',
+    },
+    { status: 410, headers: { idempay: '1', 'idempotency-key': 'f477784d-6d23-8c5b-8acd-516ad373c24b' } },
+  );
 
 describe('an order', () => {
   let fake: FakeIdempay;
@@ -128,6 +139,25 @@ describe('an order', () => {
     await idempay.payments.cancel({ reference: 'order-17' });
     assert.equal((await payOrder(idempay, order, { attempt: 1 })).status, 410);
     assert.deepEqual(fake.charges, []);
+  });
+
+  /**
+   * Bug: the payer of an order that was closed and charged all the same read "Click again" for ever, and nobody was told to refund the charge.
+   * Cause: a DeadKeyError is an UnknownOutcomeError, and was not tested first.
+   * Fix: it is tested first and logged, and the page shows that the order is closed.
+   */
+  test('that was closed and charged all the same is shown as closed, and the log says what to refund', async (t) => {
+    const logged = t.mock.method(console, 'error', () => {});
+    await idempay.payments.cancel({ reference: 'order-17' });
+    const fetch = (url: string, init?: RequestInit) =>
+      init?.method === 'POST' ? Promise.resolve(closedAndCharged()) : fake.fetch(url, init);
+    const afterLoss = new Idempay({ baseUrl: fake.baseUrl, fetch, clock: new TestClock() });
+    const clicked = await payOrder(afterLoss, order, { attempt: 1 });
+    assert.deepEqual([clicked.status, clicked.end, clicked.button], [410, 'closed', undefined]);
+    assert.match(
+      `${logged.mock.calls[0]?.arguments}`,
+      /^17: refund this charge .*f477784d-6d23-8c5b-8acd-516ad373c24b/,
+    );
   });
 
   /**

@@ -1,5 +1,6 @@
 import {
   CancelledError,
+  DeadKeyError,
   DeclinedError,
   type Idempay,
   LAST_ATTEMPT,
@@ -60,6 +61,11 @@ export async function payOrder(
     return result.state === 'pending' ? waiting(attempt, result.action?.url) : paidWith(result.transactionId);
   } catch (error) {
     if (error instanceof DeclinedError) return declined(error.reason, attempt);
+    // It is an UnknownOutcomeError too, and another click does not help: the order was closed and charged all the same.
+    if (error instanceof DeadKeyError) {
+      console.error(`${order.id}: refund this charge at the processor, key ${error.key}: ${error.message}`);
+      return standingOf(idempay, order);
+    }
     // The same button again: whatever happened, the order is charged once.
     if (error instanceof UnknownOutcomeError || error instanceof UnavailableError) return unknown(attempt);
     // The button of an old page.
