@@ -78,7 +78,8 @@ export function createFakeService({ payloadMismatch, apiKey, scopes, now, keyLif
     features: {
       payments: area.payments,
       paymentRecords: area.records,
-      settlementFeed,
+      // A page is answered at once: while a request waits, a TestClock stands still. The client then waits by its own clock.
+      settlementFeed: { read: (question, show) => settlementFeed.read({ ...question, patience: undefined }, show) },
       webhookOperations: createWebhookOperations(stores.endpointRows, settlementFeed),
       findTimeline: area.findTimeline,
       askProcessor: area.askProcessor,

@@ -25,6 +25,8 @@ import {
 import { failureOf } from '../../../testkit/client-library/scripted-fetch.js';
 import { ROOT } from '../../../testkit/programs.js';
 
+/** The service waits as long for a settlement. */
+const REAL_WAIT_MS = 10_000;
 const PAYMENT = { amount: '100.50', currency: 'USD' };
 
 function clientOf(options: FakeIdempayOptions = {}) {
@@ -243,6 +245,26 @@ test('a key with scopes gets a 403 for what they do not allow, as at the service
   await every.refund(refund);
   expect(() => new FakeIdempay({ scopes: ['payments:read'] })).toThrow(/give both/);
   expectTypeOf<FakeScope>().toEqualTypeOf<Scope>();
+});
+
+/**
+ * Bug: each empty page of `settlements.follow` took ten real seconds, also with a TestClock.
+ * Cause: the fake waited for a settlement as the service does, by the system's clock, and the TestClock stood still meanwhile.
+ * Fix: the fake answers at once, and the client waits by its own clock.
+ */
+test('settlements are followed without a wait in real time', async () => {
+  const { idempay } = clientOf();
+  const { key } = await idempay.payments.pay(PAYMENT, { reference: 'order-17' });
+  const startedAtMs = performance.now();
+  const seen: string[] = [];
+  let pages = 0;
+  for await (const { settlements } of idempay.settlements.follow()) {
+    seen.push(...settlements.map((each) => each.idempotencyKey));
+    pages += 1;
+    if (seen.length > 0 && pages > 2) break;
+  }
+  expect(seen).toEqual([key]);
+  expect(performance.now() - startedAtMs).toBeLessThan(REAL_WAIT_MS);
 });
 
 test('a payment that an operator resolved is found under its key in any case, and expires as others do', async () => {
