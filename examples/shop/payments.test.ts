@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Idempay, UnusedKeyError } from '@idempay/client';
 import { FakeIdempay, TestClock } from 'idempay/testing';
-import type { Order } from './orders.ts';
+import { type Order, sumOf } from './orders.ts';
 import { endPayment, payOrder, standingOf } from './payments.ts';
 
 const PRICE = { amount: '24.90', currency: 'EUR' };
@@ -191,6 +191,30 @@ describe('an order', () => {
     } finally {
       await listener.close();
     }
+  });
+});
+
+/**
+ * Bug: an article for '25' was charged as 0.25, one for '24.9' as 2.49, and articles of two currencies as one sum.
+ * Cause: the point was removed and the number divided by 100, whatever the price looked like.
+ * Fix: a price that does not have two decimals, or another currency, is refused.
+ */
+describe('the sum of an order', () => {
+  const sumOfPrices = (...prices: [amount: string, currency: string][]) =>
+    sumOf(prices.map(([amount, currency]) => ({ article: 'book', price: { amount, currency } })));
+
+  test('is exact, in one currency', () => {
+    assert.deepEqual(sumOfPrices(['24.90', 'EUR'], ['0.10', 'EUR'], ['89.07', 'EUR']), {
+      amount: '114.07',
+      currency: 'EUR',
+    });
+  });
+
+  test('is refused where a price has not two decimals, or another currency', () => {
+    for (const amount of ['25', '24.9', '5.120', '1,234.50', '.50', '-1.00', 'free', ''])
+      assert.throws(() => sumOfPrices(['24.90', 'EUR'], [amount, 'EUR']), RangeError, amount);
+    assert.throws(() => sumOfPrices(['24.90', 'EUR'], ['24.90', 'USD']), RangeError);
+    assert.throws(() => sumOfPrices(), RangeError);
   });
 });
 
