@@ -29,7 +29,8 @@ export interface Order {
 
 export async function addOrder({ lines, session }: Pick<Order, 'lines' | 'session'>, shopUrl: string): Promise<Order> {
   const id = randomUUID();
-  const added = { id, lines, price: sumOf(lines), session, url: `${shopUrl}/orders/${id}`, orderedAtMs: Date.now() };
+  const url = `${shopUrl.replace(/\/+$/, '')}/orders/${id}`;
+  const added = { id, lines, price: sumOf(lines), session, url, orderedAtMs: Date.now() };
   await saveOrder(added);
   return added;
 }

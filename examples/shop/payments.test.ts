@@ -4,9 +4,10 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Idempay, UnusedKeyError } from '@idempay/client';
+import { Idempay, LAST_ATTEMPT, UnusedKeyError } from '@idempay/client';
 import { FakeIdempay, TestClock } from 'idempay/testing';
 import { type Order, sumOf } from './orders.ts';
+import { orderPage, startPage } from './pages.ts';
 import { endPayment, payOrder, standingOf } from './payments.ts';
 
 const PRICE = { amount: '24.90', currency: 'EUR' };
@@ -179,6 +180,21 @@ describe('an order', () => {
     assert.deepEqual(emptied.charges, []);
   });
 
+  /**
+   * Bug: the shop asked for ever about an order whose last attempt was declined.
+   * Cause: its standing had no end, and nothing can close what was declined.
+   * Fix: the decline of the last attempt is the end of the order.
+   */
+  test('is closed when its last attempt is declined', async () => {
+    fake.next('pay', { decline: 'no' }, LAST_ATTEMPT);
+    for (let attempt = 1; attempt < LAST_ATTEMPT; attempt += 1)
+      assert.equal((await payOrder(idempay, order, { attempt })).attempt, attempt + 1);
+    const last = await payOrder(idempay, order, { attempt: LAST_ATTEMPT });
+    assert.deepEqual(last, { status: 402, isKnown: true, text: 'Declined: no', end: 'closed' });
+    assert.deepEqual(await standingOf(idempay, order), last);
+    assert.equal(fake.charges.length, 0);
+  });
+
   test('may be paid over a real connection as well', async () => {
     const listener = await fake.listen();
     try {
@@ -216,6 +232,20 @@ describe('the sum of an order', () => {
     assert.throws(() => sumOfPrices(['24.90', 'EUR'], ['24.90', 'USD']), RangeError);
     assert.throws(() => sumOfPrices(), RangeError);
   });
+});
+
+/**
+ * Bug: a name of an article with HTML in it changed the pages of the shop.
+ * Cause: only some texts were escaped.
+ * Fix: all texts are.
+ */
+test('an article is shown as it is written, whatever its name has', () => {
+  const odd = { ...order, lines: [{ article: '<img src=x>', price: PRICE }] };
+  const pages = [
+    startPage(new Map([['<img src=x>', odd.lines]])),
+    orderPage(odd, { status: 200, isKnown: true, text: '<img src=x>' }, ''),
+  ];
+  for (const shown of pages) assert.deepEqual([shown.includes('<img'), shown.includes('&#60;img')], [false, true]);
 });
 
 describe('a donation, which has no order', () => {

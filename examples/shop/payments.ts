@@ -130,14 +130,12 @@ const paidWith = (transactionId: string | null): Standing => ({
   end: 'paid',
 });
 
-/** Only a payer tries again, so only the button has the next attempt. After the last one the order can only be closed. */
-const declined = (reason: string, attempt: number): Standing => ({
-  status: 402,
-  isKnown: true,
-  text: `Declined: ${reason}`,
-  ...(attempt < LAST_ATTEMPT && { button: 'Try again' }),
-  attempt: Math.min(attempt + 1, LAST_ATTEMPT),
-});
+/** Only a payer tries again, so only the button has the next attempt. After the last one nothing can pay the order. */
+function declined(reason: string, attempt: number): Standing {
+  const standing = { status: 402, isKnown: true, text: `Declined: ${reason}` };
+  if (attempt >= LAST_ATTEMPT) return { ...standing, end: 'closed' };
+  return { ...standing, button: 'Try again', attempt: attempt + 1 };
+}
 
 /** If there is no address, the payer has nothing to do, because the bank takes time. */
 const waiting = (attempt: number, bankUrl: string | undefined): Standing => ({

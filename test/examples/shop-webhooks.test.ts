@@ -41,7 +41,8 @@ describe('the shop of examples/, told by webhooks', () => {
       ...secrets,
     });
   beforeAll(async () => {
-    shop = await start({ WEBHOOK_SECRETS: `${OTHER_SECRET} ${SECRET}` });
+    // As a file has them that ends in a line end.
+    shop = await start({ WEBHOOK_SECRETS: `${OTHER_SECRET}  ${SECRET}\n` });
     payments = new Idempay({ baseUrl: environment.url }).payments;
   });
   afterAll(() => shop?.kill());

@@ -155,6 +155,40 @@ describe('the shop of examples/, with two servers', () => {
     expect(await environment.newCharges()).toEqual([]);
   });
 
+  /**
+   * Bug: the form of another site gave the payer a new session, so the payer could not pay the orders of before.
+   * Cause: the browser sends no Lax cookie with it, and the shop made a session for a browser without one.
+   * Fix: such a form gets 403, and no cookie.
+   */
+  test('takes no form of another site', async () => {
+    const path = await order();
+    for (const each of ['/orders', path, `${path}/another-card`]) {
+      const headers = { ...FORM_TYPE, 'Sec-Fetch-Site': 'cross-site' };
+      const body = 'basket=book&attempt=1';
+      const answer = await ask(`${shop.url}${each}`, { method: 'POST', headers, body });
+      expect([each, answer.status, answer.headers['set-cookie']]).toEqual([each, 403, undefined]);
+    }
+    expect(await environment.newCharges()).toEqual([]);
+  });
+
+  /**
+   * Bug: with a slash at the end of SHOP_URL the bank sent payers to an address with two slashes, which the shop does not have.
+   * Cause: the path was added as it is.
+   * Fix: the slash is left out.
+   */
+  test('sends payers back to its address, also if SHOP_URL ends in a slash', async () => {
+    const slashed = await environment.examples.start('shop', {
+      PORT: '0',
+      IDEMPAY_URL: environment.url,
+      ORDERS: ordersFile(),
+      SHOP_URL: 'https://shop.example/',
+    });
+    const { headers } = await post(`${slashed.url}/orders`, 'basket=book');
+    const [line = ''] = (await readFile(ordersFile(), 'utf8')).trim().split('\n').slice(-1);
+    expect(JSON.parse(line).url).toBe(`https://shop.example${headers.location}`);
+    await slashed.kill();
+  });
+
   test('charges once behind a gateway that answers by itself after it forwarded the payment', async () => {
     const statuses = [400, 402, 403];
     const gateway = await startGateway(environment.url, async ({ method }, forward) => {
