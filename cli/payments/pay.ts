@@ -67,9 +67,13 @@ export async function pay(options: PayOptions): Promise<number> {
   return EXIT.done;
 }
 
-/** The client has one signature for each kind of payment, so that a caller has to look at the result of one that may be pending. */
+/**
+ * The client has one signature for each kind of payment and of options, so that a caller has to look at the result of one that may be pending,
+ * and knows whether there is a reference. The command gets both kinds from its user.
+ */
 function payBy({ payments }: Idempay, payment: Wanted, options: ClientOptions): Promise<Result> {
-  return payment.returnUrl === undefined ? payments.pay(payment, options) : payments.pay(payment, options);
+  const pay = payments.pay as (payment: Wanted, options: ClientOptions) => Promise<Result>;
+  return pay(payment, options);
 }
 
 function resumeBy({ payments }: Idempay, key: string, payment: Wanted, call: Connection['call']): Promise<Result> {

@@ -13,7 +13,14 @@ import type {
 import type { Settings } from '../settings.js';
 import { Canceller, type CancelResult, type CancelTarget } from './cancel.js';
 import { createIdempotencyKeys } from './idempotency-keys.js';
-import { Payer, type PayOptions, type PayResult, type PresentPayResult } from './pay.js';
+import {
+  type KeyOptions,
+  Payer,
+  type PayOptions,
+  type PayResult,
+  type PresentPayResult,
+  type ReferenceOptions,
+} from './pay.js';
 import { type ExportFilter, type PaymentFilter, type PaymentList, PaymentRecords } from './payment-records.js';
 import type { OperatedReference } from './references.js';
 import { Refunder, type RefundRequest, type RefundResult } from './refund.js';
@@ -27,13 +34,17 @@ export interface Payments {
    *
    * Without a reference: pays once, with one new key for all requests of this call. After an UnknownOutcomeError money may have moved
    * or still move, and `resume` goes on; after a DeadKeyError, which is one too, a person looks at the processor.
+   *
+   * Options whose `reference` is optional do not compile: without it, each call would be another payment. Check first that it is there.
    */
-  pay(payment: PaymentRequest, options?: PayOptions): Promise<PayResult>;
+  pay(payment: PaymentRequest, options?: KeyOptions): Promise<PayResult>;
+  pay(payment: PaymentRequest, options: ReferenceOptions): Promise<PayResult>;
   /**
    * Pays while the payer is present: with a `returnUrl` the payment may be pending. Send the payer to `action.url`, and repeat the same
    * call when the payer has come back, and now and then until then.
    */
-  pay(payment: PresentPaymentRequest, options?: PayOptions): Promise<PresentPayResult>;
+  pay(payment: PresentPaymentRequest, options?: KeyOptions): Promise<PresentPayResult>;
+  pay(payment: PresentPaymentRequest, options: ReferenceOptions): Promise<PresentPayResult>;
   /**
    * Closes a payment that is not to be made, so that nothing can ever pay it: exactly one of `pay` and `cancel` succeeds. One that is under
    * way, or pending, is ended at the processor. May be called any number of times. Rejects with a NotCancelledError if it has an outcome.

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Idempay } from '@idempay/client';
 import { type FastifyRequest, fastify } from 'fastify';
+import { answerFault } from '../shop/faults.ts';
 import { allOrders, findOrder, type Order } from '../shop/orders.ts';
 import { ordersPage, returnsPage } from './pages.ts';
 import { giveBack } from './refunds.ts';
@@ -14,6 +15,8 @@ const {
   /** The key of the client whose key the shop has, with the scope refunds:write. */
   IDEMPAY_API_KEY,
   PORT = '3010',
+  /** The host of its address in a browser, such as `office.example:3010`. Names of this machine are always taken. */
+  OFFICE_HOST,
   /** The seconds between two looks at the refunds that are under way. */
   LOOK_SECONDS = '5',
 } = process.env;
@@ -25,17 +28,23 @@ const CLICK = {
 
 const idempay = new Idempay({ baseUrl: IDEMPAY_URL, ...(IDEMPAY_API_KEY && { apiKey: IDEMPAY_API_KEY }) });
 const app = fastify();
+app.setErrorHandler(answerFault('The back office does not answer now. Reload.'));
 app.addContentTypeParser(
   'application/x-www-form-urlencoded',
   { parseAs: 'string' },
   async (_: FastifyRequest, form: string) => Object.fromEntries(new URLSearchParams(form)),
 );
 
+const LOOPBACK = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
+
 /** A page of another web site must not give money back through the browser of the shopkeeper. */
 app.addHook('onRequest', async ({ method, headers }, reply) => {
+  reply.header('content-security-policy', "frame-ancestors 'none'");
+  const { host = '' } = headers;
+  // A name of another site may lead to this machine, and its pages are of the same origin then.
+  if (host !== OFFICE_HOST && !LOOPBACK.test(host)) return reply.code(421).send('Set OFFICE_HOST to this host.');
   // Browsers leave Sec-Fetch-Site out at an address without https that is not on their own machine.
-  const from =
-    headers['sec-fetch-site'] ?? (headers.origin?.endsWith(`//${headers.host}`) === false ? 'other' : 'same-origin');
+  const from = headers['sec-fetch-site'] ?? (headers.origin?.endsWith(`//${host}`) === false ? 'other' : 'same-origin');
   if (method === 'POST' && from !== 'same-origin') return reply.code(403).send('Use the page of the back office.');
 });
 

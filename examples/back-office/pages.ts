@@ -6,7 +6,7 @@ import type { Return } from './returns.ts';
 export function ordersPage(orders: readonly Order[]): string {
   const items = orders.map(
     (order) =>
-      `<li><a href="/orders/${order.id}">${articlesOf(order).join(' and ')}, ${moneyOf(order)}</a>: ${order.end ?? 'open'}</li>`,
+      `<li><a href="/orders/${order.id}">${escaped(`${articlesOf(order).join(' and ')}, ${moneyOf(order)}`)}</a>: ${order.end ?? 'open'}</li>`,
   );
   return page('Orders', `<ul>${items.join('')}</ul>`);
 }
@@ -16,7 +16,7 @@ export function returnsPage(order: Order, returns: ReadonlyMap<number, Return>):
   const items = order.lines.map((line, at) => {
     const returned = returns.get(at + 1);
     const said = returned ? `<span role="status">${escaped(returned.text)}</span>` : '';
-    return `<li>${line.article}, ${moneyOf(line)} ${said}${buttonOf(order, at + 1, returned)}</li>`;
+    return `<li>${escaped(`${line.article}, ${moneyOf(line)}`)} ${said}${buttonOf(order, at + 1, returned)}</li>`;
   });
   const isUnderWay = [...returns.values()].some(({ state }) => state === 'under way');
   return page('Lines of an order', `<ol>${items.join('')}</ol><a href="/">Orders</a>`, isUnderWay ? REFRESH : '');

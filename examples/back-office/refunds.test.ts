@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { Idempay } from '@idempay/client';
 import { FakeIdempay, TestClock } from 'idempay/testing';
+import type { Order } from '../shop/orders.ts';
+import { ordersPage, returnsPage } from './pages.ts';
 import { giveBack } from './refunds.ts';
 
 const BOOK = { article: 'book', price: { amount: '24.90', currency: 'EUR' } };
@@ -70,4 +72,17 @@ describe('a line that comes back', () => {
     assert.deepEqual(fake.refunds, []);
     assert.equal((await giveBack(idempay, order, 2)).state, 'given back');
   });
+});
+
+test('an article is shown as it is written, whatever its name has', () => {
+  const odd: Order = {
+    ...order,
+    lines: [{ article: '<img src=x>', price: BOOK.price }],
+    price: BOOK.price,
+    session: '',
+    url: '',
+    orderedAtMs: 0,
+  };
+  for (const shown of [ordersPage([odd]), returnsPage(odd, new Map())])
+    assert.deepEqual([shown.includes('<img'), shown.includes('&#60;img')], [false, true]);
 });

@@ -45,7 +45,7 @@ async function outcomeOf(job: string): Promise<string> {
     // Cancelled after its row had been lost, and charged all the same. Delivering it again does not help: a person refunds it.
     if (error instanceof DeadKeyError) return `to refund: ${error.message}`;
     // The job itself is wrong. Any other refusal is of the address or of a setting, and the job waits until somebody corrects that.
-    if (error instanceof InvalidRequestError && isFaultOfJob(error)) return `refused ${error.message}`;
+    if (isFaultOfJob(error)) return `refused ${error.message}`;
     throw error;
   }
 }
@@ -56,13 +56,17 @@ function paymentIn(job: PaymentRequest): PaymentRequest {
   return payment;
 }
 
-const TYPES_OF_JOB = ['invalid-body', 'invalid-reference', 'reference-without-number'].map(
+const TYPES_OF_JOB = ['body-too-large', 'invalid-body', 'invalid-reference', 'reference-without-number'].map(
   (type) => `/problems#${type}`,
 );
 
-/** The client itself refuses some requests without a status: it has not sent them. */
-const isFaultOfJob = ({ status, type = '' }: InvalidRequestError) =>
-  status === undefined || TYPES_OF_JOB.includes(type);
+/** Jobs appear whole, by rename, so one that is no JSON never becomes any. */
+function isFaultOfJob(error: unknown): error is Error {
+  if (error instanceof SyntaxError) return true;
+  if (!(error instanceof InvalidRequestError)) return false;
+  // The client itself refuses some requests without a status: it has not sent them.
+  return error.status === undefined || TYPES_OF_JOB.includes(error.type ?? '');
+}
 
 /** Killed before it: the next delivery gets the same outcome. */
 async function acknowledge(job: string, outcome: string): Promise<void> {

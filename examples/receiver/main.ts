@@ -8,8 +8,8 @@ import { InvalidWebhookError, verifyWebhook, type WebhookEvent } from '@idempay/
 import { type FastifyRequest, fastify } from 'fastify';
 
 const { PORT = '3020', EVENTS = './data/events', WEBHOOK_SECRETS = '' } = process.env;
-/** Two during a change, with a space between them. */
-const secrets = WEBHOOK_SECRETS.split(' ').filter(Boolean);
+/** Two during a change, with white space between them. */
+const secrets = WEBHOOK_SECRETS.split(/\s+/).filter(Boolean);
 const POLL_MS = 200;
 
 const app = fastify();

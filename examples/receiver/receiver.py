@@ -19,13 +19,14 @@ SECRETS = secrets_in(os.environ.get("WEBHOOK_SECRETS", ""))
 
 # The bytes that arrived, because JSON that is parsed and written again is another text. None: signed with no secret, or not now.
 def verified_id(headers, body):
-    id, timestamp, signatures = (headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
+    id, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     if not id or not re.fullmatch("[0-9]{1,12}", timestamp) or abs(time.time() - int(timestamp)) > TOLERANCE_SECONDS:
         return None
     content = f"{id}.{timestamp}.".encode() + body
     expected = [b"v1," + base64.b64encode(hmac.digest(secret, content, "sha256")) for secret in SECRETS]
-    given = signatures.encode().split()
-    return id if any(hmac.compare_digest(one, other) for one in given for other in expected) else None
+    # A proxy may send several signatures as several headers, or as one with commas.
+    given = re.split(r",?\s+", " ".join(headers.get_all("webhook-signature", [])))
+    return id if any(hmac.compare_digest(one.encode(), other) for one in given for other in expected) else None
 
 # A sender that shares the secret could sign anything.
 def is_event(body):
@@ -82,6 +83,10 @@ class Receiver(BaseHTTPRequestHandler):
 
     def do_POST(self):
         length = self.headers.get("Content-Length", "")
+        # Idempay sends the length. A proxy that sends the body in chunks must be told not to.
+        if not length or "Transfer-Encoding" in self.headers:
+            self.close_connection = True
+            return self.answer(411)
         if not re.fullmatch("[0-9]{1,7}", length) or int(length) > LONGEST_BODY_BYTES:
             self.close_connection = True
             return self.answer(413)
@@ -97,6 +102,8 @@ class Receiver(BaseHTTPRequestHandler):
 
     def answer(self, status):
         self.send_response(status)
+        if self.close_connection:
+            self.send_header("Connection", "close")
         if status != 204:
             self.send_header("Content-Length", "0")
         self.end_headers()

@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Idempay } from '@idempay/client';
 import { type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { cardsOf } from './cards.ts';
+import { answerFault } from './faults.ts';
 import { finishOrders } from './open-orders.ts';
 import { addOrder, findOrder, type Order, type OrderLine } from './orders.ts';
 import { orderPage, payersActs, startPage } from './pages.ts';
@@ -19,7 +20,7 @@ const {
   SHOP_URL,
   /** The seconds between two looks at the open orders. */
   LOOK_SECONDS = '5',
-  /** The secrets of the shop's endpoint at Idempay, with a space between them. If omitted, the shop takes no webhooks. */
+  /** The secrets of the shop's endpoint at Idempay, with white space between them. If omitted, the shop takes no webhooks. */
   WEBHOOK_SECRETS,
   /** One of the two, if the processor is told who pays. */
   TEST_CARDS,
@@ -48,11 +49,18 @@ const CLICK = {
 
 const idempay = new Idempay({ baseUrl: IDEMPAY_URL, ...(IDEMPAY_API_KEY && { apiKey: IDEMPAY_API_KEY }) });
 const app = fastify();
+app.setErrorHandler(answerFault('Payments do not answer now. Reload.'));
 app.addContentTypeParser(
   'application/x-www-form-urlencoded',
   { parseAs: 'string' },
   async (_: FastifyRequest, form: string) => Object.fromEntries(new URLSearchParams(form)),
 );
+
+/** The form of another site comes without the payer's session, so that a new one would take its place. */
+app.addHook('onRequest', async ({ method, headers }, reply) => {
+  if (method === 'POST' && headers['sec-fetch-site'] === 'cross-site')
+    return reply.code(403).send('Use the page of the shop.');
+});
 
 app.get('/', async (_request, reply) => reply.type('text/html').send(startPage(BASKETS)));
 
@@ -96,7 +104,7 @@ app.post<{ Params: { id: string }; Body: { attempt: number } }>(
   },
 );
 
-if (WEBHOOK_SECRETS) app.register(webhooks(idempay, WEBHOOK_SECRETS.split(' ')));
+if (WEBHOOK_SECRETS) app.register(webhooks(idempay, WEBHOOK_SECRETS.split(/\s+/).filter(Boolean)));
 
 /** A page that is shown again must ask again. Other browsers see the state of the order, and have no buttons. */
 function show(request: FastifyRequest, reply: FastifyReply, order: Order, standing: Standing): FastifyReply {

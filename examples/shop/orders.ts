@@ -29,15 +29,31 @@ export interface Order {
 
 export async function addOrder({ lines, session }: Pick<Order, 'lines' | 'session'>, shopUrl: string): Promise<Order> {
   const id = randomUUID();
-  const added = { id, lines, price: sumOf(lines), session, url: `${shopUrl}/orders/${id}`, orderedAtMs: Date.now() };
+  const url = `${shopUrl.replace(/\/+$/, '')}/orders/${id}`;
+  const added = { id, lines, price: sumOf(lines), session, url, orderedAtMs: Date.now() };
   await saveOrder(added);
   return added;
 }
 
-/** In cents, because sums of decimal fractions are not exact. The articles of the shop have one currency, and two decimals. */
+const TWO_DECIMALS = /^\d+\.\d{2}$/;
+
+/**
+ * In cents, because sums of decimal fractions are not exact. The articles of the shop have one currency, and two decimals: anything else would
+ * be charged as another price, such as '25' as 0.25.
+ */
 export function sumOf(lines: readonly OrderLine[]): PaymentRequest {
+  const [first] = lines;
+  if (!first) throw new RangeError('An order needs a line.');
+  const { currency } = first.price;
+  for (const { article, price } of lines) {
+    if (!TWO_DECIMALS.test(price.amount) || price.currency !== currency) {
+      throw new RangeError(
+        `The price of '${article}' must be an amount in ${currency} with two decimals, such as 24.90.`,
+      );
+    }
+  }
   const cents = lines.reduce((sum, { price }) => sum + Number(price.amount.replace('.', '')), 0);
-  return { amount: (cents / 100).toFixed(2), currency: lines[0]?.price.currency ?? '' };
+  return { amount: (cents / 100).toFixed(2), currency };
 }
 
 /** The name of the order at Idempay, to which its payment and its refunds belong. */

@@ -9,7 +9,7 @@ export const REFRESH = '<meta http-equiv="refresh" content="3">';
 export function startPage(baskets: ReadonlyMap<string, readonly OrderLine[]>): string {
   const buttons = [...baskets].map(([basket, lines]) => {
     const { amount, currency } = sumOf(lines);
-    return `<button name="basket" value="${basket}">${basket}, ${amount} ${currency}</button>`;
+    return `<button name="basket" value="${escaped(basket)}">${escaped(`${basket}, ${amount} ${currency}`)}</button>`;
   });
   return page('Shop', `<form method="post" action="/orders">${buttons.join('')}</form>`);
 }
@@ -17,7 +17,8 @@ export function startPage(baskets: ReadonlyMap<string, readonly OrderLine[]>): s
 /** The address names the order, so a reload, the back button and a second tab are about the same one. */
 export function orderPage(order: Order, { text, isWaiting }: Standing, acts: string): string {
   const { price } = order;
-  const content = `<p>${articlesOf(order).join(' and ')}: ${price.amount} ${price.currency}</p><p role="status">${escaped(text)}</p>`;
+  const bought = `${articlesOf(order).join(' and ')}: ${price.amount} ${price.currency}`;
+  const content = `<p>${escaped(bought)}</p><p role="status">${escaped(text)}</p>`;
   return page('Your order', content + acts, isWaiting && REFRESH);
 }
 

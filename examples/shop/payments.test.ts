@@ -4,9 +4,10 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Idempay, UnusedKeyError } from '@idempay/client';
+import { Idempay, LAST_ATTEMPT, UnusedKeyError } from '@idempay/client';
 import { FakeIdempay, TestClock } from 'idempay/testing';
-import type { Order } from './orders.ts';
+import { type Order, sumOf } from './orders.ts';
+import { orderPage, startPage } from './pages.ts';
 import { endPayment, payOrder, standingOf } from './payments.ts';
 
 const PRICE = { amount: '24.90', currency: 'EUR' };
@@ -15,6 +16,17 @@ const lines = [{ article: 'book', price: PRICE }];
 const order: Order = { id: '17', lines, price: PRICE, session: 'of-ann', url, orderedAtMs: 0 };
 const BANK = 'https://bank.example/confirm/8f2c';
 const DAY_MS = 86_400_000;
+/** The service's answer if rows were lost, the order was closed then, and the processor had charged it before. */
+const closedAndCharged = () =>
+  Response.json(
+    {
+      status: 410,
+      error: 'Gone',
+      message:
+        'The payment is cancelled, but the processor charged it. The charge has to be refunded, and nothing more is charged with this key.',
+    },
+    { status: 410, headers: { idempay: '1', 'idempotency-key': 'f477784d-6d23-8c5b-8acd-516ad373c24b' } },
+  );
 
 describe('an order', () => {
   let fake: FakeIdempay;
@@ -130,6 +142,59 @@ describe('an order', () => {
     assert.deepEqual(fake.charges, []);
   });
 
+  /**
+   * Bug: the payer of an order that was closed and charged all the same read "Click again" for ever, and nobody was told to refund the charge.
+   * Cause: a DeadKeyError is an UnknownOutcomeError, and was not tested first.
+   * Fix: it is tested first and logged, and the page shows that the order is closed.
+   */
+  test('that was closed and charged all the same is shown as closed, and the log says what to refund', async (t) => {
+    const logged = t.mock.method(console, 'error', () => {});
+    await idempay.payments.cancel({ reference: 'order-17' });
+    const fetch = (url: string, init?: RequestInit) =>
+      init?.method === 'POST' ? Promise.resolve(closedAndCharged()) : fake.fetch(url, init);
+    const afterLoss = new Idempay({ baseUrl: fake.baseUrl, fetch, clock: new TestClock() });
+    const clicked = await payOrder(afterLoss, order, { attempt: 1 });
+    assert.deepEqual([clicked.status, clicked.end, clicked.button], [410, 'closed', undefined]);
+    assert.match(
+      `${logged.mock.calls[0]?.arguments}`,
+      /^17: refund this charge .*f477784d-6d23-8c5b-8acd-516ad373c24b/,
+    );
+  });
+
+  /**
+   * Bug: an order that had ended was paid a second time if Idempay no longer had its payment.
+   * Cause: only Idempay was asked, and an order without a payment there had the button "Pay".
+   * Fix: the end that the shop wrote down counts.
+   */
+  test('is not paid a second time after it has ended, although Idempay lost its payment', async () => {
+    const emptied = new FakeIdempay();
+    const afterLoss = new Idempay({ baseUrl: emptied.baseUrl, fetch: emptied.fetch, clock: new TestClock() });
+    for (const end of ['paid', 'closed'] as const) {
+      const ended = { ...order, end };
+      const clicked = await payOrder(afterLoss, ended, { attempt: 1 });
+      assert.deepEqual([clicked.end, clicked.button, clicked.attempt], [end, undefined, undefined]);
+      assert.deepEqual(await standingOf(afterLoss, ended), clicked);
+      // Also a click on "Another card" of an old page must not close what is paid.
+      assert.deepEqual(await endPayment(afterLoss, ended, { attempt: 1, only: 'attempt' }), clicked);
+    }
+    assert.deepEqual(emptied.charges, []);
+  });
+
+  /**
+   * Bug: the shop asked for ever about an order whose last attempt was declined.
+   * Cause: its standing had no end, and nothing can close what was declined.
+   * Fix: the decline of the last attempt is the end of the order.
+   */
+  test('is closed when its last attempt is declined', async () => {
+    fake.next('pay', { decline: 'no' }, LAST_ATTEMPT);
+    for (let attempt = 1; attempt < LAST_ATTEMPT; attempt += 1)
+      assert.equal((await payOrder(idempay, order, { attempt })).attempt, attempt + 1);
+    const last = await payOrder(idempay, order, { attempt: LAST_ATTEMPT });
+    assert.deepEqual(last, { status: 402, isKnown: true, text: 'Declined: no', end: 'closed' });
+    assert.deepEqual(await standingOf(idempay, order), last);
+    assert.equal(fake.charges.length, 0);
+  });
+
   test('may be paid over a real connection as well', async () => {
     const listener = await fake.listen();
     try {
@@ -143,6 +208,44 @@ describe('an order', () => {
       await listener.close();
     }
   });
+});
+
+/**
+ * Bug: an article for '25' was charged as 0.25, one for '24.9' as 2.49, and articles of two currencies as one sum.
+ * Cause: the point was removed and the number divided by 100, whatever the price looked like.
+ * Fix: a price that does not have two decimals, or another currency, is refused.
+ */
+describe('the sum of an order', () => {
+  const sumOfPrices = (...prices: [amount: string, currency: string][]) =>
+    sumOf(prices.map(([amount, currency]) => ({ article: 'book', price: { amount, currency } })));
+
+  test('is exact, in one currency', () => {
+    assert.deepEqual(sumOfPrices(['24.90', 'EUR'], ['0.10', 'EUR'], ['89.07', 'EUR']), {
+      amount: '114.07',
+      currency: 'EUR',
+    });
+  });
+
+  test('is refused where a price has not two decimals, or another currency', () => {
+    for (const amount of ['25', '24.9', '5.120', '1,234.50', '.50', '-1.00', 'free', ''])
+      assert.throws(() => sumOfPrices(['24.90', 'EUR'], [amount, 'EUR']), RangeError, amount);
+    assert.throws(() => sumOfPrices(['24.90', 'EUR'], ['24.90', 'USD']), RangeError);
+    assert.throws(() => sumOfPrices(), RangeError);
+  });
+});
+
+/**
+ * Bug: a name of an article with HTML in it changed the pages of the shop.
+ * Cause: only some texts were escaped.
+ * Fix: all texts are.
+ */
+test('an article is shown as it is written, whatever its name has', () => {
+  const odd = { ...order, lines: [{ article: '<img src=x>', price: PRICE }] };
+  const pages = [
+    startPage(new Map([['<img src=x>', odd.lines]])),
+    orderPage(odd, { status: 200, isKnown: true, text: '<img src=x>' }, ''),
+  ];
+  for (const shown of pages) assert.deepEqual([shown.includes('<img'), shown.includes('&#60;img')], [false, true]);
 });
 
 describe('a donation, which has no order', () => {

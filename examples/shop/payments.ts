@@ -1,5 +1,6 @@
 import {
   CancelledError,
+  DeadKeyError,
   DeclinedError,
   type Idempay,
   LAST_ATTEMPT,
@@ -48,6 +49,8 @@ export async function payOrder(
   { attempt, source }: Click,
   deadlineMs = DEADLINE_MS,
 ): Promise<Standing> {
+  // What the shop wrote down counts: rows of Idempay may be lost, and the order must not be paid a second time then.
+  if (order.end) return standingOf(idempay, order);
   const reference = referenceOf(order);
   const { price, url } = order;
   const articles = articlesOf(order);
@@ -58,6 +61,11 @@ export async function payOrder(
     return result.state === 'pending' ? waiting(attempt, result.action?.url) : paidWith(result.transactionId);
   } catch (error) {
     if (error instanceof DeclinedError) return declined(error.reason, attempt);
+    // It is an UnknownOutcomeError too, and another click does not help: the order was closed and charged all the same.
+    if (error instanceof DeadKeyError) {
+      console.error(`${order.id}: refund this charge at the processor, key ${error.key}: ${error.message}`);
+      return standingOf(idempay, order);
+    }
     // The same button again: whatever happened, the order is charged once.
     if (error instanceof UnknownOutcomeError || error instanceof UnavailableError) return unknown(attempt);
     // The button of an old page.
@@ -73,14 +81,14 @@ export async function standingOf(idempay: Idempay, order: Order): Promise<Standi
     const payment = await idempay.payments.status({ reference: referenceOf(order) }, { deadlineMs });
     const attempt = payment.attempt ?? 1;
     if (payment.state === 'COMPLETED') return paidWith(payment.transactionId);
+    if (order.end) return ENDED[order.end];
     if (payment.state === 'CANCELLED') return CLOSED;
     if (payment.state === 'DECLINED') return declined(payment.reason ?? '', attempt);
     // A repeat asks the processor, and never charges what is pending already.
     if (payment.pending) return await payOrder(idempay, order, { attempt }, deadlineMs);
     return unknown(attempt);
   } catch (error) {
-    if (error instanceof NotFoundError)
-      return { status: 200, isKnown: true, text: 'Not paid.', button: 'Pay', attempt: 1 };
+    if (error instanceof NotFoundError) return order.end ? ENDED[order.end] : NOT_PAID;
     if (error instanceof UnavailableError)
       return { status: 503, isKnown: false, text: 'Payments do not answer now. Reload.' };
     throw error;
@@ -96,6 +104,7 @@ export async function endPayment(
   order: Order,
   named: { readonly attempt: number; readonly only?: 'attempt' },
 ): Promise<Standing> {
+  if (order.end) return standingOf(idempay, order);
   try {
     await idempay.payments.cancel({ reference: referenceOf(order), ...named }, { deadlineMs: DEADLINE_MS });
   } catch (error) {
@@ -106,7 +115,13 @@ export async function endPayment(
   return standingOf(idempay, order);
 }
 
+const NOT_PAID: Standing = { status: 200, isKnown: true, text: 'Not paid.', button: 'Pay', attempt: 1 };
 const CLOSED: Standing = { status: 410, isKnown: true, text: 'The order is closed.', end: 'closed' };
+/** The standing of an order that has ended, if Idempay does not have its payment any more. */
+const ENDED: Readonly<Record<'paid' | 'closed', Standing>> = {
+  paid: { status: 200, isKnown: true, text: 'Paid.', end: 'paid' },
+  closed: CLOSED,
+};
 
 const paidWith = (transactionId: string | null): Standing => ({
   status: 200,
@@ -115,14 +130,12 @@ const paidWith = (transactionId: string | null): Standing => ({
   end: 'paid',
 });
 
-/** Only a payer tries again, so only the button has the next attempt. After the last one the order can only be closed. */
-const declined = (reason: string, attempt: number): Standing => ({
-  status: 402,
-  isKnown: true,
-  text: `Declined: ${reason}`,
-  ...(attempt < LAST_ATTEMPT && { button: 'Try again' }),
-  attempt: Math.min(attempt + 1, LAST_ATTEMPT),
-});
+/** Only a payer tries again, so only the button has the next attempt. After the last one nothing can pay the order. */
+function declined(reason: string, attempt: number): Standing {
+  const standing = { status: 402, isKnown: true, text: `Declined: ${reason}` };
+  if (attempt >= LAST_ATTEMPT) return { ...standing, end: 'closed' };
+  return { ...standing, button: 'Try again', attempt: attempt + 1 };
+}
 
 /** If there is no address, the payer has nothing to do, because the bank takes time. */
 const waiting = (attempt: number, bankUrl: string | undefined): Standing => ({

@@ -57,3 +57,14 @@ export interface FakeListener {
   readonly url: string;
   close(): Promise<void>;
 }
+
+/** A permission of an API key, as in `API_KEYS_FILE` of the service. */
+export type FakeScope =
+  | 'payments:write'
+  | 'payments:read'
+  | 'payments:read:all'
+  | 'refunds:write'
+  | 'transactions:read'
+  | 'transactions:write'
+  | 'operations'
+  | 'metrics';

@@ -3,7 +3,8 @@ import { type NamedBy, publicErrors } from '../http/errors/catalogue.js';
 import { formOf, type PublicError, type Told } from '../http/errors/public-error.js';
 import { requestIdOf } from '../http/requests/request-id.js';
 import { headersOf, type SentRequest, type WholeAnswer } from './fake-connection.js';
-import type { FakeAnswer, FakeCharge, FakeListener, FakePending, FakeRefund, FakeRequest } from './fake-exchange.js';
+import type { FakeAnswer, FakeCharge, FakeListener, FakeRefund, FakeRequest, FakeScope } from './fake-exchange.js';
+import { type FakeFault, type FakeOperation, requireFault } from './fake-fault.js';
 import { listenWith } from './fake-listener.js';
 import type { FakeProcessing } from './fake-processor.js';
 import { createFakeService, type FakeService } from './fake-service.js';
@@ -14,52 +15,13 @@ export interface FakeIdempayOptions {
   readonly payloadMismatch?: 'replay' | 'reject';
   /** If it is given, requests without it get 401. */
   readonly apiKey?: string;
+  /** The scopes of `apiKey`: a request that needs another one gets 403. If omitted, the key may do everything. */
+  readonly scopes?: readonly FakeScope[];
   /** The time, in milliseconds since the epoch. */
   readonly now?: () => number;
   /** As `IDEMPOTENCY_TTL_SECONDS`, in milliseconds: a day by default. */
   readonly keyLifeMs?: number;
 }
-
-const OPERATIONS = [
-  'generateKey',
-  'pay',
-  'cancelPayment',
-  'refund',
-  'getPaymentStatus',
-  'getPayment',
-  'listRefunds',
-  'listPayments',
-  'exportPayments',
-  'resolvePayment',
-  'createTransaction',
-  'createTransactions',
-  'listTransactions',
-  'searchTransactions',
-  'getTransaction',
-  'changeTransactionStatus',
-  'removeTransaction',
-] as const;
-export type FakeOperation = (typeof OPERATIONS)[number];
-
-/** The fault of one request. */
-export type FakeFault =
-  /** The connection fails before the request arrives, or after all its work was done. */
-  | { readonly lose: 'request' | 'answer' }
-  /** All the work is done, and half of the answer arrives. */
-  | { readonly cut: true }
-  /** Answered with this status, before anything is done, or after all of it. */
-  | { readonly status: number; readonly after?: true; readonly retryAfterSeconds?: number }
-  /**
-   * For `pay` and `refund`: the processor declines for this reason. A reference may then be paid with the next attempt; a declined refund
-   * frees its part of the payment.
-   */
-  | { readonly decline: string }
-  /**
-   * For `pay` and `refund`: it is pending until `confirm` or `refuse` is called. A cancellation ends a payment, too.
-   */
-  | { readonly pending: FakePending }
-  /** `pay` and `refund` are carried out, but the processor's reply is lost: 504, and the next repeat finds the charge or the refund. */
-  | 'unknown';
 
 type Messages = Readonly<Record<number, (by: NamedBy) => PublicError>>;
 const MESSAGES: Messages = {
@@ -96,8 +58,11 @@ export class FakeIdempay {
   readonly #faults: { readonly operationId: string; readonly fault: FakeFault }[] = [];
 
   constructor(options: FakeIdempayOptions = {}) {
-    const { payloadMismatch = 'replay', apiKey, now = Date.now, keyLifeMs = DAY_MS } = options;
-    this.#service = createFakeService({ payloadMismatch, apiKey, now, keyLifeMs });
+    const { payloadMismatch = 'replay', apiKey, scopes, now = Date.now, keyLifeMs = DAY_MS } = options;
+    if (scopes !== undefined && apiKey === undefined) {
+      throw new TypeError("'scopes' are those of an 'apiKey': give both, because without a key everything is allowed.");
+    }
+    this.#service = createFakeService({ payloadMismatch, apiKey, scopes, now, keyLifeMs });
   }
 
   /** All charges: never two for one key, and so for one attempt at a reference. */
@@ -130,11 +95,12 @@ export class FakeIdempay {
     this.#service.decide((processor) => processor.refuse(key, reason));
   }
 
-  /** The next requests of this operation meet the fault. Faults of one operation are met in the order in which they were given. */
-  next(operation: FakeOperation, fault: FakeFault, times = 1): void {
-    if (!OPERATIONS.includes(operation)) {
-      throw new TypeError(`'${operation}' is no operation of the fake. There are ${OPERATIONS.join(', ')}.`);
-    }
+  /**
+   * The next requests of this operation meet the fault. Faults of one operation are met in the order in which they were given. A fault that the
+   * operation does not know is a TypeError.
+   */
+  next<Operation extends FakeOperation>(operation: Operation, fault: FakeFault<Operation>, times = 1): void {
+    requireFault(operation, fault);
     const operationId = OPERATION_IDS[operation] ?? operation;
     for (let time = 0; time < times; time += 1) this.#faults.push({ operationId, fault });
   }
@@ -179,7 +145,7 @@ export class FakeIdempay {
     if (isBefore(fault)) return fault.lose === 'request' ? 'lost' : answerBefore(fault, request);
     this.requests.push(request);
     const answer = await this.#service.answer(sent, operation, processingOf(fault));
-    if (typeof fault !== 'object' || 'decline' in fault || 'pending' in fault) return answer;
+    if (typeof fault !== 'object' || isOfProcessor(fault)) return answer;
     if ('lose' in fault) return 'lost';
     if ('cut' in fault) return { ...answer, body: answer.body.subarray(0, answer.body.length / 2) };
     return faultAnswer(fault, request);
@@ -216,9 +182,12 @@ function isBefore(fault: FakeFault | undefined): fault is FakeFault & FaultBefor
   return ('lose' in fault && fault.lose === 'request') || ('status' in fault && !fault.after);
 }
 
+type OfProcessor = Extract<FakeFault, { decline: string } | { pending: object }>;
+const isOfProcessor = (fault: object): fault is OfProcessor => 'decline' in fault || 'pending' in fault;
+
 function processingOf(fault: FakeFault | undefined): FakeProcessing {
-  if (fault === 'unknown') return fault;
-  return typeof fault === 'object' && ('decline' in fault || 'pending' in fault) ? fault : undefined;
+  if (typeof fault !== 'object') return fault;
+  return isOfProcessor(fault) ? fault : undefined;
 }
 
 /** The service's own answer if it has one with this status, else a gateway's. */

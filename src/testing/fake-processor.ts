@@ -6,9 +6,10 @@ import {
   type Refund,
 } from '../payments/ports/processor.js';
 import type { FakeCharge, FakePending, FakeRefund } from './fake-exchange.js';
+import type { FakeProcessorFault } from './fake-fault.js';
 
-/** Its answer to a payment, or to a refund, that it was not asked for before. `unknown`: it is carried out, and the reply is lost. */
-export type FakeProcessing = { readonly decline: string } | { readonly pending: FakePending } | 'unknown' | undefined;
+/** Its answer to a payment or a refund that it was not asked for before, or to an ending. */
+export type FakeProcessing = FakeProcessorFault | 'cannot-be-ended' | undefined;
 
 export interface FakeProcessor extends ProcessorClient {
   readonly charges: FakeCharge[];
@@ -31,10 +32,15 @@ const HOUR_MS = 3_600_000;
 const REPLY_LOST = { state: 'unknown', cause: 'the reply was lost' } as const;
 
 /**
- * The fake has the name of the simulated processor. `next` is the processing of the request that charges or gives back. `now` is in
+ * The fake has the name of the simulated processor. `next` is the processing of the request that charges, gives back or ends. `now` is in
  * milliseconds since the epoch.
  */
 export function createFakeProcessor(next: () => FakeProcessing, now: () => number): FakeProcessor {
+  /** The processing of a charge or of a refund. The other fault is of an ending. */
+  function nextProcessing() {
+    const given = next();
+    return given === 'cannot-be-ended' ? undefined : given;
+  }
   const charges: FakeCharge[] = [];
   const waiting = new Map<string, FakeCharge>();
   const known = new Map<string, Known>();
@@ -84,7 +90,7 @@ export function createFakeProcessor(next: () => FakeProcessing, now: () => numbe
     const declineFor = (why: string) => finishRefund(refund, { state: 'declined', reason: why });
     if (charge?.currency !== currency) return declineFor('there is no such charge');
     if (unitsOf(amount) > leftOf(charge)) return declineFor('more than is left of the charge');
-    const processing = next();
+    const processing = nextProcessing();
     if (processing === undefined) return finishRefund(refund, { state: 'succeeded' });
     if (processing === 'unknown') {
       finishRefund(refund, { state: 'succeeded' });
@@ -129,7 +135,7 @@ export function createFakeProcessor(next: () => FakeProcessing, now: () => numbe
       const ended = known.get(key);
       if (ended) return ended;
       const charge = { key, transactionId, amount, currency, ...content };
-      const processing = next();
+      const processing = nextProcessing();
       if (processing === undefined || processing === 'unknown') {
         const result = finish(charge, { state: 'succeeded' });
         return processing ? REPLY_LOST : result;
@@ -147,6 +153,7 @@ export function createFakeProcessor(next: () => FakeProcessing, now: () => numbe
       if (silentAbout.has(key)) return { state: 'unknown', cause: 'it does not know' };
       const found = known.get(key);
       if (found && found.state !== 'pending') return found;
+      if (next() === 'cannot-be-ended') return { state: 'cannot be ended' };
       const ended = { state: 'declined', reason: 'the payment was cancelled' } as const;
       waiting.delete(key);
       // A reference that was never charged is kept too, so that a charge that comes later is declined.

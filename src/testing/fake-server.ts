@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
 import type { Access } from '../access/access.js';
-import { SCOPES } from '../access/scopes.js';
+import type { Scope } from '../access/scopes.js';
 import { createReadiness } from '../health/readiness.js';
 import { createListener } from '../http/connections/listener.js';
 import type { Operation } from '../http/openapi/openapi.js';
@@ -28,6 +28,7 @@ export interface Answering {
     | 'health'
   >;
   readonly apiKey: string | undefined;
+  readonly scopes: ReadonlySet<Scope>;
 }
 
 /** The operation of a request, by its `operationId`, and what its path has in place of the parameter. */
@@ -80,7 +81,7 @@ export function createFakeServer(access: 'none' | 'required'): FakeServer {
       live: new LiveView(SESSION.instance, undefined, systemClock),
     },
     {
-      access: access === 'none' ? undefined : accessWith(() => current().apiKey),
+      access: access === 'none' ? undefined : accessWith(current),
       loopbackOnly: false,
       trustedNetworks: undefined,
     },
@@ -124,15 +125,18 @@ function operationsAt(path: string, item: object) {
   });
 }
 
-/** One key of any form that may do everything. */
-function accessWith(apiKey: () => string | undefined): Access {
-  const caller = { client: 'key:test', scopes: new Set(SCOPES) };
+const CLIENT = 'key:test';
+
+/** One key of any form, with the scopes of the fake that was asked. */
+function accessWith(current: () => Answering): Access {
   return {
     authenticate(authorization) {
       if (authorization === undefined) return { state: 'missing' };
-      return authorization === `Bearer ${apiKey()}` ? { state: 'authenticated', caller } : { state: 'invalid' };
+      const { apiKey, scopes } = current();
+      if (authorization !== `Bearer ${apiKey}`) return { state: 'invalid' };
+      return { state: 'authenticated', caller: { client: CLIENT, scopes } };
     },
-    clients: () => [caller.client],
+    clients: () => [CLIENT],
     close() {},
   };
 }

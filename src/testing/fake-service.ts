@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
+import { SCOPES } from '../access/scopes.js';
 import { createHealth } from '../health/health.js';
 import { createPaymentActivity } from '../payments/history/payment-activity.js';
 import { createPaymentArea } from '../payments/payments.js';
@@ -13,6 +14,7 @@ import { openInMemory } from '../stores/embedded/open-in-memory.js';
 import { createTransactions } from '../transactions/transactions.js';
 import { createWebhookOperations } from '../webhooks/operations.js';
 import type { SentRequest, WholeAnswer } from './fake-connection.js';
+import type { FakeScope } from './fake-exchange.js';
 import { createFakeProcessor, type FakeProcessing, type FakeProcessor } from './fake-processor.js';
 import { type Answering, type AskedOperation, createFakeServer, type FakeServer } from './fake-server.js';
 
@@ -29,6 +31,8 @@ const DEDUP_MS = 0;
 export interface FakeServiceOptions {
   readonly payloadMismatch: 'replay' | 'reject';
   readonly apiKey: string | undefined;
+  /** If undefined, the key may do everything. */
+  readonly scopes: readonly FakeScope[] | undefined;
   readonly now: () => number;
   readonly keyLifeMs: number;
 }
@@ -40,7 +44,7 @@ const open = createFakeServer('none');
 let guarded: FakeServer | undefined;
 
 /** The features of the service, as the composition root joins them, over the embedded stores in memory. */
-export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: FakeServiceOptions) {
+export function createFakeService({ payloadMismatch, apiKey, scopes, now, keyLifeMs }: FakeServiceOptions) {
   if (apiKey !== undefined) guarded ??= createFakeServer('required');
   const server = (apiKey === undefined ? undefined : guarded) ?? open;
   let skippedMs = 0;
@@ -74,7 +78,8 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
     features: {
       payments: area.payments,
       paymentRecords: area.records,
-      settlementFeed,
+      // A page is answered at once: while a request waits, a TestClock stands still. The client then waits by its own clock.
+      settlementFeed: { read: (question, show) => settlementFeed.read({ ...question, patience: undefined }, show) },
       webhookOperations: createWebhookOperations(stores.endpointRows, settlementFeed),
       findTimeline: area.findTimeline,
       askProcessor: area.askProcessor,
@@ -83,6 +88,7 @@ export function createFakeService({ payloadMismatch, apiKey, now, keyLifeMs }: F
       health: createHealth(stores.keyValueStore, stores.storeOfRecord, clock),
     },
     apiKey,
+    scopes: new Set(scopes ?? SCOPES),
   };
 
   return {

@@ -205,4 +205,28 @@ describe('the back office of examples/', async () => {
     expect([await refundsAt(key), await refundsAt(open.key)]).toEqual([[], []]);
     expect(await page('/')).toContain(`href="${path}"`);
   });
+
+  /**
+   * Bug: a page of another site, whose name leads to 127.0.0.1 (DNS rebinding), read the orders and gave money back.
+   * Cause: the request was compared with its own Host, which is the name of that site.
+   * Fix: the back office answers only to names of this machine, and to OFFICE_HOST.
+   */
+  test('answers to no other host than its own, and is shown in no frame', async () => {
+    const { key, path } = await givenPaid();
+    const foreign = `rebound.example:${office.port}`;
+    const from = { Host: foreign, Origin: `http://${foreign}`, 'Sec-Fetch-Site': 'same-origin' };
+    expect((await click(path, 2, from)).status).toBe(421);
+    for (const each of ['/', path, '/none'])
+      expect(await ask(`${office.url}${each}`, { headers: { Host: foreign } })).toMatchObject({ status: 421 });
+    expect(await refundsAt(key)).toEqual([]);
+
+    const named = await examples.start('back-office', { ...environment, OFFICE_HOST: 'office.example' });
+    for (const Host of ['office.example', 'localhost', `127.0.0.1:${named.port}`, `[::1]:${named.port}`]) {
+      const { status, headers } = await ask(named.url, { headers: { Host } });
+      expect([Host, status, headers['content-security-policy']]).toEqual([Host, 200, "frame-ancestors 'none'"]);
+    }
+    for (const Host of [foreign, 'office.example.rebound.example', 'localhost.rebound.example'])
+      expect((await ask(named.url, { headers: { Host } })).status).toBe(421);
+    await named.kill();
+  });
 });

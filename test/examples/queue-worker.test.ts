@@ -101,17 +101,13 @@ describe('the worker of examples/', WITHOUT_LIMIT, () => {
     await payments.pay(payment, { reference: 'a-1', attempt: 2 });
     const jobs = { 'a-1': payment, 'b-': payment, 'b 2': payment, 'b-3': null, 'b-4': [], 'z-5': payment };
     for (const [job, text] of Object.entries(jobs)) await writeFile(file(`${job}.job`), JSON.stringify(text));
-    // A part of a job that somebody still writes, and a job that cannot be read.
-    await writeFile(file('b-6.job'), '{"amount":');
+    // A job that cannot be read now may be read later.
     await mkdir(file('b-7.job'));
 
     const { child, ended } = start();
     expect(await outcome('z-5')).toMatch(/^paid TXN/);
     expect(await outcome('a-1')).toMatch(/^superseded: .* attempt 2 is completed/);
     for (const job of ['b-', 'b 2', 'b-3', 'b-4']) expect(await outcome(job), job).toMatch(/^refused /);
-    expect(await done()).not.toContain('b-6.done');
-    await writeFile(file('b-6.job'), JSON.stringify(payment));
-    expect(await outcome('b-6')).toMatch(/^paid TXN/);
     child.kill('SIGTERM');
     await ended;
     expect(await done()).not.toContain('b-7.done');
@@ -119,8 +115,26 @@ describe('the worker of examples/', WITHOUT_LIMIT, () => {
       'declined',
       'succeeded',
       'succeeded',
-      'succeeded',
     ]);
+  });
+
+  /**
+   * Bug: a job that is larger than a request may be, and one that is no JSON, came back for ever.
+   * Cause: the type of the 413 was not among the faults of a job, and a failed parse was taken for half a job, although jobs appear by rename.
+   * Fix: both are refused.
+   */
+  test('refuses a job that is too large, or no JSON', async () => {
+    const payment = { amount: '7.00', currency: 'EUR' };
+    const metadata = { note: 'x'.repeat(20_000) };
+    await writeFile(file('c-1.job'), JSON.stringify({ ...payment, metadata }));
+    await writeFile(file('c-2.job'), '{"amount":');
+    await writeFile(file('c-3.job'), '');
+    const { child, ended } = start();
+    expect(await outcome('c-1')).toMatch(/^refused The request body must not exceed/);
+    for (const job of ['c-2', 'c-3']) expect(await outcome(job)).toMatch(/^refused .* JSON/);
+    child.kill('SIGTERM');
+    await ended;
+    expect(await environment.newCharges()).toEqual([]);
   });
 
   test('acknowledges no job for a fault that is not of the job', async () => {

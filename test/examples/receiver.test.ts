@@ -90,13 +90,40 @@ describe.each(LANGUAGES)('the receiver of examples/ in %s', (language) => {
 
   test('takes the old and the new secret during a change', async () => {
     await receiver.kill();
-    receiver = await start(`${SECRET} ${OTHER_SECRET}`);
+    receiver = await start(`${SECRET}  ${OTHER_SECRET}\n`);
     expect(await send(messageOf(6), { secrets: [SECRET] })).toBe(204);
     expect(await send(messageOf(7), { secrets: [OTHER_SECRET] })).toBe(204);
     await receiver.kill();
     receiver = await start(OTHER_SECRET);
     expect(await send(messageOf(8), { secrets: [SECRET, OTHER_SECRET] })).toBe(204);
     await untilDone(paidText(6), paidText(7), paidText(8));
+  });
+
+  /**
+   * Bug: the receiver in Python refused two signatures in two headers, and two that a proxy had joined by a comma.
+   * Cause: it read the first header, and split it at blanks alone.
+   * Fix: it reads all of them, and splits at a comma before a blank too.
+   */
+  test('takes several signatures in several headers, and in one that a proxy joined', async () => {
+    const atMs = Date.now();
+    const forms = [(all: string[]) => all, (all: string[]) => all.join(', '), (all: string[]) => all.join('  ')];
+    for (const [at, form] of forms.entries()) {
+      const { id, body } = messageOf(15 + at);
+      const [other, own] = [[OTHER_SECRET], [SECRET]].map((secrets) => signedWebhook(id, body, { secrets, atMs }));
+      const signatures = [other, own].map((signed) => signed?.headers['webhook-signature'] ?? '');
+      expect((await post({ ...own?.headers, 'webhook-signature': form(signatures) }, body)).status).toBe(204);
+    }
+    await untilDone(paidText(15), paidText(16), paidText(17));
+  });
+
+  test('takes a body in chunks, or says that it needs the length', async () => {
+    const { id, body } = messageOf(18);
+    const headers = { ...signedWebhook(id, body).headers, 'content-type': 'application/json' };
+    const chunked = { ...headers, 'transfer-encoding': 'chunked' };
+    const { status } = await ask(`${receiver.url}/webhooks/idempay`, { method: 'POST', headers: chunked, body });
+    expect(status).toBe(kept.isPython ? 411 : 204);
+    expect(await send(messageOf(18))).toBe(204);
+    await untilDone(paidText(18));
   });
 
   test('keeps nothing that is forged, old, changed or malformed, and goes on', async () => {

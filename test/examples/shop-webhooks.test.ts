@@ -6,10 +6,21 @@ import { ask } from '../../testkit/client/http-client.js';
 import { SECRET, signedWebhook } from '../../testkit/client/signed-webhook.js';
 import { sharePayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import type { Service } from '../../testkit/processes/service.js';
+import { ownPage, startGateway } from '../../testkit/servers/gateway.js';
 import { until } from '../../testkit/time/until.js';
 
 const OTHER_SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const OLD_MS = 301_000;
+/** The service's answer to a wrong API key. */
+const UNAUTHORIZED = {
+  status: 401,
+  headers: { idempay: '1', 'content-type': 'application/json', 'www-authenticate': 'Bearer' },
+  text: JSON.stringify({
+    status: 401,
+    error: 'Unauthorized',
+    message: 'Send an API key or a token: Authorization: Bearer <credential>.',
+  }),
+};
 const PRICE = { amount: '24.90', currency: 'EUR', returnUrl: 'https://shop.example/orders' };
 
 /** The shop looks at its orders by itself only after an hour, so only a message can finish one whose page is closed. */
@@ -30,7 +41,8 @@ describe('the shop of examples/, told by webhooks', () => {
       ...secrets,
     });
   beforeAll(async () => {
-    shop = await start({ WEBHOOK_SECRETS: `${OTHER_SECRET} ${SECRET}` });
+    // As a file has them that ends in a line end.
+    shop = await start({ WEBHOOK_SECRETS: `${OTHER_SECRET}  ${SECRET}\n` });
     payments = new Idempay({ baseUrl: environment.url }).payments;
   });
   afterAll(() => shop?.kill());
@@ -132,6 +144,34 @@ describe('the shop of examples/, told by webhooks', () => {
     await environment.startService();
     expect(await send(message)).toBe(204);
     expect(await endsOf(reference)).toEqual(['paid']);
+  });
+
+  /**
+   * Bug: a 410 of a proxy was the shop's answer to Idempay, which stops the endpoint, and a 401 of Idempay was the shop's answer to its payer. No
+   * line of the log said so.
+   * Cause: Fastify answers with the status of an error that has one, and logs nothing by itself.
+   * Fix: the shop logs a fault that is not of the request, and answers 503.
+   */
+  test('answers 503, and logs why, if a proxy or Idempay refuses the requests of the shop', async () => {
+    const { reference, payment } = await orderAndLeave('confirm');
+    const gateway = await startGateway(environment.url, async () => ownPage(410));
+    const behind = await start({ WEBHOOK_SECRETS: SECRET, IDEMPAY_URL: gateway.url });
+    expect(await send(messageOf(payment), behind)).toBe(503);
+    const path = `/orders/${reference.replace('order-', '')}`;
+    expect(await ask(`${behind.url}${path}`)).toMatchObject({ status: 503, text: expect.stringContaining('Reload') });
+    expect(behind.output.join('\n')).toMatch(/UnexpectedAnswerError: .*410/);
+
+    gateway.use(async () => UNAUTHORIZED);
+    const headers = { 'Content-Type': 'application/x-www-form-urlencoded', Cookie: cookie };
+    const click = (attempt: string) =>
+      ask(`${behind.url}${path}`, { method: 'POST', headers, body: `attempt=${attempt}` });
+    expect((await click('1')).status).toBe(503);
+    expect(behind.output.join('\n')).toContain('NotAuthorizedError');
+    // The payer's own mistake stays one.
+    expect((await click('none')).status).toBe(400);
+    await behind.kill();
+    await gateway.close();
+    expect(await endsOf(reference)).toEqual([]);
   });
 
   test('has no such path without a secret', async () => {

@@ -55,6 +55,13 @@ describe('the shop of examples/, with two servers', () => {
     answer.text.includes('Click again') ? click(path) : answer;
   const page = async (path: string, server = shop) => (await open(`${server.url}${path}`)).text;
   const button = (html: string) => /value="(\d+)">([^<]+)</.exec(html)?.slice(1);
+  /** The last line of this order. Both servers write the ends of others at any time. */
+  async function savedOrder(path: string) {
+    const lines = (await readFile(ordersFile(), 'utf8')).trim().split('\n');
+    return lines.map((line) => JSON.parse(line)).findLast(({ id }) => path === `/orders/${id}`);
+  }
+  const changeOrder = async (path: string, change: object) =>
+    appendFile(ordersFile(), `${JSON.stringify({ ...(await savedOrder(path)), ...change })}\n`);
   const newCharge = () => until('the charge', 10_000, async () => (await environment.newCharges()).length > 0);
 
   test('charges an order once, however often it is clicked, at whichever server', async () => {
@@ -141,6 +148,53 @@ describe('the shop of examples/, with two servers', () => {
     expect(await environment.newCharges()).toEqual([]);
   });
 
+  /**
+   * Bug: an order that had ended was charged a second time if Idempay no longer had its payment.
+   * Cause: only Idempay was asked, and an order without a payment there had the button "Pay".
+   * Fix: the end that the shop wrote down counts.
+   */
+  test('charges nothing for an order that has ended, although Idempay has no payment of it', async () => {
+    const path = await order();
+    await changeOrder(path, { end: 'paid' });
+    for (const { status, text } of [await click(path), await click(path, 1, other), await open(`${shop.url}${path}`)])
+      expect([status, /Paid\./.test(text), button(text)]).toEqual([200, true, undefined]);
+    expect(await environment.newCharges()).toEqual([]);
+  });
+
+  /**
+   * Bug: the form of another site gave the payer a new session, so the payer could not pay the orders of before.
+   * Cause: the browser sends no Lax cookie with it, and the shop made a session for a browser without one.
+   * Fix: such a form gets 403, and no cookie.
+   */
+  test('takes no form of another site', async () => {
+    const path = await order();
+    for (const each of ['/orders', path, `${path}/another-card`]) {
+      const headers = { ...FORM_TYPE, 'Sec-Fetch-Site': 'cross-site' };
+      const body = 'basket=book&attempt=1';
+      const answer = await ask(`${shop.url}${each}`, { method: 'POST', headers, body });
+      expect([each, answer.status, answer.headers['set-cookie']]).toEqual([each, 403, undefined]);
+    }
+    expect(await environment.newCharges()).toEqual([]);
+  });
+
+  /**
+   * Bug: with a slash at the end of SHOP_URL the bank sent payers to an address with two slashes, which the shop does not have.
+   * Cause: the path was added as it is.
+   * Fix: the slash is left out.
+   */
+  test('sends payers back to its address, also if SHOP_URL ends in a slash', async () => {
+    const slashed = await environment.examples.start('shop', {
+      PORT: '0',
+      IDEMPAY_URL: environment.url,
+      ORDERS: ordersFile(),
+      SHOP_URL: 'https://shop.example/',
+    });
+    const { headers } = await post(`${slashed.url}/orders`, 'basket=book');
+    const { url } = await savedOrder(`${headers.location}`);
+    expect(url).toBe(`https://shop.example${headers.location}`);
+    await slashed.kill();
+  });
+
   test('charges once behind a gateway that answers by itself after it forwarded the payment', async () => {
     const statuses = [400, 402, 403];
     const gateway = await startGateway(environment.url, async ({ method }, forward) => {
@@ -183,12 +237,8 @@ describe('the shop of examples/, with two servers', () => {
     }
     const atBank = async (bank: string, decision: 'confirm' | 'refuse') =>
       `${(await post(`${bank}/${decision}`, '')).headers.location}`;
-    const endOf = async (path: string) => {
-      const lines = (await readFile(ordersFile(), 'utf8')).trim().split('\n');
-      const order = lines.map((line) => JSON.parse(line)).findLast(({ id }) => path === `/orders/${id}`);
-      return order.end;
-    };
-    const endOfOrder = (path: string) => until('the end of the order', 30_000, () => endOf(path));
+    const endOfOrder = (path: string) =>
+      until('the end of the order', 30_000, async () => (await savedOrder(path)).end);
     /** The service may have asked less than a second ago, when the payer had not confirmed yet. */
     const pageWith = (path: string, pattern: RegExp) =>
       until(`the page to show ${pattern}`, 10_000, async () => pattern.test(await page(path)));
@@ -271,8 +321,7 @@ describe('the shop of examples/, with two servers', () => {
     test('closes an order that is not paid after a day, and the bank charges nothing then', async () => {
       const path = await order();
       const bank = await toBank(path);
-      const [line = ''] = (await readFile(ordersFile(), 'utf8')).trim().split('\n').slice(-1);
-      await appendFile(ordersFile(), `${JSON.stringify({ ...JSON.parse(line), orderedAtMs: 0 })}\n`);
+      await changeOrder(path, { orderedAtMs: 0 });
       expect(await endOfOrder(path)).toBe('closed');
       await atBank(bank, 'confirm');
       for (const attempt of [1, 2]) expect((await click(path, attempt)).text).toContain('closed');

@@ -57,6 +57,8 @@ export async function startProgram(program: string, environment: Environment, la
     port,
     pid: child.pid as number,
     logs,
+    /** All lines that it wrote. */
+    output,
     ended,
     signal: (name: NodeJS.Signals): void => void child.kill(name),
     stop: () => end('SIGTERM'),

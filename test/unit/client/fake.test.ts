@@ -7,21 +7,26 @@ import {
   DeclinedError,
   Idempay,
   NotAuthorizedError,
+  NotCancelledError,
   OutOfTurnError,
   UnknownChangeError,
   UnknownOutcomeError,
 } from '@idempay/client';
-import { expect, test } from 'vitest';
+import { expect, expectTypeOf, test } from 'vitest';
+import type { Scope } from '#idempay/access/scopes.js';
 import {
   type FakeFault,
   FakeIdempay,
   type FakeIdempayOptions,
   type FakeOperation,
+  type FakeScope,
   TestClock,
 } from '#idempay/testing/index.js';
 import { failureOf } from '../../../testkit/client-library/scripted-fetch.js';
 import { ROOT } from '../../../testkit/programs.js';
 
+/** The service waits as long for a settlement. */
+const REAL_WAIT_MS = 10_000;
 const PAYMENT = { amount: '100.50', currency: 'USD' };
 
 function clientOf(options: FakeIdempayOptions = {}) {
@@ -65,6 +70,59 @@ test('a fault for an operation that does not exist is refused at once, as a mist
   expect(() => new FakeIdempay().next('status' as never, { status: 503 })).toThrow(
     /'status' is no operation .*getPaymentStatus/,
   );
+});
+
+/**
+ * Bug: a test passed although its fault did nothing, such as a decline of a cancellation, or `'lost'` of a payment.
+ * Cause: each operation took every fault, and a fault without a known member was a request without a fault.
+ * Fix: each operation has its own faults in its types, and any other fault is a TypeError.
+ */
+test('a fault that an operation does not know is refused at once, as a mistake of the test', () => {
+  const fake = new FakeIdempay();
+  const wrong: [FakeOperation, unknown][] = [
+    ['cancelPayment', 'unknown'],
+    ['cancelPayment', { decline: 'lost card' }],
+    ['cancelPayment', { pending: {} }],
+    ['getPayment', { decline: 'lost card' }],
+    ['generateKey', { pending: {} }],
+    ['pay', 'cannot-be-ended'],
+    ['pay', 'lost'],
+    ['pay', { declined: 'misspelt' }],
+    ['pay', { decline: undefined }],
+    ['pay', { pending: null }],
+    ['pay', { lose: 'reply' }],
+    ['refund', { status: '503' }],
+    ['refund', {}],
+    ['refund', null],
+    ['pay', undefined],
+  ];
+  for (const [operation, fault] of wrong) {
+    expect(() => fake.next(operation, fault as FakeFault), `${operation} ${JSON.stringify(fault)}`).toThrow(
+      new RegExp(`is no fault of '${operation}'\\. There are \\{ lose: `),
+    );
+  }
+  const typed = [
+    // @ts-expect-error: a cancellation is not declined.
+    () => fake.next('cancelPayment', { decline: 'lost card' }),
+    // @ts-expect-error: a read is not pending.
+    () => fake.next('getPayment', { pending: {} }),
+    // @ts-expect-error: only a cancellation ends.
+    () => fake.next('pay', 'cannot-be-ended'),
+  ];
+  for (const next of typed) expect(next).toThrow(TypeError);
+});
+
+test('a payment that cannot be ended is not cancelled, and is paid later', async () => {
+  const { fake, idempay } = clientOf();
+  const order = { reference: 'order-17' };
+  fake.next('pay', { pending: {} });
+  await idempay.payments.pay({ ...PAYMENT, returnUrl: 'https://shop.example/orders/17' }, order);
+  fake.next('cancelPayment', 'cannot-be-ended');
+  const { why } = await failureOf(NotCancelledError, idempay.payments.cancel(order));
+  expect(why).toBe('cannot-be-ended');
+  fake.confirm(fake.pendingCharges[0]?.key ?? '');
+  await idempay.payments.pay(PAYMENT, order);
+  expect(fake.charges).toHaveLength(1);
 });
 
 const ID = '100000000000001';
@@ -163,6 +221,50 @@ test('transactions have tags and faults too; an API key is asked for', async () 
   expect(await idempay.transactions.ids()).toHaveLength(1);
   const closed = clientOf({ apiKey: 'idem_1' });
   await failureOf(NotAuthorizedError, closed.idempay.payments.pay(PAYMENT));
+});
+
+/**
+ * Bug: the tests of a shop passed with a key that lacks a scope in production.
+ * Cause: the key of a fake had every scope.
+ * Fix: the option `scopes`, which the service's own code enforces.
+ */
+test('a key with scopes gets a 403 for what they do not allow, as at the service', async () => {
+  const apiKey = 'idem_1';
+  const clientWith = (fake: FakeIdempay) => new Idempay({ baseUrl: fake.baseUrl, fetch: fake.fetch, apiKey });
+  const { payments, transactions } = clientWith(
+    new FakeIdempay({ apiKey, scopes: ['payments:write', 'payments:read'] }),
+  );
+  await payments.pay(PAYMENT, { reference: 'order-17' });
+  const refund = { reference: 'order-17', name: 'line-1', ...PAYMENT };
+  const { status, message } = await failureOf(NotAuthorizedError, payments.refund(refund));
+  expect([status, message]).toEqual([403, expect.stringContaining('lacks the scope refunds:write')]);
+  await failureOf(NotAuthorizedError, transactions.ids());
+  // Without scopes the key may do everything, also next to a fake with some.
+  const every = clientWith(new FakeIdempay({ apiKey })).payments;
+  await every.pay(PAYMENT, { reference: 'order-17' });
+  await every.refund(refund);
+  expect(() => new FakeIdempay({ scopes: ['payments:read'] })).toThrow(/give both/);
+  expectTypeOf<FakeScope>().toEqualTypeOf<Scope>();
+});
+
+/**
+ * Bug: each empty page of `settlements.follow` took ten real seconds, also with a TestClock.
+ * Cause: the fake waited for a settlement as the service does, by the system's clock, and the TestClock stood still meanwhile.
+ * Fix: the fake answers at once, and the client waits by its own clock.
+ */
+test('settlements are followed without a wait in real time', async () => {
+  const { idempay } = clientOf();
+  const { key } = await idempay.payments.pay(PAYMENT, { reference: 'order-17' });
+  const startedAtMs = performance.now();
+  const seen: string[] = [];
+  let pages = 0;
+  for await (const { settlements } of idempay.settlements.follow()) {
+    seen.push(...settlements.map((each) => each.idempotencyKey));
+    pages += 1;
+    if (seen.length > 0 && pages > 2) break;
+  }
+  expect(seen).toEqual([key]);
+  expect(performance.now() - startedAtMs).toBeLessThan(REAL_WAIT_MS);
 });
 
 test('a payment that an operator resolved is found under its key in any case, and expires as others do', async () => {

@@ -5,6 +5,7 @@ import {
   isSamePayment,
   MismatchError,
   NotAuthorizedError,
+  type PayOptions,
   UnavailableError,
   UnexpectedAnswerError,
   UnknownOutcomeError,
@@ -233,6 +234,52 @@ describe('pay', () => {
     const two = scripted([json(KEY)]);
     await failureOf(UnavailableError, two.idempay.payments.pay(HUNDRED, { onKey: () => new Promise(() => {}) }));
     expect([one.sent.length, two.sent.length, two.clock.now()]).toEqual([1, 1, 60_000]);
+  });
+});
+
+/**
+ * Bug: a program whose orders may lack their number compiled, and each of its calls charged again.
+ * Cause: the options were a union, so TypeScript took an optional `reference` for one of its two kinds.
+ * Fix: one signature for each kind.
+ */
+describe('the options of a payment', () => {
+  const { idempay } = scripted([]);
+  const { payments } = idempay;
+  const present = { ...HUNDRED, returnUrl: 'https://shop.example/orders/17' };
+
+  test('do not compile if their reference is optional', () => {
+    const calls = [
+      // @ts-expect-error: a job without a number would be another payment each time.
+      (job: { reference?: string }) => payments.pay(HUNDRED, job),
+      // @ts-expect-error: the same.
+      (job: { reference: string | undefined }) => payments.pay(HUNDRED, job),
+      // @ts-expect-error: the same with another option next to it.
+      (job: { reference?: string; deadlineMs?: number }) => payments.pay(HUNDRED, { ...job }),
+      // @ts-expect-error: the same.
+      (reference?: string) => payments.pay(HUNDRED, { reference }),
+      // @ts-expect-error: the empty text would be left out.
+      (reference?: string) => payments.pay(HUNDRED, { ...(reference && { reference }), deadlineMs: 10 }),
+      // @ts-expect-error: the same while the payer is present.
+      (job: { reference?: string }) => payments.pay(present, job),
+      // @ts-expect-error: the same.
+      (reference?: string) => payments.pay(present, { ...(reference && { reference }), deadlineMs: 10 }),
+    ];
+    expect(calls).toHaveLength(7);
+  });
+
+  test('compile with a reference, without one, and with one that was looked at', () => {
+    const { signal } = new AbortController();
+    const calls = [
+      () => [payments.pay(HUNDRED), payments.pay(present), payments.pay(HUNDRED, {})],
+      () => payments.pay(HUNDRED, { onKey: () => new Promise(() => {}), signal, deadlineMs: 10 }),
+      () => payments.pay(present, { onKey: async (key) => void key.length }),
+      () => payments.pay(HUNDRED, { reference: 'order-17', attempt: undefined, deadlineMs: undefined }),
+      (attempt?: number) => payments.pay(present, { reference: 'order-17', attempt, signal }),
+      (reference?: string) => reference && payments.pay(HUNDRED, { reference, deadlineMs: 10 }),
+      (options: PayOptions) =>
+        options.reference === undefined ? payments.pay(HUNDRED, options) : payments.pay(HUNDRED, options),
+    ];
+    expect(calls).toHaveLength(7);
   });
 });
 
