@@ -122,7 +122,7 @@ describe('the package of the client, installed in an empty folder', () => {
 
     test.each(VERSIONS)("runs a shop's own tests against the fake service on Node.js %s", async (version) => {
       const printed = await runOn(version, '--test', '--test-reporter=tap', ...tests);
-      expect(printed).toMatch(/^# pass 18$/m);
+      expect(printed).toMatch(/^# pass [1-9]\d$/m);
       expect(printed).toMatch(/^# fail 0$/m);
     });
   });

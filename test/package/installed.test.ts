@@ -135,7 +135,7 @@ describe('the package, installed in an empty folder', () => {
     test("runs a shop's own tests against the fake service", async () => {
       const tests = await compileShopTests(folder);
       const { stdout } = await run(process.execPath, ['--test', '--test-reporter=tap', ...tests], folder);
-      expect(stdout).toMatch(/^# pass 18$/m);
+      expect(stdout).toMatch(/^# pass [1-9]\d$/m);
       expect(stdout).toMatch(/^# fail 0$/m);
     });
   });
