@@ -34,7 +34,7 @@ async function givenPending() {
   });
   const silent = pino({ level: 'silent' });
   const rules = { access: undefined, loopbackOnly: false, trustedNetworks: undefined };
-  const features = { payments, paymentRecords: process.records } as Features;
+  const features = { payments, paymentRecords: process.records, readiness: { isDraining: false } } as Features;
   const server = createServer(createListener(silent), features, rules, silent, () => {});
   return {
     ...process,
