@@ -8,6 +8,7 @@ import { UsageError } from './usage.js';
 
 const DEADLINE_SECONDS = 30;
 const MOST_SECONDS = 86_400;
+
 /** Options that every command has which talks to a running service. */
 export interface ConnectionOptions {
   readonly url: string;

@@ -198,7 +198,7 @@ export function createServer(
   app.addHook('onRequest', (request, reply, done) => {
     reply.header(requestIdHeader, request.id).headers(sentAlways);
     const problem = headProblem(request.raw);
-    // A draining process is closed soon: a client that opens its next connection now meets no reset then.
+    // A draining process closes its connections soon. A client that opens another one now meets no reset then.
     if (problem?.framing || features.readiness.isDraining) reply.raw.shouldKeepAlive = false;
     if (request.method === 'GET' || request.method === 'HEAD') discardBody(request);
     // Refused before the body is looked at, as a wrong method is.

@@ -20,7 +20,7 @@ export interface AttemptEndings extends Pick<KeyStore, 'finish' | 'release' | 'f
   stop(): Promise<void>;
 }
 
-/** Ends an attempt that got no row of its own: its lock, and its record, as the row that was found says. */
+/** Ends an attempt that claimed nothing, or was settled by its claim. The row that was found decides what happens to its lock and its record. */
 export function yieldTo(
   endings: AttemptEndings,
   key: string,

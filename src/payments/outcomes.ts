@@ -44,7 +44,7 @@ export interface NewestOutcome {
   readonly final: FinalOutcome | undefined;
 }
 
-/** Of a key store that is down nothing is known: the row is read instead. */
+/** Undefined if the key store is down. The caller then reads the row. */
 function unlessUnavailable(fault: unknown): undefined {
   if (!(fault instanceof StoreUnavailable)) throw fault;
 }

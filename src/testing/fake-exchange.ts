@@ -58,7 +58,7 @@ export interface FakeListener {
   close(): Promise<void>;
 }
 
-/** A permission of an API key, as in `API_KEYS_FILE` of the service. */
+/** A permission of an API key, as in `API_KEYS_FILE` of the service. The package has no other declarations of the service, so this one stands alone. */
 export type FakeScope =
   | 'payments:write'
   | 'payments:read'

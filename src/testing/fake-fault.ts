@@ -28,7 +28,7 @@ export type FakeFault<Operation extends FakeOperation = FakeOperation> =
   /** The processor cannot end the payment, which is under way or pending: a `NotCancelledError`, and its outcome will come. */
   | (Operation extends 'cancelPayment' ? 'cannot-be-ended' : never);
 
-/** What may happen to a request of any operation. */
+/** A fault of the connection, or an answer in place of the service's own. Every operation may meet one. */
 export type FakeConnectionFault =
   /** The connection fails before the request arrives, or after all its work was done. */
   | { readonly lose: 'request' | 'answer' }
@@ -37,7 +37,7 @@ export type FakeConnectionFault =
   /** Answered with this status, before anything is done, or after all of it. */
   | { readonly status: number; readonly after?: true; readonly retryAfterSeconds?: number };
 
-/** What the processor may do with a payment or a refund. */
+/** A result that the processor gives to a payment or a refund. */
 export type FakeProcessorFault =
   /** The processor declines for this reason. A reference may then be paid with the next attempt; a declined refund frees its part of the payment. */
   | { readonly decline: string }

@@ -10,7 +10,7 @@ export function refuseUnknownParameters(query: unknown, known: readonly string[]
 
 const WHOLE_NUMBER = /^[1-9]\d{0,5}$/;
 
-/** The rows of a page; throws the 400 for a number that is no limit of the path. */
+/** The number of rows that a page may have. Throws the 400 if the text is no whole number from 1 to `most`. */
 export function limitOf(text: string, most: number): number {
   const limit = WHOLE_NUMBER.test(text) ? Number(text) : Number.NaN;
   if (limit <= most) return limit;

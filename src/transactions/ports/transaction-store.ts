@@ -27,7 +27,7 @@ export interface TransactionStore {
   /** The answer of `createAll` to this key, without creating anything. Undefined if it was not used, or has expired. */
   findCreation(key: CreationKey): Promise<KnownCreation | undefined>;
 
-  /** `changing` is called if a write of the row is under way: nobody may keep what is read now, because that write may end at any time. */
+  /** The store calls `changing` if a write of the row is under way. That write may end at any time, so a cache must not keep this result. */
   get(id: number, changing?: () => void): Promise<Transaction | undefined>;
 
   /**
