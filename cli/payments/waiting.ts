@@ -53,7 +53,8 @@ export async function waitForOutcome<Last extends Pending, Outcome extends objec
       last = result;
     } catch (error) {
       const fault = error as Error;
-      const isEndedByUser = signal?.aborted === true && ENDED_BY_USER.has(fault.name);
+      const isEndedByUser =
+        signal?.aborted === true && (fault.name === 'AbortError' || WITHOUT_OUTCOME.has(fault.name));
       if (!isEndedByUser && !WITHOUT_OUTCOME.has(fault.name)) throw error;
       const why = isEndedByUser ? 'The command was interrupted.' : `The last question failed: ${fault.message}`;
       const message = `The ${what} was pending when the service last answered. ${why}`;
@@ -62,7 +63,5 @@ export async function waitForOutcome<Last extends Pending, Outcome extends objec
   }
 }
 
-/** The failed question neither changed the payment nor told its state. */
-const WITHOUT_OUTCOME = new Set(['UnavailableError', 'NotAuthorizedError']);
-/** The user may have interrupted the pause, or a question that was sent. */
-const ENDED_BY_USER = new Set([...WITHOUT_OUTCOME, 'AbortError', 'UnknownOutcomeError']);
+/** The failed question did not tell the state. Whether or not it arrived, it only repeated what the service had accepted. */
+const WITHOUT_OUTCOME = new Set(['UnavailableError', 'NotAuthorizedError', 'UnknownOutcomeError']);

@@ -89,15 +89,39 @@ describe('idempay pay while a payer is present', () => {
 
   it('with --wait ends with 16 if the service is away for a whole deadline after it said that it is pending', async () => {
     const gateway = await startGateway(shared().url, withRetryAfter('1'));
-    const parameters = ['pay', '--reference', newReference(), ...MONEY, ...RETURN, '--wait', '--deadline', '5'];
+    const parameters = ['pay', '--reference', newReference(), ...MONEY, ...RETURN, '--wait', '--deadline', '8'];
     const waiting = startCommand(gateway.url, parameters);
     await until('the payer to be named', 60_000, () => waiting.output.stderr.includes('has to confirm'));
     await gateway.close();
     const { code, stdout, stderr } = await waiting.result;
     expect([code, stdout]).toEqual([16, expect.stringMatching(/^url\thttp.*^state\tpending$/ms)]);
     expect(stderr).toMatch(
-      /^The payment was pending when .* The last question failed: .*\nTo go on: the same command again\n$/m,
+      /^The payment was pending when .* The last question failed: .*\nTo go on: the same command again\n$/ms,
     );
+  });
+
+  /**
+   * Bug: --wait ended with 4, and without the address for the payer, if its last question lost its answer.
+   * Cause: only a question that certainly did not arrive left the payment pending.
+   * Fix: no lost answer to a question hides the last answer that came.
+   */
+  it('with --wait ends with 16 if the answers to all further questions are lost', async () => {
+    let asked = 0;
+    const gateway = await startGateway(shared().url, async (request, forward) => {
+      asked += 1;
+      if (asked === 1) return withRetryAfter('1')(request, forward);
+      await forward();
+      throw new Error('The connection ends without the answer.');
+    });
+    const ended = await runCommandHere(gateway.url, [
+      ...['pay', '--reference', newReference(), ...MONEY, ...RETURN, '--wait', '--deadline', '8'],
+    ]);
+    await gateway.close();
+    expect([ended.code, ended.stdout]).toEqual([16, expect.stringMatching(/^url\thttp.*^state\tpending$/ms)]);
+    expect(ended.stderr).toMatch(
+      /^The payment was pending when .* The last question failed: .*\nTo go on: the same command again\n$/ms,
+    );
+    expect(asked).toBeGreaterThan(1);
   });
 
   it('with --wait and --json ends with 16, and names the payment, if it is pending and then the credential is refused', async () => {
