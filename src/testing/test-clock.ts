@@ -17,7 +17,7 @@ interface Sleeper {
 
 /**
  * A clock that advances by itself as soon as all work only waits for time: a deadline of a minute passes at once. It stands still while a
- * fake works on a request, while files are read and written, and for up to a second while a connection that this process opened awaits an
+ * fake works on a request, while files are read and written, and for about a second while a connection that this process opened awaits an
  * answer. It does not notice work that waits for another process, a thread or a timer of Node.js. Nor does it notice an answer over TLS on
  * a connection that was opened without it (`tls.connect({ socket })`, as pg does with `ssl`).
  */

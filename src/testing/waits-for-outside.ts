@@ -2,12 +2,10 @@ import { Socket } from 'node:net';
 
 /** Requests of the file system, as Node.js calls them. The second closes a file. */
 const OF_FILES = new Set(['FSReqCallback', 'FSReqPromise', 'CloseReq', 'FileHandleCloseReq']);
-/** The next piece of an answer comes within this time. Real milliseconds. */
-const BETWEEN_PIECES_MS = 20;
-/** A connection that is silent for this time brings no answer, and time-outs may end. Real milliseconds. */
-const LONGEST_SILENCE_MS = 1_000;
-/** Kept from the start, because fake timers that a test installs later may hold this time too. */
-const realNow = performance.now.bind(performance);
+/** The next piece of an answer comes within this many looks. */
+const BETWEEN_PIECES_LOOKS = 20;
+/** A connection that is silent for this many looks brings no answer, and time-outs may end. */
+const LONGEST_SILENCE_LOOKS = 1_000;
 
 /** True if something of this process waits for a file to be read or written. */
 export function waitsForFiles(): boolean {
@@ -16,7 +14,8 @@ export function waitsForFiles(): boolean {
 
 /**
  * True if something of this process waits at a connection that it opened: it connects, or has received nothing, or only a first piece,
- * since it last sent something. An idle connection of a pool does not.
+ * since it last sent something. An idle connection of a pool does not. Looks count and time does not, because a process that stood still
+ * has not seen what arrived meanwhile. The caller looks about once a millisecond.
  */
 export function waitsForSockets(): boolean {
   return [...connections].map((each) => each.isAwaitingAnswer()).includes(true);
@@ -40,8 +39,8 @@ class Connection {
   /** The bytes that had been received when something was sent last. */
   private readBeforeWrite = 0;
   private readBytes = 0;
-  private readAt = Number.NEGATIVE_INFINITY;
-  private sentAt = realNow();
+  private looksSinceRead = BETWEEN_PIECES_LOOKS;
+  private looksSinceSent = 0;
 
   constructor(private readonly socket: Socket) {
     // `connect` itself puts the original `write` back.
@@ -49,7 +48,7 @@ class Connection {
       const write = socket.write.bind(socket) as (...given: unknown[]) => boolean;
       socket.write = (...given: unknown[]) => {
         this.readBeforeWrite = socket.bytesRead;
-        this.sentAt = realNow();
+        this.looksSinceSent = 0;
         return write(...given);
       };
     });
@@ -57,10 +56,10 @@ class Connection {
 
   isAwaitingAnswer(): boolean {
     const { connecting, bytesRead, bytesWritten } = this.socket;
-    const now = realNow();
-    if (bytesRead !== this.readBytes) this.readAt = now;
+    this.looksSinceSent += 1;
+    this.looksSinceRead = bytesRead === this.readBytes ? this.looksSinceRead + 1 : 0;
     this.readBytes = bytesRead;
     const isUnanswered = connecting || (bytesWritten > 0 && bytesRead === this.readBeforeWrite);
-    return isUnanswered ? now - this.sentAt < LONGEST_SILENCE_MS : now - this.readAt < BETWEEN_PIECES_MS;
+    return isUnanswered ? this.looksSinceSent < LONGEST_SILENCE_LOOKS : this.looksSinceRead < BETWEEN_PIECES_LOOKS;
   }
 }
