@@ -133,7 +133,16 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     live.add(sample),
   );
 
-  const { payments, records: paymentRecords, findTimeline, askProcessor, recovery, retention, waiting, endings } = area;
+  const {
+    payments,
+    records: paymentRecords,
+    findTimeline,
+    askProcessor,
+    recovery,
+    retention,
+    waiting,
+    lockEnds,
+  } = area;
   const { settlementFeed } = area;
   metrics.showFeed(settlementFeed);
   const webhooks =
@@ -265,7 +274,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       } finally {
         clearInterval(closeIdle);
         listener.server.closeAllConnections();
-        await endsWithin(LAST_WRITES_MS, endings.stop());
+        await endsWithin(LAST_WRITES_MS, lockEnds.stop());
         access?.close();
         stopFollowing();
         sampler.stop();

@@ -37,7 +37,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       const settled = { state: 'settled' as 'settled' | 'final' | 'cancelled' | 'fenced off', final };`,
     'the key store is finished before the row is settled': `const settled = await settle(
 → const early = { fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
-      await endings.finish(claim.key, claim.owner, { ...early, outcome });
+      await lockEnds.finish(claim.key, claim.owner, { ...early, outcome });
       const settled = await settle(`,
     'a fenced-off attempt answers as if it had settled': [
       `const settled = await settle(claim, result, outcome, note);
@@ -66,9 +66,9 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       "if (!claimedAfterLoss || !charged) return → if (!claimedAfterLoss || !charged || fingerprint !== '') return",
     'takeover without look-up': "'first claim') { → 'first claim' && leases === undefined) {",
     'a lock is released before its row is abandoned': [
-      'const isGivenUp = → await endings.release(claim.key, claim.owner);\n    const isGivenUp =',
+      'const isGivenUp = → await lockEnds.release(claim.key, claim.owner);\n    const isGivenUp =',
       `mark, note).catch(ignoreUnavailable);
-    await endingsOf(claim).release(claim.key, claim.owner);
+    await lockEndsOf(claim).release(claim.key, claim.owner);
 → mark, note).catch(ignoreUnavailable);`,
     ],
     'an attempt of a lost row is sent although the next attempt has a record':
@@ -183,10 +183,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'finishTakeover(attempt, claimed.claim) → finishTakeover(attempt, { ...claimed.claim, content })',
     'claim after expiry accepted': '      claimBy,\n      turn →       claimBy: claimBy + 3_600_000,\n      turn',
   },
-  'src/payments/attempt-endings.ts': {
+  'src/payments/lock-ends.ts': {
     'the record of a cancelled payment stays after the next payment':
-      '? endings.forget(key, owner) → ? endings.release(key, owner)',
-    'pending: a refused claim keeps the lock': ': endings.release(key, owner); → : Promise.resolve();',
+      '? lockEnds.forget(key, owner) → ? lockEnds.release(key, owner)',
+    'pending: a refused claim keeps the lock': ': lockEnds.release(key, owner); → : Promise.resolve();',
   },
   'src/limits/unpaid-keys.ts': {
     'a client that issued most gets further keys while Redis is nearly full':

@@ -165,9 +165,9 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
     'ending: a look-up under another contract permits it':
       'if (contract < CONTRACT_OF_ENDINGS) return → if (contract < 0) return',
     'ending: a refused one keeps the lock':
-      'await endings.release(key, owner);\n      return claim ?? → return claim ??',
+      'await lockEnds.release(key, owner);\n      return claim ?? → return claim ??',
     'ending: one that fails keeps the lock':
-      "'order').catch(async (fault: unknown) => {\n      await endings.release(key, owner);\n → 'order').catch(async (fault: unknown) => {\n",
+      "'order').catch(async (fault: unknown) => {\n      await lockEnds.release(key, owner);\n → 'order').catch(async (fault: unknown) => {\n",
     'ending: a lost row of a pending payment is cancelled unasked':
       "return found.state === 'pending'\n      ? → return found.state === 'pending' && found.untilMs < 0\n      ?",
     'ending: of an attempt out of turn, nobody asks about its lost row':

@@ -1,9 +1,9 @@
 import { afterWrite, isUnknown, StoreUnavailable } from '../platform/faults.js';
 import { CANCELLATION, type RefusedTurn, wholeSeconds } from './answers.js';
-import { type AttemptEndings, yieldTo } from './attempt-endings.js';
 import { claimTermsOf, type PaymentContext } from './context.js';
 import type { CarryOut } from './execution.js';
 import type { PlacesInFlight } from './fair-places.js';
+import { type LockEnds, yieldTo } from './lock-ends.js';
 import { knownAttemptOf, type LookUpNext, mayHideOwnRow } from './lost-attempts.js';
 import type { Taken } from './ports/key-store.js';
 import type { Cancellation, CancelResult, FindResult, OtherBeforeLoss } from './ports/ledger.js';
@@ -72,14 +72,14 @@ export function createCancelPayment(
     | 'events'
   > & {
     carryOut: CarryOut;
-    endings: AttemptEndings;
+    lockEnds: LockEnds;
     lookUpNext: LookUpNext;
     placesInFlight: PlacesInFlight;
     turnOf: TurnOf;
   },
 ): CancelPayment {
   const { keys, ledger, history, processor, clock, computeKey, newOwner, newTransactionId, events } = context;
-  const { carryOut, endings, lookUpNext, turnOf } = context;
+  const { carryOut, lockEnds, lookUpNext, turnOf } = context;
   const places = context.placesInFlight.refundsAndEndings;
   const { leaseMs, idempotencyTtlMs } = context.rules;
   const { ofProcessor, recordLifeMs, waitAfterLossMs, shortLossMs } = claimTermsOf(context);
@@ -94,7 +94,7 @@ export function createCancelPayment(
     const attempt = { key, owner, leaseMs, fingerprint: CANCELLATION, client, makes };
     const begun = await keys.begin(attempt).catch((fault: unknown) => {
       // The lock may be held although the reply was lost.
-      if (isUnknown(fault)) void endings.release(key, owner);
+      if (isUnknown(fault)) void lockEnds.release(key, owner);
       throw fault;
     });
     switch (begun.state) {
@@ -106,7 +106,7 @@ export function createCancelPayment(
         return ofRow(key, await ledger.find(key), asked, begun);
       case 'absent': {
         const found = await ledger.find(key, client);
-        if (found.state === 'final') await endings.finish(key, owner, found.final);
+        if (found.state === 'final') await lockEnds.finish(key, owner, found.final);
         return isIdle(found) ? end({ key, client }, owner, asked) : ofRow(key, found, asked);
       }
     }
@@ -115,13 +115,13 @@ export function createCancelPayment(
   async function cancelWithLock(key: string, owner: string, taken: Taken, asked: AskedEnding): Promise<CancelAnswer> {
     const closed = await (asked.only ? findOnly(key, owner, taken) : close(key, owner, taken)).catch(
       async (fault: unknown) => {
-        await endings.release(key, owner);
+        await lockEnds.release(key, owner);
         throw fault;
       },
     );
     // `end` releases the lock.
     if (isIdle(closed)) return end({ key, client: taken.client }, owner, asked);
-    await yieldTo(endings, key, owner, closed);
+    await yieldTo(lockEnds, key, owner, closed);
     return ofClosed(key, closed, taken.reference?.attempt ?? 1, asked);
   }
 
@@ -160,7 +160,7 @@ export function createCancelPayment(
     asked: AskedEnding,
   ): Promise<CancelAnswer> {
     if (!places.take(client)) {
-      await endings.release(key, owner);
+      await lockEnds.release(key, owner);
       return inProgress(0);
     }
     try {
@@ -173,11 +173,11 @@ export function createCancelPayment(
   async function endInPlace(key: string, owner: string, asked: AskedEnding): Promise<CancelAnswer> {
     const askedAt = clock.monotonic();
     const claim = await beginEnding(key, owner, asked.only ?? 'order').catch(async (fault: unknown) => {
-      await endings.release(key, owner);
+      await lockEnds.release(key, owner);
       throw fault;
     });
     if (claim === undefined || 'state' in claim) {
-      await endings.release(key, owner);
+      await lockEnds.release(key, owner);
       return claim ?? ofRow(key, await ledger.find(key), asked);
     }
     const result = await carryOut(claim, askedAt, 'cancellation');

@@ -1,8 +1,8 @@
 import { StoreUnavailable } from '../platform/faults.js';
 import { lookUp as lookUpAt, send } from './asking.js';
-import type { AttemptEndings } from './attempt-endings.js';
 import type { PaymentContext, PaymentEvents, PaymentRules } from './context.js';
 import type { Leases } from './leases.js';
+import type { LockEnds } from './lock-ends.js';
 import { knownBy, type LookUpNext, type NextAttempt, NO_NEXT, type Superseded, supersededBy } from './lost-attempts.js';
 import { countSettled } from './payment-counts.js';
 import type { PendingLooks } from './pending.js';
@@ -96,13 +96,13 @@ export function createCarryOut(
   context: Pick<PaymentContext, 'ledger' | 'refunds' | 'processor' | 'recoverAfterMs' | 'clock' | 'counts'> & {
     rules: Pick<PaymentRules, 'idempotencyTtlMs'>;
     events: Pick<PaymentEvents, 'contradiction' | 'known'>;
-    endings: AttemptEndings;
+    lockEnds: LockEnds;
     leases: Leases;
     lookUpNext: LookUpNext;
     pendingLooks: Pick<PendingLooks, 'note'>;
   },
 ): CarryOut {
-  const { ledger, refunds, processor, recoverAfterMs, clock, counts, events, endings, leases, lookUpNext } = context;
+  const { ledger, refunds, processor, recoverAfterMs, clock, counts, events, lockEnds, leases, lookUpNext } = context;
   const { pendingLooks } = context;
   const { idempotencyTtlMs } = context.rules;
 
@@ -142,16 +142,16 @@ export function createCarryOut(
       const settled = await settle(claim, result, outcome, note);
       noteSettlement(claim, origin, outcome.state, settled);
       if (settled.state === 'fenced off') {
-        await endingsOf(claim).release(claim.key, claim.owner);
+        await lockEndsOf(claim).release(claim.key, claim.owner);
         const cause = `the processor answered "${result.state}", and another attempt has taken the payment over`;
         return { state: 'unknown', cause };
       }
       if (settled.state === 'cancelled') {
-        await endingsOf(claim).forget(claim.key, claim.owner);
+        await lockEndsOf(claim).forget(claim.key, claim.owner);
         return { state: 'cancelled', answered: outcome.state };
       }
       // The commit is known, so the answer is the outcome, also when the key store fails now.
-      await endingsOf(claim).finish(claim.key, claim.owner, settled.final);
+      await lockEndsOf(claim).finish(claim.key, claim.owner, settled.final);
       if (result.state === 'superseded' && settled.state === 'settled') return result;
       return { state: settled.state === 'settled' ? 'settled' : 'finished elsewhere', final: settled.final };
     } catch (fault) {
@@ -320,8 +320,8 @@ export function createCarryOut(
   }
 
   /** A refund has no record in the key store: its row alone answers. */
-  function endingsOf({ refund }: Claim): Pick<AttemptEndings, 'finish' | 'release' | 'forget'> {
-    return refund ? NO_RECORD : endings;
+  function lockEndsOf({ refund }: Claim): Pick<LockEnds, 'finish' | 'release' | 'forget'> {
+    return refund ? NO_RECORD : lockEnds;
   }
 
   /** Leaves the row PROCESSING for the next request or recovery: it is pending, or the cancellation could not end it. */
@@ -342,7 +342,7 @@ export function createCarryOut(
     const cause = result.state === 'pending' ? undefined : result.cause;
     const note = { ...done, cause, pendingUntil: pending?.untilMs };
     const isLeft = await ledger.leave(claim, left, note).catch(ignoreUnavailable);
-    await endingsOf(claim).release(claim.key, claim.owner);
+    await lockEndsOf(claim).release(claim.key, claim.owner);
     if (isLeft === false) counts.fencedOff += 1;
     // The store failed, or another execution has the payment: the state of its row is not certain.
     if (!isLeft) return outcomeElsewhere(claim, cause ?? 'it is pending, and its row could not be written', done);
@@ -389,7 +389,7 @@ export function createCarryOut(
     note: ExecutionNote,
   ): Promise<'given up' | 'fenced off' | undefined> {
     const isGivenUp = await ledger.abandon(claim, recoverAfterMs(ageMs), mark, note).catch(ignoreUnavailable);
-    await endingsOf(claim).release(claim.key, claim.owner);
+    await lockEndsOf(claim).release(claim.key, claim.owner);
     if (isGivenUp === undefined) return undefined;
     return isGivenUp ? 'given up' : 'fenced off';
   }

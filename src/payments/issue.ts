@@ -1,7 +1,7 @@
 import type { Clock } from '../platform/clock.js';
 import type { RefusedTurn } from './answers.js';
-import { type AttemptEndings, NO_OWNER } from './attempt-endings.js';
 import type { PaymentContext } from './context.js';
+import { type LockEnds, NO_OWNER } from './lock-ends.js';
 import type { FindResult } from './ports/ledger.js';
 import type { PaymentRecord } from './ports/payment-history.js';
 import { refusalAfter, type TurnOf } from './turn.js';
@@ -70,9 +70,9 @@ export type IssueAnswer =
 export type IssueComputedKey = (key: string, reference: Reference) => Promise<IssueAnswer>;
 
 export function createIssueComputedKey(
-  context: Pick<PaymentContext, 'keys' | 'ledger' | 'rules'> & { endings: AttemptEndings; turnOf: TurnOf },
+  context: Pick<PaymentContext, 'keys' | 'ledger' | 'rules'> & { lockEnds: LockEnds; turnOf: TurnOf },
 ): IssueComputedKey {
-  const { keys, ledger, endings, turnOf } = context;
+  const { keys, ledger, lockEnds, turnOf } = context;
   const { idempotencyTtlMs } = context.rules;
 
   /**
@@ -92,7 +92,7 @@ export function createIssueComputedKey(
     switch (found.state) {
       case 'final':
         // The store may have lost the record, or it has expired: the row never does.
-        await endings.finish(key, NO_OWNER, found.final);
+        await lockEnds.finish(key, NO_OWNER, found.final);
         return { state: 'issued' };
       case 'cancelled':
         return found;

@@ -1,5 +1,5 @@
 import { StoreUnavailable } from '../platform/faults.js';
-import { type AttemptEndings, NO_OWNER } from './attempt-endings.js';
+import { type LockEnds, NO_OWNER } from './lock-ends.js';
 import type { KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { PaymentHistory } from './ports/payment-history.js';
@@ -10,14 +10,14 @@ import type { NamedPayment, Reference } from './values/reference.js';
 export function createOutcomes(
   keys: Pick<KeyStore, 'look'>,
   ledger: Pick<Ledger, 'find'>,
-  endings: Pick<AttemptEndings, 'finish'>,
+  lockEnds: Pick<LockEnds, 'finish'>,
 ): (key: string, client?: string) => Promise<FinalOutcome | undefined> {
   return async (key, client) => {
     const looked = await keys.look(key, client).catch(unlessUnavailable);
     if (looked?.state === 'final') return looked.final;
     const found = await ledger.find(key, client);
     if (found.state !== 'final') return undefined;
-    if (looked) await endings.finish(key, NO_OWNER, found.final);
+    if (looked) await lockEnds.finish(key, NO_OWNER, found.final);
     return found.final;
   };
 }

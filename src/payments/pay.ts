@@ -8,11 +8,11 @@ import {
   SOON,
   wholeSeconds,
 } from './answers.js';
-import { type AttemptEndings, yieldTo } from './attempt-endings.js';
 import { compareWithKept, keptIn } from './compare-with-kept.js';
 import { claimTermsOf, type PaymentContext } from './context.js';
 import { type CarryOut, type ExecutionResult, type KnownOutcome, outcomeOf } from './execution.js';
 import { inPlace, type PlacesInFlight } from './fair-places.js';
+import { type LockEnds, yieldTo } from './lock-ends.js';
 import { knownAttemptOf, mayHideOwnRow } from './lost-attempts.js';
 import type { PendingLooks } from './pending.js';
 import type { LookResult, Taken } from './ports/key-store.js';
@@ -62,7 +62,7 @@ export function createPay(
   > & {
     answers: Answers;
     carryOut: CarryOut;
-    endings: AttemptEndings;
+    lockEnds: LockEnds;
     pendingLooks: PendingLooks;
     placesInFlight: Pick<PlacesInFlight, 'payments'>;
     turnOf: TurnOf;
@@ -70,7 +70,7 @@ export function createPay(
   },
 ): Pay {
   const { keys, ledger, processor, clock, computeKey, newTransactionId, newOwner, events, counts } = context;
-  const { carryOut, endings, pendingLooks, turnOf, waiting } = context;
+  const { carryOut, lockEnds, pendingLooks, turnOf, waiting } = context;
   const { replay, busy, differs, took } = context.answers;
   const { idempotencyTtlMs, leaseMs } = context.rules;
   const { certainResult } = processor.traits;
@@ -223,7 +223,7 @@ export function createPay(
     const makes = reference && { reference, lifeMs: recordLifeMs };
     const begun = await keys.begin({ key, owner, leaseMs, fingerprint, client, makes }).catch((fault: unknown) => {
       // The lock may be held although the reply was lost; release it so that retries are not blocked.
-      if (isUnknown(fault)) void endings.release(key, owner);
+      if (isUnknown(fault)) void lockEnds.release(key, owner);
       return outcomeWithoutKeyStore(ledger, key, client, fault);
     });
     switch (begun.state) {
@@ -249,7 +249,7 @@ export function createPay(
       case 'expired':
         return { state: 'invalid key' };
       case 'final':
-        await endings.finish(named.key, owner, found.final);
+        await lockEnds.finish(named.key, owner, found.final);
         return replay(named, found.final, fingerprint);
       case 'cancelled':
       case 'under way':
@@ -267,10 +267,10 @@ export function createPay(
   async function refuseForLoad({ named, owner, fingerprint }: Attempt): Promise<PayAnswer> {
     const { key } = named;
     const found = await ledger.find(key).catch(async (fault: unknown) => {
-      await endings.release(key, owner);
+      await lockEnds.release(key, owner);
       throw fault;
     });
-    await yieldTo(endings, key, owner, found);
+    await yieldTo(lockEnds, key, owner, found);
     return found.state === 'absent' ? busy() : answerByRow(named, found, fingerprint);
   }
 
@@ -304,7 +304,7 @@ export function createPay(
       shortLossMs,
       settleAs: certainResult && { outcome: outcomeOf({ transactionId }, certainResult), idempotencyTtlMs },
     }).catch(async (fault: unknown) => {
-      await endings.release(key, owner);
+      await lockEnds.release(key, owner);
       throw fault;
     });
     if (claimed.state === 'claimed') {
@@ -314,7 +314,7 @@ export function createPay(
     }
     if (claimed.state === 'taken over') return finishTakeover(attempt, claimed.claim);
     // A death before this leaves a row that the next begin or look finds, as after every settlement.
-    await yieldTo(endings, key, owner, claimed);
+    await yieldTo(lockEnds, key, owner, claimed);
     switch (claimed.state) {
       case 'settled':
         counts.settled['first claim'] += 1;

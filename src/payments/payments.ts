@@ -1,6 +1,5 @@
 import type { Clock } from '../platform/clock.js';
 import { createAnswers } from './answers.js';
-import { type AttemptEndings, createAttemptEndings } from './attempt-endings.js';
 import { type CancelPayment, createCancelPayment } from './cancel.js';
 import type { PaymentContext, PaymentEvents } from './context.js';
 import { type CarryOut, createCarryOut } from './execution.js';
@@ -17,6 +16,7 @@ import {
   type IssueKey,
 } from './issue.js';
 import { createLeases } from './leases.js';
+import { createLockEnds, type LockEnds } from './lock-ends.js';
 import { createLookUpNext } from './lost-attempts.js';
 import { createNewestOutcome, createOutcomes, type NewestOutcome } from './outcomes.js';
 import { createPay, type Pay } from './pay.js';
@@ -41,7 +41,7 @@ export interface PaymentArea {
   readonly retention: Retention;
   readonly waiting: Waiting;
   readonly settlementFeed: SettlementFeed;
-  readonly endings: Pick<AttemptEndings, 'stop'>;
+  readonly lockEnds: Pick<LockEnds, 'stop'>;
 }
 
 /** The payment area of the specification: issue a key, pay with it once, ask for the outcome. */
@@ -76,19 +76,19 @@ export function createPaymentArea(
   const counts = given.counts ?? createPaymentCounts();
   const context = { ...given, counts, events: withCountOfContradictions(given.events, counts) };
   const { keys, ledger, history, processor, rules, clock, computeKey, events } = context;
-  const endings = createAttemptEndings(keys, clock);
+  const lockEnds = createLockEnds(keys, clock);
   const leases = createLeases(ledger, rules.leaseMs, clock, counts);
   const lookUpNext = createLookUpNext(processor, computeKey);
   const pendingLooks = createPendingLooks(context);
-  const untraced = createCarryOut({ ...context, endings, leases, lookUpNext, pendingLooks });
+  const untraced = createCarryOut({ ...context, lockEnds, leases, lookUpNext, pendingLooks });
   const carryOut = given.traceAttempts?.(untraced) ?? untraced;
   const answers = createAnswers({ ...context, typicalMs: processor.traits.typicalMs });
   const turnOf = createTurnOf(computeKey, rules);
   const waiting = createWaiting(keys, clock, counts);
   const keyTimes = createKeyTimes(given.newKey, given.keyClock ?? clock);
-  const outcome = createOutcomes(keys, ledger, endings);
+  const outcome = createOutcomes(keys, ledger, lockEnds);
   const placesInFlight = createPlacesInFlight(rules.maxInFlight, clock);
-  const parts = { ...context, placesInFlight, endings, lookUpNext, carryOut, answers, pendingLooks, turnOf, waiting };
+  const parts = { ...context, placesInFlight, lockEnds, lookUpNext, carryOut, answers, pendingLooks, turnOf, waiting };
   return {
     payments: {
       issueKey: createIssueKey(context, keyTimes),
@@ -108,7 +108,7 @@ export function createPaymentArea(
     retention: createRetention(ledger, rules.retentionMs, clock, keyTimes, events),
     waiting,
     settlementFeed: new SettlementFeed(context.settlements, clock, counts),
-    endings,
+    lockEnds,
   };
 }
 

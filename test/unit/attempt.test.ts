@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { createAttemptEndings } from '#idempay/payments/attempt-endings.js';
 import { createCarryOut, type ExecutionResult } from '#idempay/payments/execution.js';
 import { createLeases, type Leases } from '#idempay/payments/leases.js';
+import { createLockEnds } from '#idempay/payments/lock-ends.js';
 import { createPaymentCounts, type PaymentCounts } from '#idempay/payments/payment-counts.js';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
 import type { Claim, Origin } from '#idempay/payments/values/payment.js';
@@ -60,7 +60,7 @@ describe('an attempt', () => {
   /** Carries out a claim that is asked for now. */
   function carryOut(origin: Origin, members: Partial<Claim> = {}): Promise<ExecutionResult> {
     const attempt = createCarryOut({
-      endings: createAttemptEndings(ports.keys, clock),
+      lockEnds: createLockEnds(ports.keys, clock),
       ledger: ledger.port,
       refunds: ports.refunds,
       processor,

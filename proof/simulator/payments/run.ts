@@ -103,7 +103,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
         overdue: () => simulation.count('alarms for an operator'),
       },
     });
-    const { recovery, retention, waiting, endings, settlementFeed } = service;
+    const { recovery, retention, waiting, lockEnds, settlementFeed } = service;
     const bug = (fault: unknown) => void processes.bugs.push(`background: ${fault}`);
     recovery.start(0).catch(bug);
     retention.start().catch(bug);
@@ -120,7 +120,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
       },
       cut: () => remote.close(),
       async end() {
-        await endings.stop();
+        await lockEnds.stop();
         remote.close();
         await ports.close();
       },

@@ -1,10 +1,10 @@
 import { afterWrite } from '../../platform/faults.js';
 import { SOON, wholeSeconds } from '../answers.js';
 import { lookUp as askAbout } from '../asking.js';
-import type { AttemptEndings } from '../attempt-endings.js';
 import { compareWithKept } from '../compare-with-kept.js';
 import { claimTermsOf, type PaymentContext } from '../context.js';
 import type { CarryOut, KnownOutcome } from '../execution.js';
+import type { LockEnds } from '../lock-ends.js';
 import { countSettled } from '../payment-counts.js';
 import type { ClaimedPayment, PaymentRecord } from '../ports/payment-history.js';
 import { type LookUpResult, namesOf } from '../ports/processor.js';
@@ -32,13 +32,13 @@ export type Resolve = (key: string, verdict: Verdict, by?: string) => Promise<Re
 export type ResolveContext = Pick<
   PaymentContext,
   'ledger' | 'history' | 'processor' | 'rules' | 'clock' | 'newOwner' | 'events' | 'counts'
-> & { readonly carryOut: CarryOut; readonly endings: AttemptEndings };
+> & { readonly carryOut: CarryOut; readonly lockEnds: LockEnds };
 
 /** A reply that the row must have before a verdict is written. */
 type Answer = Exclude<LookUpResult, { state: 'unknown' | 'no record' }>;
 
 export function createResolve(context: ResolveContext): Resolve {
-  const { ledger, history, processor, clock, newOwner, events, counts, carryOut, endings } = context;
+  const { ledger, history, processor, clock, newOwner, events, counts, carryOut, lockEnds } = context;
   const { dedupMs, idempotencyTtlMs, leaseMs } = context.rules;
   const { ofProcessor } = claimTermsOf(context);
 
@@ -57,7 +57,7 @@ export function createResolve(context: ResolveContext): Resolve {
       case 'resolved': {
         countSettled(counts, before?.refund !== undefined, 'operator', state);
         // The commit is known, so the verdict stands, also when the key store fails now. A refund has no record there.
-        if (!before?.refund) await endings.finish(key, owner, resolved.final);
+        if (!before?.refund) await lockEnds.finish(key, owner, resolved.final);
         const shown = await afterWrite(history.find(key)).catch((fault: unknown) => {
           events.resolved?.(undefined, state, by);
           throw fault;

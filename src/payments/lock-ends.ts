@@ -2,8 +2,8 @@ import type { Clock } from '../platform/clock.js';
 import type { KeyStore } from './ports/key-store.js';
 import type { FinalOutcome } from './values/payment.js';
 
-/** Endings kept at most, a few hundred bytes each. If one is dropped, the next repeat finds the outcome in the row. */
-const MAX_ENDINGS = 10_000;
+/** Ends of locks that are kept at most, a few hundred bytes each. If one is dropped, the next repeat finds the outcome in the row. */
+const MAX_KEPT = 10_000;
 /** Sent at the same time: few, because a store that came back has to serve begins first. */
 const AT_ONCE = 100;
 const FIRST_PAUSE_MS = 250;
@@ -15,23 +15,23 @@ const LONGEST_MS = 600_000;
 export const NO_OWNER = '';
 
 /** How attempts end in the key store. */
-export interface AttemptEndings extends Pick<KeyStore, 'finish' | 'release' | 'forget'> {
+export interface LockEnds extends Pick<KeyStore, 'finish' | 'release' | 'forget'> {
   /** At drain: tries once more what failed, and then nothing more. */
   stop(): Promise<void>;
 }
 
 /** Ends an attempt that claimed nothing, or was settled by its claim. The row that was found decides what happens to its lock and its record. */
 export function yieldTo(
-  endings: AttemptEndings,
+  lockEnds: LockEnds,
   key: string,
   owner: string,
   found: { readonly state: string; readonly final?: FinalOutcome },
 ): Promise<void> {
-  if (found.final) return endings.finish(key, owner, found.final);
-  return found.state === 'cancelled' ? endings.forget(key, owner) : endings.release(key, owner);
+  if (found.final) return lockEnds.finish(key, owner, found.final);
+  return found.state === 'cancelled' ? lockEnds.forget(key, owner) : lockEnds.release(key, owner);
 }
 
-interface Ending {
+interface LockEnd {
   readonly send: () => Promise<void>;
   readonly until: number;
 }
@@ -44,18 +44,18 @@ interface Ending {
  * A repeat may come late: `finish` writes a value that is final, with its absolute expiry, and it and `release`
  * delete only a lock that is still the owner's.
  */
-export function createAttemptEndings(keys: KeyStore, clock: Clock): AttemptEndings {
-  let failed: Ending[] = [];
+export function createLockEnds(keys: KeyStore, clock: Clock): LockEnds {
+  let failed: LockEnd[] = [];
   let pauseMs = FIRST_PAUSE_MS;
   let cancelRound: (() => void) | undefined;
   let round = Promise.resolve();
   let stopped = false;
 
-  async function send(ending: Ending): Promise<boolean> {
-    return ending.send().then(
+  async function send(lockEnd: LockEnd): Promise<boolean> {
+    return lockEnd.send().then(
       () => true,
       () => {
-        if (failed.length < MAX_ENDINGS && clock.monotonic() < ending.until) failed.push(ending);
+        if (failed.length < MAX_KEPT && clock.monotonic() < lockEnd.until) failed.push(lockEnd);
         return false;
       },
     );
@@ -78,14 +78,14 @@ export function createAttemptEndings(keys: KeyStore, clock: Clock): AttemptEndin
 
   /** Tries each once. Stops after a batch in which all failed, because the store is still down. */
   async function tryAgain(): Promise<void> {
-    const endings = failed;
+    const lockEnds = failed;
     failed = [];
     let isBack = true;
-    while (isBack && endings.length > 0) {
-      const sent = await Promise.all(endings.splice(0, AT_ONCE).map(send));
+    while (isBack && lockEnds.length > 0) {
+      const sent = await Promise.all(lockEnds.splice(0, AT_ONCE).map(send));
       isBack = sent.includes(true);
     }
-    failed.push(...endings.slice(0, MAX_ENDINGS - failed.length));
+    failed.push(...lockEnds.slice(0, MAX_KEPT - failed.length));
     pauseMs = isBack ? FIRST_PAUSE_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
   }
 

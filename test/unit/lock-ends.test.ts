@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { type AttemptEndings, createAttemptEndings } from '#idempay/payments/attempt-endings.js';
+import { createLockEnds, type LockEnds } from '#idempay/payments/lock-ends.js';
 import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 import { decorated } from '#idempay/platform/decorated.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
@@ -20,7 +20,7 @@ const ports = await sharePorts();
 describe('an ending that failed', () => {
   let keys: FailingPort<KeyStore>;
   let clock: HandClock;
-  let endings: AttemptEndings;
+  let lockEnds: LockEnds;
   let tries: number;
   let key: string;
   let owner: string;
@@ -37,7 +37,7 @@ describe('an ending that failed', () => {
           return next(...call);
         },
     });
-    endings = createAttemptEndings(counted, clock);
+    lockEnds = createLockEnds(counted, clock);
     [key, owner] = [newKey(), newOwner()];
     await ports.keys.issue(key, LONG_MS);
     await ports.keys.begin({ key, owner, leaseMs: LONG_MS, fingerprint: '' });
@@ -45,7 +45,7 @@ describe('an ending that failed', () => {
 
   async function finish(ofKey = key): Promise<void> {
     const final = await givenSettled(ports.ledger, await givenClaim(ports.ledger, { key: ofKey }));
-    await endings.finish(ofKey, owner, final);
+    await lockEnds.finish(ofKey, owner, final);
   }
 
   async function untilTried(times: number): Promise<void> {
@@ -75,8 +75,8 @@ describe('an ending that failed', () => {
 
   test('gives a lock back once the store is back, and never the lock of another owner', async () => {
     keys.failAll('release', DOWN);
-    await endings.release(key, owner);
-    await endings.release(key, newOwner());
+    await lockEnds.release(key, owner);
+    await lockEnds.release(key, newOwner());
     keys.heal();
     clock.advance(FIRST_PAUSE_MS);
     await expect.poll(state).toBe('generated');
@@ -86,14 +86,14 @@ describe('an ending that failed', () => {
     keys.failAll('finish', DOWN);
     await finish();
     keys.heal();
-    await endings.stop();
+    await lockEnds.stop();
     expect([await state(), clock.pending]).toEqual(['final', 0]);
   });
 
   test('that comes after the end of the process is tried once', async () => {
     await finish();
     expect([await state(), clock.pending]).toEqual(['final', 0]);
-    await endings.stop();
+    await lockEnds.stop();
     keys.failAll('finish', DOWN);
     await finish(newKey());
     expect(clock.pending).toBe(0);
@@ -114,7 +114,7 @@ describe('an ending that failed', () => {
   test('is tried in batches, so that a store that is down is asked for a hundred of a thousand at a time', async () => {
     const final = await givenSettled(ports.ledger, await givenClaim(ports.ledger));
     keys.failAll('finish', DOWN);
-    await Promise.all(Array.from({ length: 1_000 }, () => endings.finish(newKey(), owner, final)));
+    await Promise.all(Array.from({ length: 1_000 }, () => lockEnds.finish(newKey(), owner, final)));
     tries = 0;
     clock.advance(FIRST_PAUSE_MS);
     await untilTried(100);
@@ -125,10 +125,10 @@ describe('an ending that failed', () => {
   });
 });
 
-const MAX_ENDINGS = 10_000;
+const MAX_KEPT = 10_000;
 
-/** Bug: endings of a round that was given up were kept besides the ones that had failed meanwhile. */
-test('endings that wait stay within their limit, also while a round runs', async () => {
+/** Bug: ends of a round that was given up were kept besides the ones that had failed meanwhile. */
+test('ends that wait stay within their limit, also while a round runs', async () => {
   const clock = new HandClock();
   const underWay: ((fault: Error) => void)[] = [];
   let store: 'away' | 'hanging' | 'there' = 'away';
@@ -138,8 +138,8 @@ test('endings that wait stay within their limit, also while a round runs', async
     if (store === 'away') throw DOWN;
     if (store === 'hanging') await new Promise((_, reject) => underWay.push(reject));
   };
-  const endings = createAttemptEndings(decorated(ports.keys, { release: () => release }), clock);
-  const failAll = () => Promise.all(Array.from({ length: MAX_ENDINGS }, () => endings.release(newKey(), newOwner())));
+  const lockEnds = createLockEnds(decorated(ports.keys, { release: () => release }), clock);
+  const failAll = () => Promise.all(Array.from({ length: MAX_KEPT }, () => lockEnds.release(newKey(), newOwner())));
   await failAll();
   store = 'hanging';
   clock.advance(FIRST_PAUSE_MS);
@@ -150,6 +150,6 @@ test('endings that wait stay within their limit, also while a round runs', async
   await nextTurn();
 
   [store, tries] = ['there', 0];
-  await endings.stop();
-  expect(tries).toBe(MAX_ENDINGS);
+  await lockEnds.stop();
+  expect(tries).toBe(MAX_KEPT);
 });
