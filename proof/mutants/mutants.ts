@@ -164,10 +164,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       "const fingerprint = fingerprintOf(requested); → const fingerprint = fingerprintOf(requested) + (requested.content?.source ?? '');",
     'a key without a record is invalid although its row exists': `return payFromRow(attempt);
 → return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(attempt);`,
-    'a locked key is in progress although its row is final': `return conflict(named, fingerprint, begun);
+    'a locked key is in progress although its row is final': `return answerFromLedger(named, fingerprint, begun);
 → return leaseMs > 0
           ? { state: 'in progress', retryAfterSeconds: 1 }
-          : conflict(named, fingerprint, begun);`,
+          : answerFromLedger(named, fingerprint, begun);`,
     'fail open: pays when the key store is down': `return outcomeWithoutKeyStore(ledger, key, client, fault);
 → void outcomeWithoutKeyStore;
         return { state: 'taken' as const, claimBy: attempt.askedAt + leaseMs, client };`,

@@ -84,7 +84,7 @@ export interface Answers {
   /** A repeat of a payment that is final (rule P6). */
   replay(named: NamedPayment, final: FinalOutcome, fingerprint: string | undefined): Promise<PayAnswer>;
   /** The answer by the row that was just read. */
-  conflictWith(
+  byRow(
     named: NamedPayment,
     found: Exclude<FindResult, { state: 'pending' }>,
     fingerprint: string | undefined,
@@ -112,7 +112,7 @@ export function createAnswers(context: {
   const { leaseMs, payloadMismatch } = context.rules;
   const durations = new RecentDurations(typicalMs);
 
-  async function conflictWith(
+  async function byRow(
     named: NamedPayment,
     found: Exclude<FindResult, { state: 'pending' }>,
     fingerprint: string | undefined,
@@ -132,14 +132,14 @@ export function createAnswers(context: {
       }
       case 'absent':
         // The lock's attempt has not claimed yet.
-        return lock ? conflictWithLock(key, lock, fingerprint) : SOON;
+        return lock ? byLock(key, lock, fingerprint) : SOON;
       case 'abandoned':
         return SOON;
     }
   }
 
   /** An order is not bound to an amount before a row says so. Nor does the lock of a cancellation name an amount. */
-  function conflictWithLock(key: string, lock: RunningAttempt, fingerprint: string | undefined): PayAnswer {
+  function byLock(key: string, lock: RunningAttempt, fingerprint: string | undefined): PayAnswer {
     const isBound = !isComputed(key) && lock.fingerprint !== CANCELLATION;
     return isBound && differs(key, lock.fingerprint, fingerprint) ? mismatch(key) : inProgress(lock);
   }
@@ -188,7 +188,7 @@ export function createAnswers(context: {
     return { state: 'busy', retryAfterSeconds: wholeSeconds(durations.medianMs()) };
   }
 
-  return { replay, conflictWith, retryAfterSeconds, busy, differs, took: (ms) => durations.add(ms) };
+  return { replay, byRow, retryAfterSeconds, busy, differs, took: (ms) => durations.add(ms) };
 }
 
 /** For `Retry-After`, which is never 0. */

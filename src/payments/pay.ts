@@ -15,7 +15,7 @@ import { inPlace, type PlacesInFlight } from './fair-places.js';
 import { type LockEnds, yieldTo } from './lock-ends.js';
 import { knownAttemptOf, mayHideOwnRow } from './lost-attempts.js';
 import type { PendingLooks } from './pending.js';
-import type { LookResult, Taken } from './ports/key-store.js';
+import type { KeyLookResult, Taken } from './ports/key-store.js';
 import type { ClaimAttempt, ClaimResult, FindResult, Ledger } from './ports/ledger.js';
 import { namesOf } from './ports/processor.js';
 import type { TurnOf } from './turn.js';
@@ -87,7 +87,7 @@ export function createPay(
       let answer = await payWhenFree(place, first, () => payAtOnce(named, request));
       // The last try may be long ago, and the payment may be final since.
       if (answer.state === 'in progress') {
-        answer = await conflict(named, fingerprintIn(request));
+        answer = await answerFromLedger(named, fingerprintIn(request));
       }
       return { ...answer, waited: true };
     } finally {
@@ -109,7 +109,7 @@ export function createPay(
    * Rule 2 of spec 4.1. A lock may be left although its payment is final (its end was lost, or refused by a full store). So
    * the row is read before each 409, after `begin` or `look` was answered (rule P17).
    */
-  async function conflict(
+  async function answerFromLedger(
     named: NamedPayment,
     fingerprint: string | undefined,
     lock?: RunningAttempt,
@@ -125,7 +125,7 @@ export function createPay(
     lock?: RunningAttempt,
   ): Promise<PayAnswer> {
     if (found.state === 'pending') return ofPending(named, found.payment, fingerprint);
-    return context.answers.conflictWith(named, found, fingerprint, lock);
+    return context.answers.byRow(named, found, fingerprint, lock);
   }
 
   /**
@@ -182,7 +182,7 @@ export function createPay(
     const found = await ledger.find(key);
     compareWithKept(events, payment, outcome, keptIn(found));
     if (found.state === 'pending') return pendingLooks.answer(found.payment);
-    return context.answers.conflictWith(named, found, fingerprint);
+    return context.answers.byRow(named, found, fingerprint);
   }
 
   /**
@@ -193,10 +193,10 @@ export function createPay(
     const { key, client, reference } = named;
     const askedAt = clock.monotonic();
     const fingerprint = fingerprintOfRefused(refused);
-    const looked: LookResult = await keys
+    const looked: KeyLookResult = await keys
       .look(key, client)
       .catch((fault: unknown) => outcomeWithoutKeyStore(ledger, key, client, fault));
-    if (looked.state === 'locked') return conflict(named, fingerprint, looked);
+    if (looked.state === 'locked') return answerFromLedger(named, fingerprint, looked);
     if (looked.state === 'final') return replay(named, looked.final, fingerprint);
     const found = await ledger.find(key, client);
     switch (found.state) {
@@ -228,7 +228,7 @@ export function createPay(
     });
     switch (begun.state) {
       case 'locked':
-        return conflict(named, fingerprint, begun);
+        return answerFromLedger(named, fingerprint, begun);
       case 'final':
         return replay(named, begun.final, fingerprint);
       case 'absent':
@@ -376,7 +376,7 @@ export function createPay(
     const { named, owner, fingerprint } = attempt;
     const claim = await ledger.takeOver({ key: named.key, owner, leaseMs, ...ofProcessor });
     // Another attempt was faster, and the payment may be final already.
-    return claim ? finishTakeover(attempt, claim) : conflict(named, fingerprint);
+    return claim ? finishTakeover(attempt, claim) : answerFromLedger(named, fingerprint);
   }
 
   /** Pays the row's amount, never the request's. A mismatching request is rejected after the takeover completes. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { BeginAttempt, KeyBinding, LookResult, Watch } from '#idempay/payments/ports/key-store.js';
+import type { BeginAttempt, KeyBinding, KeyLookResult, Watch } from '#idempay/payments/ports/key-store.js';
 import { systemClock } from '#idempay/platform/clock.js';
 import { decorated } from '#idempay/platform/decorated.js';
 import {
@@ -355,7 +355,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
   test('13: a finish by the owner is announced once, and then the final value is found', async () => {
     const { key, owner, watch } = await watchedLock();
     const final = await settledKey(key);
-    const told = new Promise<LookResult>((resolve, reject) => {
+    const told = new Promise<KeyLookResult>((resolve, reject) => {
       keys.watch(key, () => keys.look(key).then(resolve, reject)).catch(reject);
     });
     await watching(key);

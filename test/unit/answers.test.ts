@@ -53,15 +53,15 @@ describe('Retry-After', () => {
     const lock = { fingerprint: '', heldMs, remainingMs };
     const expected = { state: 'in progress', retryAfterSeconds: seconds };
     // The attempt has not claimed yet.
-    expect(await answersAfter(took).conflictWith({ key: KEY }, { state: 'absent' }, '', lock)).toEqual(expected);
+    expect(await answersAfter(took).byRow({ key: KEY }, { state: 'absent' }, '', lock)).toEqual(expected);
     // A row that was read says how old its attempt is by its lease; the lock's own time counts more.
-    expect(await answersAfter(took).conflictWith({ key: KEY }, found(remainingMs), '', lock)).toEqual(expected);
+    expect(await answersAfter(took).byRow({ key: KEY }, found(remainingMs), '', lock)).toEqual(expected);
   });
 
   test('of a row without a lock the age is what has passed of its lease', async () => {
-    const answer = await answersAfter(20_000).conflictWith({ key: KEY }, found(LEASE_MS - 5_000), '');
+    const answer = await answersAfter(20_000).byRow({ key: KEY }, found(LEASE_MS - 5_000), '');
     expect(answer).toEqual({ state: 'in progress', retryAfterSeconds: 15 });
-    expect(await answersAfter(20_000).conflictWith({ key: KEY }, { state: 'absent' }, '')).toEqual(SOON);
+    expect(await answersAfter(20_000).byRow({ key: KEY }, { state: 'absent' }, '')).toEqual(SOON);
   });
 
   test.each([

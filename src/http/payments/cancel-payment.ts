@@ -9,7 +9,7 @@ import {
   CLIENT,
   COMPUTED_KEY,
   cancellationErrors,
-  createWithJudgedOwner,
+  createWithJudgedClient,
   nameBy,
   type OperatedContext,
   PAYMENT_KEY,
@@ -24,7 +24,7 @@ export function cancelPayment(
   app: FastifyInstance,
   { payments, paymentRecords: records, access }: OperatedContext,
 ): void {
-  const withJudgedOwner = createWithJudgedOwner(access, records);
+  const withJudgedClient = createWithJudgedClient(access, records);
 
   app.post(
     '/api/payment-cancellation',
@@ -41,7 +41,7 @@ export function cancelPayment(
     (request, reply) => {
       const { payment } = request;
       if (!payment) throw publicErrors.invalidIdempotencyKey();
-      const cancelled = withJudgedOwner(request, reply, payment.reference, () =>
+      const cancelled = withJudgedClient(request, reply, payment.reference, () =>
         payments.cancel({ ...payment, by: request.caller?.client }, scopeOf(request.query)),
       );
       answerWith(reply, cancelled, (answer) => {

@@ -233,17 +233,17 @@ export interface OperatedContext {
  * Calls `act` once it is certain whose reference an operator means, or rejects with the refusal. Every other caller means its own, so that
  * `act` is called at once.
  */
-export type WithJudgedOwner = <Result>(
+export type WithJudgedClient = <Result>(
   request: FastifyRequest,
   reply: FastifyReply,
   reference: Reference | undefined,
   act: () => Promise<Result>,
 ) => Promise<Result>;
 
-export function createWithJudgedOwner(
+export function createWithJudgedClient(
   access: Access | undefined,
   records: Pick<PaymentRecords, 'newestOf'>,
-): WithJudgedOwner {
+): WithJudgedClient {
   /** A name with a mistake in it would close nothing, and be answered as if it had. */
   async function refuseUnknown(request: FastifyRequest, client: string): Promise<void> {
     if (client === request.caller?.client || access?.clients().includes(client)) return;

@@ -8,7 +8,7 @@ import type { RouteDescription } from '../openapi/route-description.js';
 import {
   CLIENT,
   COMPUTED_KEY,
-  createWithJudgedOwner,
+  createWithJudgedClient,
   isAttemptNamed,
   KEY_HEADER,
   keyHeaderOf,
@@ -35,7 +35,7 @@ export function paymentStatus(
   app: FastifyInstance,
   { payments, paymentRecords: records, access }: OperatedContext,
 ): void {
-  const withJudgedOwner = createWithJudgedOwner(access, records);
+  const withJudgedClient = createWithJudgedClient(access, records);
   const paidRecord = createPaidRecord((key, client) => records.get(key, client));
 
   app.get(
@@ -53,7 +53,7 @@ export function paymentStatus(
     (request, reply) => {
       const { payment } = request;
       if (!payment) throw publicErrors.paymentNotFound();
-      const asked = withJudgedOwner(request, reply, payment.reference, () =>
+      const asked = withJudgedClient(request, reply, payment.reference, () =>
         payment.reference && !isAttemptNamed(request)
           ? outcomeOfNewest(request, reply, payment as NamedReference)
           : outcomeOf(payment),

@@ -18,7 +18,7 @@ import { prefersRepresentation } from '../requests/prefer.js';
 import {
   CLIENT,
   COMPUTED_KEY,
-  createWithJudgedOwner,
+  createWithJudgedClient,
   KEY_HEADER,
   nameBy,
   type OperatedContext,
@@ -41,7 +41,7 @@ export function refundPayment(
   app: FastifyInstance,
   { payments, paymentRecords: records, access }: OperatedContext,
 ): void {
-  const withJudgedOwner = createWithJudgedOwner(access, records);
+  const withJudgedClient = createWithJudgedClient(access, records);
 
   app.post(
     '/api/refund',
@@ -61,7 +61,7 @@ export function refundPayment(
       const requested = { name, ...readRefund(requiredBody(request)) };
       const { payment } = request;
       if (!payment) throw publicErrors.refundOfNoPayment(false);
-      const refunding = withJudgedOwner(request, reply, payment.reference, () =>
+      const refunding = withJudgedClient(request, reply, payment.reference, () =>
         payments.refund({ ...payment, by: request.caller?.client }, requested),
       );
       answerWith(reply, refunding, (answer) => answerRefund(request, reply, answer));

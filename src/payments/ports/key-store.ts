@@ -19,7 +19,7 @@ export interface KeyStore {
   begin(attempt: BeginAttempt): Promise<BeginResult>;
 
   /** Finds what `begin` would find, without taking anything. Without a `client` every key is visible. */
-  look(key: string, client?: string): Promise<LookResult>;
+  look(key: string, client?: string): Promise<KeyLookResult>;
 
   /**
    * Subscribes to the end of the key's lock, by `finish` or `release` of any process, then looks. `onEnd` may come late,
@@ -70,14 +70,14 @@ export interface Taken extends KeyBinding {
 }
 
 /** `reference`: from which the key is computed, if its record says so. */
-export type LookResult =
+export type KeyLookResult =
   | { readonly state: 'generated'; readonly client?: string | undefined; readonly reference?: Reference | undefined }
   | Locked
   | Final
   | Absent;
 
 export interface Watch {
-  readonly looked: LookResult;
+  readonly looked: KeyLookResult;
   /** Ends the subscription. */
   unwatch(): void;
 }

@@ -77,9 +77,9 @@ export function readAttempt(text: string): number | undefined {
 export function createComputeKey(deploymentId: string, adopter?: string): ComputeKey {
   const start = partOf(deploymentId);
   return ({ text, attempt, client }) => {
-    const owner = client === undefined || client === adopter ? '-' : partOf(client);
+    const clientPart = client === undefined || client === adopter ? '-' : partOf(client);
     // One call for one text: several updates of a hash would cost more than the hash.
-    const parts = start + owner + partOf(text) + partOf(String(attempt));
+    const parts = start + clientPart + partOf(text) + partOf(String(attempt));
     return computedKeyOf(parts);
   };
 }

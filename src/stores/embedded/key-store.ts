@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { BeginAttempt, BeginResult, KeyBinding, KeyStore, LookResult } from '../../payments/ports/key-store.js';
+import type { BeginAttempt, BeginResult, KeyBinding, KeyLookResult, KeyStore } from '../../payments/ports/key-store.js';
 import { isComputed } from '../../payments/values/computed-key.js';
 import { type FinalOutcome, isVisibleTo, KEY_GENERATED } from '../../payments/values/payment.js';
 import { EndListeners } from '../shared/end-listeners.js';
@@ -63,7 +63,7 @@ export function createEmbeddedKeyStore(
     key: string,
     asker: string | undefined,
     find: (key: string) => IssuedKey | FinalOutcome | undefined = findRecord,
-  ): LookResult {
+  ): KeyLookResult {
     const lock = locks.get(key);
     const record = find(key);
     // Another client's key is judged before the lock: not even a 409 may tell that it exists.
@@ -213,7 +213,7 @@ function isFromWithoutCredentials(asker: string | undefined, record: IssuedKey |
   return record.reference !== undefined && record.client === undefined;
 }
 
-function generated({ client, reference }: IssuedKey): LookResult {
+function generated({ client, reference }: IssuedKey): KeyLookResult {
   return { state: 'generated', client, reference };
 }
 

@@ -1,4 +1,4 @@
-import type { BeginAttempt, BeginResult, KeyBinding, KeyStore, LookResult } from '../../payments/ports/key-store.js';
+import type { BeginAttempt, BeginResult, KeyBinding, KeyLookResult, KeyStore } from '../../payments/ports/key-store.js';
 import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
 import type { Clock } from '../../platform/clock.js';
 import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
@@ -55,24 +55,24 @@ export function createRedisKeyStore(
     if (reply[0] === 'taken') {
       return { state: 'taken', claimBy: askedAt + Number(reply[1]), ...keyBindingFrom(reply) };
     }
-    return noted(key, reply) as Exclude<LookResult, { state: 'generated' }>;
+    return noted(key, reply) as Exclude<KeyLookResult, { state: 'generated' }>;
   }
 
-  async function runLook(key: string, asker = EVERYBODY, ...watch: [] | [typeof WATCH]): Promise<LookResult> {
+  async function runLook(key: string, asker = EVERYBODY, ...watch: [] | [typeof WATCH]): Promise<KeyLookResult> {
     const { record, lock } = names.payment(key);
     const values = [NO_OWNER, 0, '', KEY_GENERATED, asker, ...watch];
     return noted(key, (await begin(client, [record, lock], values)) as unknown[]);
   }
 
-  function noted(key: string, reply: readonly unknown[]): LookResult {
+  function noted(key: string, reply: readonly unknown[]): KeyLookResult {
     const looked = lookedFrom(reply);
     if (looked.state === 'final' && !isBehindLock(reply)) remembered.remember(key, looked.final);
     return looked;
   }
 
   return {
-    async issue(key, idempotencyTtlMs, { client: owner = EVERYBODY, reference } = {}) {
-      const values = [KEY_GENERATED, idempotencyTtlMs, owner];
+    async issue(key, idempotencyTtlMs, { client: issuedTo = EVERYBODY, reference } = {}) {
+      const values = [KEY_GENERATED, idempotencyTtlMs, issuedTo];
       if (reference) values.push(reference.text, reference.attempt);
       await issue(client, [names.payment(key).record], values);
     },
@@ -121,7 +121,7 @@ export function createRedisKeyStore(
   };
 }
 
-function lookedFrom(reply: readonly unknown[]): LookResult {
+function lookedFrom(reply: readonly unknown[]): KeyLookResult {
   switch (reply[0]) {
     case 'locked':
       return {
@@ -158,8 +158,8 @@ function finalFrom(reply: readonly unknown[]): FinalOutcome {
 }
 
 /** From the reply to a begin that took the lock, or to a look. */
-function keyBindingFrom([, , owner, text, attempt]: readonly unknown[]): KeyBinding {
-  const client = clientFrom(owner);
+function keyBindingFrom([, , issuedTo, text, attempt]: readonly unknown[]): KeyBinding {
+  const client = clientFrom(issuedTo);
   if (typeof text !== 'string') return { client };
   return { client, reference: { text, attempt: Number(attempt), client } };
 }

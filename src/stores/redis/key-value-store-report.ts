@@ -9,6 +9,7 @@ import { redisFault } from './connection/fault.js';
 import { infoOf, numberIn, type RedisInfo } from './connection/info.js';
 import type { RedisClient } from './connection/masters.js';
 import { mastersOf } from './connection/masters.js';
+import { inTime } from './connection/reply-limit.js';
 import type { KeyNames } from './key-names.js';
 
 /** The report of Redis about itself, over all masters of a Cluster. Only keys of this service can be asked for. */
@@ -19,7 +20,7 @@ export function createRedisReport(
   locations: Pick<CacheLocations, 'current'>,
 ): KeyValueStoreReport {
   async function field(key: string, name: string): Promise<{ value: string; ttlSeconds: number | null } | undefined> {
-    const [value, remainingMs] = await Promise.all([client.hget(key, name), client.pttl(key)]).catch(
+    const [value, remainingMs] = await inTime(Promise.all([client.hget(key, name), client.pttl(key)])).catch(
       (error: unknown) => {
         throw redisFault(error);
       },
@@ -39,7 +40,7 @@ export function createRedisReport(
     store: 'redis',
 
     async ping() {
-      await Promise.all(knownMasters().map((server) => server.ping()));
+      await inTime(Promise.all(knownMasters().map((server) => server.ping())));
     },
 
     async value(text): Promise<StoredValue | undefined> {
@@ -56,7 +57,7 @@ export function createRedisReport(
     async statistics() {
       const masters = knownMasters();
       const infos = await Promise.all(masters.map((server) => infoOf(server)));
-      const sizes = await Promise.all(masters.map((server) => server.dbsize()));
+      const sizes = await inTime(Promise.all(masters.map((server) => server.dbsize())));
       const sum = (name: string) => infos.reduce((total, info) => total + numberIn(info, name), 0);
       return {
         totalKeys: sizes.reduce((total, size) => total + Number(size), 0),

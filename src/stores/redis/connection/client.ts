@@ -6,8 +6,6 @@ import { mastersOf, type RedisClient } from './masters.js';
 import { Sentinels, sentinelConnector } from './sentinels.js';
 import { type RedisLocation, tlsOf } from './url.js';
 
-/** A reply later than this is unknown. Far above any healthy reply, short enough that a request is answered within a second. */
-const COMMAND_TIMEOUT_MS = 900;
 const CONNECT_TIMEOUT_MS = 2_000;
 /** A connection that left commands unanswered this long is closed: a new one may reach the server, or its replacement. */
 const SILENCE_TIMEOUT_MS = 3_000;
@@ -32,7 +30,8 @@ export function connectRedis(
     username: location.username,
     password: location.password,
     ...(location.tls ? { tls: { ...tlsOf(location) } } : {}),
-    commandTimeout: COMMAND_TIMEOUT_MS,
+    // For commands that ioredis sends by itself; ours have the limit of `inTime`.
+    commandTimeout: SILENCE_TIMEOUT_MS,
     connectTimeout: CONNECT_TIMEOUT_MS,
     socketTimeout: SILENCE_TIMEOUT_MS,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,

@@ -1,12 +1,13 @@
 import type { Redis } from 'ioredis';
 import { redisFault } from './fault.js';
 import { mastersOf, type RedisClient } from './masters.js';
+import { inTime } from './reply-limit.js';
 
 export type RedisInfo = ReadonlyMap<string, string>;
 
 /** `INFO` of one server, as name and value. Sections are left out: every name is in one section only. */
 export async function infoOf(server: Redis, ...sections: string[]): Promise<RedisInfo> {
-  const text = await server.info(...sections).catch((error: unknown) => {
+  const text = await inTime(server.info(...sections)).catch((error: unknown) => {
     throw redisFault(error);
   });
   const fields = String(text)
