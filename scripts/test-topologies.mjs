@@ -1,15 +1,18 @@
 // Runs the contract suites, the writes to Redis and the whole HTTP suite on every topology that the distributed deployment claims, then the
 // failover tests. All of test/http runs on each topology. One that fails, also because its servers cannot be had on this
 // machine, makes the command fail.
-// Arguments name topologies, or `failover`; without any, all run. With `contracts` among them, only the contract suites run.
+// Arguments name topologies, or `failover`; without any, all run. With `redis` among them, only the tests of what Redis stores run.
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const asked = process.argv.slice(2).filter((name) => name !== 'contracts');
+const asked = process.argv.slice(2).filter((name) => name !== 'redis');
 const CONTRACTS = 'test/contracts/distributed.test.ts';
 const WRITES = 'test/adapters/redis-writes.test.ts';
-const SUITES = process.argv.includes('contracts') ? [CONTRACTS] : [CONTRACTS, WRITES, 'test/http'];
+const OF_REDIS = '(key store|transaction cache|key-value store report) contract';
+const SUITES = process.argv.includes('redis')
+  ? [CONTRACTS, '--testNamePattern', OF_REDIS]
+  : [CONTRACTS, WRITES, 'test/http'];
 const RUNS = [
   { name: 'cluster', topology: 'cluster', files: SUITES },
   { name: 'sentinel', topology: 'sentinel', files: SUITES },
