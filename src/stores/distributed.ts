@@ -21,6 +21,7 @@ import { SWEEP_CREATION_KEYS } from './postgres/transactions/transaction-stateme
 import { createPostgresTransactionStore } from './postgres/transactions/transaction-store.js';
 import { findStartableTransfer, refuseUnstartable } from './postgres/transfer-state.js';
 import { createPostgresEndpointRows } from './postgres/webhooks/endpoint-rows.js';
+import { AnnouncedLockEnds } from './redis/announced-lock-ends.js';
 import { CacheMasters } from './redis/connection/cache-masters.js';
 import { connected, connectRedis, renewAccess } from './redis/connection/client.js';
 import type { RedisClient } from './redis/connection/masters.js';
@@ -32,7 +33,6 @@ import { createKeyNames } from './redis/key-names.js';
 import { createRedisKeyStore } from './redis/key-store.js';
 import { createRedisReport } from './redis/key-value-store-report.js';
 import { createRedisLastCommits } from './redis/last-commits.js';
-import { LockEnds } from './redis/lock-ends.js';
 import { RememberedOutcomes } from './redis/remembered-outcomes.js';
 import { createRedisRequestCounts } from './redis/request-counts.js';
 import { createRedisSharedSamples } from './redis/shared-samples.js';
@@ -192,7 +192,7 @@ export async function openDistributed(options: {
   );
   const { redis, names, processors, hasOrders } = opened;
   isOpen = true;
-  const lockEnds = new LockEnds(redis, names.lockEnds, clock, (error) =>
+  const lockEnds = new AnnouncedLockEnds(redis, names.lockEnds, clock, (error) =>
     notices.warn('Redis does not let us subscribe: requests that wait for a payment may wait a second too long', error),
   );
   const watch = watchRedis(redis, names.probe, {

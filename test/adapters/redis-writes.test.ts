@@ -8,6 +8,7 @@ import { NAMES, openRedisProcess, type RedisProcess } from '../../testkit/protoc
 import { startRedis } from '../../testkit/servers/redis.js';
 import { freePort } from '../../testkit/servers/server-process.js';
 import { startTcpProxy } from '../../testkit/servers/tcp-proxy.js';
+import { standStill } from '../../testkit/time/stand-still.js';
 import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 15_000;
@@ -80,10 +81,6 @@ test('a reply that arrived while the process stood still counts', async () => {
   setImmediate(() => standStill(STOOD_STILL_MS));
   expect(await looked).toMatchObject({ state: 'generated' });
 });
-
-function standStill(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-}
 
 test('each of many calls of one turn gets its own answer, and a refused call does not affect the others', async () => {
   const states = ['absent', 'taken', 'locked', 'refused'];

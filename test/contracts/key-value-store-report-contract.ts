@@ -12,7 +12,7 @@ import {
 } from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts, OpenPorts, PortSettings } from '../../testkit/protocol/ports.js';
-import { CLOCK_SET_BACK_MS } from '../../testkit/time/patience.js';
+import { clockSetBackMs } from '../../testkit/time/patience.js';
 
 /**
  * Guarantees of every KeyValueStoreReport beyond its types (`ping` and the other statistics: `test/http/general.test.ts`):
@@ -52,7 +52,7 @@ export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPort
     ttlMs: number,
     begunMs: number,
   ): void {
-    const leastMs = ttlMs - (performance.now() - begunMs) - CLOCK_SET_BACK_MS;
+    const leastMs = ttlMs - (performance.now() - begunMs) - clockSetBackMs();
     expect(shown?.ttlSeconds).toBeGreaterThanOrEqual(Math.ceil(leastMs / 1000));
     expect(shown?.ttlSeconds).toBeLessThanOrEqual(Math.ceil(ttlMs / 1000));
   }

@@ -17,7 +17,7 @@ import {
 } from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
-import { CLOCK_SET_BACK_MS } from '../../testkit/time/patience.js';
+import { clockSetBackMs } from '../../testkit/time/patience.js';
 import { until } from '../../testkit/time/until.js';
 
 const NOTE = { sent: true, cause: 'cannot be ended' } as const;
@@ -284,7 +284,7 @@ export function ledgerPendingContract(ports: ContractPorts): void {
     expect((await lifeOf(left.key)).recoverAt).toBe(sooner);
     await ledger.movePending(left.key, inMs(10));
     const { now, recoverAt } = await lifeOf(left.key);
-    expect(recoverAt - now).toBeLessThanOrEqual(SOONEST_QUESTION_MS + CLOCK_SET_BACK_MS);
+    expect(recoverAt - now).toBeLessThanOrEqual(SOONEST_QUESTION_MS + clockSetBackMs());
     expect(recoverAt).toBeLessThan(sooner);
   });
 
@@ -318,7 +318,7 @@ export function ledgerPendingContract(ports: ContractPorts): void {
     const soon = await given.pending({}, { pendingUntilMs: inMs(MINUTE_MS - RESOLVABLE_AFTER_UNTIL_MS) });
     const { remainingMs } = inState(await given.resolve(soon.key, { dedupMs: 0, idempotencyTtlMs: 1 }), 'too early');
     expect(remainingMs).toBeGreaterThan(0);
-    expect(remainingMs).toBeLessThanOrEqual(MINUTE_MS + CLOCK_SET_BACK_MS);
+    expect(remainingMs).toBeLessThanOrEqual(MINUTE_MS + clockSetBackMs());
     const late = await given.pending(
       {},
       { pendingUntilMs: inMs(-RESOLVABLE_AFTER_UNTIL_MS - MINUTE_MS), processorId: 'ch_1' },

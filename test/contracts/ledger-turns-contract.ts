@@ -17,7 +17,7 @@ import {
 } from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps, statesAtOnce } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
-import { CLOCK_SET_BACK_MS } from '../../testkit/time/patience.js';
+import { clockSetBackMs } from '../../testkit/time/patience.js';
 import { HOUR_MS, passHours } from '../../testkit/time/retention-time.js';
 
 /** More than one batch of a store takes. */
@@ -207,7 +207,7 @@ export function ledgerTurnsContract(ports: ContractPorts): void {
         const { final } = inState(await ask(first.key), 'final');
         expect(final).toMatchObject({ client: 'key:shop', fingerprint: '100.50 USD' });
         expect(final.expiresAt).toBeGreaterThanOrEqual(before + SHORT_MS - ROUNDED_MS);
-        expect(final.expiresAt).toBeLessThanOrEqual(clock.now() + SHORT_MS + CLOCK_SET_BACK_MS);
+        expect(final.expiresAt).toBeLessThanOrEqual(clock.now() + SHORT_MS + clockSetBackMs());
       }
       expect(inState(await cancel(first), 'final').final.outcome.state).toBe((await history.find(first.key))?.state);
       expect(await ledger.find(first.key, 'key:rival')).toEqual({ state: 'absent' });

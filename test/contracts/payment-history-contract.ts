@@ -15,7 +15,7 @@ import {
 } from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
-import { CLOCK_SET_BACK_MS } from '../../testkit/time/patience.js';
+import { clockSetBackMs } from '../../testkit/time/patience.js';
 
 /** Payments of a test have transaction ids, by their own account, of a year of its own, so that no other test's are among them. */
 const FIRST_YEAR = 2002;
@@ -107,7 +107,7 @@ export function paymentHistoryContract(ports: ContractPorts): void {
 
   function expectBetween(time: number | undefined, from: number): void {
     expect(time).toBeGreaterThanOrEqual(Math.floor(from));
-    expect(time).toBeLessThanOrEqual(clock.now() + CLOCK_SET_BACK_MS);
+    expect(time).toBeLessThanOrEqual(clock.now() + clockSetBackMs());
   }
 
   test('1: a payment under way is shown with what was claimed, and when; a key without a claim is not', async () => {

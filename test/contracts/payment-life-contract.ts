@@ -12,7 +12,7 @@ import {
 } from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
-import { CLOCK_SET_BACK_MS } from '../../testkit/time/patience.js';
+import { clockSetBackMs } from '../../testkit/time/patience.js';
 
 /**
  * Guarantees of every PaymentHistory on `findLife` beyond its type: 1. It tells each step besides the first attempt and its settlement, and
@@ -25,7 +25,7 @@ export function paymentLifeContract(ports: ContractPorts): void {
 
   function expectBetween(time: number | undefined, from: number): void {
     expect(time).toBeGreaterThanOrEqual(Math.floor(from));
-    expect(time).toBeLessThanOrEqual(clock.now() + CLOCK_SET_BACK_MS);
+    expect(time).toBeLessThanOrEqual(clock.now() + clockSetBackMs());
   }
 
   const lifeOf = async (key: string) => {

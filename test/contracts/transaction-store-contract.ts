@@ -14,7 +14,7 @@ import {
 } from '#idempay/transactions/transaction.js';
 import { alongside } from '../../testkit/concurrency.js';
 import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
-import { CLOCK_SET_BACK_MS } from '../../testkit/time/patience.js';
+import { clockSetBackMs } from '../../testkit/time/patience.js';
 
 const FINAL: TransactionStatus[] = ['FAILED', 'CANCELLED'];
 
@@ -72,7 +72,7 @@ export function transactionStoreContract({ transactions: store, clock }: Contrac
     const sent = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'ON_HOLD' };
     expect(created).toMatchObject({ ...sent, version: 1 });
     expect(created.createdAt).toBeGreaterThanOrEqual(Math.floor(before));
-    expect(created.createdAt).toBeLessThanOrEqual(clock.now() + CLOCK_SET_BACK_MS);
+    expect(created.createdAt).toBeLessThanOrEqual(clock.now() + clockSetBackMs());
   });
 
   test.each<Partial<NewTransaction>>([

@@ -3,11 +3,11 @@ import type { Turn } from '#idempay/payments/ports/ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { createComputeKey } from '#idempay/payments/values/reference.js';
 import { systemClock } from '#idempay/platform/clock.js';
+import { AnnouncedLockEnds } from '#idempay/stores/redis/announced-lock-ends.js';
 import { connected, connectRedis } from '#idempay/stores/redis/connection/client.js';
 import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { type RedisLocation, readRedisUrl } from '#idempay/stores/redis/connection/url.js';
 import { createRedisKeyStore } from '#idempay/stores/redis/key-store.js';
-import { LockEnds } from '#idempay/stores/redis/lock-ends.js';
 import { createRedisTransactionCache } from '#idempay/stores/redis/transaction-cache.js';
 import { TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
 import { createModelledServers, NAMES, openModelledPorts } from '../../proof/simulator/models/distributed.js';
@@ -125,7 +125,7 @@ describe('the model of Redis answers as Redis', () => {
     const { redis: model } = createModelledServers(() => performance.timeOrigin + performance.now());
     const open = async (connection: RedisClient) => {
       const locations = await locationsAt(connection);
-      const lockEnds = new LockEnds(connection, NAMES.lockEnds, systemClock, () => {});
+      const lockEnds = new AnnouncedLockEnds(connection, NAMES.lockEnds, systemClock, () => {});
       const settings = { transactionCacheTtlMs: LONG_MS, clock: systemClock, roomForFills: () => true };
       return {
         keys: createRedisKeyStore(connection, NAMES, lockEnds, { clock: systemClock, remembered: nothingRemembered() }),

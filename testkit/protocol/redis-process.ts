@@ -1,12 +1,12 @@
 import type { Redis } from 'ioredis';
 import { systemClock } from '#idempay/platform/clock.js';
+import { AnnouncedLockEnds } from '#idempay/stores/redis/announced-lock-ends.js';
 import type { CacheLocation, CacheLocations } from '#idempay/stores/redis/connection/cache-masters.js';
 import { connected, connectRedis } from '#idempay/stores/redis/connection/client.js';
 import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { readRedisUrl } from '#idempay/stores/redis/connection/url.js';
 import { createKeyNames } from '#idempay/stores/redis/key-names.js';
 import { createRedisKeyStore } from '#idempay/stores/redis/key-store.js';
-import { LockEnds } from '#idempay/stores/redis/lock-ends.js';
 import { RememberedOutcomes } from '#idempay/stores/redis/remembered-outcomes.js';
 import { keySteps } from './payment-steps.js';
 
@@ -51,7 +51,7 @@ export async function openRedisProcess(url: string) {
   const client = await openRedisClient(url);
   /** Messages to the operator about subscriptions that the server refused. */
   const refusals: Error[] = [];
-  const ends = new LockEnds(client, NAMES.lockEnds, systemClock, (error) => refusals.push(error));
+  const ends = new AnnouncedLockEnds(client, NAMES.lockEnds, systemClock, (error) => refusals.push(error));
   const keys = createRedisKeyStore(client, NAMES, ends, { clock: systemClock, remembered: nothingRemembered() });
   return {
     client,

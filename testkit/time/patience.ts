@@ -28,8 +28,13 @@ export function patience(ms: number): number {
 /** The most that a promised time may measure, because the machine adds to it too. */
 export const withSlack = (promisedMs: number): number => promisedMs + patience(SLACK_MS);
 
-/** A machine's clock is set back now and then, most after a pause, and the clock of a store never runs back: it may be ahead by this much. */
-export const CLOCK_SET_BACK_MS = 500;
+/** A machine's clock is set back by some milliseconds now and then. */
+const USUALLY_SET_BACK_MS = 50;
+
+/** The clock of a store never runs back: it may be ahead by this much, by which the machine's clock was set back since this process began. */
+export function clockSetBackMs(): number {
+  return USUALLY_SET_BACK_MS + Math.max(0, performance.timeOrigin + performance.now() - Date.now());
+}
 
 /** For a test that only computes, or lasts as long as its caller asks. A whole run has a limit (`run-limit-reporter.ts`). */
 export const WITHOUT_LIMIT = { timeout: 0 };

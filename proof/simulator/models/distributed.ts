@@ -9,11 +9,11 @@ import { createPostgresSettlements } from '#idempay/stores/postgres/payments/set
 import { createPostgresCacheEpochs } from '#idempay/stores/postgres/transactions/cache-epochs.js';
 import { createPostgresTransactionStore } from '#idempay/stores/postgres/transactions/transaction-store.js';
 import { createPostgresEndpointRows } from '#idempay/stores/postgres/webhooks/endpoint-rows.js';
+import { AnnouncedLockEnds } from '#idempay/stores/redis/announced-lock-ends.js';
 import { CacheMasters } from '#idempay/stores/redis/connection/cache-masters.js';
 import { createKeyNames } from '#idempay/stores/redis/key-names.js';
 import { createRedisKeyStore } from '#idempay/stores/redis/key-store.js';
 import { createRedisReport } from '#idempay/stores/redis/key-value-store-report.js';
-import { LockEnds } from '#idempay/stores/redis/lock-ends.js';
 import { RememberedOutcomes } from '#idempay/stores/redis/remembered-outcomes.js';
 import { createRedisTransactionCache } from '#idempay/stores/redis/transaction-cache.js';
 import { Permits } from '#idempay/stores/shared/permits.js';
@@ -57,7 +57,7 @@ export async function openDistributedModel(
     }
   };
   keepSynchronized();
-  const lockEnds = new LockEnds(client, NAMES.lockEnds, clock, () => {});
+  const lockEnds = new AnnouncedLockEnds(client, NAMES.lockEnds, clock, () => {});
   const cacheMasters = new CacheMasters(client, createPostgresCacheEpochs(database), clock);
   await cacheMasters.look().catch(() => {});
   const confirmDurable = createConfirmDurable(database, clock);

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { redisFault } from './connection/fault.js';
 import type { RedisClient } from './connection/masters.js';
-import { inTime } from './connection/reply-limit.js';
 import type { KeyNames } from './key-names.js';
 import { loadScript } from './scripts/script.js';
 
@@ -33,7 +32,7 @@ export function createRedisDatabaseReach(client: RedisClient, names: KeyNames): 
     },
 
     async isReachedByAnother() {
-      const last = await inTime(client.hget(names.databaseReach, 'process')).catch((error: unknown) => {
+      const last = await client.hget(names.databaseReach, 'process').catch((error: unknown) => {
         throw redisFault(error);
       });
       return last !== null && last !== instance;

@@ -2,9 +2,9 @@ import type { BeginAttempt, BeginResult, KeyBinding, KeyLookResult, KeyStore } f
 import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
 import type { Clock } from '../../platform/clock.js';
 import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
+import type { AnnouncedLockEnds } from './announced-lock-ends.js';
 import type { RedisClient } from './connection/masters.js';
 import type { KeyNames } from './key-names.js';
-import type { LockEnds } from './lock-ends.js';
 import type { RememberedOutcomes } from './remembered-outcomes.js';
 import { loadScript } from './scripts/script.js';
 
@@ -23,7 +23,7 @@ const NO_WATCH = '';
 export function createRedisKeyStore(
   client: RedisClient,
   names: KeyNames,
-  ends: LockEnds,
+  ends: AnnouncedLockEnds,
   {
     clock,
     remembered,

@@ -20,7 +20,7 @@ export function createRedisReport(
   locations: Pick<CacheLocations, 'current'>,
 ): KeyValueStoreReport {
   async function field(key: string, name: string): Promise<{ value: string; ttlSeconds: number | null } | undefined> {
-    const [value, remainingMs] = await inTime(Promise.all([client.hget(key, name), client.pttl(key)])).catch(
+    const [value, remainingMs] = await Promise.all([client.hget(key, name), client.pttl(key)]).catch(
       (error: unknown) => {
         throw redisFault(error);
       },

@@ -27,6 +27,7 @@ import { FakeIdempay, TestClock } from '#idempay/testing/index.js';
 import { waitsForSockets } from '#idempay/testing/waits-for-outside.js';
 import { failureOf } from '../../../testkit/client-library/scripted-fetch.js';
 import { makeCertificates } from '../../../testkit/servers/certificates.js';
+import { standStill } from '../../../testkit/time/stand-still.js';
 
 const HOST = '127.0.0.1';
 const PAYMENT = { amount: '100.50', currency: 'USD' };
@@ -129,10 +130,6 @@ test('a connection is awaited after its process stood still', async () => {
   standStill(STOOD_STILL_MS);
   expect(waitsForSockets()).toBe(true);
 });
-
-function standStill(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-}
 
 test('a server that never answers runs into the time-outs of the client', async () => {
   const url = await serve(() => {});

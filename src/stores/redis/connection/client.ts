@@ -3,6 +3,7 @@ import { teachScripts } from '../scripts/script.js';
 import { withoutCommand } from './fault.js';
 import { watchMaster } from './master-watch.js';
 import { mastersOf, type RedisClient } from './masters.js';
+import { answeredInTime } from './reply-limit.js';
 import { Sentinels, sentinelConnector } from './sentinels.js';
 import { type RedisLocation, tlsOf } from './url.js';
 
@@ -30,7 +31,7 @@ export function connectRedis(
     username: location.username,
     password: location.password,
     ...(location.tls ? { tls: { ...tlsOf(location) } } : {}),
-    // For commands that ioredis sends by itself; ours have the limit of `inTime`.
+    // For commands that no request waits for. All others have a shorter limit (`reply-limit.ts`).
     commandTimeout: SILENCE_TIMEOUT_MS,
     connectTimeout: CONNECT_TIMEOUT_MS,
     socketTimeout: SILENCE_TIMEOUT_MS,
@@ -40,7 +41,7 @@ export function connectRedis(
     autoResendUnfulfilledCommands: false,
     connectionName: 'idempay',
   };
-  const client = createClient(location, shared, warn);
+  const client = answeredInTime(createClient(location, shared, warn));
   client.on('error', (error: Error) => {
     // The client would go on with database 0, which belongs to another program.
     if (/DB index|SELECT is not allowed/.test(error.message)) client.disconnect(true);

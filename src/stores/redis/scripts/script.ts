@@ -4,7 +4,6 @@ import type { Redis } from 'ioredis';
 import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
 import { messageOf, redisFault } from '../connection/fault.js';
 import type { RedisClient } from '../connection/masters.js';
-import { inTime } from '../connection/reply-limit.js';
 import { type Call, collectCall, separateCalls } from './collected-calls.js';
 
 export type Script = (
@@ -77,8 +76,8 @@ export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED)
     const keyCount = values.length;
     values.push(keyCount / calls.length);
     for (const { parameters } of calls) values.push(parameters.length, ...parameters);
-    const replies = await inTime(client.evalsha(digest, keyCount, ...values)).catch((error: unknown) => {
-      if (messageOf(error).startsWith('NOSCRIPT')) return inTime(client.eval(text, keyCount, ...values));
+    const replies = await client.evalsha(digest, keyCount, ...values).catch((error: unknown) => {
+      if (messageOf(error).startsWith('NOSCRIPT')) return client.eval(text, keyCount, ...values);
       throw error;
     });
     if (Array.isArray(replies) && replies.length === calls.length) return replies;

@@ -17,7 +17,7 @@ const REFUSED_RETRY_MS = 10_000;
  * listeners, opened for the first and kept. An end that is announced without a subscription is lost, so each new
  * subscription notifies all listeners once.
  */
-export class LockEnds {
+export class AnnouncedLockEnds {
   private readonly listeners = new EndListeners();
   private closed = false;
   private server: Redis | undefined;
