@@ -82,6 +82,7 @@ function final(): FinalOutcome {
 test('the ends of locks are told in another process over one connection, from the first watch on', async () => {
   expect(await listeners()).toBe(0);
   const watches = await Promise.all(Array.from({ length: 500 }, () => watching(one)));
+  await until('a connection that listens', DEADLINE_MS, async () => (await listeners()) > 0);
   expect(await listeners()).toBe(1);
   for (const { key, owner } of watches) await other.keys.release(key, owner);
   await Promise.all(watches.map(untilTold));
