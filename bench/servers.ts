@@ -40,14 +40,14 @@ async function startMeasured(program: string, environment: Environment, node?: s
   const settings = { HOST: '127.0.0.1', PORT: '0', ...environment };
   // The shell becomes the other Node.js, in place of the one that runs the benchmark.
   const launcher = node === undefined ? [] : ['sh', '-c', 'shift; exec "$0" "$@"', node];
-  const { url, port, pid, stop, kill } = await startProgram(program, settings, launcher);
+  const { url, port, pid, logs, stop, kill } = await startProgram(program, settings, launcher);
   const close = async () => {
     const { code } = await stop();
     // The other servers must still be closed, so nothing is thrown.
     if (code) console.error(`${program} ended with ${code}`);
     if (code) process.exitCode = 1;
   };
-  return { url, port, pid, cpuUs: () => cpuTimeUs(pid), close, kill };
+  return { url, port, pid, logs, cpuUs: () => cpuTimeUs(pid), close, kill };
 }
 
 /** A server of this folder, compiled. */
@@ -85,9 +85,10 @@ export async function openService(
 ) {
   if (deployment === 'embedded') {
     const where = { DATA_DIR: join(await temporaryFolder(opened), 'data') };
-    return { ...(await openProgram(opened, program, { ...where, ...settings })), postgres: undefined };
+    const environment = { ...where, ...settings };
+    return { ...(await openProgram(opened, program, environment)), environment, postgres: undefined };
   }
   const [redis, postgres] = [await openRedis(opened), await openPostgres(opened)];
-  const where = { REDIS_URL: redis.url, DATABASE_URL: postgres.url };
-  return { ...(await openProgram(opened, program, { ...where, ...settings })), postgres };
+  const environment = { REDIS_URL: redis.url, DATABASE_URL: postgres.url, ...settings };
+  return { ...(await openProgram(opened, program, environment)), environment, postgres };
 }
