@@ -116,14 +116,15 @@ async function measureRound({ service, client, results, residentMb }: Subject, r
 }
 
 /**
- * From the start after `kill -9`: when the process is ready, and when it tells an operator of one payment, milliseconds. That one was not
- * sent while the processor was down, and may not be sent any more.
+ * From the start after `kill -9`: when the process is ready, and when it tells an operator of one payment, milliseconds. That one was sent
+ * to a processor that stood still, which has no record of it; and it may not be sent again.
  */
 async function restart({ opened, service, processor, startProcessor }: Subject) {
-  await processor.kill();
+  process.kill(processor.pid, 'SIGSTOP');
   const { payments } = new Idempay({ baseUrl: service.url, deadlineMs: 1_000 });
   await payments.pay({ amount: '1.00', currency: 'USD' }, { reference: 'order-of-an-operator' }).catch(() => {});
   await service.kill();
+  await processor.kill();
   await startProcessor(processor.port);
   const beganAt = performance.now();
   const next = await openProgram(opened, SERVICE, { ...service.environment, PROCESSOR_DEDUP_SECONDS: '0' });

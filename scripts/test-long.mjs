@@ -21,7 +21,12 @@ const ALONE = ['test/faults/attacks.test.ts', 'test/faults/attacks-of-strangers.
 const GENERATED = [
   'test/http/client-gateway',
   ...['test/http/fuzz', 'test/http/payment-body', 'test/unit/described-bodies', 'test/unit/client/gateway'],
-  ...['test/commands/reconcile', 'test/unit/statements/generated', 'test/unit/import/generated-files'],
+  ...[
+    'test/commands/pay-gateway',
+    'test/commands/reconcile',
+    'test/unit/statements/generated',
+    'test/unit/import/generated-files',
+  ],
 ];
 const OF_NPM_TEST = ['--project', 'unit', '--project', 'fast'];
 const NODE_24 = ['--yes', '--package=node@24.21.0', '--', 'node'];
@@ -67,6 +72,12 @@ const PARTS = {
       ['distributed'],
       ['latency', 'embedded'],
       ['latency', 'distributed'],
+      ['tail', 'embedded'],
+      ['tail', 'distributed'],
+      ['pending', 'embedded', '200', '50'],
+      ['pending', 'distributed', '200', '50'],
+      ['feed', 'embedded', '2000', '50'],
+      ['feed', 'distributed', '2000', '50'],
       ['soak'],
       ['growth', 'embedded', '2000'],
       ['growth', 'distributed', '2000'],

@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { isTried } from '../../testkit/cases.js';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { startCommand } from '../../testkit/processes/command.js';
@@ -26,10 +27,11 @@ afterEach(() => rmSync(folder, { recursive: true }));
  */
 describe('idempay pay --key-file behind a gateway that answers by itself after it forwarded the payment', () => {
   const shared = shareProcessedService(embedded);
-  const answers: [string, GatewayAnswer][] = [
+  const all: [string, GatewayAnswer][] = [
     ...[400, 401, 404, 413, 431].map((status): [string, GatewayAnswer] => [`JSON with ${status}`, ownJson(status)]),
     ...[200, 302, 403, 500].map((status): [string, GatewayAnswer] => [`a page with ${status}`, ownPage(status)]),
   ];
+  const answers = all.filter((_, number) => isTried(number));
 
   it('charges once, and keeps the file until the outcome is known', async () => {
     const before = (await shared().processor.charges()).length;

@@ -4,12 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
+import { patience } from '../time/patience.js';
 import { until } from '../time/until.js';
 import { findPostgres } from './binaries.js';
 import { endServer, freePort } from './server-process.js';
 
 const run = promisify(execFile);
 const START_DEADLINE_MS = 20_000;
+const CONNECTION_LIMIT_MS = 2_000;
 /** How many characters from the end of the server's log are kept for an error message. */
 const LAST_WORDS = 2_000;
 /** Whom its processes run as, and to whom its files belong: PostgreSQL refuses root; nobody is on every Debian. */
@@ -100,7 +102,7 @@ export async function runSql<Row extends pg.QueryResultRow>(
   text: string,
   values: readonly unknown[] = [],
 ) {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: patience(CONNECTION_LIMIT_MS) });
   client.on('error', () => {});
   try {
     await client.connect();
