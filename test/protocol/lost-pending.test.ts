@@ -155,3 +155,13 @@ test('an ending that finds it paid looks up the amount, and settles nothing with
   expect(await payments.cancel(order)).toMatchObject({ state: 'completed' });
   expect(await rowOf(order.key)).toMatchObject({ state: 'COMPLETED', ...MONEY });
 });
+
+test('an operator may resolve at once what an ending found paid, although the look-up of the amount got no answer', async () => {
+  const { payments, processor, records } = process;
+  const order = await claimedAgain();
+  const verdict = { state: 'COMPLETED', reason: 'on the statement' } as const;
+  processor.planLookUp(NO_ANSWER, NO_ANSWER, NO_ANSWER);
+  processor.planEnd(OF_SOME_AMOUNT);
+  expect(await payments.cancel(order)).toEqual({ state: 'unknown' });
+  expect(await records.resolve(order.key, verdict)).toMatchObject({ state: 'resolved' });
+});
