@@ -6,7 +6,8 @@ export async function within<Result, Late>(
 ): Promise<Result | Late> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<Late>((resolve) => {
-    timer = setTimeout(resolve, limitMs, tooLate);
+    // Immediates run after the sockets of an iteration were read: a process that stood still first reads what has arrived.
+    timer = setTimeout(() => setImmediate(resolve, tooLate), limitMs);
   });
   try {
     return await Promise.race([work, limit]);

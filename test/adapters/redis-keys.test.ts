@@ -58,6 +58,13 @@ async function watching(process: RedisProcess, locked?: LockedKey) {
   return { ...found, ...(await process.watching(found.key)) };
 }
 
+/** A watch of a process that hears already. One that began while the subscription was on its way may be told when it is in force. */
+async function hearing(process: RedisProcess) {
+  await watching(process);
+  await until('a connection that listens', DEADLINE_MS, async () => (await listeners()) > 0);
+  return watching(process);
+}
+
 async function listeners(): Promise<number> {
   const list = String(await redis.client.call('CLIENT', 'LIST', 'TYPE', 'pubsub'));
   return list.split('\n').filter((line) => line.includes('idempay-listener')).length;
@@ -89,7 +96,7 @@ test('the ends of locks are told in another process over one connection, from th
 });
 
 test('a payment that nobody watches costs no command, and one that is watched a PUBLISH inside its script', async () => {
-  const [unwatched, watched] = [await other.lockedKey(), await watching(one)];
+  const [unwatched, watched] = [await other.lockedKey(), await hearing(one)];
   const monitor = await redis.client.duplicate().monitor();
   const seen: string[] = [];
   monitor.on('monitor', (_time: string, [name = '']: string[], source: string) => {
@@ -129,7 +136,7 @@ test.each([
   ['the connection is lost', () => redis.client.call('CLIENT', 'KILL', 'TYPE', 'pubsub')],
   ['the server is started again', () => redis.kill().then(redis.start)],
 ])('when %s everybody is told once without a call, and later ends are heard', async (_what, cause) => {
-  const watches = [await watching(one), await watching(one)];
+  const watches = [await hearing(one), await watching(one)];
   await cause();
   await Promise.all(watches.map(untilTold));
   await untilConnected();
@@ -171,6 +178,7 @@ test('a user without the channel hears no ends: everything else works, and that 
   const released = await watching(limited, await limited.lockedKey());
   await limited.keys.release(released.key, released.owner);
   expect(await limited.keys.look(released.key)).toEqual({ state: 'generated' });
+  await until('the refusal', DEADLINE_MS, () => limited.refusals.length > 0);
   expect(limited.refusals).toHaveLength(1);
   expect(limited.refusals[0]?.message).toMatch(/NOPERM/);
   expect(limited.refusals[0]).not.toHaveProperty('command');
@@ -190,7 +198,7 @@ test('a watch finds the lock also when Redis has no memory to mark it as watched
 });
 
 test('an invalid message on the channel wakes no waiter', async () => {
-  const watch = await watching(one);
+  const watch = await hearing(one);
   const text = ['', '{}', watch.key, 'idempay:{', '\0\r\n$-1\r\n', 'x'.repeat(1_000_000), 'constructor', '__proto__'];
   for (const each of [...text, Buffer.from([0xff, 0xfe, 0x00, 0xc3])]) await redis.client.publish(NAMES.lockEnds, each);
   await redis.client.publish('lock-ends', NAMES.payment(watch.key).lock);
@@ -206,7 +214,7 @@ test.each([
 ])(
   'while the server %s a process that is closed ends its connection, and is told nothing afterwards',
   async (state, cause) => {
-    const watch = await watching(one);
+    const watch = await hearing(one);
     await cause();
     one.close();
     if (state === 'is gone') await redis.start();

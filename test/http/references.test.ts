@@ -35,7 +35,7 @@ const query = (parameters: Record<string, string | number>) =>
 describe('the rules of references (rules P18, P21 and P22)', () => {
   describeDeployments('references', (deployment) => {
     const environment = setProcessorEnvironment(deployment);
-    const { serve } = environment;
+    const serve = (more = {}) => environment.serve({ ...PATIENT, ...more });
 
     const payOrder = (
       url: string,
@@ -61,7 +61,7 @@ describe('the rules of references (rules P18, P21 and P22)', () => {
     }
 
     test('one request pays an order, and the same request again, from many callers, brings the same result', async () => {
-      const { url } = await serve(PATIENT);
+      const { url } = await serve();
       const reference = newReference();
       const answers = await atOnce(CALLERS, async () => {
         let answer = await payOrder(url, reference);
@@ -316,7 +316,7 @@ describe('the rules of references (rules P18, P21 and P22)', () => {
     });
 
     test('of a payment and a cancellation at once exactly one succeeds', async () => {
-      const { url } = await serve(PATIENT);
+      const { url } = await serve();
       const ends = await atOnce(RACES, async () => {
         const reference = newReference();
         const [paid, cancelled] = await Promise.all([payOrder(url, reference), cancelOrder(url, reference)]);

@@ -11,7 +11,7 @@ import { endServer, freePort } from './server-process.js';
 
 const run = promisify(execFile);
 const START_DEADLINE_MS = 20_000;
-const CONNECTION_LIMIT_MS = 2_000;
+const CONNECTION_LIMIT_MS = 10_000;
 /** How many characters from the end of the server's log are kept for an error message. */
 const LAST_WORDS = 2_000;
 /** Whom its processes run as, and to whom its files belong: PostgreSQL refuses root; nobody is on every Debian. */

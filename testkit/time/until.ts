@@ -25,8 +25,15 @@ export async function until<T>(
   }
 }
 
-/** Lets a lease or a life of `ms` surely be over, though timers fire early and a store's clock counts whole milliseconds. */
-export const untilPast = (ms: number) => pause(ms + CLOCK_GRAIN_MS);
+/**
+ * Lets a lease or a life of `ms` surely be over, though timers fire early, a store's clock counts whole milliseconds, and the machine's clock
+ * may be set back meanwhile.
+ */
+export async function untilPast(ms: number): Promise<void> {
+  const beganAt = Date.now();
+  await pause(ms + CLOCK_GRAIN_MS);
+  while (Date.now() < beganAt + ms + CLOCK_GRAIN_MS) await pause(CLOCK_GRAIN_MS);
+}
 
 /** Real time passing: for the moment of a kill and the pace of a poll, never in place of a condition. */
 export const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

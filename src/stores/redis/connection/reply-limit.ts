@@ -3,18 +3,21 @@ import type { RedisClient } from './masters.js';
 
 type Sent = Parameters<Cluster['sendCommand']>;
 
-/** A reply later than this is unknown. Far above any healthy reply, short enough that a request is answered within a second. */
-const REPLY_LIMIT_MS = 900;
+/** A reply later than both together is unknown. Far above any healthy reply, short enough that a request is answered within a second. */
+const REPLY_LIMIT_MS = 600;
+/** It begins when the first is over, so that a process or a machine that stood still has all of it to read the reply, and to send it. */
+const GRACE_MS = 300;
 
 /**
- * The reply, or an error if it is late. A process that stood still (its machine was paused) first reads what has arrived meanwhile. The
- * time-out of ioredis does not, and would end every command of that moment, although all were answered.
+ * The reply, or an error if it is late. The time-out of ioredis would end every command of the moment after a pause of the machine, although
+ * all of them are answered.
  */
 export function inTime<Reply>(reply: Promise<Reply>): Promise<Reply> {
   return new Promise((resolve, reject) => {
     const giveUp = () => reject(new Error('Command timed out'));
-    // Immediates run after the sockets of an iteration were read.
-    const timer = setTimeout(() => setImmediate(giveUp), REPLY_LIMIT_MS);
+    let timer = setTimeout(() => {
+      timer = setTimeout(giveUp, GRACE_MS);
+    }, REPLY_LIMIT_MS);
     reply.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }
