@@ -86,6 +86,7 @@ describeDeployments('a payment that waits for its payer', (deployment) => {
       await pay(order, MONEY, { Prefer: 'wait=1' }),
       await pay(order, MONEY, { Prefer: 'return=representation' }),
       await pay(order, MONEY, { Prefer: 'respond-asynchronously' }),
+      await pay(order, { ...MONEY, description: 'one book' }),
       await sendJson(`${shared().url}/api/payment`, 'POST', MONEY, { 'Idempotency-Key': keyOf(pending) }),
     ];
     for (const { status } of others) expect(status).toBe(504);
