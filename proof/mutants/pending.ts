@@ -183,7 +183,7 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
       'pendingUntilMs: untilMs, processorId: id } → pendingUntilMs: untilMs }',
     'ending: a lost row is not pending': 'recoverAfterMs: 0, pendingUntilMs: untilMs, → recoverAfterMs: 0,',
     'ending: a payment of a key is declined for ever':
-      "return ending ? CANCELLED → return ending && !text ? { state: 'declined' }",
+      "if (!ended) return ending ? CANCELLED : { state: 'declined' }; → if (!ended) return { state: 'declined' };",
     'ending: the last attempt has one to close': 'if (ended.attempt === LAST_ATTEMPT) return CANCELLED;\n → ',
     'ending: the end of one attempt closes the order later': "if (ending === 'order') return → if (ending) return",
     'ending: an order that was ended stays open':
@@ -206,7 +206,7 @@ export const PENDING: Readonly<Record<string, Readonly<Record<string, string | r
     'pending: recovery does not ask under a former name':
       'of names) await askAboutPendingUnder → of names.slice(0, 1)) await askAboutPendingUnder',
     'pending: recovery cannot settle under a former name':
-      'processor: itsName, isPending → processor: itsName && name, isPending',
+      'processor: itsName, isPending → processor: names[0] ?? itsName, isPending',
     'pending: each question writes the expected end': 'if (untilMs !== before) await → await',
     'pending: the expected end never moves': 'if (untilMs !== before) await → if (untilMs < 0) await',
     'pending: a payment without a record is expected later each time':
