@@ -35,6 +35,13 @@ const CONTRACTS = {
   'key-value store report': keyValueStoreReportContract,
 };
 
+const OF_DAYS = {
+  'ledger turns': ledgerTurnsContract,
+  'ledger retention': ledgerRetentionContract,
+  'refund ledger': refundLedgerContract,
+  settlements: settlementsContract,
+};
+
 /** All that a deployment must keep; each runs them in one line. */
 export function describeEveryContract(deployment: string, open: OpenPorts): void {
   describe(deployment, async () => {
@@ -42,10 +49,11 @@ export function describeEveryContract(deployment: string, open: OpenPorts): void
     for (const [name, contract] of Object.entries(CONTRACTS))
       describe(`the ${name} contract`, () => contract(ports, open));
     describe('the ledger processors contract', () => ledgerProcessorsContract(open));
-    // On ports of their own: their time goes on by days.
-    describe('the ledger turns contract', async () => ledgerTurnsContract(await sharePorts(open)));
-    describe('the ledger retention contract', async () => ledgerRetentionContract(await sharePorts(open)));
-    describe('the refund ledger contract', async () => refundLedgerContract(await sharePorts(open)));
-    describe('the settlements contract', async () => settlementsContract(await sharePorts(open)));
+    // On ports of their own: their time goes on by days. They are opened here, because the hooks of a suite whose tests are all left out by
+    // `--testNamePattern` do not run, and its servers would stay.
+    for (const [name, contract] of Object.entries(OF_DAYS)) {
+      const own = await sharePorts(open);
+      describe(`the ${name} contract`, () => contract(own));
+    }
   });
 }
